@@ -17,7 +17,7 @@ install: .venv/.local ## make .venv, install mlbench into it, and fetch Promethe
 
 # Gunicorn watches the modules that it has imported, and these files. Static files are read once.
 dev: install ## start everything; the API and the pages follow each change of a file
-	@export GUNICORN_CMD_ARGS="--reload $$(find "$(CURDIR)/master/web" -type f ! -name '*.py*' \
+	@export GUNICORN_CMD_ARGS="--reload $$(find "$(CURDIR)/master/mlbench_master/web" -type f ! -name '*.py*' \
 		-printf "--reload-extra-file '%p' ")" && $(BIN)/mlbench up
 
 tools: .venv/.dev ## install what tests and checks need as well; they do so themselves

@@ -18,9 +18,9 @@ from benchmarks.servers import (
     running_master,
     running_prometheus,
 )
-from master.models import Deletion, Run, open_database, run_owner
-from master.recording import streams
-from master.recording.streams import StreamKey
+from mlbench_master.models import Deletion, Run, open_database, run_owner
+from mlbench_master.recording import streams
+from mlbench_master.recording.streams import StreamKey
 
 _LOG_BYTES = 2 << 30
 _PIECE_BYTES = 512 << 10

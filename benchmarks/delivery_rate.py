@@ -8,11 +8,11 @@ from pathlib import Path
 from benchmarks.measure import Figure, repeat
 from benchmarks.runs import append, store_run
 from benchmarks.servers import running_prometheus
-from master.models import open_database
-from master.reading.counting import count
-from master.reading.promql import PrometheusClient
-from master.recording.delivery import Delivery
-from master.recording.remote_write import RemoteWriter
+from mlbench_master.models import open_database
+from mlbench_master.reading.counting import count
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.remote_write import RemoteWriter
 
 _LINES = 50_000
 _METRICS = ("train_loss", "learning_rate", "grad_norm")

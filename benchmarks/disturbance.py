@@ -12,7 +12,7 @@ from mlbench import ApiClient
 from mlbench.home import Home
 from mlbench.results import Result
 from mlbench.stack import launch
-from worker.agent.kernel import Kernel
+from mlbench_worker.agent.kernel import Kernel
 
 _TIMES = 10
 _HOG = "benchhog"

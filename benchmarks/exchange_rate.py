@@ -15,10 +15,10 @@ from benchmarks.resnet_loops import BATCH, STEPS, random_images
 from benchmarks.servers import free_port
 from mlbench import Tracker
 from mlbench.options import ExchangeOptions, ImageModelOptions
-from worker.ranks.distributed import World, join_world, set_up
-from worker.tasks.cifar10 import CifarResNet
-from worker.training.images import ImageTrainer
-from worker.training.session import Session
+from mlbench_worker.ranks.distributed import World, join_world, set_up
+from mlbench_worker.tasks.cifar10 import CifarResNet
+from mlbench_worker.training.images import ImageTrainer
+from mlbench_worker.training.session import Session
 
 _RANKS = 2
 _ROUNDS = 7

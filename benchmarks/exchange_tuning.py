@@ -14,7 +14,7 @@ import re
 
 from mlbench.options import read
 from mlbench.tasks import DigitsOptions
-from worker.tasks.digits import main as train
+from mlbench_worker.tasks.digits import main as train
 
 _EXCHANGES = (
     *("ddp", "local-sgd", "decentralized", "choco", "signsgd", "topk", "powersgd", "qsgd"),

@@ -10,10 +10,10 @@ import psutil
 
 from benchmarks.measure import Figure
 from benchmarks.runs import store_run
-from master.models import open_database
 from mlbench import ApiClient
 from mlbench.home import Home
 from mlbench.stack import launch
+from mlbench_master.models import open_database
 
 _WINDOW_SECONDS = 60.0
 _WINDOWS = 3
@@ -24,9 +24,9 @@ _PARTS = {
     "mlbench.stack.launch": "supervisor",
     "prometheus.yml": "Prometheus",
     "gunicorn": "API",
-    "master.controller": "controller",
-    "exporter.app": "exporter",
-    "worker.agent": "two agents",
+    "mlbench_master.controller": "controller",
+    "mlbench_exporter.app": "exporter",
+    "mlbench_worker.agent": "two agents",
 }
 
 

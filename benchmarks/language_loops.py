@@ -16,10 +16,10 @@ from benchmarks.loops import answer, run_environ, void
 from mlbench import Tracker
 from mlbench.options import ModelOptions
 from mlbench.tasks import GptOptions, LstmOptions
-from worker.ranks.distributed import World, set_up
-from worker.tasks import gpt, lstm
-from worker.training.language import LanguageTrainer, Rows
-from worker.training.session import Session
+from mlbench_worker.ranks.distributed import World, set_up
+from mlbench_worker.tasks import gpt, lstm
+from mlbench_worker.training.language import LanguageTrainer, Rows
+from mlbench_worker.training.session import Session
 
 STEPS = 5
 _VOCABULARY = 8481

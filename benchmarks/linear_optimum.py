@@ -22,11 +22,11 @@ from sklearn.svm import LinearSVC
 from mlbench import Tracker, names
 from mlbench.options import read
 from mlbench.tasks import LinearModel, LinearOptions
-from worker.data.libsvm.dataset import Dataset, Samples, load_dataset
-from worker.data.libsvm.rows import DenseRows
-from worker.ranks.distributed import World, set_up
-from worker.tasks.linear import LOSSES, Training
-from worker.training.session import Session
+from mlbench_worker.data.libsvm.dataset import Dataset, Samples, load_dataset
+from mlbench_worker.data.libsvm.rows import DenseRows
+from mlbench_worker.ranks.distributed import World, set_up
+from mlbench_worker.tasks.linear import LOSSES, Training
+from mlbench_worker.training.session import Session
 
 _SETTINGS = {"decay": "0", "momentum": "0.995", "epochs": "4000"}
 

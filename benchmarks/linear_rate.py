@@ -16,12 +16,12 @@ from benchmarks.measure import Figure, alternate
 from mlbench import Tracker, names
 from mlbench.options import DeviceOptions
 from mlbench.tasks import LinearOptions
-from worker.data.libsvm.dataset import Dataset, Samples
-from worker.data.libsvm.rows import DenseRows
-from worker.data.libsvm.table import open_table
-from worker.ranks.distributed import World, set_up
-from worker.tasks.linear import Training
-from worker.training.session import Session
+from mlbench_worker.data.libsvm.dataset import Dataset, Samples
+from mlbench_worker.data.libsvm.rows import DenseRows
+from mlbench_worker.data.libsvm.table import open_table
+from mlbench_worker.ranks.distributed import World, set_up
+from mlbench_worker.tasks.linear import Training
+from mlbench_worker.training.session import Session
 
 _FEATURES = 2000
 _BATCH = 100

@@ -9,8 +9,8 @@ from pathlib import Path
 from benchmarks.measure import Figure, Ratio
 from benchmarks.rivals import installed, mlflow
 from mlbench import names
-from worker.agent.sources.loopback import Line, Loopback
-from worker.agent.sources.mlflow import Tracking, variables
+from mlbench_worker.agent.sources.loopback import Line, Loopback
+from mlbench_worker.agent.sources.mlflow import Tracking, variables
 
 _REPOSITORY = Path(__file__).parents[1]
 

@@ -18,8 +18,8 @@ from benchmarks.servers import (
     running_prometheus,
 )
 from benchmarks.watching import WORKERS, serving_workers, write_targets
-from master.models import Pod, Run, Worker, open_database
 from mlbench import names
+from mlbench_master.models import Pod, Run, Worker, open_database
 
 _CURVES = (names.TRAIN_LOSS, names.TRAIN_ACCURACY, names.VAL_LOSS, names.VAL_ACCURACY)
 _SERIES = len(_CURVES) + 1

@@ -22,7 +22,7 @@ from benchmarks.servers import (
     running_master,
     running_prometheus,
 )
-from master.models import open_database
+from mlbench_master.models import open_database
 
 CLIENTS = 8
 _POSTS_OF_A_CLIENT = 250

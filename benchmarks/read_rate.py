@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.measure import Figure, alternate
 from benchmarks.runs import append, metric_lines, store_run, wait_until_delivered
 from benchmarks.servers import Master, database_url, running_master, running_prometheus
-from master.models import Run, open_database
+from mlbench_master.models import Run, open_database
 
 SERIES = 20
 SAMPLES = 100_000

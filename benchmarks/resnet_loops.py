@@ -16,11 +16,11 @@ from torch.nn import functional
 from benchmarks.loops import answer, run_environ, void
 from mlbench import Tracker
 from mlbench.options import ExchangeOptions, ImageModelOptions
-from worker.data.images import Images
-from worker.ranks.distributed import World, set_up
-from worker.tasks.cifar10 import CifarResNet
-from worker.training.images import ImageTrainer
-from worker.training.session import Session
+from mlbench_worker.data.images import Images
+from mlbench_worker.ranks.distributed import World, set_up
+from mlbench_worker.tasks.cifar10 import CifarResNet
+from mlbench_worker.training.images import ImageTrainer
+from mlbench_worker.training.session import Session
 
 BATCH = 128
 STEPS = 5

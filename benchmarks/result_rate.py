@@ -8,8 +8,8 @@ from pathlib import Path
 from benchmarks.measure import Figure, alternate
 from benchmarks.runs import append, store_run, wait_until_delivered
 from benchmarks.servers import Master, database_url, running_master, running_prometheus
-from master.models import Run, open_database
 from mlbench import names
+from mlbench_master.models import Run, open_database
 
 _EPOCHS = 100
 _RANKS = 2

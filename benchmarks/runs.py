@@ -4,8 +4,8 @@ import random
 import time
 from collections.abc import Iterable, Iterator
 
-from master.models import Run, run_owner
-from master.recording import streams
+from mlbench_master.models import Run, run_owner
+from mlbench_master.recording import streams
 
 _CHUNK_BYTES = 512 << 10
 _PATIENCE_SECONDS = 300.0

@@ -109,7 +109,7 @@ def running_master(folder: Path, prometheus_url: str) -> Iterator[Master]:
 
     There are no workers: what is stored is posted, or appended to streams.
     """
-    controller = [sys.executable, "-m", "master.controller", "--port", str(free_port())]
+    controller = [sys.executable, "-m", "mlbench_master.controller", "--port", str(free_port())]
     with (
         running_api(folder, prometheus_url) as master,
         running("controller", controller, folder, _settings(folder, prometheus_url)),
@@ -150,7 +150,7 @@ def _settings(folder: Path, prometheus_url: str) -> dict[str, str]:
 
 def gunicorn(port: int, *app: str) -> list[str]:
     """Return the command that serves the API, or another app, with the master's settings."""
-    config = ("--config", "python:master.gunicorn_conf", "--bind", f"127.0.0.1:{port}")
+    config = ("--config", "python:mlbench_master.gunicorn_conf", "--bind", f"127.0.0.1:{port}")
     return [sys.executable, "-m", "gunicorn", *config, *app]
 
 

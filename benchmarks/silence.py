@@ -25,10 +25,10 @@ from benchmarks.servers import (
     running_master,
     running_prometheus,
 )
-from master.models import Run, Stream, open_database, run_owner
 from mlbench import ApiClient
 from mlbench.home import Home
 from mlbench.stack import launch
+from mlbench_master.models import Run, Stream, open_database, run_owner
 from tests.hostile.silencers import (
     endless_body,
     half_body,
@@ -64,7 +64,7 @@ def _many(folder: Path) -> Iterator[Figure]:
     with running_prometheus(part) as url, running_master(part, url) as master:
         api = psutil.Process(master.worker)
         [controller] = [
-            p for p in psutil.Process().children() if "master.controller" in p.cmdline()
+            p for p in psutil.Process().children() if "mlbench_master.controller" in p.cmdline()
         ]
         with _cpu(controller) as idle:
             time.sleep(10)

@@ -18,10 +18,10 @@ from mlbench import Tracker, names
 from mlbench.names import Phase
 from mlbench.options import ExchangeOptions, ImageModelOptions
 from mlbench.recorder import Value
-from worker.data.images import Images
-from worker.ranks.distributed import World, set_up
-from worker.training.images import ImageTrainer
-from worker.training.session import Session
+from mlbench_worker.data.images import Images
+from mlbench_worker.ranks.distributed import World, set_up
+from mlbench_worker.training.images import ImageTrainer
+from mlbench_worker.training.session import Session
 
 _STEPS = 1000
 _ROUNDS = 9

@@ -13,10 +13,10 @@ from typing import Final
 
 from benchmarks.measure import Figure
 from benchmarks.servers import running_prometheus
-from master.reading.promql import PrometheusClient
 from mlbench import names
 from mlbench.assets import prometheus_folder
 from mlbench.names import Phase
+from mlbench_master.reading.promql import PrometheusClient
 from tests.grafana.asking import Grafana, View
 from tests.grafana.dashboards import load_all
 

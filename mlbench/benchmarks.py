@@ -141,7 +141,7 @@ BENCHMARKS = {
     for benchmark in (
         Benchmark(
             "cifar10-resnet",
-            "worker.tasks.cifar10",
+            "mlbench_worker.tasks.cifar10",
             Cifar10Options,
             "Image classification: a ResNet (v1 or v2, 20 to 56 layers) on CIFAR-10, to 80 % "
             "validation accuracy (light: 70 %).",
@@ -166,7 +166,7 @@ BENCHMARKS = {
         ),
         Benchmark(
             "imagenet-resnet",
-            "worker.tasks.imagenet",
+            "mlbench_worker.tasks.imagenet",
             ImagenetOptions,
             "Image classification: ResNet-50 on ImageNet, to 75.9 % validation accuracy "
             "(light: 70 %).",
@@ -185,7 +185,7 @@ BENCHMARKS = {
         ),
         Benchmark(
             "logistic-regression",
-            "worker.tasks.linear",
+            "mlbench_worker.tasks.linear",
             LinearOptions,
             "Linear learning: logistic regression on data in LIBSVM's format such as epsilon, to "
             "89 % validation accuracy (light: 80 %).",
@@ -194,7 +194,7 @@ BENCHMARKS = {
         ),
         Benchmark(
             "ridge-regression",
-            "worker.tasks.linear",
+            "mlbench_worker.tasks.linear",
             LinearOptions,
             "Linear learning: linear regression with an L2 penalty on data in LIBSVM's format.",
             args={"model": "ridge"},
@@ -202,7 +202,7 @@ BENCHMARKS = {
         ),
         Benchmark(
             "linear-svm",
-            "worker.tasks.linear",
+            "mlbench_worker.tasks.linear",
             LinearOptions,
             "Linear learning: a linear support vector machine on data in LIBSVM's format such as "
             "rcv1, to 89 % validation accuracy (light: 80 %).",
@@ -211,7 +211,7 @@ BENCHMARKS = {
         ),
         Benchmark(
             "communication",
-            "worker.tasks.communication",
+            "mlbench_worker.tasks.communication",
             CommunicationOptions,
             "No training: latency and bandwidth of all-reduce, broadcast and all-gather, from "
             "4 B to 256 MB, as nccl-tests defines them.",
@@ -221,7 +221,7 @@ BENCHMARKS = {
         ),
         Benchmark(
             "digits",
-            "worker.tasks.digits",
+            "mlbench_worker.tasks.digits",
             DigitsOptions,
             "A small ResNet on scikit-learn's handwritten digits, to 97 % validation accuracy "
             "(light: 90 %).",
@@ -238,7 +238,7 @@ BENCHMARKS = {
         ),
         Benchmark(
             "digits-linear",
-            "worker.tasks.digits_linear",
+            "mlbench_worker.tasks.digits_linear",
             DigitsLinearOptions,
             "Multinomial logistic regression on scikit-learn's handwritten digits, to 93 % "
             "validation accuracy (light: 85 %).",
@@ -253,7 +253,7 @@ BENCHMARKS = {
         ),
         Benchmark(
             "wikitext2-lstm",
-            "worker.tasks.wikitext2",
+            "mlbench_worker.tasks.wikitext2",
             WikiText2Options,
             "Language modelling: AWD-LSTM on WikiText-2, to a validation perplexity of 70 "
             "(light: 90).",
@@ -272,7 +272,7 @@ BENCHMARKS = {
         ),
         Benchmark(
             "sotu-lstm",
-            "worker.tasks.lstm",
+            "mlbench_worker.tasks.lstm",
             LstmOptions,
             "Language modelling: a small AWD-LSTM on the words of 233 presidents' addresses, to a "
             "validation perplexity of 120 (light: 150).",
@@ -289,7 +289,7 @@ BENCHMARKS = {
         ),
         Benchmark(
             "sotu-gpt",
-            "worker.tasks.gpt",
+            "mlbench_worker.tasks.gpt",
             GptOptions,
             "Language modelling: a small Transformer on the bytes of 233 presidents' addresses, to "
             "a validation perplexity of 6 (light: 8).",
@@ -304,7 +304,7 @@ BENCHMARKS = {
         ),
         Benchmark(
             "steps",
-            "worker.tasks.steps",
+            "mlbench_worker.tasks.steps",
             StepsOptions,
             "No training: logs steps at a steady rate, to check the recording chain.",
         ),

@@ -22,8 +22,8 @@ make_types() {
     MLBENCH_TOKEN=- MLBENCH_AGENT_SECRET=- MLBENCH_PROMETHEUS_URL=http://localhost \
         .venv/bin/python -c '
 from falcon.testing import TestClient
-from master.app import create_app
-from master.settings import Settings
+from mlbench_master.app import create_app
+from mlbench_master.settings import Settings
 app = create_app(Settings.from_environ(), prometheus=None)
 print(TestClient(app).simulate_get("/openapi.json").text)' >"$folder/openapi.json"
     cmp -s "$folder/openapi.json" "$folder/typed.json" && return
@@ -36,6 +36,6 @@ mkdir -p "$folder"
 lock javascript
 get_tools
 make_types
-for project in master/web tests/web/js; do
+for project in master/mlbench_master/web tests/web/js; do
     "$node" "$folder/node_modules/typescript/lib/tsc.js" --project "$project/jsconfig.json"
 done

@@ -15,7 +15,7 @@ _ELSEWHERE = {
     "CONTRIBUTING.md": "CONTRIBUTING.md",
     "SECURITY.md": "SECURITY.md",
     "CHANGELOG.md": "CHANGELOG.md",
-    "icon.svg": "master/web/static/icon.svg",
+    "icon.svg": "master/mlbench_master/web/static/icon.svg",
 }
 _LINK = re.compile(r"(?P<what>!?\[(?P<text>[^]]*)\])\((?P<path>[^)#:\s]+)(?P<anchor>#[^)\s]+)?\)")
 

@@ -19,16 +19,16 @@ from falcon.testing import TestClient
 from falcon.testing.helpers import DEFAULT_HOST
 from peewee import Database
 
-from master.app import create_app
-from master.models import TABLES, open_database
-from master.reading.promql import PrometheusClient
-from master.settings import LOOPBACK_HOSTS, Limits, Settings
 from mlbench import ApiClient
 from mlbench.errors import StackError
 from mlbench.home import Home
 from mlbench.pod_token import PodIdentity, derive
 from mlbench.stack import launch
 from mlbench.stack.services import find_prometheus
+from mlbench_master.app import create_app
+from mlbench_master.models import TABLES, open_database
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.settings import LOOPBACK_HOSTS, Limits, Settings
 from tests.postgres import PostgresServer, serve
 
 _CONFIG = Path(__file__).parents[1] / "prometheus" / "prometheus.yml"

@@ -8,12 +8,12 @@ import pytest
 import typer
 from jinja2 import Environment, PackageLoader
 
-from master.openapi.document import build
-from master.resources.runs import RunsResource
-from master.settings import Limits
 from mlbench.cli import app
 from mlbench.client import ApiClient
 from mlbench.runspec import IMPAIRMENTS, Option, RunOptions, RunSpec, options_of
+from mlbench_master.openapi.document import build
+from mlbench_master.resources.runs import RunsResource
+from mlbench_master.settings import Limits
 
 OPTIONS = options_of(RunSpec)
 NUMBERS = [(name, option) for name, option in OPTIONS.items() if option.is_number]
@@ -36,7 +36,7 @@ def body() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def form() -> str:
     """The form for a new run."""
-    environment = Environment(loader=PackageLoader("master.web"), autoescape=True)
+    environment = Environment(loader=PackageLoader("mlbench_master.web"), autoescape=True)
     environment.globals.update(options=OPTIONS, impairments=IMPAIRMENTS)
     return environment.get_template("_new_run.html").render()
 

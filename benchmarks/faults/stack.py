@@ -21,8 +21,8 @@ _READY_SECONDS = 120.0
 PROCESSES = {
     "Prometheus": "--config.file",
     "API": "gunicorn",
-    "controller": "master.controller",
-    "exporter": "exporter.app",
+    "controller": "mlbench_master.controller",
+    "exporter": "mlbench_exporter.app",
     "agent 0": f"{names.LOCAL_POD_PREFIX}0",
     "agent 1": f"{names.LOCAL_POD_PREFIX}1",
 }

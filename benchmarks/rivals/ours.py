@@ -12,7 +12,7 @@ from benchmarks.read_rate import count_json, reading, store_long_run
 from benchmarks.rivals.contender import Contender, Kind
 from benchmarks.runs import store_run
 from benchmarks.servers import Master, database_url, running_master, running_prometheus
-from master.models import open_database
+from mlbench_master.models import open_database
 
 _REQUESTS, _STEPS, _METRICS = 20, 50, 20
 

@@ -139,7 +139,7 @@ class Services:
         return Service(
             name=pod,
             command=(
-                *_python("worker.agent"),
+                *_python("mlbench_worker.agent"),
                 *("--pod", pod, "--folder", str(self._home.workers / pod)),
                 *("--port", str(port), "--master", self.url, "--start-in", str(self._started_in)),
                 *("--token-file", str(token_file)),
@@ -181,7 +181,8 @@ class Services:
             name="master",
             command=(
                 *_python("gunicorn"),
-                *("--config", "python:master.gunicorn_conf", "--bind", f"{LOOPBACK}:{port}"),
+                *("--config", "python:mlbench_master.gunicorn_conf"),
+                *("--bind", f"{LOOPBACK}:{port}"),
             ),
             environ={
                 **self._master_environ,
@@ -197,7 +198,7 @@ class Services:
         port = port_near(_CONTROLLER_PORT)
         return Service(
             name="controller",
-            command=(*_python("master.controller"), "--port", str(port)),
+            command=(*_python("mlbench_master.controller"), "--port", str(port)),
             environ={**self._master_environ, **_given(*_GRAFANA_VARIABLES)},
             port=port,
         )
@@ -228,7 +229,7 @@ class Services:
     def _exporter(self) -> Service:
         port = port_near(_EXPORTER_PORT)
         return Service(
-            "exporter", (*_python("exporter.app"), "--port", str(port)), self._environ, port
+            "exporter", (*_python("mlbench_exporter.app"), "--port", str(port)), self._environ, port
         )
 
     def _secret(self, name: str) -> str:

@@ -9,7 +9,7 @@ import time
 import torch
 
 from mlbench import Tracker
-from worker.ranks.distributed import join_world
+from mlbench_worker.ranks.distributed import join_world
 
 _SECONDS = 0.02
 _SLOWED_SECONDS = 3 * _SECONDS

@@ -8,7 +8,7 @@ import time
 import torch
 
 from mlbench import Tracker
-from worker.ranks.distributed import join_world
+from mlbench_worker.ranks.distributed import join_world
 
 STEP_SECONDS = 0.04
 SAMPLES = 32

@@ -14,10 +14,10 @@ from typing import Any
 import httpx
 import pytest
 
-from master.reading.promql import PrometheusClient
 from mlbench import ApiClient, names
 from mlbench.home import Home
 from mlbench.records import Run
+from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import running_stack, wait_for
 from tests.stacks import order_command, order_steps, service, training
 

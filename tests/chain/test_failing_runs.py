@@ -9,10 +9,10 @@ from datetime import datetime
 import psutil
 import pytest
 
-from master.reading.promql import PrometheusClient
 from mlbench import ApiClient, names
 from mlbench.home import Home
 from mlbench.records import Run
+from mlbench_master.reading.promql import PrometheusClient
 from tests.chain import raising
 from tests.conftest import wait_for
 from tests.stacks import (

@@ -52,7 +52,7 @@ def test_kill_everything_between_worker_and_prometheus(own_stack: Home) -> None:
     with ApiClient.from_home(own_stack) as client:
         run = order_steps(client, "kills", steps=3300, rate=150)
         wait_for(lambda: len(losses(client, run)) > 50, what="the run has begun")
-        for word in ("master.controller", "gunicorn", "--config.file"):
+        for word in ("mlbench_master.controller", "gunicorn", "--config.file"):
             kill_service(own_stack, word)
             so_far = _readable(client, run)
             wait_for(lambda: _readable(client, run) > so_far, what="values arrive again")  # noqa: B023

@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from master.reading.promql import PrometheusClient
 from mlbench import ApiClient, names
 from mlbench.home import Home
+from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import running_stack, wait_for
 from tests.stacks import order_steps, run_to_end
 

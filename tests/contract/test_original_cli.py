@@ -22,8 +22,8 @@ from tests.stacks import run_to_end
 pytestmark = pytest.mark.slow
 
 _CUSTOM_IMAGE, _MPI, _GLOO = str(len(MLBENCH_IMAGES)), "0", "1"
-_TRAINING = f"{sys.executable} -m worker.tasks.digits_linear --epochs 2 --goal 99.9"
-_ENDLESS = f"{sys.executable} -m worker.tasks.steps --steps 100000"
+_TRAINING = f"{sys.executable} -m mlbench_worker.tasks.digits_linear --epochs 2 --goal 99.9"
+_ENDLESS = f"{sys.executable} -m mlbench_worker.tasks.steps --steps 100000"
 
 
 @dataclass(frozen=True)

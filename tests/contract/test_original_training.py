@@ -38,7 +38,7 @@ def test_mlbenchs_programs_report_everything(
         ApiClient.from_home(own_stack) as client,
     ):
         tutorial = _order(original, original_python, "train_dist.py", tmp_path)
-        kill_service(own_stack, "gunicorn", "master.controller")
+        kill_service(own_stack, "gunicorn", "mlbench_master.controller")
         run, metrics, result = _finish(original, client, tutorial)
         _check_tutorial(metrics, result)
         _check_archive(original, run, metrics)

@@ -62,11 +62,12 @@ def _patch(file: str, diff: str, copy: Path) -> None:
 
 def _type_in(commands: str, copy: Path, prometheus: Path) -> None:
     environ = {name: value for name, value in os.environ.items() if "PYTEST" not in name}
+    folders = (copy / name for name in ("", "master", "worker", "exporter"))
     done = subprocess.run(
         ["bash", "-eu"],
         input=commands,
         cwd=copy,
-        env={**environ, "PYTHONPATH": str(copy), "PROMETHEUS": str(prometheus)},
+        env={**environ, "PYTHONPATH": ":".join(map(str, folders)), "PROMETHEUS": str(prometheus)},
         capture_output=True,
         text=True,
         check=False,

@@ -15,13 +15,13 @@ from benchmarks.results import page
 from benchmarks.results.measuring import Bench
 from benchmarks.results.parts import Published, of_report, to_goals
 from benchmarks.results.sections import SECTIONS, Section
-from master.archives.contents import documents
 from mlbench import archive, bundle
 from mlbench.archive import ArchiveError, Piece, SeriesName
 from mlbench.benchmarks import BENCHMARKS
 from mlbench.names import TRAIN_SECONDS, VAL_ACCURACY
 from mlbench.options import read
 from mlbench.records import RunSet, SetPlace, Trial
+from mlbench_master.archives.contents import documents
 from tests.master.making import make_ranks, make_run
 from tests.mlbench.report.making import make_result
 

@@ -20,7 +20,7 @@ def main() -> None:
         2,
         num_cpus=float(cores),
         custom_image_name=image,
-        custom_image_command="python3 -m worker.tasks.steps --steps 100 --rate 50",
+        custom_image_command="python3 -m mlbench_worker.tasks.steps --steps 100 --rate 50",
         backend="GLOO",
         run_all_nodes=True,
     ).result()

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mlbench import names
 
-COMMAND = (sys.executable, "-m", "exporter.app", "--port")
+COMMAND = (sys.executable, "-m", "mlbench_exporter.app", "--port")
 
 
 @dataclass(frozen=True)

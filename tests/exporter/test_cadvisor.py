@@ -2,9 +2,9 @@
 
 import pytest
 
-from exporter import series
-from exporter.cadvisor import WorkerPods, parse, parse_line
-from exporter.series import Sample, Series, SourceError
+from mlbench_exporter import series
+from mlbench_exporter.cadvisor import WorkerPods, parse, parse_line
+from mlbench_exporter.series import Sample, Series, SourceError
 
 from .kubelet_server import NAMESPACE, RELEASE, TEXT
 

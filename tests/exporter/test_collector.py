@@ -9,9 +9,9 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 
-from exporter import series
-from exporter.collector import UsageCollector
-from exporter.series import Sample, Series, Source, SourceError
+from mlbench_exporter import series
+from mlbench_exporter.collector import UsageCollector
+from mlbench_exporter.series import Sample, Series, Source, SourceError
 
 POD = ("local", "local-mlbench-worker-0", "worker", "laptop")
 OTHER_POD = ("local", "local-mlbench-worker-1", "worker", "laptop")

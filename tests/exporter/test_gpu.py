@@ -6,8 +6,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from exporter import gpu, series
-from exporter.gpu import GpuSource
+from mlbench_exporter import gpu, series
+from mlbench_exporter.gpu import GpuSource
 from tests.nvml import build_nvml
 
 from .conftest import StartPod

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from exporter.cadvisor import WorkerPods, parse
-from exporter.kubelet import PATH, KubeletSource
-from exporter.series import SourceError
+from mlbench_exporter.cadvisor import WorkerPods, parse
+from mlbench_exporter.kubelet import PATH, KubeletSource
+from mlbench_exporter.series import SourceError
 
 from .kubelet_server import (
     NAMESPACE,
@@ -163,7 +163,7 @@ def test_an_answer_without_an_end_does_not_fill_the_memory(
         while not handler.server.stopped.is_set():
             handler.wfile.write(encode_piece(bytes(1 << 16)))
 
-    monkeypatch.setattr("exporter.kubelet.MAX_BYTES", 1 << 20)
+    monkeypatch.setattr("mlbench_exporter.kubelet.MAX_BYTES", 1 << 20)
     server.answer = flood
 
     with pytest.raises(SourceError, match="longer than 1048576 bytes"):

@@ -7,8 +7,8 @@ from tempfile import TemporaryDirectory
 import psutil
 import pytest
 
-from exporter import series
-from exporter.processes import (
+from mlbench_exporter import series
+from mlbench_exporter.processes import (
     MAX_READINGS,
     ProcessSource,
     Usage,
@@ -159,8 +159,8 @@ def test_a_child_that_is_reaped_while_its_pod_is_read_is_counted_once(
             agent.do("child.stdin.close(); child.wait()")
         return usage
 
-    monkeypatch.setattr("exporter.processes.find_processes", in_order)
-    monkeypatch.setattr("exporter.processes.measure", measure_then_reap)
+    monkeypatch.setattr("mlbench_exporter.processes.find_processes", in_order)
+    monkeypatch.setattr("mlbench_exporter.processes.measure", measure_then_reap)
     reaped = read_one(tmp_path)
 
     assert (measured[0] != agent.process.pid) == child_first

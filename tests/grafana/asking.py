@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from master.reading.promql import PrometheusClient, QueryResult
+from mlbench_master.reading.promql import PrometheusClient, QueryResult
 from tests.grafana.dashboards import REFERENCE, Dashboard, Json, variable_argument
 
 # Grafana chooses the step of a range for one point a pixel.

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from master import times
-from master.reading.promql import PrometheusClient
 from mlbench import ApiClient, names
 from mlbench.home import Home
 from mlbench.records import Run
 from mlbench.results import Result
 from mlbench.stack import launch
+from mlbench_master import times
+from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import wait_for
 from tests.grafana.asking import View
 from tests.prometheus.reading import read_rules
@@ -88,7 +88,7 @@ def _see_values_wait(home: Home, client: ApiClient, prometheus: PrometheusClient
     """Stop the controller until Prometheus was told that a run's values wait for it."""
     wait_for(lambda: reload(client, run).state == "STARTED", what="the run begins")
     waiting = f'{names.RUN_WAITING}{{run_id="{run.id}"}} > 0'
-    controller = service(home, "master.controller")
+    controller = service(home, "mlbench_master.controller")
     controller.suspend()
     try:
         wait_for(lambda: prometheus.query(waiting), what="values wait")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from master.reading.promql import PrometheusError
+from mlbench_master.reading.promql import PrometheusError
 from tests.grafana.asking import Grafana, Query, View
 from tests.grafana.dashboards import Dashboard, Json, load_all, texts
 from tests.grafana.empty import MAY_BE_EMPTY

@@ -8,9 +8,9 @@ from contextlib import closing
 
 import pytest
 
-from master.reading.promql import PrometheusClient, QueryResult
-from master.recording.remote_write import RemoteWriter, TimeSeries
 from mlbench import names
+from mlbench_master.reading.promql import PrometheusClient, QueryResult
+from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries
 from tests.conftest import PrometheusServer
 from tests.grafana.asking import Grafana, View
 from tests.grafana.dashboards import load_all

@@ -17,7 +17,7 @@ from helm.check.rendering import (
     values_files,
     worker_manifest,
 )
-from master.pools.manifests import _AGENT_IN_ANY_IMAGE
+from mlbench_master.pools.manifests import _AGENT_IN_ANY_IMAGE
 from tests.helm.conftest import Render
 from tests.helm.pods import containers, pod_specs
 

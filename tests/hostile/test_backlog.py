@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from falcon.testing import Result, TestClient
 
-from master.database import database
-from master.models import Run
+from mlbench_master.database import database
+from mlbench_master.models import Run
 from tests.master.making import line, make_ranks, record
 
 MIB = 1 << 20

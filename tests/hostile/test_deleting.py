@@ -11,11 +11,11 @@ import pytest
 from falcon.testing import TestClient
 from peewee import Database, SqliteDatabase
 
-from master.models import OWNED, Chunk, Deletion, Rank, Run, Stream, run_owner
-from master.recording import streams
-from master.recording.limits import waiting_bytes
-from master.recording.streams import StreamKey
-from master.runs import deletion, life, workers
+from mlbench_master.models import OWNED, Chunk, Deletion, Rank, Run, Stream, run_owner
+from mlbench_master.recording import streams
+from mlbench_master.recording.limits import waiting_bytes
+from mlbench_master.recording.streams import StreamKey
+from mlbench_master.runs import deletion, life, workers
 from tests.conftest import wait_for
 from tests.master.making import line, make_ranks, make_run, record, see_pod
 

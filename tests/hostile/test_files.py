@@ -185,9 +185,7 @@ print(os.getcwd(), sorted(name for name in os.environ if "SAFE" in name))
         ended = run_to_end(client, order_command(client, "trap", command(tmp_path, leave)))
         assert ended.state == "FINISHED", ended.reason
         assert client.get_logs(ended.id, 0).result().value.text == f"{here} []\n"
-        kill_service(
-            stack_here, "local-mlbench-worker-0", "master.controller", "exporter", "gunicorn"
-        )
+        kill_service(stack_here, "local-mlbench-worker-0", "controller", "exporter", "gunicorn")
         assert_works(client, tmp_path)
     assert not ran.exists(), ran.read_text()
 

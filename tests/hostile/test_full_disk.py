@@ -11,9 +11,9 @@ import pytest
 
 from benchmarks import servers
 from benchmarks.servers import database_url, running_api, running_master
-from master.models import open_database, run_owner
-from master.recording import streams
-from master.recording.streams import StreamKey
+from mlbench_master.models import open_database, run_owner
+from mlbench_master.recording import streams
+from mlbench_master.recording.streams import StreamKey
 from tests.conftest import PrometheusServer, wait_for
 from tests.hostile.disks import fill, free, small_disk
 from tests.master.making import make_ranks, make_run

@@ -13,12 +13,12 @@ import pytest
 from falcon.testing import Result, TestClient
 from peewee import Database
 
-from master.models import Run, pod_owner
-from master.reading.promql import PrometheusClient
-from master.recording.delivery import Delivery
-from master.recording.remote_write import RemoteWriter
-from master.recording.samples import Sample
-from master.settings import Settings
+from mlbench_master.models import Run, pod_owner
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.remote_write import RemoteWriter
+from mlbench_master.recording.samples import Sample
+from mlbench_master.settings import Settings
 from tests.conftest import PrometheusServer, call_as_user, wait_for
 from tests.master.making import (
     deliver_all,

@@ -8,13 +8,13 @@ import pytest
 from falcon.testing import Result, TestClient
 from peewee import Database
 
-from master.models import KeptSample, PostedBody, Run, SeriesName, run_owner
-from master.reading.counting import SampleCounts, count
-from master.reading.promql import PrometheusClient
-from master.recording.delivery import Delivery
-from master.recording.remote_write import RemoteWriter
-from master.recording.streams import rewind
-from master.settings import Limits, Settings
+from mlbench_master.models import KeptSample, PostedBody, Run, SeriesName, run_owner
+from mlbench_master.reading.counting import SampleCounts, count
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.remote_write import RemoteWriter
+from mlbench_master.recording.streams import rewind
+from mlbench_master.settings import Limits, Settings
 from tests.conftest import call_as_user
 from tests.master.making import deliver_all, line, make_pod, make_run, record
 

@@ -11,11 +11,11 @@ import pytest
 from falcon.testing import TestClient
 from peewee import Database, PostgresqlDatabase
 
-from master.models import KeptSample, Run, Stream, run_owner
-from master.reading.counting import SampleCounts, count
-from master.reading.promql import PrometheusClient
-from master.recording import streams
-from master.recording.delivery import BATCH_BYTES, Delivery
+from mlbench_master.models import KeptSample, Run, Stream, run_owner
+from mlbench_master.reading.counting import SampleCounts, count
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.recording import streams
+from mlbench_master.recording.delivery import BATCH_BYTES, Delivery
 from tests.conftest import as_pod, wait_for
 from tests.master.making import deliver_all, line, make_ranks, make_run, record
 from tests.master.recording.deliverer import delivering

@@ -11,12 +11,12 @@ import psutil
 import pytest
 from playwright.sync_api import Browser
 
-from master.reading.promql import PrometheusClient
-from master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError, encode
 from mlbench import names
 from mlbench.home import Home
 from mlbench.login import split_login
 from mlbench.stack import launch
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError, encode
 from tests.chain.test_scraped import addresses
 from tests.stacks import files_of
 

@@ -17,15 +17,15 @@ from prometheus_client import CollectorRegistry, Metric, generate_latest, start_
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from master.reading.promql import PrometheusClient
 from mlbench import ApiClient, names
 from mlbench.home import Home
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_worker.agent.attempt import Attempt
+from mlbench_worker.agent.scraped import WorkerCollector
 from tests.chain.test_scraped import addresses
 from tests.conftest import PrometheusServer, free_port, wait_for
 from tests.stacks import assert_counted, order_command, run_to_end
 from tests.worker.agent.test_attempt import ASSIGNMENT
-from worker.agent.attempt import Attempt
-from worker.agent.scraped import WorkerCollector
 
 _PUBLISHING = (sys.executable, str(Path(__file__).with_name("publishing.py")))
 _FORGED = 1e9

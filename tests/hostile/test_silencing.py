@@ -34,8 +34,8 @@ LATE_SECONDS = 5.0
 
 _PATCH = f"""
 import sys
-if "master.controller" in sys.orig_argv:
-    import master.controller.decisions as decisions
+if "mlbench_master.controller" in sys.orig_argv:
+    import mlbench_master.controller.decisions as decisions
     decisions.LOST_SECONDS = {LOST_SECONDS}
 """
 

@@ -9,9 +9,9 @@ import pytest
 from falcon.testing import TestClient
 from peewee import PostgresqlDatabase
 
-from master.database import database
-from master.models import Rank, Run
-from master.recording.delivery import Delivery
+from mlbench_master.database import database
+from mlbench_master.models import Rank, Run
+from mlbench_master.recording.delivery import Delivery
 from tests.master.making import deliver_all, make_ranks, record
 from tests.master.recording.places import nothing_waits
 

@@ -18,12 +18,12 @@ from torch import nn
 from torch.nn import functional
 
 from mlbench.options import Framework
-from worker import frameworks
-from worker.frameworks.compiled import Batch, Sgd
-from worker.frameworks.models import Forward, cifar_resnet, of_module, resnet8
-from worker.ranks.distributed import World
-from worker.tasks.cifar10 import CifarResNet
-from worker.tasks.digits import ResNet8
+from mlbench_worker import frameworks
+from mlbench_worker.frameworks.compiled import Batch, Sgd
+from mlbench_worker.frameworks.models import Forward, cifar_resnet, of_module, resnet8
+from mlbench_worker.ranks.distributed import World
+from mlbench_worker.tasks.cifar10 import CifarResNet
+from mlbench_worker.tasks.digits import ResNet8
 
 if TYPE_CHECKING:
     from mlbench.tasks import CifarDepth, CifarVersion

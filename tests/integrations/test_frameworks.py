@@ -32,7 +32,7 @@ def trained(
     (folder / "made").write_bytes(make(1000, 20).text())
     of_linear = ("--dataset=made", "--batch-size=50", "--record-every=1")
     is_linear = request.param == "linear"
-    command = ("-m", f"worker.tasks.{request.param}", *(of_linear if is_linear else ()))
+    command = ("-m", f"mlbench_worker.tasks.{request.param}", *(of_linear if is_linear else ()))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(names.ENV_DATASETS, str(folder))
         yield Trained(command, 89 if is_linear else 93, run_ranks(folder / "runs", 2, *command))

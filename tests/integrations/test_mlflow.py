@@ -78,7 +78,7 @@ def test_the_script_of_the_page_is_recorded_whatever_is_killed(
     with ApiClient.from_home(own_stack) as client:
         run = order(client, integrations, tmp_path, Path("train.py"), workers=2)
         wait_for(lambda: said(tmp_path), 60, "it logs")
-        kill_service(own_stack, "gunicorn", "master.controller")
+        kill_service(own_stack, "gunicorn", "mlbench_master.controller")
         assert reload(client, run).state == "STARTED", "the run was over before the kill"
         run = run_to_end(client, run)
         assert run.state == "FINISHED", run.reason

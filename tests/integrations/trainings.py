@@ -40,7 +40,7 @@ def follow(client: ApiClient, stack: Home, run: Run) -> Trained:
     """Wait for the end of a run, and kill the master in the middle with -9."""
     wait_for(lambda: _begun(client, run), 60, "all ranks have begun")
     killed_at = datetime.now(UTC)
-    kill_service(stack, "gunicorn", "master.controller")
+    kill_service(stack, "gunicorn", "mlbench_master.controller")
     run = run_to_end(client, run)
     said = [client.get_logs(run.id, rank).result().value.text for rank in range(run.num_workers)]
     errors = client.get_logs(run.id, 0, stream="stderr").result().value.text

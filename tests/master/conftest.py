@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 from peewee import Database
 
-from master.models import Run
-from master.reading.promql import PrometheusClient
-from master.recording.delivery import Delivery
-from master.recording.remote_write import RemoteWriter
+from mlbench_master.models import Run
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.remote_write import RemoteWriter
 from tests.conftest import PrometheusServer
 from tests.master.making import make_run
 

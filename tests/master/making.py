@@ -9,15 +9,15 @@ from typing import Any
 
 from peewee import PostgresqlDatabase
 
-from master.database import database, run_sql
-from master.models import Pod, Rank, Run, Stream, Worker, run_owner
-from master.reading.store import ArchiveStore
-from master.recording import streams
-from master.recording.delivery import Delivery
-from master.recording.posted import append_posted, open_posted
-from master.recording.remote_write import TimeSeries
-from master.recording.samples import Sample, to_posted_lines
-from master.recording.streams import METRICS, StreamKey
+from mlbench_master.database import database, run_sql
+from mlbench_master.models import Pod, Rank, Run, Stream, Worker, run_owner
+from mlbench_master.reading.store import ArchiveStore
+from mlbench_master.recording import streams
+from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.posted import append_posted, open_posted
+from mlbench_master.recording.remote_write import TimeSeries
+from mlbench_master.recording.samples import Sample, to_posted_lines
+from mlbench_master.recording.streams import METRICS, StreamKey
 
 NO_ARCHIVES = ArchiveStore("/nowhere")
 

@@ -5,7 +5,7 @@ import base64
 import pytest
 from falcon.testing import TestClient
 
-from master.access import SESSION_SECONDS, is_session, make_session
+from mlbench_master.access import SESSION_SECONDS, is_session, make_session
 from tests.conftest import AGENT_SECRET, AGENT_TOKEN, USER_TOKEN
 from tests.master.routes import (
     AGENT_ROUTES,

@@ -3,7 +3,7 @@
 import pytest
 from falcon.testing import TestClient
 
-from master.models import Run
+from mlbench_master.models import Run
 from tests.conftest import AGENT_TOKEN
 from tests.master.making import make_ranks
 from tests.master.routes import AGENT_ROUTES, ALL_ROUTES, fill

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from master.exact_json import loads
+from mlbench_master.exact_json import loads
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client import CollectorRegistry
 
-import master.grafana
-from master.grafana import push
-from master.settings import GrafanaSettings
+import mlbench_master.grafana
 from mlbench import ApiClient, names
 from mlbench.home import Home
+from mlbench_master.grafana import push
+from mlbench_master.settings import GrafanaSettings
 from tests.conftest import free_port, wait_for
 from tests.grafana_server import ADMIN, GrafanaServer, serve_grafana
 from tests.mlbench.conftest import wait_for_end
@@ -21,8 +21,8 @@ from tests.stacks import order_steps, service
 def test_a_grafana_that_is_down_at_first_gets_everything_later(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(master.grafana, "_FIRST_PAUSE_SECONDS", 0.02)
-    monkeypatch.setattr(master.grafana, "_LONGEST_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr(mlbench_master.grafana, "_FIRST_PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr(mlbench_master.grafana, "_LONGEST_PAUSE_SECONDS", 0.1)
     registry, port = CollectorRegistry(), free_port()
     url = f"http://127.0.0.1:{port}"
     settings = GrafanaSettings(url, ADMIN, "http://prometheus:9090")
@@ -85,6 +85,6 @@ def test_a_run_does_not_wait_for_a_grafana_that_hangs(home: Home, server: Grafan
         run = order_steps(client, "not-held", steps=20)
         assert wait_for_end(client, run).state == "FINISHED"
     assert ("GET", "/health") in server.log
-    controller = service(home, "master.controller")
+    controller = service(home, "mlbench_master.controller")
     controller.terminate()
     controller.wait(4)  # less than one request to Grafana takes

@@ -12,8 +12,8 @@ from falcon.testing import TestClient
 from peewee import InterfaceError, OperationalError
 from pydantic import BaseModel, Field
 
-from master import errors, http_errors
-from master.reading.promql import PrometheusError
+from mlbench_master import errors, http_errors
+from mlbench_master.reading.promql import PrometheusError
 
 
 class Body(BaseModel):

@@ -9,14 +9,14 @@ import pytest
 from peewee import Database, IntegerField, Model
 from playhouse.migrations import Runner
 
-from master.database import connect, database, exclusive, run_sql
-from master.migrations import BASELINE, FOLDER, SCHEMA, NewerSchemaError, bring_up_to_date
-from master.models import TABLES, Run, open_database
 from mlbench.errors import MLBenchError
+from mlbench_master.database import connect, database, exclusive, run_sql
+from mlbench_master.migrations import BASELINE, FOLDER, SCHEMA, NewerSchemaError, bring_up_to_date
+from mlbench_master.models import TABLES, Run, open_database
 
 _OPEN = """
 import sys
-from master.models import TABLES, Run, open_database
+from mlbench_master.models import TABLES, Run, open_database
 
 print("ready", flush=True)
 database = open_database(sys.argv[1])

@@ -5,7 +5,7 @@ import time
 
 from peewee import Database
 
-from master.notify import Waker, notify
+from mlbench_master.notify import Waker, notify
 
 LONG = 30.0
 

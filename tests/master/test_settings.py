@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from master.settings import (
+from mlbench_master.settings import (
     ClusterSettings,
     GrafanaSettings,
     Settings,

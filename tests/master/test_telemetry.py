@@ -9,15 +9,15 @@ import pytest
 from falcon.testing import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from master.app import create_app
-from master.models import Pod, Run, run_owner
-from master.reading.promql import PrometheusClient
-from master.recording import streams
-from master.recording.delivery import Delivery
-from master.recording.samples import Sample
-from master.settings import Settings
 from mlbench.distribution import own_version
 from mlbench.evaluation.figures import Figures
+from mlbench_master.app import create_app
+from mlbench_master.models import Pod, Run, run_owner
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.recording import streams
+from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.samples import Sample
+from mlbench_master.settings import Settings
 from tests.master.making import line, make_pod, make_ranks, make_run, make_worker, post, record
 
 

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 import torch
 
-from master.recording.samples import Sample, Settings, parse_lines
 from mlbench.clock import SteadyClock
 from mlbench.recorder import Recorder, Value
 from mlbench.records import Goal
+from mlbench_master.recording.samples import Sample, Settings, parse_lines
 
 
 @pytest.fixture

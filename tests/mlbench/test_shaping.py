@@ -13,7 +13,8 @@ _REPOSITORY = Path(__file__).parents[2]
 _SHAPE = f"{sys.executable} -P -m mlbench.shaping"
 _TOLD = (
     f"{sys.executable} -c 'from mlbench.shaping import default_interface;"
-    "from worker.agent.machine import read_shaping; print(read_shaping(default_interface()))'"
+    "from mlbench_worker.agent.machine import read_shaping;"
+    "print(read_shaping(default_interface()))'"
 )
 _NETWORK = """
 ip link add uplink type veth peer name other

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from master.reading.promql import PrometheusClient
 from mlbench.cli import app
+from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import PrometheusServer
 from tests.prometheus.reading import ROOT, read_rules
 

@@ -4,9 +4,9 @@ import math
 import time
 from collections.abc import Iterator
 
-from master.models import Pod, Rank, Run, Worker, run_owner
-from master.recording import streams
-from master.recording.delivery import Delivery
+from mlbench_master.models import Pod, Rank, Run, Worker, run_owner
+from mlbench_master.recording import streams
+from mlbench_master.recording.delivery import Delivery
 
 _CHUNK_BYTES = 1 << 20
 

@@ -7,10 +7,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from benchmarks.servers import database_url
-from master.models import Run, open_database
-from master.recording.delivery import Delivery
-from master.recording.remote_write import RemoteWriter
 from mlbench.home import Connection
+from mlbench_master.models import Run, open_database
+from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.remote_write import RemoteWriter
 from tests.conftest import PrometheusServer, free_port
 from tests.serving import serve_master
 from tests.web import made

@@ -8,10 +8,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from benchmarks.servers import database_url
-from master.models import Series, open_database, run_owner
 from mlbench import ApiClient
 from mlbench.home import Connection, Home
 from mlbench.records import Run
+from mlbench_master.models import Series, open_database, run_owner
 from tests.conftest import PrometheusServer, free_port
 from tests.serving import serve_master
 from tests.stacks import order_steps, run_to_end, service

@@ -7,9 +7,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from benchmarks.servers import database_url
-from master.models import open_database
 from mlbench import ApiClient
 from mlbench.home import Connection
+from mlbench_master.models import open_database
 from tests.conftest import PrometheusServer, free_port
 from tests.serving import serve_master
 from tests.stacks import order_steps

@@ -20,8 +20,8 @@ from typing import Any
 _LOADED = (
     "sklearn.datasets",
     "torch._dynamo",  # by the first optimizer
-    "worker.data.image_loader",
-    "worker.training.session",
+    "mlbench_worker.data.image_loader",
+    "mlbench_worker.training.session",
 )
 _PR_SET_PDEATHSIG = 1
 

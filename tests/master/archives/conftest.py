@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from peewee import Database
 
-from master.archives.sealing import Sealer
-from master.models import Run, run_owner
-from master.reading.counting import count
-from master.reading.promql import PrometheusClient
-from master.reading.series import SeriesReader
-from master.reading.store import ArchiveStore
-from master.recording.delivery import Delivery
-from master.recording.remote_write import RemoteWriter
-from master.recording.samples import Sample
-from master.settings import Settings
+from mlbench_master.archives.sealing import Sealer
+from mlbench_master.models import Run, run_owner
+from mlbench_master.reading.counting import count
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.reading.series import SeriesReader
+from mlbench_master.reading.store import ArchiveStore
+from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.remote_write import RemoteWriter
+from mlbench_master.recording.samples import Sample
+from mlbench_master.settings import Settings
 from tests.conftest import PrometheusServer, call_as_user
 from tests.master.making import (
     deliver_all,

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from master.models import Run, Stream
-from master.runs import deletion, life
-from master.times import seconds_to_text
 from mlbench.archive import opened
+from mlbench_master.models import Run, Stream
+from mlbench_master.runs import deletion, life
+from mlbench_master.times import seconds_to_text
 from tests.master.archives.conftest import Master
 from tests.master.making import deliver_all, reload
 from tests.master.resources import reading

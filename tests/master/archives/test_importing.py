@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from falcon.testing import Result
 
-from master.archives import importing
-from master.errors import BadFieldError
-from master.models import Rank, Run
-from master.reading.series import SeriesReader
-from master.reading.store import ArchiveStore
-from master.runs import life
 from mlbench import archive
 from mlbench.archive import ROWS, RUN, opened
+from mlbench_master.archives import importing
+from mlbench_master.errors import BadFieldError
+from mlbench_master.models import Rank, Run
+from mlbench_master.reading.series import SeriesReader
+from mlbench_master.reading.store import ArchiveStore
+from mlbench_master.runs import life
 from tests.master.archives.conftest import POD, Master
 from tests.master.making import make_run, reload
 from tests.master.resources import reading

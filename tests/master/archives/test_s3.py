@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from master.runs import deletion, life
 from mlbench.archive import ArchiveError
+from mlbench_master.runs import deletion, life
 from tests.conftest import free_port, wait_for
 from tests.master.archives.conftest import Master
 from tests.master.making import reload

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from master.archives.sealing import Sealer
-from master.models import Run
-from master.recording import streams
-from master.runs import deletion, life
 from mlbench import archive
 from mlbench.archive import opened
+from mlbench_master.archives.sealing import Sealer
+from mlbench_master.models import Run
+from mlbench_master.recording import streams
+from mlbench_master.runs import deletion, life
 from tests.master.archives.conftest import Master
 from tests.master.making import key, make_run, reload
 from tests.master.resources import reading
@@ -98,7 +98,7 @@ def test_a_sealer_that_is_killed_leaves_nothing_that_counts(
 
     for step in ("result_of", "archive.write", "_store"):
         with monkeypatch.context() as patch:
-            patch.setattr(f"master.archives.sealing.{step}", killed)
+            patch.setattr(f"mlbench_master.archives.sealing.{step}", killed)
             with pytest.raises(KeyboardInterrupt):
                 master.sealer.turn()
         assert reload(run).archive is None

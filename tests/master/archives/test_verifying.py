@@ -10,12 +10,12 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from master.models import Run
 from mlbench import archive
 from mlbench.archive import ROWS, RUN, Archive, opened
 from mlbench.cli import app
 from mlbench.evaluation.archived import context_of, recompute
 from mlbench.evaluation.checking import check
+from mlbench_master.models import Run
 from tests.conftest import PrometheusServer
 from tests.master.archives.conftest import Master
 from tests.master.making import reload
@@ -135,7 +135,7 @@ def test_what_retention_took_is_restored_as_blocks(
     master: Master, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Prometheus takes samples of that age in no other way, once it has newer ones."""
-    monkeypatch.setattr("master.recording.plan.PAST_MS", 10 * _DAY * 1000)
+    monkeypatch.setattr("mlbench_master.recording.plan.PAST_MS", 10 * _DAY * 1000)
     run = master.make_ended(ago=3 * _DAY, apart=40.0)
     master.sealer.turn()
     run, data = reload(run), master.server.folder / "data"

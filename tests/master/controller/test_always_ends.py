@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from master.controller.actions import Action, Assign, Count, End, MarkLost, StopRanks
-from master.controller.decisions import decide
-from master.controller.world import RankView, RunView, World
+from mlbench_master.controller.actions import Action, Assign, Count, End, MarkLost, StopRanks
+from mlbench_master.controller.decisions import decide
+from mlbench_master.controller.world import RankView, RunView, World
 from tests.master.controller.worlds import COUNTED, NOW, ORDERED, POLICY, RUNNING, WORLD, workers
 
 
@@ -64,7 +64,7 @@ class Simulation:
             return replace(rank, silent=rank.silent + 1)
         rank = replace(rank, seen_at=self.now, silent=0.0)
         if not rank.reported:
-            if rank.stopping:  # as master/workers.py writes down at the next poll
+            if rank.stopping:  # as workers.py writes down at the next poll
                 return replace(rank, lost="never begun", exited_at=self.now)
             return replace(rank, reported=self.dice.random() < 0.9)
         if rank.exit_code is not None:

@@ -7,11 +7,20 @@ from typing import Any
 
 import pytest
 
-from master.controller.actions import Action, Assign, Count, End, MarkLost, Scale, StopRanks, Wait
-from master.controller.decisions import decide, size_pool
-from master.controller.world import RankView, RunView, WarmPool, WorkerView, World
-from master.reading.counting import SampleCounts
 from mlbench.runspec import WorkerSpec
+from mlbench_master.controller.actions import (
+    Action,
+    Assign,
+    Count,
+    End,
+    MarkLost,
+    Scale,
+    StopRanks,
+    Wait,
+)
+from mlbench_master.controller.decisions import decide, size_pool
+from mlbench_master.controller.world import RankView, RunView, WarmPool, WorkerView, World
+from mlbench_master.reading.counting import SampleCounts
 from tests.master.controller.worlds import (
     ALONE,
     COUNTED,

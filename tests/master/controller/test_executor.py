@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 from peewee import Database
 
-from master.controller.actions import Assign, End, MarkLost, Scale, StopRanks, Wait
-from master.controller.decisions import decide
-from master.controller.executor import Executor, command
-from master.controller.observer import Observer, store_pods
-from master.controller.settling import Settler
-from master.models import Hearing, Rank, Run
-from master.pools.base import Placement, PodStatus
-from master.reading.promql import PrometheusClient
-from master.recording import streams
-from master.recording.delivery import Delivery
-from master.runs import life
-from master.runs.workers import Report, poll
 from mlbench.assignment import Assignment
 from mlbench.runspec import WorkerSpec
+from mlbench_master.controller.actions import Assign, End, MarkLost, Scale, StopRanks, Wait
+from mlbench_master.controller.decisions import decide
+from mlbench_master.controller.executor import Executor, command
+from mlbench_master.controller.observer import Observer, store_pods
+from mlbench_master.controller.settling import Settler
+from mlbench_master.models import Hearing, Rank, Run
+from mlbench_master.pools.base import Placement, PodStatus
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.recording import streams
+from mlbench_master.recording.delivery import Delivery
+from mlbench_master.runs import life
+from mlbench_master.runs.workers import Report, poll
 from tests.master.controller.worlds import POLICY
 from tests.master.making import key, make_ranks, make_run, record, reload
 
@@ -129,7 +129,7 @@ def test_an_attempt_begins_once(executor: Executor, ordered: Run) -> None:
         world_size=2,
         master_addr="10.0.0.1",
         master_port=29500,
-        command=("python3", "-P", "-m", "worker.tasks.steps", "--steps", "5"),
+        command=("python3", "-P", "-m", "mlbench_worker.tasks.steps", "--steps", "5"),
         keeps_checkpoints=False,
         cpus=(1,),
         working_dir="/home/me",
@@ -161,7 +161,7 @@ TEMPLATE = "train --run_id {run_id} 'a b' --rank={rank} {hosts} {backend} {x} {}
         (
             {"benchmark": "steps", "args": {"steps": "20", "rate": "10"}},
             1,
-            ["python", "-P", "-m", "worker.tasks.steps", "--steps", "20", "--rate", "10"],
+            ["python", "-P", "-m", "mlbench_worker.tasks.steps", "--steps", "20", "--rate", "10"],
         ),
         (
             {"id": 8, "backend": "nccl", "command": TEMPLATE},
@@ -216,7 +216,7 @@ def test_a_clock_that_is_set_makes_no_run_longer(
     right = time.time
     Run.update(state="INITIALIZED", attempt=0).execute()
     executor.perform(Assign(run.id, 1, BEGIN))
-    monkeypatch.setattr("master.runs.clock.time.time", lambda: right() + jump)
+    monkeypatch.setattr("mlbench_master.runs.clock.time.time", lambda: right() + jump)
     executor.perform(Assign(run.id, 2, BEGIN))
     executor.perform(End(run.id, "FINISHED"))
     ended, again = reload(run), ranks(run)[-1]

@@ -14,7 +14,7 @@ from tests.postgres import PostgresServer
 # Says when it holds the lease, and then does nothing.
 _HOLD = """
 import logging, sys, threading
-from master.controller.lease import open_lease, wait_for
+from mlbench_master.controller.lease import open_lease, wait_for
 
 logging.basicConfig(level=logging.INFO)
 if wait_for(open_lease(sys.argv[1]), threading.Event().wait):

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from master.controller.observer import Observer, Stopwatch, store_pods
-from master.controller.world import RankView, RunView, WarmPool, WorkerView
-from master.models import Hearing, Pod, Rank, Run
-from master.pools.base import PodStatus
-from master.recording import streams
-from master.recording.samples import Sample
 from mlbench.names import STREAMS
 from mlbench.runspec import WorkerSpec
+from mlbench_master.controller.observer import Observer, Stopwatch, store_pods
+from mlbench_master.controller.world import RankView, RunView, WarmPool, WorkerView
+from mlbench_master.models import Hearing, Pod, Rank, Run
+from mlbench_master.pools.base import PodStatus
+from mlbench_master.recording import streams
+from mlbench_master.recording.samples import Sample
 from tests.master.conftest import Clock
 from tests.master.controller.worlds import POLICY
 from tests.master.making import key, line, make_ranks, make_run, make_worker, post, record

@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 from peewee import Database, fn
 
-from master.archives.sealing import Sealer
-from master.controller import settling
-from master.controller.settling import KEPT_SECONDS, Settler
-from master.models import Chunk, Run, Series, Stream, run_owner
-from master.reading.counting import SampleCounts, count
-from master.reading.promql import PrometheusClient, PrometheusError
-from master.reading.selection import Selection
-from master.reading.series import SeriesReader
-from master.reading.store import ArchiveStore
-from master.recording.delivery import Delivery
-from master.recording.remote_write import RemoteWriter, UnavailableError
-from master.recording.samples import Sample
-from master.runs import deletion, life
+from mlbench_master.archives.sealing import Sealer
+from mlbench_master.controller import settling
+from mlbench_master.controller.settling import KEPT_SECONDS, Settler
+from mlbench_master.models import Chunk, Run, Series, Stream, run_owner
+from mlbench_master.reading.counting import SampleCounts, count
+from mlbench_master.reading.promql import PrometheusClient, PrometheusError
+from mlbench_master.reading.selection import Selection
+from mlbench_master.reading.series import SeriesReader
+from mlbench_master.reading.store import ArchiveStore
+from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.remote_write import RemoteWriter, UnavailableError
+from mlbench_master.recording.samples import Sample
+from mlbench_master.runs import deletion, life
 from tests.conftest import PrometheusServer
 from tests.master.making import deliver_all, line, make_run, post, record, reload
 from tests.master.recording.places import write_labelled

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from master.controller.world import PoolPolicy, RankView, RunView, WorkerView, World
-from master.reading.counting import SampleCounts
 from mlbench.runspec import WorkerSpec
+from mlbench_master.controller.world import PoolPolicy, RankView, RunView, WorkerView, World
+from mlbench_master.reading.counting import SampleCounts
 
 NOW = 1_000_000.0
 

@@ -8,11 +8,11 @@ import httpx
 import pytest
 from peewee import Database
 
-from master.models import Pod, Run
-from master.recording import streams
-from master.runs import sets
-from master.runs.requests import SetRequest
-from master.settings import Limits
+from mlbench_master.models import Pod, Run
+from mlbench_master.recording import streams
+from mlbench_master.runs import sets
+from mlbench_master.runs.requests import SetRequest
+from mlbench_master.settings import Limits
 from tests.conftest import PrometheusServer, free_port
 from tests.master.making import key, line, make_ranks, make_run, record
 from tests.serving import serve_master

@@ -11,8 +11,8 @@ from openapi_schema_validator import OAS31Validator, oas31_format_checker
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from pydantic import BaseModel
 
-from master.models import Run
-from master.openapi.document import to_form
+from mlbench_master.models import Run
+from mlbench_master.openapi.document import to_form
 from tests.conftest import as_pod
 from tests.master.routes import WEB_ROUTES, fill, routes_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from master.pools.manifests import Manifest, load
+from mlbench_master.pools.manifests import Manifest, load
 from tests.master.pools.made import make_manifest
 from tests.master.pools.proxy import Proxy
 
@@ -40,9 +40,9 @@ def lead_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Prox
         proxy.write_config(tmp_path / "config")
         monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
         monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-        monkeypatch.setattr("master.pools.reflector._FIRST_BACKOFF_SECONDS", 0.02)
-        monkeypatch.setattr("master.pools.reflector._LONGEST_BACKOFF_SECONDS", 0.1)
-        monkeypatch.setattr("master.pools.kubernetes._FIRST_BACKOFF_SECONDS", 0.05)
-        monkeypatch.setattr("master.pools.kubernetes._LONGEST_BACKOFF_SECONDS", 0.1)
+        monkeypatch.setattr("mlbench_master.pools.reflector._FIRST_BACKOFF_SECONDS", 0.02)
+        monkeypatch.setattr("mlbench_master.pools.reflector._LONGEST_BACKOFF_SECONDS", 0.1)
+        monkeypatch.setattr("mlbench_master.pools.kubernetes._FIRST_BACKOFF_SECONDS", 0.05)
+        monkeypatch.setattr("mlbench_master.pools.kubernetes._LONGEST_BACKOFF_SECONDS", 0.1)
 
     return lead

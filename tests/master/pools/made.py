@@ -4,13 +4,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from master.pools.api import Api
-from master.pools.kubernetes import KubernetesPool
-from master.pools.manifests import Manifest, PodDefaults, add_owner, load, make_stateful_set
-from master.pools.plan import Wanted
-from master.pools.status import SeenPod
-from master.settings import ClusterSettings
 from mlbench.runspec import WorkerSpec
+from mlbench_master.pools.api import Api
+from mlbench_master.pools.kubernetes import KubernetesPool
+from mlbench_master.pools.manifests import Manifest, PodDefaults, add_owner, load, make_stateful_set
+from mlbench_master.pools.plan import Wanted
+from mlbench_master.pools.status import SeenPod
+from mlbench_master.settings import ClusterSettings
 
 Object = dict[str, Any]
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from master.pools.manifests import shape_of
+from mlbench_master.pools.manifests import shape_of
 from tests.master.pools.proxy import Answer, Object, Request
 
 

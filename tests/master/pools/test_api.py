@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from master.pools.api import Api, ApiError
+from mlbench_master.pools.api import Api, ApiError
 from tests.master.pools.proxy import Answer, Fault, Proxy, Request, serve
 
 PATH = "/api/v1/namespaces/here/pods"

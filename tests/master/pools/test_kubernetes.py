@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from master.pools import kubernetes
-from master.pools.kubernetes import KubernetesPool
-from master.pools.manifests import Manifest, load, make_stateful_set
-from master.settings import Limits
 from mlbench.runspec import WorkerSpec
+from mlbench_master.pools import kubernetes
+from mlbench_master.pools.kubernetes import KubernetesPool
+from mlbench_master.pools.manifests import Manifest, load, make_stateful_set
+from mlbench_master.settings import Limits
 from tests.conftest import wait_for
 from tests.master.pools.made import DEFAULTS, NAME, OWNER, OWNER_NAME, make_pool
 from tests.master.pools.proxy import Fault, Proxy, Request, serve

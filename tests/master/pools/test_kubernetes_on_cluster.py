@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from master.pools.kubernetes import KubernetesPool
 from mlbench.runspec import WorkerSpec
+from mlbench_master.pools.kubernetes import KubernetesPool
 from tests.master.pools.made import IMAGE, LABELS, NAME, OWNER_NAME, make_manifest, make_pool
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]

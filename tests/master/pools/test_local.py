@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from master.pools.base import PodStatus
-from master.pools.local import LocalPool, share_cores
-from master.settings import Settings
 from mlbench.pool import LocalWorker, PoolFiles
 from mlbench.runspec import WorkerSpec
 from mlbench.shaping import Shaping
+from mlbench_master.pools.base import PodStatus
+from mlbench_master.pools.local import LocalPool, share_cores
+from mlbench_master.settings import Settings
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from master.pools.manifests import (
+from mlbench.runspec import WorkerSpec
+from mlbench_master.pools.manifests import (
     APPLIED,
     Manifest,
     ManifestError,
@@ -18,7 +19,6 @@ from master.pools.manifests import (
     make_stateful_set,
     shape_of,
 )
-from mlbench.runspec import WorkerSpec
 from tests.master.pools.made import DEFAULTS, IMAGE, LABELS, NAME, OWNER, make_manifest
 
 Object = dict[str, Any]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from master.pools.manifests import APPLIED, SHAPE_LABEL, Manifest, Object
-from master.pools.plan import (
+from mlbench_master.pools.manifests import APPLIED, SHAPE_LABEL, Manifest, Object
+from mlbench_master.pools.plan import (
     OVERDUE_SECONDS,
     Apply,
     Delete,
@@ -19,7 +19,7 @@ from master.pools.plan import (
     plan,
     surplus,
 )
-from master.pools.status import SeenPod
+from mlbench_master.pools.status import SeenPod
 from tests.master.pools.made import NAME, make_pod, make_wanted
 
 NOW = 1_000_000.0

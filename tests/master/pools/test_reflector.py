@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from master.pools.api import Api
-from master.pools.reflector import _WATCH_SECONDS, Reflector
+from mlbench_master.pools.api import Api
+from mlbench_master.pools.reflector import _WATCH_SECONDS, Reflector
 from tests.conftest import wait_for
 from tests.master.pools.proxy import Answer, Fault, Object, Proxy, Request, serve
 
@@ -91,7 +91,7 @@ def test_it_lists_again_though_the_watch_says_nothing(
 ) -> None:
     # It ends by itself, and where it hangs one second later; then one more silent one, at worst.
     assert 2 * (_WATCH_SECONDS + 1) <= 30
-    monkeypatch.setattr("master.pools.reflector._WATCH_SECONDS", 1)
+    monkeypatch.setattr("mlbench_master.pools.reflector._WATCH_SECONDS", 1)
     reflector.start(stop)
     wait_for(lambda: reflector.seen == {})
     objects.there = {"a": named("a", 5)}
@@ -132,7 +132,7 @@ def test_it_lists_again_when_a_watch_goes_wrong(
 def test_trouble_is_said_once_and_when_it_is_over(
     proxy: Proxy, objects: Objects, caplog: pytest.LogCaptureFixture, stop: threading.Event
 ) -> None:
-    caplog.set_level("INFO", "master.pools.reflector")
+    caplog.set_level("INFO", "mlbench_master.pools.reflector")
     # Those of other tests look on until the process ends.
     path = "/api/v1/namespaces/of-this-test-alone/pods"
     woken = threading.Event()

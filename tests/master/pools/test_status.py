@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from master.pools.status import SeenPod, read_pod
+from mlbench_master.pools.status import SeenPod, read_pod
 
 Object = dict[str, Any]
 

@@ -4,11 +4,11 @@ import time
 
 import pytest
 
-from master.reading import containers
-from master.reading.points import Point
-from master.reading.promql import PrometheusClient
-from master.reading.selection import Selection
-from master.recording.remote_write import RemoteWriter
+from mlbench_master.reading import containers
+from mlbench_master.reading.points import Point
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.reading.selection import Selection
+from mlbench_master.recording.remote_write import RemoteWriter
 from tests.master.making import time_series
 
 NOW_MS = time.time_ns() // 1_000_000

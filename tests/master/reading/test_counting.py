@@ -4,11 +4,11 @@ import time
 
 import pytest
 
-from master.models import KeptSample, Run, Stream, run_owner
-from master.reading.counting import SampleCounts, count
-from master.reading.promql import PrometheusClient, PrometheusError
-from master.recording.delivery import Delivery
-from master.recording.remote_write import RemoteWriter
+from mlbench_master.models import KeptSample, Run, Stream, run_owner
+from mlbench_master.reading.counting import SampleCounts, count
+from mlbench_master.reading.promql import PrometheusClient, PrometheusError
+from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.remote_write import RemoteWriter
 from tests.conftest import free_port
 from tests.master.making import line, make_run, record, time_series
 

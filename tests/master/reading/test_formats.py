@@ -2,9 +2,9 @@
 
 import random
 
-from master import times
-from master.reading.formats import Dates
-from master.reading.selection import AFTER_ALL_US, BEFORE_ALL_US
+from mlbench_master import times
+from mlbench_master.reading.formats import Dates
+from mlbench_master.reading.selection import AFTER_ALL_US, BEFORE_ALL_US
 
 
 def test_any_date_is_written_as_one_is() -> None:

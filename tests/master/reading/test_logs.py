@@ -4,9 +4,10 @@ import random
 
 import pytest
 
-from master.models import Chunk, Run
-from master.reading import logs
-from master.reading.logs import (
+from mlbench.records import LogMatch, LogPage, LogSearch
+from mlbench_master.models import Chunk, Run
+from mlbench_master.reading import logs
+from mlbench_master.reading.logs import (
     LogGoneError,
     before,
     page,
@@ -14,8 +15,7 @@ from master.reading.logs import (
     tail,
     whole,
 )
-from master.recording import streams
-from mlbench.records import LogMatch, LogPage, LogSearch
+from mlbench_master.recording import streams
 from tests.master.making import key
 
 # Lines with ends of both kinds, without any, characters of every length, and bytes that are none,

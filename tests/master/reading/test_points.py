@@ -4,7 +4,7 @@ import itertools
 import random
 from collections.abc import Iterator
 
-from master.reading.points import Note, Pieces, Point, Points, from_points, join, merge
+from mlbench_master.reading.points import Note, Pieces, Point, Points, from_points, join, merge
 
 
 def made(*rows: Point) -> Points:

@@ -8,7 +8,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from master.reading.promql import (
+from mlbench.series import spell
+from mlbench_master.reading.promql import (
     CircuitBreaker,
     NoAnswerError,
     PrometheusClient,
@@ -16,8 +17,7 @@ from master.reading.promql import (
     quote,
     select,
 )
-from master.recording.remote_write import RemoteWriter
-from mlbench.series import spell
+from mlbench_master.recording.remote_write import RemoteWriter
 from tests.conftest import free_port
 from tests.master.conftest import Clock
 from tests.master.making import time_series

@@ -4,8 +4,8 @@ from functools import partial
 
 import pytest
 
-from master.reading.points import Note, Pieces, Point, Points, Read, from_points
-from master.reading.selection import Selection
+from mlbench_master.reading.points import Note, Pieces, Point, Points, Read, from_points
+from mlbench_master.reading.selection import Selection
 
 
 def cut(points: Points, size: int) -> Pieces:

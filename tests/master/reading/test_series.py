@@ -10,17 +10,17 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from peewee import Database
 
-from master.models import Run, run_owner
-from master.reading import delivered, stored, windows
-from master.reading.points import Point
-from master.reading.promql import PrometheusClient, PrometheusError, QueryResult
-from master.reading.selection import NamedSeries, Selection
-from master.reading.series import SeriesReader
-from master.recording import delivery as module
-from master.recording.delivery import Delivery
-from master.recording.posted import append_posted, open_posted
-from master.recording.samples import Sample, to_posted_lines
-from master.runs import life
+from mlbench_master.models import Run, run_owner
+from mlbench_master.reading import delivered, stored, windows
+from mlbench_master.reading.points import Point
+from mlbench_master.reading.promql import PrometheusClient, PrometheusError, QueryResult
+from mlbench_master.reading.selection import NamedSeries, Selection
+from mlbench_master.reading.series import SeriesReader
+from mlbench_master.recording import delivery as module
+from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.posted import append_posted, open_posted
+from mlbench_master.recording.samples import Sample, to_posted_lines
+from mlbench_master.runs import life
 from tests.conftest import PrometheusServer
 from tests.master.making import NO_ARCHIVES, line, post, record
 

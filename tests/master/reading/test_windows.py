@@ -5,11 +5,11 @@ import uuid
 
 import pytest
 
-from master.reading import windows
-from master.reading.points import Point
-from master.reading.promql import PrometheusClient, select
-from master.reading.windows import Span
-from master.recording.remote_write import RemoteWriter
+from mlbench_master.reading import windows
+from mlbench_master.reading.points import Point
+from mlbench_master.reading.promql import PrometheusClient, select
+from mlbench_master.reading.windows import Span
+from mlbench_master.recording.remote_write import RemoteWriter
 from tests.master.making import time_series
 
 NOW_MS = time.time_ns() // 1_000_000

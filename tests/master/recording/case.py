@@ -4,14 +4,14 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from master.controller.settling import Settler
-from master.models import Detail, KeptSample, Run, run_owner
-from master.reading.counting import SampleCounts, count
-from master.reading.promql import PrometheusClient
-from master.recording.delivery import Delivery
-from master.recording.remote_write import RemoteWriter
-from master.recording.samples import Sample
 from mlbench.series import spell
+from mlbench_master.controller.settling import Settler
+from mlbench_master.models import Detail, KeptSample, Run, run_owner
+from mlbench_master.reading.counting import SampleCounts, count
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.remote_write import RemoteWriter
+from mlbench_master.recording.samples import Sample
 from tests.master.making import deliver_all, line, make_run, post, record
 from tests.master.recording.places import (
     Place,

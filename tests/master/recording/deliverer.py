@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from peewee import Database
 
-from master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import Delivery
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import cramjam
 import httpx
 
-from master.models import KeptSample, Stream, run_owner
-from master.recording.remote_write import encode
+from mlbench_master.models import KeptSample, Stream, run_owner
+from mlbench_master.recording.remote_write import encode
 from tests.master.making import time_series
 
 HOUR_MS = 3600 * 1000

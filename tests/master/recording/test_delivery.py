@@ -5,13 +5,13 @@ import time
 import pytest
 from peewee import Database
 
-from master.models import Chunk, KeptSample, Run, Series, Stream, run_owner
-from master.reading.counting import SampleCounts, count
-from master.reading.promql import PrometheusClient
-from master.recording import delivery as module
-from master.recording import streams
-from master.recording.delivery import BATCH_BYTES, Delivery
-from master.recording.samples import Sample
+from mlbench_master.models import Chunk, KeptSample, Run, Series, Stream, run_owner
+from mlbench_master.reading.counting import SampleCounts, count
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.recording import delivery as module
+from mlbench_master.recording import streams
+from mlbench_master.recording.delivery import BATCH_BYTES, Delivery
+from mlbench_master.recording.samples import Sample
 from tests.master.making import deliver_all, line, make_run, post, record
 
 pytestmark = pytest.mark.both_databases

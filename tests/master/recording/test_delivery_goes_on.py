@@ -8,14 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from peewee import Database
 
-from master.models import Run, Stream, run_owner
-from master.reading.counting import SampleCounts, count
-from master.reading.promql import PrometheusClient
-from master.recording import delivery as module
-from master.recording import streams
-from master.recording.delivery import Delivery
-from master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError
-from master.recording.samples import Sample
+from mlbench_master.models import Run, Stream, run_owner
+from mlbench_master.reading.counting import SampleCounts, count
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.recording import delivery as module
+from mlbench_master.recording import streams
+from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError
+from mlbench_master.recording.samples import Sample
 from tests.master.making import line, make_run, post, record
 from tests.master.recording.deliverer import Patience, delivering
 

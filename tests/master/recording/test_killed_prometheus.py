@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from peewee import Database
 
-from master.models import Run
-from master.recording import delivery as module
+from mlbench_master.models import Run
+from mlbench_master.recording import delivery as module
 from tests.conftest import PrometheusServer, wait_for
 from tests.master.recording.case import Case
 from tests.master.recording.deliverer import delivering

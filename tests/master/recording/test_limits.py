@@ -6,12 +6,12 @@ import time
 import pytest
 from falcon.testing import Result
 
-from master.errors import BadFieldError
-from master.models import PostedBody, Run, SeriesName, Stream, run_owner
-from master.reading.promql import PrometheusClient
-from master.recording import limits
-from master.recording.delivery import Delivery
-from master.recording.limits import (
+from mlbench_master.errors import BadFieldError
+from mlbench_master.models import PostedBody, Run, SeriesName, Stream, run_owner
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.recording import limits
+from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.limits import (
     SeriesLimit,
     Spool,
     SpoolFullError,
@@ -19,8 +19,8 @@ from master.recording.limits import (
     summarize,
     waiting_bytes,
 )
-from master.recording.samples import MALFORMED, Sample
-from master.settings import Settings
+from mlbench_master.recording.samples import MALFORMED, Sample
+from mlbench_master.settings import Settings
 from tests.conftest import as_pod, call_as_user
 from tests.master.making import deliver_all, line, make_ranks, post, record
 

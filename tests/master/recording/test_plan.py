@@ -4,9 +4,9 @@ import math
 import re
 from pathlib import Path
 
-from master.recording.plan import FUTURE_MS, PAST_MS, Plan, plan
-from master.recording.samples import Sample
 from mlbench.series import SeriesKey
+from mlbench_master.recording.plan import FUTURE_MS, PAST_MS, Plan, plan
+from mlbench_master.recording.samples import Sample
 
 NOW_MS = 1_763_683_200_000
 DAY_MS = 24 * 3600 * 1000

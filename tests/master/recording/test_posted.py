@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from peewee import Database
 
-from master.models import Run, Stream, run_owner
-from master.recording.posted import GroupCommit
-from master.recording.samples import Sample, parse_posted
-from master.recording.streams import POSTED, read
+from mlbench_master.models import Run, Stream, run_owner
+from mlbench_master.recording.posted import GroupCommit
+from mlbench_master.recording.samples import Sample, parse_posted
+from mlbench_master.recording.streams import POSTED, read
 from tests.master.making import get_stream, key, post, record
 
 SAMPLE = Sample("a", "3", 1_000_001, 0.1, True, {"any": ["JSON"]})

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from master.errors import NotFoundError
-from master.models import PostedBody, Run, Stream, pod_owner, run_owner
-from master.recording import posting
-from master.recording.limits import SeriesLimit
-from master.recording.posting import PostedSample
-from master.recording.samples import MAX_METADATA_BYTES, Sample, parse_posted
-from master.recording.streams import POSTED, read
-from master.runs import deletion, life
 from mlbench.series import MAX_TEXT_LENGTH
+from mlbench_master.errors import NotFoundError
+from mlbench_master.models import PostedBody, Run, Stream, pod_owner, run_owner
+from mlbench_master.recording import posting
+from mlbench_master.recording.limits import SeriesLimit
+from mlbench_master.recording.posting import PostedSample
+from mlbench_master.recording.samples import MAX_METADATA_BYTES, Sample, parse_posted
+from mlbench_master.recording.streams import POSTED, read
+from mlbench_master.runs import deletion, life
 from tests.master.making import make_pod, make_run
 
 OLD = "2018-08-03T09:21:29.347960Z"

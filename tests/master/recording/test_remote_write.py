@@ -9,9 +9,9 @@ import cramjam
 import pytest
 from prometheus_client import CollectorRegistry
 
-from master.models import Run
-from master.recording.delivery import Delivery
-from master.recording.remote_write import (
+from mlbench_master.models import Run
+from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.remote_write import (
     RefusedError,
     RemoteWriter,
     TimeSeries,

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from master.models import Rank, Run, Stream, pod_owner, run_owner
-from master.recording.delivery import Delivery
-from master.recording.run_facts import store_facts
-from master.recording.samples import Sample, Settings, read_machine
-from master.runs import life
-from master.runs.events import events_of
 from mlbench.records import Goal
+from mlbench_master.models import Rank, Run, Stream, pod_owner, run_owner
+from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.run_facts import store_facts
+from mlbench_master.recording.samples import Sample, Settings, read_machine
+from mlbench_master.runs import life
+from mlbench_master.runs.events import events_of
 from tests.master.making import QUIET, make_ranks, post, record
 from tests.master.making import deliver_all as deliver
 

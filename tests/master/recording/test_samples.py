@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from master.recording.samples import (
+from mlbench.process import Process
+from mlbench.records import Disturbance, GitState, Goal, StatedMachine
+from mlbench.series import MAX_TEXT_LENGTH, SeriesKey
+from mlbench_master.recording.samples import (
     MALFORMED,
     MAX_MACHINE_BYTES,
     MAX_METADATA_BYTES,
@@ -21,9 +24,6 @@ from master.recording.samples import (
     to_posted_lines,
     whole_lines,
 )
-from mlbench.process import Process
-from mlbench.records import Disturbance, GitState, Goal, StatedMachine
-from mlbench.series import MAX_TEXT_LENGTH, SeriesKey
 from tests.master.making import QUIET
 
 RECEIVED_US = 1_800_000_000_000_000

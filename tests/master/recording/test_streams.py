@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from master.models import Chunk, Detail, KeptSample, Run, Series, Stream, run_owner
-from master.recording import streams
-from master.recording.delivery import Delivery
-from master.recording.samples import Sample
-from master.recording.streams import POSTED, read, read_lines
 from mlbench.names import StreamName
+from mlbench_master.models import Chunk, Detail, KeptSample, Run, Series, Stream, run_owner
+from mlbench_master.recording import streams
+from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.samples import Sample
+from mlbench_master.recording.streams import POSTED, read, read_lines
 from tests.master.making import deliver_all, get_stream, key, line, make_run, post, record
 
 pytestmark = pytest.mark.both_databases

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from peewee import Database
 
-from master.models import run_owner
-from master.recording.streams import rewind
+from mlbench_master.models import run_owner
+from mlbench_master.recording.streams import rewind
 from tests.conftest import PrometheusServer, free_port
 from tests.master.recording.case import Recorder
 from tests.master.recording.places import (

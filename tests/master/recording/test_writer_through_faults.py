@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from peewee import Database
 
-from master.models import Stream
-from master.recording import streams
-from master.recording.remote_write import UnavailableError
+from mlbench_master.models import Stream
+from mlbench_master.recording import streams
+from mlbench_master.recording.remote_write import UnavailableError
 from tests.conftest import PrometheusServer, wait_for
 from tests.master.making import line, record
 from tests.master.recording.case import Case

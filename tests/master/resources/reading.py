@@ -8,8 +8,8 @@ from typing import Any
 
 from falcon.testing import Result, TestClient
 
-from master.models import Run
-from master.recording.remote_write import RemoteWriter
+from mlbench_master.models import Run
+from mlbench_master.recording.remote_write import RemoteWriter
 from tests.master.making import time_series
 
 CPU = "container_cpu_usage_seconds_total"

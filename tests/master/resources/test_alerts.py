@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from falcon.testing import TestClient
 
-from master import times
-from master.app import create_app
-from master.reading.promql import PrometheusClient
-from master.recording.remote_write import RemoteWriter
-from master.settings import Settings
+from mlbench_master import times
+from mlbench_master.app import create_app
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.recording.remote_write import RemoteWriter
+from mlbench_master.settings import Settings
 from tests.conftest import USER_TOKEN, PrometheusServer, free_port, wait_for
 from tests.master.making import make_run, time_series
 

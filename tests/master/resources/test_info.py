@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from falcon.testing import TestClient
 
-from master.app import create_app
-from master.reading.promql import PrometheusClient
-from master.settings import Limits, Settings
 from mlbench.benchmarks import BENCHMARKS
 from mlbench.distribution import own_version
+from mlbench_master.app import create_app
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.settings import Limits, Settings
 from tests.conftest import USER_TOKEN
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from falcon.testing import TestClient
 
-from master.models import Run
-from master.reading import logs
-from master.recording import streams
+from mlbench_master.models import Run
+from mlbench_master.reading import logs
+from mlbench_master.recording import streams
 from tests.master.making import key, make_ranks, make_run
 
 

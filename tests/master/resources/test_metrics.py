@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from falcon.testing import TestClient
 
-from master.models import Pod, Run, Stream
-from master.recording.delivery import Delivery
-from master.times import parse, seconds_to_text
+from mlbench_master.models import Pod, Run, Stream
+from mlbench_master.recording.delivery import Delivery
+from mlbench_master.times import parse, seconds_to_text
 from tests.master.making import make_pod, make_ranks, make_run
 from tests.master.resources.reading import OLD, get, get_run
 

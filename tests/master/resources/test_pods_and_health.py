@@ -6,10 +6,10 @@ from pathlib import Path
 from falcon.testing import TestClient
 from peewee import Database
 
-from master.app import create_app
-from master.models import Pod, open_database
-from master.reading.promql import PrometheusClient
-from master.settings import Settings
+from mlbench_master.app import create_app
+from mlbench_master.models import Pod, open_database
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.settings import Settings
 from tests.conftest import PrometheusServer, free_port
 from tests.master.making import make_ranks, make_run, make_worker
 

@@ -5,11 +5,11 @@ import time
 import pytest
 from falcon.testing import TestClient
 
-from master.models import Pod, pod_owner, run_owner
-from master.recording.delivery import Delivery
-from master.recording.remote_write import RemoteWriter
-from master.recording.samples import Sample
-from master.times import to_text
+from mlbench_master.models import Pod, pod_owner, run_owner
+from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.remote_write import RemoteWriter
+from mlbench_master.recording.samples import Sample
+from mlbench_master.times import to_text
 from tests.master.making import line, make_pod, make_run, post, record
 from tests.master.resources.reading import CPU, OLD, OLD_US, get, get_run, opened, rows, scrape
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from falcon.testing import TestClient
 
-from master.models import Run, run_owner
-from master.reading.promql import PrometheusClient
-from master.recording.delivery import Delivery
-from master.recording.remote_write import RemoteWriter
-from master.recording.samples import Sample
-from master.settings import Settings
-from master.times import seconds_to_text, to_text
+from mlbench_master.models import Run, run_owner
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.remote_write import RemoteWriter
+from mlbench_master.recording.samples import Sample
+from mlbench_master.settings import Settings
+from mlbench_master.times import seconds_to_text, to_text
 from tests.conftest import PrometheusServer, call_as_user
 from tests.master.making import line, make_run, post, record
 from tests.master.resources.reading import OLD, OLD_US, get, get_run, opened, rows

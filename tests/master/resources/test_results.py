@@ -8,10 +8,10 @@ import pytest
 from falcon.testing import Result, TestClient
 from peewee import Database
 
-from master.models import Run
-from master.reading.promql import PrometheusClient
-from master.settings import Settings
 from mlbench import results
+from mlbench_master.models import Run
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.settings import Settings
 from tests.conftest import call_as_user, free_port
 from tests.master.making import line, make_ranks, make_run, record
 

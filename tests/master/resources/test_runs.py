@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 import pytest
 from falcon.testing import TestClient
 
-from master.models import Run
-from master.runs import manifest
-from master.runs.requests import kubernetes_name
 from mlbench import records
+from mlbench_master.models import Run
+from mlbench_master.runs import manifest
+from mlbench_master.runs.requests import kubernetes_name
 from tests.conftest import USER_TOKEN
 from tests.master.making import make_ranks, make_run
 

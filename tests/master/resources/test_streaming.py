@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.servers import database_url
-from master.models import Run, Series, open_database, run_owner
-from master.recording.remote_write import RemoteWriter
-from master.recording.samples import prometheus_labels
+from mlbench_master.models import Run, Series, open_database, run_owner
+from mlbench_master.recording.remote_write import RemoteWriter
+from mlbench_master.recording.samples import prometheus_labels
 from tests.conftest import USER_TOKEN, PrometheusServer, free_port
 from tests.master.making import make_run, time_series
 from tests.serving import serve_master

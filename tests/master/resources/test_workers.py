@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from falcon.testing import TestClient
 
-from master.models import Rank, Run, Stream, Worker
+from mlbench_master.models import Rank, Run, Stream, Worker
 from tests.conftest import as_pod
 from tests.master.making import make_ranks, see_pod
 

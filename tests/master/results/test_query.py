@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 from peewee import Database
 
-from master.errors import NotFoundError
-from master.models import Run, run_owner
-from master.reading.points import Points
-from master.reading.promql import PrometheusClient
-from master.reading.series import SeriesReader
-from master.recording.delivery import Delivery
-from master.recording.remote_write import RemoteWriter
-from master.recording.samples import Sample
-from master.results.query import result_of, to_columns, used_joules
-from master.runs import life
 from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
 from mlbench.records import Goal
 from mlbench.results import TimeToAccuracy
+from mlbench_master.errors import NotFoundError
+from mlbench_master.models import Run, run_owner
+from mlbench_master.reading.points import Points
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.reading.series import SeriesReader
+from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.remote_write import RemoteWriter
+from mlbench_master.recording.samples import Sample
+from mlbench_master.results.query import result_of, to_columns, used_joules
+from mlbench_master.runs import life
 from tests.master.making import (
     NO_ARCHIVES,
     deliver_all,

@@ -1,1 +1,1 @@
-"""Tests of ``master.runs``."""
+"""Tests of ``mlbench_master.runs``."""

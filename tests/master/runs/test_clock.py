@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from master.models import Run
-from master.runs import clock
+from mlbench_master.models import Run
+from mlbench_master.runs import clock
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def test_setting_the_clock_is_noticed_and_changes_no_time(
 ) -> None:
     assert clock.was_set_by(run) == 0
     right = clock.now(run)
-    monkeypatch.setattr("master.runs.clock.time.time", lambda: right + jump)
+    monkeypatch.setattr("mlbench_master.runs.clock.time.time", lambda: right + jump)
     assert clock.now(run) == pytest.approx(right, abs=0.5)
     assert clock.was_set_by(run) == pytest.approx(jump, abs=0.5)
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from master.models import Run
-from master.runs.events import describe_exit, events_of
-from master.times import parse
+from mlbench_master.models import Run
+from mlbench_master.runs.events import describe_exit, events_of
+from mlbench_master.times import parse
 from tests.master.making import make_ranks, make_run
 
 pytestmark = pytest.mark.usefixtures("database")

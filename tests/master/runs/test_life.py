@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from peewee import Database
 
-from master.errors import ConflictError, NotFoundError
-from master.models import (
+from mlbench_master.errors import ConflictError, NotFoundError
+from mlbench_master.models import (
     OWNED,
     Chunk,
     Deletion,
@@ -23,10 +23,10 @@ from master.models import (
     Stream,
     run_owner,
 )
-from master.recording.samples import Sample
-from master.runs import deletion, life
-from master.runs.requests import RunRequest
-from master.settings import Limits
+from mlbench_master.recording.samples import Sample
+from mlbench_master.runs import deletion, life
+from mlbench_master.runs.requests import RunRequest
+from mlbench_master.settings import Limits
 from tests.master.making import line, make_ranks, make_run, post, record
 
 pytestmark = pytest.mark.both_databases

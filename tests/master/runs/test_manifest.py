@@ -3,9 +3,9 @@
 from dataclasses import asdict
 from typing import Any
 
-from master.models import Rank, Run
-from master.runs import manifest
 from mlbench.records import Goal, Limits, RankOnMachine, StatedMachine
+from mlbench_master.models import Rank, Run
+from mlbench_master.runs import manifest
 from tests.master.making import make_ranks, make_run
 
 

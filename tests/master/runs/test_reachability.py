@@ -3,8 +3,8 @@
 import pytest
 from peewee import Database
 
-from master.runs import reachability
-from master.runs.reachability import (
+from mlbench_master.runs import reachability
+from mlbench_master.runs.reachability import (
     EVERY_SECONDS,
     LATE_SECONDS,
     HeartbeatCounter,

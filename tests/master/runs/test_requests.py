@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from master.errors import BadFieldError
-from master.runs.feasible import check_feasible
-from master.runs.requests import RunRequest, kubernetes_name
-from master.settings import Limits
+from mlbench_master.errors import BadFieldError
+from mlbench_master.runs.feasible import check_feasible
+from mlbench_master.runs.requests import RunRequest, kubernetes_name
+from mlbench_master.settings import Limits
 
 LIMITS = Limits(workers=4, cpus=2)
 CUSTOM = {

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from peewee import Database
 
-from master.models import Hearing, Pod, Rank, Run, Stream, Worker
-from master.recording import streams
-from master.runs import workers
-from master.runs.workers import Report, decide, poll
+from mlbench_master.models import Hearing, Pod, Rank, Run, Stream, Worker
+from mlbench_master.recording import streams
+from mlbench_master.runs import workers
+from mlbench_master.runs.workers import Report, decide, poll
 from tests.master.making import key, make_ranks, make_worker, see_pod
 
 IDLE = Report(state="idle", ip="127.0.0.1")
@@ -138,7 +138,7 @@ def test_a_report_about_another_workers_rank_changes_nothing(run: Run, rank_0: R
 def test_an_exit_is_by_the_workers_clock_but_while_the_rank_had_a_worker(
     run: Run, rank_0: Rank, exited_at: float, expected: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("master.runs.clock.time.time", lambda: 1000.0)
+    monkeypatch.setattr("mlbench_master.runs.clock.time.time", lambda: 1000.0)
     Rank.update(assigned_at=990.0, clock_ahead=100.0).execute()
     poll("w-0", report("exited", run, exited_at=exited_at))
     assert reload(rank_0).exited_at == expected

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from gunicorn.config import Config
 
-from master.serving.connections import Connection, Waiting
-from master.serving.wire import LEAST_BYTES_PER_SECOND, STALL_SECONDS, Pace
+from mlbench_master.serving.connections import Connection, Waiting
+from mlbench_master.serving.wire import LEAST_BYTES_PER_SECOND, STALL_SECONDS, Pace
 
 
 def test_a_client_must_keep_the_pace() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from master.serving.lanes import Head, Lane, find_head
+from mlbench_master.serving.lanes import Head, Lane, find_head
 
 
 def request(first: str, *lines: str) -> bytes:

@@ -20,7 +20,7 @@ CONNECTIONS = 20
 def port() -> Iterator[int]:
     """The port of a gunicorn that has room for 20 connections."""
     found = free_port()
-    command = [sys.executable, "-m", "gunicorn", "--config", "python:master.gunicorn_conf"]
+    command = [sys.executable, "-m", "gunicorn", "--config", "python:mlbench_master.gunicorn_conf"]
     command += ["--bind", f"127.0.0.1:{found}", "--worker-connections", str(CONNECTIONS)]
     # The heartbeats fail: there is no database.
     process = subprocess.Popen([*command, "tests.master.serving.app:app"], stderr=subprocess.PIPE)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from grafana import build
-from master.web.assets import load
 from mlbench import names, palette
 from mlbench.report.formats import templates
+from mlbench_master.web.assets import load
 
 
 def read(path: str) -> str:

@@ -6,9 +6,9 @@ import pytest
 from falcon.testing import TestClient
 from falcon.testing.helpers import DEFAULT_HOST
 
-from master.models import Run
-from master.web.assets import load
-from master.web.rendering import origin_of, page_headers
+from mlbench_master.models import Run
+from mlbench_master.web.assets import load
+from mlbench_master.web.rendering import origin_of, page_headers
 from tests.master.routes import ALL_ROUTES, PAGES, WEB_ROUTES, fill
 
 PATHS = [fill(template) for _, template in PAGES]

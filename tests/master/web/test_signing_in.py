@@ -9,11 +9,11 @@ from urllib.parse import urlencode
 import pytest
 from falcon.testing import Result, TestClient
 
-from master.access import make_session
-from master.app import create_app
-from master.reading.promql import PrometheusClient
-from master.settings import Settings
-from master.web.pages import local_path
+from mlbench_master.access import make_session
+from mlbench_master.app import create_app
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.settings import Settings
+from mlbench_master.web.pages import local_path
 from tests.conftest import AGENT_TOKEN, USER_TOKEN
 from tests.master.routes import AGENT_ROUTES, USER_ROUTES, fill
 from tests.master.web.conftest import COOKIE, ORIGIN

@@ -33,7 +33,7 @@ def test_official_tasks_are_the_closed_division() -> None:
 
 @pytest.mark.slow
 def test_a_real_run_keeps_the_rules(tmp_path: Path) -> None:
-    ranks = start_ranks(tmp_path, 1, "-m", "worker.tasks.digits", "--goal", "90")
+    ranks = start_ranks(tmp_path, 1, "-m", "mlbench_worker.tasks.digits", "--goal", "90")
     finish(ranks)
     [settings] = ranks[0].stated("settings")
     assert violations(dict(settings), benchmark="digits") == []

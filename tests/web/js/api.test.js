@@ -1,7 +1,7 @@
 import { deepEqual, equal, rejects } from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 
-import { ApiError, get, now, post, query, remove } from "../../../master/web/static/js/api.js";
+import { ApiError, get, now, post, query, remove } from "../../../master/mlbench_master/web/static/js/api.js";
 
 /** The requests that were sent. @type {any[]} */
 let sent = [];

@@ -2,15 +2,15 @@ import { deepEqual, equal } from "node:assert/strict";
 import { test } from "node:test";
 
 import "./browser.js";
-import { parseRuns, toParams, toView } from "../../../master/web/static/js/compare/choice.js";
-import * as curves from "../../../master/web/static/js/compare/curves.js";
-import { MARKS, matches, toRows } from "../../../master/web/static/js/compare/differences.js";
-import { inOrder } from "../../../master/web/static/js/compare/loader.js";
-import { columnsOf, toPhases, toSpeedups } from "../../../master/web/static/js/compare/scaling.js";
-import { toLines } from "../../../master/web/static/js/compare/sweep.js";
-import { toBars } from "../../../master/web/static/js/compare/times.js";
-import { toNotes } from "../../../master/web/static/js/compare/verdict.js";
-import { styleOfRun } from "../../../master/web/static/js/plot.js";
+import { parseRuns, toParams, toView } from "../../../master/mlbench_master/web/static/js/compare/choice.js";
+import * as curves from "../../../master/mlbench_master/web/static/js/compare/curves.js";
+import { MARKS, matches, toRows } from "../../../master/mlbench_master/web/static/js/compare/differences.js";
+import { inOrder } from "../../../master/mlbench_master/web/static/js/compare/loader.js";
+import { columnsOf, toPhases, toSpeedups } from "../../../master/mlbench_master/web/static/js/compare/scaling.js";
+import { toLines } from "../../../master/mlbench_master/web/static/js/compare/sweep.js";
+import { toBars } from "../../../master/mlbench_master/web/static/js/compare/times.js";
+import { toNotes } from "../../../master/mlbench_master/web/static/js/compare/verdict.js";
+import { styleOfRun } from "../../../master/mlbench_master/web/static/js/plot.js";
 
 test("runs are given by their ids", () => {
   deepEqual(parseRuns("3, 1 3,,2"), { ids: [3, 1, 2], wrong: "" });

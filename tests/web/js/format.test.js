@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import "./browser.js";
-import * as format from "../../../master/web/static/js/format.js";
+import * as format from "../../../master/mlbench_master/web/static/js/format.js";
 
 const { ago, bytes, clock, count, duration, goal } = format;
 const { metric, moment, number, percent, plural } = format;

@@ -1,7 +1,7 @@
 import { deepEqual, equal } from "node:assert/strict";
 import { test } from "node:test";
 
-import * as logs from "../../../master/web/static/js/run/logwindow.js";
+import * as logs from "../../../master/mlbench_master/web/static/js/run/logwindow.js";
 
 /** The window of a log to which these steps were applied. */
 function play(/** @type {[string, ...any][]} */ ...steps) {

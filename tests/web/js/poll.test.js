@@ -2,7 +2,7 @@ import { deepEqual, equal } from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
 
 import "./browser.js";
-import { poll } from "../../../master/web/static/js/poll.js";
+import { poll } from "../../../master/mlbench_master/web/static/js/poll.js";
 
 const connection = document.getElementById("connection");
 let calls = 0;

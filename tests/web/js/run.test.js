@@ -2,11 +2,11 @@ import { deepEqual, equal } from "node:assert/strict";
 import { test } from "node:test";
 
 import "./browser.js";
-import * as curves from "../../../master/web/static/js/run/curves.js";
-import { failedRank } from "../../../master/web/static/js/run/logs.js";
-import { judgeDelivery } from "../../../master/web/static/js/run/progress.js";
-import { rankFigures } from "../../../master/web/static/js/run/ranks.js";
-import { toPath } from "../../../master/web/static/js/workers/worker.js";
+import * as curves from "../../../master/mlbench_master/web/static/js/run/curves.js";
+import { failedRank } from "../../../master/mlbench_master/web/static/js/run/logs.js";
+import { judgeDelivery } from "../../../master/mlbench_master/web/static/js/run/progress.js";
+import { rankFigures } from "../../../master/mlbench_master/web/static/js/run/ranks.js";
+import { toPath } from "../../../master/mlbench_master/web/static/js/workers/worker.js";
 
 /** A series whose points stand for one sample each. */
 function of(/** @type {number[]} */ times, /** @type {number[]} */ values) {

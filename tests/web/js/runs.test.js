@@ -2,10 +2,10 @@ import { deepEqual, equal } from "node:assert/strict";
 import { test } from "node:test";
 
 import "./browser.js";
-import { nextName, toOrder as toNextOrder } from "../../../master/web/static/js/run/head.js";
-import { codeOf, errorOf, notFiniteOf } from "../../../master/web/static/js/records.js";
-import * as list from "../../../master/web/static/js/runs/list.js";
-import * as order from "../../../master/web/static/js/runs/order.js";
+import { nextName, toOrder as toNextOrder } from "../../../master/mlbench_master/web/static/js/run/head.js";
+import { codeOf, errorOf, notFiniteOf } from "../../../master/mlbench_master/web/static/js/records.js";
+import * as list from "../../../master/mlbench_master/web/static/js/runs/list.js";
+import * as order from "../../../master/mlbench_master/web/static/js/runs/order.js";
 
 const BOUNDS = {
   num_workers: { least: 1, most: 16, whole: true, needed: true },

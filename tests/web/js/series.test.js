@@ -1,7 +1,7 @@
 import { deepEqual, equal } from "node:assert/strict";
 import { test } from "node:test";
 
-import * as series from "../../../master/web/static/js/series.js";
+import * as series from "../../../master/mlbench_master/web/static/js/series.js";
 
 const { append, areSame, byMetric, combine, counterAt, interpolate } = series;
 const { mean, rate, splitName, sum } = series;

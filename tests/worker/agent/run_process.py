@@ -12,9 +12,9 @@ import threading
 from dataclasses import asdict
 from pathlib import Path
 
-import worker.agent.process
+import mlbench_worker.agent.process
 from mlbench.names import ENV_METRICS_FILE
-from worker.agent.process import Exit, TrainingProcess, adopt_orphans
+from mlbench_worker.agent.process import Exit, TrainingProcess, adopt_orphans
 
 
 def main() -> None:
@@ -28,7 +28,7 @@ def main() -> None:
         exits.append(found)
         ended.set()
 
-    worker.agent.process.GRACE_SECONDS = 1.0
+    mlbench_worker.agent.process.GRACE_SECONDS = 1.0
     adopt_orphans()
     stdout = Path(folder) / "stdout"
     working_dirs = [flag.removeprefix("in=") for flag in flags if flag.startswith("in=")]

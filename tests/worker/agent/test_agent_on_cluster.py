@@ -20,8 +20,8 @@ SCRIPT = """
 import json, os, pathlib, sys
 from dataclasses import asdict
 from mlbench.assignment import Assignment
-from worker.agent.attempt import Attempt
-from worker.agent.machine import read_machine
+from mlbench_worker.agent.attempt import Attempt
+from mlbench_worker.agent.machine import read_machine
 
 hoard = "kept = []\\nwhile True: kept.append(bytearray(10_000_000))"
 attempt = Attempt.create(pathlib.Path("/var/lib/mlbench/attempts"), Assignment(

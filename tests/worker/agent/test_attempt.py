@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from mlbench.assignment import Assignment
-from worker.agent.attempt import Attempt
-from worker.agent.process import Exit
-from worker.agent.sources.original import HOOK
+from mlbench_worker.agent.attempt import Attempt
+from mlbench_worker.agent.process import Exit
+from mlbench_worker.agent.sources.original import HOOK
 
 ASSIGNMENT = Assignment(
     run_id=7,
@@ -88,7 +88,7 @@ def test_only_later_attempts_find_checkpoints(
 @pytest.fixture(autouse=True)
 def _no_other_children(monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of a process ends all children of an agent; those of a test shall live."""
-    monkeypatch.setattr("worker.agent.process._end_children", lambda keep: None)
+    monkeypatch.setattr("mlbench_worker.agent.process._end_children", lambda keep: None)
 
 
 def environ_of(folder: Path, assignment: Assignment, offset: float = 0.0) -> dict[str, str]:

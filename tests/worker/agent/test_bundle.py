@@ -12,9 +12,9 @@ from zipfile import ZipFile
 
 import pytest
 
+from mlbench_worker.agent.bundle import write_bundle
 from tests.conftest import free_port, wait_for
 from tests.worker.agent.one_run_master import BEHIND_SECONDS, Master
-from worker.agent.bundle import write_bundle
 
 # A Python that knows nothing but its standard library, in an empty environment.
 _BARE = ("env", "-i", sys.executable, "-I", "-S")
@@ -118,6 +118,6 @@ def test_it_brings_a_run_from_its_start_to_its_last_byte(
     folder, path, environ = json.loads(served.streams["stdout"])
     assert folder == str(own)
     assert not any(str(bundle) in place for place in path)
-    assert environ["PYTHONPATH"] == str(bundle / "worker/agent/sources/hook")
+    assert environ["PYTHONPATH"] == str(bundle / "mlbench_worker/agent/sources/hook")
     assert environ.items() >= {**own_environ, "MLBENCH_SEED": "42"}.items()
     assert float(environ["MLBENCH_DEADLINE"]) == pytest.approx(deadline_at + offset, abs=1e-6)

@@ -10,18 +10,25 @@ from pathlib import Path
 import pytest
 
 from mlbench.names import DISTURBED_SHARE
+from mlbench_worker.agent import disturbance
+from mlbench_worker.agent.disturbance import Watch, add, collect, measure
+from mlbench_worker.agent.kernel import (
+    Cores,
+    Process,
+    Snapshot,
+    Thread,
+    parse_process,
+    throttled_seconds,
+)
 from tests.conftest import wait_for
 from tests.nvml import build_nvml
-from worker.agent import disturbance
-from worker.agent.disturbance import Watch, add, collect, measure
-from worker.agent.kernel import Cores, Process, Snapshot, Thread, parse_process, throttled_seconds
 
 _AGENT = """
 import os, sys, time
 from pathlib import Path
 
 from mlbench.assignment import Assignment
-from worker.agent.attempt import Attempt
+from mlbench_worker.agent.attempt import Attempt
 
 folder, core, *command = sys.argv[1:]
 attempt = Attempt.create(
@@ -143,7 +150,8 @@ def test_throttling_is_read_from_both_versions_of_groups(
 
 def test_what_keeps_the_clocks_of_gpus_down(tmp_path: Path) -> None:
     build_nvml(Path(__file__).with_name("nvml.c"), tmp_path)
-    ask = "from worker.agent.gpu_clocks import GpuClocks; print(*sorted(GpuClocks().limits()))"
+    module = "mlbench_worker.agent.gpu_clocks"
+    ask = f"from {module} import GpuClocks; print(*sorted(GpuClocks().limits()))"
     environ = os.environ | {"LD_LIBRARY_PATH": str(tmp_path)}
     assert subprocess.check_output([sys.executable, "-c", ask], env=environ) == b"heat power\n"
     environ |= {"NVML_NO_DRIVER": "1"}

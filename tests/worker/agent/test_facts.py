@@ -9,10 +9,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from mlbench.distribution import own_version
+from mlbench_worker.agent.facts import Facts, bounded
+from mlbench_worker.agent.link import Offset
 from tests.worker.agent.repository import git
 from tests.worker.agent.test_attempt import ASSIGNMENT
-from worker.agent.facts import Facts, bounded
-from worker.agent.link import Offset
 
 
 def state(command: str, folder: Path | None, offset: Offset | None = None) -> dict[str, object]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.agent.files import (
+from mlbench_worker.agent.files import (
     LogFile,
     MetricsFile,
     create_stream,
@@ -58,7 +58,8 @@ def test_a_folder_of_ones_own_takes_its_place(make: Callable[[Path], None], tmp_
 
 
 _REMOVE = (
-    "import sys, pathlib; from worker.agent.files import remove; remove(pathlib.Path(sys.argv[1]))"
+    "import sys, pathlib; from mlbench_worker.agent.files import remove;"
+    "remove(pathlib.Path(sys.argv[1]))"
 )
 
 

@@ -7,8 +7,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from mlbench_worker.agent.link import Backoff, Clock, Link, LinkError, Offset, RefusedError
 from tests.worker.agent.one_run_master import serving
-from worker.agent.link import Backoff, Clock, Link, LinkError, Offset, RefusedError
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -13,8 +13,7 @@ import psutil
 import pytest
 
 from mlbench.shaping import Shaping
-from tests.nvml import build_nvml
-from worker.agent.machine import (
+from mlbench_worker.agent.machine import (
     Qdisc,
     cpu_limit,
     killed_for_memory,
@@ -22,6 +21,7 @@ from worker.agent.machine import (
     read_machine,
     shaping_of,
 )
+from tests.nvml import build_nvml
 
 
 def test_this_machine() -> None:
@@ -132,7 +132,7 @@ def test_what_is_late_and_lost_is_read_with_the_bandwidth_behind_it() -> None:
     assert shaping_of([behind, *others], 2) == Shaping()
 
 
-_READ = "from worker.agent.machine import read_gpus; print(read_gpus())"
+_READ = "from mlbench_worker.agent.machine import read_gpus; print(read_gpus())"
 
 
 def read(**environ: str) -> tuple[tuple[str, ...], str | None]:

@@ -16,10 +16,10 @@ from mlbench.assignment import Plug
 from mlbench.shaping import Shaping
 from mlbench.stack.network import Network as Ability
 from mlbench.stack.network import probe
+from mlbench_worker.agent.network import NetworkError, plug_in
+from mlbench_worker.agent.sources import way_out
+from mlbench_worker.agent.sources.loopback import Answer, Loopback
 from tests.conftest import wait_for
-from worker.agent.network import NetworkError, plug_in
-from worker.agent.sources import way_out
-from worker.agent.sources.loopback import Answer, Loopback
 
 pytestmark = pytest.mark.slow
 
@@ -60,8 +60,8 @@ import sys, time
 from pathlib import Path
 from mlbench.assignment import Plug
 from mlbench.shaping import Shaping
-from worker.agent.network import plug_in
-from worker.agent.process import TrainingProcess
+from mlbench_worker.agent.network import plug_in
+from mlbench_worker.agent.process import TrainingProcess
 
 network = plug_in(Plug("198.18.9.1", 15, Shaping(20)), Path(sys.argv[1]))
 out = Path("/dev/null")

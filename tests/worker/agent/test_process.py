@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from mlbench.names import ENV_METRICS_FILE
+from mlbench_worker.agent.process import end_left
 from tests.conftest import wait_for
-from worker.agent.process import end_left
 
 _SLEEP = "import time; time.sleep(60)"
 _SAY_PID = "import os; print(os.getpid(), flush=True)"
@@ -48,7 +48,7 @@ def gone(pid: int) -> bool:
 def test_a_process_can_hide_its_environment() -> None:
     """Even from one of the same user; a test as root drops what it may read beyond that."""
     code = (
-        "import subprocess, sys; from worker.agent.process import hide_from_others;"
+        "import subprocess, sys; from mlbench_worker.agent.process import hide_from_others;"
         "sys.argv[1] == 'hide' and hide_from_others();"
         "sys.exit(subprocess.run(['cat', '/proc/%d/environ' % __import__('os').getpid()],"
         " capture_output=True).returncode)"

@@ -9,10 +9,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from mlbench import names
+from mlbench_worker.agent.attempt import Attempt
+from mlbench_worker.agent.process import Exit
+from mlbench_worker.agent.scraped import WorkerCollector
 from tests.worker.agent.test_attempt import ASSIGNMENT
-from worker.agent.attempt import Attempt
-from worker.agent.process import Exit
-from worker.agent.scraped import WorkerCollector
 
 _RANK = {"run_id": "7", "rank": "1"}
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from mlbench_worker.agent.attempt import Attempt
+from mlbench_worker.agent.link import Link, LinkError, RefusedError
+from mlbench_worker.agent.process import Exit
+from mlbench_worker.agent.shipper import Shipper
 from tests.conftest import wait_for
 from tests.worker.agent.test_attempt import ASSIGNMENT
-from worker.agent.attempt import Attempt
-from worker.agent.link import Link, LinkError, RefusedError
-from worker.agent.process import Exit
-from worker.agent.shipper import Shipper
 
 
 class Master(Link):

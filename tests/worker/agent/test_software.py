@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mlbench.records import GitState
+from mlbench_worker.agent.software import Pythons, ask, find_source, git_state, python_of
 from tests.worker.agent.repository import git
-from worker.agent.software import Pythons, ask, find_source, git_state, python_of
 
 
 @pytest.fixture

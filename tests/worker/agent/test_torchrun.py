@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from mlbench_worker.agent.torchrun import describe, explain, variables
 from tests.worker.agent.test_attempt import ASSIGNMENT
-from worker.agent.torchrun import describe, explain, variables
 
 _TRACEBACK = """\
 Traceback (most recent call last):

@@ -3,11 +3,11 @@
 import threading
 from pathlib import Path
 
-from master.pools.base import PodStatus, wake
+from mlbench_master.pools.base import PodStatus, wake
+from mlbench_worker.agent.agent import Agent
+from mlbench_worker.agent.link import Link, Reply
+from mlbench_worker.agent.scraped import WorkerCollector
 from tests.conftest import free_port, wait_for
-from worker.agent.agent import Agent
-from worker.agent.link import Link, Reply
-from worker.agent.scraped import WorkerCollector
 
 
 class Master(Link):

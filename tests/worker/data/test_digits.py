@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 
 from mlbench.tasks import TRAIN_DIGITS
-from worker.data.digits import CLASSES, load_digits
+from mlbench_worker.data.digits import CLASSES, load_digits
 
 
 def test_the_split_is_complete_stratified_and_fixed() -> None:

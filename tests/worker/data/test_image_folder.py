@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from mlbench_worker.data.image_folder import ImageFiles, read_image_folder
+from mlbench_worker.ranks.process import DataError
 from tests.worker.data.image_files import COLOURS, make_image_folder
 from tests.worker.launch import finish, start_ranks
-from worker.data.image_folder import ImageFiles, read_image_folder
-from worker.ranks.process import DataError
 
 _CHECK = """
 import sys
@@ -16,8 +16,8 @@ from pathlib import Path
 
 import torch
 
-from worker.data.image_folder import check_same_everywhere, read_image_folder
-from worker.ranks.distributed import join_world
+from mlbench_worker.data.image_folder import check_same_everywhere, read_image_folder
+from mlbench_worker.ranks.distributed import join_world
 
 with join_world() as world:
     data = read_image_folder(Path(sys.argv[1 + world.rank]))

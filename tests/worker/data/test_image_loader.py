@@ -10,11 +10,8 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.conftest import wait_for
-from tests.worker.data.image_files import make_image_folder
-from tests.worker.launch import start_ranks
-from worker.data.image_folder import ImageFiles, read_image_folder
-from worker.data.image_loader import (
+from mlbench_worker.data.image_folder import ImageFiles, read_image_folder
+from mlbench_worker.data.image_loader import (
     DEVIATION,
     MEAN,
     Box,
@@ -25,9 +22,12 @@ from worker.data.image_loader import (
     training_batches,
     validation_batches,
 )
-from worker.data.images import Images
-from worker.ranks.distributed import World
-from worker.ranks.process import DataError
+from mlbench_worker.data.images import Images
+from mlbench_worker.ranks.distributed import World
+from mlbench_worker.ranks.process import DataError
+from tests.conftest import wait_for
+from tests.worker.data.image_files import make_image_folder
+from tests.worker.launch import start_ranks
 
 _DRAWS = 4000
 
@@ -112,9 +112,9 @@ from pathlib import Path
 
 import torch
 
-from worker.data.image_folder import read_image_folder
-from worker.data.image_loader import Loading, training_batches
-from worker.ranks.distributed import World
+from mlbench_worker.data.image_folder import read_image_folder
+from mlbench_worker.data.image_loader import Loading, training_batches
+from mlbench_worker.ranks.distributed import World
 
 files = read_image_folder(Path(sys.argv[1])).train
 for batch in training_batches(files, 1, World(), 0, 0, Loading(32, 1, torch.device("cpu"))):

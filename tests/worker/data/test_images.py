@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from worker.data.images import Images, augmented_batches
-from worker.ranks.distributed import World
-from worker.ranks.process import DataError
+from mlbench_worker.data.images import Images, augmented_batches
+from mlbench_worker.ranks.distributed import World
+from mlbench_worker.ranks.process import DataError
 
 _COUNT = 50
 _BATCH = 8

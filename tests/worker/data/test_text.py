@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from mlbench_worker.data.text import Tokens, load_texts
+from mlbench_worker.ranks.process import DataError
 from tests.worker.data.texts import write_addresses
-from worker.data.text import Tokens, load_texts
-from worker.ranks.process import DataError
 
 _ADDRESSES = {
     1789: "We, the people: the law's the law!",

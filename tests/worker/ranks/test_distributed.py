@@ -13,14 +13,14 @@ import torch.distributed as dist
 from torch import nn
 
 from mlbench.options import Backend, ImageModelOptions
+from mlbench_worker.ranks.distributed import DeviceError, World, WorldError, join_world, set_up
 from tests.conftest import free_port
 from tests.worker.launch import finish, start_ranks
-from worker.ranks.distributed import DeviceError, World, WorldError, join_world, set_up
 
 # Each rank adds 10^rank, and swaps values. It prints what came of it, and where it listens.
 _TALK = """
 import os, psutil, torch
-from worker.ranks.distributed import join_world
+from mlbench_worker.ranks.distributed import join_world
 with join_world() as world:
     mine = torch.tensor([10.0 ** world.rank])
     first = mine.clone()
@@ -37,7 +37,7 @@ with join_world() as world:
 _STALL = """
 import sys, time, torch
 from datetime import timedelta
-from worker.ranks.distributed import join_world
+from mlbench_worker.ranks.distributed import join_world
 with join_world(timeout=timedelta(seconds=1)) as world:
     if world.rank == 1:
         time.sleep(60)
@@ -129,7 +129,7 @@ def test_shards_make_up_the_whole(total: int, size: int) -> None:
 _SLOW = """
 import time
 from datetime import timedelta
-from worker.ranks.distributed import join_world
+from mlbench_worker.ranks.distributed import join_world
 with join_world(timeout=timedelta(seconds=2)) as world:
     def work():
         time.sleep(3 * world.rank)
@@ -139,7 +139,7 @@ with join_world(timeout=timedelta(seconds=2)) as world:
 
 _FAILING = """
 import time
-from worker.ranks.distributed import join_world
+from mlbench_worker.ranks.distributed import join_world
 with join_world() as world:
     def work():
         if world.rank == 1:
@@ -213,7 +213,7 @@ _COMPILE = """
 import torch
 from torch import nn
 from mlbench.options import Backend, ImageModelOptions
-from worker.ranks.distributed import World, set_up
+from mlbench_worker.ranks.distributed import World, set_up
 execution = set_up(ImageModelOptions(device="cpu", compile=True), World())
 model = nn.Sequential(nn.Flatten(), nn.Linear(12, 3), nn.ReLU())
 images = torch.rand(4, 3, 2, 2)
@@ -235,7 +235,7 @@ def test_a_compiled_model_answers_the_same() -> None:
 # Fills and frees a large tensor again and again, and prints how many pages the kernel gave.
 _STEPS = """
 import resource, sys, torch
-from worker.ranks.distributed import _keep_freed_memory
+from mlbench_worker.ranks.distributed import _keep_freed_memory
 if sys.argv[1] == "keep":
     _keep_freed_memory()
 for _ in range(30):  # until the heap has found its shape

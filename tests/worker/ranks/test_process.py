@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 
 from mlbench.options import Options
-from worker.ranks import process
+from mlbench_worker.ranks import process
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ import atexit
 from dataclasses import dataclass
 from mlbench import MLBenchError
 from mlbench.options import Options
-from worker.ranks.process import run
+from mlbench_worker.ranks.process import run
 
 @dataclass(frozen=True)
 class Config(Options):

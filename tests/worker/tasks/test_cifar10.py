@@ -18,6 +18,14 @@ from torch.nn import functional
 from benchmarks.cifar10_from_images import CLASSES, convert
 from mlbench import names
 from mlbench.tasks import CifarDepth, CifarVersion
+from mlbench_worker.ranks.process import DataError
+from mlbench_worker.tasks.cifar10 import (
+    ARCHIVE,
+    BlockV1,
+    BlockV2,
+    CifarResNet,
+    load_cifar10,
+)
 from tests.worker.data.archives import write_archive, write_colours, write_members
 from tests.worker.launch import (
     Rank,
@@ -27,16 +35,8 @@ from tests.worker.launch import (
     run_ranks,
     start_ranks,
 )
-from worker.ranks.process import DataError
-from worker.tasks.cifar10 import (
-    ARCHIVE,
-    BlockV1,
-    BlockV2,
-    CifarResNet,
-    load_cifar10,
-)
 
-_TASK = ("-m", "worker.tasks.cifar10", "--worker-batch-size=8")
+_TASK = ("-m", "mlbench_worker.tasks.cifar10", "--worker-batch-size=8")
 # What two workers run.
 _BOTH = ("--recipe=mlbench-2020", "--version=2", "--depth=32", "--epochs=1", "--goal=100")
 _TRAIN, _VALIDATION = 48, 21
@@ -273,8 +273,8 @@ def test_a_missing_archive_is_downloaded_once_for_all_ranks(
 ) -> None:
     published = datasets / ARCHIVE
     sha256 = sha256_of(published.read_bytes())
-    monkeypatch.setattr("worker.tasks.cifar10._URL", published.as_uri())
-    monkeypatch.setattr("worker.tasks.cifar10.SHA256", sha256)
+    monkeypatch.setattr("mlbench_worker.tasks.cifar10._URL", published.as_uri())
+    monkeypatch.setattr("mlbench_worker.tasks.cifar10.SHA256", sha256)
     folder = tmp_path / "new"
     with ThreadPoolExecutor(4) as pool:
         loaded = list(pool.map(lambda _: load_cifar10(folder), range(4)))
@@ -296,7 +296,7 @@ def test_an_archive_that_cannot_be_downloaded_says_where_to_put_it(
     published, folder = tmp_path / "published", tmp_path / "new"
     if content is not None:
         published.write_bytes(content)
-    monkeypatch.setattr("worker.tasks.cifar10._URL", published.as_uri())
+    monkeypatch.setattr("mlbench_worker.tasks.cifar10._URL", published.as_uri())
     with pytest.raises(DataError, match=said) as raised:
         load_cifar10(folder)
     assert str(folder / ARCHIVE) in str(raised.value)

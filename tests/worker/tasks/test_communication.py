@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from mlbench import names
+from mlbench_worker.ranks.distributed import World
+from mlbench_worker.tasks.communication import COLLECTIVES, Message
 from tests.conftest import wait_for
 from tests.worker.launch import Rank, finish, run_ranks, start_ranks
-from worker.ranks.distributed import World
-from worker.tasks.communication import COLLECTIVES, Message
 
-_TASK = ("-m", "worker.tasks.communication")
+_TASK = ("-m", "mlbench_worker.tasks.communication")
 _QUICK = ("--max-bytes", "8192", "--factor", "8", "--seconds", "0", "--warmup", "1")
 _OPERATIONS = ("all_reduce", "broadcast", "all_gather")
 _BUS_FACTORS = {2: (1, 1, 1 / 2), 3: (4 / 3, 1, 2 / 3)}
@@ -92,8 +92,8 @@ def test_after_the_deadline_nothing_more_is_measured(
 # Rank 1 lets its values be wrong after each operation.
 _LIE = """
 import sys
-from worker.tasks import communication
-from worker.ranks import process
+from mlbench_worker.tasks import communication
+from mlbench_worker.ranks import process
 honest = communication.COLLECTIVES["all_reduce"].run
 def lie(message):
     honest(message)

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from mlbench import names
+from mlbench_worker.data.digits import load_digits
+from mlbench_worker.tasks.digits import ResNet8
 from tests.conftest import wait_for
 from tests.worker.launch import Rank, assert_same_losses, assert_stopped_at, run_ranks, start_ranks
-from worker.data.digits import load_digits
-from worker.tasks.digits import ResNet8
 
-_TASK = ("-m", "worker.tasks.digits")
+_TASK = ("-m", "mlbench_worker.tasks.digits")
 _STEPS = 11  # in an epoch
 _SHARES = {1: [128], 2: [64, 64], 3: [42, 43, 43]}  # of a batch, by number of workers
 

@@ -7,10 +7,10 @@ import torch
 from torch.nn import functional
 
 from mlbench import names
+from mlbench_worker.tasks.digits_linear import softmax_derivative
 from tests.worker.launch import Rank, assert_same_losses, assert_stopped_at, run_ranks
-from worker.tasks.digits_linear import softmax_derivative
 
-_TASK = ("-m", "worker.tasks.digits_linear")
+_TASK = ("-m", "mlbench_worker.tasks.digits_linear")
 _STEPS = 11  # in an epoch
 
 

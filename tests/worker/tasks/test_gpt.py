@@ -7,12 +7,12 @@ import torch
 
 from mlbench import names
 from mlbench.tasks import GptOptions
+from mlbench_worker.ranks.distributed import World
+from mlbench_worker.tasks import gpt
 from tests.worker.data.texts import write_speeches
 from tests.worker.launch import Rank, run_ranks
-from worker.ranks.distributed import World
-from worker.tasks import gpt
 
-_TASK = ("-m", "worker.tasks.gpt", "--epochs=1", "--batch-size=3", "--goal=1")
+_TASK = ("-m", "mlbench_worker.tasks.gpt", "--epochs=1", "--batch-size=3", "--goal=1")
 
 
 @pytest.fixture

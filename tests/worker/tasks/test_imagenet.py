@@ -10,13 +10,13 @@ from torch import nn
 from torch.nn import functional
 
 from mlbench import names
+from mlbench_worker.tasks.imagenet import Bottleneck, ResNet50, decay_weights_only
 from tests.worker.data.image_files import make_image_folder
 from tests.worker.launch import Rank, assert_same_losses, assert_stopped_at, run_ranks
-from worker.tasks.imagenet import Bottleneck, ResNet50, decay_weights_only
 
 _RATE = 0.3
 _TASK = (
-    *("-m", "worker.tasks.imagenet"),
+    *("-m", "mlbench_worker.tasks.imagenet"),
     *("--image-size=32", "--worker-batch-size=8", f"--learning-rate={_RATE}"),
 )
 _IMAGES = 24  # of each of two classes, in each part

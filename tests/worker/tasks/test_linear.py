@@ -11,14 +11,14 @@ from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 from benchmarks.linear_optimum import ours_and_the_optimum, session_of
 from mlbench import names
 from mlbench.tasks import LinearModel, LinearOptions
+from mlbench_worker.data.libsvm.dataset import load_dataset
+from mlbench_worker.data.libsvm.rows import DenseRows
+from mlbench_worker.ranks.distributed import World
+from mlbench_worker.tasks.linear import LOSSES, Fit, Loss, Training
 from tests.worker.data.libsvm.files import make, make_regression
 from tests.worker.launch import Rank, assert_same_losses, assert_stopped_at, run_ranks, start_ranks
-from worker.data.libsvm.dataset import load_dataset
-from worker.data.libsvm.rows import DenseRows
-from worker.ranks.distributed import World
-from worker.tasks.linear import LOSSES, Fit, Loss, Training
 
-_TASK = ("-m", "worker.tasks.linear", "--dataset", "made", "--batch-size", "50")
+_TASK = ("-m", "mlbench_worker.tasks.linear", "--dataset", "made", "--batch-size", "50")
 _STEPS = 20  # in an epoch
 _RECORDED = 10  # steps whose mean loss is one value
 _SHARES = {1: [50], 2: [25, 25], 3: [16, 17, 17]}  # of a batch, by number of workers

@@ -11,12 +11,12 @@ from torch import nn
 from mlbench import names
 from mlbench.options import read
 from mlbench.tasks import LstmOptions, WikiText2Options
+from mlbench_worker.ranks.distributed import World
+from mlbench_worker.tasks.lstm import SIZES, AwdLstm, Masks, Size, blocks, random_lengths, rows_of
 from tests.worker.data.texts import write_speeches
 from tests.worker.launch import run_ranks
-from worker.ranks.distributed import World
-from worker.tasks.lstm import SIZES, AwdLstm, Masks, Size, blocks, random_lengths, rows_of
 
-_TASK = ("-m", "worker.tasks.lstm", "--batch-size=3", "--goal=1", "--learning-rate=3")
+_TASK = ("-m", "mlbench_worker.tasks.lstm", "--batch-size=3", "--goal=1", "--learning-rate=3")
 _SIZE = Size(2, 6, 4, 0.2, 0.3, 0.4, 0.5, 0.6, least_count=1)
 _VOCABULARY, _ROWS, _TIME = 9, 3, 5
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from mlbench import names
+from mlbench_worker.tasks.steps import train_loss
 from tests.worker.launch import run_ranks
-from worker.tasks.steps import train_loss
 
-_TASK = ("-m", "worker.tasks.steps")
+_TASK = ("-m", "mlbench_worker.tasks.steps")
 
 
 def test_each_step_is_recorded_with_its_value_at_the_rate(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_each_step_is_recorded_with_its_value_at_the_rate(tmp_path: Path) -> Non
 
 
 def test_it_starts_without_pytorch() -> None:
-    program = "import sys, worker.tasks.steps; print(*sys.modules)"
+    program = "import sys, mlbench_worker.tasks.steps; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )

@@ -11,17 +11,17 @@ import torch
 from torch import nn
 
 from mlbench import Tracker
+from mlbench_worker.ranks.distributed import World
+from mlbench_worker.training.checkpoint import Checkpoints, Stateful
 from tests.conftest import wait_for
 from tests.worker.launch import start_ranks
-from worker.ranks.distributed import World
-from worker.training.checkpoint import Checkpoints, Stateful
 
 # Saves epoch after epoch, and says which it has saved.
 _SAVE = """
 import itertools, pathlib, sys, torch
 from torch import nn
-from worker.training.checkpoint import Checkpoints
-from worker.ranks.distributed import World
+from mlbench_worker.training.checkpoint import Checkpoints
+from mlbench_worker.ranks.distributed import World
 model = nn.Linear(500, 500)
 checkpoints = Checkpoints(pathlib.Path(sys.argv[1]), World(), {"model": model})
 for epoch in itertools.count(checkpoints.restore() + 1):
@@ -35,8 +35,8 @@ for epoch in itertools.count(checkpoints.restore() + 1):
 _RESTORE = """
 import pathlib, sys, torch
 from torch import nn
-from worker.training.checkpoint import Checkpoints
-from worker.ranks.distributed import World, join_world
+from mlbench_worker.training.checkpoint import Checkpoints
+from mlbench_worker.ranks.distributed import World, join_world
 folder, *of_ranks = sys.argv[1:]
 with join_world() as world:
     own = pathlib.Path(folder) / str(world.rank)

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from worker.training.nt_asgd import NtAsgd
+from mlbench_worker.training.nt_asgd import NtAsgd
 
 
 def step(weight: nn.Parameter, optimizer: NtAsgd, gradient: float) -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from worker.training.schedules import PlateauSchedule, rise_and_fall, scale_linearly
+from mlbench_worker.training.schedules import PlateauSchedule, rise_and_fall, scale_linearly
 
 
 @pytest.mark.parametrize(

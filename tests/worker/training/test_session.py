@@ -11,13 +11,13 @@ from torch.nn import functional
 
 from mlbench import Tracker, names
 from mlbench.options import ExchangeOptions, ImageModelOptions
+from mlbench_worker.data.images import Images, augmented_batches
+from mlbench_worker.ranks.distributed import World, set_up
+from mlbench_worker.training.exchange.base import Exchange
+from mlbench_worker.training.images import ImageScore, ImageTrainer
+from mlbench_worker.training.schedules import Schedule
+from mlbench_worker.training.session import Session
 from tests.worker.launch import finish, start_ranks
-from worker.data.images import Images, augmented_batches
-from worker.ranks.distributed import World, set_up
-from worker.training.exchange.base import Exchange
-from worker.training.images import ImageScore, ImageTrainer
-from worker.training.schedules import Schedule
-from worker.training.session import Session
 
 _ALONE = World()
 _IMAGES = 20
@@ -167,8 +167,8 @@ _UNEQUAL = """
 import os, time
 from mlbench import Tracker
 from mlbench.options import DeviceOptions
-from worker.ranks.distributed import join_world, set_up
-from worker.training.session import Session
+from mlbench_worker.ranks.distributed import join_world, set_up
+from mlbench_worker.training.session import Session
 
 with Tracker() as tracker, join_world() as world:
     execution = set_up(DeviceOptions("cpu"), world)

@@ -105,7 +105,7 @@ spec:
         - name: worker
           {{- include "mlbench.image" (list . .Values.worker) | nindent 10 }}
           # Isolated: a process that may write here must not say what the next agent imports.
-          command: [python3, -I, -m, worker.agent]
+          command: [python3, -I, -m, mlbench_worker.agent]
           args:
             - --pod
             - $(MLBENCH_POD)

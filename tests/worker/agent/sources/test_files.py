@@ -13,11 +13,11 @@ import pytest
 
 from mlbench import names
 from mlbench.tensorboard import Scalar, first_record, masked_checksum, to_record
+from mlbench_worker.agent.sources import files
+from mlbench_worker.agent.sources.files import Follower
+from mlbench_worker.agent.sources.loopback import Line
 from tests.conftest import wait_for
 from tests.mlbench.test_tensorboard import SESSION, record
-from worker.agent.sources import files
-from worker.agent.sources.files import Follower
-from worker.agent.sources.loopback import Line
 
 _HUGE = "1" + "0" * 400
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from worker.agent.sources import original
-from worker.agent.sources.loopback import Loopback
+from mlbench_worker.agent.sources import original
+from mlbench_worker.agent.sources.loopback import Loopback
 
 _HOOK = original.HOOK / "sitecustomize.py"
 _SHOW = "import json, sys; print(json.dumps([sys.path, sorted(sys.modules)]))"

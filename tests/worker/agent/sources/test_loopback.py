@@ -15,10 +15,10 @@ from typing import Any
 import httpx
 import pytest
 
+from mlbench_worker.agent.sources import loopback as loopbacks
+from mlbench_worker.agent.sources import way_out
+from mlbench_worker.agent.sources.loopback import Answer, Line, Loopback, Request, past_proxies
 from tests.conftest import wait_for
-from worker.agent.sources import loopback as loopbacks
-from worker.agent.sources import way_out
-from worker.agent.sources.loopback import Answer, Line, Loopback, Request, past_proxies
 
 
 class Told:

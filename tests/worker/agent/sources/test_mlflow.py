@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from worker.agent.sources.loopback import Answer, Line, Request
-from worker.agent.sources.mlflow import Tracking, setting
+from mlbench_worker.agent.sources.loopback import Answer, Line, Request
+from mlbench_worker.agent.sources.mlflow import Tracking, setting
 
 MOMENT = 1_763_683_200_123
 

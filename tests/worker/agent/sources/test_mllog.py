@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from worker.agent.sources.mllog import MLLog, Stdout
+from mlbench_worker.agent.sources.mllog import MLLog, Stdout
 
 
 def line(key: str, ms: float = 0, kind: str = "POINT_IN_TIME", **its: Any) -> str:

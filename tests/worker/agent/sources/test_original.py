@@ -6,8 +6,8 @@ from urllib.parse import urlencode
 import pytest
 
 from mlbench.assignment import Assignment
-from worker.agent.sources.loopback import Answer, Line, Request
-from worker.agent.sources.original import Reports
+from mlbench_worker.agent.sources.loopback import Answer, Line, Request
+from mlbench_worker.agent.sources.original import Reports
 
 _RUN = Assignment(7, 2, 1, 4, "10.0.0.1", 29500, ("true",), (), keeps_checkpoints=False, seed=42)
 _DATE = "2026-03-01 09:21:30.500250"

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from mlbench_worker.data.libsvm.dataset import load_dataset
+from mlbench_worker.data.libsvm.rows import DenseRows, Rows, SparseRows
+from mlbench_worker.ranks.process import DataError
 from tests.worker.data.libsvm.files import make, make_regression
-from worker.data.libsvm.dataset import load_dataset
-from worker.data.libsvm.rows import DenseRows, Rows, SparseRows
-from worker.ranks.process import DataError
 
 
 @pytest.mark.parametrize("labels", [("0", "1"), ("1", "2"), ("-1", "+1")])

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mlbench_worker.data.libsvm import text
+from mlbench_worker.data.libsvm.rows import DenseRows, SparseRows
+from mlbench_worker.data.libsvm.table import open_table
+from mlbench_worker.ranks.process import DataError
 from tests.conftest import wait_for
 from tests.worker.data.libsvm.files import Made, make
 from tests.worker.launch import finish, start_ranks
-from worker.data.libsvm import text
-from worker.data.libsvm.rows import DenseRows, SparseRows
-from worker.data.libsvm.table import open_table
-from worker.ranks.process import DataError
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +71,7 @@ def test_a_file_without_features_is_refused(tmp_path: Path, text: bytes) -> None
 _PARSE_SMALL_BLOCKS = """
 import sys
 from pathlib import Path
-from worker.data.libsvm import table, text
+from mlbench_worker.data.libsvm import table, text
 text._BLOCK_BYTES = 1000
 table.open_table(Path(sys.argv[1]))
 """
@@ -91,7 +91,7 @@ def was_parsed(path: Path, capsys: pytest.CaptureFixture[str]) -> bool:
 
 
 def test_of_two_processes_one_parses(file: Path, tmp_path: Path) -> None:
-    outputs = finish(start_ranks(tmp_path, 2, "-m", "worker.data.libsvm", str(file)))
+    outputs = finish(start_ranks(tmp_path, 2, "-m", "mlbench_worker.data.libsvm", str(file)))
     assert "".join(outputs).count("putting them together") == 1
     assert all(f"{file}: 200 rows of 10 features, parsed\n" in output for output in outputs)
 

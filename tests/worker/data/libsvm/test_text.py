@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from worker.data.libsvm.text import Lines, find_files, parse_lines, read_blocks
-from worker.ranks.process import DataError
+from mlbench_worker.data.libsvm.text import Lines, find_files, parse_lines, read_blocks
+from mlbench_worker.ranks.process import DataError
 
 
 def test_lines_become_rows() -> None:
@@ -80,7 +80,7 @@ def test_blocks_are_whole_lines(
     compress: Callable[[bytes], bytes],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("worker.data.libsvm.text._BLOCK_BYTES", 100)
+    monkeypatch.setattr("mlbench_worker.data.libsvm.text._BLOCK_BYTES", 100)
     text = b"".join(b"1 1:%d\n" % i for i in range(99)) + b"1 1:99"  # the last without its end
     path = tmp_path / f"f{ending}"
     path.write_bytes(compress(text))

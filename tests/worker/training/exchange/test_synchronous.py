@@ -5,18 +5,18 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from mlbench_worker.ranks.distributed import World
+from mlbench_worker.training.exchange.base import average_buffers
+from mlbench_worker.training.exchange.synchronous import Flat
 from tests.worker.launch import finish, start_ranks
-from worker.ranks.distributed import World
-from worker.training.exchange.base import average_buffers
-from worker.training.exchange.synchronous import Flat
 
 # Rank 1 comes late to each of three steps. Each rank prints how long it waited in the last.
 _LATE = """
 import os, sys, time, torch
 from torch import nn
-from worker.ranks.distributed import join_world
+from mlbench_worker.ranks.distributed import join_world
 from mlbench.options import ExchangeOptions
-from worker.training.exchange import make_exchange
+from mlbench_worker.training.exchange import make_exchange
 
 with join_world() as world:
     model = nn.Linear(4, 4)

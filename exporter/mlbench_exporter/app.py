@@ -1,0 +1,125 @@
+"""The exporter's process: ``python -m mlbench_exporter.app --port N`` serves /metrics.
+
+It serves the pods of the local stack whose home folder is $MLBENCH_HOME; with ``--kubelet``, the
+worker pods of one release on one node of a cluster instead. GPUs are added where there are some.
+It ends with exit code 0 on SIGTERM or SIGINT, and with 1 where it cannot listen.
+"""
+
+import argparse
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+
+from mlbench.home import Home
+from mlbench.serving import serve_metrics
+from mlbench_exporter import gpu
+from mlbench_exporter.cadvisor import WorkerPods
+from mlbench_exporter.collector import UsageCollector
+from mlbench_exporter.gpu import GpuSource
+from mlbench_exporter.kubelet import KubeletSource
+from mlbench_exporter.processes import ProcessSource
+from mlbench_exporter.series import Source
+
+log = logging.getLogger("exporter")
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def _parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="exporter", description="Resource use of worker pods.")
+    parser.add_argument("--port", type=int, required=True, help="0 for any that is free")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
+    parser.add_argument("--node", default=socket.gethostname(), help="name of this node")
+
+    cluster = parser.add_argument_group("in a cluster")
+    cluster.add_argument("--kubelet", metavar="HOST", help="read the kubelet at this address")
+    cluster.add_argument("--kubelet-port", type=int, default=10250, metavar="PORT")
+    cluster.add_argument("--release", help="whose worker pods are shown; needed with --kubelet")
+    cluster.add_argument(
+        "--service-account",
+        type=Path,
+        default=Path("/var/run/secrets/kubernetes.io/serviceaccount"),
+        metavar="FOLDER",
+        help="holds token, namespace and ca.crt (%(default)s)",
+    )
+    cluster.add_argument(
+        "--kubelet-ca",
+        type=Path,
+        metavar="FILE",
+        help="certificates that the kubelet's is verified by (the service account's ca.crt)",
+    )
+    cluster.add_argument(
+        "--kubelet-insecure",
+        action="store_true",
+        help="do not verify the kubelet's certificate: who answers in its place gets the token",
+    )
+    cluster.add_argument(
+        "--kubelet-timeout",
+        type=float,
+        default=4.0,
+        metavar="SECONDS",
+        help="less than Prometheus's scrape timeout (%(default)s)",
+    )
+    arguments = parser.parse_args()
+    if arguments.kubelet and not arguments.release:
+        parser.error("--kubelet needs --release")
+    return arguments
+
+
+def _create_sources(arguments: argparse.Namespace) -> Iterator[Source]:
+    """Yield every place where usage is read: a new source is added here.
+
+    Raises:
+        OSError: the namespace of the service account cannot be read.
+    """
+    home, node = Home.from_environ().root, arguments.node
+    if arguments.kubelet:
+        account: Path = arguments.service_account
+        namespace = (account / "namespace").read_text().strip()
+        yield KubeletSource(
+            arguments.kubelet,
+            arguments.kubelet_port,
+            account / "token",
+            ca=None if arguments.kubelet_insecure else arguments.kubelet_ca or account / "ca.crt",
+            timeout_seconds=arguments.kubelet_timeout,
+            workers=WorkerPods(namespace, arguments.release),
+            node=node,
+        )
+    else:
+        yield ProcessSource(home, node)
+    if gpu.driver_is_present():
+        yield GpuSource(home, node)
+
+
+def main() -> int:
+    """Serve until a signal asks to stop; return the exit code."""
+    arguments = _parse_arguments()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+
+    # Blocked, before there are other threads, the signals wait until sigwait takes them.
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    try:
+        registry.register(UsageCollector(_create_sources(arguments)))
+    except OSError as error:
+        log.error("the service account cannot be used: %s", error)
+        return 1
+    try:
+        server = serve_metrics(arguments.port, arguments.host, registry)
+    except OSError as error:
+        log.error("cannot listen on %s:%d: %s", arguments.host, arguments.port, error)
+        return 1
+    log.info("serving http://%s:%d/metrics", arguments.host, server.server_port)
+
+    signal.sigwait(STOP_SIGNALS)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""Turns the samples of all sources into metric families, and reports which sources work."""
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from prometheus_client.registry import Collector
+
+from mlbench_exporter.series import (
+    SOURCE_SECONDS,
+    SOURCE_UP,
+    Family,
+    Sample,
+    Series,
+    Source,
+    SourceError,
+)
+
+log = logging.getLogger(__name__)
+
+_MOST_AHEAD_SECONDS = 60.0
+
+
+class UsageCollector(Collector):
+    """Reads every source once in each scrape, and keeps no sample from one scrape to the next."""
+
+    def __init__(self, sources: Iterable[Source]) -> None:
+        self._sources = tuple(sources)
+        self._told: dict[str, str] = {}
+        """The last logged failure of each source that does not work."""
+
+    def collect(self) -> Iterator[Family]:
+        """Yield the families of all sources; of one that fails, those that were read before."""
+        samples: defaultdict[Series, list[Sample]] = defaultdict(list)
+        for source in self._sources:
+            start = time.perf_counter()
+            works = True
+            try:
+                for sample in _checked(source.read()):
+                    samples[sample.series].append(sample)
+                self._log_success(source.name)
+            except Exception as error:  # whatever breaks in one source, the others are served
+                works = False
+                self._log_failure(source.name, error)
+            seconds = time.perf_counter() - start
+            samples[SOURCE_UP].append(Sample(SOURCE_UP, (source.name,), works))
+            samples[SOURCE_SECONDS].append(Sample(SOURCE_SECONDS, (source.name,), seconds))
+        for series, members in samples.items():
+            family = series.family(series.name, series.help, labels=series.labels)
+            for sample in members:
+                family.add_metric(sample.labels, sample.value, timestamp=sample.time)
+            yield family
+
+    def _log_success(self, source: str) -> None:
+        if self._told.pop(source, None) is not None:
+            log.info("source %s works again", source)
+
+    def _log_failure(self, source: str, error: Exception) -> None:
+        """Log why a source fails: once, not in every scrape."""
+        text = f"{type(error).__name__}: {error}"
+        if self._told.get(source) != text:
+            self._told[source] = text
+            traceback = None if isinstance(error, SourceError) else error
+            log.error("source %s failed: %s", source, error, exc_info=traceback)
+
+
+def _checked(samples: Iterable[Sample]) -> Iterator[Sample]:
+    """Yield samples up to the first that Prometheus would take for newer than all to come.
+
+    Raises:
+        SourceError: there is one.
+    """
+    latest = time.time() + _MOST_AHEAD_SECONDS
+    for sample in samples:
+        if sample.time is not None and sample.time > latest:
+            raise SourceError(f"{sample.series.name} is of {sample.time:.0f}, which is to come")
+        yield sample

@@ -1,0 +1,106 @@
+"""What an archive has of a run: its records, the rows that they are made of, and its series."""
+
+import math
+import socket
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from mlbench.archive import ROWS, RUN, More, Piece, SeriesName
+from mlbench.results import Result
+from mlbench.series import SeriesKey, number_or_text, spell
+from mlbench_master.models import Chunk, Rank, Run, Series, Stream, run_owner
+from mlbench_master.reading.points import Points, Read
+from mlbench_master.reading.selection import NamedSeries
+from mlbench_master.reading.stored import Stored
+from mlbench_master.recording.streams import METRICS, POSTED
+from mlbench_master.runs import events, life, manifest
+
+# Columns that tell of the archive itself, or may change without the run.
+_NOT_SEALED = {
+    *("archive", "archive_problem", "sealed_at", "settled_at", "redeliveries"),
+    *("figures", "added"),
+}
+
+SealedSeries = Iterator[tuple[SeriesName, Iterator[Piece]]]
+
+
+def documents(run: Run, result: Result) -> dict[str, Any]:
+    """Return what the API answers of a run, and the rows of the database that it is made of."""
+    described = life.describe(run).to_fields()
+    told = {
+        "installation": socket.gethostname(),
+        "run": {name: value for name, value in described.items() if name not in _NOT_SEALED},
+        "events": [event.to_fields() for event in events.events_of(run)],
+        "manifest": manifest.build(run).to_fields(),
+        "result": result.to_fields(),
+    }
+    row = {name: value for name, value in run.__data__.items() if name not in _NOT_SEALED}
+    owner = run_owner(run.id)
+    ranks = Rank.select().where(Rank.run == run.id).order_by(Rank.attempt, Rank.rank)
+    streams = Stream.select().where(Stream.owner == owner).order_by(Stream.id)
+    series = Series.select().where(Series.owner == owner).order_by(Series.metric, Series.rank)
+    rows = {
+        "run": [row],
+        "rank": list(ranks.dicts()),
+        "stream": list(streams.dicts()),
+        "series": list(series.dicts()),
+    }
+    return {RUN: told, ROWS: rows}
+
+
+def logs_of(run: Run) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """Yield what each rank wrote, as far as it is held, by names such as ``logs/1/0.stdout``."""
+    logs = Stream.select().where(Stream.owner == run_owner(run.id), Stream.name != METRICS)
+    for stream in list(logs.order_by(Stream.attempt, Stream.rank, Stream.name)):
+        if stream.name != POSTED:
+            yield f"logs/{stream.attempt}/{stream.rank}.{stream.name}", _chunks(stream)
+
+
+def _chunks(stream: Stream) -> Iterator[bytes]:
+    offsets = Chunk.select(Chunk.offset).where(Chunk.stream == stream).order_by(Chunk.offset)
+    for one in list(offsets):
+        yield bytes(Chunk.get(Chunk.stream == stream, Chunk.offset == one.offset).data)
+
+
+def added(run: Run) -> dict[str, Any]:
+    """Return what the archive of a run's additions says of them, and of the run's own archive."""
+    samples, first_at, last_at = (run.added[name] for name in ("samples", "first_at", "last_at"))
+    of = {"run_id": run.id, "job_id": run.job_id, "name": run.name, "sha256": run.archive_sha256}
+    return {"of": of, "samples": samples, "first_at": first_at, "last_at": last_at}
+
+
+def series_of_owner(found: Stored, delivered: Mapping[SeriesKey, Read]) -> SealedSeries:
+    """Yield each series of an owner, in order of their keys."""
+    for key in sorted({*found.delivered, *found.kept}):
+        yield SeriesName(*key), _both(found, key, delivered.get(key))
+
+
+def series_of_pods(pods: Iterable[tuple[str, NamedSeries]]) -> SealedSeries:
+    """Yield each series of a run's pods: their resource use, and what was posted for them."""
+    for pod, series in pods:
+        for name, pieces in series:
+            yield SeriesName(name, pod=pod), (to_piece(points, kept=True) for points in pieces)
+
+
+def _both(found: Stored, key: SeriesKey, delivered: Read | None) -> Iterator[Piece]:
+    for points in found.read_delivered(key, delivered):
+        yield to_piece(points)
+    for points in found.read_kept(key):
+        yield to_piece(points, kept=True)
+
+
+def to_piece(points: Points, *, kept: bool = False) -> Piece:
+    """Write points as an archive has them: those that Prometheus holds are numbers."""
+    more = {i: More(None, note.cumulative, note.metadata) for i, note in points.notes.items()}
+    if not kept:
+        return Piece(array("q", points.times_us), array("d", map(float, points.values)), more)
+    values = array("d")
+    for i, spelled in enumerate(points.values):
+        number = number_or_text(spelled)
+        # A text such as 1e3 stays one, and so does what no float holds exactly.
+        if isinstance(number, str) or spell(number) != spelled:
+            more[i] = more.get(i, More())._replace(text=spelled)
+            number = math.nan
+        values.append(number)
+    return Piece(array("q", points.times_us), values, more, kept)

@@ -1,0 +1,178 @@
+"""Importing: runs of other installations, from their archives, beside one's own.
+
+An imported run is read only. Its samples stay in its archive, which Prometheus never sees, and
+nothing can be added to it.
+"""
+
+import shutil
+import time
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from peewee import BooleanField, DatabaseError, DoubleField, Field, IntegerField
+
+from mlbench.archive import ROWS, RUN, Archive, ArchiveError, file_name
+from mlbench.evaluation import limited
+from mlbench.evaluation.figures import figures_of
+from mlbench.names import ACTIVE_STATES
+from mlbench.records import Manifest
+from mlbench.records import Run as RunRecord
+from mlbench_master.database import STATE, exclusive
+from mlbench_master.errors import BadFieldError, TooLargeError
+from mlbench_master.models import JSONField, Rank, Run
+from mlbench_master.reading.series import SeriesReader
+from mlbench_master.reading.store import ArchiveStore
+from mlbench_master.results.query import result_of
+from mlbench_master.runs import events, life, manifest
+from mlbench_master.runs.requests import LONGEST_NAME, NAME, check_display_name
+
+_MOST_BYTES = 64 << 20
+_MOST_BYTES_IN_ALL = 1 << 30
+_MOST_CHECK_SECONDS = 120.0
+_LONGEST_ORIGIN = 100
+# What is not so here, whatever it was there.
+_LEFT_BEHIND = {
+    "id",
+    "run",
+    "stop_requested",
+    "delete_requested",
+    "waiting",
+    *("figures", "added"),
+    "set_name",
+    "place",
+    "origin",
+}
+_TYPES: tuple[tuple[type[Field], tuple[type, ...]], ...] = (
+    (JSONField, (object,)),
+    (BooleanField, (bool,)),
+    (IntegerField, (int,)),
+    (DoubleField, (int, float)),
+    (Field, (str,)),
+)
+# What a description that is none may cause, wherever it is used first.
+_MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, DatabaseError)
+
+
+def take(
+    reader: SeriesReader, file: BinaryIO, is_gone: Callable[[], bool] = lambda: False
+) -> tuple[Run, bool]:
+    """Store the run of an archive, and return it, and whether it is new here.
+
+    ``is_gone`` tells when nobody waits for that any more.
+
+    Raises:
+        BadFieldError: the file is no archive, damaged, newer, or describes no run (400).
+        TooLargeError: what it describes the run with is too large (413).
+        ArchiveError: it cannot be stored.
+    """
+    try:
+        _check_size(file)
+        archive = Archive(file, "it")
+        file.flush()
+        if damaged := limited.damage(file.fileno(), _MOST_CHECK_SECONDS, is_gone):
+            raise BadFieldError("body", "; ".join(damaged))
+        run, is_new = _store(archive)
+    except ArchiveError as error:
+        raise BadFieldError("body", str(error)) from None
+    except _MALFORMED as error:
+        raise BadFieldError("body", f"it describes no run that there can be: {error!r}") from None
+    if run.origin and run.archive is None:  # also if this was cut short before
+        _keep(reader.archives, run, file, archive.digest)
+        try:
+            run.figures = asdict(figures_of(result_of(reader, run)))
+            run.save(only=[Run.figures])
+        except _MALFORMED as error:
+            life.delete(run)
+            raise BadFieldError("body", f"it has no result that there can be: {error!r}") from None
+    return run, is_new
+
+
+def _check_size(file: BinaryIO) -> None:
+    """Make sure that no compressed member, which is read as a whole, grows too large."""
+    try:
+        members = zipfile.ZipFile(file).infolist()
+    except zipfile.BadZipFile:
+        return  # opening it as an archive tells more
+    compressed = [one for one in members if one.compress_type != zipfile.ZIP_STORED]
+    for one in compressed:
+        if one.file_size > _MOST_BYTES:
+            raise TooLargeError(f"body: {one.filename} has more than {_MOST_BYTES} bytes")
+    if sum(one.file_size for one in compressed) > _MOST_BYTES_IN_ALL:
+        raise TooLargeError(f"body: its members have more than {_MOST_BYTES_IN_ALL} bytes in all")
+
+
+def _store(archive: Archive) -> tuple[Run, bool]:
+    """Store what an archive tells of its run, unless the run is known here."""
+    told, rows = archive.document(RUN), archive.document(ROWS)
+    [row] = rows["run"]
+    with exclusive(STATE):
+        known = Run.get_or_none(Run.job_id == row["job_id"])
+        if known is not None:
+            _check_same(known, archive)
+            return known, False
+        run = Run(**_columns(Run, row), settled_at=time.time(), sealed_at=time.time())
+        if not NAME.fullmatch(run.name) or len(run.name) > LONGEST_NAME:
+            raise ValueError(f"its name is {run.name!r}")
+        check_display_name(run.title)
+        if run.state in ACTIVE_STATES or run.finished_at is None or not row["job_id"]:
+            raise ValueError("it has not ended")
+        run.origin = {
+            "installation": str(told.get("installation", ""))[:_LONGEST_ORIGIN],
+            "run_id": int(row["id"]),
+            "imported_at": time.time(),
+            # Of its set there, which this installation knows nothing else of.
+            **{name: row[name] for name in ("set_name", "place") if row.get(name) is not None},
+        }
+        run.save(force_insert=True)
+        for rank in rows["rank"]:
+            Rank.create(run=run, **_columns(Rank, rank))
+        # All that is told of a run can be told of this one, or it is not stored.
+        RunRecord.from_fields(life.describe(run).to_fields())
+        Manifest.from_fields(manifest.build(run).to_fields())
+        events.events_of(run)
+    return run, True
+
+
+def _check_same(known: Run, archive: Archive) -> None:
+    """Make sure that a run that is here has this archive, not another one.
+
+    Raises:
+        BadFieldError: it has another one: one of the two was changed.
+    """
+    if known.archive_sha256 and known.archive_sha256 != archive.digest:
+        raise BadFieldError(
+            "body",
+            f"this run is here already as run {known.id}, with another archive (SHA-256 "
+            f"{known.archive_sha256}, and of this file {archive.digest}): one of them was "
+            "changed, or sealed anew; ask who ran it which is right, and delete the other",
+        )
+
+
+def _columns(table: Any, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of a row that this version knows, each of its type."""
+    found = {}
+    for name, field in table._meta.fields.items():
+        if name in row and name not in _LEFT_BEHIND:
+            types = next(types for kind, types in _TYPES if isinstance(field, kind))
+            value = row[name]
+            if not (isinstance(value, types) or (value is None and field.null)):
+                raise ValueError(f"{table._meta.table_name}.{name} is {value!r}")
+            found[name] = value
+    return found
+
+
+def _keep(store: ArchiveStore, run: Run, file: BinaryIO, digest: str) -> None:
+    """Put the archive where that of a run belongs."""
+
+    def copy(draft: Path) -> str:
+        file.seek(0)
+        with draft.open("wb") as target:
+            shutil.copyfileobj(file, target)
+        return digest
+
+    run.archive, run.archive_sha256 = file_name(run.name, run.id), digest
+    store.put(run.archive, copy)
+    run.save(only=[Run.archive, Run.archive_sha256])

@@ -1,0 +1,218 @@
+"""Sealing: write the archives of runs that have ended, and delete those that are too old.
+
+It has a thread of its own, so the next run waits for nobody. Each turn begins from what the
+database says: a controller that is killed leaves a draft at most, which nobody reads.
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from mlbench import archive
+from mlbench.errors import MLBenchError
+from mlbench.evaluation.figures import figures_of
+from mlbench.results import Result
+from mlbench_master.archives import contents
+from mlbench_master.database import STATE, exclusive
+from mlbench_master.models import Deletion, Run, added_owner, run_owner
+from mlbench_master.notify import Waiter
+from mlbench_master.reading import stored
+from mlbench_master.reading.counting import SampleCounts
+from mlbench_master.reading.delivered import LostSamplesError
+from mlbench_master.reading.selection import Selection
+from mlbench_master.reading.series import SeriesReader
+from mlbench_master.reading.store import ArchiveStore
+from mlbench_master.recording import streams
+from mlbench_master.results.query import energy_of, result_of
+
+log = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 5.0
+_LONGEST_BACKOFF_SECONDS = 60.0
+_DAY_SECONDS = 86_400.0
+
+
+class NotSealedError(MLBenchError):
+    """A run cannot be sealed, and never will be."""
+
+
+@dataclass(frozen=True)
+class Sealer:
+    """Seals runs."""
+
+    reader: SeriesReader
+    days: int = 0
+    """How long archives stay after the end of their run; 0: for ever."""
+    with_logs: bool = False
+    """Whether they have what the ranks wrote."""
+
+    @property
+    def archives(self) -> ArchiveStore:
+        """Where archives lie."""
+        return self.reader.archives
+
+    def run(self, waiter: Waiter, stop: Waiter) -> None:
+        """Seal until told to stop; while that fails, wait longer and longer, and only by stop."""
+        wait, pause = waiter.wait, _LOOK_SECONDS
+        while not wait(pause):
+            try:
+                failed = self.turn()
+            except Exception:
+                failed = True
+                log.exception("sealing failed, trying again")
+            wait = stop.wait if failed else waiter.wait
+            pause = min(pause * 2, _LONGEST_BACKOFF_SECONDS) if failed else _LOOK_SECONDS
+
+    def turn(self) -> bool:
+        """Seal the runs that are due, and delete archives; return whether something failed."""
+        outcomes = [self._try(run) for run in _due()]
+        outcomes += [self._try_added(run) for run in _with_additions()]
+        for deletion in list(Deletion.select().where(Deletion.archived)):
+            self.archives.delete(int(deletion.owner.rpartition("/")[2]))
+            Deletion.update(archived=False).where(Deletion.owner == deletion.owner).execute()
+        for run in self._expired():
+            self.archives.delete(run.id)
+            Run.update(archive=None, archive_sha256=None).where(Run.id == run.id).execute()
+        return not all(outcomes)
+
+    def seal(self, run: Run) -> None:
+        """Write a run's archive, from what Prometheus, database and an older archive have.
+
+        Raises:
+            PrometheusError, ArchiveError: it cannot be written now.
+            NotSealedError: some of its samples are lost.
+        """
+        counted = SampleCounts(**run.delivery) if run.delivery else None
+        if counted and counted.disagreement:
+            raise NotSealedError(counted.disagreement)
+        run.energy_joules = energy_of(self.reader.prometheus, run)
+        result = result_of(self.reader, run)
+        run.figures = asdict(figures_of(result))
+        run.save(only=[Run.energy_joules, Run.figures])
+        _note_goal(run, result)
+        documents = contents.documents(run, result)
+
+        pods = contents.series_of_pods(self.reader.pods_of(run, Selection()))
+        logs = contents.logs_of(run) if self.with_logs else ()
+        name = archive.file_name(run.name, run.id)
+        digest = self._put(name, run_owner(run.id), documents, pods, logs)
+        if not _store(run, name, digest):
+            self.archives.delete(run.id)
+
+    def seal_added(self, run: Run) -> None:
+        """Write what was posted for a run after its end into an archive of its own.
+
+        The run's stays as it is. Raises as ``seal`` does.
+        """
+        name = archive.file_name(run.name, run.id, archive.ADDED_SUFFIX)
+        documents = {archive.ADDED: contents.added(run)}
+        digest = self._put(name, added_owner(run.id), documents)
+        if not _store_added(run, archive=name, sha256=digest):
+            self.archives.delete(run.id)
+
+    def _put(
+        self,
+        name: str,
+        owner: str,
+        documents: Mapping[str, Any],
+        more: Iterable[tuple[archive.SeriesName, Iterator[archive.Piece]]] = (),
+        logs: Iterable[tuple[str, Iterator[bytes]]] = (),
+    ) -> str:
+        """Write an archive of an owner's samples, and return its digest."""
+
+        def write(draft: Path) -> str:
+            found = stored.load(owner)
+            with ExitStack() as stack:
+                delivered = self.reader.delivered(found, found.delivered, Selection(), stack)
+                series = contents.series_of_owner(found, delivered)
+                digest = archive.write(draft, documents, chain(series, more), logs)
+            found.check()
+            return digest
+
+        return self.archives.put(name, write)
+
+    def _try_added(self, run: Run) -> bool:
+        try:
+            self.seal_added(run)
+        except LostSamplesError as error:
+            log.warning("what was added to run %d cannot be sealed: %s", run.id, error)
+            _store_added(run)
+        except Exception as error:
+            log.warning("what was added to run %d is not sealed yet: %s", run.id, error)
+            return False
+        return True
+
+    def _try(self, run: Run) -> bool:
+        try:
+            self.seal(run)
+        except (NotSealedError, LostSamplesError) as error:
+            # What is lost does not come back.
+            log.warning("run %d cannot be sealed: %s", run.id, error)
+            _tell(run, str(error), sealed_at=time.time())
+        except Exception as error:
+            log.warning("run %d is not sealed yet, trying again: %s", run.id, error)
+            _tell(run, f"{error}: it is tried again")
+            return False
+        else:
+            log.info("run %d: sealed", run.id)
+        return True
+
+    def _expired(self) -> Iterator[Run]:
+        if self.days:
+            old = Run.finished_at < time.time() - self.days * _DAY_SECONDS
+            # Of an imported run, the archive is all there is: it is deleted with the run.
+            own = Run.archive.is_null(False) & Run.origin.is_null()
+            yield from list(Run.select(Run.id).where(own, old))
+
+
+def _note_goal(run: Run, result: Result) -> None:
+    """Store when a run reached its goal, as its result has it."""
+    reached, began_at = result.time_to_accuracy, run.started_at
+    if reached is not None and began_at is not None:
+        run.goal_reached_at = began_at + reached.wall_seconds
+        run.goal_train_seconds = reached.training_seconds
+        run.save(only=[Run.goal_reached_at, Run.goal_train_seconds])
+
+
+def _due() -> list[Run]:
+    """Return the runs that have ended and were counted, and not sealed since samples came."""
+    ended = Run.finished_at.is_null(False) & Run.delivery.is_null(False)
+    return list(Run.select().where(Run.sealed_at.is_null(), ended).order_by(Run.id))
+
+
+def _with_additions() -> list[Run]:
+    """Return the sealed runs to which samples were added that no archive has yet."""
+    added = Run.select().where(Run.added.is_null(False), Run.archive.is_null(False))
+    unsealed = [run for run in added if run.added.get("sealed") != run.added["samples"]]
+    return [run for run in unsealed if not streams.waiting(added_owner(run.id))]
+
+
+def _store_added(run: Run, **archived: str) -> bool:
+    """Store that a run's additions so far are sealed; return False if it was deleted meanwhile."""
+    with exclusive(added_owner(run.id)):
+        now = Run.get_or_none(Run.id == run.id)
+        if now is not None:
+            added = now.added | archived | {"sealed": run.added["samples"]}
+            Run.update(added=added).where(Run.id == run.id).execute()
+        return now is not None
+
+
+def _store(run: Run, name: str, digest: str) -> bool:
+    """Store that a run is sealed; return False if it was deleted meanwhile."""
+    with exclusive(STATE):
+        return bool(
+            Run.update(
+                archive=name, archive_sha256=digest, archive_problem="", sealed_at=time.time()
+            )
+            .where(Run.id == run.id)
+            .execute()
+        )
+
+
+def _tell(run: Run, problem: str, sealed_at: float | None = None) -> None:
+    Run.update(archive_problem=problem, sealed_at=sealed_at).where(Run.id == run.id).execute()

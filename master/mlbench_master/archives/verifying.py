@@ -1,0 +1,152 @@
+"""Verifying archives against what Prometheus has; restoring what it has no more."""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from mlbench import names
+from mlbench.archive import Archive, ArchiveError, SeriesName, digest_of
+from mlbench.evaluation.checking import check
+from mlbench.records import Verification
+from mlbench.series import SeriesKey
+from mlbench_master.archives.contents import to_piece
+from mlbench_master.models import Run, run_owner
+from mlbench_master.notify import notify
+from mlbench_master.reading import archived, stored, windows
+from mlbench_master.reading.counting import span_of
+from mlbench_master.reading.promql import PrometheusClient, select
+from mlbench_master.reading.selection import Selection
+from mlbench_master.reading.series import SeriesReader
+from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries
+from mlbench_master.recording.samples import prometheus_labels, series_key
+from mlbench_master.runs import life
+
+# Prometheus takes samples that are 24 hours older than its newest one.
+_YOUNG_SECONDS = 23 * 3600.0
+# Series that are read at once.
+_SERIES = 100
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """Verifies the archives of runs against Prometheus."""
+
+    reader: SeriesReader
+    prometheus_url: str
+
+    def verify(self, run: Run, *, restore: bool) -> Verification:
+        """Verify a run that has ended; ``restore`` writes what Prometheus lacks of it.
+
+        Where the archive itself is damaged, it is sealed again if Prometheus has all.
+
+        Raises:
+            PrometheusError, UnavailableError: Prometheus gives no answer.
+        """
+        restored = 0
+        problems: list[str] = []
+        differences: dict[SeriesKey, str] = {}
+        try:
+            with ExitStack() as stack:
+                if run.archive is None or run.sealed_at is None:
+                    raise ArchiveError(run.archive_problem or "it is not sealed yet: ask again")
+                archive = stack.enter_context(self.reader.archives.open(run.archive))
+                if archive.digest != run.archive_sha256:
+                    problems.append(f"{run.archive} is not the archive that was written")
+                problems += check(archive)
+                if not problems:
+                    differences = dict(self._differences(run, archive))
+                if restore and differences:
+                    restored = self._restore(run, archive, list(differences))
+                    differences = dict(self._differences(run, archive))
+        except ArchiveError as error:
+            problems.append(str(error))
+        if restore and problems and run.archive is not None and self._has_all(run):
+            # The controller writes it, as if there were none.
+            Run.update(archive=None, sealed_at=None).where(Run.id == run.id).execute()
+            notify()
+            problems.append("it is sealed again from what Prometheus has: verify it once more")
+        problems += [*differences.values(), *self._check_added(run)]
+        return Verification(
+            *(run.id, run.archive, run.archive_sha256, run.delivery, tuple(problems), restored),
+            added=life.added_to(run),
+        )
+
+    def _check_added(self, run: Run) -> list[str]:
+        """Check the archive of what was posted after a run's end, once there is one."""
+        added = run.added or {}
+        if "archive" not in added:
+            return []
+        try:
+            with self.reader.archives.open(added["archive"]) as archive:
+                found = sum(one.samples + one.kept for one in archive.series.values())
+                if archive.digest != added["sha256"] or found != added["sealed"]:
+                    return [f"{added['archive']} is not the archive that was written"]
+                return archive.check()
+        except ArchiveError as error:
+            return [str(error)]
+
+    def _has_all(self, run: Run) -> bool:
+        """Check if Prometheus has as many samples of each series as were delivered."""
+        delivered = stored.load(run_owner(run.id)).delivered
+        counts = _count(self.reader.prometheus, run)
+        return not run.origin and all(
+            counts.get(key, 0) >= known.samples for key, known in delivered.items()
+        )
+
+    def _differences(self, run: Run, archive: Archive) -> Iterator[tuple[SeriesKey, str]]:
+        """Yield the series of which Prometheus has other samples, and what differs."""
+        if run.origin:  # of an imported run, it has none
+            return
+        wanted = {
+            (name.metric, name.rank): sealed.samples
+            for name, sealed in archive.series.items()
+            if sealed.samples and not name.pod
+        }
+        counts = _count(self.reader.prometheus, run)
+        whole = []
+        for key, samples in wanted.items():
+            if (found := counts.get(key, 0)) != samples:
+                has = f"Prometheus has {found} of the {samples} samples"
+                yield key, f"{has} of series {SeriesName(*key)}"
+            else:
+                whole.append(key)
+        found_in = stored.load(run_owner(run.id))
+        for start in range(0, len(whole), _SERIES):
+            some = whole[start : start + _SERIES]
+            with ExitStack() as stack:
+                delivered = self.reader.delivered(found_in, some, Selection(), stack)
+                for key in some:
+                    points = found_in.read_delivered(key, delivered.get(key))
+                    sealed = archive.read(SeriesName(*key), kept=False)
+                    if digest_of(map(to_piece, points)) != digest_of(sealed):
+                        yield key, f"Prometheus has other samples of series {SeriesName(*key)}"
+
+    def _restore(self, run: Run, archive: Archive, keys: list[SeriesKey]) -> int:
+        """Write series of an archive into Prometheus; return how many samples it took."""
+        oldest_us = round((time.time() - _YOUNG_SECONDS) * 1e6)
+        writer, sent = RemoteWriter(self.prometheus_url), 0
+        try:
+            for key in keys:
+                labels = prometheus_labels(run_owner(run.id), key)
+                for piece in archive.read(SeriesName(*key), kept=False):
+                    young = archived.to_points(piece).between(oldest_us, piece.times_us[-1])
+                    if not young:
+                        continue
+                    times_ms = [time_us // 1000 for time_us in young.times_us]
+                    values = list(piece.values[-len(young) :])
+                    refused = writer.send_all([TimeSeries(labels, times_ms, values)])
+                    sent += len(young) - len(refused)
+        finally:
+            writer.close()
+        return sent
+
+
+def _count(prometheus: PrometheusClient, run: Run) -> dict[SeriesKey, int]:
+    span = span_of(run_owner(run.id))
+    if span is None:
+        return {}
+    selector = select({"__name__": names.RUN_METRIC, "run_id": str(run.id)})
+    counted: list[Any] = windows.count(prometheus, selector, span)
+    return {series_key(one.labels): int(one.values[0]) for one in counted}

@@ -1,0 +1,185 @@
+"""The controller's process: reconcile what is with what should be, and deliver samples.
+
+``python -m mlbench_master.controller --port N`` runs until a signal ends it, and serves /metrics.
+"""
+
+import argparse
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, PlatformCollector, ProcessCollector
+
+from mlbench.errors import MLBenchError
+from mlbench.pool import PoolFiles
+from mlbench.serving import serve_metrics
+from mlbench.signals import on_termination
+from mlbench_master import grafana
+from mlbench_master.archives.sealing import Sealer
+from mlbench_master.controller.decisions import decide
+from mlbench_master.controller.executor import Executor
+from mlbench_master.controller.lease import open_lease, wait_for
+from mlbench_master.controller.observer import Observer, store_pods
+from mlbench_master.controller.settling import Settler
+from mlbench_master.controller.world import PoolPolicy
+from mlbench_master.database import UnreachableDatabaseError, check_integrity
+from mlbench_master.models import open_database
+from mlbench_master.notify import Waiter, Waker
+from mlbench_master.pools.base import PodStatus, Pool
+from mlbench_master.pools.local import LocalPool
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.reading.series import SeriesReader
+from mlbench_master.reading.store import ArchiveStore
+from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.remote_write import RemoteWriter, WriterMetrics
+from mlbench_master.runs import deletion
+from mlbench_master.runs.life import has_active
+from mlbench_master.settings import SharedSettings
+
+log = logging.getLogger(__name__)
+
+# While a run begins or ends, and while all is as it should be: then the waker tells what changes.
+_TICK_SECONDS = 0.1
+_LOOK_SECONDS = 1.0
+# While there is no run, so many looks in a row only see whether there is one, or other pods.
+_IDLE_LOOKS = 4
+_LONGEST_BACKOFF_SECONDS = 5.0
+
+
+def main() -> None:
+    """Run until SIGTERM."""
+    arguments = _parse_arguments()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    settings = SharedSettings.from_environ()
+    # Before it serves, so that a stack does not count as ready meanwhile.
+    check_integrity(settings.database_url)
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    loop = _Loop(registry)
+    written = WriterMetrics(registry)
+    serve_metrics(arguments.port, arguments.host, registry)
+    stop = threading.Event()
+    on_termination(stop.set)
+    if not wait_for(open_lease(settings.database_url), stop.wait):
+        return
+    open_database(settings.database_url, settings.reserve_bytes)
+    waker = Waker(stop)
+    on_termination(waker.stop)
+
+    pool = _open_pool(settings, registry, stop)
+    policy = PoolPolicy(settings.workers, settings.start_seconds, settings.idle_seconds)
+    observer = Observer(policy, settings.spool_bytes)
+    writer = RemoteWriter(settings.prometheus_url, metrics=written)
+    delivery = Delivery(writer, settings.limits.series)
+    prometheus = PrometheusClient(settings.prometheus_url, timeout_seconds=10.0)
+    settler = Settler(prometheus, delivery)
+    reader = SeriesReader(prometheus, ArchiveStore(settings.archive))
+    sealer = Sealer(reader, settings.archive_days, settings.archive_logs)
+    executor = Executor(pool, settler)
+
+    told = (waker.waiter("samples"), stop, settler.recount)
+    deliverer = threading.Thread(target=delivery.run, args=told, name="delivery")
+    deliverer.start()
+    # The other threads are not waited for: the next controller goes on where they stopped.
+    for name, run in (("settling", settler.run), ("sweeper", deletion.run)):
+        threading.Thread(target=run, args=(waker.waiter(),), name=name, daemon=True).start()
+    rests = (waker.waiter(), stop)
+    threading.Thread(target=sealer.run, args=rests, name="sealing", daemon=True).start()
+    if settings.grafana:
+        pushed = (settings.grafana, registry, stop)
+        threading.Thread(target=grafana.push, args=pushed, name="grafana", daemon=True).start()
+
+    seen: list[PodStatus] | None = None
+
+    def is_idle() -> bool:
+        return pool.pods() == seen and not has_active()
+
+    def reconcile() -> bool:
+        nonlocal seen
+        seen = pods = pool.pods()
+        if pods is not None:
+            store_pods(pods)
+        world = observer.observe(pods or [], pool.explain())
+        for action in decide(world):
+            executor.perform(action)
+        return world.is_steady
+
+    loop.run(reconcile, is_idle, waker.waiter())
+    deliverer.join()
+
+
+def _parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="mlbench_master.controller", description="Keeps runs going."
+    )
+    parser.add_argument("--port", type=int, required=True, help="port of /metrics")
+    parser.add_argument("--host", default="127.0.0.1", help="address of /metrics")
+    return parser.parse_args()
+
+
+def _open_pool(
+    settings: SharedSettings, registry: CollectorRegistry, stop: threading.Event
+) -> Pool:
+    if settings.pool == "local":
+        return LocalPool(PoolFiles(settings.home))
+    # Only a controller in a cluster has the package kubernetes.
+    from mlbench_master.pools import kubernetes  # noqa: PLC0415
+
+    return kubernetes.open_pool(settings.limits, registry, stop)
+
+
+class _Loop:
+    """The loop of the controller, and its metrics."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._reconciles = Counter(
+            "mlbench_controller_reconciles_total",
+            "Times that the controller looked and acted, by how that went.",
+            ("outcome",),
+            registry=registry,
+        )
+        self._done_at = Gauge(
+            "mlbench_controller_reconcile_timestamp_seconds",
+            "When the controller last looked and acted to the end.",
+            registry=registry,
+        )
+        for outcome in ("done", "failed"):
+            self._reconciles.labels(outcome)
+
+    def run(
+        self, reconcile: Callable[[], bool], is_idle: Callable[[], bool], waiter: Waiter
+    ) -> None:
+        """Reconcile until told to stop, less often while it fails, or all is steady or idle."""
+        patience = backoff = _TICK_SECONDS
+        idle_looks = 0
+        while not waiter.wait(patience):
+            try:
+                if idle_looks and is_idle():
+                    idle_looks -= 1
+                    continue
+                is_steady = reconcile()
+            except Exception:
+                # Nothing is lost by trying again: every turn begins from what is.
+                log.exception("reconciling failed, trying again")
+                self._reconciles.labels("failed").inc()
+                patience = backoff = min(backoff * 2, _LONGEST_BACKOFF_SECONDS)
+            else:
+                self._reconciles.labels("done").inc()
+                self._done_at.set_to_current_time()
+                patience, backoff = _LOOK_SECONDS if is_steady else _TICK_SECONDS, _TICK_SECONDS
+                idle_looks = _IDLE_LOOKS
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except UnreachableDatabaseError as error:
+        sys.exit(str(error))
+    except MLBenchError as error:
+        # As it is set up, trying again is of no use.
+        print(error, file=sys.stderr)
+        sys.exit(os.EX_CONFIG)

@@ -1,0 +1,186 @@
+"""The executor carries out what was decided. Each action may be repeated, and interrupted."""
+
+import logging
+import re
+import shlex
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, dataclass
+
+from mlbench.assignment import Assignment
+from mlbench.benchmarks import BENCHMARKS
+from mlbench.names import ACTIVE_STATES
+from mlbench.runspec import WorkerSpec, part
+from mlbench_master.controller.actions import (
+    Action,
+    Assign,
+    Count,
+    End,
+    MarkLost,
+    Scale,
+    StopRanks,
+    Wait,
+)
+from mlbench_master.controller.settling import Settler
+from mlbench_master.database import STATE, exclusive
+from mlbench_master.models import Rank, Run
+from mlbench_master.pools.base import Placement, Pool, wake
+from mlbench_master.reading import logs
+from mlbench_master.recording import streams
+from mlbench_master.runs import clock, life
+
+log = logging.getLogger(__name__)
+
+_STDERR_LINES = 10
+_RANK = r"(?:\[rank\d+\]: )?"  # PyTorch puts it before each line of a traceback
+# What is left of a frame, before a whole one.
+_REST_OF_FRAME = re.compile(rf'\A(?:{_RANK} {{4}}.*\n)+(?={_RANK}  File ")')
+# For ranks that leave the work to rank 0: with MPI, its command starts the others' processes.
+_NOTHING = ("true",)
+
+
+@dataclass(frozen=True)
+class Executor:
+    """Carries out actions on the database and the pool."""
+
+    pool: Pool
+    settler: Settler
+
+    def perform(self, action: Action) -> None:
+        """Carry out one action, without waiting for Prometheus or the cluster."""
+        match action:
+            case Scale(workers, shape, busy):
+                self.pool.scale(workers, shape, busy)
+            case Wait(run_id, why):
+                Run.update(waiting=why).where(Run.id == run_id).execute()
+            case Assign():
+                self._assign(action)
+            case StopRanks(run_id, reason):
+                log.info("run %d: stopping all ranks %s", run_id, reason)
+                stopped = _stop_ranks(run_id, reason)
+                wake(pod for pod in self.pool.pods() or [] if pod.name in stopped)
+            case MarkLost():
+                _mark_lost(action)
+            case Count(run_id):
+                self.settler.ask(run_id)
+            case End():
+                _end(action)
+
+    def _assign(self, action: Assign) -> None:
+        run = Run.get_by_id(action.run_id)
+        placement = self.pool.place(action.workers, part(WorkerSpec, run))
+        if placement is None:
+            return
+        now = clock.now(run)
+        if run.started_at is None:
+            run.started_at, run.steady_clock = now, clock.begin()
+        run.attempt = action.attempt
+        begin = Run.update(
+            state="STARTED",
+            attempt=run.attempt,
+            started_at=run.started_at,
+            steady_clock=run.steady_clock,
+            delivery=None,
+            waiting=None,
+        ).where(Run.id == run.id, Run.attempt == run.attempt - 1, Run.state.in_(ACTIVE_STATES))
+        with exclusive(STATE):
+            if not begin.execute():
+                return
+            for rank, pod in enumerate(placement.pods):
+                Rank.create(
+                    run=run.id,
+                    attempt=run.attempt,
+                    rank=rank,
+                    worker=pod.name,
+                    assigned_at=now,
+                    clock_ahead=clock.was_set_by(run),
+                    assignment=asdict(_assignment(run, rank, placement)),
+                    pod_uid=pod.uid or None,
+                    image=pod.image or None,
+                )
+        wake(placement.pods)
+        log.info("run %d: attempt %d begins on %s", run.id, run.attempt, ", ".join(action.workers))
+
+
+def _assignment(run: Run, rank: int, placement: Placement) -> Assignment:
+    return Assignment(
+        run_id=run.id,
+        attempt=run.attempt,
+        rank=rank,
+        world_size=len(placement.pods),
+        master_addr=placement.master_addr,
+        master_port=placement.master_port,
+        command=tuple(command(run, rank, placement.hosts, placement.python)),
+        cpus=placement.cpus[rank],
+        keeps_checkpoints=run.max_restarts > 0,
+        working_dir=run.working_dir,
+        seed=run.seed,
+        deadline_at=life.deadline_at(run),
+        plug=placement.plugs[rank] if placement.plugs else None,
+    )
+
+
+def command(run: Run, rank: int, hosts: Sequence[str], python: str) -> Sequence[str]:
+    """Return the command of a rank: an official task, or the user's own.
+
+    ``hosts`` are the workers' addresses in order of rank, ``python`` has the official tasks.
+    """
+    if run.benchmark:
+        options = [part for key, value in run.args.items() for part in (f"--{key}", value)]
+        # -P: a worker.py in the working folder is not ours.
+        return [python, "-P", "-m", BENCHMARKS[run.benchmark].module, *options]
+    if rank > 0 and not run.run_all_nodes:
+        return _NOTHING
+    # Other braces stay as they are.
+    values = {
+        "{hosts}": ",".join(hosts),
+        "{rank}": str(rank),
+        "{run_id}": str(run.id),
+        "{backend}": run.backend,
+    }
+    words = shlex.split(run.command)
+    for name, value in values.items():
+        words = [word.replace(name, value) for word in words]
+    return [*words, *run.command_flags]
+
+
+def _stop_ranks(run_id: int, reason: str) -> AbstractSet[str]:
+    """Have the ranks of the current attempt stopped, and return their workers."""
+    attempt = Run.select(Run.attempt).where(Run.id == run_id)
+    current = (Rank.run == run_id) & (Rank.attempt == attempt)
+    with exclusive(STATE):
+        Rank.update(stop=True).where(current).execute()
+        Run.update(reason=reason).where(Run.id == run_id, Run.state.in_(ACTIVE_STATES)).execute()
+        return {rank.worker for rank in Rank.select(Rank.worker).where(current)}
+
+
+def _mark_lost(action: MarkLost) -> None:
+    with exclusive(STATE):
+        rank = Rank.get(run=action.run_id, attempt=action.attempt, rank=action.rank)
+        if rank.lost:
+            return
+        rank.lost, rank.exited_at = action.why, rank.exited_at or action.seen_at
+        rank.save()
+        streams.close(action.run_id, action.attempt, action.rank, sizes={})
+    log.warning("run %d: rank %d is lost: %s", action.run_id, action.rank, action.why)
+
+
+def _end(end: End) -> None:
+    run = Run.get_or_none(Run.id == end.run_id)
+    if run is None:  # it was deleted as it ended
+        return
+    reason = end.reason
+    if end.failed_rank is not None:
+        stderr = logs.tail(logs.find(run, end.failed_rank, "stderr"), _STDERR_LINES).text
+        stderr = _REST_OF_FRAME.sub("", stderr).rstrip().lstrip("\n")
+        # PostgreSQL cannot store NUL in a text.
+        reason += f"\n{stderr}".replace("\0", "\N{REPLACEMENT CHARACTER}") if stderr else ""
+    life.end(
+        end.run_id,
+        state=end.state,
+        reason=reason,
+        finished_at=clock.now(run),
+        clock_set_seconds=clock.was_set_by(run),
+        waiting=None,
+    )
+    log.info("run %d: %s %s", end.run_id, end.state, end.reason)

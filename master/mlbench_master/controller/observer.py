@@ -1,0 +1,243 @@
+"""Observe the world: read the database and the pool's pods into what decisions are made from."""
+
+import math
+import time
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import fields, replace
+
+from mlbench.clock import steady_seconds
+from mlbench.names import STREAMS
+from mlbench.runspec import WorkerSpec, part
+from mlbench_master.controller.world import (
+    PoolPolicy,
+    RankView,
+    RunView,
+    WarmPool,
+    WorkerView,
+    World,
+)
+from mlbench_master.database import snapshot
+from mlbench_master.models import Pod, Rank, Run, Stream, Worker, run_owner
+from mlbench_master.pools.base import RUNNING, PodStatus
+from mlbench_master.reading.counting import SampleCounts
+from mlbench_master.recording.limits import has_room
+from mlbench_master.recording.streams import METRICS
+from mlbench_master.runs.life import deadline_at, find_active
+from mlbench_master.runs.reachability import Reachability, read_reachability
+from mlbench_master.runs.workers import is_same_pod
+
+# After a pause this long the controller was killed or its laptop slept: stopwatches begin anew.
+_PAUSE_SECONDS = 10.0
+# A rank's streams make progress in steps of this size: a trickle must not delay its end.
+_STEP_BYTES = 1 << 20
+# This is read ten times a second, with thousands of runs stored: no column more than needed.
+_SHAPE = (Run.num_workers, *(getattr(Run, field.name) for field in fields(WorkerSpec)))
+
+
+class Stopwatch:
+    """Measures for how long each thing has been seen without interruption."""
+
+    def __init__(self) -> None:
+        self._since: dict[Hashable, float] = {}
+        self._looked_at = float("-inf")
+
+    def look(self, now: float, *seen: Hashable) -> list[float]:
+        """Note the things that are seen now, and return for how many seconds each has been."""
+        since = self._since if now - self._looked_at <= _PAUSE_SECONDS else {}
+        self._since = {one: since.get(one, now) for one in seen}
+        self._looked_at = now
+        return [now - self._since[one] for one in seen]
+
+
+class Observer:
+    """Observes the world, and remembers for how long it has been as it is."""
+
+    def __init__(
+        self, policy: PoolPolicy, spool_bytes: int, monotonic: Callable[[], float] = steady_seconds
+    ) -> None:
+        """Begin to observe; ``spool_bytes`` of samples may wait for Prometheus."""
+        self._policy = policy
+        self._spool_bytes = spool_bytes
+        self._monotonic = monotonic
+        self._by_clock = Stopwatch()
+        # Counts only the seconds in which the master could hear its agents.
+        self._by_hearing = Stopwatch()
+
+    def observe(self, pods: list[PodStatus], waits_for: str = "") -> World:
+        """Return the world at one moment; ``waits_for`` says why more pods are not there."""
+        # In one transaction: half of an agent's report would look like a lost rank.
+        with snapshot():
+            run = find_active()
+            ended = Run.select(Run.id, Run.attempt, Run.finished_at, *_SHAPE).where(
+                Run.finished_at.is_null(False)
+            )
+            last = ended.order_by(Run.finished_at.desc()).first()
+            workers = {worker.name: worker for worker in Worker.select()}
+            reachable, now = read_reachability(), time.time()
+            view = _view_run(run, workers, pods, reachable) if run else None
+            looked, started, waited, idle = self._by_clock.look(
+                self._monotonic(),
+                "looking",
+                ("started", run.id if run and run.started_at else None),
+                _phase(view),
+                ("idle", last.id if last and not run else None),
+            )
+            if run and view:
+                view = replace(
+                    view,
+                    overdue=_overdue(run, now, looked, started),
+                    ranks=self._time_endings(view, reachable),
+                )
+            return World(
+                policy=self._policy,
+                run=view,
+                stopped_in_queue=_stopped_in_queue(run) if run else (),
+                workers=tuple(_view_workers(pods, workers, run, reachable)),
+                waits_for=waits_for,
+                warm=_warm_pool(last) if last and last.attempt else None,
+                waited=waited,
+                # Right even if the system clock was set back, or the controller has just started.
+                idle=max(idle, now - last.finished_at) if last and not run else 0.0,
+            )
+
+    def _time_endings(self, run: RunView, reachable: Reachability) -> tuple[RankView, ...]:
+        """Return the ranks with ``ending`` and ``stuck``.
+
+        Time counts only while the master can hear the agents, and take what they send.
+        """
+        ending = [rank for rank in run.ranks if not rank.over and (rank.stopping or rank.exited)]
+        if ending and not has_room(self._spool_bytes):
+            ending = []
+        ended = [(run.id, run.attempt, rank.rank) for rank in ending]
+        progress = [(rank.exited, rank.held // _STEP_BYTES) for rank in ending]
+        seconds = self._by_hearing.look(
+            reachable.seconds, *ended, *zip(ended, progress, strict=True)
+        )
+        ranks = {rank.rank: rank for rank in run.ranks}
+        for i, rank in enumerate(ending):
+            ranks[rank.rank] = replace(rank, ending=seconds[i], stuck=seconds[i + len(ending)])
+        return tuple(ranks.values())
+
+
+def store_pods(pods: list[PodStatus]) -> None:
+    """Write the pool's pods into the table that the API reads."""
+    columns = ("name", "uid", "phase", "ip", "node", "labels")
+    rows = {pod.name: {column: getattr(pod, column) for column in columns} for pod in pods}
+    stored = {row["name"]: row for row in Pod.select().dicts().execute()}
+    for name in stored.keys() - rows.keys():
+        Pod.delete_by_id(name)
+    for name, row in rows.items():
+        if row != stored.get(name):
+            Pod.insert(row).on_conflict(conflict_target=[Pod.name], update=row).execute()
+
+
+def _warm_pool(last: Run) -> WarmPool:
+    return WarmPool(last.num_workers, part(WorkerSpec, last))
+
+
+def _phase(run: RunView | None) -> Hashable:
+    """Return the phase of a run: it waits for something else in each."""
+    if run is None:
+        return None
+    return run.id, run.attempt, bool(run.ranks), all(rank.over for rank in run.ranks)
+
+
+def _overdue(run: Run, now: float, looked: float, started: float) -> float:
+    """Return for how many seconds the run was seen past its deadline; negative before it.
+
+    By the system clock, as tasks know it; if that was set back, by the time since the start.
+    """
+    due_at = deadline_at(run)
+    if due_at is None or run.deadline_seconds is None:
+        return -math.inf
+    return max(min(now - due_at, looked), started - run.deadline_seconds)
+
+
+def _view_workers(
+    pods: list[PodStatus], workers: dict[str, Worker], run: Run | None, reachable: Reachability
+) -> Iterator[WorkerView]:
+    """Yield the workers that can be given a rank, if their agents have reported from this pod."""
+    # After the loss of a database, agents may still report a run of the same id.
+    next_attempt = (run.id, run.attempt + 1) if run else None
+    for pod in pods:
+        worker = workers.get(pod.name)
+        if worker is None or pod.phase != RUNNING or not pod.usable:
+            continue
+        if is_same_pod(pod.uid, worker.pod_uid):
+            busy = worker.state == "running" or (worker.run_id, worker.attempt) == next_attempt
+            # An agent heard before a pause may have gone in it.
+            silent = (
+                reachable.seconds - worker.heard if worker.heard >= reachable.since else math.inf
+            )
+            yield WorkerView(pod.name, pod.number, busy, silent)
+
+
+def _stopped_in_queue(run: Run) -> tuple[int, ...]:
+    queue = Run.select(Run.id).where(Run.id > run.id, Run.state == "INITIALIZED")
+    return tuple(one.id for one in queue.where(Run.stop_requested).order_by(Run.id))
+
+
+def _view_run(
+    run: Run, workers: dict[str, Worker], pods: list[PodStatus], reachable: Reachability
+) -> RunView:
+    by_name = {pod.name: pod for pod in pods}
+    streams = Stream.rows("owner = ?", run_owner(run.id))
+    ranks = Rank.rows("run_id = ? AND attempt = ? ORDER BY rank", run.id, run.attempt)
+    return RunView(
+        id=run.id,
+        attempt=run.attempt,
+        num_workers=run.num_workers,
+        shape=part(WorkerSpec, run),
+        max_restarts=run.max_restarts,
+        stop_requested=run.stop_requested,
+        deadline_seconds=run.deadline_seconds,
+        overdue=-math.inf,
+        waiting=run.waiting or "",
+        stop_reason=run.reason,
+        ranks=tuple(
+            _view_rank(rank, run, streams, workers.get(rank.worker), by_name, reachable)
+            for rank in ranks
+        ),
+        # Without the samples that users post: they may go on posting for ever.
+        delivered=all(s.delivered == s.size for s in streams if s.name == METRICS),
+        delivery=SampleCounts(**run.delivery) if run.delivery else None,
+    )
+
+
+def _view_rank(
+    rank: Rank,
+    run: Run,
+    streams: list[Stream],
+    worker: Worker | None,
+    pods: dict[str, PodStatus],
+    reachable: Reachability,
+) -> RankView:
+    own = [s for s in streams if (s.attempt, s.rank) == (rank.attempt, rank.rank)]
+    reports_it = worker is not None and (worker.run_id, worker.attempt) == (run.id, run.attempt)
+    return RankView(
+        rank=rank.rank,
+        worker=rank.worker,
+        pod_uid=rank.pod_uid or "",
+        reported=rank.reported,
+        stopping=rank.stop,
+        exit_code=rank.exit_code,
+        exited_at=rank.exited_at,
+        held=sum(stream.size for stream in own),
+        streams_complete=len([s for s in own if s.size == s.final_size]) == len(STREAMS),
+        seen_at=max(rank.assigned_at, worker.seen_at if worker else 0.0),
+        silent=reachable.seconds - (worker.heard if worker else 0),
+        forgotten=rank.reported and not reports_it,
+        replaced=worker is not None and not is_same_pod(rank.pod_uid, worker.pod_uid),
+        trouble=_trouble(rank, pods.get(rank.worker)),
+        lost=rank.lost,
+        failure=rank.failure,
+        has_several=rank.processes is not None,
+    )
+
+
+def _trouble(rank: Rank, pod: PodStatus | None) -> str:
+    """Return the trouble of a rank's pod, unless that was before the rank came to it."""
+    if pod is None or not is_same_pod(rank.pod_uid, pod.uid):
+        return ""
+    # Clusters give times in whole seconds.
+    return pod.trouble if pod.troubled_at > rank.assigned_at - 1 else ""

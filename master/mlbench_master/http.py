@@ -1,0 +1,203 @@
+"""HTTP: parameters and bodies of requests, and JSON answers.
+
+A wrong request raises a ``falcon.HTTPError`` with a message that names the field: 400, 413 for a
+body that is too large, 415 for a compressed one.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from functools import cache
+from typing import Any, BinaryIO, TypeVar
+from urllib.parse import parse_qsl
+
+import falcon
+import orjson
+from falcon import Request, Response
+from falcon.media import JSONHandler
+from pydantic import TypeAdapter
+
+from mlbench_master import exact_json, times
+from mlbench_master.errors import BadFieldError
+from mlbench_master.fields import parse_whole_number
+from mlbench_master.openapi.operation import operation_of
+
+# The largest body of a request that is no stream, and of a list of samples.
+_MAX_BODY_BYTES = 1 << 20
+_MAX_LIST_BYTES = 16 << 20
+_PIECE_BYTES = 64 << 10
+# JSON by another name.
+JAVASCRIPT = "text/javascript"
+
+_Model = TypeVar("_Model")
+
+
+def read_body(req: Request, model: type[_Model]) -> _Model:
+    """Return the body, a JSON object or a form, as a model."""
+    fields = _read_fields(req, _MAX_BODY_BYTES)
+    if not isinstance(fields, dict):
+        raise BadFieldError("body", "it must be a JSON object")
+    return _validate(model, fields)
+
+
+def read_bodies(req: Request, model: type[_Model], most: int) -> list[_Model] | _Model:
+    """Return the body as a model, or as a list of at most ``most`` of them."""
+    fields = _read_fields(req, _MAX_LIST_BYTES)
+    if isinstance(fields, dict):
+        return _validate(model, fields)
+    if not isinstance(fields, list):
+        raise BadFieldError("body", "it must be a JSON object or a list of them")
+    if not 0 < len(fields) <= most:
+        raise BadFieldError("body", f"a list has 1 to {most} entries (not {len(fields)})")
+    return _validate(list[model], fields)  # type: ignore[valid-type]
+
+
+def _read_fields(req: Request, limit: int) -> Any:
+    """Parse the body, JSON of at most ``limit`` bytes or a form; no body reads as an object."""
+    kind = (req.content_type or "").partition(";")[0].strip().lower()
+    if kind == falcon.MEDIA_URLENCODED:
+        return _read_form(req)
+    body = read_bytes(req, limit) or b"{}"
+    try:
+        fields = exact_json.loads(body)
+        # JSON can spell half of a character pair, which is no text.
+        json.dumps(fields, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise BadFieldError("body", f"it must be JSON: {error}") from None
+    return fields
+
+
+def _read_form(req: Request) -> dict[str, str]:
+    """Return the fields of a form, such as MLBench's own client sends."""
+    try:
+        text = read_bytes(req, _MAX_BODY_BYTES).decode()
+        if text.startswith(("{", "[")):
+            raise BadFieldError("body", "JSON needs the header Content-Type: application/json")
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
+    except ValueError as error:
+        raise BadFieldError("body", f"it must be a form in UTF-8: {error}") from None
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise BadFieldError("body", "a field is given twice")
+    return fields
+
+
+def _validate(model: type[_Model], fields: object) -> _Model:
+    adapter: TypeAdapter[_Model] = _ADAPTERS(model)
+    return adapter.validate_python(fields)
+
+
+_ADAPTERS: Callable[[Any], Any] = cache(TypeAdapter)
+
+
+def read_bytes(req: Request, limit: int) -> bytes:
+    """Return the raw body, of at most ``limit`` bytes."""
+    encoding = req.get_header("Content-Encoding", default="identity")
+    if encoding.lower() != "identity":
+        raise falcon.HTTPUnsupportedMediaType(
+            description=f"Content-Encoding: a body is taken uncompressed only (not {encoding!r})",
+            headers={"Accept-Encoding": "identity"},
+        )
+    announced = req.content_length or 0
+    # A body in chunks says no length.
+    chunked = req.content_length is None and req.get_header("Transfer-Encoding")
+    stream = req.stream if chunked else req.bounded_stream
+    body: bytes = stream.read(limit + 1) if announced <= limit else b""
+    if max(len(body), announced) > limit:
+        if announced <= 2 * limit:
+            _let_finish(stream, 2 * limit)
+        raise falcon.HTTPContentTooLarge(description=f"body: at most {limit} bytes")
+    return body
+
+
+def read_to_file(req: Request, file: BinaryIO, limit: int) -> None:
+    """Write the raw body, of at most ``limit`` bytes, to a file piece by piece."""
+    chunked = req.content_length is None and req.get_header("Transfer-Encoding")
+    stream = req.stream if chunked else req.bounded_stream
+    left = limit if (req.content_length or 0) <= limit else -1
+    while left >= 0 and (piece := stream.read(_PIECE_BYTES)):
+        left -= len(piece)
+        file.write(piece)
+    if left < 0:
+        raise falcon.HTTPContentTooLarge(description=f"body: at most {limit} bytes")
+
+
+def _let_finish(stream: Any, most: int) -> None:
+    """Read the rest of a body, if it is not too much: its client would not listen before.
+
+    Its connection would be reset under it, and the answer be lost.
+    """
+    for _ in range(most // _PIECE_BYTES):
+        if not stream.read(_PIECE_BYTES):
+            return
+
+
+def choice(req: Request, name: str, allowed: tuple[str, ...], default: str) -> str:
+    """Return a query parameter that has few possible values."""
+    value = req.get_param(name, default=default)
+    if value not in allowed:
+        raise BadFieldError(name, f"one of {', '.join(allowed)} (not {value!r})")
+    return value
+
+
+def whole_number(req: Request, name: str, least: int = 0) -> int | None:
+    """Return a query parameter that is a whole number; None if it is not given."""
+    text = req.get_param(name)
+    if text is None:
+        return None
+    number = parse_whole_number(text)
+    if number is None or number < least:
+        raise BadFieldError(name, f"a whole number, {least} or more (not {text!r})")
+    return number
+
+
+def moment(req: Request, name: str, default: int) -> int:
+    """Return a query parameter that is a time, in microseconds since 1970."""
+    text = req.get_param(name)
+    if text is None:
+        return default
+    try:
+        return times.parse(text)
+    except ValueError:
+        raise BadFieldError(name, f"a time like 2018-08-03T09:21:29.347Z (not {text!r})") from None
+
+
+def write_json(app: falcon.App[Request, Response]) -> None:
+    """Have the app write JSON, records too, as ``application/json`` or ``text/javascript``."""
+    handler = JSONHandler(dumps=orjson.dumps, loads=orjson.loads)
+    app.resp_options.media_handlers.update({falcon.MEDIA_JSON: handler, JAVASCRIPT: handler})
+    app.add_middleware(MediaTypeMiddleware())
+
+
+class ParametersMiddleware:
+    """Refuses query parameters that a route of the API does not know."""
+
+    def process_resource(
+        self, req: Request, resp: Response, resource: object, params: dict[str, object]
+    ) -> None:
+        """Answer with 400 if a parameter is misspelt: it would be ignored."""
+        operation = operation_of(resource, req.method)
+        known = [parameter.name for parameter in operation.parameters] if operation else []
+        for name in req.params if operation else ():
+            if name not in known:
+                raise BadFieldError(name, f"no such parameter here{_alternatives(name, known)}")
+
+
+def _alternatives(name: str, known: Sequence[str]) -> str:
+    if close := get_close_matches(name, known, n=1):
+        return f"; do you mean {close[0]}?"
+    return f"; there are {', '.join(known)}" if known else "; there are none"
+
+
+class MediaTypeMiddleware:
+    """Calls JSON ``text/javascript`` where the client accepts that by name."""
+
+    def process_response(
+        self, req: Request, resp: Response, resource: object, req_succeeded: bool
+    ) -> None:
+        """Set Content-Type by the Accept header."""
+        if not (resp.content_type or falcon.MEDIA_JSON).startswith(falcon.MEDIA_JSON):
+            return
+        resp.append_header("Vary", "Accept")
+        if JAVASCRIPT in req.accept:
+            resp.content_type = JAVASCRIPT

@@ -1,0 +1,486 @@
+"""The tables: runs and ranks, workers and pods, streams, and samples outside of Prometheus."""
+
+import json
+from typing import Any, Self
+
+from peewee import (
+    SQL,
+    AutoField,
+    BigAutoField,
+    BigIntegerField,
+    BlobField,
+    BooleanField,
+    CharField,
+    CompositeKey,
+    Context,
+    Database,
+    DatabaseError,
+    DoubleField,
+    ForeignKeyField,
+    IntegerField,
+    Model,
+    NodeList,
+    OperationalError,
+    SqliteDatabase,
+    TextField,
+)
+
+from mlbench.evaluation.rows import RankRow, RunRow
+from mlbench_master.database import (
+    UnreachableDatabaseError,
+    connect,
+    database,
+    explain,
+    raise_if_damaged,
+)
+from mlbench_master.migrations import bring_up_to_date
+
+
+class LastingIdField(AutoField):
+    """An id that is never used again, even after its row was deleted."""
+
+    def ddl(self, ctx: Context) -> NodeList:
+        """Return the column's definition, which SQLite alone needs to differ."""
+        definition = super().ddl(ctx)
+        on_sqlite = isinstance(database.obj, SqliteDatabase)
+        return NodeList((definition, SQL("AUTOINCREMENT"))) if on_sqlite else definition
+
+
+class JSONField(TextField):
+    """A value stored as JSON text."""
+
+    def db_value(self, value: Any) -> str | None:
+        """Serialize."""
+        return None if value is None else json.dumps(value)
+
+    def python_value(self, value: str | None) -> Any:
+        """Deserialize."""
+        return None if value is None else json.loads(value)
+
+
+class _Table(Model):
+    class Meta:
+        database = database
+
+    @classmethod
+    def rows(cls, where: str, *values: object) -> list[Self]:
+        """Return the rows of a condition in SQL that has ``?`` for its values.
+
+        For what is asked every second: composing a SELECT takes five times as long as running it.
+        """
+        sql = f'SELECT * FROM "{cls._meta.table_name}" WHERE {where}'  # noqa: S608
+        return list(cls.raw(sql.replace("?", database.param), *values))
+
+
+class Run(_Table):
+    """One run of a benchmark. Times are Unix seconds."""
+
+    # Its series outlive it.
+    id = LastingIdField()
+    job_id = CharField()
+    name = CharField()
+    """As Kubernetes takes names."""
+    display_name = CharField(default="")
+    """As it was ordered; empty for runs from before there were such names."""
+    benchmark = CharField()
+    """The official task; empty for a ``command``."""
+    by_default = BooleanField(default=False)
+    """Whether its order named nothing to run, so that it is the default task."""
+    args = JSONField()
+    image = TextField(default="")
+    command = TextField(default="")
+    """May contain ``{hosts}``, ``{rank}``, ``{run_id}`` and ``{backend}``."""
+    working_dir = TextField(null=True)
+    """The folder in which ``command`` starts; null for the agent's own."""
+    backend = CharField(default="gloo")
+    run_all_nodes = BooleanField(default=True)
+    """Whether all ranks run the command, or rank 0 alone."""
+    num_workers = IntegerField()
+    num_cpus = DoubleField(null=True)
+    max_bandwidth = DoubleField(null=True)
+    """Mbit/s that a worker may send."""
+    latency_ms = DoubleField(null=True)
+    loss_percent = DoubleField(null=True)
+    gpu_enabled = BooleanField(default=False)
+    light_target = BooleanField(default=False)
+    seed = BigIntegerField(null=True)
+    max_restarts = IntegerField(default=0)
+    deadline_seconds = DoubleField(null=True)
+    """When training shall end, after its start."""
+    set_name = CharField(null=True, index=True)
+    place = IntegerField(null=True)
+    """In the set, from 1 on."""
+    swept = JSONField(default=dict)
+    """The values of what the set sweeps, which its order has too."""
+
+    state = CharField(index=True)
+    attempt = IntegerField(default=0)
+    stop_requested = BooleanField(default=False)
+    delete_requested = BooleanField(default=False)
+    """Whether it is deleted once it has ended; ``stop_requested`` then too."""
+    reason = TextField(default="")
+    waiting = TextField(null=True)
+    """What it waits for, before it begins or between attempts."""
+    created_at = DoubleField()
+    started_at = DoubleField(null=True)
+    finished_at = DoubleField(null=True, index=True)
+    steady_clock = JSONField(null=True)
+    """``{"boot", "seconds"}``: what the steady clock of the master's machine said at its start."""
+    clock_set_seconds = DoubleField(default=0.0)
+    """By how much the master's clock was set while it ran; its times are as if it had not been."""
+
+    goal = JSONField(null=True)
+    """``{"metric", "value", "lower_is_better"}``"""
+    goal_reached_at = DoubleField(null=True)
+    """When a recorded value first reached the goal."""
+    goal_train_seconds = DoubleField(null=True)
+    """Training time until then, without evaluation."""
+    not_finite = JSONField(null=True)
+    """``{"metric", "rank", "step", "since"}``: since when a loss is no finite number."""
+    settings = JSONField(null=True)
+    """The settings that the task has stated, by name."""
+    stated_world_size = IntegerField(null=True)
+    """How many processes train, as they have stated it; null for one in each worker."""
+    redeliveries = IntegerField(default=0)
+    """How often its samples were delivered again, as Prometheus had lost some."""
+    refused = JSONField(null=True)
+    """``{"first", "samples", "most"}``: the series beyond its limit."""
+    delivery = JSONField(null=True)
+    """``{"recorded", "in_prometheus", "kept"}``: its samples, counted at its end."""
+    added = JSONField(null=True)
+    """``{"samples", "first_at", "last_at", "archive", "sha256", "sealed"}``: what was posted after
+    its end, when that came, its archive, and how many samples that has."""
+    figures = JSONField(null=True)
+    """What its result says in numbers, computed at its end (``mlbench/evaluation/figures.py``)."""
+    settled_at = DoubleField(null=True, index=True)
+    """When its samples were counted for the last time, an hour after its end."""
+    energy_joules = DoubleField(null=True)
+    """What its GPUs used while it ran, measured when it was sealed; null if that is not known."""
+    archive = TextField(null=True)
+    """The file name of its archive."""
+    archive_sha256 = TextField(null=True)
+    archive_problem = TextField(default="")
+    """Why it has none, or an old one, though it has ended."""
+    sealed_at = DoubleField(null=True, index=True)
+    """When its archive was written, or was found to be impossible; null while one is due."""
+
+    origin = JSONField(null=True)
+    """``{"installation", "run_id", "imported_at"}`` of an imported run; null for one's own."""
+
+    @property
+    def row(self) -> RunRow:
+        """What it is evaluated by."""
+        return RunRow.from_fields(self.__data__)
+
+    @property
+    def world_size(self) -> int:
+        """How many processes train, a rank each."""
+        return self.stated_world_size or self.num_workers
+
+    @property
+    def title(self) -> str:
+        """The name for people."""
+        return self.display_name or self.name
+
+    @property
+    def command_flags(self) -> list[str]:
+        """The options that MLBench adds to a user's command."""
+        flags = {"--gpu": self.gpu_enabled, "--light": self.light_target}
+        return [flag for flag, wanted in flags.items() if wanted]
+
+
+class RunSet(_Table):
+    """A benchmark set: what is to be run, registered before its first run."""
+
+    name = CharField(primary_key=True)
+    created_at = DoubleField()
+    official = BooleanField()
+    until_percent = DoubleField(null=True)
+    order = JSONField()
+    """What all of its runs are ordered with."""
+    places = JSONField()
+    """``[{"num_workers", "seed"}, …]`` in their order, with ``swept`` in a sweep."""
+    deleted = JSONField(default=list)
+    """What is left of its runs that were deleted: the fields of a ``ledger.Trace``."""
+
+
+class Rank(_Table):
+    """One worker's part in an attempt: one rank, unless its command starts several processes."""
+
+    run = ForeignKeyField(Run, backref="ranks", on_delete="CASCADE")
+    run_id: int
+    attempt = IntegerField()
+    rank = IntegerField()
+    worker = CharField()
+    pod_uid = CharField(null=True)
+    """Tells its pod from a later one of the same name; null where pods have no uid."""
+    image = TextField(null=True)
+    """The pod's image with its digest; null where it runs none."""
+    assignment = JSONField()
+    """The fields of an ``mlbench.assignment.Assignment``."""
+    assigned_at = DoubleField()
+    reported = BooleanField(default=False)
+    """Whether the agent has reported it."""
+    reported_at = DoubleField(null=True)
+    """When it did first; when the process exited, if that was sooner."""
+    stop = BooleanField(default=False)
+    exit_code = IntegerField(null=True)
+    exited_at = DoubleField(null=True)
+    """When it exited; when it was last heard of, if it is lost."""
+    lost = TextField(default="")
+    """Why it was given up; empty for a rank that was not."""
+    clock_ahead = DoubleField(default=0.0)
+    """By how many seconds the worker's clock is ahead of the run's time."""
+    dated_before = DoubleField(default=0.0)
+    """By how many seconds it has dated a value before its beginning, at most."""
+    dated_ahead = DoubleField(default=0.0)
+    """By how many seconds it has dated a value after it was received, at most."""
+    failure = TextField(default="")
+    """Why it has failed whatever its exit code, as its agent says; empty if it has not."""
+    machine = JSONField(null=True)
+    """What it ran on and with, as its agent has stated it."""
+    disturbance = JSONField(null=True)
+    """What kept it from its cores, as its agent has stated it."""
+    processes = JSONField(null=True)
+    """``{"ranks": [2, 3], "restarts": {"1": AT}}`` of a worker that has stated several."""
+
+    @property
+    def row(self) -> RankRow:
+        """What it is evaluated by."""
+        return RankRow.from_fields(self.__data__)
+
+    @property
+    def ranks(self) -> list[int]:
+        """The ranks of its processes: its own, unless it has stated several."""
+        return self.processes["ranks"] if self.processes else [self.rank]
+
+    class Meta:
+        indexes = ((("run", "attempt", "rank"), True),)
+
+
+class Worker(_Table):
+    """The last report of an agent."""
+
+    name = CharField(primary_key=True)
+    state = CharField()
+    run_id = IntegerField(null=True)
+    attempt = IntegerField(null=True)
+    ip = CharField()
+    pod_uid = CharField(default="")
+    """The uid of its pod; empty where pods have none."""
+    seen_at = DoubleField()
+    """When it came."""
+    heard = BigIntegerField(default=0)
+    """The reachable seconds then (``master/mlbench_master/runs/reachability.py``)."""
+
+
+class Hearing(_Table):
+    """The reachable seconds (``master/mlbench_master/runs/reachability.py``): a single row."""
+
+    id = IntegerField(primary_key=True)
+    seconds = BigIntegerField()
+    since = BigIntegerField()
+    """The same at the end of the last pause."""
+
+
+class Pod(_Table):
+    """A worker pod as the pool sees it."""
+
+    name = CharField(primary_key=True)
+    uid = CharField(default="")
+    """Tells it from a later pod of the same name; empty where pods have no uid."""
+    phase = CharField()
+    ip = CharField()
+    node = CharField()
+    labels = JSONField()
+
+
+class Stream(_Table):
+    """An append-only stream of bytes: a rank's stdout, stderr or metrics, or posted samples.
+
+    ``owner`` is ``run/7``, ``added/7`` or ``pod/NAME``. Posted samples have attempt 0 and rank -1.
+    """
+
+    id = AutoField()
+    owner = TextField()
+    attempt = IntegerField()
+    rank = IntegerField()
+    name = CharField()
+    size = BigIntegerField(default=0)
+    """The bytes held, which is the offset of the next chunk."""
+    final_size = BigIntegerField(null=True)
+    """The size when it is complete, known once the process has ended."""
+    delivered = BigIntegerField(default=0)
+    """The bytes whose samples are in Prometheus or kept; always whole lines."""
+    recorded = BigIntegerField(default=0)
+    """The samples in these bytes."""
+    gap_start = BigIntegerField(default=0)
+    """Where the gap in a long log begins, of which only start and end are held; 0 without one."""
+    gap_end = BigIntegerField(default=0)
+    """Where the gap ends. Chunks in it are about to be deleted."""
+
+    class Meta:
+        indexes = ((("owner", "attempt", "rank", "name"), True),)
+
+
+# Finds the few streams that wait for delivery among those of all runs.
+Stream.add_index(
+    Stream.index(Stream.name, where=Stream.delivered < Stream.size, name="stream_waiting")
+)
+
+
+class Chunk(_Table):
+    """A piece of a stream. Chunks of samples are the spool, deleted once their run is settled."""
+
+    stream = ForeignKeyField(Stream, backref="chunks", on_delete="CASCADE")
+    offset = BigIntegerField()
+    data = BlobField()
+
+    class Meta:
+        primary_key = CompositeKey("stream", "offset")
+
+
+class Series(_Table):
+    """What Prometheus has of a series. ``rank`` may be empty."""
+
+    owner = TextField()
+    metric = TextField()
+    rank = TextField()
+    first_ms = BigIntegerField()
+    last_ms = BigIntegerField()
+    samples = BigIntegerField(default=0)
+    """How many were delivered."""
+
+    class Meta:
+        primary_key = CompositeKey("owner", "metric", "rank")
+
+
+class SeriesName(_Table):
+    """A series that its owner has, of which there is a limit."""
+
+    owner = TextField()
+    metric = TextField()
+    rank = TextField()
+
+    class Meta:
+        primary_key = CompositeKey("owner", "metric", "rank")
+
+
+class KeptSample(_Table):
+    """A sample that Prometheus cannot hold: a text, a time that it refuses, a second in one ms."""
+
+    id = BigAutoField()
+    owner = TextField()
+    metric = TextField()
+    rank = TextField()
+    time_us = BigIntegerField()
+    value = TextField()
+    cumulative = BooleanField(null=True)
+    metadata = JSONField(null=True)
+
+    class Meta:
+        indexes = ((("owner", "metric", "rank", "time_us"), False),)
+
+
+class Detail(_Table):
+    """The fields of samples that Prometheus cannot hold, for a batch of one series."""
+
+    id = BigAutoField()
+    owner = TextField()
+    metric = TextField()
+    rank = TextField()
+    first_ms = BigIntegerField()
+    last_ms = BigIntegerField()
+    samples = JSONField()
+    """``[[time_us, cumulative, metadata], …]`` in order of time."""
+
+    class Meta:
+        indexes = ((("owner", "metric", "rank", "last_ms"), False),)
+
+
+class PostedBody(_Table):
+    """The digest of a body that was posted: posting it again adds nothing."""
+
+    owner = TextField()
+    digest = BlobField()
+
+    class Meta:
+        primary_key = CompositeKey("owner", "digest")
+
+
+class Deletion(_Table):
+    """A deleted owner of which rows are left to be swept."""
+
+    owner = TextField(primary_key=True)
+    archived = BooleanField(default=False)
+    """Whether its archive is left to be deleted, which comes first."""
+
+
+TABLES = (
+    *(Run, RunSet, Rank, Worker, Hearing, Pod, Stream, Chunk),
+    *(Series, SeriesName, KeptSample, Detail, PostedBody),
+    Deletion,
+)
+
+# The tables whose rows belong to an owner, and are deleted with it.
+OWNED = (Stream, Series, SeriesName, KeptSample, Detail, PostedBody)
+
+
+def open_database(url: str, reserve_bytes: int = 0) -> Database:
+    """Connect the tables to a database, and bring its schema up to date.
+
+    ``reserve_bytes`` of SQLite's disk are kept for the state of runs.
+
+    Raises:
+        DatabaseURLError: the URL cannot be used.
+        NewerSchemaError: a newer version of MLBench has used the database.
+        DamagedDatabaseError: SQLite's file is no database, or a broken one.
+        UnreachableDatabaseError: PostgreSQL gives no answer, or SQLite cannot open its file.
+    """
+    opened = connect(url, reserve_bytes)
+    database.initialize(opened)
+    try:
+        bring_up_to_date(opened, TABLES)
+    except DatabaseError as error:
+        raise_if_damaged(opened, error)
+        if not isinstance(error, OperationalError):
+            raise
+        why = f"the database {opened.database} cannot be opened: {explain(error)}"
+        raise UnreachableDatabaseError(why) from error
+    return opened
+
+
+def run_owner(run_id: int) -> str:
+    """Return the owner of a run's streams and samples."""
+    return f"run/{run_id}"
+
+
+def added_owner(run_id: int | str) -> str:
+    """Return the owner of what was posted for a run after its end, which is no part of it."""
+    return f"added/{run_id}"
+
+
+def deleted_owner(owner: str) -> str:
+    """Return the owner of a deleted owner's streams until they are swept."""
+    return f"deleted/{owner}"
+
+
+def find_run(owner: str) -> Run | None:
+    """Return the run of an owner; None for a pod, or for a run that was deleted."""
+    kind, _, run_id = owner.partition("/")
+    return next(iter(Run.rows("id = ?", int(run_id))), None) if kind == "run" else None
+
+
+def archive_of(owner: str) -> str | None:
+    """Return the file name of the archive that has an owner's samples; None if none has."""
+    kind, _, name = owner.partition("/")
+    run = Run.get_or_none(Run.id == int(name)) if kind != "pod" else None
+    if run is None:
+        return None
+    archive: str | None = run.archive if kind == "run" else (run.added or {}).get("archive")
+    return archive
+
+
+def pod_owner(pod: str) -> str:
+    """Return the owner of the samples posted for a pod."""
+    return f"pod/{pod}"

@@ -1,0 +1,308 @@
+"""The builder of the OpenAPI 3.1 document: routes and records in, JSON out."""
+
+import inspect
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+
+from mlbench.distribution import own_version
+from mlbench.names import STREAMS
+from mlbench.records import Error
+from mlbench_master.access import access_of
+from mlbench_master.http import JAVASCRIPT
+from mlbench_master.openapi.operation import Operation, Parameter, Schema
+
+JSON = "application/json"
+_FORM = "application/x-www-form-urlencoded"
+_BYTES = "application/octet-stream"
+_METHODS = ("get", "post", "put", "delete")
+
+# Answers by operation or by record, and bodies by operation and a name for each. Tests send them.
+_EXAMPLES = json.loads(Path(__file__).with_name("examples.json").read_text())
+
+_DESCRIPTION = """\
+Order runs, follow them, read and add metrics.
+
+- A slash at the end of a path may be left out.
+- A body is JSON; where a form is mentioned, it may be a form. A text that spells a number or a \
+truth value does for it.
+- With `text/javascript` in the Accept header, JSON is called by that name.
+- Every error is JSON with `status` and `message`.
+"""
+
+_PATH_PARAMETERS = {
+    name: Parameter(name, schema, description, example, required=True)
+    for name, schema, description, example in (
+        ("run_id", {"type": "integer"}, "The run.", 1),
+        ("rank", {"type": "integer"}, "The rank.", 0),
+        ("stream", {"type": "string", "enum": STREAMS}, "Which.", "stdout"),
+        ("owner", {"type": "string"}, "A pod's name, or a run's id with `metric_type=run`.", "1"),
+        ("pod", {"type": "string"}, "The worker's name.", "local-mlbench-worker-0"),
+        ("name", {"type": "string"}, "The set's name.", "scaling"),
+    )
+}
+
+_SECURITY_SCHEMES = {
+    f"{who}_{scheme}": {"type": "http", "scheme": scheme, "description": description}
+    for who, token in (("user", "The users' token"), ("agent", "The token of the agent's pod"))
+    for scheme, description in (
+        ("bearer", f"{token}."),
+        ("basic", f"{token} as the password, with any name."),
+    )
+}
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """An answer that is an error."""
+
+    name: str
+    description: str
+    example: str
+    """Of its message."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """The type of each header that comes along."""
+
+
+_FAILURES = {
+    400: _Failure("BadRequest", "A field of the request is wrong.", "rank: run 3 has ranks 0 to 1"),
+    401: _Failure(
+        "NoToken",
+        "No token was shown.",
+        "Authorization: show the token, as `Bearer TOKEN` or as the password of HTTP Basic",
+        {"WWW-Authenticate": "string"},
+    ),
+    403: _Failure("Forbidden", "Not with this token or from this page.", "this route is for users"),
+    404: _Failure("NotFound", "There is no such thing.", "run_id: there is no run 12"),
+    409: _Failure(
+        "Conflict", "Not in the state that it is in.", "run 3 was imported: it is read only"
+    ),
+    413: _Failure("BodyTooLarge", "The body is too large.", "body: at most 1048576 bytes"),
+    414: _Failure("UrlTooLong", "The URL is too long.", "Request Line is too large (8192 > 4094)"),
+    421: _Failure(
+        "ForeignHost", "For another host.", "Host: this master is localhost (not 'a.com')"
+    ),
+    431: _Failure("HeadersTooLarge", "The headers are too large.", "limit request headers fields"),
+    502: _Failure(
+        "Incomplete",
+        "Prometheus has lost or forgotten samples, so there is no whole answer any more.",
+        "Prometheus has 10 of the 411 samples of run 7: it lost or forgot the rest "
+        "(retention, a lost disk)",
+    ),
+    503: _Failure(
+        "Unavailable", "Not for the moment.", "Prometheus is not ready", {"Retry-After": "integer"}
+    ),
+}
+_FAILURES_OF_ALL = (400, 403, 414, 431)
+# Of all that ask for a token.
+_FAILURES_OF_TOKEN = (401, 421)
+
+
+def build(routes: Mapping[str, object]) -> dict[str, Any]:
+    """Return the document of the resources at these routes, ready for JSON."""
+    schemas = _Schemas()
+    paths: dict[str, dict[str, Any]] = {}
+    for route, resource in routes.items():
+        path = path_of(route)
+        paths[path] = {
+            method: _describe(one, path, resource, method, schemas)
+            for method, one in operations_of(resource)
+        }
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "MLBench",
+            "version": own_version(),
+            "description": _DESCRIPTION,
+            "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "paths": paths,
+        "components": {
+            "schemas": schemas.components,
+            "responses": {
+                failure.name: _describe_failure(status, failure)
+                for status, failure in _FAILURES.items()
+            },
+            "securitySchemes": _SECURITY_SCHEMES,
+        },
+    }
+
+
+def path_of(route: str) -> str:
+    """Return a route as the document writes it: no converters, and the API's end with a slash."""
+    path = re.sub(r":\w+}", "}", route)
+    return f"{path}/" if path.startswith("/api/") else path
+
+
+def operations_of(resource: object) -> Iterator[tuple[str, Operation]]:
+    """Yield the methods of a resource, and what stands at each.
+
+    Raises:
+        AttributeError: nothing stands there.
+    """
+    for method in _METHODS:
+        if responder := getattr(resource, f"on_{method}", None):
+            yield method, responder.operation
+
+
+class _Generator(GenerateJsonSchema):
+    """Leaves out titles, which only repeat a field's name, and the defaults of answers."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def default_schema(self, schema: Any) -> dict[str, Any]:
+        answers = self.mode == "serialization"
+        return self.generate_inner(schema["schema"]) if answers else super().default_schema(schema)
+
+
+class _Schemas:
+    """The schemas of models; what they refer to gathers in ``components``."""
+
+    def __init__(self) -> None:
+        self.components: dict[str, Any] = {}
+        self.of(Error, "serialization")
+
+    def of(self, model: Any, mode: Literal["validation", "serialization"]) -> dict[str, Any]:
+        """Return the schema of a model, or of a type made of such."""
+        schema = TypeAdapter(model).json_schema(
+            mode=mode,
+            schema_generator=_Generator,
+            ref_template="#/components/schemas/{model}",
+        )
+        self.components |= schema.pop("$defs", {})
+        if "title" not in schema:
+            return schema
+        self.components[schema["title"]] = schema
+        return {"$ref": f"#/components/schemas/{schema['title']}"}
+
+
+def _describe(
+    operation: Operation, path: str, resource: object, method: str, schemas: _Schemas
+) -> dict[str, Any]:
+    text = inspect.getdoc(getattr(resource, f"on_{method}")) or ""
+    access = access_of(resource)
+    variables = [_PATH_PARAMETERS[name] for name in re.findall(r"{(\w+)}", path)]
+    schemes = () if access == "open" else (f"{access}_bearer", f"{access}_basic")
+    failures = {*_FAILURES_OF_ALL, *operation.errors, *(_FAILURES_OF_TOKEN if schemes else ())}
+    described: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": text.partition("\n")[0],
+        "description": text,
+        "parameters": [
+            *(_describe_parameter(variable, "path") for variable in variables),
+            *(_describe_parameter(parameter, "query") for parameter in operation.parameters),
+        ],
+        "responses": {
+            str(operation.status): _describe_answer(operation, schemas),
+            **({"202": {"description": operation.accepted}} if operation.accepted else {}),
+            **{
+                str(status): {"$ref": f"#/components/responses/{_FAILURES[status].name}"}
+                for status in sorted(failures)
+            },
+        },
+        "security": [{scheme: []} for scheme in schemes],
+    }
+    if operation.body is not None:
+        described["requestBody"] = _describe_body(operation, schemas)
+    return described
+
+
+def _describe_parameter(parameter: Parameter, where: str) -> dict[str, Any]:
+    described = {
+        "name": parameter.name,
+        "in": where,
+        "required": parameter.required,
+        "description": parameter.description,
+        "schema": parameter.schema,
+    }
+    return described if parameter.example is None else {**described, "example": parameter.example}
+
+
+def _describe_body(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
+    shown = {name: {"value": body} for name, body in _EXAMPLES["bodies"][operation.name].items()}
+    if operation.body is bytes:
+        schema = {"type": "string", "format": "binary"}
+        # A piece of a stream may be empty.
+        return {"required": False, "content": {_BYTES: {"schema": schema, "examples": shown}}}
+    schema = schemas.of(operation.body, "validation")
+    content = {JSON: {"schema": schema, "examples": shown}}
+    if operation.form is not None:
+        name = schemas.of(operation.form, "validation")["$ref"].rpartition("/")[2]
+        content[_FORM] = {"schema": to_form(schemas.components[name])}
+    return {"required": True, "content": content}
+
+
+def _describe_answer(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
+    content: dict[str, Any] = {kind: {"schema": schema} for kind, schema in operation.files.items()}
+    if operation.model is not None:
+        as_json = {
+            "schema": schemas.of(operation.model, "serialization"),
+            "example": _example(operation),
+        }
+        content = {JSON: as_json, JAVASCRIPT: as_json, **content}
+    described: dict[str, Any] = {"description": operation.answer}
+    return {**described, "content": content} if content else described
+
+
+def _describe_failure(status: int, failure: _Failure) -> dict[str, Any]:
+    content = {
+        "schema": {"$ref": f"#/components/schemas/{Error.__name__}"},
+        "example": Error(status, failure.example).to_fields(),
+    }
+    headers = {name: {"schema": {"type": of}} for name, of in failure.headers.items()}
+    return {
+        "description": failure.description,
+        **({"headers": headers} if headers else {}),
+        "content": {JSON: content, JAVASCRIPT: content},
+    }
+
+
+def _example(operation: Operation) -> Any:
+    answers, model = _EXAMPLES["answers"], operation.model
+    if operation.name in answers:
+        return answers[operation.name]
+    record, *_ = get_args(model) or (model,)
+    record, *_ = get_args(record) or (record,)
+    # The file leaves out fields that have their default.
+    example = record.from_fields(answers[record.__name__]).to_fields()
+    return [example] if get_origin(model) is list else example
+
+
+# --- Forms: the fields are texts, and what is no text is JSON. ---
+
+_NULL: Schema = {"type": "null"}
+# As Python and JSON spell them, and as numbers.
+_TRUTH_VALUE: Schema = {"type": "string", "enum": ["true", "false", "True", "False", "1", "0"]}
+_AS_JSON: Schema = {"type": "string", "contentMediaType": "application/json"}
+
+
+def to_form(schema: Schema) -> dict[str, Any]:
+    """Return the schema of a form, given that of the same model as a JSON object.
+
+    A form has no null: a field is left out instead.
+    """
+    properties = {name: _to_form_field(part) for name, part in schema["properties"].items()}
+    return {**schema, "properties": properties}
+
+
+def _to_form_field(schema: Schema) -> dict[str, Any]:
+    choices = [choice for choice in schema.get("anyOf", []) if choice != _NULL]
+    kept = {key: value for key, value in schema.items() if key not in {"anyOf", "default"}}
+    if len(choices) == 1:
+        kept |= choices[0]
+    elif choices:
+        kept["anyOf"] = choices
+    if kept.get("type") == "boolean":
+        return {**kept, **_TRUTH_VALUE}
+    if kept.get("type") == "object" or not kept.keys() & {"type", "anyOf", "$ref"}:
+        described = {"description": kept["description"]} if "description" in kept else {}
+        return {**described, **_AS_JSON}
+    return kept

@@ -1,0 +1,278 @@
+"""The Kubernetes pool: worker pods of a StatefulSet, which this process makes, changes and ends.
+
+Reflectors see what there is, ``scale`` says what is wanted, and one thread brings the cluster
+there: the controller never waits for the cluster, and every step may be repeated.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from http import HTTPStatus
+from typing import TypeVar
+
+from prometheus_client import CollectorRegistry, Counter
+
+from mlbench.runspec import WorkerSpec
+from mlbench_master.pools.api import Api, ApiError
+from mlbench_master.pools.base import TERMINATING, Placement, PodStatus
+from mlbench_master.pools.manifests import (
+    Manifest,
+    Object,
+    PodDefaults,
+    add_owner,
+    load,
+    make_stateful_set,
+)
+from mlbench_master.pools.plan import (
+    Apply,
+    Delete,
+    Step,
+    Wanted,
+    explain_pods,
+    is_usable,
+    plan,
+    surplus,
+)
+from mlbench_master.pools.reflector import Reflector
+from mlbench_master.pools.status import SeenPod, read_pod
+from mlbench_master.settings import ClusterSettings, Limits
+
+log = logging.getLogger(__name__)
+
+_MASTER_PORT = 29500
+# Some things no watch tells, such as a pod whose node is dead.
+_LOOK_SECONDS = 5.0
+_FIRST_BACKOFF_SECONDS = 0.5
+_LONGEST_BACKOFF_SECONDS = 10.0
+_LONGEST_RETRY_AFTER_SECONDS = 60.0
+# After no answer, or too many requests, other steps would not go better.
+_GIVE_UP_ON = (0, HTTPStatus.TOO_MANY_REQUESTS)
+
+Seen = TypeVar("Seen")
+
+
+def open_pool(
+    limits: Limits, registry: CollectorRegistry, stop: threading.Event
+) -> "KubernetesPool":
+    """Return the pool that the environment describes, at work until told to stop.
+
+    Raises:
+        SettingsError, ManifestError, ApiError: it cannot be opened.
+    """
+    requests = Counter(
+        "mlbench_kubernetes_requests_total",
+        "Requests to the API of the cluster, by their answer's status; error: there was none.",
+        ("verb", "status"),
+        registry=registry,
+    )
+    settings = ClusterSettings.from_environ()
+    api = Api(lambda verb, status: requests.labels(verb, status).inc())
+    defaults = PodDefaults(limits.cpus, limits.bandwidth, limits.gpus)
+    pool = KubernetesPool(api, settings, load(settings.manifest), defaults)
+    pool.start(stop)
+    return pool
+
+
+class KubernetesPool:
+    """Worker pods ``{release}-mlbench-worker-0…`` in a cluster."""
+
+    def __init__(
+        self, api: Api, settings: ClusterSettings, manifest: Manifest, defaults: PodDefaults
+    ) -> None:
+        """Prepare, without a request to the cluster."""
+        self._api = api
+        self._settings = settings
+        self._manifest = manifest
+        self._defaults = defaults
+        self._core = f"/api/v1/namespaces/{settings.namespace}"
+        self._apps = f"/apis/apps/v1/namespaces/{settings.namespace}"
+        labels = ",".join(f"{name}={value}" for name, value in manifest.labels.items())
+        self._changed = threading.Event()
+        self._pods = self._reflect(f"{self._core}/pods", {"labelSelector": labels}, read_pod)
+        self._services = self._reflect(
+            f"{self._core}/services", _named(manifest.service), lambda found: found
+        )
+        self._sets = self._reflect(
+            f"{self._apps}/statefulsets", _named(manifest.stateful_set), lambda found: found
+        )
+        # Held while it is decided which pods end, and which are usable: no pod is both.
+        self._lock = threading.Lock()
+        self._asked: tuple[int, WorkerSpec] | None = None
+        self._wanted: Wanted | None = None
+        # The uids of pods whose end was decided; None before the first decision.
+        self._doomed: frozenset[str] | None = None
+        self._owner: Object | None = None
+        self._refusal = ""
+
+    def start(self, stop: threading.Event) -> None:
+        """Look and work until told to stop, in threads."""
+        for reflector in (self._pods, self._services, self._sets):
+            reflector.start(stop)
+        threading.Thread(target=self._run, args=(stop,), name="worker pods", daemon=True).start()
+
+    def pods(self) -> list[PodStatus] | None:
+        """Return the worker pods as they were last heard of; None before they were."""
+        with self._lock:
+            seen = self._seen_pods()
+            return None if seen is None else [self._status(pod) for pod in seen]
+
+    def _seen_pods(self) -> list[SeenPod] | None:
+        seen = self._pods.seen
+        return None if seen is None else sorted(seen.values(), key=lambda pod: pod.number)
+
+    def scale(self, workers: int, shape: WorkerSpec, busy: AbstractSet[str]) -> None:
+        """Ask for workers; the cluster is changed soon, if it has anything else."""
+        with self._lock:
+            if self._wanted is None or self._asked != (workers, shape):
+                made = make_stateful_set(self._manifest, self._defaults, shape, workers)
+                self._wanted = Wanted(self._manifest.service, made, frozenset(busy))
+                self._asked = workers, shape
+            elif self._wanted.busy != busy:
+                self._wanted = replace(self._wanted, busy=frozenset(busy))
+            else:
+                return
+        self._changed.set()
+
+    def place(self, workers: Sequence[str], shape: WorkerSpec) -> Placement | None:
+        """Let the workers meet at the pod of rank 0; the pods themselves are limited."""
+        by_name = {pod.name: pod for pod in self.pods() or []}
+        pods = tuple(by_name[name] for name in workers if name in by_name and by_name[name].usable)
+        if len(pods) < len(workers):
+            return None
+        return Placement(pods[0].ip, _MASTER_PORT, ((),) * len(pods), pods)
+
+    def explain(self) -> str:
+        """Explain why pods are not there."""
+        with self._lock:
+            seen, wanted = self._seen_pods(), self._wanted
+        if self._refusal:
+            return self._refusal
+        for reflector in (self._pods, self._sets, self._services):
+            if reflector.trouble:
+                return f"the cluster's pods cannot be seen: {reflector.trouble}"
+        if seen is None or wanted is None:
+            return "the cluster's pods are not known yet"
+        ask = f"`kubectl -n {self._settings.namespace} describe statefulset {self._manifest.name}`"
+        return explain_pods(seen, wanted, ask)
+
+    def _status(self, pod: SeenPod) -> PodStatus:
+        if self._wanted is None or self._doomed is None:
+            return pod
+        usable = is_usable(pod, self._wanted, self._doomed)
+        ends = pod.uid in self._doomed
+        return replace(pod, usable=usable, phase=TERMINATING if ends else pod.phase)
+
+    def _run(self, stop: threading.Event) -> None:
+        backoff = _FIRST_BACKOFF_SECONDS
+        while not stop.is_set():
+            self._changed.clear()
+            try:
+                self._work()
+                self._note_refusal("")
+                backoff = _FIRST_BACKOFF_SECONDS
+                self._changed.wait(_LOOK_SECONDS)
+            except ApiError as error:
+                self._note_refusal(_explain_refusal(error))
+                stop.wait(max(backoff, min(error.retry_seconds, _LONGEST_RETRY_AFTER_SECONDS)))
+                backoff = min(2 * backoff, _LONGEST_BACKOFF_SECONDS)
+            except Exception:
+                # Every turn begins from what is, so nothing is lost by trying again.
+                log.exception("looking after the worker pods failed, trying again")
+                stop.wait(_LONGEST_BACKOFF_SECONDS)
+
+    def _work(self) -> None:
+        """Bring the cluster to what is wanted.
+
+        Raises:
+            ApiError: a step failed; the others were done.
+        """
+        steps = self._decide(self._owner or self._find_owner())
+        if any(isinstance(step, Apply) for step in steps):
+            # The cluster deletes what belongs to an owner that is gone.
+            steps = self._decide(self._find_owner())
+        refused: ApiError | None = None
+        for step in steps:
+            try:
+                self._perform(step)
+            except ApiError as error:
+                refused = error
+                if error.status in _GIVE_UP_ON:
+                    break
+        if refused:
+            raise refused
+
+    def _decide(self, owner: Object) -> list[Step]:
+        """Return the steps, and remember which pods end."""
+        with self._lock:
+            pods, services, sets = self._pods.seen, self._services.seen, self._sets.seen
+            if self._wanted is None or pods is None or services is None or sets is None:
+                return []
+            wanted = replace(
+                self._wanted,
+                service=add_owner(self._wanted.service, owner),
+                stateful_set=add_owner(self._wanted.stateful_set, owner),
+            )
+            there = list(pods.values())
+            # Only those of the pool's own names are looked at.
+            service = next(iter(services.values()), None)
+            stateful_set = next(iter(sets.values()), None)
+            doomed = surplus(wanted, stateful_set, there, first=self._doomed is None)
+            doomed |= (self._doomed or frozenset()) & {pod.uid for pod in there}
+            steps = plan(wanted, service, stateful_set, there, doomed, time.time())
+            ended = {step.pod.uid for step in steps if isinstance(step, Delete)}
+            self._doomed = doomed | ended
+            return steps
+
+    def _perform(self, step: Step) -> None:
+        match step:
+            case Apply(wanted):
+                folder = self._core if wanted["kind"] == "Service" else self._apps
+                kind = f"{wanted['kind'].lower()}s"
+                name = wanted["metadata"]["name"]
+                log.info("making %s %s what it should be", wanted["kind"], name)
+                self._api.apply(f"{folder}/{kind}/{name}", wanted)
+            case Delete(pod, at_once):
+                log.info("ending pod %s (%s)", pod.name, pod.trouble or pod.phase)
+                path = f"{self._core}/pods/{pod.name}"
+                self._api.delete(path, pod.uid, 0 if at_once else None)
+
+    def _find_owner(self) -> Object:
+        """Return the Deployment that everything belongs to."""
+        name = self._settings.owner
+        owner = self._api.get(f"{self._apps}/deployments/{name}")
+        if "deletionTimestamp" in owner["metadata"]:
+            raise ApiError(HTTPStatus.CONFLICT, f"the Deployment {name} is being deleted")
+        self._owner = owner
+        return owner
+
+    def _note_refusal(self, refusal: str) -> None:
+        """Log a refusal when it changes, and its end."""
+        if refusal and refusal != self._refusal:
+            log.warning("%s", refusal)
+        if self._refusal and not refusal:
+            log.info("the cluster makes worker pods again")
+        self._refusal = refusal
+
+    def _reflect(
+        self, path: str, selector: dict[str, str], read: Callable[[Object], Seen]
+    ) -> Reflector[Seen]:
+        return Reflector(self._api, path, selector, read, self._changed.set)
+
+
+def _named(made: Object) -> dict[str, str]:
+    return {"fieldSelector": f"metadata.name={made['metadata']['name']}"}
+
+
+def _explain_refusal(error: ApiError) -> str:
+    match error.status:
+        case 0:
+            return f"the cluster's API does not answer: {error}"
+        case HTTPStatus.FORBIDDEN:
+            return f"the cluster refuses to make worker pods (403 Forbidden): {error}"
+        case HTTPStatus.BAD_REQUEST | HTTPStatus.UNPROCESSABLE_ENTITY:
+            return f"the cluster finds the worker pods invalid ({error.status}): {error}"
+        case _:
+            return f"the cluster cannot make worker pods ({error.status}): {error}"

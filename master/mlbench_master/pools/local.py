@@ -1,0 +1,107 @@
+"""The local pool: worker processes on this machine, which the stack's supervisor starts and ends.
+
+The pool writes how many are wanted, the supervisor writes which there are.
+"""
+
+import os
+import platform
+import secrets
+import socket
+import sys
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+
+from mlbench.assignment import Plug
+from mlbench.pool import PoolFiles
+from mlbench.runspec import WorkerSpec, part
+from mlbench.shaping import Shaping
+from mlbench_master.pools.base import Placement, PodStatus
+
+_LOOPBACK = "127.0.0.1"
+# Where ranks meet: below the ports that systems give to connections and to listeners that ask for
+# any, one of which could take it before rank 0 listens there.
+_PORTS = range(20_000, 32_768)
+# What RFC 2544 keeps for benchmarks of networks: no host that a process may want has its address.
+_BENCHMARKS = IPv4Network("198.18.0.0/15")
+
+
+@dataclass(frozen=True)
+class LocalPool:
+    """Worker processes ``local-mlbench-worker-0…`` on this machine."""
+
+    files: PoolFiles
+
+    def pods(self) -> list[PodStatus]:
+        """Return the workers that the supervisor has started."""
+        return [
+            PodStatus(
+                name=worker.name,
+                number=number,
+                phase="Running" if worker.alive else "Failed",
+                ip=_LOOPBACK,
+                node=platform.node(),
+                labels={"app": "mlbench", "component": "worker", "release": "local"},
+                trouble=worker.trouble,
+                port=worker.port,
+            )
+            for number, worker in enumerate(self.files.read_status())
+        ]
+
+    def scale(self, workers: int, shape: WorkerSpec, busy: AbstractSet[str]) -> None:
+        """Tell the supervisor how many workers to run; they are all of one shape."""
+        self.files.write_wanted(workers)
+
+    def place(self, workers: Sequence[str], shape: WorkerSpec) -> Placement | None:
+        """Let the workers meet at a free port, and share the cores out among them.
+
+        If what they send is to be shaped, they meet in a network of their own.
+        """
+        cores = sorted(os.sched_getaffinity(0))
+        # For this pool, the API takes whole cores only.
+        whole = None if shape.num_cpus is None else int(shape.num_cpus)
+        by_name = {pod.name: pod for pod in self.pods()}
+        if not all(name in by_name for name in workers):
+            return None
+        pods = tuple(by_name[name] for name in workers)
+        shares = share_cores(cores, len(workers), whole)
+        shaping = part(Shaping, shape)
+        plugs = plug_in(len(workers), shaping) if shaping else ()
+        meet_at = plugs[0].address if plugs else _LOOPBACK
+        return Placement(meet_at, _free_port(), shares, pods, plugs, sys.executable)
+
+    def explain(self) -> str:
+        """Return which workers do not run, and where to read why."""
+        troubled = (pod for pod in self.pods() if pod.trouble)
+        return "; ".join(f"{pod.name} is not there: {pod.trouble}" for pod in troubled)
+
+
+def plug_in(workers: int, shaping: Shaping) -> tuple[Plug, ...]:
+    """Return a plug for each worker, at addresses that hardly any other attempt has had."""
+    first = 1 + secrets.randbelow(_BENCHMARKS.num_addresses - workers - 1)
+    addresses = (str(_BENCHMARKS[first + rank]) for rank in range(workers))
+    return tuple(Plug(address, _BENCHMARKS.prefixlen, shaping) for address in addresses)
+
+
+def share_cores(
+    cores: Sequence[int], workers: int, num_cpus: int | None
+) -> tuple[tuple[int, ...], ...]:
+    """Return each worker's cores: ``num_cpus``, or an equal share, but at least one.
+
+    No two workers share a core as long as there are enough.
+    """
+    each = min(num_cpus or max(1, len(cores) // workers), len(cores))
+    return tuple(
+        tuple(sorted(cores[(worker * each + i) % len(cores)] for i in range(each)))
+        for worker in range(workers)
+    )
+
+
+def _free_port() -> int:
+    while True:
+        port = secrets.choice(_PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((_LOOPBACK, port))
+            return port

@@ -1,0 +1,51 @@
+"""When alerts fired about a run, by the series that Prometheus keeps of its alerts."""
+
+from collections.abc import Iterator
+
+from mlbench.records import RunAlert
+from mlbench_master.fields import parse_whole_number
+from mlbench_master.models import Run
+from mlbench_master.reading.promql import PrometheusClient, QueryResult, select
+from mlbench_master.times import seconds_to_text
+
+# How often rules are evaluated, in milliseconds, and the most points that are asked for.
+_EVALUATION_MS, _POINTS = 5_000, 1_000
+# Alerts end, or begin, up to so many seconds after the run.
+_AFTER_SECONDS = 600.0
+
+
+def alerts_of(prometheus: PrometheusClient, run: Run, now: float) -> list[RunAlert]:
+    """Return the alerts that fired about a run, in order of time.
+
+    Raises:
+        PrometheusError: Prometheus gives no answer.
+    """
+    if run.started_at is None or run.origin is not None:
+        return []
+    until = min(now, (run.finished_at or now) + _AFTER_SECONDS)
+    first_ms, last_ms = round(run.started_at * 1000), round(until * 1000)
+    if last_ms <= first_ms:
+        return []
+    step_ms = max(_EVALUATION_MS, (last_ms - first_ms) // _POINTS)
+    selector = select({"__name__": "ALERTS", "alertstate": "firing", "run_id": str(run.id)})
+    # None falls between two points.
+    query = f"max by (alertname, severity, rank) (max_over_time({selector}[{step_ms}ms]))"
+    found = prometheus.query_range(query, first_ms, last_ms + step_ms, step_ms)
+    alerts = [alert for one in found for alert in _firings(one, step_ms / 1000, now)]
+    return sorted(alerts, key=lambda alert: alert.began_at)
+
+
+def _firings(found: QueryResult, step: float, now: float) -> Iterator[RunAlert]:
+    """Yield each time that an alert fired: points without a gap between them."""
+    began = last = found.times[0]
+    for time in [*found.times[1:], float("inf")]:
+        if time - last > 1.5 * step:
+            yield RunAlert(
+                name=found.labels["alertname"],
+                severity=found.labels.get("severity", ""),
+                rank=parse_whole_number(found.labels.get("rank", "")),
+                began_at=seconds_to_text(began),
+                ended_at=seconds_to_text(last) if last < now - 2 * step else None,
+            )
+            began = time
+        last = time

@@ -1,0 +1,84 @@
+"""Reading from archives what Prometheus has no more."""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from mlbench.archive import Archive, Piece, Sealed, SeriesName
+from mlbench.series import SeriesKey, series_name, spell
+from mlbench_master.reading import windows
+from mlbench_master.reading.delivered import LostSamplesError
+from mlbench_master.reading.points import NO_NOTE, Note, Pieces, Points, Read
+from mlbench_master.reading.promql import PrometheusClient, select
+from mlbench_master.reading.selection import NamedSeries, Selection
+from mlbench_master.reading.stored import Delivered, Stored
+from mlbench_master.reading.windows import Span
+from mlbench_master.recording.samples import prometheus_labels
+
+_NOTHING = Sealed(0, 0, "")
+
+
+def series_of(archive: Archive, selection: Selection, pod: str = "") -> NamedSeries:
+    """Yield the series of the run, or of one of its pods, as ``SeriesReader`` does."""
+    reads: dict[str, list[Read]] = {}
+    for one in archive.series:
+        name = series_name(one.metric, one.rank)
+        # A pod's series may have labels in its name.
+        metric = one.metric.partition("{")[0] if pod else one.metric
+        if one.pod == pod and selection.wants(name, metric):
+            both = [partial(_read, archive, one, kept=kept) for kept in (False, True)]
+            reads.setdefault(name, []).extend(both)
+    return selection.series(reads)
+
+
+def delivered(
+    archive: Archive, prometheus: PrometheusClient, found: Stored, keys: Iterable[SeriesKey]
+) -> Mapping[SeriesKey, Read]:
+    """Return a way to read each of the delivered series: from an archive, and what came later.
+
+    Raises:
+        LostSamplesError: they are just being delivered anew.
+    """
+    reads = {}
+    for key in keys:
+        if known := found.delivered.get(key):
+            sealed = archive.series.get(SeriesName(*key), _NOTHING)
+            if sealed.samples > known.samples:
+                raise LostSamplesError(found.owner, known.samples, sealed.samples)
+            reads[key] = partial(_resume, archive, prometheus, found.owner, key, known)
+    return reads
+
+
+def to_points(piece: Piece) -> Points:
+    """Write a piece of an archive as points."""
+    values = list(map(spell, piece.values))
+    notes = {}
+    for i, one in piece.more.items():
+        if one.text is not None:
+            values[i] = one.text
+        if (note := Note(one.cumulative, one.metadata)) != NO_NOTE:
+            notes[i] = note
+    return Points(piece.times_us, values, notes)
+
+
+def _resume(
+    archive: Archive, prometheus: PrometheusClient, owner: str, key: SeriesKey, known: Delivered
+) -> Pieces:
+    found, first_ms = 0, known.span.first_ms
+    if SeriesName(*key) in archive.series:
+        for points in _read(archive, SeriesName(*key), kept=False):
+            found, first_ms = found + len(points), points.times_us[-1] // 1000 + 1
+            yield points
+    if found < known.samples:
+        metric, rank = key
+        labels = prometheus_labels(owner, (metric, "")) | {"rank": rank}
+        span = Span(first_ms, known.span.last_ms)
+        for points in windows.read(prometheus, select(labels), span):
+            found += len(points)
+            yield points
+    if found < known.samples:
+        raise LostSamplesError(owner, found, known.samples)
+
+
+def _read(archive: Archive, name: SeriesName, *, kept: bool) -> Pieces:
+    """Yield the samples of a series: those that Prometheus holds, or the others."""
+    return map(to_points, archive.read(name, kept=kept))

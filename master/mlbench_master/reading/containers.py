@@ -1,0 +1,137 @@
+"""Resource figures of pods: the ``container_*`` series that Prometheus scrapes from exporters."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from mlbench_master.reading import windows
+from mlbench_master.reading.points import Pieces, Read, join
+from mlbench_master.reading.promql import PrometheusClient, QueryResult, quote, select
+from mlbench_master.reading.selection import Selection
+from mlbench_master.reading.windows import Span
+
+_PREFIX = "container_"
+# These tell where a figure was scraped from, and change when an exporter is started again.
+_SCRAPE_LABELS = {"__name__", "pod", "job", "instance"}
+# Up to so many samples are read in one query.
+_AT_ONCE = 200_000
+# Pods in a query.
+_PODS = 100
+
+Figures = list[tuple[str, Read]]
+"""The series of a pod by name, and how to read each."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Figure:
+    """A figure of one container, maybe in several series of Prometheus."""
+
+    metric: str
+    labels: Mapping[str, str]
+    """All labels but those of the scrape."""
+
+    def is_in(self, labels: Mapping[str, str]) -> bool:
+        """Check if the series with these labels belongs to the figure."""
+        return labels["__name__"] == self.metric and all(
+            labels.get(name, "") == value for name, value in self.labels.items()
+        )
+
+
+def read(
+    prometheus: PrometheusClient, pods: Sequence[str], selection: Selection, now_ms: int
+) -> Iterator[tuple[str, Figures]]:
+    """Yield each pod with its series up to now, in few queries however many pods these are.
+
+    Series have their name in Prometheus. Where a pod has several of a name, as with several
+    containers, the labels that differ are added: ``container_x{container="a"}``.
+    """
+    metrics = {name.partition("{")[0] for name in selection.names}
+    metrics = {metric for metric in metrics if metric.startswith(_PREFIX)}
+    span = Span(
+        max(0, selection.after_us // 1000 + 1), min(now_ms, max(0, selection.until_us // 1000))
+    )
+    if (selection.names and not metrics) or not span.length_ms:
+        yield from ((pod, []) for pod in pods)
+        return
+    matching = "|".join(map(re.escape, sorted(metrics))) or f"{_PREFIX}.+"
+    for start in range(0, len(pods), _PODS):
+        some = pods[start : start + _PODS]
+        found: dict[str, list[Mapping[str, str]]] = {pod: [] for pod in some}
+        for labels in prometheus.series(_selector(matching, some), 0, now_ms):
+            found[labels["pod"]].append(labels)
+        wanted = {
+            pod: [one for one in _figures(series) if selection.wants(one[0], one[1].metric)]
+            for pod, series in found.items()
+        }
+        yield from _read_some(prometheus, wanted, span)
+
+
+def _read_some(
+    prometheus: PrometheusClient, wanted: Mapping[str, list[tuple[str, _Figure]]], span: Span
+) -> Iterator[tuple[str, Figures]]:
+    """Yield each pod with its series, read in one query unless that would be too much."""
+    pods = list(wanted)
+    metrics = sorted({figure.metric for figures in wanted.values() for _, figure in figures})
+    if metrics and _count(prometheus, metrics, pods, span) > _AT_ONCE:
+        if len(pods) == 1:
+            [(pod, figures)] = wanted.items()
+            reads: Figures = []
+            for name, figure in figures:
+                selector = select({"__name__": figure.metric, "pod": pod, **figure.labels})
+                reads.append((name, partial(windows.read, prometheus, selector, span)))
+            yield pod, reads
+            return
+        for half in (pods[: len(pods) // 2], pods[len(pods) // 2 :]):
+            yield from _read_some(prometheus, {pod: wanted[pod] for pod in half}, span)
+        return
+    by_pod: dict[str, list[QueryResult]] = {pod: [] for pod in pods}
+    if metrics:
+        selector = _selector("|".join(metrics), pods)
+        for one in windows.read_at_once(prometheus, selector, span):
+            by_pod[one.labels["pod"]].append(one)
+    for pod, figures in wanted.items():
+        found = [
+            (name, [one for one in by_pod[pod] if figure.is_in(one.labels)])
+            for name, figure in figures
+        ]
+        yield pod, [(name, partial(_points, series, span)) for name, series in found]
+
+
+def _selector(metrics: str, pods: Sequence[str]) -> str:
+    """Write the selector of pods' series whose names match a regular expression."""
+    return f"{{__name__=~{quote(metrics)},pod=~{quote('|'.join(map(re.escape, pods)))}}}"
+
+
+def _figures(found: Sequence[Mapping[str, str]]) -> list[tuple[str, _Figure]]:
+    """Return the figures in some series, by their names on the API."""
+    by_metric: dict[str, list[Mapping[str, str]]] = {}
+    for labels in found:
+        by_metric.setdefault(labels["__name__"], []).append(labels)
+    named = []
+    for metric, series in by_metric.items():
+        names = sorted({name for labels in series for name in labels} - _SCRAPE_LABELS)
+        kinds = sorted({tuple(labels.get(name, "") for name in names) for labels in series})
+        differing = [i for i in range(len(names)) if len({kind[i] for kind in kinds}) > 1]
+        for kind in kinds:
+            told = ",".join(f"{names[i]}={quote(kind[i])}" for i in differing)
+            figure = _Figure(metric, dict(zip(names, kind, strict=True)))
+            named.append((f"{metric}{{{told}}}" if told else metric, figure))
+    return sorted(named, key=lambda one: one[0])
+
+
+def _count(
+    prometheus: PrometheusClient, metrics: Sequence[str], pods: Sequence[str], span: Span
+) -> int:
+    """Count the samples of the metrics in one query."""
+    counts = [
+        f"(sum(count_over_time({_selector(metric, pods)}[{span.length_ms}ms])) or vector(0))"
+        for metric in metrics
+    ]
+    [found] = prometheus.query("+".join(counts), span.last_ms / 1000)
+    return int(found.values[0])
+
+
+def _points(found: Sequence[QueryResult], span: Span) -> Pieces:
+    if points := join([windows.to_points(one, span) for one in found]):
+        yield points

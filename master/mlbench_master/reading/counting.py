@@ -1,0 +1,75 @@
+"""Counting a run's samples: recorded, in Prometheus, kept."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from peewee import fn
+
+from mlbench import names
+from mlbench.records import Delivery
+from mlbench_master.models import KeptSample, Series, Stream, run_owner
+from mlbench_master.reading.promql import PrometheusClient, quote
+from mlbench_master.reading.windows import Span
+
+
+@dataclass(frozen=True)
+class SampleCounts(Delivery):
+    """Where a run's samples are, those in Prometheus by query."""
+
+    @property
+    def lost(self) -> int:
+        """How many samples are nowhere; negative if some are in two places."""
+        return self.recorded - self.in_prometheus - self.kept
+
+    @property
+    def disagreement(self) -> str:
+        """A sentence on what is missing; empty where every sample is in one place."""
+        if not self.lost:
+            return ""
+        return (
+            f"samples are missing: {self.recorded} recorded, "
+            f"{self.in_prometheus} in Prometheus, {self.kept} kept"
+        )
+
+
+def count(prometheus: PrometheusClient, run_id: int) -> SampleCounts:
+    """Count the samples of a run whose streams have all been delivered.
+
+    Raises:
+        PrometheusError: Prometheus gives no answer.
+    """
+    counts = delivered_so_far(run_id)
+    return replace(counts, in_prometheus=_count_in_prometheus(prometheus, run_id))
+
+
+def delivered_so_far(run_id: int) -> SampleCounts:
+    """Count the samples of a run by the database alone, without asking Prometheus."""
+    owner = run_owner(run_id)
+
+    def total(table: type[Stream | Series], column: Any) -> int:
+        return int(table.select(fn.SUM(column)).where(table.owner == owner).scalar() or 0)
+
+    kept = KeptSample.select().where(KeptSample.owner == owner).count()
+    return SampleCounts(total(Stream, Stream.recorded), total(Series, Series.samples), kept)
+
+
+def span_of(owner: str) -> Span | None:
+    """Return the time of an owner's samples in Prometheus; None if it has none."""
+    first_ms, last_ms = (
+        Series.select(fn.MIN(Series.first_ms), fn.MAX(Series.last_ms))
+        .where(Series.owner == owner)
+        .scalar(as_tuple=True)
+    )
+    return None if first_ms is None else Span(first_ms, last_ms)
+
+
+def _count_in_prometheus(prometheus: PrometheusClient, run_id: int) -> int:
+    span = span_of(run_owner(run_id))
+    if span is None:
+        return 0
+    selector = f"{names.RUN_METRIC}{{run_id={quote(str(run_id))}}}"
+    # Newer versions of Prometheus leave out the first instant of a range.
+    found = prometheus.query(
+        f"sum(count_over_time({selector}[{span.length_ms}ms]))", span.last_ms / 1000
+    )
+    return round(float(found[0].values[0])) if found else 0

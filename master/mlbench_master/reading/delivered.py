@@ -1,0 +1,174 @@
+"""Reading from Prometheus what the database knows was delivered: all of it, or an error."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from mlbench.names import ACTIVE_STATES
+from mlbench.series import SeriesKey
+from mlbench_master.models import find_run, pod_owner
+from mlbench_master.reading import windows
+from mlbench_master.reading.points import Pieces, Points, Read
+from mlbench_master.reading.promql import PrometheusClient, PrometheusError, select
+from mlbench_master.reading.selection import Selection
+from mlbench_master.reading.stored import Stored
+from mlbench_master.reading.windows import Span
+from mlbench_master.recording.samples import prometheus_labels, series_key
+
+# Up to so many samples are read in one query, much faster than in one for each series.
+_AT_ONCE = 200_000
+# Metrics that are named in a query; who wants more gets those of all.
+_NAMED = 50
+# For so long, what was found to be complete is not counted again.
+_FRESH_SECONDS = 10.0
+_MOST_REMEMBERED = 1_000
+
+Spans = Mapping[SeriesKey, Span]
+
+
+class LostSamplesError(PrometheusError):
+    """Prometheus has lost samples that it was given. Those of an active run are sent again."""
+
+    def __init__(self, owner: str, found: int, samples: int, why_not_archived: str = "") -> None:
+        kind, _, name = owner.partition("/")
+        super().__init__(
+            f"Prometheus has {found} of the {samples} samples of {kind} {name}: "
+            "it lost or forgot the rest (retention, a lost disk)"
+            + (f"; {why_not_archived}" if why_not_archived else "")
+        )
+        self._told = (owner, found, samples)
+        run = find_run(owner)
+        self.may_pass = run is not None and run.state in ACTIVE_STATES
+
+    def but(self, why_not_archived: str) -> "LostSamplesError":
+        """Return the error with the reason why they cannot be read from the archive either."""
+        return LostSamplesError(*self._told, why_not_archived)
+
+
+@dataclass(frozen=True)
+class DeliveredReader:
+    """Reads an owner's series from Prometheus."""
+
+    prometheus: PrometheusClient
+    stored: Stored
+    selection: Selection
+    checked: dict[object, float]
+    """When series were last found to be complete, on the monotonic clock. Threads may share it."""
+
+    def read(self, keys: Iterable[SeriesKey]) -> Mapping[SeriesKey, Read]:
+        """Return a way to read each of the series that Prometheus has samples of.
+
+        For the last points of a series, only its end may be read.
+
+        Raises:
+            LostSamplesError: Prometheus has not all of them any more.
+        """
+        # A posted sample may be later by a fraction of its millisecond in Prometheus.
+        after_ms, until_ms = self.selection.after_us // 1000, self.selection.until_us // 1000
+        spans = {
+            key: Span(max(known.span.first_ms, after_ms), min(known.span.last_ms, until_ms))
+            for key in keys
+            if (known := self.stored.delivered.get(key))
+        }
+        spans = {key: span for key, span in spans.items() if span.length_ms}
+        if not spans:
+            return {}
+        # As many points at the end of a series are enough; 0 if it is wanted whole.
+        last_n = 0 if self.selection.summarize else self.selection.last_n or 0
+        ends = {key: self._end(key, span, last_n) for key, span in spans.items()}
+        if self._expected_samples(spans) <= _AT_ONCE:
+            found = self._query(ends)
+            if any(len(found[key]) < last_n and ends[key] != spans[key] for key in spans):
+                found, ends = self._query(spans), spans
+            whole = {key: len(found[key]) for key in ends if self._is_whole(key, ends[key])}
+            self._check(whole)
+            self._check_counts([key for key in ends if key not in whole])
+            return {key: partial(iter, [some] if some else []) for key, some in found.items()}
+        self._check_counts(list(spans))
+        read = self._read_windows
+        return {key: partial(read, key, ends[key], span, last_n) for key, span in spans.items()}
+
+    def _end(self, key: SeriesKey, span: Span, last_n: int) -> Span:
+        """Return the part of a span that has the last points, if samples come evenly."""
+        if not last_n:
+            return span
+        known = self.stored.delivered[key]
+        length_ms = 2 * last_n * (known.span.length_ms - 1) // max(1, known.samples)
+        return Span(max(span.first_ms, span.last_ms - length_ms), span.last_ms)
+
+    def _expected_samples(self, spans: Spans) -> int:
+        """Return an upper bound of the samples in the spans."""
+        known = {key: self.stored.delivered[key] for key in spans}
+        samples = sum(one.samples for one in known.values())
+        from_first = all(span.first_ms == known[key].span.first_ms for key, span in spans.items())
+        if all(one.samples for one in known.values()) and (from_first or samples <= _AT_ONCE):
+            return samples
+        counted = windows.count(self.prometheus, self._selector(list(spans)), _around(spans))
+        return sum(int(one.values[0]) for one in counted)
+
+    def _query(self, spans: Spans) -> dict[SeriesKey, Points]:
+        points = dict.fromkeys(spans, Points((), ()))
+        selector = self._selector(list(spans))
+        for one in windows.read_at_once(self.prometheus, selector, _around(spans)):
+            key = series_key(one.labels)
+            if key in spans:
+                points[key] = windows.to_points(one, spans[key])
+        return points
+
+    def _read_windows(self, key: SeriesKey, end: Span, span: Span, last_n: int) -> Pieces:
+        """Yield a span of a series, or only its end if that has all points wanted."""
+        read = partial(windows.read, self.prometheus, self._selector([key]))
+        if end != span and sum(len(piece) for piece in read(end)) >= last_n:
+            span = end
+        found = 0
+        for piece in read(span):
+            found += len(piece)
+            yield piece
+        if self._is_whole(key, span):
+            self._check({key: found})
+
+    def _is_whole(self, key: SeriesKey, span: Span) -> bool:
+        return span == self.stored.delivered[key].span
+
+    def _check_counts(self, keys: Sequence[SeriesKey]) -> None:
+        """Check by counting that series are complete of which a part is to be read, or much.
+
+        A pod outlives Prometheus's memory of it, so the series of pods may have lost their start.
+        """
+        wanted = (self.stored.owner, self.selection.names)
+        is_fresh = time.monotonic() - self.checked.get(wanted, float("-inf")) < _FRESH_SECONDS
+        if not keys or is_fresh or self.stored.owner.startswith(pod_owner("")):
+            return
+        span = _around({key: self.stored.delivered[key].span for key in keys})
+        counted = windows.count(self.prometheus, self._selector(sorted(keys)), span)
+        samples = {series_key(one.labels): int(one.values[0]) for one in counted}
+        self._check({key: samples.get(key, 0) for key in keys})
+        if len(self.checked) >= _MOST_REMEMBERED:
+            self.checked.clear()
+        self.checked[wanted] = time.monotonic()
+
+    def _check(self, found: Mapping[SeriesKey, int]) -> None:
+        """Raise an error if Prometheus has fewer samples of whole series than were delivered."""
+        wanted = {key: self.stored.delivered[key].samples for key in found}
+        if all(found[key] >= samples for key, samples in wanted.items()):
+            return
+        self.stored.check()
+        left = sum(min(found[key], samples) for key, samples in wanted.items())
+        raise LostSamplesError(self.stored.owner, left, sum(wanted.values()))
+
+    def _selector(self, keys: Sequence[SeriesKey]) -> str:
+        """Write a selector of these series: exact for a single one, else maybe of more."""
+        metric, rank = keys[0]
+        wanted = prometheus_labels(self.stored.owner, (metric, "")) | {"rank": rank}
+        if len(keys) == 1:
+            return select(wanted)
+        del wanted["rank"], wanted["metric"]
+        metrics = sorted({metric for metric, _ in keys})
+        return select(wanted, {"metric": metrics} if len(metrics) <= _NAMED else None)
+
+
+def _around(spans: Spans) -> Span:
+    return Span(
+        min(span.first_ms for span in spans.values()), max(span.last_ms for span in spans.values())
+    )

@@ -1,0 +1,356 @@
+"""Series as JSON, CSV or a zip file, written piece by piece."""
+
+import csv
+import io
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import chain, repeat
+from json.encoder import encode_basestring
+from typing import Any, Literal
+from urllib.parse import quote
+
+import orjson
+
+from mlbench.csv_cells import harmless, harmless_value
+from mlbench_master import times
+from mlbench_master.reading.delivered import LostSamplesError
+from mlbench_master.reading.points import Pieces, Points
+from mlbench_master.reading.selection import NamedSeries
+
+Kind = Literal["pod", "run"]
+
+_CONTENT_TYPES = {
+    "json": "application/json",
+    "zip": "application/zip",
+    "csv": "text/csv; charset=utf-8",
+}
+FORMATS = tuple(_CONTENT_TYPES)
+_CSV_COLUMNS = ("series", "date", "value", "cumulative", "metadata", "added")
+# Larger blocks cost memory, smaller ones time.
+_BLOCK_BYTES = 64 << 10
+# The result that MLBench's tasks report at their end.
+_TASK_RESULTS = ("TaskResult", "TaskResult @ 0")
+# Characters that some file system, or careful unpacker, refuses; and %, which escapes these.
+_UNSAFE = '/\\:*?"<>|%'
+# File systems take 255, and unpackers may add something.
+_LONGEST_NAME_BYTES = 200
+_DATES_REMEMBERED = 10_000
+_THREE_DIGITS = [f"{number:03d}" for number in range(1000)]
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A pod or a run, and its series."""
+
+    kind: Kind
+    name: str
+    """The pod's name or the run's id."""
+    series: NamedSeries
+    pods: Iterable[tuple[str, NamedSeries]] = ()
+    """A run's pods with their series, for its zip file."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to a client, made as its pieces are taken."""
+
+    pieces: Iterator[bytes]
+    """At least one."""
+    content_type: str
+    file_name: str
+    """The name to save it by; empty if it is to be shown."""
+
+
+def write_one(owner: Owner, format_: str, title: str) -> Answer:
+    """Write the series of one pod or run; ``title`` becomes part of a zip file's name."""
+    match format_:
+        case "zip":
+            pieces = _to_zip([("", _files(owner))])
+        case "csv":
+            pieces = chain(_csv([_CSV_COLUMNS]), _csv_lines((), owner.series, Dates()))
+        case _:
+            pieces = _json_series(owner.series, Dates())
+    return _answer(pieces, format_, title)
+
+
+def write_all(owners: Iterable[Owner], kind: str, format_: str) -> Answer:
+    """Write the series of many pods, runs, or of ``all`` kinds, each by its name.
+
+    Where Prometheus has lost some of an owner's samples, a text says so in place of its series.
+    """
+    match format_:
+        case "zip":
+            pieces = _to_zip((one.name, _or_incomplete(_files(one))) for one in owners)
+        case "csv":
+            pieces = _csv_of_all(owners, kind)
+        case _:
+            pieces = _json_of_all(owners)
+    return _answer(pieces, format_, kind if kind == "all" else f"{kind}s")
+
+
+def _answer(pieces: Iterator[bytes], format_: str, title: str) -> Answer:
+    name = f"metrics_{title}.zip" if format_ == "zip" else ""
+    return Answer(_in_blocks(pieces), _CONTENT_TYPES[format_], name)
+
+
+def _in_blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Join small pieces, as each goes out on its own."""
+    held: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        held.append(piece)
+        size += len(piece)
+        if size >= _BLOCK_BYTES:
+            yield b"".join(held)
+            held, size = [], 0
+    if size:
+        yield b"".join(held)
+
+
+def _or_message(series: NamedSeries) -> NamedSeries | str:
+    """Return the series, or a message if Prometheus has lost samples of them."""
+    try:
+        first = next(series, None)
+    except LostSamplesError as error:
+        return str(error)
+    return iter(()) if first is None else chain([first], series)
+
+
+def _json_object(entries: Iterable[tuple[str, Iterable[bytes]]]) -> Iterator[bytes]:
+    before = b"{"
+    for name, value in entries:
+        yield before + orjson.dumps(name) + b":"
+        yield from value
+        before = b","
+    yield b"{}" if before == b"{" else b"}"
+
+
+def _json_series(series: NamedSeries, dates: "Dates") -> Iterator[bytes]:
+    """Write ``{name: [{"date", "value"}, …], …}``; averages have ``min`` and ``max``."""
+    return _json_object((name, _json_list(pieces, dates)) for name, pieces in series)
+
+
+def _json_list(pieces: Pieces, dates: "Dates") -> Iterator[bytes]:
+    before = "["
+    for points in pieces:
+        yield (before + ",".join(_json_points(points, dates))).encode()
+        before = ","
+    yield b"]"
+
+
+def _json_of_all(owners: Iterable[Owner]) -> Iterator[bytes]:
+    dates = Dates()
+
+    def write(series: NamedSeries | str) -> Iterable[bytes]:
+        return [orjson.dumps(series)] if isinstance(series, str) else _json_series(series, dates)
+
+    return _json_object((owner.name, write(_or_message(owner.series))) for owner in owners)
+
+
+def _json_points(points: Points, dates: "Dates") -> list[str]:
+    entries = [
+        f'{{"date":"{date}","value":{value}}}' for date, value in _dated_values(points, dates)
+    ]
+    for i, note in points.notes.items():
+        more = ""
+        if note.cumulative is not None:
+            more += f',"cumulative":{_flag(note.cumulative)}'
+        if note.metadata is not None:
+            more += f',"metadata":{_json(note.metadata)}'
+        if note.minimum is not None:
+            more += f',"min":"{note.minimum}","max":"{note.maximum}"'
+        if note.added:
+            more += ',"added":true'
+        entries[i] = f"{entries[i][:-1]}{more}}}"
+    return entries
+
+
+def _dated_values(points: Points, dates: "Dates") -> Iterator[tuple[str, str]]:
+    """Return the date of each point, and its value as JSON's text."""
+    return zip(dates.of(points), map(encode_basestring, points.values), strict=True)
+
+
+def _csv_of_all(owners: Iterable[Owner], kind: str) -> Iterator[bytes]:
+    dates = Dates()
+    yield from _csv([("owner" if kind == "all" else kind, *_CSV_COLUMNS)])
+    for owner in owners:
+        series = _or_message(owner.series)
+        if isinstance(series, str):
+            yield from _csv([(owner.name, "", "", series, "", "", "")])
+        else:
+            yield from _csv_lines((owner.name,), series, dates)
+
+
+def _csv_lines(before: tuple[str, ...], series: NamedSeries, dates: "Dates") -> Iterator[bytes]:
+    """Write lines (RFC 4180) with the columns ``before``, and texts that spreadsheets may open."""
+    for name, pieces in series:
+        for points in pieces:
+            cumulative, metadata, added = ([""] * len(points) for _ in range(3))
+            for i, note in points.notes.items():
+                cumulative[i], metadata[i] = _flag(note.cumulative), _json(note.metadata)
+                added[i] = _flag(note.added or None)
+            first = (repeat(harmless(cell)) for cell in (*before, name))
+            values = map(harmless_value, points.values)
+            columns = (dates.of(points), values, cumulative, metadata, added)
+            yield from _csv(zip(*first, *columns, strict=False))
+
+
+def _csv(rows: Iterable[tuple[str, ...]]) -> Iterator[bytes]:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(rows)
+    yield text.getvalue().encode()
+
+
+def _flag(value: bool | None) -> str:
+    return "" if value is None else "true" if value else "false"
+
+
+def _json(value: Any) -> str:
+    return "" if value is None else orjson.dumps(value).decode()
+
+
+_File = tuple[str, Iterator[bytes]]
+"""The name and the content of a file, which is read before the next one."""
+
+
+def _files(owner: Owner) -> Iterator[_File]:
+    """Yield ``result_<series>.json`` for each series, and ``<pod>_<series>.json`` for a run's pods.
+
+    The result that a run's task reported is in ``official_result.txt``.
+    """
+    official = None
+    for name, pieces in owner.series:
+        if owner.kind == "run" and name in _TASK_RESULTS:
+            recorded = [one.value for points in pieces for one in points if not one.note.added]
+            official = "".join(recorded[-1:])
+        else:
+            yield f"result_{name}.json", _json_file(pieces)
+    if official is not None:
+        yield "official_result.txt", iter([official.encode()])
+    for pod, series in owner.pods:
+        for name, pieces in series:
+            yield f"{pod}_{name}.json", _json_file(pieces)
+
+
+def _or_incomplete(files: Iterator[_File]) -> Iterator[_File]:
+    """Yield files, and ``INCOMPLETE.txt`` in place of those that Prometheus has lost."""
+    try:
+        yield from files
+    except LostSamplesError as error:
+        yield "INCOMPLETE.txt", iter([str(error).encode()])
+
+
+def _json_file(pieces: Pieces) -> Iterator[bytes]:
+    """Write a list of points, indented as MLBench does."""
+    dates = Dates()
+    before = "[\n"
+    for points in pieces:
+        yield (before + ",\n".join(_indented_points(points, dates))).encode()
+        before = ",\n"
+    yield b"\n]"
+
+
+def _indented_points(points: Points, dates: "Dates") -> list[str]:
+    entries = [
+        f'    {{\n        "date": "{date}",\n        "value": {value},\n        "cumulative": false'
+        for date, value in _dated_values(points, dates)
+    ]
+    for i, note in points.notes.items():
+        if note.cumulative:
+            entries[i] = entries[i].removesuffix("false") + "true"
+        if note.metadata is not None:
+            entries[i] += f',\n        "metadata": {_json(note.metadata)}'
+        if note.added:
+            entries[i] += ',\n        "added": true'
+    return [f"{entry}\n    }}" for entry in entries]
+
+
+def _to_zip(folders: Iterable[tuple[str, Iterable[_File]]]) -> Iterator[bytes]:
+    """Write a zip file; folders without a name put their files at the top."""
+    written = _Written()
+    paths: set[str] = set()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for folder, files in folders:
+            prefix = f"{_safe_name(folder)}/" if folder else ""
+            for name, content in files:
+                path = _unused_path(prefix, _safe_name(name), paths)
+                info = zipfile.ZipInfo(path, datetime.now(UTC).timetuple()[:6])
+                info.compress_type = zipfile.ZIP_DEFLATED
+                info.external_attr = 0o644 << 16
+                # The size is not known yet, and may need 64 bits.
+                with archive.open(info, "w", force_zip64=True) as file:
+                    for piece in content:
+                        file.write(piece)
+                        yield written.take()
+    yield written.take()
+
+
+class _Written(io.RawIOBase):
+    """The bytes that a zip file writes, until they are taken."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]
+        self._pieces.append(bytes(data))
+        return len(data)
+
+    def take(self) -> bytes:
+        taken = b"".join(self._pieces)
+        self._pieces.clear()
+        return taken
+
+
+def _safe_name(name: str) -> str:
+    """Escape a name so that it is one part of a path on every system."""
+    if set(name) <= {"."}:
+        return name.replace(".", "%2E")
+    return "".join(
+        quote(one, safe="") if one in _UNSAFE or not one.isprintable() else one for one in name
+    )
+
+
+def _unused_path(folder: str, name: str, used: set[str]) -> str:
+    """Return a path, not too long, that no other file has, and add it to those in use."""
+    whole, dot, ending = name.rpartition(".")
+    stem = whole.encode()[:_LONGEST_NAME_BYTES].decode(errors="ignore")
+    path, n = f"{folder}{stem}{dot}{ending}", 1
+    # Some file systems do not tell upper from lower case.
+    while path.casefold() in used:
+        n += 1
+        path = f"{folder}{stem} ({n}){dot}{ending}"
+    used.add(path.casefold())
+    return path
+
+
+class Dates(dict[int, str]):
+    """Dates by microseconds since 1970, as ``times.to_text`` writes them.
+
+    They are remembered for a while, as series share their times.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seconds: dict[int, str] = {}
+
+    def of(self, points: Points) -> Iterator[str]:
+        """Yield the dates of points."""
+        return map(self.__getitem__, points.times_us)
+
+    def __missing__(self, time_us: int) -> str:
+        if len(self) >= _DATES_REMEMBERED:
+            self.clear()
+        second = time_us // 1_000_000
+        if (start := self._seconds.get(second)) is None:
+            if len(self._seconds) >= _DATES_REMEMBERED:
+                self._seconds.clear()
+            start = self._seconds[second] = times.to_text(second * 1_000_000)[: -len("000000Z")]
+        digits = _THREE_DIGITS
+        text = f"{start}{digits[time_us // 1000 % 1000]}{digits[time_us % 1000]}Z"
+        self[time_us] = text
+        return text

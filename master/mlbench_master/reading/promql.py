@@ -1,0 +1,233 @@
+"""The client of Prometheus's query API."""
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import orjson
+
+from mlbench.login import split_login
+from mlbench_master.errors import ServiceUnavailableError
+
+_CONNECT_SECONDS = 3.0
+_READY_SECONDS = 3.0
+# Queries under way at a time; another one waits so long for one of them to end.
+_AT_ONCE = 8
+_QUEUE_SECONDS = 1.0
+# After so many queries in a row without an answer, the circuit is open for a while.
+_FAILURES = 3
+_OPEN_SECONDS = 5.0
+
+
+class PrometheusError(ServiceUnavailableError):
+    """Prometheus gave no answer to a query."""
+
+
+class NoAnswerError(PrometheusError):
+    """Prometheus cannot be reached, or does not answer in time."""
+
+
+class CircuitBreaker:
+    """Lets few threads ask Prometheus at a time, and none for a while once it is silent.
+
+    After that, a single query finds out whether Prometheus answers again.
+    """
+
+    def __init__(
+        self, open_seconds: float = _OPEN_SECONDS, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._open_seconds = open_seconds
+        self._clock = clock
+        self._slots = threading.BoundedSemaphore(_AT_ONCE)
+        self._lock = threading.Lock()
+        self._failures = 0
+        self._open_until = float("-inf")
+
+    @contextmanager
+    def query(self) -> Iterator[None]:
+        """Run the block as a query, unless the circuit is open or too many are under way.
+
+        A block that raises ``NoAnswerError`` counts as a failure.
+        """
+        self._check()
+        if not self._slots.acquire(timeout=_QUEUE_SECONDS):
+            raise PrometheusError(
+                f"{_AT_ONCE} queries of Prometheus are under way already: try again later"
+            )
+        try:
+            self._enter()
+            yield
+        except NoAnswerError:
+            self._count_failure()
+            raise
+        else:
+            self._failures, self._open_until = 0, float("-inf")
+        finally:
+            self._slots.release()
+
+    def _check(self) -> None:
+        seconds = self._open_until - self._clock()
+        if seconds > 0:
+            raise PrometheusError(
+                f"Prometheus did not answer {_FAILURES} times in a row: it is asked again in "
+                f"{seconds:.0f} s"
+            )
+
+    def _enter(self) -> None:
+        with self._lock:
+            # It may have opened while this thread waited for a slot.
+            self._check()
+            if self._failures >= _FAILURES:
+                # The others wait for the outcome of this query.
+                self._open_until = self._clock() + self._open_seconds
+
+    def _count_failure(self) -> None:
+        with self._lock:
+            self._failures += 1
+            if self._failures >= _FAILURES:
+                self._open_until = self._clock() + self._open_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """One series of an answer: its labels, and its samples as two columns of the same length."""
+
+    labels: Mapping[str, str]
+    times: Sequence[float]
+    """Unix seconds."""
+    values: Sequence[str]
+    """As Prometheus writes them."""
+
+
+class PrometheusClient:
+    """Queries a Prometheus server.
+
+    All queries raise ``PrometheusError`` if it cannot be reached, is not ready, or refuses them.
+    """
+
+    def __init__(
+        self, url: str, timeout_seconds: float = 30.0, breaker: CircuitBreaker | None = None
+    ) -> None:
+        # The URL is part of errors, so the password must not be in it.
+        self._url, login = split_login(url)
+        self._guard = breaker.query if breaker else nullcontext
+        timeout = httpx.Timeout(timeout_seconds, connect=min(_CONNECT_SECONDS, timeout_seconds))
+        # Prometheus takes longer to compress an answer than to send it to a neighbour.
+        self._client = httpx.Client(
+            timeout=timeout, auth=login, headers={"Accept-Encoding": "identity"}
+        )
+
+    def query(self, promql: str, time: float | None = None) -> list[QueryResult]:
+        """Evaluate an instant query at ``time``, or now.
+
+        A range selector such as ``up[5m]`` returns raw samples; an instant vector one each.
+        """
+        form = {"query": promql} if time is None else {"query": promql, "time": f"{time:.3f}"}
+        return [_to_result(one) for one in self._post("query", form)["result"]]
+
+    def query_range(
+        self, promql: str, first_ms: int, last_ms: int, step_ms: int
+    ) -> list[QueryResult]:
+        """Evaluate a query at every step from the first time to the last."""
+        form = {
+            "query": promql,
+            "start": f"{first_ms / 1000:.3f}",
+            "end": f"{last_ms / 1000:.3f}",
+            "step": f"{step_ms / 1000:.3f}",
+        }
+        return [_to_result(one) for one in self._post("query_range", form)["result"]]
+
+    def series(self, selector: str, first_ms: int, last_ms: int) -> list[dict[str, str]]:
+        """Return the labels of every series with samples between two times."""
+        form = {
+            "match[]": selector,
+            "start": f"{first_ms / 1000:.3f}",
+            "end": f"{last_ms / 1000:.3f}",
+        }
+        found: list[dict[str, str]] = self._post("series", form)
+        return found
+
+    def alerts(self) -> list[dict[str, Any]]:
+        """Return the alerts that are pending or fire, as ``GET /api/v1/alerts`` has them."""
+        found: list[dict[str, Any]] = self._get("alerts")["alerts"]
+        return found
+
+    def began(self) -> str:
+        """Return when Prometheus was started; a restarted one has another time."""
+        return str(self._get("status/runtimeinfo")["startTime"])
+
+    def ready(self) -> bool:
+        """Check if Prometheus answers queries."""
+        try:
+            answer = self._client.get(f"{self._url}/-/ready", timeout=_READY_SECONDS)
+            return answer.is_success
+        except httpx.HTTPError:
+            return False
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _get(self, call: str) -> Any:
+        with self._guard():
+            try:
+                answer = self._client.get(f"{self._url}/api/v1/{call}").raise_for_status()
+                return answer.json()["data"]
+            except httpx.TransportError as error:
+                raise NoAnswerError(f"Prometheus gave no answer to {call}: {error}") from error
+            except (httpx.HTTPError, ValueError, KeyError) as error:
+                raise PrometheusError(f"Prometheus refused {call}: {error}") from error
+
+    def _post(self, call: str, form: Mapping[str, str]) -> Any:
+        """Make a call of the API, and return the data of its answer."""
+        asked = form.get("query") or form["match[]"]
+        with self._guard():
+            try:
+                content = self._client.post(f"{self._url}/api/v1/{call}", data=form).content
+            except httpx.HTTPError as error:
+                raise NoAnswerError(f"Prometheus gave no answer to {asked}: {error}") from error
+        try:
+            answer = orjson.loads(_flatten(content))
+        except ValueError as error:
+            raise PrometheusError(f"Prometheus gave no answer to {asked}: {error}") from error
+        if answer.get("status") != "success":
+            raise PrometheusError(f"Prometheus refused {asked}: {answer.get('error')}")
+        return answer["data"]
+
+
+def _flatten(answer: bytes) -> bytes:
+    """Rewrite the samples of each series from [[t,"v"],[t,"v"]] to [[t,"v",t,"v"]].
+
+    Parsing a list for each sample would take most of the time of reading.
+    """
+    # In the value of a label, the quote has a backslash before it.
+    return answer.replace(b'\\"],[', b'\\"]\\u002c[').replace(b'"],[', b'",')
+
+
+def _to_result(one: Mapping[str, Any]) -> QueryResult:
+    [flat] = one.get("values") or [one["value"]]
+    return QueryResult(one["metric"], flat[::2], flat[1::2])
+
+
+def quote(value: str) -> str:
+    """Write a value as a PromQL string, in quotes."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def select(labels: Mapping[str, str], any_of: Mapping[str, Sequence[str]] | None = None) -> str:
+    """Write the selector of the series with these labels; an empty value means without the label.
+
+    Labels in ``any_of`` have one of several values.
+    """
+    equal = [f"{name}={quote(value)}" for name, value in labels.items()]
+    among = [
+        f"{name}=~{quote('|'.join(map(re.escape, values)))}"
+        for name, values in (any_of or {}).items()
+    ]
+    return "{" + ",".join(equal + among) + "}"

@@ -1,0 +1,176 @@
+"""Choosing points of a series: by time, the last ones, or averages."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from itertools import chain
+from statistics import fmean
+
+from mlbench.series import number_or_text, spell, split_name
+from mlbench_master import times
+from mlbench_master.reading.points import (
+    NO_NOTE,
+    Note,
+    Pieces,
+    Point,
+    Points,
+    Read,
+    from_points,
+    merge,
+)
+
+NamedSeries = Iterator[tuple[str, Pieces]]
+"""Series in order of their names, none of them empty; each is read before the next."""
+
+# Before and after all times that the API can write.
+BEFORE_ALL_US = times.EARLIEST_US - 1
+AFTER_ALL_US = times.LATEST_US + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The series and points that a reader wants."""
+
+    after_us: int = BEFORE_ALL_US
+    """Only points later than this."""
+    until_us: int = AFTER_ALL_US
+    """Only points up to this."""
+    names: tuple[str, ...] = ()
+    """Only series of these names, or of these metrics with any rank; empty for all."""
+    summarize: int | None = None
+    """At most so many points of each series: averages of equally many points, with extremes."""
+    last_n: int | None = None
+    """Only the newest so many points of each series."""
+    with_added: bool = False
+    """Also what was posted for a run after its end."""
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        """The metrics that the names may stand for; empty for all."""
+        return frozenset(metric for name in self.names for metric in (name, split_name(name)[0]))
+
+    def wants(self, *names: str) -> bool:
+        """Check if a series is wanted that goes by any of these names."""
+        return not self.names or any(name in self.names for name in names)
+
+    def within(self, first_us: int, last_us: int) -> "Selection":
+        """Limit the selection to a time."""
+        return replace(
+            self, after_us=max(self.after_us, first_us - 1), until_us=min(self.until_us, last_us)
+        )
+
+    def series(self, reads: Mapping[str, Sequence[Read]]) -> NamedSeries:
+        """Yield what is selected of series, each merged from one or several parts."""
+        for name in sorted(reads):
+            pieces = self.apply(partial(self._merge, reads[name]))
+            if (first := next(pieces, None)) is not None:
+                yield name, chain([first], pieces)
+
+    def _merge(self, reads: Sequence[Read]) -> Pieces:
+        """Merge series of one name, and limit them to the selected time."""
+        for piece in reduce(merge, [read() for read in reads]):
+            if points := piece.between(self.after_us, self.until_us):
+                yield points
+
+    def apply(self, read: Read) -> Pieces:
+        """Yield the averages, or last points, of a series that has been limited to the time."""
+        if self.summarize is not None:
+            read = _summarized(read, self.summarize)
+        if self.last_n is not None:
+            read = _last(read, self.last_n)
+        return read()
+
+
+def _summarized(read: Read, at_most: int) -> Read:
+    size = math.ceil(_count(read) / at_most)
+    return partial(_averages, read, size) if size > 1 else read
+
+
+def _last(read: Read, n: int) -> Read:
+    surplus = _count(read) - n
+    return partial(_skip, read, surplus) if surplus > 0 else read
+
+
+def _count(read: Read) -> int:
+    return sum(len(piece) for piece in read())
+
+
+def _skip(read: Read, surplus: int) -> Pieces:
+    for piece in read():
+        if rest := piece.part(surplus, len(piece)):
+            yield rest
+        surplus = max(0, surplus - len(piece))
+
+
+@dataclass(slots=True)
+class _Group:
+    """Consecutive points to average."""
+
+    size: int = 0
+    numbers: int = 0
+    mean: float = 0.0
+    minimum: float = math.inf
+    """Of the finite numbers, as is ``maximum``."""
+    maximum: float = -math.inf
+    first_us: int = 0
+    cumulative: bool | None = None
+    added: bool = False
+    """Whether one of them was."""
+    text: Point | None = None
+
+    def add(self, part: Points) -> None:
+        if not self.size:
+            self.first_us = part.times_us[0]
+            self.cumulative = part.notes.get(0, NO_NOTE).cumulative
+        self.added = self.added or any(note.added for note in part.notes.values())
+        self.size += len(part)
+        numbers = []
+        for i, value in enumerate(part.values):
+            number = number_or_text(value)
+            if isinstance(number, str):
+                self.text = Point(part.times_us[i], value, part.notes.get(i, NO_NOTE))
+            else:
+                numbers.append(number)
+        if numbers:
+            self.numbers += len(numbers)
+            self.mean += (_mean(numbers) - self.mean) * (len(numbers) / self.numbers)
+        if finite := [number for number in numbers if math.isfinite(number)]:
+            self.minimum = min(self.minimum, *finite)
+            self.maximum = max(self.maximum, *finite)
+
+    def point(self) -> Point:
+        """Return the average of the numbers at the time of the first; else the last text."""
+        if not self.numbers:
+            assert self.text is not None
+            return self.text
+        note = Note(self.cumulative, added=self.added)
+        if self.size > 1 and self.minimum <= self.maximum:
+            note = note._replace(minimum=spell(self.minimum), maximum=spell(self.maximum))
+        return Point(self.first_us, spell(self.mean), note)
+
+
+def _averages(read: Read, size: int) -> Pieces:
+    """Yield one point for each ``size`` points; the last one may stand for fewer."""
+    group = _Group()
+    for piece in read():
+        points = []
+        start = 0
+        while start < len(piece):
+            end = start + size - group.size
+            group.add(piece.part(start, end))
+            if group.size == size:
+                points.append(group.point())
+                group = _Group()
+            start = end
+        if points:
+            yield from_points(points)
+    if group.size:
+        yield from_points([group.point()])
+
+
+def _mean(numbers: list[float]) -> float:
+    try:
+        return fmean(numbers)
+    except (OverflowError, ValueError):  # of sums that are infinite, or infinities of both signs
+        return sum(number / len(numbers) for number in numbers)

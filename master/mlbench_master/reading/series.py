@@ -1,0 +1,147 @@
+"""Reading a run's or a pod's series: choose, fetch from every place, merge, thin out."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from mlbench.archive import ArchiveError
+from mlbench.series import SeriesKey, series_name
+from mlbench_master.models import (
+    KeptSample,
+    Pod,
+    Rank,
+    Run,
+    Series,
+    Stream,
+    added_owner,
+    archive_of,
+    pod_owner,
+    run_owner,
+)
+from mlbench_master.reading import archived, containers, stored
+from mlbench_master.reading.delivered import DeliveredReader, LostSamplesError
+from mlbench_master.reading.points import Read, as_added
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.reading.selection import NamedSeries, Selection
+from mlbench_master.reading.store import ArchiveStore
+from mlbench_master.reading.stored import Stored
+
+
+@dataclass(frozen=True)
+class SeriesReader:
+    """Reads series from Prometheus, from samples that wait for it, and from kept samples.
+
+    Of a run whose samples Prometheus has lost, or forgotten, it reads the archive. What it returns
+    raises ``PrometheusError``, maybe in the middle, if there is no answer or no archive.
+    """
+
+    prometheus: PrometheusClient
+    archives: ArchiveStore
+    _checked: dict[object, float] = field(default_factory=dict)
+
+    def run(self, run_id: int, selection: Selection) -> NamedSeries:
+        """Yield a run's series: ``train_loss @ 0`` for a rank's, else ``train_loss``."""
+        run = Run.get_or_none(Run.id == run_id)
+        if run is None or run.origin is None:
+            has_more = selection.with_added and run is not None and run.added is not None
+            added = [added_owner(run_id)] if has_more else []
+            yield from self._read([run_owner(run_id), *added], (), selection)
+        elif run.archive is not None:
+            with self.archives.open(run.archive) as archive:
+                yield from archived.series_of(archive, selection)
+
+    def pod(self, pod: str, selection: Selection) -> NamedSeries:
+        """Yield a pod's series: resource figures from the exporter, and posted samples."""
+        for _, figures in containers.read(self.prometheus, [pod], selection, _now_ms()):
+            yield from self._read([pod_owner(pod)], figures, selection)
+
+    def pods(self, selection: Selection) -> Iterator[tuple[str, NamedSeries]]:
+        """Yield each known pod with its series, in order of their names."""
+        pods = sorted({pod.name for pod in Pod.select(Pod.name)} | _pods_in(Stream))
+        posted = _posted_pods(selection.names)
+        for pod, figures in containers.read(self.prometheus, pods, selection, _now_ms()):
+            # Most pods have nothing but figures: the database is not asked about each.
+            owners = [pod_owner(pod)] if pod in posted else []
+            yield pod, self._read(owners, figures, selection)
+
+    def pods_of(self, run: Run, selection: Selection) -> Iterator[tuple[str, NamedSeries]]:
+        """Yield each pod of a run with its series during the run."""
+        during = selection.within(
+            round(run.created_at * 1e6), round((run.finished_at or time.time()) * 1e6)
+        )
+        ranks = Rank.select(Rank.worker).where(Rank.run == run.id).distinct()
+        with ExitStack() as stack:
+            archive = stack.enter_context(self.archives.open(run.archive)) if run.archive else None
+            for pod in sorted(rank.worker for rank in ranks):
+                if archive is not None:
+                    yield pod, archived.series_of(archive, during, pod)
+                else:
+                    yield pod, self.pod(pod, during)
+
+    def delivered(
+        self, found: Stored, keys: Iterable[SeriesKey], selection: Selection, stack: ExitStack
+    ) -> Mapping[SeriesKey, Read]:
+        """Return a way to read each delivered series, until the stack is closed.
+
+        Raises:
+            PrometheusError: Prometheus gives no answer, or has lost samples that no archive has.
+        """
+        keys = list(keys)
+        try:
+            return DeliveredReader(self.prometheus, found, selection, self._checked).read(keys)
+        except LostSamplesError as lost:
+            name = archive_of(found.owner)
+            if name is None:
+                raise
+            try:
+                archive = stack.enter_context(self.archives.open(name))
+            except ArchiveError as error:
+                raise lost.but(str(error)) from error
+            return archived.delivered(archive, self.prometheus, found, keys)
+
+    def _read(
+        self, owners: Iterable[str], figures: Iterable[tuple[str, Read]], selection: Selection
+    ) -> NamedSeries:
+        """Yield the series of owners together, and the figures that were scraped of them."""
+        reads: dict[str, list[Read]] = {}
+        # The database first: a sample that is delivered meanwhile is then read as waiting, and
+        # lies behind what is read from Prometheus.
+        loaded = [stored.load(owner, selection.metrics) for owner in owners]
+        with ExitStack() as stack:
+            for found in loaded:
+                keys = [key for key in found.keys if selection.wants(series_name(*key), key[0])]
+                delivered = self.delivered(found, keys, selection, stack)
+                for key in sorted(keys):
+                    read = partial(found.merge, key, delivered.get(key), selection.after_us)
+                    if found.owner.startswith(added_owner("")):
+                        read = partial(as_added, read)
+                    reads.setdefault(series_name(*key), []).append(read)
+            for name, figure in figures:
+                reads.setdefault(name, []).append(figure)
+            yield from selection.series(reads)
+        for found in loaded:
+            found.check()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _posted_pods(names: Sequence[str]) -> set[str]:
+    """Return the pods with posted samples; with names, those that may have samples of them."""
+    if not names:
+        return _pods_in(Stream)
+    # In the order in which samples move on, so that none is missed.
+    waiting = _pods_in(Stream, Stream.delivered < Stream.size)
+    moved_on = (_pods_in(table, table.metric.in_(names)) for table in (KeptSample, Series))
+    return waiting.union(*moved_on)
+
+
+def _pods_in(table: type[Any], *conditions: Any) -> set[str]:
+    """Return the pods that own rows of a table."""
+    prefix = pod_owner("")
+    found = table.select(table.owner).where(table.owner.startswith(prefix), *conditions).distinct()
+    return {row.owner.removeprefix(prefix) for row in found}

@@ -1,0 +1,304 @@
+"""The samples of an owner by the database: waiting, kept, and which were delivered."""
+
+import re
+import threading
+import time
+from array import array
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from peewee import ModelSelect, fn
+
+from mlbench.series import SeriesKey, spell
+from mlbench_master.database import database, snapshot
+from mlbench_master.models import Deletion, Detail, KeptSample, Series, Stream
+from mlbench_master.reading.points import Note, Pieces, Point, Points, Read, from_points, merge
+from mlbench_master.reading.promql import PrometheusError
+from mlbench_master.reading.selection import BEFORE_ALL_US
+from mlbench_master.reading.windows import Span
+from mlbench_master.recording.delivery import BATCH_BYTES
+from mlbench_master.recording.plan import plan
+from mlbench_master.recording.samples import MALFORMED, Sample
+from mlbench_master.recording.streams import POSTED, parse, read_batch, waiting
+
+# Rows of one query, each of up to 64 KiB. No query stays open between two pieces of an answer.
+_ROWS = 1_000
+# Points in a piece of waiting samples.
+_POINTS = 10_000
+# About a second's work each: searching lines that name a metric, and parsing lines.
+_MOST_SEARCHED_BYTES = 64 << 20
+_MOST_PARSED_BYTES = 8 << 20
+# One thread at a time parses more than a batch, as several would only slow each other down.
+_LOCK_SECONDS = 1.0
+_parsing = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The samples of a series that Prometheus has."""
+
+    span: Span
+    """From the first to the last."""
+    samples: int
+    """0 if the number is not known."""
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Samples of a series that wait for delivery, in little memory."""
+
+    times_us: "array[int]" = field(default_factory=lambda: array("q"))
+    numbers: "array[float]" = field(default_factory=lambda: array("d"))
+    texts: dict[int, str] = field(default_factory=dict)
+    notes: dict[int, Note] = field(default_factory=dict)
+
+    def add(self, sample: Sample, time_us: int) -> None:
+        """Add a sample with the time that readers see."""
+        i = len(self.times_us)
+        self.times_us.append(time_us)
+        if isinstance(sample.value, str):
+            self.texts[i] = sample.value
+            self.numbers.append(0.0)
+        else:
+            self.numbers.append(sample.value)
+        if sample.cumulative is not None or sample.metadata is not None:
+            self.notes[i] = Note(sample.cumulative, sample.metadata)
+
+    def read(self) -> Pieces:
+        """Yield the samples in order of time."""
+        order = sorted(range(len(self.times_us)), key=self.times_us.__getitem__)
+        for start in range(0, len(order), _POINTS):
+            some = order[start : start + _POINTS]
+            yield Points(
+                [self.times_us[i] for i in some],
+                [self.texts[i] if i in self.texts else spell(self.numbers[i]) for i in some],
+                {new: self.notes[old] for new, old in enumerate(some) if old in self.notes},
+            )
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An owner's samples, as the database has them at one moment."""
+
+    owner: str
+    delivered: Mapping[SeriesKey, Delivered]
+    waiting: Mapping[SeriesKey, Waiting]
+    kept: Mapping[SeriesKey, int]
+    """The newest id among the kept samples of a series. Later ones were still waiting."""
+    details: Mapping[SeriesKey, int]
+    """The newest id among the details of a series."""
+    metrics: Collection[str] = ()
+    """The metrics that were asked for; empty for all."""
+
+    @property
+    def keys(self) -> set[SeriesKey]:
+        """All series with samples anywhere."""
+        return {*self.delivered, *self.waiting, *self.kept}
+
+    def check(self) -> None:
+        """Raise ``PrometheusError`` if samples were deleted, or rewound for delivery, since."""
+        now = _load_delivered(self.owner, self.metrics)
+        is_less = any(
+            key not in now or now[key].samples < had.samples for key, had in self.delivered.items()
+        )
+        # Rows of a deleted run are left for a while.
+        if is_less or Deletion.select().where(Deletion.owner == self.owner).exists():
+            raise PrometheusError(
+                f"{self.owner} was deleted or delivered anew meanwhile: ask again"
+            )
+
+    def merge(self, key: SeriesKey, delivered: Read | None, after_us: int) -> Pieces:
+        """Merge the delivered points of a series, from Prometheus, with what is stored of it."""
+        pieces = self.read_delivered(key, delivered)
+        if key in self.kept:
+            pieces = merge(pieces, self.read_kept(key, after_us))
+        if key in self.waiting:
+            pieces = merge(pieces, self.waiting[key].read())
+        return pieces
+
+    def read_delivered(self, key: SeriesKey, delivered: Read | None) -> Pieces:
+        """Yield the delivered points of a series, with what was posted along with them."""
+        pieces = delivered() if delivered else iter(())
+        if key in self.details:
+            return (self._add_details(key, points) for points in pieces)
+        return pieces
+
+    def read_kept(self, key: SeriesKey, after_us: int = BEFORE_ALL_US) -> Pieces:
+        """Yield the kept samples of a series that are later than a time, in order of time."""
+        if key not in self.kept:
+            return
+        kept = KeptSample
+        query = _select(kept, self.owner, key, self.kept[key]).order_by(kept.time_us, kept.id)
+        query = query.select(
+            kept.time_us, kept.id, kept.value, kept.cumulative, kept.metadata
+        ).limit(_ROWS)
+        rows = list(database.execute(query.where(kept.time_us > after_us)))
+        while rows:
+            yield from_points(
+                Point(
+                    time_us,
+                    value,
+                    Note(
+                        None if cumulative is None else bool(cumulative),
+                        metadata and orjson.loads(metadata),
+                    ),
+                )
+                for time_us, _, value, cumulative, metadata in rows
+            )
+            time_us, newest = rows[-1][:2]
+            # Both conditions, so that the database can use the index.
+            later = (kept.time_us >= time_us) & ((kept.time_us > time_us) | (kept.id > newest))
+            rows = list(database.execute(query.where(later))) if len(rows) == _ROWS else []
+
+    def _add_details(self, key: SeriesKey, points: Points) -> Points:
+        """Add to points from Prometheus what was posted along with them."""
+        first_ms, last_ms = points.times_us[0] // 1000, points.times_us[-1] // 1000
+        rows = _select(Detail, self.owner, key, self.details[key]).where(
+            Detail.last_ms >= first_ms, Detail.first_ms <= last_ms
+        )
+        found = database.execute(rows.select(Detail.samples))
+        details = {one[0] // 1000: one for (text,) in found for one in orjson.loads(text)}
+        times = list(points.times_us)
+        notes = {}
+        for i, ms in enumerate(time_us // 1000 for time_us in points.times_us):
+            if ms in details:
+                times[i], *rest = details[ms]
+                if any(one is not None for one in rest):
+                    notes[i] = Note(*rest)
+        return Points(times, points.values, notes)
+
+
+def load(owner: str, metrics: Collection[str] = ()) -> Stored:
+    """Load the samples of an owner, of some metrics or of all, from the database.
+
+    Raises:
+        PrometheusError: so much waits for Prometheus that it cannot be read in time.
+    """
+    with snapshot():
+        delivered = _load_delivered(owner, metrics)
+        last_ms = {key: one.span.last_ms for key, one in delivered.items()}
+        return Stored(
+            owner,
+            delivered,
+            _load_waiting(owner, metrics, last_ms),
+            _newest_ids(KeptSample, owner, metrics),
+            _newest_ids(Detail, owner, metrics),
+            metrics,
+        )
+
+
+def _load_delivered(owner: str, metrics: Collection[str]) -> dict[SeriesKey, Delivered]:
+    rows = Series.select().where(_is_of(Series, owner, metrics))
+    return {
+        (row.metric, row.rank): Delivered(Span(row.first_ms, row.last_ms), row.samples)
+        for row in rows
+    }
+
+
+def _newest_ids(table: type[Any], owner: str, metrics: Collection[str]) -> dict[SeriesKey, int]:
+    query = (
+        table.select(table.metric, table.rank, fn.MAX(table.id))
+        .where(_is_of(table, owner, metrics))
+        .group_by(table.metric, table.rank)
+    )
+    return {(metric, rank): newest for metric, rank, newest in database.execute(query)}
+
+
+def _is_of(table: type[Any], owner: str, metrics: Collection[str]) -> Any:
+    is_of = table.owner == owner
+    # Some databases take few values; who names more metrics wants most of them.
+    return is_of & table.metric.in_(list(metrics)) if 0 < len(metrics) <= _ROWS else is_of
+
+
+def _select(table: type[Any], owner: str, key: SeriesKey, newest: int) -> ModelSelect:
+    metric, rank = key
+    query: ModelSelect = table.select().where(
+        table.owner == owner, table.metric == metric, table.rank == rank, table.id <= newest
+    )
+    return query
+
+
+def _load_waiting(
+    owner: str, metrics: Collection[str], last_ms: dict[SeriesKey, int]
+) -> dict[SeriesKey, Waiting]:
+    """Parse the samples that wait for delivery, each with the time that it will have later.
+
+    ``last_ms`` has the newest millisecond of each series in Prometheus.
+    """
+    streams = waiting(owner)
+    size = sum(stream.size - stream.delivered for stream in streams)
+    if size <= BATCH_BYTES:
+        return _parse_waiting(streams, metrics, last_ms)
+    if size > (_MOST_SEARCHED_BYTES if _can_search(metrics) else _MOST_PARSED_BYTES):
+        raise _behind(owner, size, "more than can be read")
+    if not _parsing.acquire(timeout=_LOCK_SECONDS):
+        raise _behind(owner, size, "and others are reading as much")
+    try:
+        return _parse_waiting(streams, metrics, last_ms)
+    finally:
+        _parsing.release()
+
+
+def _parse_waiting(
+    streams: list[Stream], metrics: Collection[str], last_ms: dict[SeriesKey, int]
+) -> dict[SeriesKey, Waiting]:
+    now_us = time.time_ns() // 1000
+    found: dict[SeriesKey, Waiting] = {}
+    for stream, lines in _find_lines(streams, metrics):
+        samples = (
+            one
+            for one in parse(stream, lines, now_us)
+            if isinstance(one, Sample) and (not metrics or one.metric in metrics)
+        )
+        planned = plan(samples, last_ms, now_us // 1000)
+        for key, to_send in planned.send.items():
+            last_ms[key] = to_send[-1].time_us // 1000
+            for sample in to_send:
+                # Prometheus has milliseconds; the rest is kept beside, of what has details.
+                is_exact = stream.name == POSTED or sample.metadata is not None
+                at_us = sample.time_us if is_exact else sample.time_us // 1000 * 1000
+                found.setdefault(key, Waiting()).add(sample, at_us)
+        for sample in planned.keep:
+            found.setdefault(sample[:2], Waiting()).add(sample, sample.time_us)
+    return found
+
+
+def _find_lines(streams: list[Stream], metrics: Collection[str]) -> list[tuple[Stream, bytes]]:
+    """Return the waiting lines that may name one of the metrics, batch by batch."""
+    found = []
+    size = 0
+    for stream in streams:
+        position = stream.delivered
+        # In the batches in which they will be delivered.
+        while batch := read_batch(stream, position, BATCH_BYTES):
+            position += len(batch)
+            lines = _lines_naming(metrics, batch) if _can_search(metrics) else batch
+            found.append((stream, lines))
+            size += len(lines)
+            if size > _MOST_PARSED_BYTES:
+                raise _behind(stream.owner, size, "more than can be read")
+    return found
+
+
+def _can_search(metrics: Collection[str]) -> bool:
+    """Tell if the lines of these metrics name them; malformed lines do not."""
+    return bool(metrics) and MALFORMED not in metrics
+
+
+def _lines_naming(metrics: Collection[str], lines: bytes) -> bytes:
+    """Return the lines that may name one of the metrics."""
+    # A line with a backslash may spell any name.
+    plain = [re.escape(orjson.dumps(metric)[1:-1]) for metric in metrics]
+    names = re.compile(b"|".join([rb"\\", *plain]))
+    if not names.search(lines):
+        return b""
+    return b"".join(line for line in lines.splitlines(keepends=True) if names.search(line))
+
+
+def _behind(owner: str, size: int, why: str) -> PrometheusError:
+    return PrometheusError(
+        f"{size:,} bytes of samples of {owner.replace('/', ' ')} wait for Prometheus, which is "
+        f"behind, {why}: ask again later, or for fewer metrics; nothing is lost"
+    )

@@ -1,0 +1,78 @@
+"""Reading raw samples from Prometheus: at once, or window by window where there are many.
+
+All of it raises ``PrometheusError`` if Prometheus gives no answer.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mlbench_master.reading.points import PIECE, Pieces, Points, join
+from mlbench_master.reading.promql import PrometheusClient, QueryResult
+
+# Steps of a query that counts samples; Prometheus answers with at most 11,000.
+_BUCKETS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A range of time, both milliseconds included."""
+
+    first_ms: int
+    last_ms: int
+
+    @property
+    def length_ms(self) -> int:
+        """Its length; 0 if the end lies before the start."""
+        return max(0, self.last_ms - self.first_ms + 1)
+
+
+def count(prometheus: PrometheusClient, selector: str, span: Span) -> list[QueryResult]:
+    """Count the samples of each selected series, maybe with one just before the span."""
+    return prometheus.query(f"count_over_time({selector}[{span.length_ms}ms])", span.last_ms / 1000)
+
+
+def read_at_once(prometheus: PrometheusClient, selector: str, span: Span) -> list[QueryResult]:
+    """Read all samples in a span, and maybe those of the millisecond before.
+
+    Older versions of Prometheus include the first instant of a range, newer ones do not.
+    """
+    return prometheus.query(f"{selector}[{span.length_ms}ms]", span.last_ms / 1000)
+
+
+def read(prometheus: PrometheusClient, selector: str, span: Span) -> Pieces:
+    """Yield the samples in a span, those of all selected series together in order of time."""
+    for window in _windows(prometheus, selector, span):
+        found = read_at_once(prometheus, selector, window)
+        if points := join([to_points(one, window) for one in found]):
+            yield points
+
+
+def to_points(found: QueryResult, span: Span) -> Points:
+    """Return the samples of a series in a span as points."""
+    points = Points([round(seconds * 1000) * 1000 for seconds in found.times], found.values)
+    return points.between(span.first_ms * 1000 - 1, span.last_ms * 1000)
+
+
+def _windows(prometheus: PrometheusClient, selector: str, span: Span) -> Iterator[Span]:
+    """Split a span into windows with no more samples than a piece may hold."""
+    step_ms = max(1, -(-span.length_ms // _BUCKETS))
+    first_end = span.first_ms + step_ms - 1
+    last_end = first_end + (span.length_ms - 1) // step_ms * step_ms
+    found = prometheus.query_range(
+        f"sum(count_over_time({selector}[{step_ms}ms]))", first_end, last_end, step_ms
+    )
+    held, window = 0, None
+    counts = zip(found[0].times, found[0].values, strict=True) if found else ()
+    for seconds, text in counts:
+        end_ms, samples = round(seconds * 1000), int(text)
+        bucket = Span(end_ms - step_ms + 1, min(end_ms, span.last_ms))
+        if window is not None and held + samples > PIECE:
+            yield window
+            held, window = 0, None
+        if samples > PIECE and step_ms > 1:
+            yield from _windows(prometheus, selector, bucket)
+        else:
+            held += samples
+            window = Span(window.first_ms if window else bucket.first_ms, bucket.last_ms)
+    if window is not None:
+        yield window

@@ -1,0 +1,313 @@
+"""Delivery: moves samples from the streams to Prometheus, or keeps those that it cannot take.
+
+A sample is delivered once its stream's ``delivered`` offset has passed it. That offset moves in the
+transaction that stores the kept samples, after Prometheus has taken the others. A controller that
+is killed in between sends the same batch again, which changes nothing in Prometheus.
+
+A stream that fails delays no other. It is tried again later, in smaller and smaller batches, and a
+line that still fails is kept as malformed.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from peewee import EXCLUDED, chunked
+
+from mlbench.series import SeriesKey, spell
+from mlbench_master.database import exclusive
+from mlbench_master.models import Detail, KeptSample, Run, Series, Stream, find_run, run_owner
+from mlbench_master.notify import Waiter
+from mlbench_master.recording.limits import admit, store_refused, summarize
+from mlbench_master.recording.plan import Plan, plan
+from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError
+from mlbench_master.recording.run_facts import store_facts
+from mlbench_master.recording.samples import (
+    MALFORMED,
+    Sample,
+    prometheus_labels,
+    series_key,
+    show,
+    whole_lines,
+)
+from mlbench_master.recording.streams import (
+    POSTED,
+    advance,
+    forget_delivered,
+    parse,
+    read_batch,
+    waiting,
+)
+from mlbench_master.runs.life import find_active
+from mlbench_master.settings import Limits
+
+log = logging.getLogger(__name__)
+
+# One batch: about 10,000 samples.
+BATCH_BYTES = 1 << 20
+# Each failure makes the batches of a stream smaller; after so many, a single line is given up.
+_SMALLER = 32
+_MOST_FAILURES = 5
+_FIRST_BACKOFF_SECONDS = 0.05
+_LONGEST_BACKOFF_SECONDS = 5.0
+_RETRY_SECONDS = 1.0
+# After so long, a round begins anew with the active run; between two rounds, runs are counted.
+_ROUND_SECONDS = 0.5
+_PAUSE_SECONDS = 0.005
+# A longer Retry-After of Prometheus is not waited for.
+_LONGEST_WAIT_SECONDS = 60.0
+# Rows in one statement: databases limit its parameters.
+_ROWS = 500
+
+
+@dataclass
+class _Retry:
+    """The next try of a stream that failed."""
+
+    batch_bytes: int = BATCH_BYTES
+    failures: int = 0
+    again_at: float = 0.0
+
+    def back_off(self) -> None:
+        self.failures += 1
+        self.batch_bytes = max(1, self.batch_bytes // _SMALLER)
+        backoff = min(_FIRST_BACKOFF_SECONDS * 2**self.failures, _LONGEST_BACKOFF_SECONDS)
+        self.again_at = time.monotonic() + backoff
+
+
+class Delivery:
+    """Delivers the samples that wait in the streams.
+
+    Where Prometheus can take nothing now, methods raise UnavailableError.
+    """
+
+    def __init__(self, writer: RemoteWriter, most_series: int = Limits.series) -> None:
+        self._writer = writer
+        self._most_series = most_series
+        # Held while a batch may have been sent, but is not yet marked as delivered.
+        self._delivering = threading.Lock()
+        self._retries: dict[int, _Retry] = {}
+        # The next round begins behind this stream.
+        self._last_tried = 0
+
+    def run(
+        self,
+        waiter: Waiter,
+        stop: Waiter,
+        on_recovery: Callable[[], None],
+        idle_seconds: float = 2.0,
+    ) -> None:
+        """Deliver until stopped: by ``waiter``, and while Prometheus is unavailable by ``stop``.
+
+        ``on_recovery`` is called after the first delivery, and the first after each such time.
+        """
+        wait, wait_seconds, recovering = waiter.wait, idle_seconds, True
+        while not wait(wait_seconds):
+            try:
+                wait = waiter.wait
+                delivered = self.deliver_waiting()
+                if recovering:
+                    on_recovery()
+                    recovering = False
+                wait_seconds = _PAUSE_SECONDS if delivered >= BATCH_BYTES // 2 else idle_seconds
+                if self._retries:
+                    wait_seconds = min(wait_seconds, _RETRY_SECONDS)
+            except UnavailableError as error:
+                recovering = True
+                wait = stop.wait  # whatever comes meanwhile
+                wait_seconds = error.retry_after or min(max(wait_seconds, idle_seconds) * 2, 5.0)
+                wait_seconds = min(wait_seconds, _LONGEST_WAIT_SECONDS)
+                log.warning(
+                    "Prometheus takes no samples, trying again in %.1f s: %s", wait_seconds, error
+                )
+            except Exception:
+                wait_seconds = _RETRY_SECONDS
+                log.exception("delivery failed, trying again")
+
+    def deliver_waiting(self) -> int:
+        """Deliver a batch of each waiting stream of the active run, and of others for a while.
+
+        Returns:
+            The bytes of the largest batch; those of a whole one if streams are left to be tried.
+        """
+        active, largest = find_active(), 0
+        owner = run_owner(active.id) if active else None
+        until = time.monotonic() + _ROUND_SECONDS
+        with self._delivering:
+            for stream in self._next_round(owner):
+                largest = max(largest, self._deliver(stream))
+                if stream.owner != owner and time.monotonic() > until:
+                    return BATCH_BYTES
+        return largest
+
+    @contextmanager
+    def settled(self, owner: str) -> Iterator[None]:
+        """Deliver a batch of each of an owner's streams, then nothing until the block ends."""
+        with self._delivering:
+            for stream in waiting(owner):
+                self._deliver(stream)
+            yield
+
+    def _next_round(self, first: str | None) -> list[Stream]:
+        """Return the streams to try now: those of an owner, then those behind the one tried last.
+
+        That one is the last of all. So each has its turn, even if Prometheus gives no answer for
+        the content of one.
+        """
+        found = waiting()
+        ids = {stream.id for stream in found}
+        self._retries = {id_: retry for id_, retry in self._retries.items() if id_ in ids}
+        now = time.monotonic()
+        due = [one for one in found if self._retry(one).again_at <= now]
+        last = self._last_tried
+        return sorted(
+            due, key=lambda one: (one.owner != first or one.id == last, one.id <= last, one.id)
+        )
+
+    def _retry(self, stream: Stream) -> _Retry:
+        return self._retries.get(stream.id) or _Retry()
+
+    def _deliver(self, stream: Stream) -> int:
+        """Deliver a batch of a stream, and return its bytes; 0 if it failed."""
+        self._last_tried = stream.id
+        retry = self._retry(stream)
+        data = b""
+        try:
+            data = _next_batch(stream, retry.batch_bytes)
+            self._deliver_batch(stream, data)
+        except UnavailableError:
+            raise
+        except Exception as error:
+            log.exception("a batch of %s could not be delivered", stream.owner)
+            is_one_line = data.find(b"\n") in (-1, len(data) - 1)
+            if is_one_line and retry.failures >= _MOST_FAILURES:
+                # If the database is the reason, this fails too, and nothing is lost.
+                self._retries.pop(stream.id)
+                return _keep_malformed(stream, data, error)
+            retry.back_off()
+            self._retries[stream.id] = retry
+            return 0
+        retry.failures, retry.batch_bytes = 0, 2 * retry.batch_bytes
+        if retry.batch_bytes >= BATCH_BYTES:
+            self._retries.pop(stream.id, None)
+        return len(data)
+
+    def _deliver_batch(self, stream: Stream, data: bytes) -> None:
+        if not data:
+            return
+        now_us = time.time_ns() // 1000
+        statements = list(parse(stream, data, now_us))
+        stated = [one for one in statements if isinstance(one, Sample)]
+        facts = [one for one in statements if not isinstance(one, Sample)]
+        known = Series.rows("owner = ?", stream.owner)
+        last_ms = {(one.metric, one.rank): one.last_ms for one in known}
+        samples, refused = admit(stream.owner, stated, last_ms, self._most_series)
+        if refused:
+            samples.append(summarize(refused, _rank(stream), now_us, self._most_series))
+        planned = plan(samples, last_ms, now_us // 1000)
+        sent = self._send(stream.owner, planned)
+        with exclusive(stream.owner):
+            if advance(stream, len(data), len(samples)):
+                _store_series(stream.owner, sent.send)
+                _store_details(stream, sent.send)
+                _keep(stream.owner, sent.keep)
+                run = find_run(stream.owner)
+                if run is not None:
+                    store_facts(run, stream, facts, samples)
+                    store_refused(run, refused, self._most_series)
+                    if run.sealed_at is not None:
+                        Run.update(sealed_at=None).where(Run.id == run.id).execute()
+                # A run's samples stay until they were counted for the last time.
+                if run is None or run.settled_at is not None:
+                    forget_delivered(stream.owner)
+        self._writer.metrics.count_samples(
+            delivered=sum(len(samples) for samples in sent.send.values()),
+            kept=len(planned.keep),
+            refused=len(sent.keep) - len(planned.keep),
+        )
+
+    def _send(self, owner: str, planned: Plan) -> Plan:
+        """Send samples to Prometheus; return the plan that also keeps those it refused."""
+        refused = self._writer.send_all(
+            TimeSeries(
+                prometheus_labels(owner, key),
+                [sample.time_us // 1000 for sample in samples],
+                [float(sample.value) for sample in samples],
+            )
+            for key, samples in planned.send.items()
+        )
+        if not refused:
+            return planned
+        return planned.without({(series_key(one.labels), one.times_ms[0]) for one in refused})
+
+
+def _next_batch(stream: Stream, most_bytes: int) -> bytes:
+    """Return the next lines of a stream: at most so many bytes, but at least one line."""
+    lines = read_batch(stream, stream.delivered, BATCH_BYTES)
+    if len(lines) <= most_bytes:
+        return lines
+    return whole_lines(lines[:most_bytes]) or lines[: lines.find(b"\n") + 1] or lines
+
+
+def _rank(stream: Stream) -> str:
+    return "" if stream.name == POSTED else str(stream.rank)
+
+
+def _keep_malformed(stream: Stream, data: bytes, error: Exception) -> int:
+    """Keep a line that cannot be delivered as one malformed sample, and return its bytes."""
+    log.error("a line of %s that could not be delivered is kept as malformed", stream.owner)
+    text = show(f"not delivered: {type(error).__name__}: {error!s:.500}: ".encode() + data)
+    with exclusive(stream.owner):
+        if advance(stream, len(data), recorded=1):
+            _keep(stream.owner, [Sample(MALFORMED, _rank(stream), time.time_ns() // 1000, text)])
+    return len(data)
+
+
+def _store_series(owner: str, sent: Mapping[SeriesKey, Sequence[Sample]]) -> None:
+    unique = (Series.owner, Series.metric, Series.rank)
+    fields = (*unique, Series.first_ms, Series.last_ms, Series.samples)
+    rows = (
+        (owner, *key, samples[0].time_us // 1000, samples[-1].time_us // 1000, len(samples))
+        for key, samples in sent.items()
+    )
+    for some in chunked(rows, _ROWS):
+        Series.insert_many(some, fields).on_conflict(
+            conflict_target=unique,
+            update={
+                Series.last_ms: EXCLUDED.last_ms,
+                Series.samples: Series.samples + EXCLUDED.samples,
+            },
+        ).execute()
+
+
+def _store_details(stream: Stream, sent: Mapping[SeriesKey, Sequence[Sample]]) -> None:
+    """Store what Prometheus cannot hold of posted samples, and of all with metadata."""
+    is_posted = stream.name == POSTED
+    for (metric, rank), samples in sent.items():
+        details = [
+            (one.time_us, one.cumulative, one.metadata)
+            for one in samples
+            if one.metadata is not None
+            or (is_posted and (one.cumulative is not None or one.time_us % 1000))
+        ]
+        if details:
+            Detail.create(
+                owner=stream.owner,
+                metric=metric,
+                rank=rank,
+                first_ms=details[0][0] // 1000,
+                last_ms=details[-1][0] // 1000,
+                samples=details,
+            )
+
+
+def _keep(owner: str, samples: Iterable[Sample]) -> None:
+    kept = KeptSample
+    place = (kept.owner, kept.metric, kept.rank, kept.time_us)
+    fields = (*place, kept.value, kept.cumulative, kept.metadata)
+    rows = ((owner, *one[:3], spell(one.value), one.cumulative, one.metadata) for one in samples)
+    for some in chunked(rows, _ROWS):
+        kept.insert_many(some, fields).execute()

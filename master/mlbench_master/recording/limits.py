@@ -1,0 +1,183 @@
+"""Limits on the samples that are taken: the series of an owner, and the bytes that may wait."""
+
+import threading
+import time
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from peewee import chunked, fn
+
+from mlbench.series import SeriesKey, series_name
+from mlbench_master.database import NoRoomError, check_room, database, exclusive
+from mlbench_master.errors import BadFieldError, ServiceUnavailableError
+from mlbench_master.models import Run, SeriesName, Stream
+from mlbench_master.recording.samples import MALFORMED, Sample
+from mlbench_master.recording.streams import OF_SAMPLES
+
+# Rows in one statement: databases limit its parameters.
+_ROWS = 500
+# Names in a message about refused series.
+_NAMES_SHOWN = 10
+# Admitted series that are held in memory.
+_REMEMBERED = 100_000
+# Waiting bytes are counted anew after so long.
+_FRESH_SECONDS = 0.5
+_ADVICE = "put what varies into a step or a value"
+
+
+class SpoolFullError(ServiceUnavailableError):
+    """No more samples can be taken until Prometheus has taken some."""
+
+
+def admit(
+    owner: str, samples: list[Sample], delivered: Collection[SeriesKey], most: int
+) -> tuple[list[Sample], list[Sample]]:
+    """Split a batch into the samples that are admitted, and those of series beyond the limit.
+
+    First come, first served. A series once admitted stays so: a batch that is delivered again is
+    cut alike.
+
+    Args:
+        owner: whose samples these are.
+        samples: a batch of them.
+        delivered: series that were delivered, and so admitted, before.
+        most: how many series an owner may have.
+    """
+    unsent = [key for key in dict.fromkeys(s[:2] for s in samples) if key not in delivered]
+    new, room = _new_series(owner, unsent, most)
+    if not new:
+        return samples, []
+    with exclusive(owner):
+        new, room = _new_series(owner, new, most)
+        _add(owner, new[:room])
+    refused = frozenset(new[room:])
+    return (
+        [sample for sample in samples if sample[:2] not in refused],
+        [sample for sample in samples if sample[:2] in refused],
+    )
+
+
+def summarize(refused: Sequence[Sample], rank: str, now_us: int, most: int) -> Sample:
+    """Return the one sample that is kept in place of all refused ones."""
+    names = list(dict.fromkeys(series_name(*sample[:2]) for sample in refused))
+    shown = ", ".join(names[:_NAMES_SHOWN]) + (", …" if len(names) > _NAMES_SHOWN else "")
+    text = (
+        f"{len(refused):,} samples of {len(names):,} series beyond the limit of {most:,} "
+        f"are refused: {shown}"
+    )
+    return Sample(MALFORMED, rank, now_us, text)
+
+
+def store_refused(run: Run, refused: Sequence[Sample], most: int) -> None:
+    """Add refused samples to those that the run reports."""
+    if not refused:
+        return
+    before = run.refused or {"first": series_name(*refused[0][:2]), "samples": 0}
+    run.refused = before | {"samples": before["samples"] + len(refused), "most": most}
+    run.save(only=[Run.refused])
+
+
+def describe_refused(run: Run) -> str:
+    """Describe a run's refused samples in a sentence; empty if there are none."""
+    if not run.refused:
+        return ""
+    first, samples, most = (run.refused[name] for name in ("first", "samples", "most"))
+    more = f" and {samples - 1:,} more are" if samples > 1 else " is"
+    return (
+        f"run {run.id} has more than {most:,} series: "
+        f"a sample of {first!r}{more} refused; {_ADVICE}"
+    )
+
+
+@dataclass
+class SeriesLimit:
+    """Admits the series of posted samples. Threads may share it."""
+
+    most: int
+    _known: set[tuple[str, SeriesKey]] = field(default_factory=set)
+
+    def check(self, owner: str, keys: Iterable[SeriesKey]) -> None:
+        """Admit all of these series.
+
+        Raises:
+            BadFieldError: there is no room for all of them; none is admitted (400).
+        """
+        wanted = [key for key in keys if (owner, key) not in self._known]
+        if not wanted:
+            return
+        with exclusive(owner):
+            new, room = _new_series(owner, wanted, self.most)
+            if len(new) > room:
+                raise BadFieldError(
+                    "name",
+                    f"{owner.replace('/', ' ')} has more than {self.most:,} series with these: "
+                    f"{series_name(*new[room])!r} is refused; {_ADVICE}",
+                )
+            _add(owner, new)
+        if len(self._known) > _REMEMBERED:
+            self._known.clear()
+        self._known.update((owner, key) for key in wanted)
+
+
+def _new_series(owner: str, keys: Iterable[SeriesKey], most: int) -> tuple[list[SeriesKey], int]:
+    """Return the series that an owner does not have yet, and how many more it may have.
+
+    Malformed lines, by which excess is reported, need no room.
+    """
+    if not (wanted := [key for key in dict.fromkeys(keys) if key[0] != MALFORMED]):
+        return [], 0
+    rows = SeriesName.select(SeriesName.metric, SeriesName.rank).where(SeriesName.owner == owner)
+    known = set(database.execute(rows.tuples()))
+    return [key for key in wanted if key not in known], max(0, most - len(known))
+
+
+def _add(owner: str, keys: Iterable[SeriesKey]) -> None:
+    rows = ({"owner": owner, "metric": metric, "rank": rank} for metric, rank in keys)
+    for some in chunked(rows, _ROWS):
+        SeriesName.insert_many(some).execute()
+
+
+def waiting_bytes(owner: str | None = None) -> int:
+    """Count the bytes of samples that have not been delivered: an owner's, or all."""
+    waiting = Stream.select(fn.SUM(Stream.size - Stream.delivered)).where(
+        OF_SAMPLES, Stream.delivered < Stream.size
+    )
+    if owner is not None:
+        waiting = waiting.where(Stream.owner == owner)
+    return int(waiting.scalar() or 0)
+
+
+def has_room(limit_bytes: int) -> bool:
+    """Check that the disk has room, and no more than ``limit_bytes`` of samples wait."""
+    try:
+        check_room()
+    except NoRoomError:
+        return False
+    return waiting_bytes() <= limit_bytes
+
+
+@dataclass
+class Spool:
+    """Bounds the samples that wait for Prometheus. Threads may share it."""
+
+    limit_bytes: int
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _waiting: int = 0
+    _counted_at: float = float("-inf")
+
+    def check_room(self) -> None:
+        """Raise an error if no more samples can be taken.
+
+        Raises:
+            SpoolFullError: more than ``limit_bytes`` wait already.
+            NoRoomError: the disk is full.
+        """
+        check_room()
+        with self._lock:
+            if time.monotonic() - self._counted_at > _FRESH_SECONDS:
+                self._waiting, self._counted_at = waiting_bytes(), time.monotonic()
+        if self._waiting > self.limit_bytes:
+            raise SpoolFullError(
+                f"{self._waiting} bytes of samples wait for Prometheus, and at most "
+                f"{self.limit_bytes} may: try again later, nothing was stored"
+            )

@@ -1,0 +1,63 @@
+"""Deciding where each sample goes: to Prometheus, or among the kept. Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mlbench.series import SeriesKey
+from mlbench_master.recording.samples import Sample
+
+# After a sample from the future, Prometheus refuses every sample of today.
+FUTURE_MS = 60_000
+# Below `out_of_order_time_window` in prometheus.yml; Prometheus refuses older samples.
+PAST_MS = 23 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The samples to send to Prometheus, by series and in order of time, and those to keep."""
+
+    send: Mapping[SeriesKey, Sequence[Sample]]
+    """Numbers, in strictly increasing milliseconds."""
+    keep: Sequence[Sample]
+
+    def without(self, refused: set[tuple[SeriesKey, int]]) -> "Plan":
+        """Return a plan that keeps the samples that Prometheus refused, by series and ms."""
+        send: dict[SeriesKey, list[Sample]] = {}
+        keep = list(self.keep)
+        for key, samples in self.send.items():
+            for sample in samples:
+                if (key, _millisecond(sample)) in refused:
+                    keep.append(sample)
+                else:
+                    send.setdefault(key, []).append(sample)
+        return Plan(send, keep)
+
+
+def plan(samples: Iterable[Sample], last_ms: Mapping[SeriesKey, int], now_ms: int) -> Plan:
+    """Decide where each sample goes.
+
+    ``last_ms`` has the newest millisecond of each series in Prometheus. Samples that are not later
+    are kept, as Prometheus may have another value at their time.
+    """
+    by_series: defaultdict[SeriesKey, list[Sample]] = defaultdict(list)
+    for sample in samples:
+        by_series[sample[:2]].append(sample)
+    send: defaultdict[SeriesKey, list[Sample]] = defaultdict(list)
+    keep: list[Sample] = []
+    for key, found in by_series.items():
+        # Sorting is stable: of one millisecond, the first to arrive is sent, also the next time.
+        found.sort(key=_millisecond)
+        earliest = max(now_ms - PAST_MS, last_ms.get(key, 0) + 1)
+        for sample in found:
+            ms = _millisecond(sample)
+            if earliest <= ms <= now_ms + FUTURE_MS and not isinstance(sample.value, str):
+                send[key].append(sample)
+                earliest = ms + 1
+            else:
+                keep.append(sample)
+    return Plan(send, keep)
+
+
+def _millisecond(sample: Sample) -> int:
+    return sample.time_us // 1000

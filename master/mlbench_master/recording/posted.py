@@ -1,0 +1,156 @@
+"""The streams of posted samples: each body is stored once, however often it is sent.
+
+Such a stream has attempt 0 and rank -1. Clients post samples one at a time, so bodies that arrive
+together share a transaction, and the statements are SQL: composing them with peewee takes longer
+than running them.
+"""
+
+import hashlib
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlbench.errors import MLBenchError
+from mlbench_master.database import exclusive, run_sql
+from mlbench_master.errors import NotFoundError
+from mlbench_master.models import run_owner
+
+_FIND = "SELECT id FROM stream WHERE owner = ? AND attempt = 0 AND rank = -1 AND name = 'posted'"
+_OPEN = (
+    "INSERT INTO stream (owner, attempt, rank, name, size, delivered, recorded, gap_start, "
+    "gap_end) VALUES (?, 0, -1, 'posted', 0, 0, 0, 0, 0) ON CONFLICT DO NOTHING"
+)
+_GROW = (
+    "UPDATE stream SET size = size + ? "
+    "WHERE owner = ? AND attempt = 0 AND rank = -1 AND name = 'posted' RETURNING id, size"
+)
+_ADD_CHUNK = 'INSERT INTO chunk (stream_id, "offset", data) VALUES (?, ?, ?)'
+_IS_ENDED = "SELECT added FROM run WHERE id = ? AND finished_at IS NOT NULL"
+_COUNT_ADDED = "UPDATE run SET added = ? WHERE id = ?"
+_KNOWN = "SELECT digest FROM postedbody WHERE owner = ? AND digest IN ({})"
+_REMEMBER = (
+    "INSERT INTO postedbody (owner, digest) VALUES {} ON CONFLICT DO NOTHING RETURNING digest"
+)
+
+
+class RunEndedError(MLBenchError):
+    """The run has ended, so what is posted for it belongs to ``added_owner``."""
+
+
+def has_posted(owner: str) -> bool:
+    """Check if samples were ever posted for an owner."""
+    return run_sql(_FIND, owner).fetchone() is not None
+
+
+def open_posted(owner: str) -> None:
+    """Create the stream of an owner's posted samples, if there is none."""
+    run_sql(_OPEN, owner)
+
+
+def append_posted(owner: str, lines: bytes) -> None:
+    """Append a body's lines to the stream of an owner's posted samples, unless it has them.
+
+    Raises:
+        NotFoundError: there is no such stream, or no more (404).
+        RunEndedError: the owner is a run that has ended.
+    """
+    _group.write((owner, lines))
+
+
+@dataclass
+class _Entry:
+    item: Any
+    done: bool = False
+    error: BaseException | None = None
+
+
+class GroupCommit:
+    """Writes items one group after the other: all that threads bring while one is being written."""
+
+    def __init__(self, write_all: Callable[[Sequence[Any]], None]) -> None:
+        """Write by ``write_all``, which may be called again with any of the items if it raises."""
+        self._write_all = write_all
+        self._waiting: deque[_Entry] = deque()
+        self._writing = threading.Lock()
+
+    def write(self, item: Any) -> None:
+        """Write an item, and return once it is written.
+
+        Raises:
+            Exception: what ``write_all`` raised for this item.
+        """
+        entry = _Entry(item)
+        self._waiting.append(entry)
+        with self._writing:
+            # Another thread may have written it meanwhile.
+            if not entry.done:
+                self._write([self._waiting.popleft() for _ in range(len(self._waiting))])
+        if entry.error is not None:
+            raise entry.error
+
+    def _write(self, batch: Sequence[_Entry]) -> None:
+        try:
+            self._write_all([entry.item for entry in batch])
+        except BaseException as error:
+            if len(batch) > 1:
+                for entry in batch:
+                    self._write([entry])
+                return
+            batch[0].error = error
+        for entry in batch:
+            entry.done = True
+
+
+def _append_all(bodies: Sequence[tuple[str, bytes]]) -> None:
+    by_owner: dict[str, dict[bytes, bytes]] = {}
+    for owner, lines in bodies:
+        by_owner.setdefault(owner, {})[hashlib.sha256(lines).digest()] = lines
+    for owner, by_digest in by_owner.items():
+        _append(owner, by_digest)
+
+
+def _append(owner: str, bodies: Mapping[bytes, bytes]) -> None:
+    """Store those of the bodies, which come by their digests, that are new."""
+    kind, _, name = owner.partition("/")
+    with exclusive(owner):
+        ended = run_sql(_IS_ENDED, int(name)).fetchone() if kind != "pod" else None
+        if kind == "run" and ended is not None:
+            raise RunEndedError(f"run {name} has ended")
+        if kind == "added":
+            bodies = _without_known(run_owner(int(name)), bodies)
+        if not bodies:
+            return
+        remember = _REMEMBER.format(", ".join(["(?, ?)"] * len(bodies)))
+        values = [value for digest in bodies for value in (owner, digest)]
+        new = b"".join([bodies[bytes(row[0])] for row in run_sql(remember, *values).fetchall()])
+        if not new:
+            return
+        grown = run_sql(_GROW, len(new), owner).fetchone()
+        if grown is None:
+            raise NotFoundError(f"there is no {owner.replace('/', ' ')} any more")
+        stream_id, size = grown
+        run_sql(_ADD_CHUNK, stream_id, size - len(new), new)
+        if kind == "added" and ended is not None:
+            added = _counted(json.loads(ended[0] or "{}"), new.count(b"\n"))
+            run_sql(_COUNT_ADDED, json.dumps(added), int(name))
+
+
+def _without_known(owner: str, bodies: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    """Return the bodies that an owner does not have: a client may send one again after the end."""
+    known = _KNOWN.format(", ".join("?" * len(bodies)))
+    found = {bytes(row[0]) for row in run_sql(known, owner, *bodies).fetchall()}
+    return {digest: lines for digest, lines in bodies.items() if digest not in found}
+
+
+def _counted(added: dict[str, Any], samples: int) -> dict[str, Any]:
+    """Return what is known of a run's additions, with so many more that came now."""
+    now = time.time()
+    count = added.get("samples", 0) + samples
+    return {"first_at": now, **added, "samples": count, "last_at": now}
+
+
+_group = GroupCommit(_append_all)

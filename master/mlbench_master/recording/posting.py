@@ -1,0 +1,180 @@
+"""Posted samples: checking them, and storing them once."""
+
+from collections.abc import Container, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Self
+
+import orjson
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PlainValidator,
+    field_validator,
+    model_validator,
+)
+
+from mlbench.series import MAX_NAME_LENGTH, MAX_TEXT_LENGTH, number_or_text, split_name
+from mlbench_master import times
+from mlbench_master.database import exclusive
+from mlbench_master.errors import NotFoundError
+from mlbench_master.fields import NO_NUL, refuse_truth_value
+from mlbench_master.models import Pod, Rank, Stream, added_owner, pod_owner, run_owner
+from mlbench_master.notify import notify
+from mlbench_master.recording.limits import SeriesLimit
+from mlbench_master.recording.posted import RunEndedError, append_posted, has_posted, open_posted
+from mlbench_master.recording.samples import MAX_METADATA_BYTES, Sample, to_posted_lines
+from mlbench_master.runs import life
+
+MAX_SAMPLES = 10_000
+
+Text = Annotated[str, Field(max_length=MAX_TEXT_LENGTH, pattern=NO_NUL)]
+
+
+def _check_value(value: object) -> int | float | str:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("a number or a text")
+    if isinstance(value, str) and (len(value) > MAX_TEXT_LENGTH or "\0" in value):
+        raise ValueError(f"a text of at most {MAX_TEXT_LENGTH} characters, without NUL")
+    return value
+
+
+# One message of our own: for a union, pydantic reports one for each of its parts.
+Value = Annotated[
+    int | float | str, PlainValidator(_check_value, json_schema_input_type=int | float | Text)
+]
+
+
+def _only(owner: str, other: str) -> JsonValue:
+    """Return the JSON schema of a sample with the one owner and not the other."""
+    return {
+        "required": [owner],
+        "properties": {owner: {"not": {"type": "null"}}, other: {"type": "null"}},
+    }
+
+
+class PostedSample(BaseModel):
+    """A sample as a client posts it to ``/api/metrics/``."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        allow_inf_nan=True,
+        json_schema_extra={"oneOf": [_only("run_id", "pod_name"), _only("pod_name", "run_id")]},
+    )
+
+    run_id: int | None = None
+    pod_name: str | None = Field(default=None, max_length=253)
+    name: str = Field(min_length=1, max_length=MAX_NAME_LENGTH, pattern=NO_NUL)
+    date: datetime = Field(
+        default_factory=lambda: datetime.now(UTC), description="By default, when the master gets it"
+    )
+    value: Value
+    cumulative: bool | None = None
+    metadata: Any = None
+
+    _no_truth_value = field_validator("run_id", mode="before")(refuse_truth_value)
+
+    @field_validator("date")
+    @classmethod
+    def _can_be_written(cls, date: datetime) -> datetime:
+        if times.EARLIEST_US <= times.to_microseconds(date) <= times.LATEST_US:
+            return date
+        raise ValueError("in the years 1 to 9999, in UTC")
+
+    @field_validator("metadata")
+    @classmethod
+    def _is_small(cls, metadata: Any) -> Any:
+        try:
+            size = len(orjson.dumps(metadata))
+        except TypeError as error:
+            raise ValueError(f"it cannot be stored: {error}") from None
+        if size > MAX_METADATA_BYTES:
+            raise ValueError(f"at most {MAX_METADATA_BYTES} bytes as JSON")
+        return metadata
+
+    @model_validator(mode="after")
+    def _has_one_owner(self) -> Self:
+        if (self.run_id is None) == (self.pod_name is None):
+            raise ValueError("run_id and pod_name: give one of the two")
+        return self
+
+
+def store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
+    """Store samples, those of an owner in one transaction. The same body again adds nothing.
+
+    What comes after the end of its run is stored apart: it is no part of the run's result.
+
+    Raises:
+        BadFieldError: a run or pod would have too many series; nothing is stored (400).
+        NotFoundError: there is no such run or pod; nothing is stored (404).
+        ConflictError: a run was imported; nothing is stored (409).
+    """
+    try:
+        _store(posted, limit)
+    except RunEndedError:
+        # Just now. What was stored before that is not stored again.
+        _store(posted, limit)
+    notify("samples")
+
+
+def _store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
+    ended = life.ended_among({one.run_id for one in posted if one.run_id is not None})
+    by_owner: dict[str, list[PostedSample]] = {}
+    for sample in posted:
+        by_owner.setdefault(_owner(sample, ended), []).append(sample)
+    newcomers = {owner: found[0] for owner, found in by_owner.items() if not has_posted(owner)}
+    for sample in newcomers.values():
+        _check_known(sample)
+    by_stream = {owner: list(map(_to_sample, found)) for owner, found in by_owner.items()}
+    for owner, samples in by_stream.items():
+        limit.check(owner, (sample[:2] for sample in samples))
+    for owner, sample in newcomers.items():
+        with exclusive(owner):
+            # Again, as it may have been deleted meanwhile.
+            _check_known(sample)
+            open_posted(owner)
+    for owner, samples in by_stream.items():
+        append_posted(owner, to_posted_lines(samples))
+
+
+def _owner(sample: PostedSample, ended: Container[int]) -> str:
+    if sample.run_id is None:
+        return pod_owner(sample.pod_name or "")
+    return (added_owner if sample.run_id in ended else run_owner)(sample.run_id)
+
+
+def find_pod(name: str) -> str:
+    """Return the name, if there is or was a pod of it.
+
+    Raises:
+        NotFoundError: no such pod exists, has run a rank or has samples (404).
+    """
+    known = (
+        Stream.select().where(Stream.owner == pod_owner(name)),
+        Pod.select().where(Pod.name == name),
+        Rank.select().where(Rank.worker == name),
+    )
+    if "\0" not in name and any(query.exists() for query in known):
+        return name
+    raise NotFoundError(f"pod_name: there is no pod {name!r}")
+
+
+def _check_known(sample: PostedSample) -> None:
+    if sample.pod_name is not None:
+        find_pod(sample.pod_name)
+    elif sample.run_id is not None:
+        life.check_own(life.find(sample.run_id))
+
+
+def _to_sample(posted: PostedSample) -> Sample:
+    # A pod's series have no rank.
+    metric, rank = split_name(posted.name) if posted.pod_name is None else (posted.name, "")
+    return Sample(
+        metric,
+        rank,
+        times.to_microseconds(posted.date),
+        number_or_text(posted.value),
+        posted.cumulative,
+        posted.metadata,
+    )

@@ -1,0 +1,181 @@
+"""What a run's streams state of the run itself: goal, settings, machines, processes, and more."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from mlbench import names
+from mlbench.clock import SLACK_SECONDS
+from mlbench.records import Disturbance, Goal, StatedMachine
+from mlbench.stated import reaches
+from mlbench_master.models import Rank, Run, Stream
+from mlbench_master.recording.samples import Began, Sample, Settings
+from mlbench_master.recording.streams import POSTED
+from mlbench_master.runs import clock
+
+# Of a worker; of further ones, the samples are stored as well.
+_MOST_PROCESSES = 1024
+
+
+def store_facts(
+    run: Run,
+    stream: Stream,
+    facts: Iterable[Goal | Settings | StatedMachine | Disturbance | Began],
+    samples: Sequence[Sample],
+) -> None:
+    """Store what a batch of a stream states, and when one of its samples reached the goal.
+
+    The last goal, settings and disturbance count, and the first machine. The agent states a rank's
+    machine before its process starts, and its disturbance after that has ended: the process can
+    replace neither. Dates of samples that cannot be right are noted.
+    """
+    goal, settings, machine, disturbance = run.goal, None, None, None
+    began: list[Began] = []
+    for fact in facts:
+        match fact:
+            case Goal():
+                goal = asdict(fact)
+            case Settings(values):
+                settings = dict(values)
+            case StatedMachine():
+                machine = machine or asdict(fact)
+            case Disturbance():
+                disturbance = asdict(fact)
+            case Began():
+                began.append(fact)
+    if settings is not None:
+        run.settings = settings
+        run.save(only=[Run.settings])
+    of_rank = (Rank.run == run, Rank.attempt == stream.attempt, Rank.rank == stream.rank)
+    if machine is not None:
+        ahead = Rank.clock_ahead + clock_ahead(machine)
+        first = Rank.update(machine=machine, clock_ahead=ahead).where(Rank.machine.is_null())
+        first.where(*of_rank).execute()
+    if disturbance is not None:
+        Rank.update(disturbance=disturbance).where(*of_rank).execute()
+    if began and (rank := Rank.get_or_none(*of_rank)) is not None:
+        rank.processes = with_processes(rank.processes, began)
+        rank.save(only=[Rank.processes])
+        run.stated_world_size = began[-1].process.world_size
+        run.save(only=[Run.stated_world_size])
+    _store_goal(run, goal, samples, _placing(run, stream, samples))
+    not_finite = not_finite_after(run.not_finite, samples)
+    if not_finite != run.not_finite:
+        run.not_finite = not_finite
+        run.save(only=[Run.not_finite])
+
+
+def not_finite_after(
+    known: dict[str, Any] | None, samples: Sequence[Sample]
+) -> dict[str, Any] | None:
+    """Return since when a loss is no finite number, after a batch of samples; None if it is one.
+
+    A finite value of the series that went wrong takes it back.
+    """
+    losses = [one for one in samples if one.metric in names.LOSSES and isinstance(one.value, float)]
+    if known is None and all(math.isfinite(float(one.value)) for one in losses):
+        return None
+    steps = {one[1:3]: one.value for one in samples if one.metric == names.STEP}
+    for one in losses:
+        if math.isfinite(float(one.value)):
+            if known is not None and (known["metric"], known["rank"]) == one[:2]:
+                known = None
+        elif known is None:
+            step = steps.get(one[1:3])
+            known = {
+                "metric": one.metric,
+                "rank": one.rank,
+                "step": int(step) if isinstance(step, float) else None,
+                "since": one.time_us / 1e6,
+            }
+    return known
+
+
+def with_processes(known: dict[str, Any] | None, began: Iterable[Began]) -> dict[str, Any]:
+    """Return what is known of a worker's processes, and when torchrun began them anew, and more.
+
+    The first of each count: no worker has any number of them.
+    """
+    ranks = set(known["ranks"] if known else ())
+    restarts: dict[str, float] = dict(known["restarts"]) if known else {}
+    for one in began:
+        number = str(one.process.restart)
+        if one.process.rank in ranks or len(ranks) < _MOST_PROCESSES:
+            ranks.add(one.process.rank)
+        if number in restarts or (number != "0" and len(restarts) < _MOST_PROCESSES):
+            restarts[number] = min(one.at, restarts.get(number, one.at))
+    return {"ranks": sorted(ranks), "restarts": restarts}
+
+
+def clock_ahead(machine: dict[str, Any]) -> float:
+    """Return by how many seconds a machine's clock is ahead; 0 if it may well be right."""
+    ahead = machine.get("clock_offset_seconds") or 0.0
+    return ahead if abs(ahead) > (machine.get("clock_uncertainty_seconds") or 0.0) else 0.0
+
+
+def _placing(run: Run, stream: Stream, samples: Sequence[Sample]) -> Callable[[Sample], float]:
+    """Return what tells when a sample was recorded, in the run's time.
+
+    Dates of a rank that cannot be right are noted.
+    """
+    began, now, ahead = run.started_at or 0.0, clock.now(run), 0.0
+    dates = [sample.time_us / 1e6 for sample in samples]
+    if stream.name == POSTED:
+        # Of any time, by anyone's clock.
+        began = min([began, *dates])
+    elif dates and not began <= min(dates) <= max(dates) <= now:
+        # A clock that is wrong is rare: only then the rank is asked for.
+        rank = Rank.get_or_none(run=run, attempt=stream.attempt, rank=stream.rank)
+        if rank is not None:
+            ahead = rank.clock_ahead
+            before, after = rank.assigned_at - (min(dates) - ahead), max(dates) - ahead - now
+            rank.dated_before = max(rank.dated_before, _wrong(before))
+            rank.dated_ahead = max(rank.dated_ahead, _wrong(after))
+            rank.save(only=[Rank.dated_before, Rank.dated_ahead])
+    return lambda sample: clock.place(sample.time_us / 1e6 - ahead, began, now)
+
+
+def _wrong(seconds: float) -> float:
+    return seconds if seconds > SLACK_SECONDS else 0.0
+
+
+def _store_goal(
+    run: Run,
+    stated: dict[str, Any] | None,
+    samples: Sequence[Sample],
+    placed: Callable[[Sample], float],
+) -> None:
+    """Store a goal, and when a sample reached it first.
+
+    Batches may come twice, and those of several ranks in any order: the first moment stays.
+    """
+    if stated != run.goal:
+        run.goal, run.goal_reached_at, run.goal_train_seconds = stated, None, None
+        run.save(only=[Run.goal, Run.goal_reached_at, Run.goal_train_seconds])
+    reached = min(_reaching(Goal(**stated), samples), key=placed, default=None) if stated else None
+    if reached is None:
+        return
+    reached_at = placed(reached)
+    if run.goal_reached_at is None or reached_at < run.goal_reached_at:
+        run.goal_reached_at = reached_at
+        run.goal_train_seconds = _train_seconds(reached, samples)
+        run.save(only=[Run.goal_reached_at, Run.goal_train_seconds])
+
+
+def _reaching(goal: Goal, samples: Iterable[Sample]) -> Iterable[Sample]:
+    return (
+        sample
+        for sample in samples
+        if sample.metric == goal.metric
+        and not isinstance(sample.value, str)
+        and reaches(sample.value, goal.value, lower_is_better=goal.lower_is_better)
+    )
+
+
+def _train_seconds(reached: Sample, samples: Iterable[Sample]) -> float | None:
+    """Return the training time that the same rank recorded at the same time."""
+    for sample in samples:
+        if sample[:3] == (names.TRAIN_SECONDS, reached.rank, reached.time_us):
+            return None if isinstance(sample.value, str) else sample.value
+    return None

@@ -1,0 +1,267 @@
+"""Samples: parsing the lines of a stream, and the labels of their series."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import orjson
+
+from mlbench import names
+from mlbench.process import Process
+from mlbench.records import Disturbance, Goal, StatedMachine
+from mlbench.series import MAX_NAME_LENGTH, SeriesKey, number_or_text, spell, storable_text
+from mlbench.stated import Setting, check_settings
+from mlbench_master import times
+from mlbench_master.exact_json import LONG_NUMBER, loads_exactly, loads_fast
+
+# Lines that cannot be parsed are kept as samples of this metric, so that their author sees them.
+MALFORMED = "malformed"
+
+
+class Sample(NamedTuple):
+    """One value of one metric. ``rank`` is empty for a sample of no particular rank."""
+
+    metric: str
+    rank: str
+    time_us: int
+    value: float | str
+    cumulative: bool | None = None
+    """As the client gave it; None if it gave none."""
+    metadata: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of a run's task, by name."""
+
+    values: Mapping[str, Setting]
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """A process of a worker that has several, and when it began, in Unix seconds."""
+
+    process: Process
+    at: float
+
+
+Statement = Sample | Goal | Settings | StatedMachine | Disturbance | Began
+"""The content of a line of a stream."""
+
+# Unix seconds that the API can write as a date.
+_EARLIEST, _LATEST = times.EARLIEST_US // 10**6, times.LATEST_US // 10**6
+
+# The names of what a line may state instead of samples.
+_STATED = frozenset({"goal", "settings", "process", "machine", "disturbance"})
+
+MOST_RANKS = 100_000
+MAX_METADATA_BYTES = 64 << 10
+MAX_MACHINE_BYTES = 64 << 10
+# Of each malformed line, and of a batch, so much is kept.
+_SHOWN_CHARACTERS = 4096
+_SHOWN_LINES = 100
+# Of a machine.
+_LONGEST_FACT = 1024
+
+
+def parse_lines(data: bytes, rank: str, received_us: int) -> Iterator[Statement]:
+    """Parse the lines that a rank wrote.
+
+    A malformed line becomes a sample of its text, dated ``received_us``. Of many, the first do, and
+    one more sample counts the others.
+    """
+    # One search in all lines, as one in each takes longer than parsing it.
+    read_json = loads_exactly if LONG_NUMBER.search(data) else loads_fast
+    last_step: tuple[int, Any, str] | None = None
+    malformed = 0
+    for line in data.splitlines():
+        if not line.strip():
+            continue
+        try:
+            fields = read_json(line)
+            time_us = _time_us(fields)
+            if not _STATED.isdisjoint(fields):
+                yield _stated(fields, time_us, len(line))
+                continue
+            # All before the first is yielded: a line counts as a whole or not at all.
+            its = _rank(fields["rank"]) if "rank" in fields else rank
+            found = _samples(fields, its, time_us)
+            # The step is a series too. Prometheus holds one value of it per millisecond, so lines
+            # of the same millisecond share one.
+            step = fields.get("step")
+            if step is not None and last_step != (time_us // 1000, step, its):
+                found.append(Sample(names.STEP, its, time_us, number_or_text(step)))
+                last_step = (time_us // 1000, step, its)
+            yield from found
+        except (ValueError, TypeError, RecursionError):
+            malformed += 1
+            if malformed <= _SHOWN_LINES:
+                yield Sample(MALFORMED, rank, received_us, show(line))
+    if malformed > _SHOWN_LINES:
+        more = f"{malformed - _SHOWN_LINES:,} more lines that are no samples"
+        yield Sample(MALFORMED, rank, received_us, more)
+
+
+def _stated(fields: dict[str, Any], time_us: int, length: int) -> Statement:
+    """Return what a line states that has one of the names in ``_STATED``."""
+    match fields:
+        case {"goal": goal}:
+            return _goal(goal)
+        case {"settings": settings}:
+            check_settings(settings)
+            return Settings(settings)
+        case {"process": process}:
+            return Began(_process(process), time_us / 1e6)
+        case {"machine": _} | {"disturbance": _} if length > MAX_MACHINE_BYTES:
+            raise ValueError(f"an agent states at most {MAX_MACHINE_BYTES} bytes")
+        case {"machine": machine}:
+            return read_machine(machine)
+    return _disturbance(fields["disturbance"])
+
+
+def parse_posted(data: bytes) -> Iterator[Sample]:
+    """Parse the lines that ``to_posted_lines`` wrote."""
+    for line in data.splitlines():
+        metric, rank, time_us, value, cumulative, metadata = orjson.loads(line)
+        yield Sample(metric, rank, time_us, number_or_text(value), cumulative, metadata)
+
+
+def to_posted_lines(samples: Iterable[Sample]) -> bytes:
+    """Write samples as lines for ``parse_posted``, each once."""
+    # NaN and infinity are no JSON, so numbers are spelled as texts.
+    lines = (orjson.dumps((*s[:3], spell(s.value), *s[4:])) for s in samples)
+    return b"".join(line + b"\n" for line in dict.fromkeys(lines))
+
+
+def prometheus_labels(owner: str, key: SeriesKey) -> dict[str, str]:
+    """Return the labels of a series in Prometheus."""
+    kind, _, name = owner.partition("/")
+    metric, rank = key
+    if kind == "pod":
+        return {"__name__": names.POD_METRIC, "pod": name, "metric": metric}
+    series = names.RUN_ADDED if kind == "added" else names.RUN_METRIC
+    labels = {"__name__": series, "run_id": name, "metric": metric}
+    return labels | {"rank": rank} if rank else labels
+
+
+def series_key(labels: Mapping[str, str]) -> SeriesKey:
+    """Return the key of the series that has these labels in Prometheus."""
+    return labels["metric"], labels.get("rank", "")
+
+
+def whole_lines(data: bytes) -> bytes:
+    """Return the data up to its last line end."""
+    return data[: data.rfind(b"\n") + 1]
+
+
+def _time_us(fields: object) -> int:
+    time = fields.get("time") if isinstance(fields, dict) else None
+    if not isinstance(time, int | float) or isinstance(time, bool):
+        raise ValueError("a line is a JSON object with a time in Unix seconds")
+    if not _EARLIEST <= time <= _LATEST:
+        raise ValueError("time must be in the years 1 to 9999")
+    return round(time * 1e6)
+
+
+def _samples(fields: dict[str, Any], rank: str, time_us: int) -> list[Sample]:
+    metrics = (
+        fields["metrics"] if "metrics" in fields else {fields.get("name"): fields.get("value")}
+    )
+    if not isinstance(metrics, dict):
+        raise ValueError("metrics must map names to values")
+    note = _note(fields) if "metadata" in fields else ()
+    return [Sample(_name(n), rank, time_us, number_or_text(v), *note) for n, v in metrics.items()]
+
+
+def _note(fields: dict[str, Any]) -> tuple[bool, Any]:
+    if len(orjson.dumps(fields["metadata"])) > MAX_METADATA_BYTES:
+        raise ValueError(f"metadata has at most {MAX_METADATA_BYTES} bytes as JSON")
+    return bool(fields.get("cumulative", False)), fields["metadata"]
+
+
+def _goal(goal: Any) -> Goal:
+    if not isinstance(goal, dict):
+        raise ValueError("a goal must name its metric")
+    value = number_or_text(goal.get("value"))
+    if isinstance(value, str) or not math.isfinite(value):
+        raise ValueError("a goal's value must be a finite number")
+    return Goal(_name(goal.get("metric")), value, bool(goal.get("lower_is_better", False)))
+
+
+@lru_cache(4096)
+def _name(value: object) -> str:
+    name = storable_text(value)
+    if not 0 < len(name) <= MAX_NAME_LENGTH:
+        raise ValueError(f"a name has 1 to {MAX_NAME_LENGTH} characters")
+    return name
+
+
+def _process(stated: Any) -> Process:
+    if not isinstance(stated, dict):
+        raise ValueError("a process must be a JSON object")
+    numbers = (stated.get(name) for name in ("rank", "world_size", "restart"))
+    found = Process(*(int(_rank(number)) for number in numbers))
+    if found.rank >= found.world_size:
+        raise ValueError("a process's rank is below its world_size")
+    return found
+
+
+def _rank(stated: object) -> str:
+    number = int(stated) if isinstance(stated, str) and stated.isdecimal() else stated
+    if type(number) is not int or not 0 <= number < MOST_RANKS:
+        raise ValueError(f"whole numbers of ranks are from 0 to {MOST_RANKS - 1}")
+    return str(number)
+
+
+def show(data: bytes) -> str:
+    """Return the beginning of any data as a text that can be stored."""
+    # A character has at most four bytes.
+    text = data[: 4 * _SHOWN_CHARACTERS].decode(errors="replace")
+    text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    if len(data) <= 4 * _SHOWN_CHARACTERS and len(text) <= _SHOWN_CHARACTERS:
+        return text
+    return f"{text[:_SHOWN_CHARACTERS]}… ({len(data):,} bytes)"
+
+
+def read_machine(fields: object) -> StatedMachine:
+    """Return the machine that a JSON object states; what else it states is left out.
+
+    Raises:
+        ValueError: a fact is of another type, or cannot be stored.
+    """
+    if not isinstance(fields, Mapping):
+        raise ValueError("a machine must be a JSON object")
+    # Which ranks are on it is not for one of them to say.
+    machine = StatedMachine.from_fields({**fields, "ranks": ()})
+    _check_storable(asdict(machine))
+    return machine
+
+
+def _disturbance(fields: object) -> Disturbance:
+    if not isinstance(fields, Mapping):
+        raise ValueError("a disturbance must be a JSON object")
+    found = Disturbance.from_fields(fields)
+    _check_storable(asdict(found))
+    if not found.seconds > 0 or found.cores < 1:
+        raise ValueError("a disturbance is of some seconds and cores")
+    return found
+
+
+def _check_storable(fact: object) -> None:
+    match fact:
+        case str():
+            fact.encode()
+            if len(fact) > _LONGEST_FACT or "\0" in fact:
+                raise ValueError(f"a text has at most {_LONGEST_FACT} characters, and no NUL")
+        case int() | float():
+            if not (math.isfinite(fact) and -(2**63) <= fact < 2**63):
+                raise ValueError("a number is finite, and has 64 bits at most")
+        case dict():
+            for name, part in fact.items():
+                _check_storable(name)
+                _check_storable(part)
+        case tuple():
+            for part in fact:
+                _check_storable(part)

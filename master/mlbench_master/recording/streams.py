@@ -1,0 +1,250 @@
+"""Streams: append-only bytes, held exactly once however often they are sent.
+
+Of a long log, the start stays and the end as far as there is room. What is left out in between is
+the stream's gap, in whole chunks. Offsets stay those of the whole log.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, astuple, dataclass
+
+from peewee import Case, fn
+
+from mlbench.names import STREAMS, StreamName
+from mlbench_master.database import exclusive
+from mlbench_master.models import (
+    Chunk,
+    Detail,
+    KeptSample,
+    Run,
+    Series,
+    Stream,
+    find_run,
+    run_owner,
+)
+from mlbench_master.notify import notify
+from mlbench_master.recording.samples import Statement, parse_lines, parse_posted, whole_lines
+
+METRICS = "metrics"
+POSTED = "posted"
+OF_SAMPLES = Stream.name.in_([METRICS, POSTED])
+# Chunks of samples that are deleted in one transaction; other writers wait as long.
+_FORGOTTEN_AT_ONCE = 16
+# Chunks of a log's gap that are deleted with each append.
+_GAP_CHUNKS_AT_ONCE = 1000
+
+
+@dataclass(frozen=True)
+class StreamKey:
+    """The key of a stream."""
+
+    owner: str
+    attempt: int
+    rank: int
+    name: str
+
+
+def append(
+    key: StreamKey, offset: int, data: bytes, *, limit: int | None = None, written: int = 0
+) -> int:
+    """Store the part of ``data`` that is new, and return the offset to send next.
+
+    Bytes that are held already are skipped. Nothing is stored where ``data`` begins behind the end
+    of the stream, nor past the end of a closed stream.
+
+    Args:
+        key: the stream.
+        offset: where ``data`` begins in the stream.
+        data: a piece of the stream.
+        limit: bytes to hold of a log, half from its start and half from its end; None for all.
+        written: bytes that the sender has, if it says so: it is led past what would be left out.
+    """
+    with exclusive(key.owner):
+        stream = _open(key)
+        if stream.final_size is not None:
+            data = data[: max(0, stream.final_size - offset)]
+        new = data[stream.size - offset :] if offset <= stream.size else b""
+        if new:
+            Chunk.insert(stream=stream, offset=stream.size, data=new).execute()
+            stream.size += len(new)
+            Stream.update(size=stream.size).where(Stream.id == stream.id).execute()
+        if limit is not None:
+            _leave_out(stream, limit, written if stream.final_size is None else stream.final_size)
+    if stream.size == stream.final_size:
+        notify()
+    if new and key.name == METRICS:
+        notify("samples")
+    return int(stream.size)
+
+
+def close(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int]) -> None:
+    """Set the final size of each stream of a rank whose process has ended.
+
+    A stream without a size ends with what is held.
+    """
+    with exclusive(run_owner(run_id)):
+        for name in STREAMS:
+            stream = _open(StreamKey(run_owner(run_id), attempt, rank, name))
+            # A process can cut its file to less than was shipped.
+            stream.final_size = max(sizes.get(name, 0), stream.size)
+            stream.save()
+
+
+def shorten(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int]) -> None:
+    """Lower the final sizes of closed streams: the rest of the rank's files is gone."""
+    owner = run_owner(run_id)
+    with exclusive(owner):
+        for name in STREAMS:
+            most = sizes.get(name, 0)
+            Stream.update(final_size=Case(None, [(Stream.size > most, Stream.size)], most)).where(
+                *(Stream.owner == owner, Stream.attempt == attempt, Stream.rank == rank),
+                *(Stream.name == name, Stream.final_size > Stream.size, Stream.final_size > most),
+            ).execute()
+
+
+def waiting(owner: str | None = None) -> list[Stream]:
+    """Return the streams with undelivered samples: an owner's, or all."""
+    waits = "name IN (?, ?) AND delivered < size"
+    if owner is None:
+        return Stream.rows(f"{waits} ORDER BY id", METRICS, POSTED)
+    return Stream.rows(f"{waits} AND owner = ? ORDER BY id", METRICS, POSTED, owner)
+
+
+def waits(owner: str) -> bool:
+    """Check if samples of an owner's ranks wait; posted ones may do so for ever."""
+    return any(stream.name == METRICS for stream in waiting(owner))
+
+
+def parse(stream: Stream, lines: bytes, received_us: int) -> Iterator[Statement]:
+    """Parse whole lines of a stream; ``received_us`` dates malformed ones."""
+    if stream.name == POSTED:
+        return parse_posted(lines)
+    return parse_lines(lines, str(stream.rank), received_us)
+
+
+def read(stream: Stream, start: int, end: int) -> bytes:
+    """Return the bytes from ``start`` to before ``end``, up to the first that is not held."""
+    overlapping = Chunk.select().where(
+        Chunk.stream == stream, Chunk.offset >= _first_chunk(stream, start), Chunk.offset < end
+    )
+    pieces, position = [], start
+    for chunk in overlapping.order_by(Chunk.offset):
+        if chunk.offset > position:
+            break
+        piece = bytes(chunk.data)[position - chunk.offset : max(0, end - chunk.offset)]
+        pieces.append(piece)
+        position += len(piece)
+    return b"".join(pieces)
+
+
+def read_lines(stream: Stream, start: int, end: int) -> bytes:
+    """Read whole lines. The last line of a closed stream may lack its end."""
+    data = read(stream, start, end)
+    return data if start + len(data) == stream.final_size else whole_lines(data)
+
+
+def read_batch(stream: Stream, start: int, most_bytes: int) -> bytes:
+    """Read whole lines from ``start`` on; of a line longer than a batch, a part."""
+    end = start + most_bytes
+    lines = read_lines(stream, start, end)
+    return lines or (read(stream, start, end) if end <= stream.size else b"")
+
+
+def advance(stream: Stream, length: int, recorded: int) -> bool:
+    """Move a stream's delivered offset past so many samples; False if the run was deleted."""
+    moved = Stream.update(
+        delivered=Stream.delivered + length, recorded=Stream.recorded + recorded
+    ).where(Stream.id == stream.id, Stream.delivered == stream.delivered)
+    return bool(moved.execute())
+
+
+def forget_delivered(owner: str) -> None:
+    """Delete the chunks whose samples have all been delivered."""
+    for stream in list(_of_samples(owner)):
+        if stream.delivered == stream.size:
+            Chunk.delete().where(Chunk.stream == stream).execute()
+        else:
+            first = _first_chunk(stream, stream.delivered)
+            Chunk.delete().where(Chunk.stream == stream, Chunk.offset < first).execute()
+
+
+def forget_some(owner: str) -> bool:
+    """Delete a few chunks of delivered samples, and return whether more may be left."""
+    with exclusive(owner):
+        for stream in list(_of_samples(owner)):
+            delivered = Chunk.select(Chunk.offset).where(
+                Chunk.stream == stream, Chunk.offset < _first_chunk(stream, stream.delivered)
+            )
+            some = delivered.order_by(Chunk.offset).limit(_FORGOTTEN_AT_ONCE)
+            offsets = [one.offset for one in some]
+            if offsets:
+                Chunk.delete().where(Chunk.stream == stream, Chunk.offset <= offsets[-1]).execute()
+                return True
+    return False
+
+
+def rewind(owner: str) -> bool:
+    """Deliver all samples of an owner again; return False if some of them are gone."""
+    with exclusive(owner):
+        found = [stream for stream in _of_samples(owner) if stream.size]
+        if not all(_is_whole(stream) for stream in found):
+            return False
+        Stream.update(delivered=0, recorded=0).where(Stream.id.in_([s.id for s in found])).execute()
+        for table in (Series, KeptSample, Detail):
+            table.delete().where(table.owner == owner).execute()
+        # Samples beyond the limit of series are refused, and counted, again.
+        if (run := find_run(owner)) is not None:
+            Run.update(refused=None).where(Run.id == run.id).execute()
+        return True
+
+
+def _of_samples(owner: str) -> Iterable[Stream]:
+    return Stream.select().where(Stream.owner == owner, OF_SAMPLES)
+
+
+def _is_whole(stream: Stream) -> bool:
+    held = Chunk.select(fn.SUM(fn.LENGTH(Chunk.data))).where(Chunk.stream == stream).scalar()
+    return int(held or 0) == stream.size
+
+
+def _open(key: StreamKey) -> Stream:
+    known = Stream.rows("owner = ? AND attempt = ? AND rank = ? AND name = ?", *astuple(key))
+    return known[0] if known else Stream.create(**asdict(key))
+
+
+def _first_chunk(stream: Stream, position: int) -> int:
+    """Return the offset of the chunk that holds a position: the last that begins at or before."""
+    offset = Chunk.select(fn.MAX(Chunk.offset)).where(
+        Chunk.stream == stream, Chunk.offset <= position
+    )
+    return offset.scalar() or 0
+
+
+def _leave_out(stream: Stream, limit: int, written: int) -> None:
+    """Widen the gap of a log that is longer than its limit, and skip what the sender need not send.
+
+    The log must be locked. As chunks stay whole, it holds a little more than ``limit`` bytes.
+    """
+    start = stream.gap_start or _first_chunk_from(stream, limit // 2)
+    end = max(stream.size, written) - (limit - limit // 2)
+    if start is None or end <= start:
+        return
+    if end < stream.size:
+        end = _first_chunk(stream, end)
+    if end > max(start, stream.gap_end):
+        stream.gap_start, stream.gap_end, stream.size = start, end, max(stream.size, end)
+        stream.save(only=[Stream.gap_start, Stream.gap_end, Stream.size])
+    in_gap = (Chunk.stream == stream) & Chunk.offset.between(stream.gap_start, stream.gap_end - 1)
+    offsets = Chunk.select(Chunk.offset).where(in_gap).order_by(Chunk.offset)
+    Chunk.delete().where(
+        Chunk.stream == stream, Chunk.offset.in_(offsets.limit(_GAP_CHUNKS_AT_ONCE))
+    ).execute()
+
+
+def _first_chunk_from(stream: Stream, position: int) -> int | None:
+    """Return the offset of the first chunk, held or still to come, that begins at a position."""
+    if stream.size < position:
+        return None
+    offset = Chunk.select(fn.MIN(Chunk.offset)).where(
+        Chunk.stream == stream, Chunk.offset >= max(position, 1)
+    )
+    return int(offset.scalar() or stream.size)

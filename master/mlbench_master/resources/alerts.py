@@ -1,0 +1,60 @@
+"""``/api/alerts/``: what Prometheus's rules find wrong now."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from falcon import Request, Response
+
+from mlbench.records import Alert, RunAlert
+from mlbench_master import times
+from mlbench_master.fields import parse_whole_number
+from mlbench_master.openapi.operation import operation
+from mlbench_master.reading.alerts import alerts_of
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.runs import life
+
+
+@dataclass(frozen=True)
+class AlertsResource:
+    """The alerts that fire."""
+
+    prometheus: PrometheusClient
+
+    @operation("list_alerts", "All alerts that fire, the oldest first.", list[Alert], errors=(503,))
+    def on_get(self, req: Request, resp: Response) -> None:
+        """Answer with every alert that fires, the oldest first."""
+        firing = (one for one in self.prometheus.alerts() if one["state"] == "firing")
+        resp.media = sorted(map(_describe, firing), key=lambda alert: alert.since)
+
+
+@dataclass(frozen=True)
+class RunAlertsResource:
+    """``/api/runs/{id}/alerts/``: those that fired about one run."""
+
+    prometheus: PrometheusClient
+
+    @operation(
+        "list_run_alerts",
+        "The alerts that fired about the run, in order of time.",
+        list[RunAlert],
+        errors=(404, 502, 503),
+    )
+    def on_get(self, req: Request, resp: Response, run_id: int) -> None:
+        """Answer with every alert that fired about the run, as far as Prometheus remembers."""
+        resp.media = alerts_of(self.prometheus, life.find(run_id), time.time())
+
+
+def _describe(alert: Mapping[str, Any]) -> Alert:
+    labels, annotations = alert["labels"], alert["annotations"]
+    return Alert(
+        name=labels["alertname"],
+        severity=labels.get("severity", ""),
+        since=times.to_text(times.parse(alert["activeAt"])),
+        text=annotations.get("description") or annotations.get("summary", ""),
+        runbook=annotations.get("runbook", ""),
+        run_id=parse_whole_number(labels.get("run_id", "")),
+        rank=parse_whole_number(labels.get("rank", "")),
+        pod=labels.get("pod") or None,
+    )

@@ -1,0 +1,69 @@
+"""``/api/archives/`` and ``/api/runs/{id}/archive/``: runs as files, to take elsewhere and back."""
+
+from dataclasses import dataclass
+from tempfile import TemporaryFile
+
+import falcon
+from falcon import Request, Response
+
+from mlbench.records import Imported
+from mlbench_master.archives import importing
+from mlbench_master.http import read_to_file
+from mlbench_master.openapi.operation import operation
+from mlbench_master.reading.series import SeriesReader
+from mlbench_master.runs import life
+from mlbench_master.serving.wire import Wire
+
+_FILE = "application/zip"
+# The four requests that may have such bodies at once share the 1 GiB of the chart's /tmp.
+_MOST_BYTES = 200 << 20
+
+
+@dataclass(frozen=True)
+class ArchivesResource:
+    """Where archives are imported."""
+
+    reader: SeriesReader
+
+    @operation(
+        "import_archive",
+        "The run that the archive is of, and whether it is new here.",
+        Imported,
+        body=bytes,
+        errors=(413, 502, 503),
+    )
+    def on_post(self, req: Request, resp: Response) -> None:
+        """Import the run of an archive, which is the body.
+
+        It is listed and compared as all others are, with its `origin`, and is read only. The same
+        archive once more adds nothing, and neither does that of a run of this installation.
+        """
+        with TemporaryFile() as file:
+            read_to_file(req, file, _MOST_BYTES)
+            wire = req.env.get("gunicorn.socket")
+            is_gone = isinstance(wire, Wire) and (lambda: wire.is_gone)
+            run, added = importing.take(self.reader, file, is_gone or (lambda: False))
+        resp.media = Imported(life.describe(life.find(run.id)), added)
+
+
+@dataclass(frozen=True)
+class RunArchiveResource:
+    """``…/archive/``: the archive of one run."""
+
+    reader: SeriesReader
+
+    @operation(
+        "get_archive",
+        "The archive, a zip file.",
+        files={_FILE: {"type": "string", "contentMediaType": _FILE}},
+        errors=(404, 409, 502),
+    )
+    def on_get(self, req: Request, resp: Response, run_id: int) -> None:
+        """Answer with the archive of the run."""
+        run = life.find(run_id)
+        if run.archive is None:
+            why = run.archive_problem or "it is sealed soon after its end"
+            raise falcon.HTTPConflict(description=f"run {run_id} has no archive: {why}")
+        resp.stream, resp.content_length = self.reader.archives.read(run.archive)
+        resp.content_type = _FILE
+        resp.downloadable_as = run.archive

@@ -1,0 +1,88 @@
+"""The master itself, for probes, Prometheus and tools: its state, metrics and description."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import falcon
+from falcon import Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from mlbench.records import Health
+from mlbench_master.access import Access
+from mlbench_master.database import NotWritableError, WriteTest
+from mlbench_master.openapi.document import build
+from mlbench_master.openapi.operation import operation
+from mlbench_master.reading.promql import PrometheusClient
+
+
+class HealthResource:
+    """``/healthz``: whether the process is alive."""
+
+    access: Access = "open"
+
+    @operation("get_health", "The process is alive.", Health)
+    def on_get(self, req: Request, resp: Response) -> None:
+        """Answer at all."""
+        resp.media = Health()
+
+
+@dataclass(frozen=True)
+class ReadyResource:
+    """``/readyz``: whether the API can do its work."""
+
+    prometheus: PrometheusClient
+    write_test: WriteTest = field(default_factory=WriteTest)
+    access: Access = "open"
+
+    @operation("get_readiness", "The database and Prometheus answer.", Health, errors=(503,))
+    def on_get(self, req: Request, resp: Response) -> None:
+        """Answer 200 if the database can be written and Prometheus answers, else 503."""
+        try:
+            self.write_test.check()
+        except NotWritableError as error:
+            raise falcon.HTTPServiceUnavailable(description=str(error)) from error
+        if not self.prometheus.ready():
+            raise falcon.HTTPServiceUnavailable(description="Prometheus is not ready")
+        resp.media = Health()
+
+
+@dataclass(frozen=True)
+class OwnMetricsResource:
+    """``/metrics``: what Prometheus scrapes."""
+
+    registry: CollectorRegistry
+    access: Access = "open"
+    any_host: bool = False
+    """Prometheus calls it by its address; a page must not read it by a name that leads here."""
+
+    @operation(
+        "get_own_metrics",
+        "The master's own metrics, in Prometheus's text format.",
+        files={CONTENT_TYPE_LATEST: {"type": "string"}},
+        errors=(421,),
+    )
+    def on_get(self, req: Request, resp: Response) -> None:
+        """Answer in Prometheus's text format."""
+        resp.data = generate_latest(self.registry)
+        resp.content_type = CONTENT_TYPE_LATEST  # last: an error is JSON
+
+
+@dataclass(frozen=True)
+class OpenApiResource:
+    """``/openapi.json``: the API's description of itself. It holds no secret."""
+
+    routes: Mapping[str, object]
+    """The resources of the API."""
+    access: Access = "open"
+
+    @cached_property
+    def document(self) -> Mapping[str, Any]:
+        """The document, once somebody has asked for it."""
+        return build(self.routes)
+
+    @operation("get_openapi", "This document.", dict[str, Any])
+    def on_get(self, req: Request, resp: Response) -> None:
+        """Answer with the OpenAPI 3.1 document of this API."""
+        resp.media = self.document

@@ -1,0 +1,85 @@
+"""``/api/info/`` and ``/api/benchmarks/``: the installation, and what a run may ask of it."""
+
+from dataclasses import dataclass
+
+from falcon import Request, Response
+
+from mlbench import records
+from mlbench.benchmarks import BENCHMARKS, IMAGES, Benchmark
+from mlbench.distribution import own_version
+from mlbench.options import describe
+from mlbench.records import BandwidthLimit, Info, Place, RunLimits
+from mlbench_master.database import database_kind
+from mlbench_master.openapi.operation import operation
+from mlbench_master.settings import Limits, Settings
+
+
+@dataclass(frozen=True)
+class InfoResource:
+    """The installation."""
+
+    settings: Settings
+
+    @operation("get_info", "The installation.", Info)
+    def on_get(self, req: Request, resp: Response) -> None:
+        """Answer with its version, its limits, and the Grafana and Prometheus beside it."""
+        settings = self.settings
+        # A cluster's Prometheus is for the master alone.
+        prometheus_url = settings.prometheus_url if settings.pool == "local" else None
+        resp.media = Info(
+            version=own_version(),
+            pool=settings.pool,
+            database=database_kind(),
+            workers=settings.workers,
+            limits=_limits(settings.limits),
+            grafana=_place(settings.grafana_public_url),
+            prometheus=_place(prometheus_url),
+        )
+
+
+def _limits(limits: Limits) -> RunLimits:
+    return RunLimits(
+        workers=limits.workers,
+        cpus=float(limits.cpus),
+        whole_cpus=limits.pool == "local",
+        bandwidth=None if limits.no_bandwidth else BandwidthLimit(limits.bandwidth or None),
+        gpus=limits.gpus,
+        latency=not limits.no_latency,
+    )
+
+
+def _place(url: str | None) -> Place | None:
+    return Place(url) if url else None
+
+
+@dataclass(frozen=True)
+class BenchmarksResource:
+    """What ``benchmark`` of a run may name."""
+
+    limits: Limits
+
+    @operation("list_benchmarks", "All official tasks.", list[records.Benchmark])
+    def on_get(self, req: Request, resp: Response) -> None:
+        """Answer with every official task: its goals, and which fields of a run it knows."""
+        resp.media = [_describe(benchmark, self.limits) for benchmark in BENCHMARKS.values()]
+
+
+def _describe(benchmark: Benchmark, limits: Limits) -> records.Benchmark:
+    images = (name for name, image in IMAGES.items() if image.benchmark == benchmark.name)
+    return records.Benchmark(
+        name=benchmark.name,
+        description=benchmark.description,
+        goal=benchmark.goal,
+        light_goal=benchmark.light_goal,
+        has_light_target=bool(benchmark.light_args),
+        takes_seed=benchmark.seeded,
+        takes_gpu=benchmark.on_gpu,
+        backends=benchmark.backends_among(limits.backends),
+        rules=benchmark.rules,
+        options=tuple(
+            records.Option(one.name, one.default, one.choices, one.help)
+            for one in describe(benchmark.options)
+            if one.name not in benchmark.args
+        ),
+        images=tuple(images),
+    )

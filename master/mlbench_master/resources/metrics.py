@@ -1,0 +1,219 @@
+"""``/api/metrics/``: the samples of a pod or a run, to read and to add to."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Annotated
+
+import falcon
+from falcon import Request, Response
+from pydantic import Field
+
+from mlbench.records import Count, Echo, Point
+from mlbench_master import times
+from mlbench_master.errors import BadFieldError
+from mlbench_master.fields import NO_NUL, parse_whole_number
+from mlbench_master.http import choice, moment, read_bodies, whole_number
+from mlbench_master.models import Run
+from mlbench_master.openapi.operation import ABOVE_0, Parameter, Schema, operation
+from mlbench_master.original import is_original
+from mlbench_master.reading import formats
+from mlbench_master.reading.formats import Answer, Owner
+from mlbench_master.reading.selection import AFTER_ALL_US, BEFORE_ALL_US, Selection
+from mlbench_master.reading.series import SeriesReader
+from mlbench_master.recording import posting
+from mlbench_master.recording.limits import SeriesLimit, Spool
+from mlbench_master.recording.posting import MAX_SAMPLES, PostedSample
+from mlbench_master.runs import life
+
+_WHOSE = "Whose series: what was recorded for runs, or the resource use of pods"
+_SELECTION = (
+    Parameter(
+        "since",
+        {"type": "string", "format": "date-time"},
+        "Only points newer than this; `2018-08-03 09:21:29.347960` is UTC too.",
+        example="2018-08-03T09:21:29.347960Z",
+    ),
+    Parameter(
+        "until",
+        {"type": "string", "format": "date-time"},
+        "Only points up to this time, which is included.",
+        example="2038-08-03T09:21:29Z",
+    ),
+    Parameter(
+        "metric_filter",
+        {"type": "array", "items": {"type": "string", "pattern": NO_NUL}},
+        "Only the series of this name, such as `train_loss @ 0`, or of this metric, such as "
+        "`train_loss`, whatever its rank. Given several times: of any of them.",
+        example=["train_loss", "learning_rate"],
+    ),
+    Parameter(
+        "summarize",
+        ABOVE_0,
+        "At most this many points of each series: averages of as many points each. In JSON, `min` "
+        "and `max` keep the spikes.",
+        example=100,
+    ),
+    Parameter(
+        "added",
+        {"type": "string", "enum": ["true", "false"], "default": "true"},
+        "`false` leaves out what was posted for a run after its end; else its points say `added`.",
+        example="false",
+    ),
+    Parameter("last_n", ABOVE_0, "Only this many points of each series, the newest.", example=10),
+    Parameter(
+        "format",
+        {"type": "string", "enum": list(formats.FORMATS), "default": "json"},
+        "JSON, a zip file with a JSON file for each series, or CSV with a header.",
+        example="json",
+    ),
+)
+_OF_ONE = Parameter(
+    "metric_type",
+    {"type": "string", "enum": ["pod", "run"], "default": "pod"},
+    f"{_WHOSE}.",
+    example="run",
+)
+_OF_MANY = Parameter(
+    "metric_type",
+    {"type": "string", "enum": ["pod", "run", "all"], "default": "pod"},
+    f"{_WHOSE}, or `all`, which MLBench's original client gets by default.",
+    example="run",
+)
+_FILES: dict[str, Schema] = {
+    "text/csv": {
+        "type": "string",
+        "examples": [
+            "series,date,value,cumulative,metadata,added\r\n"
+            "train_loss @ 0,2026-03-01T09:21:31.000000Z,0.31,,,\r\n"
+        ],
+    },
+    "application/zip": {"type": "string", "contentMediaType": "application/zip"},
+}
+_PostedList = Annotated[list[PostedSample], Field(min_length=1, max_length=MAX_SAMPLES)]
+_Series = dict[str, list[Point]]
+
+
+@dataclass(frozen=True)
+class MetricsResource:
+    """``/api/metrics/``: the series of all pods or runs, and where samples are added."""
+
+    spool: Spool
+    limit: SeriesLimit
+    reader: SeriesReader
+
+    @operation(
+        "list_metrics",
+        "The series of each pod by its name, or of each run by its id. A text in place of the "
+        "series says that Prometheus has lost some of their samples.",
+        dict[str, _Series | str],
+        files=_FILES,
+        parameters=(*_SELECTION, _OF_MANY),
+        errors=(503,),
+    )
+    def on_get(self, req: Request, resp: Response) -> None:
+        """Answer with the series of each pod, of each run, or of all of them."""
+        selection, format_ = _selection(req), _format(req)
+        usual = "all" if is_original(req) else "pod"
+        kind = choice(req, "metric_type", ("pod", "run", "all"), default=usual)
+        owners = {"pod": self._pods, "run": self._runs}
+        wanted = (of(selection) for name, of in owners.items() if kind in {name, "all"})
+        _send(resp, formats.write_all(chain.from_iterable(wanted), kind, format_))
+
+    def _pods(self, selection: Selection) -> Iterator[Owner]:
+        return (Owner("pod", *one) for one in self.reader.pods(selection))
+
+    def _runs(self, selection: Selection) -> Iterator[Owner]:
+        found = Run.select(Run.id, Run.created_at, Run.finished_at).order_by(Run.id)
+        return (_run(self.reader, run, selection) for run in list(found))
+
+    @operation(
+        "add_metrics",
+        "The sample as it was given, or how many samples the list had. They can be read.",
+        Echo | Count,
+        status=201,
+        body=PostedSample | _PostedList,
+        form=PostedSample,
+        errors=(404, 409, 413, 503),
+    )
+    def on_post(self, req: Request, resp: Response) -> None:
+        """Add one sample, or a list of them, to runs or pods. After the answer they can be read."""
+        posted = read_bodies(req, PostedSample, MAX_SAMPLES)
+        self.spool.check_room()
+        resp.status = falcon.HTTP_CREATED
+        if isinstance(posted, list):
+            posting.store(posted, self.limit)
+            resp.media = Count(len(posted))
+        else:
+            posting.store([posted], self.limit)
+            resp.media = _echo(posted).to_fields()
+
+
+@dataclass(frozen=True)
+class OwnerMetricsResource:
+    """``/api/metrics/{pod or run}/``: the series of one pod or one run."""
+
+    reader: SeriesReader
+
+    @operation(
+        "get_metrics",
+        "The series by name, each in order of time.",
+        _Series,
+        files=_FILES,
+        parameters=(*_SELECTION, _OF_ONE),
+        errors=(404, 502, 503),
+    )
+    def on_get(self, req: Request, resp: Response, owner: str) -> None:
+        """Answer with the series by name, each in order of time."""
+        selection, format_ = _selection(req), _format(req)
+        if choice(req, "metric_type", ("pod", "run"), default="pod") == "pod":
+            pod = posting.find_pod(owner)
+            found = Owner("pod", pod, self.reader.pod(pod, selection))
+            _send(resp, formats.write_one(found, format_, pod))
+        else:
+            run = life.find(_run_id(owner))
+            _send(resp, formats.write_one(_run(self.reader, run, selection), format_, run.name))
+
+
+def _run(reader: SeriesReader, run: Run, selection: Selection) -> Owner:
+    series, pods = reader.run(run.id, selection), reader.pods_of(run, selection)
+    return Owner("run", str(run.id), series, pods)
+
+
+def _echo(posted: PostedSample) -> Echo:
+    date = times.to_text(times.to_microseconds(posted.date))
+    return Echo(**dict(posted) | {"date": date, "value": str(posted.value)})
+
+
+def _send(resp: Response, answer: Answer) -> None:
+    # An error before the first piece is answered; a later one breaks the answer off.
+    first = next(answer.pieces)
+    resp.stream = chain([first], answer.pieces)
+    resp.content_type = answer.content_type
+    if answer.file_name:
+        resp.downloadable_as = answer.file_name
+
+
+def _format(req: Request) -> str:
+    return choice(req, "format", formats.FORMATS, default="json")
+
+
+def _selection(req: Request) -> Selection:
+    wanted = req.get_param_as_list("metric_filter", default=[])
+    if any("\0" in name for name in wanted):
+        raise BadFieldError("metric_filter", "a name without NUL")
+    return Selection(
+        after_us=moment(req, "since", default=BEFORE_ALL_US),
+        until_us=moment(req, "until", default=AFTER_ALL_US),
+        names=tuple(filter(None, wanted)),
+        summarize=whole_number(req, "summarize", least=1),
+        last_n=whole_number(req, "last_n", least=1),
+        with_added=choice(req, "added", ("true", "false"), default="true") == "true",
+    )
+
+
+def _run_id(text: str) -> int:
+    number = parse_whole_number(text)
+    if number is None:
+        raise falcon.HTTPNotFound(description=f"run_id: there is no run {text!r}")
+    return number

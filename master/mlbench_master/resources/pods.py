@@ -1,0 +1,48 @@
+"""``/api/pods/``: the worker pods."""
+
+from typing import cast
+
+from falcon import Request, Response
+
+from mlbench import records
+from mlbench.names import ACTIVE_STATES
+from mlbench_master.models import Pod, Rank, Run, Worker
+from mlbench_master.openapi.operation import operation
+from mlbench_master.runs.workers import is_same_pod
+from mlbench_master.times import seconds_to_text
+
+
+class PodsResource:
+    """All worker pods."""
+
+    @operation("list_pods", "All worker pods, by name.", list[records.Pod])
+    def on_get(self, req: Request, resp: Response) -> None:
+        """Answer with every worker pod: the run and rank that it has, and what its agent said."""
+        active = (
+            Rank.select(Rank.worker, Rank.run, Rank.rank)
+            .join(Run)
+            .where(Run.state.in_(ACTIVE_STATES), Rank.attempt == Run.attempt)
+        )
+        ranks = {rank.worker: rank for rank in active}
+        agents = {worker.name: worker for worker in Worker.select()}
+        resp.media = [
+            _describe(pod, ranks.get(pod.name), agents.get(pod.name))
+            for pod in Pod.select().order_by(Pod.name)
+        ]
+
+
+def _describe(pod: Pod, rank: Rank | None, agent: Worker | None) -> records.Pod:
+    if agent is not None and not is_same_pod(pod.uid, agent.pod_uid):
+        agent = None
+    return records.Pod(
+        name=pod.name,
+        # As the original wrote it: a Python dictionary's text.
+        labels=str(pod.labels),
+        phase=pod.phase,
+        ip=pod.ip,
+        node=pod.node,
+        run_id=rank.run_id if rank else None,
+        rank=rank.rank if rank else None,
+        state=cast("records.AgentState", agent.state) if agent else None,
+        seen_at=seconds_to_text(agent.seen_at) if agent else None,
+    )

@@ -1,0 +1,64 @@
+"""``/api/sets/``: register benchmark sets, order their runs, read their ledgers."""
+
+from dataclasses import dataclass
+
+from falcon import Request, Response
+
+from mlbench.records import Run, RunSet
+from mlbench_master.http import read_body
+from mlbench_master.openapi.operation import operation
+from mlbench_master.runs import life, sets
+from mlbench_master.runs.requests import NextRunRequest, SetRequest
+from mlbench_master.settings import Limits
+
+
+@dataclass(frozen=True)
+class SetsResource:
+    """All sets."""
+
+    limits: Limits
+
+    @operation("list_sets", "All sets with their ledgers, the oldest first.", list[RunSet])
+    def on_get(self, req: Request, resp: Response) -> None:
+        """Answer with all sets, the oldest first."""
+        resp.media = sets.describe_all()
+
+    @operation(
+        "create_set",
+        "The set, whose runs can now be ordered; the same registered again is the same set.",
+        RunSet,
+        body=SetRequest,
+        errors=(409, 413),
+    )
+    def on_post(self, req: Request, resp: Response) -> None:
+        """Register what is to be run, before any of it is."""
+        resp.media = sets.describe(sets.register(read_body(req, SetRequest), self.limits))
+
+
+class SetResource:
+    """One set."""
+
+    @operation("get_set", "What was registered, and what became of it.", RunSet, errors=(404,))
+    def on_get(self, req: Request, resp: Response, name: str) -> None:
+        """Answer with the plan of the set and its ledger."""
+        resp.media = sets.describe(sets.find(name))
+
+
+@dataclass(frozen=True)
+class SetRunsResource:
+    """``…/runs/``: the runs of a set."""
+
+    limits: Limits
+
+    @operation(
+        "create_set_run",
+        "The new run, as the set has it registered for the place.",
+        Run,
+        body=NextRunRequest,
+        errors=(404, 409, 413),
+    )
+    def on_post(self, req: Request, resp: Response, name: str) -> None:
+        """Order the run of a place."""
+        resp.media = life.describe(
+            sets.order_run(name, read_body(req, NextRunRequest), self.limits)
+        )

@@ -1,0 +1,134 @@
+"""The agents' two routes: poll, and ship a stream."""
+
+from dataclasses import dataclass
+
+import falcon
+from falcon import Request, Response
+
+from mlbench.names import ACTIVE_STATES, STREAMS
+from mlbench.pod_token import PodIdentity
+from mlbench.records import Held
+from mlbench_master.access import Access, asking_pod
+from mlbench_master.database import check_room
+from mlbench_master.errors import BadFieldError
+from mlbench_master.http import read_body, read_bytes, whole_number
+from mlbench_master.models import Rank, Run, run_owner
+from mlbench_master.openapi.operation import WHOLE, Parameter, operation
+from mlbench_master.recording import streams
+from mlbench_master.recording.limits import Spool
+from mlbench_master.runs import life, workers
+from mlbench_master.runs.workers import is_replaced, is_same_pod
+from mlbench_master.serving.wire import waited_seconds
+
+_MAX_CHUNK_BYTES = 4 << 20
+
+
+class PollResource:
+    """``/api/workers/{pod}/poll``: one request is report, heartbeat and command."""
+
+    access: Access = "agent"
+
+    @operation(
+        "poll",
+        "What to do, and when to ask again.",
+        workers.Reply,
+        body=workers.Report,
+        errors=(413,),
+    )
+    def on_post(self, req: Request, resp: Response, pod: str) -> None:
+        """Note what the agent reports, and answer with what it should do.
+
+        A pod speaks for itself alone: 403.
+        """
+        asking = asking_pod(req)
+        if pod != asking.name:
+            raise falcon.HTTPForbidden(description="pod: the token is another pod's")
+        report = read_body(req, workers.Report)
+        if report.pod_uid != asking.uid:
+            raise falcon.HTTPForbidden(description="pod_uid: the token is another pod's")
+        resp.media = workers.poll(pod, report, waited_seconds(req.env)).model_dump()
+
+
+@dataclass(frozen=True)
+class StreamResource:
+    """``/api/runs/{run}/ranks/{rank}/{stream}``: an append-only stream of a rank."""
+
+    spool: Spool
+    log_bytes: int
+    """How much of each log is held."""
+    access: Access = "agent"
+
+    @operation(
+        "ship_stream",
+        "The offset to go on from: all before it is held, or left out.",
+        Held,
+        parameters=(
+            Parameter("attempt", WHOLE, "The run's attempt.", example=1, required=True),
+            Parameter(
+                "offset", WHOLE, "Where the body begins in the stream.", example=0, required=True
+            ),
+            Parameter(
+                "written",
+                WHOLE,
+                "How long the stream is by now. The answer may lead past what is left out of a "
+                "long log.",
+            ),
+        ),
+        body=bytes,
+        errors=(404, 409, 413, 503),
+    )
+    def on_put(self, req: Request, resp: Response, run_id: int, rank: int, stream: str) -> None:
+        """Store what is new of the body, which begins at ``offset``; answer with the offset held.
+
+        Of a log, only the start and the end are held; of one with ``written`` bytes so far, the
+        offset may be beyond what was sent.
+
+        A stream of a run or an attempt that has ended, or of a lost rank, is closed: 409. A pod
+        writes what its own rank says, as long as it is the pod of its name: 403.
+        """
+        if stream not in STREAMS:
+            raise falcon.HTTPNotFound(description=f"stream: one of {', '.join(STREAMS)}")
+        attempt = whole_number(req, "attempt")
+        offset = whole_number(req, "offset")
+        if attempt is None or offset is None:
+            raise BadFieldError("attempt and offset", "both are needed")
+        _check_open(life.find(run_id), attempt, rank, asking_pod(req))
+        is_log = stream != streams.METRICS
+        if is_log:
+            check_room()
+        else:
+            self.spool.check_room()
+        held = streams.append(
+            streams.StreamKey(run_owner(run_id), attempt, rank, stream),
+            offset,
+            read_bytes(req, _MAX_CHUNK_BYTES),
+            limit=self.log_bytes if is_log else None,
+            written=whole_number(req, "written") or 0,
+        )
+        resp.media = Held(held)
+
+
+def _check_open(run: Run, attempt: int, rank: int, asking: PodIdentity) -> None:
+    """Make sure that a rank may still send, and that it is the rank of the pod that asks.
+
+    Raises:
+        falcon.HTTPConflict: its run or attempt has ended, or it is lost (409).
+        falcon.HTTPForbidden: it is the rank of another pod, or of the one before (403).
+        falcon.HTTPNotFound: there is no such rank (404).
+    """
+    if run.state not in ACTIVE_STATES:
+        raise falcon.HTTPConflict(description=f"run {run.id} has ended")
+    if attempt < run.attempt:
+        raise falcon.HTTPConflict(description=f"attempt {attempt} of run {run.id} has ended")
+    its = "run_id = ? AND attempt = ? AND rank = ?"
+    known = Rank.rows(its, run.id, attempt, rank) if 0 <= rank < run.num_workers else []
+    if not known:
+        raise falcon.HTTPNotFound(
+            description=f"rank: run {run.id} has no rank {rank} in attempt {attempt}"
+        )
+    [found] = known
+    is_its_own = found.worker == asking.name and is_same_pod(found.pod_uid, asking.uid)
+    if not is_its_own or is_replaced(asking):
+        raise falcon.HTTPForbidden(description=f"rank: rank {rank} is another pod's")
+    if found.lost:
+        raise falcon.HTTPConflict(description=f"rank {rank} is lost: {found.lost}")

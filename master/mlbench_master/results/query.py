@@ -1,0 +1,147 @@
+"""Gathering what results and comparisons are computed from, and having them computed."""
+
+from array import array
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+from mlbench import names
+from mlbench.evaluation import compare, mllog
+from mlbench.evaluation.columns import Column, Columns
+from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
+from mlbench.evaluation.evaluate import RunContext, evaluate, read_series
+from mlbench.evaluation.facts import facts_of
+from mlbench.evaluation.rows import RankRow
+from mlbench.results import Comparison, Result
+from mlbench.series import number_or_text, split_name
+from mlbench_master.models import Rank, Run
+from mlbench_master.reading.promql import PrometheusClient, select
+from mlbench_master.reading.selection import NamedSeries, Selection
+from mlbench_master.reading.series import SeriesReader
+from mlbench_master.runs import clock, life, sets
+
+
+def result_of(reader: SeriesReader, run: Run, criteria: Criteria = OWN_CRITERIA) -> Result:
+    """Return the result of a run so far.
+
+    Raises:
+        NotFoundError: the run was deleted meanwhile.
+        PrometheusError: Prometheus gives no answer.
+    """
+    return _evaluate(reader, run, criteria)[0]
+
+
+def mllog_of(reader: SeriesReader, run: Run) -> Iterator[str]:
+    """Yield a run in the lines of MLPerf's logging; see ``mllog``.
+
+    Raises:
+        PrometheusError: Prometheus gives no answer.
+    """
+    context = _context(reader.prometheus, run, OWN_CRITERIA)
+    return mllog.write(context, read_series(context, partial(_read, reader, run.id)))
+
+
+def comparison_of(reader: SeriesReader, wanted: Sequence[Run], criteria: Criteria) -> Comparison:
+    """Compare runs, at least one.
+
+    Raises:
+        NotFoundError: a run was deleted meanwhile.
+        PrometheusError: Prometheus gives no answer.
+    """
+    results, facts = [], {}
+    for run in wanted:
+        result, context = _evaluate(reader, run, criteria)
+        results.append(result)
+        facts[run.id] = facts_of(context.run, context.latest, result)
+    of_sets = {run.set_name: None for run in wanted if run.set_name is not None}
+    found = [sets.describe(sets.find(name)) for name in of_sets]
+    return compare.compare(results, facts, found)
+
+
+def _evaluate(reader: SeriesReader, run: Run, criteria: Criteria) -> tuple[Result, RunContext]:
+    try:
+        context = _context(reader.prometheus, run, criteria)
+        series = read_series(context, partial(_read, reader, run.id))
+        return evaluate(context, series), context
+    finally:
+        # A deleted run is not found, whatever error its missing series caused.
+        life.find(run.id)
+
+
+def _context(prometheus: PrometheusClient, run: Run, criteria: Criteria) -> RunContext:
+    row = replace(run.row, energy_joules=energy_of(prometheus, run))
+    return RunContext(row, _ranks(run), run.finished_at or clock.now(run), criteria)
+
+
+def _ranks(run: Run) -> list[RankRow]:
+    """Return the ranks of all attempts; those before the latest without what is large.
+
+    A thousand restarted ranks are many rows.
+    """
+    small = (
+        *(Rank.rank, Rank.attempt, Rank.worker, Rank.assigned_at, Rank.exited_at),
+        *(Rank.disturbance, Rank.processes),
+        *(Rank.clock_ahead, Rank.dated_before, Rank.dated_ahead),
+    )
+    earlier = Rank.select(*small).where(Rank.run == run.id, Rank.attempt != run.attempt)
+    latest = Rank.select(*small, Rank.machine, Rank.assignment).where(
+        Rank.run == run.id, Rank.attempt == run.attempt
+    )
+    return [
+        RankRow.from_fields(row) for ranks in (earlier, latest) for row in ranks.dicts().execute()
+    ]
+
+
+def energy_of(prometheus: PrometheusClient, run: Run) -> float | None:
+    """Return the energy that a run's GPUs used so far; once it is sealed, what was measured then.
+
+    Raises:
+        PrometheusError: Prometheus gives no answer.
+    """
+    is_known = run.archive is not None or run.energy_joules is not None or run.origin
+    if is_known or run.started_at is None:
+        return run.energy_joules
+    ranks = Rank.select(Rank.worker).where(Rank.run == run.id).distinct()
+    pods = sorted(rank.worker for rank in ranks)
+    ended_at = run.finished_at or clock.now(run)
+    return used_joules(prometheus, pods, run.started_at, ended_at)
+
+
+def used_joules(
+    prometheus: PrometheusClient, pods: Sequence[str], began_at: float, ended_at: float
+) -> float | None:
+    """Return the energy that the GPUs of pods used between two times, in Unix seconds.
+
+    None if it was not measured for all of them, as a part would pass for the whole.
+
+    Raises:
+        PrometheusError: Prometheus gives no answer.
+    """
+    length_ms = round((ended_at - began_at) * 1000)
+    if not pods or length_ms <= 0:
+        return None
+    # The exporter's counters have the name of the pod whose processes have the GPU to themselves.
+    counters = select({"__name__": names.GPU_ENERGY}, {"pod": pods})
+    promql = f"sum by (pod) (increase({counters}[{length_ms}ms]))"
+    used = [float(one.values[0]) for one in prometheus.query(promql, ended_at)]
+    return sum(used) if len(used) == len(pods) else None
+
+
+def _read(reader: SeriesReader, run_id: int, wanted: Collection[str], since_us: int) -> Columns:
+    return to_columns(reader.run(run_id, Selection(since_us - 1, names=tuple(wanted))))
+
+
+def to_columns(series: NamedSeries) -> Columns:
+    """Read the numbers of series; texts are left out."""
+    columns = {}
+    for name, pieces in series:
+        times, values = array("q"), array("d")
+        for points in pieces:
+            for time_us, text in zip(points.times_us, points.values, strict=True):
+                number = number_or_text(text)
+                if isinstance(number, float):
+                    times.append(time_us)
+                    values.append(number)
+        if times:
+            columns[split_name(name)] = Column(times, values)
+    return columns

@@ -1,0 +1,142 @@
+"""What happened to a run, in order of time: from its order to its end."""
+
+import signal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import get_args
+
+from mlbench.records import EventKind, RunEvent
+from mlbench.report import figures
+from mlbench_master.models import Rank, Run
+from mlbench_master.runs.life import STOPPED_BY, note_of, reason_of
+from mlbench_master.times import seconds_to_text
+
+_ORDER = {kind: place for place, kind in enumerate(get_args(EventKind))}
+_ENDS: dict[str, EventKind] = {"FINISHED": "finished", "FAILED": "failed", "STOPPED": "stopped"}
+
+
+def events_of(run: Run) -> list[RunEvent]:
+    """List the events of a run so far, in order of time."""
+    attempts: dict[int, list[Rank]] = {}
+    for rank in _ranks(run):
+        attempts.setdefault(rank.attempt, []).append(rank)
+    ordered = ": ".join(filter(None, ["The run was ordered", note_of(run)]))
+    found = [_event(run.created_at, "created", 0, None, ordered)]
+    for ranks in attempts.values():
+        found += _beginning(ranks)
+        found += _begun_anew(ranks)
+        found += _ends_of_ranks(run, ranks)
+    found += _goal(run, attempts)
+    found += _end(run)
+    found += _added(run)
+    return sorted(found, key=lambda event: (event.time, _ORDER[event.kind]))
+
+
+def _event(seconds: float, kind: EventKind, attempt: int, rank: int | None, text: str) -> RunEvent:
+    return RunEvent(seconds_to_text(seconds), kind, attempt, rank, text)
+
+
+def _ranks(run: Run) -> Iterable[Rank]:
+    """Return the ranks of all attempts, without what takes room: assignment and machine."""
+    found: Iterable[Rank] = (
+        Rank.select(
+            *(Rank.attempt, Rank.rank, Rank.worker, Rank.assigned_at, Rank.reported_at),
+            *(Rank.stop, Rank.exit_code, Rank.exited_at, Rank.lost, Rank.failure, Rank.processes),
+        )
+        .where(Rank.run == run)
+        .order_by(Rank.attempt, Rank.rank)
+    )
+    return found
+
+
+def _beginning(ranks: Sequence[Rank]) -> Iterator[RunEvent]:
+    attempt, begun_at = ranks[0].attempt, ranks[0].assigned_at
+    if attempt == 1:
+        text = f"{_count(ranks, 'worker', 'workers')} ready"
+        yield _event(begun_at, "ready", attempt, None, text)
+    else:
+        text = f"Attempt {attempt} began: {_count(ranks, 'worker', 'workers')} ready"
+        yield _event(begun_at, "restarted", attempt, None, text)
+    reported = [rank.reported_at for rank in ranks if rank.reported_at is not None]
+    if len(reported) == len(ranks):
+        text = f"{_count(ranks, 'rank', 'ranks')} running"
+        yield _event(max(reported), "started", attempt, None, text)
+
+
+def _begun_anew(ranks: Iterable[Rank]) -> Iterator[RunEvent]:
+    """Yield how often torchrun has begun the processes of a worker anew."""
+    for rank in ranks:
+        for number, at in (rank.processes or {}).get("restarts", {}).items():
+            text = f"torchrun on {rank.worker} began its processes anew (restart {number})"
+            yield _event(at, "restarted", rank.attempt, rank.rank, text)
+
+
+def _ends_of_ranks(run: Run, ranks: Sequence[Rank]) -> Iterator[RunEvent]:
+    """Yield the ranks that were lost or ended with an error of their own."""
+    failed = [rank for rank in ranks if rank.exit_code]
+    # Once the first has failed, the others are stopped.
+    first = min(failed, key=_over_at, default=None)
+    was_to_stop = run.state != "FAILED" and bool(run.stop_requested or run.reason)
+    if any(rank.failure for rank in ranks) or (run.attempt == ranks[0].attempt and was_to_stop):
+        first = None
+    for rank in ranks:
+        place = rank.worker if rank.processes else f"Rank {rank.rank} on {rank.worker}"
+        at = _over_at(rank)
+        code = rank.exit_code
+        if rank.failure:
+            text = f"{place}: {rank.failure}"
+            yield _event(at, "exited", rank.attempt, rank.rank, text)
+        elif code and (rank is first or not rank.stop or code not in STOPPED_BY):
+            text = f"{place} {describe_exit(code)}"
+            yield _event(at, "exited", rank.attempt, rank.rank, text)
+        if rank.lost:
+            yield _event(at, "lost", rank.attempt, rank.rank, f"{place} is lost: {rank.lost}")
+
+
+def _over_at(rank: Rank) -> float:
+    return rank.assigned_at if rank.exited_at is None else rank.exited_at
+
+
+def _goal(run: Run, attempts: dict[int, list[Rank]]) -> Iterator[RunEvent]:
+    reached_at = run.goal_reached_at
+    if reached_at is None:
+        return
+    text = "The goal was reached"
+    if run.goal_train_seconds is not None:
+        text += f" after {figures.seconds(run.goal_train_seconds)} of training"
+    if goal := run.goal:
+        sign = "≤" if goal["lower_is_better"] else "≥"
+        text += f": {goal['metric']} {sign} {goal['value']:.15g}"
+    began = [number for number, ranks in attempts.items() if ranks[0].assigned_at <= reached_at]
+    yield _event(reached_at, "goal", max(began, default=1), None, text)
+
+
+def _end(run: Run) -> Iterator[RunEvent]:
+    if run.finished_at is None or run.state not in _ENDS:
+        return
+    kind = _ENDS[run.state]
+    how = "was stopped" if kind == "stopped" else kind
+    why = reason_of(run).partition("\n")[0]
+    text = f"The run {how}: {why}" if why else f"The run {how}"
+    yield _event(run.finished_at, kind, run.attempt, None, text)
+
+
+def _added(run: Run) -> Iterator[RunEvent]:
+    if run.added is not None:
+        text = (
+            f"Samples were added after the end, which are no part of it: {run.added['samples']:,}"
+        )
+        yield _event(run.added["first_at"], "added", run.attempt, None, text)
+
+
+def _count(ranks: Sequence[Rank], one: str, several: str) -> str:
+    return f"1 {one} is" if len(ranks) == 1 else f"{len(ranks)} {several} are"
+
+
+def describe_exit(exit_code: int) -> str:
+    """Return an exit code in words: a negative one is the signal that killed the process."""
+    if exit_code >= 0:
+        return f"exited with code {exit_code}"
+    try:
+        return f"was killed by signal {-exit_code} ({signal.Signals(-exit_code).name})"
+    except ValueError:
+        return f"was killed by signal {-exit_code}"

@@ -1,0 +1,137 @@
+"""Whether a pool can give what a request asks for, and its task can be run so."""
+
+from importlib.util import find_spec
+
+from mlbench.benchmarks import Benchmark
+from mlbench.names import THIS_MACHINE
+from mlbench.options import OptionError, read
+from mlbench.runspec import IMPAIRMENTS
+from mlbench_master.errors import BadFieldError
+from mlbench_master.runs.requests import CUSTOM_BACKEND, RunRequest
+from mlbench_master.settings import Limits
+
+# The least share of a core that Linux gives out, and the least rate that training can live with.
+_LEAST_CPUS = 0.01
+_LEAST_BANDWIDTH = 0.1
+_OF_PYTORCH = frozenset({"gloo", "mpi", "nccl"})
+
+
+def check_feasible(order: RunRequest, limits: Limits) -> None:
+    """Make sure that the pool can give what an order asks for.
+
+    Raises:
+        BadFieldError: it cannot (400).
+    """
+    if order.num_workers > limits.workers:
+        raise BadFieldError("num_workers", f"at most {limits.workers} (not {order.num_workers})")
+    if order.num_cpus is not None:
+        _check_cpus(order.num_cpus, limits)
+    if wanted := order.wanted_bandwidth(limits):
+        _check_bandwidth(wanted, limits)
+    for name in IMPAIRMENTS:
+        if limits.no_latency and getattr(order, name) is not None:
+            raise BadFieldError(name, f"{limits.no_latency}; leave it out")
+    if order.custom_image_name == THIS_MACHINE and limits.pool == "kubernetes":
+        raise BadFieldError(
+            "custom_image_name",
+            "the workers are in a cluster, where no file of yours is: name an image that has your "
+            "code (--image)",
+        )
+    if order.gpu_enabled and not limits.gpus:
+        raise BadFieldError("gpu_enabled", "workers here have no GPU; leave it out")
+    _check_backend(order, limits)
+    if order.task is not None:
+        _check_task(order, order.task)
+        _check_framework(order.framework, limits)
+        _check_device(order, limits)
+
+
+def _check_cpus(wanted: float, limits: Limits) -> None:
+    problem = ""
+    if limits.pool == "local" and not wanted.is_integer():
+        problem = "whole cores only"
+    elif wanted < _LEAST_CPUS:
+        problem = f"at least {_LEAST_CPUS:g} cores"
+    elif wanted > limits.cpus:
+        problem = f"a worker here has at most {limits.cpus:g} cores"
+    if problem:
+        raise BadFieldError("num_cpus", f"{problem} (not {wanted:g})")
+
+
+def _check_bandwidth(wanted: float, limits: Limits) -> None:
+    problem = ""
+    if limits.no_bandwidth:
+        problem = f"{limits.no_bandwidth}; leave it out"
+    elif wanted < _LEAST_BANDWIDTH:
+        problem = f"at least {_LEAST_BANDWIDTH:g} Mbit/s (not {wanted:g})"
+    elif limits.bandwidth and wanted > limits.bandwidth:
+        problem = f"at most {limits.bandwidth:g} Mbit/s (not {wanted:g})"
+    if problem:
+        raise BadFieldError("max_bandwidth", problem)
+
+
+def _check_task(order: RunRequest, task: Benchmark) -> None:
+    if order.num_workers < task.least_workers:
+        right = f"{task.name} needs at least {task.least_workers} (not {order.num_workers})"
+        raise BadFieldError("num_workers", right)
+    if order.light_target and not task.light_args:
+        raise BadFieldError("light_target", f"{task.name} has no light goal; leave it out")
+    if order.seed is not None and not task.seeded:
+        raise BadFieldError("seed", f"{task.name} takes no seed; leave it out")
+    if order.gpu_enabled and not task.on_gpu:
+        raise BadFieldError("gpu_enabled", f"{task.name} needs no GPU; leave it out")
+    for who, stated in order.stated_args.items():
+        for key, value in stated.items():
+            given = order.args.get(key, value)
+            if given != value:
+                right = f"{who} says {value} (not {given}); leave it out"
+                raise BadFieldError(f"args.{key}", right)
+    try:
+        read(task.options, order.all_args)
+    except OptionError as error:
+        raise BadFieldError(f"args.{error.option}", error.problem) from None
+
+
+def _check_framework(framework: str, limits: Limits) -> None:
+    if framework == "torch":
+        return
+    problem = ""
+    if limits.pool == "kubernetes" and framework not in limits.framework_images:
+        image = f"--set worker.frameworkImages.{framework}=IMAGE"
+        problem = f"the chart names no image of {framework}: {image}"
+    elif limits.pool == "local" and not find_spec(framework):  # workers run in our own Python
+        problem = f"{framework} is not installed here: pip install 'mlbench-stack[{framework}]'"
+    if problem:
+        raise BadFieldError("args.framework", problem)
+
+
+def _check_device(order: RunRequest, limits: Limits) -> None:
+    # In a cluster, a worker has GPUs only where the order asks for them.
+    has_gpu = limits.gpus and (order.gpu_enabled or limits.pool == "local")
+    if order.all_args.get("device") == "cuda" and not has_gpu:
+        raise BadFieldError("args.device", f"cuda needs GPUs: {_how_to_have_gpus(limits, 'cpu')}")
+
+
+def _how_to_have_gpus(limits: Limits, instead: str) -> str:
+    return "say gpu_enabled=true too" if limits.gpus else f"workers here have none; use {instead}"
+
+
+def _check_backend(order: RunRequest, limits: Limits) -> None:
+    wanted, task = order.backend_name, order.task
+    if task is None:
+        is_named = order.backend not in {None, CUSTOM_BACKEND}
+        if is_named and wanted in _OF_PYTORCH.difference(limits.backends):
+            raise BadFieldError(
+                "backend",
+                f"PyTorch has {', '.join(limits.backends)} here (not {wanted}), says "
+                "$MLBENCH_BACKENDS of the master; a command that brings its own names it as "
+                "custom_backend",
+            )
+        return
+    possible = task.backends_among(limits.backends) or ("gloo",)
+    if wanted not in possible:
+        raise BadFieldError(
+            "backend", f"{task.name} runs with {', '.join(possible)} here (not {wanted})"
+        )
+    if wanted == "nccl" and not order.gpu_enabled:
+        raise BadFieldError("backend", f"nccl needs GPUs: {_how_to_have_gpus(limits, 'gloo')}")

@@ -1,0 +1,68 @@
+"""The manifest of a run: all that its result depends on, as far as it was ordered or stated."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mlbench.distribution import own_version
+from mlbench.evaluation.division import division, rule_violations
+from mlbench.records import Limits, Machine, Manifest, RankOnMachine, Versions
+from mlbench_master.models import Rank, Run
+from mlbench_master.runs import life
+from mlbench_master.times import seconds_to_text
+
+
+def build(run: Run) -> Manifest:
+    """Return the manifest of the run's latest attempt.
+
+    ``machines`` has equal ones once, with the ranks on them; none before a rank has stated its own.
+    """
+    found = Rank.select().where(Rank.run == run, Rank.attempt == run.attempt)
+    ranks = list(found.order_by(Rank.rank))
+    row, machines = run.row, [one.machine for one in (rank.row for rank in ranks) if one.machine]
+    settings = run.settings or {}
+    others = {
+        "run_id": run.id,
+        "division": division(row),
+        "departures": tuple(rule_violations(row, machines)),
+        "goal": life.goal_of(run),
+        "data": {name: value for name, value in settings.items() if name.startswith("data")},
+        "limits": Limits(**life.columns_of(run, Limits)),
+        "attempts": run.attempt,
+        "created_at": seconds_to_text(run.created_at),
+        "started_at": seconds_to_text(run.started_at),
+        "finished_at": seconds_to_text(run.finished_at),
+        "versions": Versions(mlbench=own_version()),
+        "machines": _machines(ranks),
+        "ranks": tuple(map(_describe, ranks)),
+    }
+    return Manifest(**life.columns_of(run, Manifest) | others)
+
+
+def _machines(ranks: Sequence[Rank]) -> tuple[Machine, ...]:
+    """Return the machines that were stated, those that differ in nothing but their name as one."""
+    groups: dict[str, Machine] = {}
+    for rank in ranks:
+        if rank.machine is None:
+            continue
+        machine = replace(Machine.from_fields(rank.machine), ranks=(rank.rank,))
+        alike = replace(machine, ranks=(), hostname=None)
+        kind = json.dumps(alike.to_fields(), sort_keys=True)
+        group = groups.setdefault(kind, machine)
+        if group is not machine:
+            hostname = group.hostname if group.hostname == machine.hostname else None
+            groups[kind] = replace(group, ranks=group.ranks + machine.ranks, hostname=hostname)
+    return tuple(groups.values())
+
+
+def _describe(rank: Rank) -> RankOnMachine:
+    machine = rank.machine or {}
+    return RankOnMachine(
+        rank=rank.rank,
+        pod=rank.worker,
+        hostname=machine.get("hostname"),
+        image=rank.image,
+        cpus=tuple(rank.assignment.get("cpus", ())),
+        clock_offset_seconds=machine.get("clock_offset_seconds"),
+        clock_uncertainty_seconds=machine.get("clock_uncertainty_seconds"),
+    )

@@ -1,0 +1,164 @@
+"""Benchmark sets: register what is to be run, order its runs, describe what became of them."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from mlbench import records
+from mlbench.evaluation import ledger
+from mlbench.evaluation.facts import to_text
+from mlbench.evaluation.ledger import Trace
+from mlbench.options import read
+from mlbench.records import Planned
+from mlbench_master.database import STATE, exclusive, snapshot
+from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
+from mlbench_master.models import Run, RunSet
+from mlbench_master.notify import notify
+from mlbench_master.runs import life, sweep
+from mlbench_master.runs.feasible import check_feasible
+from mlbench_master.runs.requests import LONGEST_NAME, NextRunRequest, RunRequest, SetRequest
+from mlbench_master.settings import Limits
+from mlbench_master.times import seconds_to_text
+
+
+def register(order: SetRequest, limits: Limits) -> RunSet:
+    """Store what is to be run; the same once more changes nothing.
+
+    Raises:
+        RefusedError: one of its runs could not be ordered, or not be scored.
+        ConflictError: a set of this name is registered otherwise.
+    """
+    plan = [Planned(**asdict(place)) for place in order.places]
+    shared = order.shared()
+    for name, place in zip(ledger.run_names(order.name, plan), plan, strict=True):
+        if len(name) > LONGEST_NAME:
+            raise BadFieldError("name", f"at most {LONGEST_NAME} characters (not {name!r})")
+        sweep.check_keys(shared, place.swept)
+        with sweep.naming(place.swept):
+            run = sweep.order_of(shared, place, name)
+            check_feasible(run, limits)
+        if order.official:
+            _check_can_be_scored(run)
+    wanted = {
+        "official": order.official,
+        "until_percent": order.until_percent,
+        "order": shared,
+        "places": [_stored(place) for place in plan],
+    }
+    with exclusive(STATE):
+        known = RunSet.get_or_none(RunSet.name == order.name)
+        if known is None:
+            return RunSet.create(name=order.name, created_at=time.time(), **wanted)
+    differing = [name for name, value in wanted.items() if getattr(known, name) != value]
+    if differing:
+        raise ConflictError(
+            f"name: set {order.name} is registered with "
+            f"{' and '.join(_difference(known, wanted, name) for name in differing)}: "
+            "choose another name"
+        )
+    return known
+
+
+def _check_can_be_scored(order: RunRequest) -> None:
+    """Refuse a run that its task's rules keep from being scored, as far as its order tells that."""
+    task = order.task
+    if task is None:
+        return
+    if task.goal is None:
+        raise BadFieldError("official", f"{task.name} has no goal, so it cannot be scored")
+    settings = vars(read(task.options, order.all_args))
+    for name, right in task.broken_rules(settings).items():
+        if name in settings:  # the others are stated by the run alone
+            rule = f"an official set keeps the task's rules: {' or '.join(map(to_text, right))}"
+            raise BadFieldError(f"args.{name}", f"{rule} (not {to_text(settings[name])})")
+
+
+def _difference(known: RunSet, wanted: Mapping[str, object], name: str) -> str:
+    """Tell how a set was registered: of its order, by the fields that differ."""
+    was, now = getattr(known, name), wanted[name]
+    if isinstance(was, dict) and isinstance(now, dict):
+        fields = [key for key in {**was, **now} if was.get(key) != now.get(key)]
+        return ", ".join(f"{key}={was.get(key)}" for key in fields)
+    return f"other {name}" if isinstance(was, list) else f"{name}={was}"
+
+
+def find(name: str) -> RunSet:
+    """Return a set.
+
+    Raises:
+        NotFoundError: there is none of this name.
+    """
+    found = RunSet.get_or_none(RunSet.name == name)
+    if found is None:
+        raise NotFoundError(f"name: there is no set {name[:80]!r}")
+    return found
+
+
+def order_run(name: str, wanted: NextRunRequest, limits: Limits) -> Run:
+    """Order a run for a place of a set, just as it was registered.
+
+    Raises:
+        NotFoundError: there is no such set or place.
+        ConflictError: the place wants none, or another run is active.
+    """
+    with exclusive(STATE):
+        found = find(name)
+        places = _places(found, _traces(found))
+        if wanted.place > len(places):
+            raise NotFoundError(f"place: set {name} has {len(places)} places (not {wanted.place})")
+        place = places[wanted.place - 1]
+        if not place.is_open:
+            raise ConflictError(
+                f"place: {place.number} of set {name} wants no other run: "
+                f"{', '.join(f'run {one.run_id}' for one in place.trials)} took it"
+            )
+        planned = Planned(place.num_workers, ledger.next_seed(place, places), place.swept)
+        order = sweep.order_of(found.order | {"queue": wanted.queue}, planned, place.name)
+        in_set = {"set_name": name, "place": place.number, "swept": place.swept}
+        ordered = life.create(order, limits, in_set)
+    notify()  # once more, as the run is there only now
+    return ordered
+
+
+def _stored(place: Planned) -> dict[str, Any]:
+    """Return a place as it is stored: what it does not sweep is left out."""
+    return {name: value for name, value in asdict(place).items() if name != "swept" or value}
+
+
+def describe(found: RunSet) -> records.RunSet:
+    """Return a set with its ledger."""
+    return _describe(found, _traces(found))
+
+
+def describe_all() -> list[records.RunSet]:
+    """Return all sets, the oldest first."""
+    with snapshot():
+        return [describe(found) for found in RunSet.select().order_by(RunSet.created_at)]
+
+
+def _describe(found: RunSet, traces: Sequence[Trace]) -> records.RunSet:
+    places = _places(found, traces)
+    return records.RunSet(
+        name=found.name,
+        created_at=seconds_to_text(found.created_at),
+        official=found.official,
+        until_percent=found.until_percent,
+        order=found.order,
+        places=places,
+        text=ledger.describe(places),
+    )
+
+
+def _places(found: RunSet, traces: Sequence[Trace]) -> tuple[records.SetPlace, ...]:
+    plan = [Planned(**place) for place in found.places]
+    return ledger.places_of(found.name, plan, traces, official=found.official)
+
+
+def _traces(found: RunSet) -> list[Trace]:
+    of_set = Run.set_name == found.name
+    disturbed = life.disturbed_among(of_set)
+    there = [
+        life.trace_of(run, disturbed=run.id in disturbed) for run in Run.select().where(of_set)
+    ]
+    return [*(Trace(**fields) for fields in found.deleted), *there]

@@ -1,0 +1,236 @@
+"""Workers: what an agent reports, and what it is told to do. The agent protocol's master side."""
+
+import time
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    field_validator,
+    model_validator,
+)
+
+from mlbench.names import ACTIVE_STATES, StreamName
+from mlbench.pod_token import PodIdentity
+from mlbench.records import AgentState
+from mlbench_master import times
+from mlbench_master.database import STATE, exclusive, run_sql
+from mlbench_master.fields import NO_NUL, refuse_truth_value
+from mlbench_master.models import Pod, Rank
+from mlbench_master.notify import notify
+from mlbench_master.recording import streams
+from mlbench_master.runs import clock
+
+# However many workers there are, together they poll this often at most.
+_POLLS_PER_SECOND = 200
+_FASTEST_POLL_SECONDS = 0.25
+# Of an agent that has nothing to tell: the controller wakes it when there is something to do.
+_RESTING_POLL_SECONDS = 3.0
+# Those not heard of for this long are not counted: pools shrink.
+_GONE_SECONDS = 60
+_TURNED_AWAY_SECONDS = 1.0
+
+# An agent is asked to wait so many times as long as its poll had to wait: agents that ask for more
+# than the master can do would give up on answers, ask again, and have it do even less.
+_EASING = 2.0
+
+# Spelled in SQL, as a thousand agents poll: composing these takes ten times as long as running.
+_LOOK = """
+    SELECT pod.uid, hearing.seconds, COUNT(worker.name)
+    FROM (SELECT 1) AS here
+    LEFT JOIN pod ON pod.name = ?
+    LEFT JOIN hearing ON hearing.id = 1
+    LEFT JOIN worker ON worker.heard > COALESCE(hearing.seconds, 0) - ? AND worker.name <> ?
+    GROUP BY pod.uid, hearing.seconds
+"""
+_NOTE = """
+    INSERT INTO worker (name, state, run_id, attempt, ip, pod_uid, seen_at, heard)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (name) DO UPDATE SET state = excluded.state, run_id = excluded.run_id,
+        attempt = excluded.attempt, ip = excluded.ip, pod_uid = excluded.pod_uid,
+        seen_at = excluded.seen_at, heard = excluded.heard
+"""
+_CURRENT = """
+    SELECT mine.id FROM "rank" AS mine JOIN run ON run.id = mine.run_id
+    WHERE run.id = (SELECT MIN(id) FROM run WHERE state IN (?, ?))
+        AND mine.attempt = run.attempt AND mine.worker = ?
+"""
+
+Do = Literal["wait", "start", "stop"]
+_Number = Annotated[int, Field(ge=0, le=2**31 - 1), BeforeValidator(refuse_truth_value)]
+_Size = Annotated[int, Field(ge=0, le=2**63 - 1), BeforeValidator(refuse_truth_value)]
+
+# What a report says besides, by its state.
+_NEEDED = {
+    "idle": (),
+    "running": ("run_id", "attempt", "rank"),
+    "exited": ("run_id", "attempt", "rank", "exit_code", "exited_at"),
+}
+
+
+def _branch(state: str, needed: Sequence[str]) -> JsonValue:
+    """Return the schema of what holds for a report with this state."""
+    given: dict[str, JsonValue] = {name: {"not": {"type": "null"}} for name in needed}
+    return {"properties": {"state": {"const": state}, **given}, "required": [*needed]}
+
+
+class Report(BaseModel):
+    """The body of ``POST /api/workers/{pod}/poll``: what is."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        allow_inf_nan=False,
+        json_schema_extra={"oneOf": [_branch(state, needed) for state, needed in _NEEDED.items()]},
+    )
+
+    state: AgentState
+    ip: str = Field(max_length=64, pattern=NO_NUL)
+    pod_uid: str = Field(default="", max_length=64, pattern=NO_NUL)
+    """Which pod it is in, where a cluster uses names again."""
+    run_id: _Number | None = None
+    attempt: _Number | None = None
+    rank: _Number | None = None
+    exit_code: int | None = Field(default=None, ge=-255, le=255)
+    exited_at: float | None = Field(default=None, ge=0, le=times.LATEST_US // 10**6)
+    sizes: dict[StreamName, _Size] = Field(default_factory=dict)
+    failure: str = Field(default="", max_length=500, pattern=NO_NUL)
+    """Why the rank has failed, however its process ends."""
+
+    _no_truth_value = field_validator("exit_code", "exited_at", mode="before")(refuse_truth_value)
+
+    @model_validator(mode="after")
+    def _says_enough(self) -> Self:
+        if missing := [name for name in _NEEDED[self.state] if getattr(self, name) is None]:
+            raise ValueError(f"{', '.join(missing)}: needed where state is {self.state}")
+        return self
+
+
+class Reply(BaseModel):
+    """The answer: what should be, and when to ask again."""
+
+    do: Do
+    next_poll_seconds: float
+    time: float
+    """The master's clock in Unix seconds, for the agent to compare its own with."""
+    assignment: dict[str, Any] | None = None
+
+
+def poll(pod: str, report: Report, waited_seconds: float = 0.0) -> Reply:
+    """Store an agent's report, and answer with its next task.
+
+    Its poll had to wait so many seconds for a thread.
+    """
+    now = time.time()
+    with exclusive(STATE):
+        uid, heard, others = run_sql(_LOOK, pod, _GONE_SECONDS, pod).fetchone()
+        if uid is None:
+            return _turn_away("wait")
+        if not is_same_pod(uid, report.pod_uid):
+            return _turn_away("wait" if report.state == "idle" else "stop")
+        about = (report.state, report.run_id, report.attempt, report.ip, report.pod_uid)
+        run_sql(_NOTE, pod, *about, now, heard or 0)
+        noted = report.run_id is not None and _note_rank(pod, report)
+        current = _current_rank(pod)
+        if current is not None and not is_same_pod(current.pod_uid, report.pod_uid):
+            # It was given to the pod before this one, and is lost with it.
+            current = None
+        never_begun = current and current.stop and not (current.reported or current.lost)
+        if current and never_begun and report.state == "idle":
+            current.lost = "it was stopped before it began"
+            current.exited_at = clock.now(current.run)
+            current.save()
+        do = decide(report, current)
+    if noted:
+        notify()
+    rests = do == "wait" and report.state != "exited"
+    return Reply(
+        do=do,
+        next_poll_seconds=max(
+            _RESTING_POLL_SECONDS if rests else _FASTEST_POLL_SECONDS,
+            (others + 1) / _POLLS_PER_SECOND,
+            _EASING * waited_seconds,
+        ),
+        time=time.time(),
+        assignment=current.assignment if current and do == "start" else None,
+    )
+
+
+def _turn_away(do: Do) -> Reply:
+    """Answer an agent in a pod that is gone, or not seen yet: nothing that it says counts."""
+    return Reply(do=do, next_poll_seconds=_TURNED_AWAY_SECONDS, time=time.time())
+
+
+def decide(report: Report, current: Rank | None) -> Do:
+    """Decide what an agent should do, from its report and the rank that it should be running.
+
+    "stop" to an agent whose process has ended means: forget it, and be idle.
+    """
+    if current is None:
+        return "wait" if report.state == "idle" else "stop"
+    must_end = current.stop or bool(current.lost)
+    if report.state == "idle":
+        return "wait" if must_end or current.reported else "start"
+    about_current = (report.run_id, report.attempt) == (current.run_id, current.attempt)
+    if not about_current or (report.state == "running" and must_end):
+        return "stop"
+    return "wait"
+
+
+def _note_rank(pod: str, report: Report) -> bool:
+    """Write down that a rank has begun, failed or ended, the first time that its agent says so.
+
+    Return whether there was something to write down.
+    """
+    its = (pod, report.run_id, report.attempt, report.rank)
+    found = Rank.rows("worker = ? AND run_id = ? AND attempt = ? AND rank = ?", *its)
+    if not found or found[0].lost:
+        return False
+    rank = found[0]
+    if failed := bool(report.failure and not rank.failure):
+        rank.failure = report.failure
+        rank.save(only=[Rank.failure])
+    if rank.exit_code is not None:
+        if report.state == "exited":
+            streams.shorten(rank.run_id, rank.attempt, rank.rank, report.sizes)
+        return failed
+    if rank.reported and report.state == "running":
+        return failed
+    rank.reported = True
+    now = clock.now(rank.run)
+    if report.exited_at is not None and report.state == "exited":
+        rank.exit_code = report.exit_code
+        # As the worker says, as all exits of one attempt are compared; but never in the future.
+        at = report.exited_at - rank.clock_ahead
+        rank.exited_at = min(max(at, rank.assigned_at), now)
+        streams.close(rank.run_id, rank.attempt, rank.rank, report.sizes)
+    rank.reported_at = rank.reported_at or rank.exited_at or now
+    rank.save()
+    return True
+
+
+def _current_rank(pod: str) -> Rank | None:
+    """Return the rank that a worker has in the attempt that is going on."""
+    # Ranks of thousands of runs that have ended are not looked at.
+    found = run_sql(_CURRENT, *ACTIVE_STATES, pod).fetchone()
+    if found is None:
+        return None
+    current: Rank = Rank.get_by_id(found[0])
+    return current
+
+
+def is_same_pod(pod_uid: str | None, agent_uid: str) -> bool:
+    """Compare the uid of a pod with the one that an agent says its own pod has.
+
+    Workers of one machine have none, and of older runs it is not known: it may be.
+    """
+    return not pod_uid or pod_uid == agent_uid
+
+
+def is_replaced(identity: PodIdentity) -> bool:
+    """Check if the pool has seen another pod of this name since."""
+    known = Pod.rows("name = ?", identity.name)
+    return any(not is_same_pod(pod.uid, identity.uid) for pod in known)

@@ -1,0 +1,79 @@
+"""The canary: every other second, the master sends itself a request as agents do (a probe).
+
+The request goes through the listener, the loop, a thread of the agents' lane and a write to the
+database. Only while such requests are answered is an agent's silence its own fault.
+"""
+
+import hmac
+import logging
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from mlbench.clock import steady_seconds
+from mlbench_master.runs.reachability import EVERY_SECONDS, LATE_SECONDS
+
+log = logging.getLogger(__name__)
+
+_PATH = "/heartbeat"
+_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
+
+Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+class Canary:
+    """Sends heartbeats to the master's own listener, and answers them."""
+
+    def __init__(self, hear: Callable[[float], None]) -> None:
+        """Call ``hear`` for each heartbeat that arrives, with the time when it was sent."""
+        self._hear = hear
+        self._secret = secrets.token_urlsafe()
+
+    def answering(self, app: Application) -> Application:
+        """Return an app that answers heartbeats, and has ``app`` answer everything else."""
+        own = self._secret.encode()
+
+        def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+            shown = str(environ.get("HTTP_AUTHORIZATION", "")).encode()
+            if environ["PATH_INFO"] != _PATH or not hmac.compare_digest(shown, own):
+                return app(environ, start)
+            self._hear(float(environ["HTTP_X_SENT_AT"]))
+            start("204 No Content", [])
+            return []
+
+        return answer
+
+    def start(self, listener: socket.socket) -> None:
+        """Send heartbeats to a listener, in a thread, until the process ends."""
+        threading.Thread(target=self._run, args=(listener,), name="canary", daemon=True).start()
+
+    def _run(self, listener: socket.socket) -> None:
+        hears = True
+        while True:
+            began = time.monotonic()
+            try:
+                self._send(listener)
+            except OSError as error:
+                if hears:
+                    log.warning("the master does not hear itself, nor its agents: %s", error)
+                hears = False
+            else:
+                hears = True
+            time.sleep(max(0.0, began + EVERY_SECONDS - time.monotonic()))
+
+    def _send(self, listener: socket.socket) -> None:
+        host, port = listener.getsockname()[:2]
+        host = _WILDCARDS.get(host, host)
+        request = (
+            f"POST {_PATH} HTTP/1.0\r\nHost: {host}\r\nContent-Length: 0\r\n"
+            f"Authorization: {self._secret}\r\nX-Sent-At: {steady_seconds()!r}\r\n\r\n"
+        )
+        # By hand: http.client takes as long as all that is asked here.
+        with socket.create_connection((host, port), timeout=LATE_SECONDS) as connection:
+            connection.sendall(request.encode())
+            status = connection.recv(64).partition(b"\r\n")[0]
+        if status.split()[1:2] != [b"204"]:
+            raise OSError(f"the answer is {status.decode(errors='replace')!r}")

@@ -1,0 +1,87 @@
+"""The connections that wait in the loop, and which one is closed when room is short."""
+
+import socket
+import time
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import cast
+
+from gunicorn import http
+from gunicorn.config import Config
+from gunicorn.http.parser import RequestParser
+from gunicorn.workers.gthread import TConn
+
+from mlbench_master.serving.lanes import Head, Lane
+from mlbench_master.serving.wire import Wire
+
+Address = tuple[str, int]
+
+
+class Connection(TConn):
+    """A client's connection: gunicorn's, with what the loop knows of it."""
+
+    def __init__(self, cfg: Config, opened: socket.socket, client: Address, server: Address):
+        super().__init__(cfg, opened, client, server)
+        self.wire = Wire(opened)
+        # A wire has all methods of a socket that gunicorn calls.
+        self.sock = cast("socket.socket", self.wire)
+        self.data_ready = True
+        self.head: Head | None = None
+        """The head of the current request, once it has arrived."""
+        self.is_agents = False
+        """Whether an agent has shown its token on it."""
+        self.stays = False
+        """Whether another request may follow."""
+        self.began = time.monotonic()
+        """When it began to wait."""
+        self.deadline = 0.0
+        """When it has waited for long enough, by the monotonic clock."""
+
+    def init(self) -> None:
+        """Begin to parse a request, as gunicorn's own method does without TLS."""
+        self.parser = http.get_parser(self.cfg, self.sock, self.client)
+        self.initialized = True
+
+    def finish(self) -> None:
+        """Give back what was read of the next request, and note whether this is an agent's."""
+        # Anybody can ask for an agent's route: only an agent gets a 200.
+        agents = self.head is not None and self.head.lane in {Lane.POLLS, Lane.STREAMS}
+        self.is_agents = self.is_agents or (agents and self.wire.status == HTTPStatus.OK)
+        if isinstance(self.parser, RequestParser):
+            self.wire.unread(self.parser.unreader.take_buffered())
+        self.parser = self.head = None
+        self.wire.begin()
+
+
+class Waiting:
+    """The connections that no thread has, in the order in which their wait began."""
+
+    def __init__(self) -> None:
+        self._agents: dict[Connection, int] = {}
+        self._others: dict[Connection, int] = {}
+        self.held = 0
+        """The bytes that they all keep in memory."""
+
+    def __iter__(self) -> Iterator[Connection]:
+        yield from list(self._others)
+        yield from list(self._agents)
+
+    def __contains__(self, conn: Connection) -> bool:
+        return conn in self._of(conn)
+
+    def put(self, conn: Connection) -> None:
+        """Add a connection, or update how much memory it holds."""
+        held = conn.wire.held
+        self.held += held - self._of(conn).get(conn, 0)
+        self._of(conn)[conn] = held
+
+    def take(self, conn: Connection) -> None:
+        """Remove a connection, if it is there."""
+        self.held -= self._of(conn).pop(conn, 0)
+
+    def first(self) -> Connection | None:
+        """Return the one to close first: the longest wait, agents' last."""
+        return next(iter(self._others or self._agents), None)
+
+    def _of(self, conn: Connection) -> dict[Connection, int]:
+        return self._agents if conn.is_agents else self._others

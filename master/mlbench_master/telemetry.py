@@ -1,0 +1,298 @@
+"""The /metrics of the API: its requests, the master and its spool, the newest runs, the pods."""
+
+import time
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, get_args
+
+import falcon
+from falcon import Request, Response
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from mlbench import names
+from mlbench.distribution import own_version
+from mlbench.evaluation.figures import Figures
+from mlbench.names import ACTIVE_STATES, RunState
+from mlbench_master.database import find_room, run_sql
+from mlbench_master.models import KeptSample, Pod, Rank, Run, Worker, run_owner
+from mlbench_master.reading.counting import delivered_so_far
+from mlbench_master.recording.limits import describe_refused, waiting_bytes
+
+# The newest runs only, so that the number of series is bounded.
+_RUNS_SHOWN = 30
+# Prometheus has nothing of those that were imported.
+_OWN_RUNS = "SELECT id, state, * FROM run WHERE origin IS NULL ORDER BY id DESC LIMIT ?"
+# As a label.
+_REASON_LENGTH = 100
+
+_Values = Iterable[tuple[tuple[str, ...], float]]
+"""Label values, and the value of that series."""
+
+
+class RequestMiddleware:
+    """Counts and times requests by route, never by path: a path has ids in it."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        labels = ("method", "route")
+        self._seconds = Histogram(
+            "mlbench_http_request_seconds", "Time to answer.", labels, registry=registry
+        )
+        self._requests = Counter(
+            "mlbench_http_requests_total", "Answers.", (*labels, "status"), registry=registry
+        )
+
+    def process_request(self, req: Request, resp: Response) -> None:
+        """Note when the request began."""
+        req.context.began = time.perf_counter()
+
+    def process_response(
+        self, req: Request, resp: Response, resource: object, req_succeeded: bool
+    ) -> None:
+        """Count the answer."""
+        method = req.method if req.method in falcon.HTTP_METHODS else "other"
+        labels = (method, req.uri_template or "none")
+        self._seconds.labels(*labels).observe(time.perf_counter() - req.context.began)
+        self._requests.labels(*labels, resp.status_code).inc()
+
+
+class DatabaseCollector(Collector):
+    """Reads the database at each scrape."""
+
+    def __init__(self, url: str, spool_limit_bytes: int) -> None:
+        """Tell of the master that browsers reach at ``url``, and how much its spool may hold."""
+        self._url = url
+        self._spool_limit_bytes = spool_limit_bytes
+        self._known: tuple[list[Any], Sequence[Metric]] = ([], list(_runs([])))
+
+    def describe(self) -> list[Metric]:
+        """Return nothing, so that registering does not read the database."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the series of the master, its runs and its pods."""
+        yield from self._master()
+        yield from self._all_runs()
+        yield from _pods(list(Pod.select().order_by(Pod.name)))
+
+    def _all_runs(self) -> Iterator[Metric]:
+        """Yield the series of the newest runs; of those that have ended, as last time if it can."""
+        rows = run_sql(_OWN_RUNS, _RUNS_SHOWN).fetchall()
+        active = [row[0] for row in rows if row[1] in ACTIVE_STATES]
+        ended = [row for row in rows if row[1] not in ACTIVE_STATES]
+        if ended != self._known[0]:
+            self._known = ended, list(_runs(_find([row[0] for row in ended])))
+        # Without runs, there are the same families.
+        for family, same in zip(_runs(_find(active)), self._known[1], strict=True):
+            family.samples += same.samples
+            yield family
+
+    def _master(self) -> Iterator[Metric]:
+        yield _gauge(
+            names.MASTER_INFO,
+            "Where a browser reaches the master.",
+            ("url", "version"),
+            [((self._url, own_version()), 1.0)],
+        )
+        yield GaugeMetricFamily(
+            "mlbench_spool_bytes",
+            "Bytes of recorded samples that wait for Prometheus.",
+            waiting_bytes(),
+        )
+        yield GaugeMetricFamily(
+            "mlbench_spool_limit_bytes",
+            "Bytes that may wait: the master takes no samples beyond it.",
+            self._spool_limit_bytes,
+        )
+        if room := find_room():
+            yield _gauge(
+                "mlbench_database_disk_free_bytes",
+                "Bytes that are free on the disk of the database.",
+                ("path",),
+                [((room.path,), float(room.free))],
+            )
+            yield GaugeMetricFamily(
+                "mlbench_database_reserve_bytes",
+                "Below so many free bytes the master takes no logs and samples.",
+                room.least,
+            )
+        yield GaugeMetricFamily(
+            "mlbench_unsealed_runs",
+            "Runs that have ended and whose archive could not be written yet.",
+            Run.select().where(Run.sealed_at.is_null(), Run.archive_problem != "").count(),
+        )
+        yield GaugeMetricFamily(
+            "mlbench_kept_samples",
+            "Samples that Prometheus cannot hold.",
+            KeptSample.select().count(),
+        )
+
+
+def _find(ids: Sequence[int]) -> list[Run]:
+    return list(Run.select().where(Run.id.in_(ids)).order_by(Run.id.desc())) if ids else []
+
+
+def _gauge(name: str, help_text: str, labels: Sequence[str], values: _Values) -> Metric:
+    family = GaugeMetricFamily(name, help_text, labels=labels)
+    for label_values, value in values:
+        family.add_metric(label_values, value)
+    return family
+
+
+def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
+    yield _gauge(
+        names.RUN_INFO,
+        "What the run is.",
+        ("run_id", "name", "benchmark", "backend", "workers"),
+        [((str(r.id), r.title, r.benchmark, r.backend, str(r.num_workers)), 1.0) for r in runs],
+    )
+    yield _gauge(
+        names.RUN_STATE,
+        "1 for the state that the run is in.",
+        ("run_id", "state"),
+        [
+            ((str(r.id), state), float(r.state == state))
+            for r in runs
+            for state in get_args(RunState)
+        ],
+    )
+    yield _gauge(
+        names.RUN_GOAL,
+        "The value that the run wants to reach.",
+        ("run_id", "metric", "better"),
+        [(_goal_labels(r), r.goal["value"]) for r in runs if r.goal],
+    )
+    yield _gauge(
+        names.RUN_FAILURE,
+        "Why the run failed, in short.",
+        ("run_id", "reason"),
+        [((str(r.id), _failure(r)), 1.0) for r in runs if r.state == "FAILED"],
+    )
+    yield _gauge(
+        names.RUN_SAMPLES,
+        "Samples of the run by place: delivered so far, or counted by query once it has ended.",
+        ("run_id", "place"),
+        [((str(r.id), place), samples) for r in runs for place, samples in _samples(r).items()],
+    )
+    lost = _lost_ranks(runs)
+    each: tuple[tuple[str, str, Callable[[Run], float | None]], ...] = (
+        (names.RUN_CREATED, "When the run was ordered.", lambda r: r.created_at),
+        (names.RUN_STARTED, "When the run got its workers.", lambda r: r.started_at),
+        (names.RUN_FINISHED, "When the run ended.", lambda r: r.finished_at),
+        (names.RUN_GOAL_REACHED, "When the goal was first reached.", lambda r: r.goal_reached_at),
+        (names.RUN_TIME_TO_GOAL, "Training time to the goal.", lambda r: r.goal_train_seconds),
+        (names.RUN_WORKERS, "Workers of the run.", lambda r: r.num_workers),
+        (names.RUN_WORLD_SIZE, "Processes of the run, a rank each.", lambda r: r.world_size),
+        (names.RUN_CPUS, "Cores of each worker, where the order says it.", lambda r: r.num_cpus),
+        (names.RUN_THREADS, "Threads of each process, where the task states them.", _threads),
+        (names.RUN_ATTEMPTS, "Attempts so far.", lambda r: r.attempt),
+        (names.RUN_LOST_RANKS, "Lost ranks of the latest attempt.", lambda r: lost[r.id]),
+        (names.RUN_WAITING, "Bytes that wait for Prometheus, of an active run.", _waiting),
+    )
+    for name, help_text, value in each:
+        found = [((str(run.id),), value(run)) for run in runs]
+        yield _gauge(name, help_text, ("run_id",), [(ls, v) for ls, v in found if v is not None])
+    yield from _figures({str(run.id): Figures(**run.figures) for run in runs if run.figures})
+
+
+def _figures(runs: Mapping[str, Figures]) -> Iterator[Metric]:
+    """Yield what the results of runs that have ended say, by the runs' ids."""
+    each: tuple[tuple[str, str, str, Callable[[Figures], Mapping[str, float | None]]], ...] = (
+        (names.RUN_TRAINING_SECONDS, "Training time.", "", lambda f: {"": f.training_seconds}),
+        (
+            names.RUN_SAMPLES_PER_SECOND,
+            "Samples a second.",
+            "",
+            lambda f: {"": f.samples_per_second},
+        ),
+        (names.RUN_TRAINED_SAMPLES, "Samples of all ranks.", "", lambda f: {"": f.samples}),
+        (names.RUN_STEP_SECONDS, "Mean time of a step.", "", lambda f: {"": f.step_seconds}),
+        (names.RUN_COMMUNICATION, "Of training.", "", lambda f: {"": f.communication_share}),
+        (names.RUN_DISTURBED, "1 if it was disturbed.", "", lambda f: {"": float(f.disturbed)}),
+        (names.RUN_EPOCHS, "Epochs begun.", "", lambda f: {"": f.epochs}),
+        (
+            *(names.RUN_WAITING_RATIO, "Of the time, the rank waited for a core.", "rank"),
+            lambda f: {str(f.waiting_rank): f.waiting_share},
+        ),
+        (
+            *(names.RUN_SLOWEST, "Time of a step by the median of the other ranks.", "rank"),
+            lambda f: {str(f.slowest_rank): f.slowest_factor},
+        ),
+        (
+            names.RUN_BEST_VALUE,
+            "Of the goal's metric.",
+            "metric",
+            lambda f: {f.metric: f.best_value},
+        ),
+        (
+            names.RUN_LAST_VALUE,
+            "Of the goal's metric.",
+            "metric",
+            lambda f: {f.metric: f.last_value},
+        ),
+        (names.RUN_PHASE_SECONDS, "Mean of the ranks.", "phase", lambda f: f.phases),
+    )
+    for name, help_text, label, values in each:
+        labels = ("run_id", label) if label else ("run_id",)
+        rows = [
+            ((run_id, value_of_label)[: len(labels)], value)
+            for run_id, figures in runs.items()
+            for value_of_label, value in values(figures).items()
+            if value is not None
+        ]
+        yield _gauge(name, help_text, labels, rows)
+
+
+def _goal_labels(run: Run) -> tuple[str, str, str]:
+    better = "lower" if run.goal["lower_is_better"] else "higher"
+    return str(run.id), run.goal["metric"], better
+
+
+def _failure(run: Run) -> str:
+    """Return the last line of the reason: the error, where a rank wrote one."""
+    reason = "; ".join(filter(None, [describe_refused(run), run.reason]))
+    return reason.rpartition("\n")[2].strip()[:_REASON_LENGTH]
+
+
+def _threads(run: Run) -> float | None:
+    stated = (run.settings or {}).get("threads")
+    return stated if isinstance(stated, int) else None
+
+
+def _waiting(run: Run) -> int | None:
+    return waiting_bytes(run_owner(run.id)) if run.state in ACTIVE_STATES else None
+
+
+def _lost_ranks(runs: Sequence[Run]) -> Mapping[int, int]:
+    """Count the lost ranks of the latest attempt of each run."""
+    lost = (
+        Rank.select(Rank.run)
+        .join(Run)
+        .where(Rank.run.in_(runs), Rank.attempt == Run.attempt, Rank.lost != "")
+    )
+    return Tally(rank.run_id for rank in lost) if runs else {}
+
+
+def _samples(run: Run) -> Mapping[str, int]:
+    if run.delivery is None and run.state in ACTIVE_STATES:
+        return asdict(delivered_so_far(run.id))
+    return run.delivery or {}
+
+
+def _pods(pods: Sequence[Pod]) -> Iterator[Metric]:
+    yield _gauge(
+        names.POD_INFO,
+        "What the pool says of the pod.",
+        ("pod", "phase", "node"),
+        [((pod.name, pod.phase, pod.node), 1.0) for pod in pods],
+    )
+    workers = Worker.select().where(Worker.name.in_([pod.name for pod in pods]))
+    yield _gauge(
+        names.POD_HEARTBEAT,
+        "When the pod's agent was last heard of.",
+        ("pod",),
+        [((worker.name,), worker.seen_at) for worker in workers],
+    )

@@ -1,0 +1,100 @@
+"""Static files: held in memory, compressed once, at URLs that change with their content."""
+
+import gzip
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.metadata import distribution
+from pathlib import Path
+
+import falcon
+from falcon import Request, Response
+
+from mlbench_master.access import Access
+
+_FOLDER = Path(__file__).parent / "static"
+# Located without importing the package, which would take time.
+_PLOTLY = "plotly/package_data/plotly.min.js"
+_CACHE_CONTROL = "public, max-age=31536000, immutable"
+_TYPES = {
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+
+@dataclass(frozen=True)
+class Asset:
+    """A static file."""
+
+    content: bytes
+    content_type: str
+
+    @cached_property
+    def compressed(self) -> bytes:
+        """The gzipped content."""
+        return gzip.compress(self.content, mtime=0)
+
+
+@dataclass(frozen=True)
+class Assets:
+    """All static files by path."""
+
+    files: Mapping[str, Asset]
+
+    @cached_property
+    def version(self) -> str:
+        """A hash of all files."""
+        whole = hashlib.sha256()
+        for path, asset in sorted(self.files.items()):
+            whole.update(f"{path}\0{len(asset.content)}\0".encode())
+            whole.update(asset.content)
+        return whole.hexdigest()[:16]
+
+    @property
+    def prefix(self) -> str:
+        """The common start of their URLs, without a slash at the end."""
+        return f"/static/{self.version}"
+
+
+@cache
+def load() -> Assets:
+    """Read our own static files, and plotly.js from its package."""
+    paths = (path for path in _FOLDER.rglob("*") if path.is_file())
+    files = {path.relative_to(_FOLDER).as_posix(): path for path in paths}
+    files["plotly.min.js"] = Path(str(distribution("plotly").locate_file(_PLOTLY)))
+    return Assets(
+        {name: Asset(path.read_bytes(), _TYPES[path.suffix]) for name, path in files.items()}
+    )
+
+
+@dataclass(frozen=True)
+class StaticResource:
+    """``/static/{version}/{path}``: a static file, which browsers may cache for ever."""
+
+    assets: Assets
+    access: Access = "open"
+
+    def on_get(self, req: Request, resp: Response, version: str, path: str) -> None:
+        """Answer with the file."""
+        asset = self.assets.files.get(path)
+        if asset is None or version != self.assets.version:
+            raise falcon.HTTPNotFound(description="there is no such file in this version")
+        resp.content_type = asset.content_type
+        resp.set_header("Cache-Control", _CACHE_CONTROL)
+        resp.append_header("Vary", "Accept-Encoding")
+        if accepts_gzip(req.get_header("Accept-Encoding", default="")):
+            resp.set_header("Content-Encoding", "gzip")
+            resp.data = asset.compressed
+        else:
+            resp.data = asset.content
+
+
+def accepts_gzip(header: str) -> bool:
+    """Check if an Accept-Encoding header names gzip with a quality above 0."""
+    for choice in header.split(","):
+        name, _, quality = choice.partition(";")
+        if name.strip().lower() == "gzip":
+            return quality.replace(" ", "").lower().rstrip("0") not in {"q=", "q=0."}
+    return False

@@ -1,0 +1,106 @@
+"""Rendering of pages, and the headers that say what a browser may do with an answer."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import falcon
+from falcon import Request, Response
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from mlbench.runspec import IMPAIRMENTS, RunSpec, options_of
+from mlbench_master import http_errors
+
+_ORIGIN = re.compile(r"https?://[A-Za-z0-9._-]+(:[0-9]+)?|https?://\[[0-9A-Fa-f:.]+\](:[0-9]+)?")
+
+
+class SecurityHeadersMiddleware:
+    """Sets the headers of all answers, also of errors."""
+
+    def process_response(
+        self, req: Request, resp: Response, resource: object, req_succeeded: bool
+    ) -> None:
+        """Forbid browsers to guess the content type, and to cache unless the answer allows it.
+
+        A cached answer could still be read after signing out. Pages on other ports of this host
+        are of the same site and send the session, so that they must not load our answers.
+        """
+        resp.set_header("X-Content-Type-Options", "nosniff")
+        resp.set_header("Cross-Origin-Resource-Policy", "same-origin")
+        if resp.get_header("Cache-Control") is None:
+            resp.set_header("Cache-Control", "no-store")
+
+
+@dataclass(frozen=True)
+class PageRenderer:
+    """Renders templates, and errors as pages for browsers."""
+
+    static: str
+    """The start of the static files' URLs."""
+    headers: Mapping[str, str]
+
+    def render(self, resp: Response, page: str, **values: object) -> None:
+        """Answer with the template named ``page``, given ``values``."""
+        template = _templates().get_template(f"{page}.html")
+        resp.text = template.render(static=self.static, page=page, **values)
+        resp.content_type = falcon.MEDIA_HTML
+        resp.set_headers(dict(self.headers))
+
+    def redirect(self, resp: Response, path: str) -> None:
+        """Answer with a redirect (303) to a percent-encoded path of this master."""
+        resp.status = falcon.HTTP_303
+        resp.set_headers({**self.headers, "Location": path})
+
+    def render_error(self, req: Request, resp: Response, error: falcon.HTTPError) -> None:
+        """Answer with an error: a page for a browser outside the API, otherwise JSON."""
+        if "text/html" not in req.accept or req.path.startswith("/api/"):
+            http_errors.serialize(req, resp, error)
+            return
+        self.render(resp, "error", status=error.status_code, message=http_errors.message_of(error))
+        resp.append_header("Vary", "Accept")
+
+
+def page_headers(grafana_url: str | None) -> Mapping[str, str]:
+    """Return the headers of pages: they may load our own files, and frame that Grafana."""
+    frames = (grafana_url and origin_of(grafana_url)) or "'none'"
+    return {
+        "Content-Security-Policy": "; ".join(
+            (
+                "default-src 'none'",
+                "script-src 'self'",
+                "style-src 'self'",
+                "img-src 'self' data: blob:",
+                "connect-src 'self'",
+                "font-src 'self'",
+                f"frame-src {frames}",
+                "form-action 'self'",
+                "base-uri 'none'",
+                "frame-ancestors 'none'",
+            )
+        ),
+        # With no-referrer, browsers would send forms without an Origin that can be checked.
+        "Referrer-Policy": "same-origin",
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cache-Control": "no-store",
+    }
+
+
+def origin_of(url: str) -> str | None:
+    """Return the scheme, host and port of a URL; None if it is not plainly one of HTTP."""
+    found = _ORIGIN.match(url)
+    rest = url[found.end() :] if found else ""
+    return found[0] if found and rest[:1] in {"", "/"} else None
+
+
+@cache
+def _templates() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("mlbench_master.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(options=options_of(RunSpec), impairments=IMPAIRMENTS)
+    return environment

@@ -1,0 +1,383 @@
+"""An attempt of one rank, on disk and as a process: the agent starts, stops and reports it."""
+
+import json
+import logging
+import math
+import os
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import asdict
+from pathlib import Path
+
+from mlbench import names
+from mlbench.assignment import Assignment
+from mlbench.names import StreamName
+from mlbench.records import Disturbance
+from mlbench.traffic import Traffic
+from mlbench_worker.agent import torchrun
+from mlbench_worker.agent.disturbance import Watch
+from mlbench_worker.agent.files import (
+    LogFile,
+    MetricsFile,
+    StreamFile,
+    create_stream,
+    open_regular,
+    own_folder,
+    read_json,
+    remove,
+    write_json,
+)
+from mlbench_worker.agent.machine import killed_for_memory, memory_limit
+from mlbench_worker.agent.network import NETWORK_VARIABLES, Network
+from mlbench_worker.agent.process import NOT_STARTED, Exit, TrainingProcess
+
+log = logging.getLogger(__name__)
+
+_ASSIGNMENT, _EXIT, _COUNTERS = "assignment.json", "exit.json", "counters"
+_ERROR = "error.json"
+# As the master takes them.
+_HIGHEST_CODE = 255
+_LONGEST_FAILURE = 500
+_ROOM_FOR_WORDS_BYTES = 16 << 10
+# As PyTorch, and the libraries that it and NumPy compute with, read them.
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+# The exit code of a process whose agent ended: the guard killed it.
+_KILLED = -9
+
+
+class Attempt:
+    """A rank's folder and process.
+
+    The folder holds the assignment, the three streams, the counters and how the process ended, for
+    an agent that is started anew. The state that counts meanwhile is in memory: the command may do
+    anything to the folder, and the disk may be full.
+    """
+
+    def __init__(
+        self, folder: Path, assignment: Assignment, open_stream: Callable[[Path], int | None]
+    ) -> None:
+        self.folder = folder
+        self.assignment = assignment
+        self.ended = threading.Event()
+        self.exit: Exit | None = None
+        stdout, stderr, metrics = (self.file(stream) for stream in names.STREAMS)
+        self._metrics = MetricsFile(metrics, open_stream(metrics))
+        self._logs = LogFile(stdout, open_stream(stdout)), LogFile(stderr, open_stream(stderr))
+        self.streams: Mapping[StreamName, StreamFile] = {
+            "stdout": self._logs[0],
+            "stderr": self._logs[1],
+            "metrics": self._metrics,
+        }
+        self._secret = ""
+        self._process: TrainingProcess | None = None
+        self.watch: Watch | None = None
+        self._failure = ""
+        self._stopped = False
+        self._remembered = False
+
+    @classmethod
+    def create(cls, parent: Path, assignment: Assignment) -> "Attempt":
+        """Make the folder of a new attempt, which others may not enter, or raise an OSError."""
+        a = assignment
+        own_folder(parent)
+        # A new name, whatever was left here.
+        prefix = f"run-{a.run_id}-attempt-{a.attempt}-rank-{a.rank}-"
+        folder = Path(tempfile.mkdtemp("", prefix, parent))
+        try:
+            (folder / _COUNTERS).mkdir(mode=0o700)
+            write_json(folder / _ASSIGNMENT, asdict(assignment))
+            return cls(folder, assignment, create_stream)
+        except OSError:
+            remove(folder)
+            raise
+
+    @classmethod
+    def unable(cls, parent: Path, assignment: Assignment, why: str) -> "Attempt":
+        """Return an attempt that has failed, because no folder can be made for it."""
+        attempt = cls(parent / "none", assignment, lambda path: None)
+        attempt.fail(why)
+        return attempt
+
+    @classmethod
+    def resume(cls, parent: Path) -> "Attempt | None":
+        """Return the attempt that a former agent left unfinished; its process has ended."""
+        for folder in sorted(parent.glob("run-*")):
+            try:
+                assignment = Assignment.from_fields(read_json(folder / _ASSIGNMENT))
+            except FileNotFoundError:
+                continue
+            except ValueError as error:
+                log.warning("cannot resume what was left in %s: %s", folder, error)
+                continue
+            attempt = cls(folder, assignment, open_regular)
+            attempt._note_exit(*_read_exit(folder / _EXIT))
+            return attempt
+        return None
+
+    @property
+    def counters(self) -> Path:
+        """The folder of prometheus-client's files of the process."""
+        return self.folder / _COUNTERS
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder for the run's checkpoints, if it keeps any, the same for all its attempts."""
+        return self.folder.parent / "checkpoints" / f"run-{self.assignment.run_id}"
+
+    @property
+    def failure(self) -> str:
+        """Why the rank has failed, however its process ends; "" if it has not."""
+        words = self._failure or self._metrics.failure
+        if self._secret:
+            words = words.replace(self._secret, "*" * len(self._secret))
+        words = words[:_LONGEST_FAILURE]
+        return "".join(letter if letter.isprintable() else " " for letter in words)
+
+    def remove_old_checkpoints(self) -> None:
+        """Remove all checkpoints but those of the run's former attempts."""
+        with suppress(OSError):
+            own_folder(self.checkpoints.parent)
+        for old in self.checkpoints.parent.glob("*"):
+            if old != self.checkpoints or self.assignment.attempt == 1:
+                remove(old)
+
+    def file(self, stream: StreamName) -> Path:
+        """Return the file that a stream is written to."""
+        return self.folder / ("metrics.jsonl" if stream == "metrics" else stream)
+
+    def sizes(self) -> dict[StreamName, int]:
+        """Return the size of each stream in bytes; 0 if it ended early."""
+        return {name: stream.size() for name, stream in self.streams.items()}
+
+    def state(self, machine: Mapping[str, object]) -> None:
+        """State the machine's facts in the metrics stream's first line, or raise an OSError."""
+        self._append({"machine": machine})
+
+    def _state_measured(
+        self, at: float, disturbance: Disturbance | None, traffic: Traffic | None
+    ) -> None:
+        """State what was measured in the last lines, which no process can replace any more."""
+        statements: list[Mapping[str, object]] = []
+        if traffic is not None:
+            carried = {names.NETWORK_SENT: traffic.sent, names.NETWORK_RECEIVED: traffic.received}
+            statements.append({"metrics": carried})
+        if disturbance is not None:
+            statements.append({"disturbance": asdict(disturbance)})
+        if statements:
+            with suppress(OSError):
+                # The process's last line may have been cut.
+                self._append(*statements, at=at, before="\n")
+
+    def _append(
+        self, *statements: Mapping[str, object], at: float | None = None, before: str = ""
+    ) -> None:
+        at = time.time() if at is None else at
+        lines = (json.dumps({"time": at, **one}, ensure_ascii=False) for one in statements)
+        data = before + "".join(f"{line}\n" for line in lines)
+        # Linux allows names that are not text; the other facts must get through.
+        self._metrics.append(data.encode(errors="replace"))
+
+    def start(
+        self,
+        environ: Mapping[str, str],
+        on_exit: Callable[[], None],
+        clock_offset_seconds: float = 0.0,
+        *,
+        network: Network | None = None,
+        traffic: Callable[[], Traffic] | None = None,
+        name_others: bool = False,
+    ) -> None:
+        """Start the process; ``on_exit`` is called, from another thread, when it has ended.
+
+        ``clock_offset_seconds`` is the lead of this machine's clock over the master's. What keeps
+        it from starting, apart from its command, is an OSError, RuntimeError or ValueError. If
+        ``name_others``, the names of programs that use the rank's cores are stated. ``network`` is
+        one of its own, which is closed at its end; ``traffic`` counts what it carries.
+        """
+        killed_before = killed_for_memory()
+        cores = set(self.assignment.cpus) or os.sched_getaffinity(0)
+        recorded = self._metrics.size()
+        watch = Watch(
+            self.assignment.run_id,
+            cores,
+            lambda: self._metrics.size() > recorded,
+            name_others=name_others,
+        )
+
+        def note(ended: Exit) -> None:
+            sources.close()
+            carried = None
+            if traffic is not None:
+                with suppress(OSError, ValueError, subprocess.SubprocessError):
+                    carried = traffic()
+            if network is not None:
+                network.close()
+            self._state_measured(ended.at, watch.end(), carried)
+            if killed_for_memory() > killed_before:
+                self._say_out_of_memory()
+            self._note_exit(ended, self._why(ended) or sources.failure)
+            on_exit()
+
+        # Not before the first run: an agent at rest has no need of them.
+        from mlbench_worker.agent.sources.every import Sources  # noqa: PLC0415
+
+        command = self.assignment.command
+        with ExitStack() as undoing:
+            stdout = self.file("stdout")
+            sources = Sources(
+                self.assignment,
+                environ,
+                stdout,
+                lambda lines: self._append(*lines),
+                self._say,
+                network.sockets if network else None,
+            )
+            undoing.callback(sources.close)
+            self._secret = sources.token
+            for file in self._logs:
+                file.hide(sources.token)
+            watch.start()
+            undoing.callback(watch.end)
+            variables = {
+                **torchrun.variables(self.assignment, self.folder / _ERROR),
+                **environ,
+                **self._variables(clock_offset_seconds),
+                **sources.variables,
+                **(NETWORK_VARIABLES if network else {}),
+            }
+            self._process = TrainingProcess(
+                network.inside(command) if network else command,
+                environ=variables,
+                working_dir=self.assignment.working_dir,
+                stdout=stdout,
+                stderr=self.file("stderr"),
+                cpus=self.assignment.cpus,
+                on_exit=note,
+            )
+            undoing.pop_all()
+        self.watch = watch
+
+    def _why(self, ended: Exit) -> str:
+        """Return what is known of a failure besides its exit code: what torchrun says, or a disk.
+
+        A process that was stopped may call that an error of its own.
+        """
+        if ended.code <= 0 or self._stopped:
+            return ""
+        return torchrun.failure(self.folder / _ERROR, self.file("stderr")) or _why_silent(
+            ended, self.folder
+        )
+
+    def stop(self) -> None:
+        """Ask the process to end; ``enforce_stop`` kills it after a grace."""
+        self._stopped = True
+        if self._process is not None:
+            self._process.stop()
+
+    def enforce_stop(self) -> None:
+        """Kill the process if its grace is over."""
+        if self._process is not None:
+            self._process.enforce_stop()
+
+    def fail(self, why: str) -> None:
+        """End the attempt without a process."""
+        self._note_exit(Exit(NOT_STARTED, time.time()), why)
+
+    def forget(self) -> None:
+        """Close the streams; the counters stay, as Prometheus may not have scraped them yet."""
+        for stream in self.streams.values():
+            stream.close()
+        try:
+            (self.folder / _ASSIGNMENT).unlink(missing_ok=True)
+        except OSError as error:
+            # The next agent will find it, and the master will tell it that it is over.
+            log.warning("%s stays: %s", self.folder, error)
+
+    def remember_exit(self) -> None:
+        """Write how it ended for an agent that is started anew, unless that is done.
+
+        To be called again: a disk that is full now may have room later.
+        """
+        if self.exit is None or self._remembered:
+            return
+        with suppress(OSError):
+            write_json(self.folder / _EXIT, {**asdict(self.exit), "failure": self.failure})
+            self._remembered = True
+
+    def _say_out_of_memory(self) -> None:
+        limit = memory_limit()
+        most = f", {limit / 2**20:.0f} MiB" if limit is not None else ""
+        self._say(f"out of memory: the kernel killed a process at the worker's limit{most}")
+
+    def _say(self, words: str) -> None:
+        """Tell the reader of the log, if there is room."""
+        with suppress(OSError):
+            self.streams["stderr"].append(f"{words}\n".encode())
+
+    def _note_exit(self, ended: Exit, failure: str = "") -> None:
+        """Note the end: first in memory, where it can be reported whatever the disk does."""
+        self._metrics.size()  # looks once more whether all that was recorded is still there
+        self._failure = failure
+        self.exit = ended
+        self.ended.set()
+        self.remember_exit()
+
+    def _variables(self, clock_offset_seconds: float) -> dict[str, str]:
+        a = self.assignment
+        variables = {
+            "RANK": str(a.rank),
+            "LOCAL_RANK": "0",
+            "NODE_RANK": str(a.rank),  # PyTorch Lightning's
+            "WORLD_SIZE": str(a.world_size),
+            "MASTER_ADDR": a.master_addr,
+            "MASTER_PORT": str(a.master_port),
+            # So that the lines before a crash reach their file.
+            "PYTHONUNBUFFERED": "1",
+            names.ENV_RUN_ID: str(a.run_id),
+            names.ENV_ATTEMPT: str(a.attempt),
+            names.ENV_RANK: str(a.rank),
+            names.ENV_WORLD_SIZE: str(a.world_size),
+            names.ENV_METRICS_FILE: str(self.file("metrics")),
+            names.ENV_MULTIPROC_DIR: str(self.counters),
+        }
+        if a.cpus:
+            variables |= dict.fromkeys(_THREADS, str(len(a.cpus)))
+        if a.keeps_checkpoints:
+            variables[names.ENV_CHECKPOINTS] = str(self.checkpoints)
+        if a.seed is not None:
+            variables[names.ENV_SEED] = str(a.seed)
+        if a.deadline_at is not None:
+            variables[names.ENV_DEADLINE] = repr(a.deadline_at + clock_offset_seconds)
+        return variables
+
+
+def _why_silent(ended: Exit, folder: Path) -> str:
+    """Return a failure if a full disk may have kept the process from writing its last words."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return ""
+    if disk.f_bavail * disk.f_frsize > _ROOM_FOR_WORDS_BYTES:
+        return ""
+    return f"it exited with code {ended.code} while its worker's disk was full"
+
+
+def _read_exit(path: Path) -> tuple[Exit, str]:
+    """Read from a former agent's file how a process ended, and its failure.
+
+    If it did not, or the file was damaged, the process was killed with the agent.
+    """
+    try:
+        said = read_json(path)
+        ended = Exit(int(said["code"]), float(said["at"]))
+        if abs(ended.code) <= _HIGHEST_CODE and math.isfinite(ended.at):
+            return ended, str(said.get("failure", ""))
+    except FileNotFoundError:
+        pass
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
+        log.warning("%s does not say how the process ended: %s", path, error)
+    return Exit(_KILLED, time.time()), ""

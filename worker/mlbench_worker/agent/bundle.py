@@ -1,0 +1,59 @@
+"""Pack the agent into one file that any image with Python 3.11 can run.
+
+``python -m mlbench_worker.agent.bundle OUT`` writes it; ``python3 OUT …`` runs it. It holds the
+agent, the modules of mlbench and prometheus-client, all pure Python, and is the same each time.
+"""
+
+import sys
+from collections.abc import Iterator
+from importlib.metadata import distribution
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+import prometheus_client
+
+import mlbench
+import mlbench_worker
+from mlbench.distribution import DISTRIBUTION
+
+# Every Python since 2.6 can parse this; the modules that it imports need a newer one.
+_MAIN = """\
+import sys
+
+if sys.version_info < (3, 11):
+    sys.exit("MLBench's agent needs Python 3.11 or newer as python3; this image has %d.%d"
+             % sys.version_info[:2])
+
+from mlbench_worker.agent.__main__ import main
+
+main()
+"""
+
+
+def write_bundle(path: Path) -> None:
+    """Write the agent as one zip file with a ``__main__``."""
+    with ZipFile(path, "w", ZIP_DEFLATED) as bundle:
+        for name, content in sorted(_contents()):
+            # All have the oldest time that a zip file can hold, so that packing is reproducible.
+            bundle.writestr(ZipInfo(name), content, ZIP_DEFLATED)
+
+
+def _contents() -> Iterator[tuple[str, str]]:
+    yield "__main__.py", _MAIN
+    # Where importlib.metadata finds the version.
+    installed = distribution(DISTRIBUTION)
+    about = f"{DISTRIBUTION.replace('-', '_')}-{installed.version}.dist-info"
+    yield f"{about}/METADATA", str(installed.read_text("METADATA"))
+    for package, patterns in (
+        (mlbench, ["mlbench/*.py"]),
+        (mlbench_worker, ["mlbench_worker/*.py", "mlbench_worker/agent/**/*.py"]),
+        (prometheus_client, ["prometheus_client/**/*.py"]),
+    ):
+        folder = Path(str(package.__file__)).parent.parent
+        for pattern in patterns:
+            for path in folder.glob(pattern):
+                yield str(path.relative_to(folder)), path.read_text()
+
+
+if __name__ == "__main__":
+    write_bundle(Path(sys.argv[1]))

@@ -1,0 +1,232 @@
+"""Measures what keeps a rank from its cores: a thread that reads the kernel's counts now and then.
+
+A thread waits when it could run, and another one has the core. How much of its time a rank waited
+is judged by what all its threads did together in an interval. They wanted cores for the time that
+they ran and waited; where that is longer than the interval, as several wanted one at a time, the
+part of it that they waited counts, else the part of the interval. So a rank that sleeps does not
+wait, and neither does one with more threads wait more than one whose threads wait as much each.
+
+Threads wait for others at most for the part of the cores' time that others had. Beyond, they wait
+for each other, for other ranks of their run, or because of their container's limit: that is the
+run's own doing, and no disturbance.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import fields, replace
+from typing import Any, TypeAlias
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from mlbench import names
+from mlbench.records import Disturbance
+from mlbench_worker.agent.kernel import Kernel, Process, Snapshot, Thread
+
+log = logging.getLogger(__name__)
+
+# Intervals grow with a run up to the longest; no more than a part of a core goes into measuring.
+_SHORTEST_SECONDS, _LONGEST_SECONDS = 1.0, 5.0
+_OF_ELAPSED = 0.1
+_PAUSE_BY_COST = 200
+_MOST_NAMES = 5
+
+
+class Watch(threading.Thread):
+    """Measures a rank's processes until ``end`` is called."""
+
+    def __init__(
+        self, run_id: int, cores: Set[int], has_recorded: Callable[[], bool], *, name_others: bool
+    ) -> None:
+        """Begin; ``has_recorded`` tells whether the process has recorded a line."""
+        super().__init__(name="watch", daemon=True)
+        self._run_id, self._cores = run_id, cores
+        self._has_recorded = has_recorded
+        self._name_others = name_others
+        self._over = threading.Event()
+        self._training: Disturbance | None = None
+        self.total: Disturbance | None = None
+        """What was measured since the process began; None at first."""
+
+    def run(self) -> None:
+        """Measure interval after interval."""
+        try:
+            kernel = Kernel(self._run_id, self._cores)
+            self._measure(kernel)
+            kernel.gpus.close()
+        except Exception:
+            # A machine that cannot be measured can still train.
+            log.exception("cannot measure any more")
+
+    def _measure(self, kernel: Kernel) -> None:
+        began = time.monotonic()
+        before, trains, pause = kernel.read(), False, _SHORTEST_SECONDS
+        while not self._over.wait(pause):
+            cost_began = time.thread_time()
+            after = kernel.read()
+            found = measure(before, after, kernel.cores)
+            if not self._name_others:
+                found = replace(found, top={})
+            self.total = add(self.total, found)
+            if trains:
+                self._training = add(self._training, found)
+            trains = trains or self._has_recorded()
+            before = after
+            cost = time.thread_time() - cost_began
+            usual = min((after.at - began) * _OF_ELAPSED, _LONGEST_SECONDS)
+            pause = max(usual, _SHORTEST_SECONDS, cost * _PAUSE_BY_COST)
+
+    def end(self) -> Disturbance | None:
+        """End, and return what was measured over the training; None if it was too short."""
+        self._over.set()
+        self.join()
+        found = self._training or self.total
+        if found is None:
+            return None
+        most = sorted(found.top.items(), key=lambda one: -one[1])[:_MOST_NAMES]
+        return replace(found, top=dict(most))
+
+
+def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Disturbance:
+    """Return what happened between two snapshots of a rank that may run on some cores."""
+    seconds = after.at - before.at
+    threads = [_increase(before.threads.get(key), now) for key, now in after.threads.items()]
+    running = sum(one.running_seconds for one in threads)
+    waited = sum(one.waiting_seconds for one in threads)
+    throttled = others = stolen = None
+    if after.throttled_seconds is not None and before.throttled_seconds is not None:
+        throttled = after.throttled_seconds - before.throttled_seconds
+    if after.cores and before.cores:
+        busy = after.cores.busy_seconds - before.cores.busy_seconds
+        own = after.own_seconds - before.own_seconds
+        siblings = max(0.0, after.sibling_seconds - before.sibling_seconds)
+        others = max(0.0, busy - own - siblings)
+        stolen = (after.cores.stolen_seconds - before.cores.stolen_seconds) / len(cores)
+    wanted = max(seconds, running + waited)
+    waiting = waited / wanted * seconds
+    for_others = max(0.0, waited - (throttled or 0.0)) / wanted * seconds
+    if others is not None:
+        for_others = min(for_others, others / len(cores))
+    return Disturbance(
+        seconds=seconds,
+        cores=len(cores),
+        waiting_seconds=for_others,
+        own_waiting_seconds=waiting - for_others,
+        others_core_seconds=others,
+        top=_by_name(before.others, after.others, cores),
+        stolen_seconds=stolen,
+        throttled_seconds=throttled,
+        node_pressure_seconds=_less(after.node_pressure, before.node_pressure),
+        pod_pressure_seconds=_less(after.pod_pressure, before.pod_pressure),
+        major_faults=max(0, after.major_faults - before.major_faults),
+        involuntary_switches=sum(one.involuntary_switches for one in threads),
+        core_hertz=after.hertz,
+        gpu_limited_seconds=dict.fromkeys(after.gpu_limits, seconds),
+    )
+
+
+def _increase(then: Thread | None, now: Thread) -> Thread:
+    """Return what a thread did; ``then`` may be an earlier thread with the same number."""
+    if then is None or now.running_seconds < then.running_seconds:
+        return now
+    return Thread(
+        now.running_seconds - then.running_seconds,
+        now.waiting_seconds - then.waiting_seconds,
+        now.involuntary_switches - then.involuntary_switches,
+    )
+
+
+def add(total: Disturbance | None, more: Disturbance) -> Disturbance:
+    """Return what happened in two intervals together."""
+    if total is None:
+        return more
+    sums = {
+        one.name: _plus(getattr(total, one.name), getattr(more, one.name))
+        for one in fields(Disturbance)
+    }
+    hertz = None
+    if total.core_hertz is not None and more.core_hertz is not None:
+        hertz = total.core_hertz * total.seconds + more.core_hertz * more.seconds
+        hertz /= total.seconds + more.seconds
+    return Disturbance(**sums | {"cores": more.cores, "core_hertz": hertz})
+
+
+def _plus(some: Any, more: Any) -> Any:
+    """Add numbers, None if one is unknown; or numbers by name."""
+    if isinstance(some, Mapping):
+        return {name: some.get(name, 0.0) + more.get(name, 0.0) for name in {**some, **more}}
+    return None if some is None or more is None else some + more
+
+
+def _less(some: Mapping[str, float], less: Mapping[str, float]) -> dict[str, float]:
+    return {name: value - less[name] for name, value in some.items() if name in less}
+
+
+def _by_name(
+    before: Mapping[int, Process], after: Mapping[int, Process], cores: Set[int]
+) -> dict[str, float]:
+    """Return the CPU time that processes used between two snapshots, by name.
+
+    A process used the cores that it was on last, as far as is known.
+    """
+    used: dict[str, float] = {}
+    for pid, now in after.items():
+        if now.core not in cores:
+            continue
+        then = before.get(pid)
+        since = then.seconds if then and then.began == now.began else 0.0
+        if now.seconds > since:
+            used[now.name] = used.get(now.name, 0.0) + now.seconds - since
+    return used
+
+
+def collect(total: Disturbance, rank: Mapping[str, str]) -> Iterator[Metric]:
+    """Yield the series of what was measured, with a rank's labels; what is unknown has none."""
+    hertz = GaugeMetricFamily(
+        names.WORKER_CORE_HERTZ, "Mean frequency of its cores.", labels=tuple(rank)
+    )
+    if total.core_hertz is not None:
+        hertz.add_metric(tuple(rank.values()), total.core_hertz)
+        yield hertz
+    for name, text, labels, values in _counters(total):
+        family = CounterMetricFamily(name, text, labels=(*rank, *labels))
+        for more, value in values.items():
+            if value is not None:
+                family.add_metric((*rank.values(), *more), value)
+        if family.samples:
+            yield family
+
+
+_Values: TypeAlias = Mapping[tuple[str, ...], float | None]
+
+
+def _counters(total: Disturbance) -> Iterator[tuple[str, str, tuple[str, ...], _Values]]:
+    """Yield the name, help, own labels and values of each counter."""
+    waiting: _Values = {("others",): total.waiting_seconds, ("own",): total.own_waiting_seconds}
+    pressures: _Values = {
+        (of, resource): seconds
+        for of, found in (
+            ("node", total.node_pressure_seconds),
+            ("pod", total.pod_pressure_seconds),
+        )
+        for resource, seconds in found.items()
+    }
+    limited: _Values = {(reason,): seconds for reason, seconds in total.gpu_limited_seconds.items()}
+    others, stolen = total.others_core_seconds, total.stolen_seconds
+    text = "Time in which it waited for a core that others, or its own run, had."
+    yield names.WORKER_WAITING, text, ("cause",), waiting
+    yield names.WORKER_OTHERS, "Time that others used its cores, summed.", (), {(): others}
+    text = "Time in which the hypervisor had a core, the mean over its cores."
+    yield names.WORKER_STOLEN, text, (), {(): stolen}
+    text = "Time that its container's limit kept it from its cores, summed."
+    yield names.WORKER_THROTTLED, text, (), {(): total.throttled_seconds}
+    text = "Time in which some process waited for a resource."
+    yield names.WORKER_PRESSURE, text, ("of", "resource"), pressures
+    text = "Pages that it waited for a disk for."
+    yield names.WORKER_MAJOR_FAULTS, text, (), {(): total.major_faults}
+    text = "How often its threads lost their core to another thread."
+    yield names.WORKER_SWITCHES, text, (), {(): total.involuntary_switches}
+    text = "Time in which something kept a GPU's clock down."
+    yield names.WORKER_GPU_LIMITED, text, ("reason",), limited

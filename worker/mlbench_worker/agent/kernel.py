@@ -1,0 +1,243 @@
+"""What the kernel counts of a rank's processes, its cores and its machine, as read at one moment.
+
+The rank's processes are all that descend from the agent, as it adopts those whose parent has ended.
+"""
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Set
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlbench import names
+from mlbench_worker.agent.gpu_clocks import GpuClocks
+from mlbench_worker.agent.machine import of_groups
+
+_PROC = Path("/proc")
+_TICKS = os.sysconf("SC_CLK_TCK")
+_RESOURCES = ("cpu", "memory", "io")
+_INVOLUNTARY = b"nonvoluntary_ctxt_switches:"
+# The frequencies of more cores take too long to read.
+_MOST_FREQUENCIES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A line of the process table: proc_pid_stat(5)."""
+
+    pid: int
+    parent: int
+    session: int
+    name: str
+    """Of a kernel's thread only what it is, such as kworker, as the rest changes."""
+    began: int
+    """When, which tells it from a later process with the same number."""
+    seconds: float
+    """CPU time."""
+    children_seconds: float
+    """CPU time of the children that it has waited for."""
+    major_faults: int
+    """Of these children too."""
+    core: int
+    """The core that it was on last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """What the scheduler counts of a thread."""
+
+    running_seconds: float = 0.0
+    waiting_seconds: float = 0.0
+    """On a core's queue, while another thread had the core."""
+    involuntary_switches: int = 0
+    """How often it lost its core to another thread."""
+
+
+@dataclass(frozen=True)
+class Cores:
+    """What some cores have done, summed over them."""
+
+    busy_seconds: float
+    """In processes; interrupts are left out."""
+    stolen_seconds: float
+    """Taken by the hypervisor for other machines."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """A moment's counts; None where the machine does not tell."""
+
+    at: float
+    """By the monotonic clock."""
+    threads: Mapping[tuple[int, int], Thread]
+    """The living threads of the rank, by process and thread."""
+    own_seconds: float
+    """CPU time of the rank's processes, also of those that have ended."""
+    sibling_seconds: float
+    """CPU time of the run's other ranks on the same cores, as far as they can be seen."""
+    others: Mapping[int, Process]
+    """The processes that are not of the run, as far as they can be seen."""
+    cores: Cores | None
+    major_faults: int
+    throttled_seconds: float | None
+    node_pressure: Mapping[str, float]
+    """Seconds in which some process waited for a resource: cpu, memory, io."""
+    pod_pressure: Mapping[str, float]
+    hertz: float | None
+    """The mean frequency of the cores."""
+    gpu_limits: Set[str]
+    """What keeps the clock of a GPU down."""
+
+
+class Kernel:
+    """Reads the counts of a rank that runs on given cores."""
+
+    def __init__(self, run_id: int, cores: Set[int]) -> None:
+        """Connect to the driver of GPUs, if there is one, which may take seconds."""
+        self.cores = cores
+        self.gpus = GpuClocks()
+        self._mark = f"\0{names.ENV_RUN_ID}={run_id}\0".encode()
+
+    def read(self) -> Snapshot:
+        """Take a snapshot."""
+        table = {process.pid: process for process in _processes()}
+        own = _descendants(table, os.getpid())
+        agent = table[os.getpid()]
+        foreign = [one for pid, one in table.items() if pid not in own]
+        of_run = {one for one in {one.session for one in foreign} if self._is_of_run(one)}
+        siblings = (one for one in foreign if one.session in of_run and one.core in self.cores)
+        return Snapshot(
+            at=time.monotonic(),
+            threads=dict(_threads(own)),
+            own_seconds=_total(table[pid] for pid in own) + agent.children_seconds,
+            sibling_seconds=_total(siblings),
+            others={one.pid: one for one in foreign if one.session not in of_run},
+            cores=_cores(self.cores),
+            major_faults=sum(table[pid].major_faults for pid in own),
+            throttled_seconds=throttled_seconds(),
+            node_pressure=_pressures(_words(_PROC / f"pressure/{one}") for one in _RESOURCES),
+            pod_pressure=_pressures(
+                next(of_groups(Path("/"), "", f"{one}.pressure"), []) for one in _RESOURCES
+            ),
+            hertz=_hertz(sorted(self.cores)[:_MOST_FREQUENCIES]),
+            gpu_limits=self.gpus.limits(),
+        )
+
+    def _is_of_run(self, session: int) -> bool:
+        """Check by the environment of a session's leader if it is of the same run."""
+        try:
+            return self._mark in b"\0%b" % _read(f"/proc/{session}/environ")
+        except OSError:  # it is gone, or of another user
+            return False
+
+
+def _processes() -> Iterator[Process]:
+    for entry in os.scandir(_PROC):
+        if entry.name.isdecimal():
+            with suppress(OSError):  # it is gone
+                yield parse_process(_read(f"{entry.path}/stat"))
+
+
+def parse_process(line: bytes) -> Process:
+    """Read a process's line of /proc/PID/stat."""
+    # The name, second in the line, stands in brackets and may hold any character.
+    head, _, tail = line.rpartition(b")")
+    pid, _, name = head.partition(b" (")
+    fields = tail.split()
+    return Process(
+        pid=int(pid),
+        parent=int(fields[1]),
+        session=int(fields[3]),
+        name=name.decode(errors="replace").partition("/")[0],
+        began=int(fields[19]),
+        seconds=(int(fields[11]) + int(fields[12])) / _TICKS,
+        children_seconds=(int(fields[13]) + int(fields[14])) / _TICKS,
+        major_faults=int(fields[9]) + int(fields[10]),
+        core=int(fields[36]),
+    )
+
+
+def _descendants(table: Mapping[int, Process], ancestor: int) -> Set[int]:
+    found: set[int] = set()
+    newest = {ancestor}
+    while newest := {pid for pid, one in table.items() if one.parent in newest} - found:
+        found |= newest
+    return found
+
+
+def _total(processes: Iterable[Process]) -> float:
+    return sum(one.seconds + one.children_seconds for one in processes)
+
+
+def _threads(pids: Iterable[int]) -> Iterator[tuple[tuple[int, int], Thread]]:
+    """Yield the threads of processes, each with its key; none where schedstat is not counted."""
+    for pid in pids:
+        with suppress(OSError):
+            for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - in half the time
+                with suppress(OSError, ValueError):
+                    folder = f"/proc/{pid}/task/{thread}"
+                    running, waiting, _ = map(int, _read(f"{folder}/schedstat").split())
+                    switches = int(_read(f"{folder}/status").rpartition(_INVOLUNTARY)[2])
+                    yield (pid, int(thread)), Thread(running / 1e9, waiting / 1e9, switches)
+
+
+def _cores(cores: Set[int]) -> Cores | None:
+    """Read what cores have done from /proc/stat (proc_stat(5)); None if it lacks one of them."""
+    busy = stolen = 0
+    left = {f"cpu{core}".encode() for core in cores}
+    with suppress(OSError):
+        for line in _read("/proc/stat").splitlines():
+            name, *ticks = line.split()
+            if name in left:
+                left.remove(name)
+                busy += sum(map(int, ticks[:3]))  # user, nice, system
+                stolen += int(ticks[7])
+    return None if left else Cores(busy / _TICKS, stolen / _TICKS)
+
+
+def throttled_seconds(root: Path = Path("/")) -> float | None:
+    """Return for how long this control group was kept from its cores by its own limit."""
+    for words in of_groups(root, "", "cpu.stat"):
+        if "throttled_usec" in words:
+            return int(words[words.index("throttled_usec") + 1]) / 1e6
+    for words in of_groups(root, "cpu", "cpu.stat"):
+        if "throttled_time" in words:
+            return int(words[words.index("throttled_time") + 1]) / 1e9
+    return None
+
+
+def _pressures(texts: Iterable[list[str]]) -> dict[str, float]:
+    """Read the totals of ``some`` in files of pressure, in the order of the resources."""
+    found = {}
+    for resource, words in zip(_RESOURCES, texts, strict=True):
+        if words[:1] == ["some"]:
+            found[resource] = int(words[4].removeprefix("total=")) / 1e6
+    return found
+
+
+def _hertz(cores: Iterable[int]) -> float | None:
+    folder = "sys/devices/system/cpu"
+    found = [_words(Path(f"/{folder}/cpu{core}/cpufreq/scaling_cur_freq")) for core in cores]
+    known = [float(words[0]) * 1000 for words in found if words]
+    return sum(known) / len(known) if known else None
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []
+
+
+def _read(path: str) -> bytes:
+    """Read a file of the kernel, as fast as can be."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        # All of it comes at once, but of a machine with many cores.
+        data = os.read(descriptor, 1 << 16)
+        while more := os.read(descriptor, 1 << 16) if len(data) >= 1 << 12 else b"":
+            data += more
+        return data
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,262 @@
+"""The machine of a rank: its system, cores, memory, bandwidth and GPUs, with their limits.
+
+Limits of cores and memory are those of Linux's control groups, of both versions: of all groups from
+the own one up to the root the tightest holds. Inside a container the own group may be mounted as
+the root. How the way out of this pod is shaped is read by netlink, as an image may lack tc. A
+limit outside of the pod, such as one that a cluster's network sets on the node, cannot be seen.
+"""
+
+import contextlib
+import ctypes
+import os
+import platform
+import socket
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+from mlbench.records import Machine
+from mlbench.shaping import Shaping, default_interface
+from mlbench_worker.agent.processor import read_model, read_processor
+
+# From linux/netlink.h, linux/rtnetlink.h and linux/pkt_sched.h, in the machine's byte order.
+_HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
+_TRAFFIC = struct.Struct("=BxxxiIII")  # family, interface, handle, parent, info
+_ATTRIBUTE = struct.Struct("=HH")  # length, type
+_RATE = struct.Struct("=8xI")  # of struct tc_ratespec, the bytes per second
+_ERROR_NUMBER = struct.Struct("=i")
+_RATE64 = struct.Struct("=Q")
+_LOSS = struct.Struct("=8xI")  # of struct tc_netem_qopt
+_LATENCY64 = struct.Struct("=q")
+_REQUEST, _DUMP = 0x1, 0x300
+_ERROR, _DONE = 2, 3
+_GET_QDISC = 38
+_KIND, _OPTIONS = 1, 2
+_TBF_PARAMETERS, _TBF_RATE64 = 1, 4
+_NETEM_BYTES, _NETEM_LATENCY64 = 24, 10  # the size of that structure, and what follows it
+_ALL_LOST = 2**32 - 1
+_TYPE_MASK = 0x3FFF  # the highest bits say how an attribute is packed
+_ROOT = 0xFFFFFFFF
+_BUFFER_BYTES = 1 << 16
+_NETLINK_SECONDS = 5.0
+_LONGEST_GPU_TEXT = 96  # as NVML has it
+
+
+def read_machine(root: Path = Path("/"), shaping: Shaping | None = None) -> Machine:
+    """Return the facts of this machine; ``root`` holds the files of the operating system.
+
+    ``shaping`` is that of another network than this process's.
+    """
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limit = memory_limit(root)
+    if shaping is None:
+        shaping = read_shaping(default_interface(root))
+    return Machine(
+        hostname=platform.node(),
+        os=_os(),
+        architecture=platform.machine(),
+        cpu_model=read_model(root),
+        processor=read_processor(root),
+        cpus=len(os.sched_getaffinity(0)),
+        cpu_limit=cpu_limit(root),
+        bandwidth_limit=shaping.max_bandwidth,
+        latency_ms=shaping.latency_ms,
+        loss_percent=shaping.loss_percent,
+        memory_bytes=memory_bytes,
+        memory_limit_bytes=limit if limit is not None and limit < memory_bytes else None,
+    )
+
+
+def _os() -> str:
+    kernel = f"{platform.system()} {platform.release()}"
+    with contextlib.suppress(OSError):
+        return f"{platform.freedesktop_os_release()['PRETTY_NAME']}, {kernel}"
+    return kernel
+
+
+def cpu_limit(root: Path = Path("/")) -> float | None:
+    """Return how many cores' worth of time may be used; None where that is not limited."""
+    found = [
+        *of_groups(root, "", "cpu.max"),
+        *of_groups(root, "cpu", "cpu.cfs_quota_us", "cpu.cfs_period_us"),
+    ]
+    # A quota and its period, both in microseconds; a quota of max or -1 is no limit.
+    limits = [words for words in found if len(words) == 2 and all(map(str.isdecimal, words))]  # noqa: PLR2004
+    return min((int(quota) / int(period) for quota, period in limits), default=None)
+
+
+def memory_limit(root: Path = Path("/")) -> int | None:
+    """Return how many bytes of memory may be used; None where that is not limited.
+
+    The first version of control groups spells no limit as one that no machine reaches.
+    """
+    found = [
+        *of_groups(root, "", "memory.max"),
+        *of_groups(root, "memory", "memory.limit_in_bytes"),
+    ]
+    return min((int(word) for words in found for word in words if word.isdecimal()), default=None)
+
+
+def killed_for_memory(root: Path = Path("/")) -> int:
+    """Return how many processes of this group the kernel has killed for using too much memory."""
+    for words in (
+        *of_groups(root, "", "memory.events"),
+        *of_groups(root, "memory", "memory.oom_control"),
+    ):
+        if "oom_kill" in words:
+            return int(words[words.index("oom_kill") + 1])
+    return 0
+
+
+def of_groups(root: Path, controller: str, *files: str) -> Iterator[list[str]]:
+    """Yield the words in these files of each of this process's groups, its own one first.
+
+    In the second version of control groups, the controller is "".
+    """
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        controllers, _, path = line.partition(":")[2].partition(":")
+        if controller in controllers.split(","):
+            own = PurePosixPath(path.lstrip("/"))
+            for group in (own, *own.parents):
+                folder = root / "sys/fs/cgroup" / controller / group
+                yield [word for name in files for word in _text(folder / name).split()]
+
+
+def _text(path: Path) -> str:
+    """Return a file's text; none if it cannot be read."""
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def read_shaping(interface: str | None) -> Shaping:
+    """Return how what is sent on an interface of this network namespace is held back."""
+    if interface is None:
+        return Shaping()
+    try:
+        number = socket.if_nametoindex(interface)
+        return shaping_of([Qdisc.read(message) for message in _read_qdiscs()], number)
+    except OSError:  # a kernel without them
+        return Shaping()
+
+
+@dataclass(frozen=True)
+class Qdisc:
+    """A queueing discipline, as the kernel describes it."""
+
+    interface: int
+    handle: int
+    parent: int
+    kind: bytes
+    options: bytes
+
+    @classmethod
+    def read(cls, message: bytes) -> "Qdisc":
+        """Return what a message, without its header, describes."""
+        _, interface, handle, parent, _ = _TRAFFIC.unpack_from(message)
+        attributes = _attributes(message[_TRAFFIC.size :])
+        kind = attributes.get(_KIND, b"").rstrip(b"\0")
+        return cls(interface, handle, parent, kind, attributes.get(_OPTIONS, b""))
+
+
+def shaping_of(found: Iterable[Qdisc], interface: int) -> Shaping:
+    """Return what an interface's root does, and what is behind it if it delays."""
+    of_parent = {one.parent: one for one in found if one.interface == interface}
+    shaping, one = Shaping(), of_parent.get(_ROOT)
+    if one is not None and one.kind == b"netem":
+        shaping = _read_netem(one.options)
+        one = of_parent.get(one.handle | 1)
+    if one is not None and one.kind == b"tbf":
+        shaping = replace(shaping, max_bandwidth=_read_rate(one.options) / 1e6)
+    return shaping
+
+
+def _read_qdiscs() -> Iterator[bytes]:
+    """Yield the messages, without headers, on this network namespace's queueing disciplines.
+
+    Raises:
+        OSError: the kernel does not answer.
+    """
+    length = _HEADER.size + _TRAFFIC.size
+    request = _HEADER.pack(length, _GET_QDISC, _REQUEST | _DUMP, 1, 0)
+    request += _TRAFFIC.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as link:
+        link.settimeout(_NETLINK_SECONDS)
+        link.send(request)
+        while True:
+            rest = link.recv(_BUFFER_BYTES)
+            while rest:
+                length, kind, _, _, _ = _HEADER.unpack_from(rest)
+                body = rest[_HEADER.size : length]
+                if kind == _DONE:
+                    return
+                if kind == _ERROR:
+                    raise OSError(-_ERROR_NUMBER.unpack_from(body)[0], "RTM_GETQDISC")
+                yield body
+                rest = rest[_aligned(length) :]
+
+
+def _read_rate(options: bytes) -> int:
+    """Return the bits per second of a token bucket."""
+    attributes = _attributes(options)
+    # A rate that needs more than 32 bits comes on its own as well.
+    if _TBF_RATE64 in attributes:
+        return 8 * int(_RATE64.unpack_from(attributes[_TBF_RATE64])[0])
+    return 8 * int(_RATE.unpack_from(attributes[_TBF_PARAMETERS])[0])
+
+
+def _read_netem(options: bytes) -> Shaping:
+    (loss,) = _LOSS.unpack_from(options)
+    (nanoseconds,) = _LATENCY64.unpack_from(_attributes(options[_NETEM_BYTES:])[_NETEM_LATENCY64])
+    # The share is of 2^32 - 1: rounded, as the order was to that.
+    percent = round(loss / _ALL_LOST * 100, 6)
+    return Shaping(latency_ms=nanoseconds / 1e6 or None, loss_percent=percent or None)
+
+
+def _attributes(packed: bytes) -> Mapping[int, bytes]:
+    found = {}
+    while len(packed) >= _ATTRIBUTE.size:
+        length, kind = _ATTRIBUTE.unpack_from(packed)
+        found[kind & _TYPE_MASK] = packed[_ATTRIBUTE.size : length]
+        packed = packed[max(_aligned(length), _ATTRIBUTE.size) :]
+    return found
+
+
+def _aligned(length: int) -> int:
+    return (length + 3) & ~3
+
+
+def read_gpus() -> tuple[tuple[str, ...], str | None]:
+    """Return the GPUs' names in the order of NVIDIA's driver, and its version; None without one.
+
+    It may take the driver seconds to wake up.
+    """
+    try:
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+        if nvml.nvmlInit_v2():
+            return (), None
+        try:
+            count = ctypes.c_uint()  # stays 0 if the driver does not tell
+            nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))
+            names = tuple(_gpu_name(nvml, index) for index in range(count.value))
+            return names, _ask_driver(nvml.nvmlSystemGetDriverVersion)
+        finally:
+            nvml.nvmlShutdown()
+    except (OSError, AttributeError):  # no library, or one that lacks a function
+        return (), None
+
+
+def _gpu_name(nvml: ctypes.CDLL, index: int) -> str:
+    device, name = ctypes.c_void_p(), None
+    if not nvml.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(index), ctypes.byref(device)):
+        name = _ask_driver(nvml.nvmlDeviceGetName, device)
+    return name or "a GPU that does not answer"
+
+
+def _ask_driver(function: Callable[..., int], *arguments: object) -> str | None:
+    """Return the text that a function of the driver writes; None if it fails."""
+    text = ctypes.create_string_buffer(_LONGEST_GPU_TEXT)
+    failed = function(*arguments, text, ctypes.c_uint(_LONGEST_GPU_TEXT))
+    return None if failed else text.value.decode(errors="replace")

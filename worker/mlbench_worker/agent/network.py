@@ -1,0 +1,177 @@
+"""A network of a rank's own: a namespace that is plugged into the switch of the local stack.
+
+A process with threads, as the agent is, cannot enter a user namespace. So a helper makes the
+network, and hands over what the agent needs of it: ``python -m mlbench_worker.agent.network``.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from io import FileIO
+from ipaddress import IPv4Address
+from pathlib import Path
+
+from mlbench.assignment import Plug
+from mlbench.shaping import SWITCH, Shaping, ShapingError, run_tool, shape, with_tools
+from mlbench.traffic import TABLE, Traffic, parse_traffic
+from mlbench_worker.agent.machine import read_shaping
+
+INTERFACE = "eth0"
+# The host's own name stands for no address in it, so libraries are led to the interface. NCCL would
+# go by other ways between the GPUs of a machine.
+NETWORK_VARIABLES = {
+    **dict.fromkeys(("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOCKET_IFNAME"), INTERFACE),
+    **dict.fromkeys(("NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_IB_DISABLE"), "1"),
+}
+# A peer may come later: its address is asked for so often, once a second.
+_ASKED = "60"
+# The end of a run waits for it.
+_TRAFFIC_SECONDS = 5.0
+_ANSWER_BYTES = 4096
+_DESCRIPTORS = 3
+
+
+class NetworkError(RuntimeError):
+    """The network cannot be made; the text says why."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A namespace, which is there until this is closed and its last process has ended."""
+
+    shaping: Shaping
+    """What is in force in it."""
+    sockets: tuple[socket.socket, socket.socket]
+    """Two sockets of TCP in it."""
+    _namespace: FileIO
+    _users: FileIO | None
+    """The user namespace that it belongs to; None for that of this process."""
+
+    def inside(self, command: Sequence[str]) -> list[str]:
+        """Return the command that runs another one in it, as the same user.
+
+        It finds the namespaces by this process, so they must not be closed before it has ended.
+        """
+        entering = [_tool("nsenter"), f"--net={_path(self._namespace)}", *_as_user(self._users)]
+        if self._users is not None:
+            user, group = f"--map-user={os.geteuid()}", f"--map-group={os.getegid()}"
+            entering += [_tool("unshare"), "--user", user, group]
+        return [*entering, "--", *command]
+
+    def traffic(self) -> Traffic:
+        """Return what it has carried since it was made.
+
+        Raises:
+            OSError, SubprocessError: it cannot be entered, or not soon.
+        """
+        read = self.inside(["cat", str(TABLE)])
+        told = subprocess.check_output(read, text=True, timeout=_TRAFFIC_SECONDS)
+        return parse_traffic(told)
+
+    def close(self) -> None:
+        """Let go of it."""
+        for one in (*self.sockets, self._namespace, self._users):
+            if one is not None:
+                one.close()
+
+
+def plug_in(plug: Plug, switch_file: Path) -> Network:
+    """Make a network; ``switch_file`` has the number of the process that holds the switch.
+
+    Raises:
+        NetworkError: that fails.
+    """
+    try:
+        switch = str(int(switch_file.read_text()))
+        users = Path("/proc", switch, "ns/user")
+        is_ours = users.readlink() == Path("/proc/self/ns/user").readlink()
+        belongs_to = None if is_ours else FileIO(users)
+    except (OSError, ValueError) as error:
+        words = "the switch of local networks is not there: see the stack's network.log"
+        raise NetworkError(f"{words} ({error})") from None
+    try:
+        told, (namespace, *sockets) = _ask_helper(plug, switch, belongs_to)
+    except BaseException:
+        if belongs_to is not None:
+            belongs_to.close()
+        raise
+    one, other = (socket.socket(fileno=each) for each in sockets)
+    return Network(Shaping(**json.loads(told)), (one, other), FileIO(namespace), belongs_to)
+
+
+def _ask_helper(plug: Plug, switch: str, users: FileIO | None) -> tuple[bytes, list[int]]:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        entering = [_tool("nsenter"), f"--target={switch}", "--net", *_as_user(users)]
+        helper = [sys.executable, "-P", "-m", __name__, json.dumps(asdict(plug)), switch]
+        done = subprocess.run(
+            [*entering, "--", _tool("unshare"), "--net", *helper, str(theirs.fileno())],
+            env=with_tools(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            pass_fds=[theirs.fileno()],
+            check=False,
+        )
+        if done.returncode:
+            raise NetworkError(f"it cannot have a network of its own: {done.stderr.strip()}")
+        told, descriptors, _, _ = socket.recv_fds(ours, _ANSWER_BYTES, _DESCRIPTORS)
+    return told, descriptors
+
+
+def _tool(name: str) -> str:
+    return shutil.which(name, path=with_tools()["PATH"]) or name
+
+
+def _as_user(users: FileIO | None) -> list[str]:
+    return [] if users is None else [f"--user={_path(users)}", "--preserve-credentials"]
+
+
+def _path(file: FileIO) -> str:
+    return f"/proc/{os.getpid()}/fd/{file.fileno()}"
+
+
+def _connect(plug: Plug, switch: str) -> None:
+    """Connect this network namespace with the switch, and shape what it sends.
+
+    Raises:
+        ShapingError: that fails.
+    """
+    port = f"w{int(IPv4Address(plug.address)):08x}"
+    there = f"nsenter --target={switch} --net"
+    for command in (
+        "ip link set lo up",
+        f"ip link add {INTERFACE} type veth peer name {port} netns {switch}",
+        f"{there} ip link set {port} master {SWITCH} addrgenmode none up",
+        f"ip link set {INTERFACE} addrgenmode none up",
+        f"ip address add {plug.address}/{plug.prefix_length} dev {INTERFACE}",
+        f"ip ntable change name arp_cache dev {INTERFACE} mcast_probes {_ASKED}",
+    ):
+        run_tool(command.split())
+    shape(plug.shaping, INTERFACE)
+
+
+def main() -> None:
+    """Make a rank's network of this process's namespace, and hand it over."""
+    plug, switch, channel = Plug.from_fields(json.loads(sys.argv[1])), sys.argv[2], sys.argv[3]
+    try:
+        _connect(plug, switch)
+    except ShapingError as error:
+        sys.exit(str(error))
+    told = json.dumps(asdict(read_shaping(INTERFACE))).encode()
+    namespace = os.open("/proc/self/ns/net", os.O_RDONLY)
+    with (
+        socket.socket(fileno=int(channel)) as agent,
+        socket.socket() as one,
+        socket.socket() as two,
+    ):
+        socket.send_fds(agent, [told], [namespace, one.fileno(), two.fileno()])
+
+
+if __name__ == "__main__":
+    main()

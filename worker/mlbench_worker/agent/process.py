@@ -1,0 +1,213 @@
+"""A training process, started in a process group of its own and ended with its descendants."""
+
+import contextlib
+import ctypes
+import errno
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlbench import names
+from mlbench.clock import SteadyClock
+from mlbench_worker.agent.sources.processes import environ_of
+
+# Between SIGTERM and SIGKILL.
+GRACE_SECONDS = 5.0
+# How long killed descendants are waited for.
+_REAP_SECONDS = 2.0
+# The shell's exit code for a command that cannot be started.
+NOT_STARTED = 127
+
+# From linux/prctl.h.
+_PR_SET_DUMPABLE = 4
+_PR_SET_CHILD_SUBREAPER = 36
+
+# Kills the process group when its own standard input ends: when the agent does, however it ends.
+# Then what has left the group, as torchrun's ranks do: it still has the attempt's variable.
+_GUARD = """
+read -r _
+kill -KILL "-$1"
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+    found=$(grep -lszxF "$2" /proc/[0-9]*/environ)
+    [ "$found" ] || exit
+    for one in $found; do
+        one=${one#/proc/}
+        kill -KILL "${one%/environ}"
+    done
+    sleep 0.1
+done 2>/dev/null
+"""
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a process ended: its code (negative: the signal), and when in Unix seconds."""
+
+    code: int
+    at: float
+
+
+class TrainingProcess:
+    """A command that runs in a process group of its own until it ends or is stopped.
+
+    ``on_exit`` is called from another thread once the whole group has ended. If the command cannot
+    be started, it is called at once.
+
+    Raises:
+        OSError, RuntimeError: its files cannot be opened, or its watchers cannot be started.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        environ: Mapping[str, str],
+        working_dir: str | None,
+        stdout: Path,
+        stderr: Path,
+        cpus: Sequence[int],
+        on_exit: Callable[[Exit], None],
+    ) -> None:
+        self._stop_by: float | None = None
+        self._on_exit = on_exit
+        self._clock = SteadyClock()
+        self._process: subprocess.Popen[bytes] | None = None
+        with stdout.open("ab") as out, stderr.open("ab") as err, _on_cores(cpus):
+            try:
+                self._process = subprocess.Popen(
+                    command,
+                    env=environ,
+                    cwd=working_dir,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                err.write(f"{_why_not(command[0], working_dir, error)}\n".encode())
+        if self._process is None:
+            on_exit(Exit(NOT_STARTED, self._clock.now()))
+            return
+        try:
+            # As the first process of a container, the agent needs no guard: all end with it.
+            mark = f"{names.ENV_METRICS_FILE}={environ.get(names.ENV_METRICS_FILE, '')}"
+            self._guard = None if os.getpid() == 1 else _start_guard(self._process.pid, mark)
+            threading.Thread(target=self._wait, args=(self._process,), daemon=True).start()
+        except (OSError, RuntimeError):
+            self._signal_group(signal.SIGKILL)
+            self._process.wait()
+            raise
+
+    def stop(self) -> None:
+        """Ask the group to end; call ``enforce_stop`` now and then afterwards."""
+        if self._stop_by is None:
+            self._stop_by = time.monotonic() + GRACE_SECONDS
+            self._signal_group(signal.SIGTERM)
+
+    def enforce_stop(self) -> None:
+        """Kill the group if it was asked to end and has not done so in time."""
+        if self._stop_by is not None and time.monotonic() > self._stop_by:
+            self._signal_group(signal.SIGKILL)
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> None:
+        # It is not reaped yet, so that its group's number is not used again.
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        ended_at = self._clock.now()
+        self._signal_group(signal.SIGKILL)
+        code = process.wait()
+        try:
+            _end_children(keep=self._guard.pid if self._guard else None)
+            if self._guard is not None:
+                self._guard.kill()
+                self._guard.communicate()
+        finally:
+            self._on_exit(Exit(code, ended_at))
+
+    def _signal_group(self, number: int) -> None:
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+
+
+def _start_guard(group: int, mark: str) -> subprocess.Popen[bytes]:
+    command = ["sh", "-c", _GUARD, "guard", str(group), mark]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+
+
+def end_left(folder: Path) -> None:
+    """Kill what an earlier agent, and its guard, left of the attempts that are kept in a folder."""
+    deadline = time.monotonic() + _REAP_SECONDS
+    while (left := _of_attempts_in(folder)) and time.monotonic() < deadline:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def _of_attempts_in(folder: Path) -> set[int]:
+    """Return the processes of attempts that are kept in a folder."""
+    pids = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
+    metrics_files = ((pid, environ_of(pid).get(names.ENV_METRICS_FILE, "")) for pid in pids)
+    return {pid for pid, file in metrics_files if file.startswith(f"{folder}/")}
+
+
+def _why_not(program: str, working_dir: str | None, error: OSError) -> str:
+    # Popen names the folder or the program in the error.
+    if working_dir is not None and error.filename == working_dir:
+        return f"cannot start {program} in {working_dir}: {error.strerror}"
+    hint = ""
+    if error.errno == errno.ENOEXEC:
+        hint = " (its first line must name its interpreter, such as #!/bin/sh)"
+    return f"cannot start {program}: {error.strerror}{hint}"
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of every descendant whose own parent ends.
+
+    So none of them escapes, and their usage counts as that of this process's children.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def hide_from_others() -> None:
+    """Hide this process's memory and environment from other processes of its user.
+
+    A training process could otherwise read the agent's token there.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0)
+
+
+def _end_children(keep: int | None) -> None:
+    """Kill and reap all processes that a training process left behind, also outside its group."""
+    deadline = time.monotonic() + _REAP_SECONDS
+    while (left := _children() - {keep}) and time.monotonic() < deadline:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(0.01)
+
+
+def _children() -> set[int]:
+    found: set[int] = set()
+    for children in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # that thread has ended
+            found.update(map(int, children.read_text().split()))
+    return found
+
+
+@contextlib.contextmanager
+def _on_cores(cpus: Sequence[int]) -> Iterator[None]:
+    """Run a block on the given cores: a process started inside it inherits them."""
+    before = os.sched_getaffinity(0)
+    if cpus:
+        os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

@@ -1,0 +1,262 @@
+"""The agent's ``/metrics``: which rank it runs, what disturbs it, and what its process publishes.
+
+The process publishes by prometheus-client's files, where anything else may lie instead. They are
+read with bounds, and of the names that others rely on, only the process's own totals pass.
+"""
+
+import json
+import logging
+import os
+import re
+import struct
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.mmap_dict import _read_all_values
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
+
+from mlbench import names
+from mlbench_worker.agent.attempt import Attempt
+from mlbench_worker.agent.disturbance import collect
+from mlbench_worker.agent.files import open_regular
+
+log = logging.getLogger(__name__)
+
+_MOST_FILES: Final = 1000
+# The totals of one process take 4 KiB. What is read keeps the agent busy for half a second at most.
+_MOST_BYTES_OF_A_FILE: Final = 128 << 10
+_MOST_BYTES: Final = 768 << 10
+# Fewer than Prometheus takes of an agent: it must never refuse the agent's own series.
+_MOST_SERIES: Final = 2000
+_MOST_LABELS: Final = 16
+_LONGEST_NAME: Final = 100
+_LONGEST_VALUE: Final = 500
+_MOST_TOLD: Final = 10
+
+_FILE = re.compile(r"(counter|histogram|summary|gauge_([a-z]+))_(\w+)\.db")
+_RANK = re.compile(r"0|[1-9][0-9]{0,4}")
+_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_SUFFIXES = frozenset({"", "_total", "_sum", "_count", "_bucket", "_created"})
+
+_OF_OTHERS = re.compile(r"(mlbench_|container_|machine_|node_|kube|scrape_|ALERTS).*|up")
+_HISTOGRAM = names.WORKER_STEP_SECONDS
+_OWN: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
+    names.WORKER_STEPS: ("counter", frozenset()),
+    names.WORKER_SAMPLES: ("counter", frozenset()),
+    names.WORKER_PHASE_SECONDS: ("counter", frozenset({"phase"})),
+    f"{_HISTOGRAM}_bucket": ("histogram", frozenset({"le"})),
+    f"{_HISTOGRAM}_sum": ("histogram", frozenset()),
+    names.WORKER_PROGRESS: ("gauge", frozenset()),
+}
+"""The series of mlbench.totals: their kind, and their labels beside run and rank."""
+
+_PARSING_ERRORS = (ValueError, TypeError, RuntimeError, RecursionError, struct.error)
+
+LeftOut = dict[str, None]
+"""Some of the series that are left out, and why: texts, each once."""
+
+
+class WorkerCollector(Collector):
+    """Collects the series of the current attempt, or of the last one until the next begins.
+
+    What is measured of the worker as a whole has the rank of the first of its processes.
+    """
+
+    def __init__(self, pod: str) -> None:
+        self._pod = pod
+        self._idle = True
+        self._attempt: Attempt | None = None
+        self._told: Attempt | None = None
+        """The attempt whose omissions are logged already."""
+
+    def show(self, attempt: Attempt) -> None:
+        """Collect the series of an attempt from now on."""
+        self._attempt, self._idle = attempt, False
+
+    def show_idle(self) -> None:
+        """Report that no rank runs; the last totals stay for the next scrape."""
+        self._idle = True
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the worker's clock and info, and the totals summed over its processes."""
+        attempt = self._attempt
+        yield GaugeMetricFamily(names.WORKER_TIME, "The worker's clock, Unix time.", time.time())
+        run_id, ranks, left_out = "", [""], LeftOut()
+        published: list[Metric] = []
+        if attempt is not None:
+            run_id = str(attempt.assignment.run_id)
+            published = read_published(attempt.counters, run_id, left_out)
+            ranks = ranks_of(published) or [str(attempt.assignment.rank)]
+        info = GaugeMetricFamily(
+            names.WORKER_INFO,
+            "Which run and rank the worker has; both empty while it is idle.",
+            labels=("pod", "run_id", "rank"),
+        )
+        for rank in [""] if self._idle else ranks:
+            info.add_metric((self._pod, run_id if rank else "", rank), 1.0)
+        yield info
+        if attempt is None:
+            return
+        running = GaugeMetricFamily(
+            names.WORKER_RUNNING,
+            "Whether the training process lives: 1, or 0 once it has ended.",
+            labels=("run_id", "rank"),
+        )
+        for rank in ranks:
+            running.add_metric((run_id, rank), attempt.exit is None)
+        yield running
+        if attempt.watch is not None and attempt.watch.total is not None:
+            yield from collect(attempt.watch.total, {"run_id": run_id, "rank": ranks[0]})
+        yield from published
+        if left_out and self._told is not attempt:
+            self._told = attempt
+            told = "; ".join(islice(left_out, _MOST_TOLD))
+            log.warning("series of %s that are left out: %s", attempt.folder.name, told)
+
+
+def ranks_of(published: Sequence[Metric]) -> list[str]:
+    """Return the ranks of the processes that publish totals, in order."""
+    own = (family for family in published if family.name.startswith("mlbench_"))
+    return sorted({sample.labels["rank"] for family in own for sample in family.samples}, key=int)
+
+
+def read_published(folder: Path, run_id: str, left_out: LeftOut) -> list[Metric]:
+    """Return the series of a worker's processes, summed over those of each rank.
+
+    Args:
+        folder: holds prometheus-client's files; it need not exist.
+        run_id: the label that the processes' own totals must have.
+        left_out: gets what is left out, and why.
+    """
+    families: dict[str, Metric] = {}
+    for file, data in _read_files(folder, left_out):
+        _collect(families, file, data, run_id, left_out)
+    passed: list[Metric] = []
+    room = _MOST_SERIES
+    # Our own series first; the others get the room that is left.
+    for family in sorted(families.values(), key=lambda one: _OF_OTHERS.match(one.name) is None):
+        summed = _sum_up(family, left_out)
+        if len(summed) > room:
+            left_out[f"{family.name}: {len(summed)} series are too many"] = None
+        elif summed:
+            room -= len(summed)
+            family.samples = summed
+            passed.append(family)
+    return passed
+
+
+def _read_files(folder: Path, left_out: LeftOut) -> Iterator[tuple[re.Match[str], bytes]]:
+    """Yield the files, as ``_FILE`` matches their names, and their content up to a limit."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError as error:
+        left_out[f"{folder.name}: {error.strerror}"] = None
+        return
+    try:
+        with os.scandir(descriptor) as entries:
+            found = sorted(entry.name for entry in islice(entries, _MOST_FILES + 1))
+        if len(found) > _MOST_FILES:
+            left_out[f"more than {_MOST_FILES} files"] = None
+        room = _MOST_BYTES
+        for file in filter(None, map(_FILE.fullmatch, found[:_MOST_FILES])):
+            data = _read_file(file[0], descriptor, min(room, _MOST_BYTES_OF_A_FILE), left_out)
+            room -= len(data)
+            yield file, data
+    finally:
+        os.close(descriptor)
+
+
+def _read_file(name: str, folder: int, most: int, left_out: LeftOut) -> bytes:
+    """Return the used part of a regular file; nothing of anything else."""
+    file = open_regular(Path(name), folder)
+    if file is None:
+        left_out[f"{name}: it is no regular file that can be read"] = None
+        return b""
+    try:
+        used = int.from_bytes(os.pread(file, 4, 0), "little")
+        if used > most:
+            left_out[f"{name}: only its first {most:,} bytes are read"] = None
+        return os.pread(file, min(used, most), 0)
+    except OSError as error:
+        left_out[f"{name}: {error.strerror}"] = None
+        return b""
+    finally:
+        os.close(file)
+
+
+def _collect(
+    families: dict[str, Metric],
+    file: re.Match[str],
+    data: bytes,
+    run_id: str,
+    left_out: LeftOut,
+) -> None:
+    """Add a file's entries to the families, up to the first that is malformed."""
+    kind, mode, process = file[1].partition("_")[0], file[2] or "", file[3]
+    try:
+        for key, value, timestamp, _ in _read_all_values(data, len(data)) if data else ():
+            family_name, name, labels, help_text = json.loads(key)
+            if not _may_pass(kind, family_name, name, labels, run_id):
+                if len(left_out) < _MOST_TOLD:
+                    left_out[f"{str(name)[:_LONGEST_NAME]!r} is not its to publish"] = None
+                continue
+            family = families.get(family_name)
+            if family is None:
+                family = families[family_name] = Metric(family_name, str(help_text), kind)
+                family._multiprocess_mode = mode  # type: ignore[attr-defined]
+            if family.type != kind:
+                continue
+            of_process = [("pid", process)] if kind == "gauge" else []
+            told: Any = (*sorted(labels.items()), *of_process)
+            family.add_sample(name, told, value, timestamp if of_process else None)
+    except _PARSING_ERRORS as error:
+        left_out[f"{file[0]}: {error}"] = None
+
+
+def _may_pass(kind: str, family: Any, name: Any, labels: Any, run_id: str) -> bool:
+    """Check that a series is well formed, and that the process may publish it."""
+    if not (_is_name(family) and _is_name(name) and _are_labels(labels)):
+        return False
+    if not name.startswith(family) or name.removeprefix(family) not in _SUFFIXES:
+        return False
+    if not _OF_OTHERS.fullmatch(name) and not _OF_OTHERS.fullmatch(family):
+        return True
+    own_kind, more = _OWN.get(name, ("", frozenset()))
+    return (
+        kind == own_kind
+        and labels.keys() == {"run_id", "rank"} | more
+        and labels["run_id"] == run_id
+        and _RANK.fullmatch(labels["rank"]) is not None
+        and labels.get("phase", names.PHASES[0]) in names.PHASES
+    )
+
+
+def _is_name(text: Any) -> bool:
+    return isinstance(text, str) and len(text) <= _LONGEST_NAME and bool(_NAME.fullmatch(text))
+
+
+def _are_labels(labels: Any) -> bool:
+    return (
+        isinstance(labels, dict)
+        and len(labels) <= _MOST_LABELS
+        and all(_is_name(name) and not name.startswith("__") for name in labels)
+        and all(isinstance(v, str) and len(v) <= _LONGEST_VALUE for v in labels.values())
+    )
+
+
+def _sum_up(family: Metric, left_out: LeftOut) -> list[Sample]:
+    """Return a family's samples, one for each series; none if they are malformed."""
+    try:
+        [summed] = MultiProcessCollector._accumulate_metrics({family.name: family}, accumulate=True)
+    except _PARSING_ERRORS as error:
+        left_out[f"{family.name}: {error}"] = None
+        return []
+    samples: list[Sample] = summed.samples
+    return samples

@@ -1,0 +1,60 @@
+"""All the sources of an attempt, from before its process starts until after it has ended."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from mlbench import names
+from mlbench.assignment import Assignment
+from mlbench_worker.agent.sources import mlflow, original
+from mlbench_worker.agent.sources.files import Follower
+from mlbench_worker.agent.sources.loopback import Line, Loopback, Sockets, past_proxies
+from mlbench_worker.agent.sources.way_out import ports_of
+
+
+class Sources:
+    """What the process of an attempt may tell in another way than by its metrics file."""
+
+    def __init__(
+        self,
+        assignment: Assignment,
+        environ: Mapping[str, str],
+        stdout: Path,
+        append: Callable[[Sequence[Line]], None],
+        say: Callable[[str], None],
+        sockets: Sockets | None = None,
+    ) -> None:
+        """Listen, and follow ``stdout`` and event files.
+
+        ``append`` adds lines to the metrics file, or raises an OSError; ``say`` adds words to the
+        process's standard error; ``sockets`` are of the process's network, where it has its own.
+
+        Raises:
+            OSError, RuntimeError: no socket, or no thread, is left.
+            ValueError: MLBENCH_LET_OUT is wrong.
+        """
+        let_out = environ.get(names.ENV_LET_OUT, "")
+        ports = ports_of(let_out) if sockets and let_out else frozenset()
+        routes = [mlflow.Tracking(assignment.run_id).answer, original.Reports(assignment).answer]
+        self._loopback = server = Loopback(routes, append, say, sockets, lets_out_to=ports)
+        try:
+            self._follower = Follower(stdout, Path(assignment.working_dir or "."), append)
+        except RuntimeError:
+            server.close()
+            raise
+        libraries = mlflow.variables(environ, server) | original.variables(environ, server)
+        plug, out = assignment.plug, server.way_out
+        peers = (assignment.master_addr, plug.network) if plug else ()
+        self.token = server.token
+        """What only the process may know; it is a part of addresses among ``variables``."""
+        self.variables = out | past_proxies({**environ, **out}, *peers) | libraries
+        """What leads the process to the sources; what the user has set stays."""
+
+    @property
+    def failure(self) -> str:
+        """Why values that the process told are lost; "" if none are."""
+        return self._follower.failure
+
+    def close(self) -> None:
+        """Take what the process, which has ended, has still told."""
+        self._loopback.close()
+        self._follower.close()

@@ -1,0 +1,374 @@
+"""MLflow's tracking API, as far as a run needs it: what its clients log becomes recorded values.
+
+All that the clients on a worker tell is about one run, the one that the worker runs: MLflow's
+experiments, and further runs of the code, are other names for it. What a nested run logs has that
+run's name before its own.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from http import HTTPStatus
+from itertools import count
+from math import isfinite
+from typing import Any, TypeVar
+
+from mlbench.stated import LONGEST_NAME, LONGEST_TEXT, MOST_SETTINGS, Setting, check_settings
+from mlbench_worker.agent.sources.loopback import Answer, Line, Loopback, Request, refusal
+
+_API = "/api/2.0/mlflow/"
+_ARTIFACTS = "/api/2.0/mlflow-artifacts/"
+_ARTIFACT_ROOT = "mlflow-artifacts:/"
+_MODELS = "logged-models"
+_REGISTRY = ("registered-models/", "model-versions/")
+_EXPERIMENT = "0"
+# So many metrics, tags and nested runs can be read again, and so much of a text.
+_MOST_REMEMBERED = 10_000
+_MOST_TAGS = 1000
+_MOST_NESTED = 1000
+_MOST_MODELS = 100
+# So that there is room for the names of what it logs.
+_LONGEST_NESTED_NAME = LONGEST_NAME // 2
+_LONGEST_REMEMBERED = 8000
+_PARENT_TAG = "mlflow.parentRunId"
+# What MLflow's clients say of themselves.
+_OWN_TAG = "mlflow."
+# What they measure by themselves: its step is a counter of its own, beside that of the training.
+_OWN_METRIC = "system/"
+# As JSON cannot say them.
+_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+_NO_ARTIFACTS = (
+    "MLBench records values, parameters and tags, and keeps no artifacts: models and files that "
+    "are given to MLflow are thrown away. Write them elsewhere, or set MLFLOW_TRACKING_URI to a "
+    "server of MLflow's own."
+)
+_NO_REGISTRY = (
+    "MLBench has no registry of models: what is registered with MLflow is thrown away. Set "
+    "MLFLOW_TRACKING_URI to a server of MLflow's own to keep it."
+)
+_SETTINGS_FULL = (
+    f"A run has at most {MOST_SETTINGS} settings, those of its nested MLflow runs among them: "
+    "further parameters are not recorded."
+)
+_ONE_AFTER_ANOTHER = (
+    "The code has begun one MLflow run after another: all of them are recorded as this one run, "
+    "under the same names. Nested runs (nested=True) are told apart."
+)
+
+Fields = Mapping[str, Any]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One value, as MLflow's clients send it."""
+
+    key: str
+    value: float | str
+    timestamp: int
+    """Unix milliseconds."""
+    step: int
+
+    @classmethod
+    def read(cls, fields: Any) -> "Metric":
+        """Read a JSON object, or raise a ValueError."""
+        match fields:
+            case {"key": str(key), "value": float() | int() | str() as value, "timestamp": int(at)}:
+                step = fields.get("step", 0)
+            case _:
+                raise ValueError("a metric has a key, a value, and a timestamp in milliseconds")
+        if not 0 < len(key) <= LONGEST_NAME:
+            raise ValueError(f"the key of a metric has 1 to {LONGEST_NAME} characters: {key!r}")
+        if isinstance(value, str) and value not in _NOT_FINITE:
+            raise ValueError(f"the value of metric {key!r} must be a number (not {value!r})")
+        if not isinstance(step, int):
+            raise ValueError(f"the step of metric {key!r} must be a whole number (not {step!r})")
+        return cls(key, value, at, step)
+
+
+def metric_lines(metrics: Iterable[Metric], prefix: str = "") -> list[Line]:
+    """Return the lines that record values: one for those of the same moment and step.
+
+    Raises:
+        ValueError: a name is too long with the ``prefix``.
+    """
+    lines: list[Line] = []
+    values: dict[str, float | str] = {}
+    last = None
+    for metric in metrics:
+        name = f"{prefix}{metric.key}"
+        if len(name) > LONGEST_NAME:
+            raise ValueError(f"the name {name!r} of a metric has more than {LONGEST_NAME} letters")
+        step = {} if metric.key.startswith(_OWN_METRIC) else {"step": metric.step}
+        if last != (metric.timestamp, step) or name in values:
+            last, values = (metric.timestamp, step), {}
+            lines.append({"time": metric.timestamp / 1000, **step, "metrics": values})
+        values[name] = metric.value
+    return lines
+
+
+def setting(text: str) -> Setting:
+    """Return what MLflow's client made a text of: it writes each parameter by Python's str()."""
+    constants: Mapping[str, Setting] = {"True": True, "False": False, "None": None}
+    if text in constants:
+        return constants[text]
+    for number in (int, float):
+        try:
+            value = number(text)
+        except ValueError:
+            continue
+        # Not 1.10, which may be a version.
+        if str(value) == text and isfinite(value):
+            return value
+    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
+
+
+@dataclass
+class _Run:
+    """A run that clients know: the worker's own, or one nested in it."""
+
+    id: str
+    name: str
+    prefix: str = ""
+    """Before the names of what it logs."""
+    status: str = "RUNNING"
+    begun_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+    latest: dict[str, Metric] = field(default_factory=dict)
+    params: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+
+    def settings(self, params: dict[str, str], tags: dict[str, str]) -> dict[str, Setting]:
+        """Return its settings with these as well: parameters, and the user's own tags."""
+        own = {
+            key: text for key, text in (self.tags | tags).items() if not key.startswith(_OWN_TAG)
+        }
+        texts = own | self.params | params
+        return {f"{self.prefix}{key}": setting(text) for key, text in texts.items()}
+
+    def fields(self) -> Fields:
+        """Return it as clients read it."""
+        info = {
+            "run_id": self.id,
+            "run_uuid": self.id,
+            "run_name": self.name,
+            "experiment_id": _EXPERIMENT,
+            "status": self.status,
+            "start_time": self.begun_ms,
+            "artifact_uri": f"{_ARTIFACT_ROOT}{self.id}",
+            "lifecycle_stage": "active",
+        }
+        data = {
+            "metrics": [asdict(metric) for metric in self.latest.values()],
+            "params": [{"key": key, "value": text} for key, text in self.params.items()],
+            "tags": [{"key": key, "value": text} for key, text in self.tags.items()],
+        }
+        return {"info": info, "data": data}
+
+
+class Tracking:
+    """A worker's run as MLflow's clients see it, and what is nested in it."""
+
+    def __init__(self, run_id: int) -> None:
+        self._own = _Run(str(run_id), f"run-{run_id}")
+        self._runs = {self._own.id: self._own}
+        self._experiment_name = "Default"
+        self._models: dict[str, None] = {}
+        self._model_id = f"m-{run_id}"
+        self._calls: Mapping[str, Callable[[Fields], Answer]] = {
+            "POST runs/create": self._create,
+            "POST runs/update": self._update,
+            "GET runs/get": lambda fields: Answer({"run": self._told(self._of(fields))}),
+            "POST runs/search": lambda _: Answer(
+                {"runs": [self._told(one) for one in self._runs.values()]}
+            ),
+            "POST runs/log-metric": lambda one: self._log(self._of(one), {"metrics": [one]}),
+            "POST runs/log-batch": lambda fields: self._log(self._of(fields), fields),
+            "POST runs/log-parameter": lambda one: self._log(self._of(one), {"params": [one]}),
+            "POST runs/set-tag": lambda one: self._log(self._of(one), {"tags": [one]}),
+            "POST runs/delete-tag": self._delete_tag,
+            "GET artifacts/list": lambda _: Answer({"files": []}),
+            # So that nothing is logged for a second time, as of a model.
+            "GET metrics/get-history": lambda _: Answer({"metrics": []}),
+            "POST experiments/create": self._set_experiment,
+            "GET experiments/get": self._set_experiment,
+            "GET experiments/get-by-name": self._set_experiment,
+            "POST experiments/search": lambda _: Answer({"experiments": [self._experiment()]}),
+            # Which data and models go with a run: what they are is in files, which are not kept.
+            "POST runs/log-inputs": lambda _: Answer({}),
+            "POST runs/outputs": lambda _: Answer({}),
+        }
+
+    def answer(self, request: Request) -> Answer | None:
+        """Answer a request of MLflow's clients, or raise a ValueError."""
+        if request.path.startswith(_ARTIFACTS):
+            return _artifacts(request)
+        if not request.path.startswith(_API):
+            return None
+        endpoint = request.path.removeprefix(_API)
+        if endpoint.startswith(_MODELS):
+            return self._logged_model(request, endpoint.removeprefix(_MODELS))
+        if endpoint.startswith(_REGISTRY) and request.method != "GET":
+            return Answer(_registered(request.fields()), words=_NO_REGISTRY)
+        call = self._calls.get(f"{request.method} {endpoint}")
+        if call is None:
+            words = f"MLBench records a run's values, parameters and tags; it has no {endpoint}"
+            return refusal(HTTPStatus.NOT_FOUND, words, "ENDPOINT_NOT_FOUND")
+        return call(request.query if request.method == "GET" else request.fields())
+
+    def _of(self, fields: Fields) -> _Run:
+        """Return the run that a request is about; the worker's own, if it is another's."""
+        return self._runs.get(str(fields.get("run_id") or fields.get("run_uuid")), self._own)
+
+    def _told(self, run: _Run) -> Fields:
+        """Return a run as clients read it; a model of any run is one of this."""
+        models = [{"model_id": self._model_id, "step": 0}] if self._models else []
+        return {**run.fields(), "outputs": {"model_outputs": models}}
+
+    def _create(self, fields: Fields) -> Answer:
+        tags = dict(_pair(one) for one in _list(fields, "tags"))
+        if _PARENT_TAG in tags and len(self._runs) <= _MOST_NESTED:
+            run = self._nested(str(fields.get("run_name") or tags.get("mlflow.runName") or ""))
+            return self._update({**fields, "run_id": run.id, "run_name": run.name})
+        ended = self._own.status not in ("RUNNING", "SCHEDULED")
+        answer = self._update({**fields, "run_id": self._own.id})
+        return replace(answer, words=_ONE_AFTER_ANOTHER) if ended else answer
+
+    def _nested(self, name: str) -> _Run:
+        """Remember a new run, with a prefix of its own, whatever the others are called by now."""
+        name = name[:_LONGEST_NESTED_NAME] or "nested"
+        taken = {run.prefix for run in self._runs.values()}
+        names = (name if n == 1 else f"{name}-{n}" for n in count(1))
+        name = next(one for one in names if f"{one}/" not in taken)
+        run = _Run(f"{self._own.id}-{len(self._runs)}", name, f"{name}/")
+        self._runs[run.id] = run
+        return run
+
+    def _update(self, fields: Fields) -> Answer:
+        run = self._of(fields)
+        run.name = str(fields.get("run_name") or run.name)[:_LONGEST_REMEMBERED]
+        run.status = str(fields.get("status") or "RUNNING")
+        logged = self._log(run, {"tags": fields.get("tags", [])})
+        told = self._told(run)
+        return replace(logged, body={"run": told, "run_info": told["info"]})
+
+    def _log(self, run: _Run, fields: Fields) -> Answer:
+        told = [Metric.read(one) for one in _list(fields, "metrics")]
+        # A client may say the same again; a server of MLflow's keeps it once too.
+        metrics = [metric for metric in told if metric != run.latest.get(metric.key)]
+        params = dict(_pair(one) for one in _list(fields, "params"))
+        tags = dict(_pair(one) for one in _list(fields, "tags"))
+        lines = metric_lines(metrics, run.prefix)
+        words = ""
+        if params or any(not key.startswith(_OWN_TAG) for key in tags):
+            settings = self._settings(run, params, tags)
+            if len(self._runs) > 1 and len(settings) > MOST_SETTINGS:
+                tags = {key: text for key, text in tags.items() if key.startswith(_OWN_TAG)}
+                params, words = {}, _SETTINGS_FULL
+            else:
+                check_settings(settings)
+                lines.append({"settings": settings})
+        run.params |= _shortened(params)
+        _remember(run.tags, _shortened(tags), _MOST_TAGS)
+        _remember(run.latest, {metric.key: metric for metric in metrics}, _MOST_REMEMBERED)
+        return Answer({}, lines=lines, words=words)
+
+    def _settings(
+        self, changed: _Run, params: dict[str, str], tags: dict[str, str]
+    ) -> dict[str, Setting]:
+        """Return the settings of all runs, with these of one as well."""
+        settings: dict[str, Setting] = {}
+        for run in self._runs.values():
+            settings |= run.settings(params, tags) if run is changed else run.settings({}, {})
+        return settings
+
+    def _delete_tag(self, fields: Fields) -> Answer:
+        run = self._of(fields)
+        run.tags.pop(str(fields.get("key")), None)
+        return Answer({}, lines=[{"settings": self._settings(run, {}, {})}])
+
+    def _set_experiment(self, fields: Fields) -> Answer:
+        name = fields.get("experiment_name") or fields.get("name") or self._experiment_name
+        self._experiment_name = str(name)
+        return Answer({"experiment_id": _EXPERIMENT, "experiment": self._experiment()})
+
+    def _experiment(self) -> Fields:
+        return {
+            "experiment_id": _EXPERIMENT,
+            "name": self._experiment_name,
+            "artifact_location": _ARTIFACT_ROOT,
+            "lifecycle_stage": "active",
+        }
+
+    def _logged_model(self, request: Request, endpoint: str) -> Answer:
+        if endpoint == "/search":
+            return Answer({"models": [self._model(name) for name in self._models]})
+        name = request.fields().get("name") if request.method == "POST" else None
+        if endpoint == "" and isinstance(name, str) and len(self._models) < _MOST_MODELS:
+            self._models.setdefault(name[:LONGEST_NAME])
+        return Answer({"model": self._model(name or next(reversed(self._models), "model"))})
+
+    def _model(self, name: str) -> Fields:
+        info = {
+            "model_id": self._model_id,
+            "experiment_id": _EXPERIMENT,
+            "name": name,
+            "source_run_id": self._own.id,
+            "artifact_uri": f"{_ARTIFACT_ROOT}models/{self._own.id}",
+            "creation_timestamp_ms": self._own.begun_ms,
+            "last_updated_timestamp_ms": self._own.begun_ms,
+            "status": "LOGGED_MODEL_READY",
+        }
+        return {"info": info, "data": {}}
+
+
+def variables(environ: Mapping[str, str], server: Loopback) -> dict[str, str]:
+    """Return the variables that lead MLflow's clients here, unless the user leads them elsewhere.
+
+    The token is a part of the address: wherever else the code turns to, it uses the user's own.
+    There is no MLFLOW_RUN_ID: code that names a server itself would look there for this run.
+    """
+    if "MLFLOW_TRACKING_URI" in environ:
+        return {}
+    address = server.url.replace("//", f"//mlbench:{server.token}@")
+    # Else a client says at each end of a run where to look at it, which is not here.
+    return {"MLFLOW_TRACKING_URI": address, "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
+
+
+def _artifacts(request: Request) -> Answer:
+    if request.method == "PUT":
+        # Autologgers save a model and plots before they log their metrics, and give up both if they
+        # cannot.
+        return Answer({}, words=_NO_ARTIFACTS)
+    if request.method == "GET" and request.path == f"{_ARTIFACTS}artifacts":
+        return Answer({"files": []})
+    return refusal(HTTPStatus.NOT_IMPLEMENTED, _NO_ARTIFACTS)
+
+
+def _remember(all_: dict[str, T], new: Mapping[str, T], most: int) -> None:
+    all_ |= {key: one for key, one in new.items() if key in all_ or len(all_) < most}
+
+
+def _shortened(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return what is remembered of parameters or tags."""
+    return {key[:_LONGEST_REMEMBERED]: text[:_LONGEST_REMEMBERED] for key, text in texts.items()}
+
+
+def _registered(fields: Fields) -> Fields:
+    """Return what the registry answers to a client that registers a model, or changes one."""
+    name = fields.get("name", "")
+    version = {"name": name, "version": "1", "status": "READY", "source": fields.get("source", "")}
+    return {"registered_model": {"name": name}, "model_version": version}
+
+
+def _list(fields: Fields, name: str) -> Sequence[object]:
+    found = fields.get(name, [])
+    if not isinstance(found, list):
+        raise ValueError(f"{name} must be a list")
+    return found
+
+
+def _pair(fields: Any) -> tuple[str, str]:
+    match fields:
+        case {"key": str(key), "value": str(value)}:
+            return key, value
+    raise ValueError("a parameter, or a tag, has a key and a value, both texts")

@@ -1,0 +1,169 @@
+"""MLPerf's logging: lines ``:::MLLOG {…}`` on stdout become values, goal, settings and epochs.
+
+github.com/mlcommons/logging has the keys; ``mlbench.evaluation.mllog`` writes such lines.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from mlbench import names
+from mlbench.stated import LONGEST_NAME, MOST_SETTINGS, is_setting
+from mlbench_worker.agent.files import open_regular
+
+Line = dict[str, object]
+
+_MARK = b":::MLLOG "
+_SETTINGS = {
+    "global_batch_size": "batch_size",
+    "eval_samples": "validation_samples",
+    "opt_base_learning_rate": "learning_rate",
+    "opt_momentum": "momentum",
+    "opt_weight_decay": "weight_decay",
+}
+"""The names of settings by MLPerf's keys; others keep theirs."""
+_ACCURACY = "eval_accuracy"
+_TARGETS = ("target_accuracy", "target_eval_accuracy", "target_quality")
+_SAMPLES = ("samples_count", "trained_samples")
+_STEPS = ("step_num", "step", "global_step")
+# Of stdout at once, and of a line.
+_PIECE_BYTES = 1 << 20
+_LONGEST_LINE = 64 << 10
+_SHOWN_BYTES = 200
+
+
+class MLLog:
+    """What the lines of one worker say so far.
+
+    As in MLPerf's rules, hyperparameters are what is logged before ``run_start``.
+    """
+
+    def __init__(self) -> None:
+        self._settings: dict[str, object] = {}
+        self._began: float | None = None
+        self._evaluating: float | None = None
+        self._evaluated = 0.0
+        self._first_epoch: float | None = None
+
+    def lines(self, line: bytes) -> list[Line]:
+        """Return the lines of the metrics file that a line of stdout makes."""
+        fields = _fields(line)
+        match fields:
+            case {"time_ms": int() | float() as ms, "key": str(key)} if isfinite(ms):
+                pass
+            case _:
+                return []
+        at, value, metadata = ms / 1000, fields.get("value"), fields.get("metadata")
+        its: Mapping[str, Any] = metadata if isinstance(metadata, dict) else {}
+        if fields.get("event_type") in ("INTERVAL_START", "INTERVAL_END"):
+            return self._interval(key, at, its)
+        if key in _TARGETS and _is_number(value):
+            return [{"time": at, "goal": {"metric": _ACCURACY, "value": value}}]
+        if self._began is None and key != _ACCURACY:
+            return self._setting(key, at, value)
+        return self._values(key, at, value, its)
+
+    def _interval(self, key: str, at: float, its: Mapping[str, Any]) -> list[Line]:
+        match key:
+            case "run_start":
+                self._began, self._evaluated = at, 0.0
+            case "eval_start":
+                self._evaluating = at
+            case "eval_stop":
+                self._evaluated += at - (at if self._evaluating is None else self._evaluating)
+                self._evaluating = None
+            case "epoch_start" | "block_start":
+                number = its.get("epoch_num", its.get("first_epoch_num"))
+                if not _is_number(number):
+                    return []
+                if self._first_epoch is None:
+                    self._first_epoch = number
+                values = {names.EPOCH: number - self._first_epoch, **self._totals(at, its)}
+                return [{"time": at, "metrics": values}]
+            case "run_stop":
+                status = its.get("status")
+                told = {"run_status": status} if isinstance(status, str) else {}
+                return [{"time": at, "metrics": {**told, **self._totals(at, its)}}]
+        return []
+
+    def _setting(self, key: str, at: float, value: object) -> list[Line]:
+        if not is_setting(value) or value is None or not 0 < len(key) <= LONGEST_NAME:
+            return []
+        if len(self._settings) >= MOST_SETTINGS:
+            return []
+        self._settings[_SETTINGS.get(key, key)] = value
+        return [{"time": at, "settings": dict(self._settings)}]
+
+    def _values(self, key: str, at: float, value: object, its: Mapping[str, Any]) -> list[Line]:
+        found = value if isinstance(value, dict) else {key: value}
+        values = {name: one for name, one in found.items() if _is_number(one)}
+        if not values:
+            return []
+        step = next((its[name] for name in _STEPS if _is_number(its.get(name))), None)
+        which = {} if step is None else {"step": step}
+        totals = self._totals(at, its) if _ACCURACY in values else {}
+        return [{"time": at, **which, "metrics": {**totals, **values}}]
+
+    def _totals(self, at: float, its: Mapping[str, Any]) -> dict[str, object]:
+        """Return the training time so far, without evaluation, and the samples if they are told."""
+        samples = next((its[name] for name in _SAMPLES if _is_number(its.get(name))), None)
+        totals: dict[str, object] = {} if samples is None else {names.SAMPLES: samples}
+        if self._began is not None:
+            ended = at if self._evaluating is None else self._evaluating
+            totals[names.TRAIN_SECONDS] = ended - self._began - self._evaluated
+        return totals
+
+
+class Stdout:
+    """The lines of MLPerf's logging on a worker's stdout, followed as it grows."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = open_regular(path)
+        self._log = MLLog()
+        self._position = 0
+        self._rest = b""
+
+    def read(self) -> Iterator[Line]:
+        """Yield what its next whole lines say, to its end of now.
+
+        One that says what no number can hold becomes a line that the master keeps as malformed.
+        """
+        if self._file is None:
+            return
+        size = os.fstat(self._file).st_size
+        if size < self._position:  # cut short by the command
+            self._position, self._rest = 0, b""
+        while self._position < size:
+            data = os.pread(self._file, _PIECE_BYTES, self._position)
+            self._position += len(data)
+            *whole, rest = (self._rest + data).split(b"\n")
+            self._rest = rest[-_LONGEST_LINE:]
+            for line in whole:
+                if _MARK not in line:
+                    continue
+                try:
+                    yield from self._log.lines(line)
+                except OverflowError:
+                    yield {"time": None, "text": line[:_SHOWN_BYTES].decode(errors="replace")}
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            os.close(self._file)
+
+
+def _fields(line: bytes) -> Mapping[str, Any]:
+    """Return the JSON object of a line of MLPerf's logging; an empty one of another line."""
+    _, _, text = line[:_LONGEST_LINE].partition(_MARK)
+    try:
+        fields = json.loads(text or b"{}")
+    except (ValueError, RecursionError):
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

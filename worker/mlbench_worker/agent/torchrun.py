@@ -1,0 +1,127 @@
+"""torchrun: what makes the processes of all workers one job, and why one of them failed.
+
+torchrun takes an option from its command line, or else from a variable PET_OPTION.
+"""
+
+import os
+import re
+import socket
+from pathlib import Path
+from typing import Any
+
+from mlbench.assignment import Assignment
+from mlbench_worker.agent.files import open_regular, read_json
+
+_MOST_STDERR_BYTES = 256 << 10
+_STANDALONE, _RESTARTS = "--standalone", "--max-restarts"
+# The report that torchrun ends with, which is the message of an exception of its own.
+_REPORT = "Root Cause (first observed failure):\n"
+_LONGEST_REPORT = 4096
+_REPORTED = re.compile(r"^  (rank|exitcode|traceback) *: (\S.*)$", re.MULTILINE)
+_TRACEBACK = "Traceback (most recent call last):\n"
+_CONTENT = re.compile(r"(?P<frames>(?:[ \t].*\n)+)(?P<error>\S.*)")
+_FRAME = re.compile(r'^  File "(?P<path>[^"\n]+)", line (?P<line>\d+)', re.MULTILINE)
+# Frames of these are not where a user's mistake is.
+_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "<frozen ")
+
+
+def variables(assignment: Assignment, error_file: Path) -> dict[str, str]:
+    """Return the variables that make torchrun on all workers one job, unless its command says more.
+
+    One that is to be standalone is a job of its own on each worker.
+    """
+    a = assignment
+    found = {
+        "TORCHELASTIC_ERROR_FILE": str(error_file),
+        # With one store for all restarts, processes that begin anew find the addresses of old ones.
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+    }
+    if a.world_size == 1 or _STANDALONE in a.command:
+        return found
+    if any(word.replace("_", "-").startswith(_RESTARTS) for word in a.command):
+        # The usual one, static, gives ranks in the order of workers, but never begins anew.
+        found["PET_RDZV_BACKEND"] = "c10d"
+    return found | {
+        "PET_NNODES": str(a.world_size),
+        "PET_NODE_RANK": str(a.rank),
+        "PET_MASTER_ADDR": a.master_addr,
+        "PET_MASTER_PORT": str(a.master_port),
+        "PET_RDZV_ENDPOINT": f"{a.master_addr}:{a.master_port}",
+        "PET_RDZV_ID": f"{a.run_id}.{a.attempt}",
+        "PET_LOCAL_ADDR": a.plug.address if a.plug else _address_towards(a.master_addr),
+    }
+
+
+def _address_towards(host: str) -> str:
+    """Return this machine's address for those who know it beside another one."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((host, 9))  # sends nothing: it only looks up the route
+            return str(probe.getsockname()[0])
+    except OSError:
+        return host
+
+
+def failure(error_file: Path, stderr: Path) -> str:
+    """Return ``rank 1: RuntimeError: diverged (train.py:12)``; "" if PyTorch says nothing.
+
+    Args:
+        error_file: what torchrun, or a process whose main function is a ``record``, has written.
+        stderr: the standard error of the worker's processes.
+    """
+    return explain(_read_error(error_file), _read_end(stderr))
+
+
+def explain(error: str, stderr: str) -> str:
+    """Return the same from the error that was written, "" if none was, and the end of stderr."""
+    before, found, report = stderr.rpartition(_REPORT)
+    told = dict(_REPORTED.findall(report[:_LONGEST_REPORT]))
+    if not found or not told.keys() >= {"rank", "exitcode"}:
+        return error
+    rank, _, _ = told["rank"].partition(" ")
+    error = error or _of_rank(before.rpartition(_TRACEBACK)[0], rank)
+    if not error and "see: https://" not in (words := told.get("traceback", "see: https://")):
+        error = words
+    code, _, _ = told["exitcode"].partition(" ")
+    return f"rank {rank}: {error or f'it exited with code {code}'}"
+
+
+def _read_error(path: Path) -> str:
+    try:
+        stated: Any = read_json(path)["message"]
+        if isinstance(stated, str):
+            return stated
+        return describe(str(stated["extraInfo"]["py_callstack"])) or str(stated["message"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
+
+
+def _of_rank(text: str, rank: str) -> str:
+    """Return the last error of a rank; the last one of any if no lines tell their rank.
+
+    PyTorch puts ``[rank1]: `` before the lines of a process that has joined its group.
+    """
+    start = f"[rank{rank}]: "
+    own = [line.removeprefix(start) for line in text.splitlines() if line.startswith(start)]
+    return describe("\n".join(own)) or describe(text)
+
+
+def describe(text: str) -> str:
+    """Return the error of the last traceback in a text, and the user's line that it comes from."""
+    found = _CONTENT.match(text.rpartition(_TRACEBACK)[2])
+    if found is None:
+        return ""
+    frames = _FRAME.findall(found["frames"])
+    own = [frame for frame in frames if not any(part in frame[0] for part in _LIBRARIES)]
+    where = [f" ({Path(path).name}:{line})" for path, line in (own or frames)[-1:]]
+    return "".join([found["error"], *where])
+
+
+def _read_end(path: Path) -> str:
+    descriptor = open_regular(path)
+    if descriptor is None:
+        return ""
+    with os.fdopen(descriptor, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _MOST_STDERR_BYTES))
+        return file.read(_MOST_STDERR_BYTES).decode(errors="replace")

@@ -1,0 +1,50 @@
+"""The handwritten digits that ship with scikit-learn: 1,797 real images of 8x8 pixels.
+
+They are the test set of Alpaydin, Kaynak: Optical Recognition of Handwritten Digits, UCI Machine
+Learning Repository, 1998. Nothing is downloaded.
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from sklearn import datasets
+
+from mlbench_worker.data.images import Images
+
+CLASSES = 10
+_DARKEST = 16.0
+
+
+@dataclass(frozen=True)
+class Digits:
+    """The two parts of the data set: float images ``[n, 1, 8, 8]`` from 0 (paper) to 1 (ink)."""
+
+    train: Images
+    """TRAIN_DIGITS of them."""
+    validation: Images
+    """364 images: every fifth of each digit, in the data set's order."""
+
+    @property
+    def sha256(self) -> str:
+        """Of the images and labels as they are here, in hexadecimal."""
+        digest = hashlib.sha256()
+        for part in (self.train, self.validation):
+            digest.update(part.images.numpy().tobytes())
+            digest.update(part.labels.numpy().tobytes())
+        return digest.hexdigest()
+
+
+def load_digits() -> Digits:
+    """Return the digits, always split in the same way, each digit in the same proportion."""
+    data = datasets.load_digits()
+    validation = np.zeros(len(data.target), dtype=bool)
+    for digit in range(CLASSES):
+        validation[np.flatnonzero(data.target == digit)[::5]] = True
+    images = torch.tensor(data.images / _DARKEST, dtype=torch.float32).unsqueeze(1)
+    labels = torch.tensor(data.target, dtype=torch.int64)
+    return Digits(
+        train=Images(images[~validation], labels[~validation]),
+        validation=Images(images[validation], labels[validation]),
+    )

@@ -1,0 +1,28 @@
+"""Parse files before runs that may not: ``python -m mlbench_worker.data.libsvm FILE…``."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from mlbench_worker.data.libsvm.table import open_table
+from mlbench_worker.ranks.process import DataError
+
+
+def main() -> None:
+    """Parse each file, and say what is in it."""
+    parser = argparse.ArgumentParser(
+        prog="python -m mlbench_worker.data.libsvm", description=__doc__
+    )
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    for file in parser.parse_args().files:
+        if not file.is_file():
+            sys.exit(f"there is no file {file}")
+        try:
+            table = open_table(file)
+        except DataError as error:
+            sys.exit(str(error))
+        print(f"{file}: {len(table.rows)} rows of {table.width} features, parsed")
+
+
+if __name__ == "__main__":
+    main()

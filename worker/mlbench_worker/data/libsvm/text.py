@@ -1,0 +1,183 @@
+"""Text files in LIBSVM's format, ``label index:value index:value …``: found, read, parsed.
+
+The format: https://www.csie.ntu.edu.tw/~cjlin/libsvm/ (README, "Training and testing data file").
+Indices count from 1 and rise within a line, what a line leaves out is 0, ``#`` begins a comment.
+"""
+
+import bz2
+import gzip
+import io
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.datasets import load_svmlight_file
+
+from mlbench_worker.ranks.process import DataError
+
+_BLOCK_BYTES = 16 << 20
+_DECOMPRESS: dict[str, Callable[[BinaryIO], Any]] = {
+    ".xz": lzma.open,
+    ".bz2": bz2.open,
+    ".gz": gzip.open,
+}
+# Training and validation file, where they are not called NAME and NAME.t.
+_KNOWN = {
+    "epsilon": ("epsilon_normalized", "epsilon_normalized.t"),
+    "rcv1": ("rcv1_train.binary", "rcv1_test.binary"),
+}
+_WHERE_TO_GET = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/"
+_LARGEST_INDEX = 2**31 - 1
+_LARGEST_NUMBER = float(np.finfo(np.float32).max)
+
+
+def find_files(name: str, folder: Path) -> tuple[Path, Path | None]:
+    """Return the training file of a data set, and its validation file if there is one.
+
+    They are in ``folder``, or in a folder of the data set's name therein, and may be compressed
+    (.xz, .bz2, .gz). A data set that LIBSVM's page lists under another name than its files
+    (epsilon, rcv1) is known by that name.
+
+    Raises:
+        DataError: there is no training file.
+    """
+    train_name, validation_name = _KNOWN.get(name, (name, f"{name}.t"))
+    places = (folder / name, folder)
+    train = _find(train_name, places)
+    if train is None:
+        raise DataError(
+            f"data set {name}: there is no file {train_name} (or with {', '.join(_DECOMPRESS)}) in "
+            f"{folder} nor in {folder / name}. Get it from {_WHERE_TO_GET} and put it there, or "
+            "set MLBENCH_DATASETS to the folder that has it"
+        )
+    return train, _find(validation_name, places)
+
+
+def _find(name: str, places: tuple[Path, ...]) -> Path | None:
+    candidates = (place / f"{name}{ending}" for place in places for ending in ("", *_DECOMPRESS))
+    return next((path for path in candidates if path.is_file()), None)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Whole lines of a file."""
+
+    text: bytes
+    source: str
+    """The file's name, for errors."""
+    first: int
+    """The number of the first of them in the file, which counts from 1."""
+
+
+def read_blocks(path: Path, raw: BinaryIO, note: Callable[[bytes], object]) -> Iterator[Lines]:
+    """Yield all lines of a file, in blocks of some megabytes.
+
+    Args:
+        path: the file; its ending says how it is compressed.
+        raw: the file, opened.
+        note: is called with each block of text.
+
+    Raises:
+        DataError: the file cannot be decompressed.
+    """
+    first = 1
+    decompress = _DECOMPRESS.get(path.suffix)
+    text = decompress(raw) if decompress else raw
+    try:
+        while block := text.read(_BLOCK_BYTES):
+            block += text.readline()
+            note(block)
+            yield Lines(block, str(path), first)
+            first += block.count(b"\n")
+    except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
+        raise DataError(
+            f"{path}, after line {first - 1}: it cannot be read to its end ({error}); "
+            "a download that broke off? Get it again"
+        ) from error
+
+
+@dataclass(frozen=True)
+class Block:
+    """Parsed lines: labels and compressed sparse rows."""
+
+    labels: NDArray[np.float32]
+    """``[rows]``"""
+    starts: NDArray[np.int64]
+    """``[rows + 1]``: where the entries of each row begin, and those of the last end"""
+    columns: NDArray[np.int32]
+    """``[entries]``, from 0"""
+    values: NDArray[np.float32]
+    """``[entries]``"""
+
+    @property
+    def width(self) -> int:
+        """The largest index."""
+        return int(self.columns.max(initial=-1)) + 1
+
+    @property
+    def rows_of_entries(self) -> NDArray[np.int64]:
+        """The number of each entry's row ``[entries]``."""
+        return np.arange(len(self.labels)).repeat(np.diff(self.starts))
+
+
+def parse_lines(lines: Lines) -> Block:
+    """Return the rows of these lines.
+
+    Raises:
+        DataError: a line is malformed; the error names it.
+    """
+    try:
+        return _parse(lines.text)
+    except (ValueError, OverflowError) as problem:
+        for number, line in enumerate(lines.text.split(b"\n"), start=lines.first):
+            try:
+                _parse(line)
+            except (ValueError, OverflowError) as error:
+                raise DataError(f"{lines.source}, line {number}: {error}") from None
+        raise DataError(f"{lines.source}, from line {lines.first} on: {problem}") from problem
+
+
+def _parse(text: bytes) -> Block:
+    rows, labels = load_svmlight_file(io.BytesIO(text), dtype=np.float32, zero_based=False)
+    if not (np.isfinite(rows.data).all() and (np.abs(labels) <= _LARGEST_NUMBER).all()):
+        raise ValueError("a label or value is no finite number")
+    if rows.shape[1] > _LARGEST_INDEX:
+        raise ValueError(f"an index is larger than {_LARGEST_INDEX}")
+    return Block(
+        labels.astype(np.float32),
+        rows.indptr.astype(np.int64),
+        rows.indices.astype(np.int32),
+        rows.data,
+    )
+
+
+@dataclass(frozen=True)
+class Part:
+    """The figures of one parsed block; its arrays lie in a file."""
+
+    file: Path
+    rows: int
+    entries: int
+    width: int
+    largest_norm2: float
+
+
+def parse_part(lines: Lines, file: Path) -> Part:
+    """Parse a block of lines into arrays in a file."""
+    block = parse_lines(lines)
+    with file.open("wb") as out:
+        for array in (block.labels, block.starts, block.columns, block.values):
+            np.save(out, array)
+    norms2 = np.bincount(block.rows_of_entries, weights=block.values.astype(np.float64) ** 2)
+    return Part(
+        file=file,
+        rows=len(block.labels),
+        entries=len(block.values),
+        width=block.width,
+        largest_norm2=float(norms2.max(initial=0.0)),
+    )

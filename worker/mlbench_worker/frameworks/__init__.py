@@ -1,0 +1,40 @@
+"""Training in frameworks other than PyTorch: JAX and TensorFlow, on CPUs."""
+
+from importlib import import_module
+from typing import Protocol, cast
+
+from mlbench import MLBenchError
+from mlbench.options import Framework, Options, framework_of
+from mlbench_worker.frameworks.compiled import Compile
+
+
+class FrameworkError(MLBenchError):
+    """A framework is not installed."""
+
+
+class _Binding(Protocol):
+    """A module that binds a framework."""
+
+    VERSION: str
+    compiled: Compile
+
+
+def load(framework: Framework) -> _Binding:
+    """Import a framework other than PyTorch.
+
+    Raises:
+        FrameworkError: it is not installed.
+    """
+    try:
+        return cast("_Binding", import_module(f"mlbench_worker.frameworks.with_{framework}"))
+    except ImportError as error:
+        raise FrameworkError(
+            f"framework {framework} cannot be imported here ({error}): "
+            f"pip install 'mlbench-stack[{framework}]'"
+        ) from error
+
+
+def versions(config: Options) -> dict[str, str]:
+    """Return the version of the framework, for the run to record, if it is not PyTorch."""
+    framework = framework_of(config)
+    return {} if framework == "torch" else {framework: load(framework).VERSION}

@@ -1,0 +1,78 @@
+"""What a framework makes of a model: a compiled training step over all ranks."""
+
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import numpy as np
+
+from mlbench_worker.frameworks.models import Model
+from mlbench_worker.ranks.distributed import World
+
+Values = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A rank's share of a batch: as many rows on each rank, in each step."""
+
+    inputs: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+    """1 for each row; 0 for those that fill up a share that is smaller than another rank's."""
+
+
+@dataclass(frozen=True)
+class Sgd:
+    """SGD as PyTorch has it: a step along ``v = momentum * v + gradient + weight_decay * w``.
+
+    The gradient is the sum over the rows of all ranks, divided by ``batch_size``.
+    """
+
+    batch_size: int
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+
+
+@dataclass(frozen=True)
+class State:
+    """All that training changes, as it is on this rank."""
+
+    parameters: Values
+    velocities: Values
+    buffers: Values
+
+    @classmethod
+    def begin(cls, model: Model) -> Self:
+        """Return the state before the first step."""
+        zeros = {name: np.zeros_like(one) for name, one in model.parameters.items()}
+        return cls(dict(model.parameters), zeros, dict(model.buffers))
+
+
+class Compiled(Protocol):
+    """A model in training, compiled for batches of one shape."""
+
+    def step(self, batch: Batch, rate: float) -> np.ndarray:
+        """Take a step with all ranks; return this rank's scores as they were before it.
+
+        Raises:
+            WorldError: a peer is gone.
+        """
+
+    def scores(self, inputs: np.ndarray) -> np.ndarray:
+        """Return the scores of rows to validate, on this rank alone."""
+
+    def state(self) -> State:
+        """Return the state."""
+
+    def load(self, state: State) -> None:
+        """Replace the state."""
+
+    def leave(self) -> None:
+        """Leave the other ranks, when all have ended well."""
+
+
+class Compile(Protocol):
+    """What compiles a model."""
+
+    def __call__(self, model: Model, sgd: Sgd, world: World, example: Batch) -> Compiled:
+        """Join the other ranks, and compile the step for batches of an example's shape."""

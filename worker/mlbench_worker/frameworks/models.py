@@ -1,0 +1,206 @@
+"""The tasks' models and losses as plain functions, for any framework that has a few operations.
+
+Images are ``[n, height, width, channels]`` and kernels ``[height, width, in, out]``, as JAX and
+TensorFlow have them on CPUs. Weights have the names that they have in the task's own PyTorch model,
+where these functions have their description, and begin with its values.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import nn
+
+from mlbench.tasks import CifarDepth, CifarVersion, LinearModel
+
+Array = Any
+"""Of the framework."""
+
+_EPSILON = 1e-5
+_MOMENTUM = 0.1  # of running statistics
+_GROUP = 8
+
+
+class Operations(Protocol):
+    """What a framework computes."""
+
+    def conv(self, x: Array, kernel: Array, stride: int, padding: int) -> Array:
+        """Return the convolution of images."""
+
+    def batch_norm(self, x: Array, weight: Array, bias: Array) -> tuple[Array, Array, Array]:
+        """Return the images, normalized by their own statistics, and mean and variance of them.
+
+        The variance is the unbiased one.
+        """
+
+    def product(self, rows: Array, weights: Array) -> Array:
+        """Return the rows times a matrix or a vector of weights."""
+
+    def mean(self, x: Array, axes: Sequence[int], *, keepdims: bool = False) -> Array:
+        """Return the mean over some axes."""
+
+    def relu(self, x: Array) -> Array:
+        """Return what is positive, and 0 for the rest."""
+
+    def softplus(self, x: Array) -> Array:
+        """Return log(1 + exp(x))."""
+
+    def rsqrt(self, x: Array) -> Array:
+        """Return 1 / sqrt(x)."""
+
+    def pad(self, x: Array, channels: int) -> Array:
+        """Return images with so many channels of zeros more at either end."""
+
+    def reshape(self, x: Array, shape: Sequence[int]) -> Array:
+        """Return the same values in another shape."""
+
+    def cross_entropy(self, logits: Array, labels: Array) -> Array:
+        """Return the cross entropy of each row ``[n]``."""
+
+
+@dataclass
+class Net:
+    """A forward pass: the operations, the weights by their names, and what the pass leaves."""
+
+    ops: Operations
+    weights: Mapping[str, Array]
+    training: bool
+    updated: dict[str, Array]
+    """The running statistics after a pass in training."""
+
+    def conv(self, name: str, x: Array, stride: int = 1) -> Array:
+        """Return a convolution that keeps the size, or divides it by ``stride``."""
+        kernel = self.weights[f"{name}.weight"]
+        return self.ops.conv(x, kernel, stride, padding=kernel.shape[0] // 2)
+
+    def linear(self, name: str, x: Array) -> Array:
+        """Return a weighted sum with intercepts."""
+        product = self.ops.product(x, self.weights[f"{name}.weight"])
+        return product + self.weights[f"{name}.bias"]
+
+    def group_norm(self, name: str, x: Array) -> Array:
+        """Return images, normalized in groups of channels, image by image."""
+        n, height, width, channels = x.shape
+        grouped = self.ops.reshape(x, (n, height, width, channels // _GROUP, _GROUP))
+        centred = grouped - self.ops.mean(grouped, (1, 2, 4), keepdims=True)
+        variance = self.ops.mean(centred * centred, (1, 2, 4), keepdims=True)
+        x = self.ops.reshape(centred * self.ops.rsqrt(variance + _EPSILON), x.shape)
+        return x * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
+
+    def batch_norm(self, name: str, x: Array) -> Array:
+        """Return images, normalized over this rank's batch, or by the running statistics."""
+        weight, bias = self.weights[f"{name}.weight"], self.weights[f"{name}.bias"]
+        running = [f"{name}.running_mean", f"{name}.running_var"]
+        mean, variance = (self.weights[one] for one in running)
+        if not self.training:
+            return (x - mean) * (self.ops.rsqrt(variance + _EPSILON) * weight) + bias
+        x, *found = self.ops.batch_norm(x, weight, bias)
+        for one, new in zip(running, found, strict=True):
+            self.updated[one] = (1 - _MOMENTUM) * self.weights[one] + _MOMENTUM * new
+        return x
+
+
+Forward = Callable[[Net, Array], Array]
+"""From inputs to scores."""
+Loss = Callable[[Operations, Array, Array], Array]
+"""From scores and targets to each row's loss ``[n]``."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model to be trained, as it begins."""
+
+    forward: Forward
+    loss: Loss
+    parameters: Mapping[str, np.ndarray]
+    buffers: Mapping[str, np.ndarray]
+    """Running statistics."""
+
+
+def of_module(module: nn.Module, forward: Forward) -> Model:
+    """Return the classifier that begins with the weights of a PyTorch module."""
+    return Model(
+        forward,
+        cross_entropy,
+        {name: _laid_out(one) for name, one in module.named_parameters()},
+        {name: one.numpy().copy() for name, one in module.named_buffers() if one.ndim},
+    )
+
+
+def _laid_out(parameter: torch.Tensor) -> np.ndarray:
+    """Return a copy of a kernel as ``[height, width, in, out]``, of a matrix as ``[in, out]``."""
+    values: np.ndarray = parameter.detach().numpy()
+    order = (2, 3, 1, 0) if values.ndim > 2 else range(values.ndim)[::-1]  # noqa: PLR2004
+    return np.array(values.transpose(tuple(order)), order="C")
+
+
+def scores(net: Net, x: Array) -> Array:
+    """Return the scores of rows: ``mlbench_worker.tasks.digits_linear`` and ``linear``."""
+    return net.ops.product(x, net.weights["weights"])
+
+
+def resnet8(net: Net, x: Array) -> Array:
+    """Return the logits of images: ``mlbench_worker.tasks.digits``."""
+    relu = net.ops.relu
+    x = relu(net.group_norm("norm", net.conv("stem", x)))
+    for number, stride in enumerate((1, 2, 2)):
+        block = f"blocks.{number}"
+        residual = relu(net.group_norm(f"{block}.norm1", net.conv(f"{block}.conv1", x, stride)))
+        residual = net.group_norm(f"{block}.norm2", net.conv(f"{block}.conv2", residual))
+        if stride > 1:
+            x = net.group_norm(f"{block}.shortcut.1", net.conv(f"{block}.shortcut.0", x, stride))
+        x = relu(residual + x)
+    return net.linear("classifier", net.ops.mean(x, (1, 2)))
+
+
+def cifar_resnet(version: CifarVersion, depth: CifarDepth) -> Forward:
+    """Return what computes the logits of images: ``mlbench_worker.tasks.cifar10``."""
+    number = (depth - 2) // 6
+
+    def forward(net: Net, x: Array) -> Array:
+        x = net.ops.relu(net.batch_norm("first_norm", net.conv("stem", x)))
+        for block in range(3 * number):
+            stride = 2 if block in {number, 2 * number} else 1
+            x = (_block_v1 if version == 1 else _block_v2)(net, block, x, stride)
+        if version > 1:
+            x = net.ops.relu(net.batch_norm("last_norm", x))
+        return net.linear("classifier", net.ops.mean(x, (1, 2)))
+
+    return forward
+
+
+def _block_v1(net: Net, number: int, x: Array, stride: int) -> Array:
+    block = f"stages.{number}"
+    residual = net.conv(f"{block}.conv1", x, stride)
+    residual = net.ops.relu(net.batch_norm(f"{block}.norm1", residual))
+    residual = net.batch_norm(f"{block}.norm2", net.conv(f"{block}.conv2", residual))
+    return net.ops.relu(residual + _shortcut(net, x, stride))
+
+
+def _block_v2(net: Net, number: int, x: Array, stride: int) -> Array:
+    block = f"stages.{number}"
+    # The first block follows norm and activation already.
+    active = net.ops.relu(net.batch_norm(f"{block}.norm1", x)) if number else x
+    residual = net.conv(f"{block}.conv1", active, stride)
+    residual = net.ops.relu(net.batch_norm(f"{block}.norm2", residual))
+    return net.conv(f"{block}.conv2", residual) + _shortcut(net, x, stride)
+
+
+def _shortcut(net: Net, x: Array, stride: int) -> Array:
+    """Return every second pixel, with zeros for the new channels, where the size halves."""
+    return x if stride == 1 else net.ops.pad(x[:, ::2, ::2, :], x.shape[-1] // 2)
+
+
+# The losses of ``mlbench_worker.tasks.linear``, by the name of the model.
+LINEAR: Mapping[LinearModel, Loss] = {
+    "logistic": lambda ops, scores, targets: ops.softplus(-targets * scores),
+    "ridge": lambda ops, scores, targets: (scores - targets) ** 2 / 2,
+    "svm": lambda ops, scores, targets: ops.relu(1 - targets * scores) ** 2,
+}
+
+
+def cross_entropy(ops: Operations, scores: Array, labels: Array) -> Array:
+    """Return the loss of classifiers."""
+    return ops.cross_entropy(scores, labels)

@@ -1,0 +1,164 @@
+"""The training of an image classifier in a framework, recorded as PyTorch's is.
+
+Data order, initial weights, schedule, scores, checkpoints, and what the ranks agree on beside their
+gradients, come from the very code that trains with PyTorch, so the process joins its group too.
+"""
+
+import math
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from mlbench.tasks import Cifar10Options, DigitsOptions
+from mlbench_worker import frameworks
+from mlbench_worker.data.images import Images
+from mlbench_worker.frameworks.compiled import Batch, Compiled, Sgd, State
+from mlbench_worker.frameworks.models import Forward, of_module
+from mlbench_worker.ranks.distributed import World
+from mlbench_worker.training.checkpoint import Stateful
+from mlbench_worker.training.exchange.base import Exchange
+from mlbench_worker.training.images import ImageScore, ImageTrainer
+from mlbench_worker.training.schedules import Schedule
+from mlbench_worker.training.session import Session
+from mlbench_worker.training.trainer import Outcome, state_of
+
+
+def make_trainer(
+    session: Session,
+    config: DigitsOptions | Cifar10Options,
+    model: nn.Module,
+    forward: Forward,
+    schedule: Schedule,
+    train: Images,
+    batch_size: int,
+) -> ImageTrainer:
+    """Return what trains a model by SGD with momentum, with PyTorch or the framework wanted.
+
+    ``forward`` is the model's forward pass for frameworks, ``train`` has the images to train on,
+    ``batch_size`` counts those of all ranks in a step.
+    """
+    if config.framework != "torch":
+        return CompiledTrainer(session, config, model, forward, schedule, train, batch_size)
+    model = session.execution.place(model)
+    optimizer = torch.optim.SGD(
+        model.parameters(),
+        lr=config.learning_rate,
+        momentum=config.momentum,
+        weight_decay=config.weight_decay,
+        fused=True,
+    )
+    return ImageTrainer(session, model, optimizer, schedule, exchange=config)
+
+
+class CompiledTrainer(ImageTrainer):
+    """Trains by steps that are one program of the framework each.
+
+    Nothing can tell from outside what a program is at, so all its time is of the phase "compute".
+    Compiling it is no training time.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        config: DigitsOptions | Cifar10Options,
+        model: nn.Module,
+        forward: Forward,
+        schedule: Schedule,
+        train: Images,
+        batch_size: int,
+    ) -> None:
+        """Join the other ranks, and compile the step."""
+        self.session, self.model, self.schedule = session, model, schedule
+        self._share = math.ceil(batch_size / session.world.size)
+        compile_ = frameworks.load(config.framework).compiled
+        begun = of_module(model, forward)
+        sgd = Sgd(batch_size, config.momentum, config.weight_decay)
+        example = self._batch(self.place(train.take(slice(1))))
+        started = perf_counter()
+        self._compiled = compile_(begun, sgd, session.world, example)
+        print(f"{config.framework}: compiled in {perf_counter() - started:.1f} s", flush=True)
+        session.leaving.append(self._compiled.leave)
+        self.exchange = _Compiled(model, session.world, self._compiled)
+
+    @property
+    def parts(self) -> dict[str, Stateful]:
+        """The state that a checkpoint holds."""
+        return {"exchange": self.exchange, **state_of(self.schedule)}
+
+    def place(self, batch: Images) -> Images:
+        """Return a batch as frameworks take it on CPUs: ``[n, height, width, channels]``."""
+        return replace(batch, images=batch.images.permute(0, 2, 3, 1).contiguous())
+
+    def step(self, batch: Images, batch_size: int) -> tuple[Outcome[ImageScore], float]:
+        """Take a step with all ranks."""
+        rate = self.rate(batch)
+        with self.session.phase("compute"):
+            scores = self._compiled.step(self._batch(batch), rate)
+        self.exchange.mix()
+        return _outcome(scores, batch), rate
+
+    def compute(self, model: nn.Module, batch: Images) -> Outcome[ImageScore]:
+        """Return what the compiled model makes of a batch, to validate it."""
+        return _outcome(self._compiled.scores(batch.images.numpy()), batch)
+
+    def _batch(self, placed: Images) -> Batch:
+        """Return this rank's share of a batch, filled up to the largest of all ranks."""
+        filling = (0, self._share - len(placed))
+        return Batch(
+            np.pad(placed.images.numpy(), (filling, (0, 0), (0, 0), (0, 0))),
+            np.pad(placed.labels.numpy().astype(np.int32), (filling,)),
+            np.pad(np.ones(len(placed), np.float32), (filling,)),
+        )
+
+
+class _Compiled(Exchange):
+    """What is in the compiled step: one sum of all gradients over the ranks."""
+
+    def __init__(self, model: nn.Module, world: World, compiled: Compiled) -> None:
+        super().__init__(model, world)
+        self._compiled = compiled
+        self._bytes = sum(parameter.nbytes for parameter in model.parameters())
+
+    def mix(self) -> None:
+        """Count what the step has sent."""
+        self.wire.count_sum(self._bytes)
+
+    def averaged(self, model: nn.Module) -> nn.Module:
+        """Average the running statistics of batch norm, which each rank gathers by itself."""
+        state, world = self._compiled.state(), self.wire.world
+        if world.size > 1 and state.buffers:
+            buffers = state.buffers.values()
+            total = torch.from_numpy(np.concatenate(list(buffers)))
+            world.sum_(total)
+            ends = np.cumsum([len(one) for one in buffers])[:-1]
+            parts = np.split(total.numpy() / world.size, ends)
+            means = dict(zip(state.buffers, parts, strict=True))
+            self._compiled.load(replace(state, buffers=means))
+        return model
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that training changes, as tensors."""
+        return super().state_dict() | {
+            kind: {name: torch.tensor(one) for name, one in values.items()}
+            for kind, values in vars(self._compiled.state()).items()
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        super().load_state_dict(state)
+        kinds = (state[kind] for kind in ("parameters", "velocities", "buffers"))
+        self._compiled.load(
+            State(*({name: one.numpy() for name, one in values.items()} for values in kinds))
+        )
+
+
+def _outcome(scores: np.ndarray, batch: Images) -> Outcome[ImageScore]:
+    """Return what is made of a batch: scores for each image, and for what fills it up."""
+    logits = torch.tensor(scores[: len(batch)])
+    loss = functional.cross_entropy(logits, batch.labels, reduction="sum")
+    return Outcome(loss, lambda: ImageScore.of(logits, batch.labels, loss))

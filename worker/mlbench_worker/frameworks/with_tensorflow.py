@@ -1,0 +1,167 @@
+"""TensorFlow: a step is one ``tf.function`` in a ``MultiWorkerMirroredStrategy``, over gRPC.
+
+It computes the gradients, sums them over the ranks in one piece, and updates the parameters.
+"""
+
+import json
+import os
+from typing import Any
+
+import torch
+
+# Read when TensorFlow is imported: no GPU, and nothing on stderr but errors.
+os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+
+import numpy as np
+import tensorflow as tf
+
+from mlbench_worker.frameworks.compiled import Batch, Sgd, State
+from mlbench_worker.frameworks.meeting import exchange_addresses
+from mlbench_worker.frameworks.models import Array, Model, Net
+from mlbench_worker.ranks.distributed import World, WorldError
+
+VERSION = tf.__version__
+_TIMEOUT_SECONDS = 60.0
+
+
+class TensorFlowOperations:
+    """Operations of ``tf.nn`` and ``tf.math``."""
+
+    relu = staticmethod(tf.nn.relu)
+    softplus = staticmethod(tf.nn.softplus)
+    rsqrt = staticmethod(tf.math.rsqrt)
+    reshape = staticmethod(tf.reshape)
+    mean = staticmethod(tf.reduce_mean)
+
+    @staticmethod
+    def product(rows: Array, weights: Array) -> Array:
+        return tf.linalg.matvec(rows, weights) if len(weights.shape) == 1 else rows @ weights
+
+    @staticmethod
+    def conv(x: Array, kernel: Array, stride: int, padding: int) -> Array:
+        around = [[0, 0], [padding, padding], [padding, padding], [0, 0]]
+        return tf.nn.conv2d(x, kernel, stride, around)
+
+    @staticmethod
+    def batch_norm(x: Array, weight: Array, bias: Array) -> tuple[Array, Array, Array]:
+        return tuple(tf.compat.v1.nn.fused_batch_norm(x, weight, bias, epsilon=1e-5))
+
+    @staticmethod
+    def pad(x: Array, channels: int) -> Array:
+        return tf.pad(x, 3 * [[0, 0]] + [[channels, channels]])
+
+    @staticmethod
+    def cross_entropy(logits: Array, labels: Array) -> Array:
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+
+
+class TensorFlowCompiled:
+    """A model in training. Buffers are each rank's own, the rest is the same on all."""
+
+    def __init__(self, model: Model, sgd: Sgd, world: World, example: Batch) -> None:
+        """Join the other ranks, and trace the step for batches of the example's shape."""
+        self._model, self._sgd, self._world = model, sgd, world
+        self._strategy = _join(world)
+        begin = State.begin(model)
+        with self._strategy.scope():
+            self._parameters, self._velocities, self._buffers = (
+                {name: tf.Variable(one) for name, one in values.items()}
+                for values in (begin.parameters, begin.velocities, begin.buffers)
+            )
+        arguments = (example.inputs, example.targets, example.weights)
+        rate = tf.TensorSpec((), example.weights.dtype)
+        self._step = tf.function(self._step_of_all, autograph=False).get_concrete_function(
+            *(tf.TensorSpec(one.shape, one.dtype) for one in arguments), rate
+        )
+        self._scores = tf.function(self._forward, autograph=False)
+
+    def step(self, batch: Batch, rate: float) -> np.ndarray:
+        own = (batch.inputs, batch.targets, batch.weights, batch.weights.dtype.type(rate))
+        try:
+            scores: np.ndarray = self._step(*map(tf.constant, own)).numpy()
+        except tf.errors.OpError as error:
+            raise WorldError(f"{self._world} lost a peer: {error.message}") from error
+        return scores
+
+    def scores(self, inputs: np.ndarray) -> np.ndarray:
+        scores: np.ndarray = self._scores(tf.constant(inputs)).numpy()
+        return scores
+
+    def state(self) -> State:
+        return State(
+            *(
+                {name: one.numpy() for name, one in variables.items()}
+                for variables in (self._parameters, self._velocities, self._buffers)
+            )
+        )
+
+    def load(self, state: State) -> None:
+        for variables, values in (
+            (self._parameters, state.parameters),
+            (self._velocities, state.velocities),
+            (self._buffers, state.buffers),
+        ):
+            for name, variable in variables.items():
+                variable.assign(values[name])
+
+    def leave(self) -> None:
+        """Wait for the others: who leaves first is missed."""
+        self._world.sum_(torch.zeros(1))
+
+    def _step_of_all(self, *arguments: Array) -> Array:
+        return self._strategy.run(self._step_of_rank, arguments)
+
+    def _step_of_rank(self, inputs: Array, targets: Array, weights: Array, rate: Array) -> Array:
+        variables = list(self._parameters.values())
+        with tf.GradientTape() as tape:
+            net = self._net(training=True)
+            scores = self._model.forward(net, inputs)
+            losses = self._model.loss(net.ops, scores, targets)
+            loss = tf.reduce_sum(losses * weights)
+        gradients = tape.gradient(loss, variables)
+        momentum, decay = self._sgd.momentum, self._sgd.weight_decay
+        for variable, velocity, gradient in zip(
+            variables, self._velocities.values(), self._over_ranks(gradients), strict=True
+        ):
+            velocity.assign(momentum * velocity + gradient + decay * variable)
+            variable.assign_sub(rate * velocity)
+        for name, new in net.updated.items():
+            self._buffers[name].assign(new)
+        return scores
+
+    def _over_ranks(self, gradients: list[Array]) -> list[Array]:
+        """Return the mean over the rows of all ranks."""
+        flat = tf.concat([tf.reshape(one, [-1]) for one in gradients], axis=0)
+        summed = tf.distribute.get_replica_context().all_reduce("sum", flat)
+        parts = tf.split(
+            summed / self._sgd.batch_size, [one.shape.num_elements() for one in gradients]
+        )
+        return [tf.reshape(part, one.shape) for part, one in zip(parts, gradients, strict=True)]
+
+    def _forward(self, inputs: Array) -> Array:
+        return self._model.forward(self._net(training=False), inputs)
+
+    def _net(self, *, training: bool) -> Net:
+        weights = {**self._parameters, **self._buffers}
+        return Net(TensorFlowOperations(), weights, training, {})
+
+
+def _join(world: World) -> Any:
+    """Set up the threads, and return the strategy over all ranks' processes."""
+    tf.config.threading.set_intra_op_parallelism_threads(torch.get_num_threads())
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    if world.size == 1:
+        return tf.distribute.get_strategy()
+    cluster = {"worker": exchange_addresses(world)}
+    task = {"type": "worker", "index": world.rank}
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": task})
+    ring = tf.distribute.experimental.CommunicationImplementation.RING
+    return tf.distribute.MultiWorkerMirroredStrategy(
+        communication_options=tf.distribute.experimental.CommunicationOptions(
+            implementation=ring, timeout_seconds=_TIMEOUT_SECONDS
+        )
+    )
+
+
+compiled = TensorFlowCompiled

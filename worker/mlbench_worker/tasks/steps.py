@@ -1,0 +1,40 @@
+"""Steps without training: known values at a known rate, to check the way to Prometheus.
+
+Every rank records ``train_loss = 1 / (1 + step / 100)`` at each step from 1 on, and an epoch every
+100 steps, so what arrives can be compared with what was sent, value by value. No PyTorch is needed.
+"""
+
+import time
+from dataclasses import asdict
+
+from mlbench import Tracker
+from mlbench.tasks import StepsOptions
+from mlbench_worker.ranks.process import run
+
+_EPOCH_STEPS = 100
+
+
+def train_loss(step: int) -> float:
+    """Return the loss recorded at a step: it falls from 1 towards 0, and no value comes twice."""
+    return 1 / (1 + step / 100)
+
+
+def main(config: StepsOptions) -> None:
+    """Record the steps, each when it is due; one that comes late does not delay the others."""
+    with Tracker() as tracker:
+        tracker.settings(asdict(config))
+        started = time.perf_counter()
+        for step in range(1, config.steps + 1):
+            if (step - 1) % _EPOCH_STEPS == 0:
+                tracker.epoch((step - 1) // _EPOCH_STEPS)
+            early = started + step / config.rate - time.perf_counter()
+            if early > 0:
+                time.sleep(early)
+            tracker.step(samples=1, train_loss=train_loss(step))
+            if step % _EPOCH_STEPS == 0 or step == config.steps:
+                rate = step / (time.perf_counter() - started)
+                print(f"step {step} of {config.steps}: {rate:.1f} steps a second", flush=True)
+
+
+if __name__ == "__main__":
+    run(main, StepsOptions)

@@ -1,0 +1,167 @@
+"""Checkpoints: the state of a training after an epoch, from which a restarted run goes on.
+
+Every rank writes into its own worker's folder, so the workers need no storage in common. Tasks
+draw all random numbers from their seed and the number of the epoch, so a checkpoint holds none.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Protocol
+from zipfile import BadZipFile, ZipFile
+
+import torch
+
+from mlbench_worker.ranks.distributed import World
+
+_KEPT = 2
+_FILES = "epoch-" + 8 * "[0-9]" + ".pt"
+_State = dict[str, Any]
+
+
+class Stateful(Protocol):
+    """A model, an optimizer or a tracker, whose state is made of tensors and plain values."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state."""
+
+    def load_state_dict(self, state: dict[str, Any], /) -> object:
+        """Restore a state."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A tensor that a checkpoint can hold."""
+
+    values: torch.Tensor
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the values."""
+        return {"values": self.values}
+
+    def load_state_dict(self, state: dict[str, Any], /) -> None:
+        """Restore the values, in place."""
+        self.values.copy_(state["values"])
+
+
+class Checkpoints:
+    """A rank's checkpoints of a run: one file for each of the last two epochs that were saved.
+
+    Without a folder, none is kept.
+    """
+
+    def __init__(self, folder: Path | None, world: World, parts: Mapping[str, Stateful]) -> None:
+        self._folder = folder
+        self._world = world
+        self._parts = parts
+        self._warned = False
+
+    def restore(self) -> int:
+        """Load the newest checkpoint that any rank has into the parts of all ranks.
+
+        A rank that lacks it takes over that of the lowest rank that has it: all of it, also what is
+        a rank's own, such as the tracker's samples.
+
+        Returns:
+            The epochs done, the same on all ranks; 0 if there is no checkpoint.
+        """
+        epochs, state = self._newest_here()
+        of_ranks = self._gather(epochs)
+        newest = max(of_ranks)
+        if min(of_ranks) < newest:
+            given = self._broadcast(newest, source=of_ranks.index(newest))
+            state = state if epochs == newest else self._parse(given)
+        for name, part in self._parts.items() if newest else ():
+            part.load_state_dict(state[name])
+        return newest
+
+    def save(self, epochs: int) -> None:
+        """Save the parts after that many epochs; of older checkpoints the last one stays.
+
+        The file is complete or absent, whatever ends the process or the machine meanwhile. If it
+        cannot be written, stderr says so once, and the training goes on: the result matters more.
+        """
+        if self._folder is None:
+            return
+        content = BytesIO()
+        torch.save({name: part.state_dict() for name, part in self._parts.items()}, content)
+        # The same name each time, to overwrite what a killed process left half done.
+        draft = self._folder / f"rank-{self._world.rank}.new"
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            _write(self._file(epochs), draft, content.getbuffer())
+            self._keep_last(epochs)
+        except OSError as error:
+            if not self._warned:
+                print(f"cannot keep a checkpoint, training on: {error}", file=sys.stderr)
+            self._warned = True
+
+    def _newest_here(self) -> tuple[int, _State]:
+        """Return the epochs and state of the newest complete checkpoint in the folder."""
+        for epochs in reversed(self._epochs_here()):
+            path = self._file(epochs)
+            try:
+                return epochs, self._parse(path.read_bytes())
+            except Exception as error:  # a damaged file can raise anything
+                what = f"{path} holds no checkpoint of this training ({type(error).__name__})"
+                print(f"{what}: looking for the one before", file=sys.stderr)
+        return 0, {}
+
+    def _parse(self, content: bytes) -> _State:
+        """Return the state in a file's content, on the CPU."""
+        # PyTorch writes checksums but does not verify them.
+        if damaged := ZipFile(BytesIO(content)).testzip():
+            raise BadZipFile(damaged)
+        # With weights_only, a file cannot run code.
+        state = torch.load(BytesIO(content), map_location="cpu", weights_only=True)
+        return {name: state[name] for name in self._parts}
+
+    def _gather(self, number: int) -> list[int]:
+        """Return every rank's number."""
+        numbers = torch.zeros(self._world.size, dtype=torch.int64, device=self._world.device)
+        numbers[self._world.rank] = number
+        self._world.sum_(numbers)
+        return [int(of_rank) for of_rank in numbers.tolist()]
+
+    def _broadcast(self, epochs: int, source: int) -> bytes:
+        """Return the checkpoint's file on the rank ``source``."""
+        content = self._file(epochs).read_bytes() if self._world.rank == source else b""
+        size = max(self._gather(len(content)))
+        buffer = torch.frombuffer(bytearray(content or size), dtype=torch.uint8)
+        buffer = buffer.to(self._world.device)
+        self._world.broadcast_(buffer, source)
+        return buffer.cpu().numpy().tobytes()
+
+    def _epochs_here(self) -> list[int]:
+        if self._folder is None:
+            return []
+        return sorted(int(path.stem.removeprefix("epoch-")) for path in self._folder.glob(_FILES))
+
+    def _file(self, epochs: int) -> Path:
+        assert self._folder is not None
+        return self._folder / f"epoch-{epochs:08}.pt"
+
+    def _keep_last(self, epochs: int) -> None:
+        """Remove all but the last two up to these epochs; a newer one could not be read."""
+        here = self._epochs_here()
+        kept = [saved for saved in here if saved <= epochs][-_KEPT:]
+        for old in set(here) - set(kept):
+            self._file(old).unlink(missing_ok=True)
+
+
+def _write(path: Path, draft: Path, content: memoryview) -> None:
+    """Write a file so that it is complete and on the disk once it has its name."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        with draft.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,61 @@
+"""How the ranks of a training keep their models together: one class for each algorithm.
+
+``base`` has the order of calls that all share, ``wire`` counts what they send.
+"""
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import nn
+
+from mlbench.options import ExchangeOptions
+from mlbench_worker.ranks.distributed import World
+from mlbench_worker.training.exchange.base import Exchange
+from mlbench_worker.training.exchange.codes import Code, Largest, Signs
+from mlbench_worker.training.exchange.compressed import QSGD, PowerSGD, RandomK, SignSGD, TopK
+from mlbench_worker.training.exchange.gossip import Choco, Decentralized
+from mlbench_worker.training.exchange.local import LocalSGD
+from mlbench_worker.training.exchange.synchronous import Buckets, Flat, PerLayer
+
+
+def make_exchange(options: ExchangeOptions, model: nn.Module, world: World) -> Exchange:
+    """Give all ranks the model of rank 0, and return how they keep it together from there."""
+    if world.size == 1:
+        return Exchange(model, world)
+    for parameter in model.parameters():
+        world.broadcast_(parameter.detach())
+    with world.noticing_lost_peers():
+        return _ALGORITHMS[options.exchange](options, model, world)
+
+
+def _code(options: ExchangeOptions, model: nn.Module) -> Code:
+    """Return how a choco rank writes down what has changed."""
+    sizes = [parameter.numel() for parameter in model.parameters()]
+    if options.gossip_compression == "topk":
+        return Largest(sum(sizes), options.density)
+    return Signs(sizes, next(model.parameters()).device)
+
+
+def _common_seed(world: World) -> int:
+    """Return the seed that the task has given PyTorch on rank 0."""
+    seed = torch.tensor(torch.initial_seed() % 2**63, device=world.device)
+    world.broadcast_(seed)
+    return int(seed.item())
+
+
+_ALGORITHMS: Mapping[str, Callable[[ExchangeOptions, nn.Module, World], Exchange]] = {
+    "ddp": lambda o, model, world: Buckets(model, world, o.compression),
+    "flat": lambda _, model, world: Flat(model, world),
+    "per-layer": lambda _, model, world: PerLayer(model, world),
+    "local-sgd": lambda o, model, world: LocalSGD(model, world, o.local_steps),
+    "post-local-sgd": lambda o, model, world: LocalSGD(model, world, o.local_steps, o.switch_epoch),
+    "decentralized": lambda o, model, world: Decentralized(model, world, o.topology),
+    "choco": lambda o, model, world: Choco(
+        model, world, o.topology, _code(o, model), o.gossip_step
+    ),
+    "signsgd": lambda _, model, world: SignSGD(model, world),
+    "topk": lambda o, model, world: TopK(model, world, o.density),
+    "randomk": lambda o, model, world: RandomK(model, world, o.density, _common_seed(world)),
+    "qsgd": lambda o, model, world: QSGD(model, world, o.bits, _common_seed(world)),
+    "powersgd": lambda o, model, world: PowerSGD(model, world, o.matrix_rank, _common_seed(world)),
+}

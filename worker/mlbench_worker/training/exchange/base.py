@@ -1,0 +1,132 @@
+"""What all exchanges share: the order of their calls, and that of a rank which is alone."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn
+
+from mlbench_worker.ranks.distributed import World
+from mlbench_worker.training.exchange.wire import Wire
+
+
+class Exchange:
+    """Keeps the models of all ranks together; this one is for a rank that is alone.
+
+    In each step: ``clear``, forward through ``model`` and backward, ``average``, the optimizer's
+    step, ``mix``. An algorithm works in ``average`` on the gradients, or in ``mix`` on the weights.
+    What it remembers from step to step is its state in a checkpoint, on each rank its own.
+    """
+
+    def __init__(self, model: nn.Module, world: World) -> None:
+        self.model = model
+        """What to call in the forward pass."""
+        self.wire = Wire(world)
+        self._bytes_before = 0
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Tell the number of the epoch that begins; the first is 0."""
+
+    def clear(self) -> None:
+        """Reset all gradients."""
+        self.model.zero_grad()
+
+    def waited_seconds(self) -> float:
+        """Return the seconds at the end of the backward pass that only waited for other ranks."""
+        return 0.0
+
+    def average(self) -> None:
+        """Act on what the backward pass has found, before the optimizer's step."""
+
+    def mix(self) -> None:
+        """Act on the weights, after the optimizer's step."""
+
+    def bytes_of_step(self) -> int:
+        """Return the bytes that this rank has sent since the last call, as ``Wire`` counts them."""
+        before, self._bytes_before = self._bytes_before, self.wire.bytes_sent
+        return self._bytes_before - before
+
+    def averaged(self, model: nn.Module) -> nn.Module:
+        """Return the model that all ranks evaluate, the same on each; ``model`` is this rank's.
+
+        The running statistics of batch norm become their mean over all ranks.
+        """
+        average_buffers(model, self.wire.world)
+        return model
+
+    def memory(self) -> dict[str, torch.Tensor]:
+        """Return what a step leaves to the next one, beside model and optimizer, to be changed."""
+        return {}
+
+    def forget(self) -> None:
+        """Begin anew from the weights that the ranks have now, on all ranks at once."""
+        for remembered in self.memory().values():
+            remembered.zero_()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint of this rank holds."""
+        return {
+            "rank": self.wire.world.rank,
+            "bytes_sent": self.wire.bytes_sent,
+            "memory": self.memory(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint, on all ranks at once, after model and optimizer.
+
+        A rank whose own was lost has that of another rank. Memories would not fit together then, so
+        all ranks begin anew.
+        """
+        world = self.wire.world
+        self.wire.bytes_sent = self._bytes_before = state["bytes_sent"]
+        lost = torch.tensor(int(state["rank"] != world.rank), device=world.device)
+        world.sum_(lost)
+        if lost.item():
+            self.forget()
+            return
+        for name, remembered in self.memory().items():
+            remembered.copy_(state["memory"][name])
+
+
+def average_buffers(model: nn.Module, world: World) -> None:
+    """Average the running statistics of batch norm, which each rank gathers by itself."""
+    buffers = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
+    if world.size == 1 or not buffers:
+        return
+    flat = torch.cat([buffer.flatten() for buffer in buffers])
+    world.sum_(flat)
+    flat.div_(world.size)
+    for buffer, part in zip(buffers, split(flat, buffers), strict=True):
+        buffer.copy_(part)
+
+
+def flatten_weights(model: nn.Module) -> torch.Tensor:
+    """Make all parameters views into one buffer, and return it."""
+    parameters = list(model.parameters())
+    buffer = _zeros_for(parameters)
+    for parameter, part in zip(parameters, split(buffer, parameters), strict=True):
+        parameter.data = part.copy_(parameter.data)
+    return buffer
+
+
+def flatten_gradients(model: nn.Module) -> torch.Tensor:
+    """Make all gradients views into one buffer of zeros, and return it."""
+    parameters = list(model.parameters())
+    buffer = _zeros_for(parameters)
+    for parameter, part in zip(parameters, split(buffer, parameters), strict=True):
+        parameter.grad = part
+    return buffer
+
+
+def split(buffer: torch.Tensor, tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+    """Return views into a flat buffer, of the tensors' shapes, which lie in memory as they do."""
+    tensors = list(tensors)
+    parts = torch.split(buffer, [tensor.numel() for tensor in tensors])
+    return [
+        part.as_strided(tensor.shape, tensor.stride())
+        for part, tensor in zip(parts, tensors, strict=True)
+    ]
+
+
+def _zeros_for(parameters: list[nn.Parameter]) -> torch.Tensor:
+    return torch.zeros(sum(map(torch.numel, parameters)), device=parameters[0].device)

@@ -1,0 +1,233 @@
+"""Algorithms that send less than the gradients, in every step, and average what arrived.
+
+Most of them remember what they did not send, and add it to the next gradients (error feedback). As
+in algorithm 2 of Vogels, Karimireddy, Jaggi (PowerSGD, NeurIPS 2019), which compares them all, the
+memory is one of gradients, and the learning rate and momentum come after. The earlier papers
+remember the learning rate times the gradient: the same, as long as the rate is constant and without
+momentum.
+"""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import torch
+from torch import nn
+
+from mlbench_worker.ranks.distributed import World
+from mlbench_worker.training.exchange.base import split
+from mlbench_worker.training.exchange.codes import Code, Largest, Levels, Signs, count_of
+from mlbench_worker.training.exchange.synchronous import Flat
+
+_BUCKET = 512
+
+
+class ErrorFeedback(Flat, ABC):
+    """The base of algorithms that remember what they did not send."""
+
+    def __init__(self, model: nn.Module, world: World) -> None:
+        super().__init__(model, world)
+        self.unsent = torch.zeros_like(self.gradients)
+
+    def average(self) -> None:
+        """Replace the gradients by the mean of what the ranks have sent of theirs."""
+        self.unsent.add_(self.gradients)
+        self.send()
+
+    @abstractmethod
+    def send(self) -> None:
+        """Take what is sent out of ``unsent``; the mean of all ranks' becomes ``gradients``."""
+
+    def memory(self) -> dict[str, torch.Tensor]:
+        """Return what was not sent."""
+        return {"unsent": self.unsent}
+
+
+class _Coded(ErrorFeedback):
+    """Sends a code of what is unsent to all ranks, by an all-gather."""
+
+    def __init__(self, model: nn.Module, world: World, code: Code) -> None:
+        super().__init__(model, world)
+        self._code = code
+
+    def send(self) -> None:
+        """Add up the codes of all ranks, in the same order on each."""
+        messages = self.wire.gather(self._code.encode(self.unsent))
+        self.gradients.zero_()
+        for rank, message in enumerate(messages):
+            sent = self._code.decode(message)
+            self.gradients.add_(sent)
+            if rank == self.wire.world.rank:
+                self.unsent.sub_(sent)
+        self.gradients.div_(self.wire.world.size)
+
+
+class SignSGD(_Coded):
+    """signSGD with error feedback: a bit for each value, and a scale for each layer.
+
+    Karimireddy, Rebjock, Stich, Jaggi: Error Feedback Fixes SignSGD and other Gradient Compression
+    Schemes, ICML 2019, algorithm 1 (EF-SIGNSGD), layer by layer as in its section 6. A rank sends
+    (n - 1) (d / 8 + 4 layers) bytes.
+    """
+
+    def __init__(self, model: nn.Module, world: World) -> None:
+        layers = [parameter.numel() for parameter in model.parameters()]
+        super().__init__(model, world, Signs(layers, next(model.parameters()).device))
+
+
+class TopK(_Coded):
+    """Top-k with memory: the k values of the largest magnitude, of the whole gradient.
+
+    Stich, Cordonnier, Jaggi: Sparsified SGD with Memory, NeurIPS 2018, algorithm 1 (MEM-SGD), in
+    parallel as in its section 4.4, but synchronously. A rank sends (n - 1) 8 k bytes.
+    """
+
+    def __init__(self, model: nn.Module, world: World, density: float) -> None:
+        size = sum(parameter.numel() for parameter in model.parameters())
+        super().__init__(model, world, Largest(size, density))
+
+
+class RandomK(ErrorFeedback):
+    """Random-k with memory: k values at random places, the same ones on all ranks.
+
+    Stich, Cordonnier, Jaggi 2018, as ``TopK``. All ranks draw the same places, so nobody sends
+    them, and an all-reduce adds up the values: 2 (n - 1) / n 4 k bytes.
+    """
+
+    def __init__(self, model: nn.Module, world: World, density: float, seed: int) -> None:
+        super().__init__(model, world)
+        self._count = count_of(len(self.unsent), density)
+        self._seed = seed
+        self._steps = torch.tensor(0)
+
+    def send(self) -> None:
+        """Average the values at the places of this step."""
+        size, device = len(self.unsent), self.unsent.device
+        generator = np.random.default_rng((self._seed, int(self._steps)))
+        drawn = generator.choice(size, self._count, replace=False, shuffle=False)
+        places = torch.from_numpy(drawn).to(device)
+        self._steps += 1
+        values = self.unsent[places]
+        self.unsent[places] = 0
+        self.wire.average_(values)
+        self.gradients.zero_()
+        self.gradients[places] = values
+
+    def memory(self) -> dict[str, torch.Tensor]:
+        """Return what was not sent, and how many places were drawn."""
+        return super().memory() | {"steps": self._steps}
+
+
+class QSGD(Flat):
+    """QSGD: each value rounded at random to one of few levels, which is right on average.
+
+    Alistarh, Grubic, Li, Tomioka, Vojnovic: QSGD: Communication-Efficient SGD via Gradient
+    Quantization and Encoding, NeurIPS 2017, section 3, in the form of its experiments: buckets of
+    512 values, scaled by their largest; without its Elias code. Rounding has no bias, so nothing is
+    remembered. A rank sends (n - 1) (bits d / 8 + 4 d / 512) bytes.
+    """
+
+    def __init__(self, model: nn.Module, world: World, bits: int, seed: int) -> None:
+        super().__init__(model, world)
+        self._code = Levels(len(self.gradients), bits, _BUCKET)
+        self._seed = seed
+        self._steps = torch.tensor(0)
+
+    def average(self) -> None:
+        """Replace the gradients by the mean of all ranks' rounded ones."""
+        rank, size = self.wire.world.rank, self.wire.world.size
+        # Each rank rounds by itself.
+        generator = np.random.default_rng((self._seed, int(self._steps), rank))
+        self._steps += 1
+        chances = generator.random(len(self.gradients), dtype=np.float32)
+        on_device = torch.from_numpy(chances).to(self.gradients.device)
+        messages = self.wire.gather(self._code.encode(self.gradients, on_device))
+        self.gradients.zero_()
+        for message in messages:
+            self.gradients.add_(self._code.decode(message))
+        self.gradients.div_(size)
+
+    def memory(self) -> dict[str, torch.Tensor]:
+        """Return how many times random numbers were drawn."""
+        return {"steps": self._steps}
+
+
+class PowerSGD(ErrorFeedback):
+    """PowerSGD: matrices of low rank, found by one step of power iteration, with memory.
+
+    Vogels, Karimireddy, Jaggi: PowerSGD: Practical Low-Rank Gradient Compression for Distributed
+    Optimization, NeurIPS 2019, algorithms 1 and 2. A layer's gradient is a matrix M of n x m. With
+    the Q (m x r) of the step before, P = M Q is averaged, and its columns are made orthonormal;
+    then Q = M^T P is averaged, and P Q^T stands for the gradient. What would not become smaller,
+    such as biases, is averaged as it is, in one message with all P. Of k ranks, each sends
+    2 (k - 1) / k 4 r (n + m) bytes for each matrix. Algorithm 2 steps by the momentum and the
+    decompressed gradient together; here the task's optimizer steps, by heavy ball alone.
+    """
+
+    def __init__(self, model: nn.Module, world: World, rank: int, seed: int) -> None:
+        super().__init__(model, world)
+        self._seed = seed
+        self._unsent, self._unsent_rest = _matrices(self.unsent, model, rank)
+        self._means, self._mean_rest = _matrices(self.gradients, model, rank)
+        self._p_and_rest, places = _buffer_for(
+            [self.unsent.new_empty(len(matrix), rank) for matrix in self._unsent]
+            + self._unsent_rest
+        )
+        self._p, self._rest = places[: len(self._unsent)], places[len(self._unsent) :]
+        self._all_q, self._q = _buffer_for(
+            [self.unsent.new_empty(matrix.shape[1], rank) for matrix in self._unsent]
+        )
+        self.forget()
+
+    def send(self) -> None:
+        """Average P and what is no matrix, and then Q."""
+        for matrix, p, q in zip(self._unsent, self._p, self._q, strict=True):
+            torch.mm(matrix, q, out=p)
+        for rest, place in zip(self._unsent_rest, self._rest, strict=True):
+            place.copy_(rest)
+            rest.zero_()
+        self.wire.average_(self._p_and_rest)
+        for matrix, p, q in zip(self._unsent, self._p, self._q, strict=True):
+            p.copy_(torch.linalg.qr(p).Q)
+            torch.mm(matrix.T, p, out=q)
+            matrix.addmm_(p, q.T, alpha=-1)
+        self.wire.average_(self._all_q)
+        for mean, p, q in zip(self._means, self._p, self._q, strict=True):
+            torch.mm(p, q.T, out=mean)
+        for mean, place in zip(self._mean_rest, self._rest, strict=True):
+            mean.copy_(place)
+
+    def memory(self) -> dict[str, torch.Tensor]:
+        """Return what was not sent, and the last Q of all matrices."""
+        return super().memory() | {"q": self._all_q}
+
+    def forget(self) -> None:
+        """Begin with random Q, the same ones on all ranks."""
+        super().forget()
+        start = np.random.default_rng(self._seed).standard_normal(
+            len(self._all_q), dtype=np.float32
+        )
+        self._all_q.copy_(torch.from_numpy(start))
+
+
+def _matrices(
+    buffer: torch.Tensor, model: nn.Module, rank: int
+) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Return a buffer's parts, one for each parameter: the matrices, and all others.
+
+    A convolution is a matrix of a row for each output channel. What is no smaller as a product of
+    matrices of that rank is none.
+    """
+    matrices: list[torch.Tensor] = []
+    others: list[torch.Tensor] = []
+    layers = list(model.parameters())
+    for part, layer in zip(torch.split(buffer, [p.numel() for p in layers]), layers, strict=True):
+        matrix = part.view(layer.shape[0] if layer.dim() else 1, -1)
+        is_smaller = rank * sum(matrix.shape) < matrix.numel()
+        (matrices if is_smaller else others).append(matrix)
+    return matrices, others
+
+
+def _buffer_for(tensors: list[torch.Tensor]) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """Return a flat buffer of zeros, and views into it of the tensors' shapes."""
+    buffer = torch.cat([torch.zeros_like(tensor).flatten() for tensor in tensors])
+    return buffer, split(buffer, tensors)

@@ -1,0 +1,89 @@
+"""Decentralized algorithms: a rank tells its weights to its neighbours alone, in every step.
+
+In both graphs each rank has as many neighbours as any other, and a mixing matrix W that gives it
+and each of its neighbours the same weight, 1 / (neighbours + 1): W is symmetric, and its rows and
+columns sum to one, as the papers want it.
+"""
+
+import torch
+from torch import nn
+
+from mlbench.options import Topology
+from mlbench_worker.ranks.distributed import World
+from mlbench_worker.training.exchange.codes import Code
+from mlbench_worker.training.exchange.local import OwnWeights
+
+
+def neighbours(world: World, topology: Topology) -> list[int]:
+    """Return the ranks that a rank talks with, in a ring or in the complete graph."""
+    if topology == "complete":
+        return [rank for rank in range(world.size) if rank != world.rank]
+    return sorted({(world.rank + side) % world.size for side in (-1, 1)})
+
+
+class Decentralized(OwnWeights):
+    """D-PSGD: a rank takes the mean of its and its neighbours' weights, then its own gradient step.
+
+    Lian, Zhang, Zhang, Hsieh, Zhang, Liu: Can Decentralized Algorithms Outperform Centralized
+    Algorithms?, NeurIPS 2017, algorithm 1. The gradient is that of the weights before they were
+    mixed. A rank sends all its weights to each neighbour; in the complete graph, where all take the
+    same mean, an all-reduce does it.
+    """
+
+    def __init__(self, model: nn.Module, world: World, topology: Topology) -> None:
+        super().__init__(model, world)
+        self._is_complete = topology == "complete"
+        self._neighbours = neighbours(world, topology)
+
+    def average(self) -> None:
+        """Mix the weights; the optimizer then applies the gradient, which was found before."""
+        if self._is_complete:
+            self.wire.average_(self.weights)
+            return
+        for theirs in self.wire.swap(self.weights, self._neighbours):
+            self.weights.add_(theirs)
+        self.weights.div_(len(self._neighbours) + 1)
+
+
+class Choco(OwnWeights):
+    """CHOCO-SGD: gossip of compressed differences to public copies of the weights.
+
+    Koloskova, Stich, Jaggi: Decentralized Stochastic Optimization and Gossip Algorithms with
+    Compressed Communication, ICML 2019, algorithm 2, with the memory of algorithm 6. After its own
+    step to x_i, a rank sends q_i = Q(x_i - c_i) to its neighbours, who add it to the copy c_i that
+    all have of it, and takes a step towards their copies: x_i += gamma sum_j W_ij (c_j - c_i). It
+    remembers c_i and the mixed copies sum_j W_ij c_j alone. Copies begin with the weights that all
+    ranks begin with, and not at zero: what all know need not be sent. A rank sends a code of its
+    weights to each neighbour.
+    """
+
+    def __init__(
+        self, model: nn.Module, world: World, topology: Topology, code: Code, step: float
+    ) -> None:
+        super().__init__(model, world)
+        self._neighbours = neighbours(world, topology)
+        self._code = code
+        self._step = step
+        self._copy = self.weights.clone()
+        self._mixed = self.weights.clone()
+
+    def mix(self) -> None:
+        """Tell the neighbours how the weights have changed, and go towards theirs."""
+        message = self._code.encode(self.weights - self._copy)
+        received = self.wire.swap(message, self._neighbours)
+        own = self._code.decode(message)
+        self._copy.add_(own)
+        for code in received:
+            own.add_(self._code.decode(code))
+        self._mixed.add_(own, alpha=1 / (len(self._neighbours) + 1))
+        self.weights.add_(self._mixed - self._copy, alpha=self._step)
+
+    def memory(self) -> dict[str, torch.Tensor]:
+        """Return the copy of the own weights, and the neighbours' mixed ones."""
+        return {"copy": self._copy, "mixed": self._mixed}
+
+    def forget(self) -> None:
+        """Give all ranks the mean weights, and begin with copies of them."""
+        super().forget()
+        self._copy.copy_(self.weights)
+        self._mixed.copy_(self.weights)

@@ -1,0 +1,99 @@
+"""Synchronous gradient exchange: the ways to average gradients over all ranks, for comparison.
+
+All of them compute the same mean; they differ in how often the ranks talk, and when:
+
+- ``ddp``: PyTorch's DistributedDataParallel (Li et al. 2020) sends buckets of 25 MB as soon as the
+  backward pass has filled them, so that it overlaps with the rest of that pass.
+- ``flat``: all gradients lie in one buffer, which is sent once, after the backward pass.
+- ``per-layer``: every parameter's gradient is sent by itself, after the backward pass.
+
+With ``ddp`` the gradients may be rounded to fp16 or bf16 by PyTorch's own communication hooks. That
+does change the result.
+"""
+
+from time import perf_counter
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.futures import Future
+from torch.nn.parallel import DistributedDataParallel
+
+from mlbench_worker.ranks.distributed import World
+from mlbench_worker.training.exchange.base import Exchange, flatten_gradients
+
+
+class Buckets(Exchange):
+    """PyTorch's DistributedDataParallel, which has averaged when the backward pass has ended."""
+
+    def __init__(self, model: nn.Module, world: World, compression: str) -> None:
+        self._computed_at = 0.0
+        for p in model.parameters():
+            p.register_post_accumulate_grad_hook(self._note_gradient)  # type: ignore[no-untyped-call]
+        ddp = DistributedDataParallel(
+            model,
+            # Statistics of batch norm are averaged before each evaluation, not copied at each step.
+            forward_sync_buffers=False,
+            gradient_as_bucket_view=True,
+        )
+        match compression:
+            case "fp16":
+                ddp.register_comm_hook(None, default_hooks.fp16_compress_hook)
+            case "bf16":
+                ddp.register_comm_hook(None, _bf16_hook)
+        super().__init__(ddp, world)
+        values = sum(parameter.numel() for parameter in model.parameters())
+        self._bytes = values * (4 if compression == "none" else 2)
+
+    def average(self) -> None:
+        """Count what DDP has sent in the backward pass."""
+        self.wire.count_sum(self._bytes)
+
+    def waited_seconds(self) -> float:
+        """Return the time since the last gradient. To be called right after the backward pass.
+
+        On a GPU it is next to nothing: there the pass only queues the work.
+        """
+        return perf_counter() - self._computed_at
+
+    def _note_gradient(self, _: torch.Tensor) -> None:
+        self._computed_at = perf_counter()
+
+
+def _bf16_hook(
+    group: dist.ProcessGroup,
+    bucket: dist.GradBucket,  # type: ignore[name-defined]
+) -> Future[torch.Tensor]:
+    """Call PyTorch's hook. DDP recognizes it by name and allows it for NCCL alone; gloo can too."""
+    return default_hooks.bf16_compress_hook(group, bucket)
+
+
+class Flat(Exchange):
+    """All gradients are views into one buffer, so that one all-reduce takes no copying."""
+
+    def __init__(self, model: nn.Module, world: World) -> None:
+        super().__init__(model, world)
+        self.gradients = flatten_gradients(model)
+
+    def clear(self) -> None:
+        """Set all gradients to zero, in place."""
+        self.gradients.zero_()
+
+    def average(self) -> None:
+        """Average all gradients at once."""
+        self.wire.average_(self.gradients)
+
+
+class PerLayer(Exchange):
+    """Each parameter's gradient is averaged by itself, one after the other."""
+
+    def __init__(self, model: nn.Module, world: World) -> None:
+        super().__init__(model, world)
+        self._parameters = list(model.parameters())
+
+    def average(self) -> None:
+        """Average the gradients in the order of the parameters."""
+        for parameter in self._parameters:
+            assert parameter.grad is not None
+            self.wire.average_(parameter.grad)

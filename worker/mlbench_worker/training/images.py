@@ -1,0 +1,71 @@
+"""Training of image classifiers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from mlbench import names
+from mlbench_worker.data.images import Images
+from mlbench_worker.training.trainer import Outcome, Score, Trainer
+
+_TOP = 5
+
+
+@dataclass(frozen=True)
+class ImageScore(Score):
+    """How well a model classifies images."""
+
+    correct: float = 0.0
+    correct5: float = 0.0
+
+    @classmethod
+    def of(cls, logits: torch.Tensor, labels: torch.Tensor, loss_sum: torch.Tensor) -> Self:
+        """Return the score of one batch."""
+        likeliest = logits.detach().topk(min(_TOP, logits.shape[1]), dim=1).indices
+        hits = (likeliest == labels[:, None]).sum(dim=0).tolist()
+        return cls(loss_sum.item(), len(labels), hits[0], sum(hits))
+
+    @property
+    def accuracy(self) -> float:
+        """Share of images whose likeliest class is the right one, in percent."""
+        return 100 * self.correct / self.samples
+
+    @property
+    def accuracy5(self) -> float:
+        """Share of images whose right class is among the five likeliest, in percent."""
+        return 100 * self.correct5 / self.samples
+
+    @property
+    def trained(self) -> Mapping[str, float]:
+        """The accuracy."""
+        return {names.TRAIN_ACCURACY: self.accuracy}
+
+    @property
+    def validated(self) -> Mapping[str, float]:
+        """Both accuracies."""
+        return {names.VAL_ACCURACY: self.accuracy, names.VAL_ACCURACY5: self.accuracy5}
+
+    def __str__(self) -> str:
+        return f"accuracy {self.accuracy:.2f} %"
+
+
+class ImageTrainer(Trainer[Images, ImageScore]):
+    """Trains and evaluates an image classifier."""
+
+    nothing = ImageScore()
+
+    def place(self, batch: Images) -> Images:
+        """Return a batch on the device, in its memory format."""
+        execution = self.session.execution
+        labels = batch.labels.to(execution.device, non_blocking=True)
+        return replace(batch, images=execution.images(batch.images), labels=labels)
+
+    def compute(self, model: nn.Module, batch: Images) -> Outcome[ImageScore]:
+        """Return the cross entropy, and how many are classified correctly."""
+        logits = model(batch.images)
+        loss = functional.cross_entropy(logits.float(), batch.labels, reduction="sum")
+        return Outcome(loss, lambda: ImageScore.of(logits, batch.labels, loss))

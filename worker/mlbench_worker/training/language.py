@@ -1,0 +1,86 @@
+"""Training of language models."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from mlbench import names
+from mlbench_worker.ranks.process import DataError
+from mlbench_worker.training.trainer import Outcome, Score, Trainer
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of text ``[rows, time]``, and the token that follows each: int64."""
+
+    tokens: torch.Tensor
+    following: torch.Tensor
+
+
+@dataclass(frozen=True)
+class TextScore(Score):
+    """How well a model predicts tokens."""
+
+    @property
+    def perplexity(self) -> float:
+        """Return e to the mean loss: of so many equally likely tokens one would have to guess."""
+        try:
+            return math.exp(self.loss)
+        except OverflowError:
+            return math.inf
+
+    @property
+    def trained(self) -> Mapping[str, float]:
+        """The perplexity."""
+        return {names.TRAIN_PERPLEXITY: self.perplexity}
+
+    @property
+    def validated(self) -> Mapping[str, float]:
+        """The perplexity."""
+        return {names.VAL_PERPLEXITY: self.perplexity}
+
+    def __str__(self) -> str:
+        return f"perplexity {self.perplexity:.3f}"
+
+
+class LanguageTrainer(Trainer[Rows, TextScore]):
+    """Trains and evaluates a model that returns the logits of the tokens that follow."""
+
+    nothing = TextScore()
+
+    def place(self, batch: Rows) -> Rows:
+        """Return a batch on the device."""
+        device = self.session.execution.device
+        return Rows(*(part.to(device, torch.int64) for part in vars(batch).values()))
+
+    def train(self, batches: Iterable[Rows], batch_size: int) -> TextScore:
+        """Train as every trainer does; a DataError tells of ranks that would have no row."""
+        if batch_size < self.session.world.size:
+            raise DataError(
+                f"--batch-size must be at least {self.session.world.size}, a row for each worker "
+                f"(not {batch_size})"
+            )
+        return super().train(batches, batch_size)
+
+    def compute(self, model: nn.Module, batch: Rows) -> Outcome[TextScore]:
+        """Return the cross entropy."""
+        return self.outcome(model(batch.tokens), batch.following, len(batch.tokens))
+
+    @staticmethod
+    def outcome(
+        logits: torch.Tensor,
+        following: torch.Tensor,
+        rows: int,
+        penalty: torch.Tensor | float = 0.0,
+    ) -> Outcome[TextScore]:
+        """Return the cross entropy of logits ``[…, n]`` for tokens ``[…]`` of so many rows.
+
+        A penalty counts for the gradient, for each row, and not for the score.
+        """
+        loss = functional.cross_entropy(logits.flatten(0, 1).float(), following.flatten())
+        tokens = following.numel()
+        return Outcome(rows * (loss + penalty), lambda: TextScore(loss.item() * tokens, tokens))

@@ -1,0 +1,183 @@
+"""What training tasks share: the session of a rank, its deadline, and the loop over the steps."""
+
+import operator
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Self
+
+import torch
+
+from mlbench import Tracker, names
+from mlbench.home import Home
+from mlbench.names import Phase
+from mlbench.options import (
+    BackendOptions,
+    DeviceOptions,
+    Options,
+    TrainingOptions,
+    framework_of,
+)
+from mlbench_worker.ranks.distributed import Execution, World, join_world, set_up
+from mlbench_worker.training.checkpoint import Checkpoints, Stateful
+
+# What MLBench's tasks say of a goal.
+_MLBENCH_RESULTS = {
+    names.VAL_ACCURACY: "{:g}% Top 1 Validation Accuracy",
+    names.VAL_PERPLEXITY: "Validation Perplexity of {:g}",
+}
+# The times that MLBench's tasks report with their result, and the phases that they are made of.
+_MLBENCH_TIMES: Mapping[str, tuple[Phase, ...]] = {
+    "Compute": ("forward", "backward", "optimizer"),
+    "Communication": ("communication",),
+    "Metrics Computation": ("metrics",),
+    "Pre-processing": ("data",),
+}
+# The totals that its command line draws, and the phase that each is; the loss is computed in the
+# forward pass here.
+_MLBENCH_TOTALS: Mapping[str, Phase | None] = {
+    "batch_load": "data",
+    "fwd_pass": "forward",
+    "comp_loss": None,
+    "backprop": "backward",
+    "agg": "communication",
+    "opt_step": "optimizer",
+    "comp_metrics": "metrics",
+}
+
+
+@dataclass
+class Session:
+    """What the task of one rank works with. ``start`` makes it."""
+
+    world: World
+    tracker: Tracker
+    execution: Execution
+    deadline_at: float | None = None
+    """When training ends, in Unix seconds by this machine's clock. All ranks have one, or none."""
+    epoch: int = 0
+    """The epoch that ``epochs`` has yielded last."""
+    leaving: list[Callable[[], None]] = field(default_factory=list)
+    """What is to be done once the task has ended well."""
+    _deadline_passed: bool = False
+
+    @property
+    def datasets(self) -> Path:
+        """The folder of all data sets: $MLBENCH_DATASETS, or ``datasets`` in $MLBENCH_HOME."""
+        given = os.environ.get(names.ENV_DATASETS)
+        return Path(given).absolute() if given else Home.from_environ().datasets
+
+    def state_settings(self, config: Options, **facts: str | float | bool | None) -> None:
+        """Record the options, the device, and further facts of the run: once for all ranks."""
+        if self.world.rank == 0:
+            self.tracker.settings(asdict(config) | self.execution.describe() | facts)
+
+    def set_goal(self, config: TrainingOptions) -> None:
+        """State the goal that the options have."""
+        lower = config.lower_is_better
+        self.tracker.goal(config.goal_metric, config.goal, lower_is_better=lower)
+
+    def say(self, text: str) -> None:
+        """Print which rank this is, a text, and the number of threads."""
+        print(f"{self.world}: {text}, threads: {torch.get_num_threads()}", flush=True)
+
+    def epochs(self, config: TrainingOptions, parts: Mapping[str, Stateful]) -> Iterator[int]:
+        """Yield the epochs to train, until the goal is reached, the deadline passes, or the last.
+
+        The first is the one after the newest checkpoint. A checkpoint of ``parts`` and the tracker
+        is saved after each epoch that another may follow.
+        """
+        folder = os.environ.get(names.ENV_CHECKPOINTS)
+        parts = {**parts, "tracker": self.tracker}
+        checkpoints = Checkpoints(Path(folder) if folder else None, self.world, parts)
+        for epoch in range(checkpoints.restore(), config.epochs):
+            self.epoch = epoch
+            self.tracker.epoch(epoch)
+            yield epoch
+            if self.tracker.goal_reached:
+                result = _MLBENCH_RESULTS[config.goal_metric].format(config.goal)
+                print(f"goal reached: {result}", flush=True)
+                self._record_task_result(result)
+                break
+            if self.deadline_has_passed():
+                break
+            checkpoints.save(epoch + 1)
+        self._record_totals()
+
+    def _record_totals(self) -> None:
+        """Record the totals that MLBench's own tasks end with: once for all ranks."""
+        if self.world.rank == 0:
+            phases = self.tracker.phase_seconds()
+            self.tracker.log(
+                {
+                    f"{names.MLBENCH_TOTAL}{step}": phases.get(phase, 0.0) if phase else 0.0
+                    for step, phase in _MLBENCH_TOTALS.items()
+                }
+            )
+
+    def _record_task_result(self, result: str) -> None:
+        """Record the sentence that MLBench's own tasks end with: once for all ranks."""
+        seconds = self.tracker.goal_seconds
+        if self.world.rank or seconds is None:
+            return
+        phases = self.tracker.phase_seconds()
+        parts = [f"{result} reached in {seconds:.3f} seconds"]
+        for name, included in _MLBENCH_TIMES.items():
+            # A framework's step in one piece is neither computing nor communication alone.
+            found = [phases[one] for one in included if one in phases]
+            parts += [f"{name}: {sum(found):.3f} seconds"] if found else []
+        self.tracker.log({names.TASK_RESULT: ", ".join(parts)})
+
+    @contextmanager
+    def phase(self, phase: Phase) -> Iterator[None]:
+        """Time a phase of the step, with all that it gave the device to do."""
+        with self.tracker.phase(phase):
+            yield
+            self.execution.synchronize()
+
+    def deadline_has_passed(self) -> bool:
+        """Tell whether the deadline has passed on any rank: the same on every rank.
+
+        All ranks call it after the same step. They communicate for it, if there is a deadline.
+        """
+        if self.deadline_at is None or self._deadline_passed:
+            return self._deadline_passed
+        with self.tracker.phase("communication"):
+            ranks = torch.tensor(int(time.time() >= self.deadline_at), device=self.world.device)
+            self.world.sum_(ranks)
+            self._deadline_passed = bool(ranks.item())
+        if self._deadline_passed:
+            print("the deadline has passed: training ends", flush=True)
+        return self._deadline_passed
+
+
+@contextmanager
+def start(config: BackendOptions) -> Iterator[Session]:
+    """Join the other ranks and set up the device; without options of one, that of the backend."""
+    with Tracker() as tracker, join_world(config.backend) as world:
+        device = DeviceOptions("cpu" if world.device.type == "cpu" else "cuda")
+        if isinstance(config, DeviceOptions) and framework_of(config) == "torch":
+            device = config
+        deadline = os.environ.get(names.ENV_DEADLINE)
+        deadline_at = float(deadline) if deadline else None
+        session = Session(world, tracker, set_up(device, world), deadline_at)
+        yield session
+        for leave in session.leaving:
+            leave()
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums over samples, not means: the shares of the ranks differ in size."""
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(*map(operator.add, vars(self).values(), vars(other).values()))
+
+    def over(self, world: World) -> Self:
+        """Return the sums over all ranks, the same on each. Doubles count exactly."""
+        sums = torch.tensor(list(vars(self).values()), dtype=torch.float64, device=world.device)
+        world.sum_(sums)
+        return type(self)(*sums.tolist())
