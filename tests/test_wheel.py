@@ -7,11 +7,14 @@ import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from importlib.metadata import version
+from pathlib import Path, PurePath
+from zipfile import ZipFile
 
 import pytest
 
 _REPOSITORY = Path(__file__).parents[1]
+_PIP = (sys.executable, "-m", "pip", "--quiet")
 # What a type checker is to know of a script that is typed. Nothing of it is an object or Any.
 _TYPED_SCRIPT = """
 from typing import assert_type
@@ -73,15 +76,21 @@ class Installed:
         return done.stdout.splitlines()
 
 
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    how = ("--no-deps", "--no-build-isolation", "--wheel-dir", folder)
+    subprocess.run([*_PIP, "wheel", *how, _REPOSITORY], check=True)
+    (file,) = folder.glob("*.whl")
+    return file
+
+
 @pytest.fixture
-def installed(tmp_path: Path, prometheus_binary: Path) -> Iterator[Installed]:
-    pip, venv = (sys.executable, "-m", "pip", "--quiet"), tmp_path / "venv"
-    how = ("--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path)
-    subprocess.run([*pip, "wheel", *how, _REPOSITORY], check=True)
+def installed(wheel: Path, tmp_path: Path, prometheus_binary: Path) -> Iterator[Installed]:
+    venv = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
-    (wheel,) = tmp_path.glob("*.whl")
     python = venv / "bin" / "python"
-    subprocess.run([*pip, "--python", python, "install", "--no-deps", wheel], check=True)
+    subprocess.run([*_PIP, "--python", python, "install", "--no-deps", wheel], check=True)
     # Other packages are those of this environment, without its link to the repository.
     (site,) = (venv / "lib").glob("python3*/site-packages")
     (site / "others.pth").write_text(sysconfig.get_path("purelib"))
@@ -96,6 +105,16 @@ def installed(tmp_path: Path, prometheus_binary: Path) -> Iterator[Installed]:
         yield there
     finally:
         there.call("down")
+
+
+@pytest.mark.slow
+def test_it_takes_no_name_but_ours(wheel: Path) -> None:
+    with ZipFile(wheel) as content:
+        taken = {PurePath(name).parts[0] for name in content.namelist()}
+    assert taken == {
+        *("mlbench", "mlbench_exporter", "mlbench_master", "mlbench_worker"),
+        f"mlbench_stack-{version('mlbench-stack')}.dist-info",
+    }
 
 
 @pytest.mark.slow

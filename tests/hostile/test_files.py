@@ -175,8 +175,9 @@ def test_no_service_runs_code_that_a_command_leaves_behind(
     ran = tmp_path / "ran"
     trap = f"open({str(ran)!r}, 'a').write(__file__)"
     leave = f"""
+names = "argparse json logging master mlbench_worker sitecustomize torch worker yaml".split()
 for place in (pathlib.Path(), folder, folder.parent):
-    for name in ("argparse", "logging", "yaml", "sitecustomize"):
+    for name in names:
         (place / f"{{name}}.py").write_text({trap!r})
 append()
 print(os.getcwd(), sorted(name for name in os.environ if "SAFE" in name))
@@ -187,6 +188,11 @@ print(os.getcwd(), sorted(name for name in os.environ if "SAFE" in name))
         assert client.get_logs(ended.id, 0).result().value.text == f"{here} []\n"
         kill_service(stack_here, "local-mlbench-worker-0", "controller", "exporter", "gunicorn")
         assert_works(client, tmp_path)
+        task = client.create_run(
+            "task", 2, num_cpus=None, benchmark="digits-linear", args={"epochs": 1}
+        )
+        ended = run_to_end(client, task.result().value)
+        assert ended.state == "FINISHED", ended.reason
     assert not ran.exists(), ran.read_text()
 
 

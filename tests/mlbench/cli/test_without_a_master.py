@@ -13,7 +13,8 @@ import sys
 
 class NotInstalled:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {"master", "worker", "exporter", "falcon", "peewee", "torch"}:
+        ours = {"mlbench_master", "mlbench_worker", "mlbench_exporter"}
+        if name.partition(".")[0] in ours | {"falcon", "peewee", "torch"}:
             raise ModuleNotFoundError(name)
 
 sys.meta_path.insert(0, NotInstalled())

@@ -44,8 +44,12 @@ _GOALS = (
 
 
 def variables(environ: Mapping[str, str], server: Loopback) -> dict[str, str]:
-    """Return the variables that lead the library here; a path of the user's comes behind."""
-    path = os.pathsep.join(filter(None, (str(HOOK), environ.get("PYTHONPATH"))))
+    """Return the variables that lead the library here; a path of the user's comes behind.
+
+    Its empty entries, which unset variables leave in profiles, would be the working folder.
+    """
+    folders = environ.get("PYTHONPATH", "").split(os.pathsep)
+    path = os.pathsep.join(filter(None, (str(HOOK), *folders)))
     agent = server.url.replace("http://", f"mlbench:{server.token}@")
     return {names.ENV_AGENT: agent, "PYTHONPATH": path}
 
