@@ -48,9 +48,14 @@ def test_mlbenchs_programs_report_everything(
         assert original.call("delete_run", tutorial).status == 204
         assert original.call("get_run_metrics", tutorial).status == 404
 
-        task = order_as_printed(client, own_stack, "mlbench-core", tmp_path, venv=original_python)
-        _, metrics, result = _finish(original, client, task.id)
-        _check_task(metrics, result, own_stack.workers)
+        for script in ("main.py", "train.py"):
+            folder = tmp_path / script.removesuffix(".py")
+            folder.mkdir()
+            task = order_as_printed(
+                client, own_stack, "mlbench-core", folder, script=script, venv=original_python
+            )
+            _, metrics, result = _finish(original, client, task.id)
+            _check_task(metrics, result, own_stack.workers)
 
 
 @pytest.mark.slow

@@ -189,7 +189,7 @@ print(os.getcwd(), sorted(name for name in os.environ if "SAFE" in name))
         kill_service(stack_here, "local-mlbench-worker-0", "controller", "exporter", "gunicorn")
         assert_works(client, tmp_path)
         task = client.create_run(
-            "task", 2, num_cpus=None, benchmark="digits-linear", args={"epochs": 1}
+            "task", 2, num_cpus=None, benchmark="digits-linear", args={"epochs": "1"}
         )
         ended = run_to_end(client, task.result().value)
         assert ended.state == "FINISHED", ended.reason

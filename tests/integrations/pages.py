@@ -13,11 +13,15 @@ from mlbench.home import Home
 from mlbench.records import Run
 
 _ROOT = Path(__file__).parents[2]
-_COMMANDS = re.compile(r"^```bash\n([^`]*\btrain\.py\b[^`]*)^```$", re.MULTILINE)
-# The libraries are installed already, and tests look at a run while it goes on.
+_BLOCKS = re.compile(r"^```bash\n([^`]*)^```$", re.MULTILINE)
+# The libraries are installed already, and the run's JSON is what a test wants to have.
 _SHELL = """
 pip() { :; }
-mlbench() { if [ "$1" = run ]; then "$CLI" -P -m mlbench run --detach --json "${@:2}"; fi; }
+tensorboard() { :; }
+mlbench() {
+    if [ "$1" = run ]; then "$CLI" -P -m mlbench run $HOW --json "${@:2}"
+    else "$CLI" -P -m mlbench "${@/RUN/${RUN-}}" >&2; fi
+}
 """
 
 
@@ -32,29 +36,40 @@ def order_as_printed(
     page: str,
     folder: Path,
     *,
+    script: str = "train.py",
+    detach: bool = True,
     venv: str = sys.executable,
     cli: str = sys.executable,
 ) -> Run:
     """Type the commands by which a page starts its script, and return the run.
 
-    ``venv`` is the Python of ``~/venv``, ``cli`` that of the user's command line.
+    ``script`` is its name in the commands. With ``detach`` the run goes on. ``venv`` is the Python
+    of ``~/venv``, ``cli`` that of the user's command line.
     """
-    (folder / "train.py").write_text(script_of(page))
-    [commands] = _COMMANDS.findall((_ROOT / "docs/integrations" / f"{page}.md").read_text())
+    (folder / script).write_text(script_of(page))
     home = folder / "home"
     home.mkdir()
     (home / "venv").symlink_to(Path(venv).parents[1])
+    how = {"HOME": str(home), "CLI": cli, "HOW": "--detach" if detach else ""}
+    ordered = json.loads(type_as_printed(stack, page, script, folder, **how))
+    return client.get_run(ordered["id"]).result().value
+
+
+def type_as_printed(stack: Home, page: str, word: str, folder: Path, **variables: str) -> str:
+    """Type the commands of a page, those with a word, in a folder; return what they print."""
+    blocks = _BLOCKS.findall((_ROOT / "docs/integrations" / f"{page}.md").read_text())
+    [commands] = (block for block in blocks if re.search(rf"\b{re.escape(word)}\b", block))
     done = subprocess.run(
         ["bash", "-eu"],
         input=_SHELL + commands,
         cwd=folder,
-        env={**os.environ, "HOME": str(home), "MLBENCH_HOME": str(stack.root), "CLI": cli},
+        env={**os.environ, "MLBENCH_HOME": str(stack.root), "CLI": sys.executable, **variables},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
-    return client.get_run(json.loads(done.stdout)["id"]).result().value
+    return str(done.stdout)
 
 
 def values(client: ApiClient, run: Run, metric: str, rank: int) -> list[tuple[int, float]]:

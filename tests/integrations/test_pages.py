@@ -7,7 +7,7 @@ import pytest
 from mlbench import ApiClient
 from mlbench.home import Home
 from tests.integrations.pages import order_as_printed
-from tests.stacks import assert_counted, run_to_end
+from tests.stacks import assert_counted
 
 
 @pytest.mark.slow
@@ -22,8 +22,9 @@ def test_the_command_of_a_page_starts_its_script(
     integrations: str,
     tmp_path: Path,
 ) -> None:
-    run = order_as_printed(client, stack, page, tmp_path, venv=integrations, cli=integrations)
-    ended = run_to_end(client, run, 100)
+    ended = order_as_printed(
+        client, stack, page, tmp_path, detach=False, venv=integrations, cli=integrations
+    )
     assert ended.state == "FINISHED", ended.reason
     assert ended.num_workers == 2
     assert_counted(ended)
