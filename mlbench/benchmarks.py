@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import get_args
 
-from mlbench.options import Backend, Options, TrainingOptions
+from mlbench.options import Backend, Options, TrainingOptions, describe
 from mlbench.records import Goal
 from mlbench.stated import Setting
 from mlbench.tasks import (
@@ -23,19 +23,6 @@ from mlbench.tasks import (
 
 Rules = Mapping[str, tuple[Setting, ...]]
 
-FREE_SETTINGS = frozenset(
-    {
-        *("framework", "backend", "device", "precision", "channels_last", "compile", "loaders"),
-        "seed",
-        # Options of algorithms which the rules of `exchange` leave out.
-        *("local_steps", "switch_epoch", "topology", "gossip_compression", "gossip_step"),
-        *("density", "bits", "matrix_rank"),
-        # Options of tasks without training.
-        *("operations", "dtypes", "min_bytes", "max_bytes", "factor", "steps", "rate"),
-    }
-)
-"""Settings without a rule: hardware, systems, the random seed, and how much is measured."""
-
 
 @dataclass(frozen=True)
 class Benchmark:
@@ -49,17 +36,28 @@ class Benchmark:
     """Arguments that select the benchmark, where its module holds several."""
     least_workers: int = 1
     """Workers that it needs."""
-    rules: Rules = field(default_factory=dict)
-    """The values that a setting may have in the closed division: the default, the light one, …"""
-    variants: Mapping[tuple[str, Setting], Rules] = field(default_factory=dict)
-    """By a setting and its value: the rules that hold instead where a run has that."""
+    facts: Rules = field(default_factory=dict)
+    """What the closed division wants a run to state besides its options, such as its data."""
+
+    @property
+    def rules(self) -> Rules:
+        """The values that a setting may have in the closed division, the default first."""
+        return self._rules({})
+
+    def _rules(self, settings: Mapping[str, Setting]) -> Rules:
+        """Return the rules; where settings imply another default, that stands in its place."""
+        implied = self.options.implied(settings)
+        rules = {
+            option.name: (implied.get(option.name, option.default), *option.permitted[1:])
+            for option in describe(self.options)
+            if option.permitted
+        }
+        return {**rules, **{name: (value,) for name, value in self.args.items()}, **self.facts}
 
     def broken_rules(self, settings: Mapping[str, Setting]) -> Rules:
         """Return the rules that a run with these settings breaks, also by lacking a setting."""
-        rules = dict(self.rules)
-        for (name, value), others in self.variants.items():
-            rules |= others if settings.get(name) == value else {}
-        return {name: right for name, right in rules.items() if settings.get(name) not in right}
+        rules = self._rules(settings).items()
+        return {name: right for name, right in rules if settings.get(name) not in right}
 
     @property
     def goal(self) -> Goal | None:
@@ -100,11 +98,11 @@ class Benchmark:
         if not hasattr(self.options, "backend"):
             return ()
         # nccl takes tensors from GPUs alone.
-        return tuple(one for one in get_args(Backend) if one != "nccl" or self.on_gpu)
+        return tuple(name for name in get_args(Backend) if name != "nccl" or self.on_gpu)
 
     def backends_among(self, available: Collection[str]) -> tuple[str, ...]:
         """Return those of its backends that the workers have."""
-        return tuple(one for one in self.backends if one in available)
+        return tuple(name for name in self.backends if name in available)
 
 
 @dataclass(frozen=True)
@@ -115,20 +113,6 @@ class Image:
     args: Mapping[str, str] = field(default_factory=dict)
 
 
-# All of these compute the same sum of gradients.
-_WHOLE_GRADIENTS: Rules = {"exchange": ("ddp", "flat", "per-layer"), "compression": ("none",)}
-_MOMENTUM_SGD: Rules = {"momentum": (0.9,), **_WHOLE_GRADIENTS}
-_LINEAR: Rules = {
-    "dataset": ("epsilon", "rcv1"),
-    "epochs": (20,),
-    "batch_size": (100,),
-    "learning_rate": (4.0,),
-    "decay": (0.5,),
-    "momentum": (0.0,),
-    "l2": (1e-6,),
-    # Recording costs time.
-    "record_every": (25,),
-}
 _DIGITS_DATA: Rules = {
     "data_sha256": ("08484fe15f4b3d1722f3c2ab8af281fd80f52417edb9422c44a1b23935531ef3",)
 }
@@ -145,23 +129,10 @@ BENCHMARKS = {
             Cifar10Options,
             "Image classification: a ResNet (v1 or v2, 20 to 56 layers) on CIFAR-10, to 80 % "
             "validation accuracy (light: 70 %).",
-            rules={
-                "recipe": ("he-2015", "mlbench-2020", "one-cycle"),
-                "version": (1, 2),
-                "depth": (20, 32, 44, 56),
-                "goal": (80.0, 70.0),
-                "epochs": (164,),
-                "worker_batch_size": (128,),
-                "learning_rate": (0.1,),
-                "weight_decay": (1e-4,),
-                **_MOMENTUM_SGD,
+            facts={
                 "data_sha256": (
                     "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
                 ),
-            },
-            variants={
-                ("recipe", "mlbench-2020"): {"learning_rate": (0.02,)},
-                ("recipe", "one-cycle"): {"learning_rate": (0.2,), "epochs": (8,)},
             },
         ),
         Benchmark(
@@ -170,14 +141,7 @@ BENCHMARKS = {
             ImagenetOptions,
             "Image classification: ResNet-50 on ImageNet, to 75.9 % validation accuracy "
             "(light: 70 %).",
-            rules={
-                "goal": (75.9, 70.0),
-                "epochs": (90,),
-                "worker_batch_size": (32,),
-                "learning_rate": (0.1,),
-                "weight_decay": (1e-4,),
-                **_MOMENTUM_SGD,
-                "image_size": (224,),
+            facts={
                 "classes": (1000,),
                 "train_samples": (1_281_167,),
                 "validation_samples": (50_000,),
@@ -190,7 +154,6 @@ BENCHMARKS = {
             "Linear learning: logistic regression on data in LIBSVM's format such as epsilon, to "
             "89 % validation accuracy (light: 80 %).",
             args={"model": "logistic"},
-            rules={"model": ("logistic",), "goal": (89.0, 80.0), **_LINEAR},
         ),
         Benchmark(
             "ridge-regression",
@@ -198,7 +161,7 @@ BENCHMARKS = {
             LinearOptions,
             "Linear learning: linear regression with an L2 penalty on data in LIBSVM's format.",
             args={"model": "ridge"},
-            rules={"model": ("ridge",), "goal": (None,), **_LINEAR},
+            facts={"goal": (None,)},  # it trains all the epochs
         ),
         Benchmark(
             "linear-svm",
@@ -207,7 +170,6 @@ BENCHMARKS = {
             "Linear learning: a linear support vector machine on data in LIBSVM's format such as "
             "rcv1, to 89 % validation accuracy (light: 80 %).",
             args={"model": "svm"},
-            rules={"model": ("svm",), "goal": (89.0, 80.0), **_LINEAR},
         ),
         Benchmark(
             "communication",
@@ -216,8 +178,6 @@ BENCHMARKS = {
             "No training: latency and bandwidth of all-reduce, broadcast and all-gather, from "
             "4 B to 256 MB, as nccl-tests defines them.",
             least_workers=2,
-            # How a message is measured. Which messages are measured is free.
-            rules={"seconds": (0.5,), "rounds": (1000,), "warmup": (5,), "check": (True,)},
         ),
         Benchmark(
             "digits",
@@ -225,16 +185,7 @@ BENCHMARKS = {
             DigitsOptions,
             "A small ResNet on scikit-learn's handwritten digits, to 97 % validation accuracy "
             "(light: 90 %).",
-            rules={
-                "recipe": ("standard",),
-                "goal": (97.0, 90.0),
-                "epochs": (30,),
-                "batch_size": (128,),
-                "learning_rate": (0.05,),
-                "weight_decay": (5e-4,),
-                **_MOMENTUM_SGD,
-                **_DIGITS_DATA,
-            },
+            facts=_DIGITS_DATA,
         ),
         Benchmark(
             "digits-linear",
@@ -242,14 +193,7 @@ BENCHMARKS = {
             DigitsLinearOptions,
             "Multinomial logistic regression on scikit-learn's handwritten digits, to 93 % "
             "validation accuracy (light: 85 %).",
-            rules={
-                "goal": (93.0, 85.0),
-                "epochs": (30,),
-                "batch_size": (128,),
-                "learning_rate": (0.5,),
-                "l2": (1e-4,),
-                **_DIGITS_DATA,
-            },
+            facts=_DIGITS_DATA,
         ),
         Benchmark(
             "wikitext2-lstm",
@@ -257,14 +201,7 @@ BENCHMARKS = {
             WikiText2Options,
             "Language modelling: AWD-LSTM on WikiText-2, to a validation perplexity of 70 "
             "(light: 90).",
-            rules={
-                "dataset": ("wikitext-2",),
-                "size": ("full",),
-                "goal": (70.0, 90.0),
-                "epochs": (750,),
-                "batch_size": (80,),
-                "learning_rate": (30.0,),
-                **_WHOLE_GRADIENTS,
+            facts={
                 "train_samples": (2_088_628,),
                 "validation_samples": (217_646,),
                 "vocabulary": (33_278,),
@@ -276,16 +213,7 @@ BENCHMARKS = {
             LstmOptions,
             "Language modelling: a small AWD-LSTM on the words of 233 presidents' addresses, to a "
             "validation perplexity of 120 (light: 150).",
-            rules={
-                "dataset": ("sotu",),
-                "size": ("small",),
-                "goal": (120.0, 150.0),
-                "epochs": (10,),
-                "batch_size": (20,),
-                "learning_rate": (30.0,),
-                **_WHOLE_GRADIENTS,
-                **_SOTU_DATA,
-            },
+            facts=_SOTU_DATA,
         ),
         Benchmark(
             "sotu-gpt",
@@ -293,14 +221,7 @@ BENCHMARKS = {
             GptOptions,
             "Language modelling: a small Transformer on the bytes of 233 presidents' addresses, to "
             "a validation perplexity of 6 (light: 8).",
-            rules={
-                "goal": (6.0, 8.0),
-                "epochs": (20,),
-                "batch_size": (32,),
-                "learning_rate": (3e-3,),
-                **_WHOLE_GRADIENTS,
-                **_SOTU_DATA,
-            },
+            facts=_SOTU_DATA,
         ),
         Benchmark(
             "steps",

@@ -1,24 +1,45 @@
 """Options of tasks: dataclasses that are read from texts and checked, in the master and the task.
 
 A class of options has a default and a type for each field: bool, int, float, str, or a ``Literal``
-of texts or numbers. The text under a field is its help; a class that only changes the default
-inherits the text.
+of texts or numbers. An annotation's ``Meta`` bounds the values. The closed division allows the
+default alone, unless the annotation has ``FREE`` or ``ruled``. The text under a field is its help;
+a class that only changes the default inherits the text.
 """
 
 import ast
 import dataclasses
 import inspect
+import operator
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from msgspec import Meta
 
 from mlbench.names import VAL_ACCURACY, VAL_PERPLEXITY
 from mlbench.stated import Setting, is_setting, spell
 
-_PERCENT = 100.0
+Count = Annotated[int, Meta(ge=1)]
+Positive = Annotated[float, Meta(gt=0)]
+NotNegative = Annotated[float, Meta(ge=0)]
+Percent = Annotated[float, Meta(ge=0, le=100)]
+Share = Annotated[float, Meta(gt=0, le=1)]
+Perplexity = Annotated[float, Meta(ge=1)]
+Momentum = Annotated[float, Meta(ge=0, lt=1)]
+
+FREE = Meta(extra={"closed": None})
+"""Any value is allowed in the closed division: hardware, systems, or how much is measured."""
+
+
+def ruled(*others: Setting) -> Meta:
+    """Return what allows these values in the closed division, besides the default."""
+    return Meta(extra={"closed": others})
+
+
+_WORDS = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most"}
 
 
 class OptionError(ValueError):
@@ -35,19 +56,23 @@ class Options:
     """The base of all options. A value that breaks a rule is an OptionError."""
 
     def _rules(self) -> dict[str, bool]:
-        """Return each rule, and whether it holds; its first word is the option's name.
+        """Return each rule on several options, and whether it holds; its first word is an option.
 
         Subclasses add their own.
         """
         return {}
 
     @classmethod
-    def _implied(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+    def implied(cls, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the defaults that follow from what is given, where a class's own do not hold."""
         return {}
 
     def __post_init__(self) -> None:
-        for rule, holds in self._rules().items():
+        bounds = {
+            f"{option.name} must be {option.bounds}": option.is_within(getattr(self, option.name))
+            for option in describe(type(self))
+        }
+        for rule, holds in (bounds | self._rules()).items():
             if not holds:
                 option, _, problem = rule.partition(" ")
                 raise OptionError(option, problem)
@@ -65,6 +90,37 @@ class Described:
     help: str
     kind: Any
     """The type of its values, or a ``Literal`` of them."""
+    metas: tuple[Meta, ...]
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """Its bounds, by the names of Python's operators: ``ge`` and so on."""
+        return {
+            name: bound
+            for meta in self.metas
+            for name in _WORDS
+            if (bound := getattr(meta, name)) is not None
+        }
+
+    @property
+    def bounds(self) -> str:
+        """Its bounds in words, such as "from 0 to 100"."""
+        match self.limits:
+            case {"ge": least, "le": most}:
+                return f"from {least} to {most}"
+            case limits:
+                return " and ".join(f"{_WORDS[name]} {bound}" for name, bound in limits.items())
+
+    def is_within(self, value: Any) -> bool:
+        """Check that a value is within the bounds."""
+        limits = self.limits.items()
+        return all(getattr(operator, name)(value, bound) for name, bound in limits)
+
+    @property
+    def permitted(self) -> tuple[Setting, ...] | None:
+        """What the closed division allows, the default first; None: anything."""
+        closed = [meta.extra["closed"] for meta in self.metas if meta.extra] or [()]
+        return None if closed[-1] is None else (self.default, *closed[-1])
 
     @property
     def choices(self) -> tuple[Any, ...]:
@@ -92,13 +148,20 @@ class Described:
         return value
 
 
-def describe(config: type[Options]) -> list[Described]:
+def describe(config: type[Options]) -> tuple[Described, ...]:
     """Return all options of a class, in their order."""
     kinds, sentences = get_type_hints(config), _sentences(config)
-    return [
-        Described(one.name, one.default, sentences.get(one.name, ""), kinds[one.name])
-        for one in dataclasses.fields(config)
-    ]
+    annotations = get_type_hints(config, include_extras=True)
+    return tuple(
+        Described(
+            name=field.name,
+            default=field.default,
+            help=sentences.get(field.name, ""),
+            kind=kinds[field.name],
+            metas=getattr(annotations[field.name], "__metadata__", ()),
+        )
+        for field in dataclasses.fields(config)
+    )
 
 
 def read(config: type[C], texts: Mapping[str, str]) -> C:
@@ -107,16 +170,16 @@ def read(config: type[C], texts: Mapping[str, str]) -> C:
     Raises:
         OptionError: there is no such option, a text does not spell a value, or a rule is broken.
     """
-    known = {option.name: option for option in describe(config)}
+    options = {option.name: option for option in describe(config)}
     values = {}
     for given, text in texts.items():
         name = given.replace("-", "_")
-        if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"do you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+        if name not in options:
+            close = get_close_matches(name, options, n=1)
+            hint = f"do you mean {close[0]}?" if close else f"there are {', '.join(options)}"
             raise OptionError(given, f"is no option of this task: {hint}")
-        values[name] = known[name].read(text)
-    return config(**config._implied(values) | values)
+        values[name] = options[name].read(text)
+    return config(**config.implied(values) | values)
 
 
 def _sentences(config: type) -> dict[str, str]:
@@ -130,15 +193,15 @@ def _own_sentences(config: type) -> dict[str, str]:
     """Return the text under each own field. Python drops it, so it is read from the source."""
     (definition,) = ast.parse(textwrap.dedent(inspect.getsource(config))).body
     assert isinstance(definition, ast.ClassDef)
-    found: dict[str, str] = {}
+    sentences: dict[str, str] = {}
     for field, below in zip(definition.body, definition.body[1:], strict=False):
         match field, below:
             case (
                 ast.AnnAssign(target=ast.Name(id=name)),
                 ast.Expr(value=ast.Constant(value=str(text))),
             ):
-                found[name] = text
-    return found
+                sentences[name] = text
+    return sentences
 
 
 # --- What several tasks take ---
@@ -153,19 +216,12 @@ class TrainingOptions(Options):
 
     goal: float = 0.0
     """Value of the goal's metric at which the training ends."""
-    epochs: int = 1
+    epochs: Count = 1
     """Epochs after which the training ends short of the goal."""
-    learning_rate: float = 0.1
+    learning_rate: Positive = 0.1
     """Step size."""
-    seed: int = 0
+    seed: Annotated[int, Meta(ge=0, le=2**32 - 1), FREE] = 0
     """Start of all random numbers: the same seed on as many workers gives the same losses."""
-
-    def _rules(self) -> dict[str, bool]:
-        return super()._rules() | {
-            "epochs must be at least 1": self.epochs >= 1,
-            "learning_rate must be more than 0": 0 < self.learning_rate < float("inf"),
-            "seed must be from 0 to 4294967295": 0 <= self.seed < 2**32,
-        }
 
 
 @dataclass(frozen=True)
@@ -174,11 +230,8 @@ class AccuracyOptions(TrainingOptions):
 
     goal_metric: ClassVar[str] = VAL_ACCURACY
 
-    goal: float = _PERCENT
+    goal: Percent = 100.0
     """Validation accuracy in percent at which the training ends."""
-
-    def _rules(self) -> dict[str, bool]:
-        return super()._rules() | {"goal must be from 0 to 100": 0 <= self.goal <= _PERCENT}
 
 
 @dataclass(frozen=True)
@@ -188,27 +241,18 @@ class PerplexityOptions(TrainingOptions):
     goal_metric: ClassVar[str] = VAL_PERPLEXITY
     lower_is_better: ClassVar[bool] = True
 
-    goal: float = 1.0
+    goal: Perplexity = 1.0
     """Validation perplexity at which the training ends; lower is better, 1 is perfect."""
-
-    def _rules(self) -> dict[str, bool]:
-        return super()._rules() | {"goal must be at least 1": 1 <= self.goal < float("inf")}
 
 
 @dataclass(frozen=True)
 class MomentumOptions(AccuracyOptions):
     """The hyper-parameters of SGD with momentum and weight decay."""
 
-    momentum: float = 0.9
+    momentum: Momentum = 0.9
     """Share of the last update that the next one keeps."""
-    weight_decay: float = 1e-4
+    weight_decay: NotNegative = 1e-4
     """Pull of all parameters towards zero."""
-
-    def _rules(self) -> dict[str, bool]:
-        return super()._rules() | {
-            "momentum must be at least 0 and less than 1": 0 <= self.momentum < 1,
-            "weight_decay must be at least 0": 0 <= self.weight_decay < float("inf"),
-        }
 
 
 Backend = Literal["gloo", "nccl", "mpi"]
@@ -218,7 +262,7 @@ Backend = Literal["gloo", "nccl", "mpi"]
 class BackendOptions(Options):
     """How the ranks communicate."""
 
-    backend: Backend = "gloo"
+    backend: Annotated[Backend, FREE] = "gloo"
     """What carries the communication: gloo (CPU), nccl (GPU), or mpi, where PyTorch has it."""
 
 
@@ -226,7 +270,7 @@ class BackendOptions(Options):
 class DeviceOptions(Options):
     """Where a rank computes."""
 
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    device: Annotated[Literal["auto", "cpu", "cuda"], FREE] = "auto"
     """Where to compute: auto is the GPU if there is one."""
 
 
@@ -234,9 +278,9 @@ class DeviceOptions(Options):
 class ModelOptions(DeviceOptions):
     """Where and how a neural network is computed."""
 
-    precision: Literal["fp32", "tf32", "bf16", "fp16"] = "fp32"
+    precision: Annotated[Literal["fp32", "tf32", "bf16", "fp16"], FREE] = "fp32"
     """Number format of products; the parameters stay fp32. tf32 and fp16 are for GPUs."""
-    compile: bool = False
+    compile: Annotated[bool, FREE] = False
     """Whether torch.compile translates the model first, which takes up to a minute."""
 
 
@@ -261,7 +305,7 @@ Topology = Literal["ring", "complete"]
 class ImageModelOptions(ModelOptions):
     """Where and how a neural network for images is computed."""
 
-    channels_last: bool = True
+    channels_last: Annotated[bool, FREE] = True
     """Whether images lie in memory pixel by pixel, which is faster, or channel by channel."""
 
 
@@ -269,25 +313,26 @@ class ImageModelOptions(ModelOptions):
 class ExchangeOptions(Options):
     """How ranks keep their models together: the algorithm, and what it may be set to."""
 
-    exchange: Exchange = "ddp"
+    # All three compute the same sum of gradients.
+    exchange: Annotated[Exchange, ruled("flat", "per-layer")] = "ddp"
     """The algorithm: the first three send all gradients, the next four weights, others few bits."""
     compression: Literal["none", "fp16", "bf16"] = "none"
     """How ddp rounds gradients on their way."""
-    local_steps: int = 16
+    local_steps: Annotated[Count, FREE] = 16
     """Steps that each rank of local SGD takes alone."""
-    switch_epoch: int = 5
+    switch_epoch: Annotated[Count, FREE] = 5
     """Epoch in which the local steps of post-local SGD begin; gradients are averaged before."""
-    topology: Topology = "ring"
+    topology: Annotated[Topology, FREE] = "ring"
     """Which ranks are neighbours in decentralized algorithms."""
-    gossip_compression: Literal["sign", "topk"] = "sign"
+    gossip_compression: Annotated[Literal["sign", "topk"], FREE] = "sign"
     """How choco's ranks compress what they tell: a bit for each weight, or the largest changes."""
-    gossip_step: float = 0.4
+    gossip_step: Annotated[Share, FREE] = 0.4
     """How far choco's ranks go towards their neighbours in a step: 1 is all the way."""
-    density: float = 0.01
+    density: Annotated[Share, FREE] = 0.01
     """Share of the values that topk and randomk, or choco with topk, send."""
-    bits: Literal[2, 4, 8] = 4
+    bits: Annotated[Literal[2, 4, 8], FREE] = 4
     """Bits of each value that qsgd sends."""
-    matrix_rank: int = 2
+    matrix_rank: Annotated[Count, FREE] = 2
     """Rank of the matrices that powersgd sends."""
 
     def _rules(self) -> dict[str, bool]:
@@ -305,11 +350,6 @@ class ExchangeOptions(Options):
             f"precision must not be fp16 with exchange={self.exchange}": (
                 not scaled or self.exchange not in _REMEMBERING
             ),
-            "local_steps must be at least 1": self.local_steps >= 1,
-            "switch_epoch must be at least 1": self.switch_epoch >= 1,
-            "gossip_step must be more than 0 and at most 1": 0 < self.gossip_step <= 1,
-            "density must be more than 0 and at most 1": 0 < self.density <= 1,
-            "matrix_rank must be at least 1": self.matrix_rank >= 1,
         }
 
 
@@ -350,7 +390,7 @@ def framework_of(config: Options) -> Framework:
 class FrameworkOptions(Options):
     """What computes the training."""
 
-    framework: Framework = "torch"
+    framework: Annotated[Framework, FREE] = "torch"
     """What trains the model: PyTorch, or on CPUs in fp32 JAX or TensorFlow, where installed."""
 
     def _rules(self) -> dict[str, bool]:

@@ -2,19 +2,29 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
 
 from mlbench.options import (
+    FREE,
     AccuracyOptions,
     BackendOptions,
+    Count,
     DeviceOptions,
     ExchangeOptions,
     FrameworkOptions,
     ImageModelOptions,
     ModelOptions,
+    Momentum,
     MomentumOptions,
+    NotNegative,
     Options,
+    Percent,
+    Perplexity,
     PerplexityOptions,
+    Positive,
+    ruled,
 )
 
 DigitsRecipe = Literal["standard", "tuned"]
@@ -62,59 +72,47 @@ class Cifar10Options(
 ):
     """Train a ResNet on CIFAR-10."""
 
-    recipe: CifarRecipe = "he-2015"
+    recipe: Annotated[CifarRecipe, ruled("mlbench-2020", "one-cycle")] = "he-2015"
     """The learning rates: of He et al. 2015, of MLBench's task of 2020, or up and down once."""
-    version: CifarVersion = 1
+    version: Annotated[CifarVersion, ruled(2)] = 1
     """Of the architecture: 1 (2015), or 2 (2016, norm and activation before each convolution)."""
-    depth: CifarDepth = 20
+    depth: Annotated[CifarDepth, ruled(32, 44, 56)] = 20
     """Layers."""
-    goal: float = 80.0
-    epochs: int = 164
-    worker_batch_size: int = 128
+    goal: Annotated[Percent, ruled(70.0)] = 80.0
+    epochs: Count = 164
+    worker_batch_size: Count = 128
     """Images that each worker takes in a step."""
-    learning_rate: float = 0.1
+    learning_rate: Positive = 0.1
     """Step size for 128 images (mlbench-2020: 0.02, one-cycle: 0.2); in proportion for others."""
-    switch_epoch: int = 82
+    switch_epoch: Annotated[Count, FREE] = 82
 
     @classmethod
-    def _implied(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+    def implied(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a recipe implies."""
         return _OF_RECIPE.get(given.get("recipe", ""), {})
-
-    def _rules(self) -> dict[str, bool]:
-        return super()._rules() | {
-            "worker_batch_size must be at least 1": self.worker_batch_size >= 1,
-        }
 
 
 @dataclass(frozen=True)
 class ImagenetOptions(MomentumOptions, ImageModelOptions, ExchangeOptions, BackendOptions):
     """Train ResNet-50 on ImageNet."""
 
-    goal: float = 75.9
-    epochs: int = 90
-    worker_batch_size: int = 32
+    goal: Annotated[Percent, ruled(70.0)] = 75.9
+    epochs: Count = 90
+    worker_batch_size: Count = 32
     """Images in a step for each worker: more workers make a larger step."""
-    learning_rate: float = 0.1
+    learning_rate: Positive = 0.1
     """Step size of the optimizer for 256 images in a step; in proportion for more or fewer."""
-    momentum: float = 0.9
+    # Nesterov momentum has no meaning without momentum.
+    momentum: Annotated[float, Meta(gt=0, lt=1)] = 0.9
     """Share of the last update that the next one keeps (Nesterov)."""
-    weight_decay: float = 1e-4
+    weight_decay: NotNegative = 1e-4
     """Pull of the weights towards zero; biases and batch norm's parameters are left alone."""
-    image_size: int = 224
+    # Five times halved, there must be a pixel left.
+    image_size: Annotated[int, Meta(ge=32)] = 224
     """Width and height that images are brought to, in pixels."""
-    switch_epoch: int = 30
-    loaders: int = 8
+    switch_epoch: Annotated[Count, FREE] = 30
+    loaders: Annotated[int, Meta(ge=0), FREE] = 8
     """Processes of each worker that load images, at most one for each of its cores; 0: none."""
-
-    def _rules(self) -> dict[str, bool]:
-        return super()._rules() | {
-            "worker_batch_size must be at least 1": self.worker_batch_size >= 1,
-            # Nesterov momentum has no meaning without momentum.
-            "momentum must be more than 0 and less than 1": 0 < self.momentum < 1,
-            # Five times halved, there must be a pixel left.
-            "image_size must be at least 32": self.image_size >= 32,  # noqa: PLR2004
-            "loaders must be at least 0": self.loaders >= 0,
-        }
 
 
 @dataclass(frozen=True)
@@ -123,43 +121,35 @@ class LinearOptions(AccuracyOptions, DeviceOptions, FrameworkOptions, BackendOpt
 
     model: LinearModel = "logistic"
     """Logistic regression, linear regression (ridge), or a linear support vector machine (svm)."""
-    dataset: str = "epsilon"
+    dataset: Annotated[str, ruled("rcv1")] = "epsilon"
     """The data set's name: epsilon, rcv1, or that of a file NAME (and NAME.t to validate with)."""
-    goal: float = 89.0
+    goal: Annotated[Percent, ruled(80.0)] = 89.0
     """Validation accuracy in percent at which the training ends; ridge trains all the epochs."""
-    epochs: int = 20
-    batch_size: int = 100
+    epochs: Count = 20
+    batch_size: Count = 100
     """Rows in a step, shared out to the workers: the same for any number of them."""
-    learning_rate: float = 4.0
+    learning_rate: Positive = 4.0
     """Step size at the start, in units of 1 / L: L is the smoothness of the loss of one row."""
-    decay: float = 0.5
+    decay: Annotated[float, Meta(ge=0, le=1)] = 0.5
     """The step size falls with (1 + epochs done) to this power, step by step; 0: it is constant."""
-    momentum: float = 0.0
+    momentum: Momentum = 0.0
     """Share of the last update that the next one keeps (Nesterov)."""
-    l2: float = 1e-6
+    l2: NotNegative = 1e-6
     """Weight of the penalty |w|² / 2 beside the mean loss."""
-    record_every: int = 25
+    record_every: Count = 25
     """Steps whose mean loss is one recorded value."""
 
     def _rules(self) -> dict[str, bool]:
         return super()._rules() | {
             "dataset must be the name of a data set": bool(self.dataset),
-            "batch_size must be at least 1": self.batch_size >= 1,
-            "decay must be from 0 to 1": 0 <= self.decay <= 1,
-            "momentum must be at least 0 and less than 1": 0 <= self.momentum < 1,
             "momentum needs framework=torch": not self.momentum or self.framework == "torch",
-            "l2 must be at least 0": 0 <= self.l2 < float("inf"),
-            "record_every must be at least 1": self.record_every >= 1,
         }
 
 
 @dataclass(frozen=True)
 class _TextOptions(PerplexityOptions, ModelOptions, ExchangeOptions, BackendOptions):
-    batch_size: int = 32
+    batch_size: Count = 32
     """Rows of text in a step, shared out to the workers: the same for any number of them."""
-
-    def _rules(self) -> dict[str, bool]:
-        return super()._rules() | {"batch_size must be at least 1": self.batch_size >= 1}
 
 
 @dataclass(frozen=True)
@@ -170,16 +160,17 @@ class LstmOptions(_TextOptions):
     """The addresses on the State of the Union (sotu), or WikiText-2."""
     size: LstmSize = "small"
     """Of the model: small, for a laptop, or the full one of the paper."""
-    goal: float = 120.0
-    epochs: int = 10
-    batch_size: int = 20
-    learning_rate: float = 30.0
+    goal: Annotated[Perplexity, ruled(150.0)] = 120.0
+    epochs: Count = 10
+    batch_size: Count = 20
+    learning_rate: Positive = 30.0
     """Step size for 70 words at a time; in proportion for fewer or more."""
 
     @classmethod
-    def _implied(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+    def implied(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a size implies."""
         of_size = {"small": LstmOptions(), "full": WikiText2Options()}.get(given.get("size", ""))
-        return {one: vars(of_size)[one] for one in _OF_SIZE} if of_size else {}
+        return {name: vars(of_size)[name] for name in _OF_SIZE} if of_size else {}
 
 
 @dataclass(frozen=True)
@@ -188,18 +179,18 @@ class WikiText2Options(LstmOptions):
 
     dataset: TextDataset = "wikitext-2"
     size: LstmSize = "full"
-    goal: float = 70.0
-    epochs: int = 750
-    batch_size: int = 80
+    goal: Annotated[Perplexity, ruled(90.0)] = 70.0
+    epochs: Count = 750
+    batch_size: Count = 80
 
 
 @dataclass(frozen=True)
 class GptOptions(_TextOptions):
     """Train a small Transformer on the bytes of the addresses on the State of the Union."""
 
-    goal: float = 6.0
-    epochs: int = 20
-    learning_rate: float = 3e-3
+    goal: Annotated[Perplexity, ruled(8.0)] = 6.0
+    epochs: Count = 20
+    learning_rate: Positive = 3e-3
     """Largest step size: it rises to that in 100 steps, and falls to a tenth until the end."""
 
 
@@ -207,23 +198,23 @@ class GptOptions(_TextOptions):
 class CommunicationOptions(BackendOptions):
     """Measure latency and bandwidth of the communication between workers."""
 
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    device: Annotated[Literal["auto", "cpu", "cuda"], FREE] = "auto"
     """Where the messages lie: auto is the GPU with nccl, else the CPU's memory."""
-    operations: str = "all_reduce,broadcast,all_gather"
+    operations: Annotated[str, FREE] = "all_reduce,broadcast,all_gather"
     """What to measure, separated by commas."""
-    dtypes: str = "float32"
+    dtypes: Annotated[str, FREE] = "float32"
     """Types of the values, separated by commas: float16, bfloat16, int8 and so on."""
-    min_bytes: int = 4
+    min_bytes: Annotated[Count, FREE] = 4
     """The smallest message."""
-    max_bytes: int = 256 << 20
+    max_bytes: Annotated[int, FREE] = 256 << 20
     """The largest message."""
-    factor: int = 2
+    factor: Annotated[int, Meta(ge=2), FREE] = 2
     """How many times as large as the last one each message is."""
-    seconds: float = 0.5
+    seconds: NotNegative = 0.5
     """About how long each size is measured: in as many rounds as fit, but at least 5."""
-    rounds: int = 1000
+    rounds: Annotated[int, Meta(ge=FEWEST_ROUNDS)] = 1000
     """Rounds in which each size is measured, at most."""
-    warmup: int = 5
+    warmup: Count = 5
     """Rounds before these, which do not count."""
     check: bool = True
     """Whether each size has a round of known values whose result is checked."""
@@ -241,24 +232,14 @@ class CommunicationOptions(BackendOptions):
             "device must be cuda, or auto, with nccl": (
                 self.backend != "nccl" or self.device != "cpu"
             ),
-            "min_bytes must be at least 1": self.min_bytes >= 1,
             "max_bytes must be at least min_bytes": self.max_bytes >= self.min_bytes,
-            "factor must be at least 2": self.factor >= 2,  # noqa: PLR2004
-            "seconds must be at least 0": 0 <= self.seconds < float("inf"),
-            f"rounds must be at least {FEWEST_ROUNDS}": self.rounds >= FEWEST_ROUNDS,
-            "warmup must be at least 1": self.warmup >= 1,
         }
 
 
 @dataclass(frozen=True)
 class _DigitsBatches(Options):
-    batch_size: int = 128
+    batch_size: Annotated[int, Meta(ge=1, le=TRAIN_DIGITS)] = 128
     """Images in a step, shared out to the workers: the same for any number of them."""
-
-    def _rules(self) -> dict[str, bool]:
-        return super()._rules() | {
-            f"batch_size must be from 1 to {TRAIN_DIGITS}": (1 <= self.batch_size <= TRAIN_DIGITS),
-        }
 
 
 @dataclass(frozen=True)
@@ -274,46 +255,36 @@ class DigitsOptions(
 
     recipe: DigitsRecipe = "standard"
     """Learning rate and momentum: the standard ones, or tuned for the exchange."""
-    goal: float = 97.0
-    epochs: int = 30
-    learning_rate: float = 0.05
+    goal: Annotated[Percent, ruled(90.0)] = 97.0
+    epochs: Count = 30
+    learning_rate: Positive = 0.05
     """Step size of the optimizer, constant."""
-    weight_decay: float = 5e-4
+    weight_decay: NotNegative = 5e-4
 
     @classmethod
-    def _implied(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        found = _TUNED.get(given.get("exchange", "ddp")) if given.get("recipe") == "tuned" else None
-        return dict(zip(("learning_rate", "momentum"), found, strict=True)) if found else {}
+    def implied(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the tuned recipe implies for an exchange."""
+        tuned = _TUNED.get(given.get("exchange", "ddp")) if given.get("recipe") == "tuned" else None
+        return dict(zip(("learning_rate", "momentum"), tuned, strict=True)) if tuned else {}
 
 
 @dataclass(frozen=True)
 class DigitsLinearOptions(_DigitsBatches, AccuracyOptions, FrameworkOptions, BackendOptions):
     """Train a linear model on handwritten digits."""
 
-    goal: float = 93.0
-    epochs: int = 30
-    learning_rate: float = 0.5
+    goal: Annotated[Percent, ruled(85.0)] = 93.0
+    epochs: Count = 30
+    learning_rate: Positive = 0.5
     """Step size, constant."""
-    l2: float = 1e-4
+    l2: NotNegative = 1e-4
     """Weight of the penalty |w|² / 2 beside the mean loss."""
-
-    def _rules(self) -> dict[str, bool]:
-        return super()._rules() | {
-            "l2 must be at least 0": 0 <= self.l2 < float("inf"),
-        }
 
 
 @dataclass(frozen=True)
 class StepsOptions(Options):
     """Record the steps of a simulated training."""
 
-    steps: int = 1000
+    steps: Annotated[Count, FREE] = 1000
     """Steps to record."""
-    rate: float = 200.0
+    rate: Annotated[Positive, FREE] = 200.0
     """Steps a second."""
-
-    def _rules(self) -> dict[str, bool]:
-        return super()._rules() | {
-            "steps must be at least 1": self.steps >= 1,
-            "rate must be more than 0": self.rate > 0,
-        }

@@ -10,22 +10,11 @@ from typing import Any
 
 import pytest
 
-from mlbench.benchmarks import BENCHMARKS, FREE_SETTINGS, IMAGES, Benchmark, find_image
-from mlbench.options import read
+from mlbench.benchmarks import BENCHMARKS, IMAGES, Benchmark, find_image
+from mlbench.options import describe, read
+from mlbench.stated import Setting
 
 EACH = pytest.mark.parametrize("benchmark", BENCHMARKS.values(), ids=list(BENCHMARKS))
-
-# What a task states though no option of it says so, and though an option says otherwise.
-_STATED = {
-    "cifar10-resnet": {"data_sha256"},
-    "imagenet-resnet": {"classes", "train_samples", "validation_samples"},
-    "digits": {"data_sha256"},
-    "digits-linear": {"data_sha256"},
-    "wikitext2-lstm": {"train_samples", "validation_samples", "vocabulary"},
-    "sotu-lstm": {"data_sha256"},
-    "sotu-gpt": {"data_sha256"},
-}
-_STATED_OTHERWISE: dict[str, dict[str, Any]] = {"ridge-regression": {"goal": None}}
 
 # Each line of stdin is a benchmark with options, and the file for its metrics. In one process, as
 # PyTorch takes seconds to be imported. A task states its goal before it looks for its data.
@@ -45,12 +34,6 @@ for line in sys.stdin:
 # What makes a task short that has its data, or needs none.
 _IN_ONE_STEP = {"epochs": "1", "batch_size": "1347"}
 _SHORT = {"digits": _IN_ONE_STEP, "digits-linear": _IN_ONE_STEP, "steps": {"steps": "1"}}
-
-
-def defaults(benchmark: Benchmark) -> dict[str, Any]:
-    """Return each option of a task with its default."""
-    own = {option.name: option.default for option in dataclasses.fields(benchmark.options)}
-    return {**own, **benchmark.args, **_STATED_OTHERWISE.get(benchmark.name, {})}
 
 
 @EACH
@@ -89,17 +72,24 @@ def test_other_images_stand_for_nothing(name: str) -> None:
 
 
 @EACH
-def test_each_option_is_ruled_or_free(benchmark: Benchmark) -> None:
-    """For a new one, somebody has to decide."""
-    ruled = benchmark.rules.keys()
-    assert defaults(benchmark).keys() - FREE_SETTINGS == ruled - _STATED.get(benchmark.name, set())
-    assert not ruled & FREE_SETTINGS
-    usual = {name: permitted[0] for name, permitted in benchmark.rules.items()}
-    assert usual.items() <= (usual | defaults(benchmark)).items()
+def test_only_what_is_free_or_permitted_may_differ_from_the_defaults(benchmark: Benchmark) -> None:
+    facts = {name: right[0] for name, right in benchmark.facts.items()}
+    usual: dict[str, Any] = vars(read(benchmark.options, benchmark.args)) | facts
+    assert benchmark.broken_rules(usual) == {}
+    for option in describe(benchmark.options):
+        changed = benchmark.broken_rules(usual | {option.name: "another"})
+        assert set(changed) == (set() if option.permitted is None else {option.name})
 
 
-def test_nothing_is_free_that_no_task_has() -> None:
-    assert set().union(*map(defaults, BENCHMARKS.values())) >= FREE_SETTINGS
+def test_what_is_permitted_beside_a_default() -> None:
+    rules = {name: benchmark.rules for name, benchmark in BENCHMARKS.items()}
+    assert rules["digits"]["goal"] == (97.0, 90.0)
+    assert rules["digits"]["exchange"] == ("ddp", "flat", "per-layer")
+    assert rules["steps"] == {}
+    assert (rules["linear-svm"]["model"], rules["ridge-regression"]["goal"]) == (("svm",), (None,))
+    one_cycle: dict[str, Setting] = {"recipe": "one-cycle", "epochs": 164, "learning_rate": 0.2}
+    broken = BENCHMARKS["cifar10-resnet"].broken_rules(one_cycle)
+    assert (broken["epochs"], broken.keys() & one_cycle.keys()) == ((8,), {"epochs"})
 
 
 # --- Goals. ---
