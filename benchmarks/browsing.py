@@ -130,7 +130,8 @@ class Tab:
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Run Chromium: ``$CHROMIUM``, or the one that is installed."""
-    path = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    installed = map(shutil.which, ("chromium-headless-shell", "chromium"))
+    path = os.environ.get("CHROMIUM") or next(filter(None, installed), None)
     assert path, "Chromium is missing: see scripts/get-chromium.sh"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=_ARGUMENTS)

@@ -4,11 +4,12 @@
 set -euo pipefail
 . "$(dirname "$0")/common.sh"
 
-names=(chromium chromium-browser google-chrome)
+# First the one without a desktop, which takes two thirds of the time.
+names=(chromium-headless-shell chromium chromium-browser google-chrome)
 
 install() {
     [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null ||
-        fail "there is no Chromium: install it (Debian: the package chromium), or name the program" \
+        fail "there is no Chromium: install it (Debian: the package chromium-headless-shell), or name the program" \
             "you have: CHROMIUM=/path/to/chromium"
     echo "Installing Chromium (Debian's package)" >&2
     local log
@@ -17,7 +18,7 @@ install() {
     trap "rm -f '$log'" EXIT
     apt-get -qq update >"$log" 2>&1 || true # what counts is whether the installation works then
     DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends \
-        chromium fonts-dejavu-core >>"$log" 2>&1 ||
+        chromium-headless-shell fonts-dejavu-core >>"$log" 2>&1 ||
         fail "apt cannot install Chromium: $(grep -m 1 '^[EW]: ' "$log" || echo 'it gives no reason')"
 }
 

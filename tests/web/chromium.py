@@ -5,7 +5,7 @@ import shutil
 
 from playwright.sync_api import Browser, Playwright
 
-_NAMES = ("chromium", "chromium-browser", "google-chrome")
+_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 # Nothing but the page is to be loaded, and root has no sandbox.
 _ARGUMENTS = (
     "--no-sandbox",
@@ -33,7 +33,7 @@ def launch_chromium(playwright: Playwright) -> Browser:
     found = next(filter(None, map(shutil.which, [named] if named else _NAMES)), None)
     if found is None:
         raise NoChromiumError(
-            "there is no Chromium: install it (Debian: the package chromium), or name the program "
-            "you have: CHROMIUM=/path/to/chromium"
+            "there is no Chromium: install it (Debian: the package chromium-headless-shell), or "
+            "name the program you have: CHROMIUM=/path/to/chromium"
         )
     return playwright.chromium.launch(executable_path=found, args=_ARGUMENTS)

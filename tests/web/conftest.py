@@ -121,8 +121,8 @@ def no_run_left(client: ApiClient) -> Iterator[None]:
     stop_runs(client)
 
 
-def sign_in(page: Page, connection: Connection, path: str = "/signin") -> None:
-    """Open a page as a user does who has the URL with the token."""
+def sign_in(page: Page, connection: Connection, path: str = "/signin?next=/signin") -> None:
+    """Open a page, by default the smallest, as a user does who has the URL with the token."""
     separator = "&" if "?" in path else "?"
     page.goto(f"{connection.url}{path}{separator}token={connection.token}")
 
