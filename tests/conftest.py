@@ -3,14 +3,12 @@
 import os
 import shutil
 import socket
-import ssl
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import certifi
 import httpx
@@ -188,16 +186,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def certificates_are_read_once() -> Iterator[None]:
-    """Have all clients of httpx share one context for TLS: making one takes 25 ms."""
-    create, shared = ssl.create_default_context, ssl.create_default_context(cafile=certifi.where())
-
-    def reuse(*args: Any, cafile: str | None = None, **options: Any) -> ssl.SSLContext:
-        usual = cafile == certifi.where() and not args and not options
-        return shared if usual else create(*args, cafile=cafile, **options)
-
+def one_certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Have clients of httpx in all processes trust one authority: to read all takes each 25 ms."""
+    path = tmp_path_factory.mktemp("certificates") / "one.pem"
+    first, end, _ = Path(certifi.where()).read_text().partition("-----END CERTIFICATE-----\n")
+    path.write_text(first + end)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ssl, "create_default_context", reuse)
+        patch.setenv("SSL_CERT_FILE", str(path))
         yield
 
 
@@ -208,11 +203,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
 
 
+@pytest.fixture(scope="session")
+def empty_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a database that has all tables, to be copied: to make them takes longer."""
+    path = tmp_path_factory.mktemp("empty") / "mlbench.db"
+    open_database(f"sqlite:///{path}").close()
+    return path
+
+
 @pytest.fixture
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def database_url(request: pytest.FixtureRequest, tmp_path: Path, empty_sqlite: Path) -> str:
     """The URL of a database whose tables are empty: of SQLite, unless a test asks for both."""
     if getattr(request, "param", "sqlite") == "sqlite":
-        return f"sqlite:///{tmp_path / 'mlbench.db'}"
+        return f"sqlite:///{shutil.copy(empty_sqlite, tmp_path)}"
     server: PostgresServer = request.getfixturevalue("postgres")
     name: str = request.getfixturevalue("postgres_database")
     server.clear(name, [table._meta.table_name for table in reversed(TABLES)])
