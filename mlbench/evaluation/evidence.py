@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate, groupby
 from statistics import NormalDist, fmean, stdev
 from typing import Literal
@@ -158,14 +159,20 @@ def mann_whitney(some: Sequence[float], others: Sequence[float]) -> float:
     off = abs(sum(ranks[:size]) - size * (total + 1))
     if size * (total - size) > _EXACT_PAIRS:
         return _by_normal(ranks, size, off)
-    # How many choices of so many ranks have which sum.
+    sums = _count_sums(tuple(sorted(ranks)), size)
+    as_far = sum(n for value, n in sums.items() if abs(value - size * (total + 1)) >= off)
+    return as_far / math.comb(total, size)
+
+
+@lru_cache(maxsize=64)  # without ties, ranks are the same for all groups of these sizes
+def _count_sums(ranks: tuple[int, ...], size: int) -> Mapping[int, int]:
+    """Return how many choices of so many ranks have which sum."""
     sums = [Counter({0: 1}), *(Counter[int]() for _ in range(size))]
     for rank in ranks:
         for chosen in range(size, 0, -1):
             for value, count in sums[chosen - 1].items():
                 sums[chosen][value + rank] += count
-    as_far = sum(n for value, n in sums[size].items() if abs(value - size * (total + 1)) >= off)
-    return as_far / math.comb(total, size)
+    return sums[size]
 
 
 def _by_normal(ranks: Sequence[int], size: int, off: int) -> float:

@@ -1,7 +1,7 @@
 """Reference convergence points: the examples of MLPerf's rules ("Appendix: RCP Examples")."""
 
 import pytest
-from scipy import stats
+import scipy  # its parts are loaded when they are used
 
 from mlbench.evaluation.convergence import Point, find, prune
 from mlbench.evaluation.intervals import t_quantile
@@ -63,4 +63,6 @@ def test_points_above_the_line_between_others_count_for_nothing() -> None:
 @pytest.mark.parametrize("freedom", [1, 2, 3, 9, 26])
 def test_quantiles_are_those_of_scipy(freedom: int) -> None:
     for probability in (0.6, 0.95, 0.99):
-        assert t_quantile(probability, freedom) == pytest.approx(stats.t.ppf(probability, freedom))
+        assert t_quantile(probability, freedom) == pytest.approx(
+            scipy.stats.t.ppf(probability, freedom)
+        )

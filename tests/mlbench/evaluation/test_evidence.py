@@ -5,7 +5,7 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from scipy.stats import mannwhitneyu, ttest_rel
+import scipy  # its parts are loaded when they are used
 
 from mlbench.evaluation.evidence import hold_against, judge, mann_whitney
 from mlbench.results import Evidence
@@ -30,7 +30,7 @@ def test_few_runs_are_counted_exactly(sizes: tuple[int, int]) -> None:
     draw = _draw(1)
     for shift in (0.0, 0.3, 1.0):
         some, others = ([draw.random() + shift * i for _ in range(n)] for i, n in enumerate(sizes))
-        expected = mannwhitneyu(some, others, method="exact").pvalue
+        expected = scipy.stats.mannwhitneyu(some, others, method="exact").pvalue
         assert mann_whitney(some, others) == pytest.approx(expected, rel=1e-9)
 
 
@@ -38,7 +38,7 @@ def test_few_runs_are_counted_exactly(sizes: tuple[int, int]) -> None:
 def test_many_runs_and_their_ties_are_taken_as_normal(sizes: tuple[int, int]) -> None:
     draw = _draw(1)
     some, others = ([round(draw.random(), 1) for _ in range(n)] for n in sizes)
-    expected = mannwhitneyu(some, others, method="asymptotic").pvalue
+    expected = scipy.stats.mannwhitneyu(some, others, method="asymptotic").pvalue
     assert mann_whitney(some, others) == pytest.approx(expected, rel=1e-9)
     assert mann_whitney([1.0] * sizes[0], [1.0] * sizes[1]) == 1.0
 
@@ -49,7 +49,7 @@ def test_runs_of_the_same_seeds_are_paired(runs: int) -> None:
     first = [draw.lognormvariate(0.0, 0.1) for _ in range(runs)]
     other = [one * draw.lognormvariate(0.05, 0.05) for one in first]
     found = _judge(first, other[::-1], ([*range(runs)], [*range(runs)][::-1]))
-    expected = ttest_rel([*map(math.log, first)], [*map(math.log, other)]).pvalue
+    expected = scipy.stats.ttest_rel([*map(math.log, first)], [*map(math.log, other)]).pvalue
     assert found.test == "paired t"
     assert found.p == pytest.approx(expected, rel=1e-6)
     assert found.can_tell
