@@ -1,5 +1,6 @@
 """What the files of ``prometheus/`` say: rules, and the cases in which promtool tries them."""
 
+import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,5 +32,6 @@ def read_cases(kind: str) -> Iterator[Mapping[str, Any]]:
             yield from test.get(kind, ())
 
 
+@functools.cache
 def _load(path: Path) -> Any:
     return yaml.safe_load(path.read_text())

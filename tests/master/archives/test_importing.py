@@ -1,5 +1,6 @@
 """Runs of elsewhere: read and compared like one's own, and nothing can be added to them."""
 
+import copy
 import io
 import json
 import time
@@ -131,22 +132,31 @@ def test_one_of_elsewhere_is_told_from_ones_own(master: Master, exported: bytes)
 # --- What is refused. ---
 
 
-def rewritten(content: bytes, folder: Path, change: Callable[[Any], object]) -> bytes:
-    """Return an archive with other rows, whose digests are right."""
-    (folder / "a").write_bytes(content)
-    with opened(folder / "a") as found:
-        documents = {name: found.document(name) for name in (RUN, ROWS)}
-        change(documents[ROWS])
-        series = [(name, list(found.read(name))) for name in found.series]
-    archive.write(folder / "b", documents, series)
-    return (folder / "b").read_bytes()
+Rewritten = Callable[[Callable[[Any], object]], bytes]
+
+
+@pytest.fixture
+def rewritten(exported: bytes, tmp_path: Path) -> Rewritten:
+    """Returns the archive with other rows, whose digests are right."""
+    (tmp_path / "a").write_bytes(exported)
+    with opened(tmp_path / "a") as original:
+        documents = {name: original.document(name) for name in (RUN, ROWS)}
+        series = [(name, list(original.read(name))) for name in original.series]
+
+    def rewrite(change: Callable[[Any], object]) -> bytes:
+        changed = copy.deepcopy(documents)
+        change(changed[ROWS])
+        archive.write(tmp_path / "b", changed, series)
+        return (tmp_path / "b").read_bytes()
+
+    return rewrite
 
 
 def change(table: str, column: str, value: object, rows: Any) -> None:
     rows[table][0][column] = value
 
 
-def test_what_describes_no_run_is_refused(master: Master, exported: bytes, tmp_path: Path) -> None:
+def test_what_describes_no_run_is_refused(master: Master, rewritten: Rewritten) -> None:
     cases: list[tuple[str, str, object]] = [
         ("run", "name", "../../etc/passwd"),
         ("run", "name", 7),
@@ -164,20 +174,20 @@ def test_what_describes_no_run_is_refused(master: Master, exported: bytes, tmp_p
         ("rank", "disturbance", 5),
     ]
     for table, column, value in cases:
-        content = rewritten(exported, tmp_path, partial(change, table, column, value))
+        content = rewritten(partial(change, table, column, value))
         answer = send(master, content)
         assert answer.status_code == 400, (column, value, answer.json)
         assert answer.json["message"].startswith("body: it ")
         assert Run.select().count() == Rank.select().count() == 0
     # A column that only a newer version knows is left out.
-    content = rewritten(exported, tmp_path, partial(change, "run", "new_column", 1))
+    content = rewritten(partial(change, "run", "new_column", 1))
     assert send(master, content).json["added"]
 
 
 def test_another_archive_of_a_known_run_is_refused_in_words(
-    master: Master, exported: bytes, tmp_path: Path
+    master: Master, exported: bytes, rewritten: Rewritten, tmp_path: Path
 ) -> None:
-    forged = rewritten(exported, tmp_path, partial(change, "run", "energy_joules", 5.0))
+    forged = rewritten(partial(change, "run", "energy_joules", 5.0))
     first = send(master, forged)
     assert first.json["added"]
     genuine = send(master, exported)
