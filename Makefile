@@ -4,10 +4,10 @@
 
 BIN := .venv/bin
 
-.PHONY: help run install tools dev data test test-all check chart docs bench results images screenshots e2e clean
+.PHONY: help run install tools dev data quick test test-all check chart docs bench results images screenshots e2e clean
 
 help: ## show this list (the default)
-	@sed -n 's/^\([a-z0-9]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile
+	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile
 
 run: install ## start everything on this machine and watch a first run
 	@$(BIN)/mlbench demo
@@ -38,6 +38,11 @@ PYTEST = KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" \
 	MLBENCH_CORE="$$(scripts/get-mlbench-core.sh)" S3_SERVER="$$(scripts/get-s3.sh)" \
 	CHROMIUM="$$(scripts/get-chromium.sh)" NODE="$$(scripts/get-node.sh)" \
 	$(BIN)/pytest -n 3 --dist worksteal
+
+# tests/conftest.py skips what starts a process, when it does.
+quick: tools ## run the tests that start no process, in half a minute
+	$(BIN)/pytest -n 2 --dist worksteal --quick -rfE -m 'not slow and not cluster' \
+		tests/exporter tests/grafana tests/master tests/mlbench tests/prometheus tests/worker
 
 test: tools ## run the tests that are done in four minutes; TESTS='tests/web -k chart': some of them
 	$(PYTEST) -m 'not slow and not cluster' $(TESTS)

@@ -4,6 +4,8 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -169,11 +171,29 @@ def postgres_database(postgres: PostgresServer) -> Iterator[str]:
         yield name
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="skip tests that start a process")
+
+
 def pytest_configure() -> None:
     """Keep what tests write in memory, where there is room: SQLite and Prometheus sync often."""
     memory = Path("/dev/shm")
     if memory.is_dir() and shutil.disk_usage(memory).free > _ROOM_IN_MEMORY:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """With --quick, skip each test that is about to start a process: no list has to be kept."""
+    if session.config.option.quick:
+        starts = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
+        sys.addaudithook(lambda event, _: _skip_start() if event in starts else None)
+
+
+def _skip_start(*_: object) -> None:
+    """Skip the test that calls this; a thread, which would only fail, goes on."""
+    if threading.current_thread() is threading.main_thread():
+        pytest.skip("it starts a process")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

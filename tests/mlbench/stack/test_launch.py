@@ -129,17 +129,23 @@ def test_ctrl_c_while_it_starts_ends_what_has_started(
     home = Home(tmp_path / "home")
     monkeypatch.setenv("PROMETHEUS", str(program(tmp_path, "exec sleep 1000")))
     started: list[psutil.Process] = []
+    over = threading.Event()
 
     def press() -> None:
-        wait_for(lambda: launch.running_supervisor(home))
-        wait_for(lambda: len(descendants(supervisor_of(home).pid)) >= 5)
+        wait_for(lambda: over.is_set() or launch.running_supervisor(home))
+        wait_for(lambda: over.is_set() or len(descendants(supervisor_of(home).pid)) >= 5)
+        if over.is_set():  # it has not started
+            return
         started.extend([supervisor_of(home), *descendants(supervisor_of(home).pid)])
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=press)
     thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        launch.start_detached(home, workers=1, port=None)
-    thread.join()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            launch.start_detached(home, workers=1, port=None)
+    finally:
+        over.set()
+        thread.join()
     assert len(started) >= 6
     assert left(started) == []

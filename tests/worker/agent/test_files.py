@@ -102,7 +102,10 @@ def test_what_cannot_be_removed_is_logged_and_left(
         at = inner
     os.close(at)
     remove(deep)
-    subprocess.run(["rm", "-rf", deep], check=True)
+    while (deep / "d").is_dir():  # shutil would go as deep
+        (deep / "d").rename(tmp_path / "d")
+        deep.rmdir()
+        (tmp_path / "d").rename(deep)
 
 
 _FACTS = b'{"time": 1.5, "machine": {"hostname": "h"}}\n'
