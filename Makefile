@@ -41,7 +41,7 @@ PYTEST = KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" \
 
 # tests/conftest.py skips what starts a process, when it does.
 quick: tools ## run the tests that start no process, in half a minute
-	$(BIN)/pytest -n 2 --dist worksteal --quick -rfE -m 'not slow and not cluster' \
+	$(BIN)/pytest -n 3 --dist worksteal --quick -rfE -m 'not slow and not cluster' \
 		tests/exporter tests/grafana tests/master tests/mlbench tests/prometheus tests/worker
 
 test: tools ## run the tests that are done in four minutes; TESTS='tests/web -k chart': some of them

@@ -40,9 +40,9 @@ def lead_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Prox
         proxy.write_config(tmp_path / "config")
         monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
         monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-        monkeypatch.setattr("mlbench_master.pools.reflector._FIRST_BACKOFF_SECONDS", 0.02)
-        monkeypatch.setattr("mlbench_master.pools.reflector._LONGEST_BACKOFF_SECONDS", 0.1)
-        monkeypatch.setattr("mlbench_master.pools.kubernetes._FIRST_BACKOFF_SECONDS", 0.05)
-        monkeypatch.setattr("mlbench_master.pools.kubernetes._LONGEST_BACKOFF_SECONDS", 0.1)
+        monkeypatch.setattr("mlbench_master.pools.reflector._FIRST_BACKOFF_SECONDS", 0.01)
+        monkeypatch.setattr("mlbench_master.pools.reflector._LONGEST_BACKOFF_SECONDS", 0.02)
+        monkeypatch.setattr("mlbench_master.pools.kubernetes._FIRST_BACKOFF_SECONDS", 0.01)
+        monkeypatch.setattr("mlbench_master.pools.kubernetes._LONGEST_BACKOFF_SECONDS", 0.02)
 
     return lead

@@ -63,7 +63,7 @@ def test_95_percent_of_speed_ups_are_in_their_interval(runs: int, cvs: tuple[flo
     assert covered / _SETS >= 0.94
 
 
-@pytest.mark.parametrize("runs", [3, 5])
+@pytest.mark.parametrize("runs", [3, pytest.param(5, marks=pytest.mark.slow)])
 def test_95_percent_of_crossings_are_in_their_interval(runs: int) -> None:
     random, found, covered = Random(runs), 0, 0  # noqa: S311 - no secret
     # Equal at 20 Mbit/s.
