@@ -19,6 +19,7 @@ import pytest
 from falcon.testing import TestClient
 from falcon.testing.helpers import DEFAULT_HOST
 from peewee import Database
+from playwright.sync_api import Browser
 
 from mlbench import ApiClient
 from mlbench.errors import StackError
@@ -31,6 +32,7 @@ from mlbench_master.models import TABLES, open_database
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.settings import LOOPBACK_HOSTS, Limits, Settings
 from tests.postgres import PostgresServer, serve
+from tests.web.chromium import NoChromiumError, running_chromium
 
 _CONFIG = Path(__file__).parents[1] / "prometheus" / "prometheus.yml"
 
@@ -238,6 +240,16 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """One browser for all tests, each of which has a profile of its own in it."""
+    try:
+        with running_chromium() as browser:
+            yield browser
+    except NoChromiumError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
-"""What these tests share with those of the master, and of the web pages."""
+"""What these tests share with those of the master."""
 
 from tests.master.conftest import delivery, prometheus, run, writer
-from tests.web.conftest import chromium
 
-__all__ = ["chromium", "delivery", "prometheus", "run", "writer"]
+__all__ = ["delivery", "prometheus", "run", "writer"]

@@ -2,8 +2,10 @@
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from playwright.sync_api import Browser, Playwright
+from playwright.sync_api import Browser, sync_playwright
 
 _NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 # Nothing but the page is to be loaded, and root has no sandbox.
@@ -23,17 +25,21 @@ class NoChromiumError(Exception):
     """There is no Chromium here."""
 
 
-def launch_chromium(playwright: Playwright) -> Browser:
-    """Start Chromium: $CHROMIUM, or the one on the path.
+@contextmanager
+def running_chromium() -> Iterator[Browser]:
+    """Run Chromium: $CHROMIUM, or the one on the path. A process can run one at a time.
 
     Raises:
         NoChromiumError: there is none.
     """
     named = os.environ.get("CHROMIUM")
-    found = next(filter(None, map(shutil.which, [named] if named else _NAMES)), None)
-    if found is None:
+    path = next(filter(None, map(shutil.which, [named] if named else _NAMES)), None)
+    if path is None:
         raise NoChromiumError(
             "there is no Chromium: install it (Debian: the package chromium-headless-shell), or "
             "name the program you have: CHROMIUM=/path/to/chromium"
         )
-    return playwright.chromium.launch(executable_path=found, args=_ARGUMENTS)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=_ARGUMENTS)
+        yield browser
+        browser.close()

@@ -4,14 +4,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from playwright.sync_api import (
-    Browser,
-    BrowserContext,
-    Locator,
-    Page,
-    expect,
-    sync_playwright,
-)
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from benchmarks.servers import database_url
 from mlbench import ApiClient
@@ -22,7 +15,6 @@ from mlbench_master.recording.remote_write import RemoteWriter
 from tests.conftest import PrometheusServer, free_port, wait_for
 from tests.serving import serve_master
 from tests.web import made
-from tests.web.chromium import NoChromiumError, launch_chromium
 from tests.web.watch import Watch
 
 _PATIENCE_MS = 30_000
@@ -30,19 +22,6 @@ TALKER, TALKER_LINES = 1, 3000
 """The run of the still master that has logs, and how many lines of them have numbers."""
 WORDY = 7
 """The run of the still master that recorded a metric with a long name."""
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    """One browser for all tests, each of which has a profile of its own in it."""
-    expect.set_options(timeout=_PATIENCE_MS)
-    with sync_playwright() as playwright:
-        try:
-            browser = launch_chromium(playwright)
-        except NoChromiumError as error:
-            pytest.skip(str(error))
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -54,6 +33,7 @@ def watch() -> Watch:
 @pytest.fixture
 def context(chromium: Browser, watch: Watch) -> Iterator[BrowserContext]:
     """A profile without cookies, for a screen of 1,280 px."""
+    expect.set_options(timeout=_PATIENCE_MS)
     context = chromium.new_context(
         viewport={"width": 1280, "height": 900}, reduced_motion="reduce", accept_downloads=True
     )

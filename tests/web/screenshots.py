@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from mlbench import ApiClient
 from mlbench.home import Home
@@ -15,7 +15,7 @@ from mlbench.records import Run
 from mlbench.stack import launch
 from tests.conftest import wait_for
 from tests.stacks import run_to_end
-from tests.web.chromium import launch_chromium
+from tests.web.chromium import running_chromium
 
 _WIDTH = 1440
 _HEIGHT = 1500
@@ -33,8 +33,7 @@ def main(folder: Path) -> None:
         home = Home(Path(root))
         connection = launch.start_detached(home, workers=_WORKERS, port=None)
         try:
-            with ApiClient.from_home(home) as client, sync_playwright() as playwright:
-                browser = launch_chromium(playwright)
+            with ApiClient.from_home(home) as client, running_chromium() as browser:
                 page = browser.new_page(
                     viewport={"width": _WIDTH, "height": _HEIGHT},
                     color_scheme="light",
@@ -42,7 +41,6 @@ def main(folder: Path) -> None:
                 )
                 page.goto(f"{connection.url}/signin?token={connection.token}")
                 _take_all(client, connection.url, page, folder)
-                browser.close()
         finally:
             launch.stop(home)
 
