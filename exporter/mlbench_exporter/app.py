@@ -25,7 +25,7 @@ from mlbench_exporter.kubelet import KubeletSource
 from mlbench_exporter.processes import ProcessSource
 from mlbench_exporter.series import Source
 
-log = logging.getLogger("exporter")
+log = logging.getLogger("mlbench_exporter")
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 

@@ -87,7 +87,7 @@ def test_a_source_that_fails_says_so_and_leaves_the_others_alone() -> None:
 def test_a_failure_is_logged_once_until_it_changes_or_ends(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.INFO, logger="exporter")
+    caplog.set_level(logging.INFO, logger="mlbench_exporter")
     source = Fails(SourceError("down"))
     scraped = registry(source)
     for error in (
