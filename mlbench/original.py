@@ -32,5 +32,5 @@ The master runs the tasks of its own that stand for them, and refuses those that
 
 
 def image_name(image: str | None) -> str | None:
-    """Return what orders name an image; any other name stays as it is."""
+    """Return the name by which orders call an image of MLBench's; others are returned unchanged."""
     return MLBENCH_IMAGES[image][0] if image and image in MLBENCH_IMAGES else image

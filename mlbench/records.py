@@ -811,7 +811,7 @@ class RunLimits(Record):
 
 @dataclass(frozen=True)
 class Place(Record):
-    """Something else to look at, as a browser reaches it."""
+    """Another web page to look at, by the URL that a browser can reach."""
 
     url: str
 

@@ -508,7 +508,7 @@ class Sweep(Record):
     """None if nothing else is varied: there is one row."""
     panels: tuple[Panel, ...]
     text: str = ""
-    """How many groups differ from those that they are held against; empty for a few groups."""
+    """How many groups differ from their baseline; empty for a few groups."""
     charts: tuple[Chart, ...] = ()
     """What there is to see: time to accuracy, then throughput, each by panel."""
 

@@ -27,7 +27,7 @@ class UsageCollector(Collector):
 
     def __init__(self, sources: Iterable[Source]) -> None:
         self._sources = tuple(sources)
-        self._told: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
         """The last logged failure of each source that does not work."""
 
     def collect(self) -> Iterator[Family]:
@@ -53,14 +53,14 @@ class UsageCollector(Collector):
             yield family
 
     def _log_success(self, source: str) -> None:
-        if self._told.pop(source, None) is not None:
+        if self._logged.pop(source, None) is not None:
             log.info("source %s works again", source)
 
     def _log_failure(self, source: str, error: Exception) -> None:
         """Log why a source fails: once, not in every scrape."""
         text = f"{type(error).__name__}: {error}"
-        if self._told.get(source) != text:
-            self._told[source] = text
+        if self._logged.get(source) != text:
+            self._logged[source] = text
             traceback = None if isinstance(error, SourceError) else error
             log.error("source %s failed: %s", source, error, exc_info=traceback)
 
@@ -74,5 +74,5 @@ def _checked(samples: Iterable[Sample]) -> Iterator[Sample]:
     latest = time.time() + _MOST_AHEAD_SECONDS
     for sample in samples:
         if sample.time is not None and sample.time > latest:
-            raise SourceError(f"{sample.series.name} is of {sample.time:.0f}, which is to come")
+            raise SourceError(f"{sample.series.name} is dated {sample.time:.0f}, in the future")
         yield sample

@@ -201,7 +201,7 @@ class RunSet(_Table):
     places = JSONField()
     """``[{"num_workers", "seed"}, …]`` in their order, with ``swept`` in a sweep."""
     deleted = JSONField(default=list)
-    """What is left of its runs that were deleted: the fields of a ``ledger.Trace``."""
+    """What the ledger keeps of its deleted runs: the fields of a ``ledger.Entry``."""
 
 
 class Rank(_Table):

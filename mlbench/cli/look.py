@@ -149,7 +149,7 @@ def logs(
         Literal["stdout", "stderr"], typer.Option(help="The stream it wrote to.")
     ] = "stdout",
     attempt: Annotated[
-        int | None, typer.Option(min=1, help="Of a run that was restarted; else the latest one.")
+        int | None, typer.Option(min=1, help="Which attempt; the latest by default.")
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on until the run ends.")] = False,
     raw: Annotated[
@@ -186,7 +186,7 @@ def logs(
 
 def metrics(
     wanted: RunArgument,
-    metric: Annotated[str | None, typer.Option(help="Only this one, every value.")] = None,
+    metric: Annotated[str | None, typer.Option(help="Print every value of this metric.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Show a run's metrics: an overview, or every value of one."""

@@ -21,7 +21,7 @@ def context_of(archive: Archive, criteria: Criteria = OWN_CRITERIA) -> RunContex
     """Return the run of an archive, which has ended, to be evaluated.
 
     Raises:
-        ArchiveError: it describes no run that there can be.
+        ArchiveError: its run is invalid.
     """
     with errors_of_archives():
         rows = archive.document(ROWS)
@@ -58,7 +58,7 @@ def errors_of_archives() -> Iterator[None]:
     try:
         yield
     except _MALFORMED as error:
-        raise ArchiveError(f"it describes no run that there can be: {error!r}") from None
+        raise ArchiveError(f"its run is invalid: {error!r}") from None
 
 
 def _read(archive: Archive, names: Collection[str], since_us: int) -> Columns:

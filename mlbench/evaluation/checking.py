@@ -26,7 +26,7 @@ def check(archive: Archive) -> list[str]:
     that clocks, dates and the task's own words do not contradict each other.
 
     Raises:
-        ArchiveError: it describes no run that there can be.
+        ArchiveError: its run is invalid.
     """
     with errors_of_archives():
         return archive.check() or [

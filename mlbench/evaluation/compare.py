@@ -10,6 +10,13 @@ from typing import Any
 
 from mlbench.evaluation import intervals, judgement, scoring, statistics, sweeps
 from mlbench.evaluation.charts import charts
+from mlbench.evaluation.configurations import (
+    Configuration,
+    count,
+    group_by_configuration,
+    labels_of,
+    same_task,
+)
 from mlbench.evaluation.differences import (
     BATCH_SIZE,
     SEED,
@@ -18,12 +25,11 @@ from mlbench.evaluation.differences import (
     find_differences,
     normalize,
 )
-from mlbench.evaluation.evidence import Held, hold_against, judge
+from mlbench.evaluation.evidence import Pair, hold_against, judge
 from mlbench.evaluation.frontier import frontier, timed
 from mlbench.evaluation.intervals import of_ratio
-from mlbench.evaluation.kinds import Kind, count, labels_of, same_task, sort_into_kinds
 from mlbench.evaluation.statistics import mean, ratio
-from mlbench.evaluation.sweeps import Spot
+from mlbench.evaluation.sweeps import SweepPoint
 from mlbench.records import RunSet
 from mlbench.results import Comparison, Difference, Group, Result, Summary, Value
 
@@ -45,7 +51,7 @@ def compare(
         *_unequal_seeds(groups, facts),
     )
     sweep = sweeps.lay_out(
-        [Spot(group.num_workers, group.swept) for group in groups],
+        [SweepPoint(group.num_workers, group.swept) for group in groups],
         [group.evidence for group in groups if group.evidence],
     )
     comparison = Comparison(
@@ -81,7 +87,7 @@ def _caution(groups: Sequence[Group]) -> str:
         return ""
     runs = min(len(one.run_ids) for one in few)
     return (
-        f"with {count(runs, 'run')} of a group, the test can never tell: plan at least five, and "
+        f"with {count(runs, 'run')} of a group, no difference is significant: plan at least five, and "
         "give all groups the same seeds"
     )
 
@@ -120,60 +126,64 @@ def to_groups(
     ``seeds`` are those of the runs that state one, by their ids.
     """
     keys = sweeps.keys_of(results)
-    found = sort_into_kinds(results, facts)
-    kinds = [found[i] for i in sweeps.in_order([kind.spot(keys) for kind in found])]
-    spots = [kind.spot(keys) for kind in kinds]
+    found = group_by_configuration(results, facts)
+    configs = [found[i] for i in sweeps.in_order([config.point(keys) for config in found])]
+    points = [config.point(keys) for config in configs]
     groups = [
-        replace(_group(kind, label, sets), swept=spot.swept)
-        for kind, label, spot in zip(kinds, labels_of(kinds, spots), spots, strict=True)
+        replace(_group(config, label, sets), swept=point.swept)
+        for config, label, point in zip(configs, labels_of(configs, points), points, strict=True)
     ]
-    scaled = [_scaled(groups, kinds, spots, i) for i in range(len(groups))]
+    scaled = [_scaled(groups, configs, points, i) for i in range(len(groups))]
     held = {
-        i: one for i in range(len(groups)) if (one := _held(scaled, kinds, spots, i, seeds or {}))
+        i: one
+        for i in range(len(groups))
+        if (one := _pair(scaled, configs, points, i, seeds or {}))
     }
     judged = dict(zip(held, judge([*held.values()]), strict=True))
     return tuple(
-        replace(group, evidence=replace(judged[i], than=_than(groups, spots, i)))
+        replace(group, evidence=replace(judged[i], than=_than(groups, points, i)))
         if i in judged
         else group
         for i, group in enumerate(scaled)
     )
 
 
-def _scaled(groups: Sequence[Group], kinds: Sequence[Kind], spots: Sequence[Spot], i: int) -> Group:
-    """Return a group with its speed-ups over its origin."""
-    first = sweeps.origin(spots, i)
-    if not same_task(kinds[first], kinds[i]):
+def _scaled(
+    groups: Sequence[Group], configs: Sequence[Configuration], points: Sequence[SweepPoint], i: int
+) -> Group:
+    """Return a group with its speed-ups over the one with the fewest workers."""
+    first = sweeps.fewest_workers(points, i)
+    if not same_task(configs[first], configs[i]):
         return groups[i]
-    alike = [one for one in spots if one.swept == spots[i].swept]
+    alike = [one for one in points if one.swept == points[i].swept]
     has_efficiency = len({one.num_workers for one in alike}) > 1
-    return _against((kinds[first], groups[first]), (kinds[i], groups[i]), scaled=has_efficiency)
+    return _against((configs[first], groups[first]), (configs[i], groups[i]), scaled=has_efficiency)
 
 
-def _held(
+def _pair(
     groups: Sequence[Group],
-    kinds: Sequence[Kind],
-    spots: Sequence[Spot],
+    configs: Sequence[Configuration],
+    points: Sequence[SweepPoint],
     i: int,
     seeds: Mapping[int, str],
-) -> Held | None:
-    """Hold a group against its rival; None if it has none with the same data and goal."""
-    rival = sweeps.rival(spots, i).index
-    if rival == i or not same_task(kinds[rival], kinds[i]):
+) -> Pair | None:
+    """Compare a group with its baseline; None if it has none with the same data and goal."""
+    baseline = sweeps.baseline(points, i).index
+    if baseline == i or not same_task(configs[baseline], configs[i]):
         return None
-    return _evidence((kinds[rival], groups[rival]), (kinds[i], groups[i]), seeds)
+    return _evidence((configs[baseline], groups[baseline]), (configs[i], groups[i]), seeds)
 
 
-def _than(groups: Sequence[Group], spots: Sequence[Spot], i: int) -> str:
-    rival = sweeps.rival(spots, i)
-    other = groups[rival.index]
+def _than(groups: Sequence[Group], points: Sequence[SweepPoint], i: int) -> str:
+    baseline = sweeps.baseline(points, i)
+    other = groups[baseline.index]
     fewer = count(other.num_workers, "worker") if groups[i].swept else other.label
-    return rival.than or fewer
+    return baseline.than or fewer
 
 
-def _group(kind: Kind, label: str, sets: Sequence[RunSet]) -> Group:
-    runs = kind.results
-    reference = scoring.reference_of(runs[0], kind.facts.get(BATCH_SIZE))
+def _group(config: Configuration, label: str, sets: Sequence[RunSet]) -> Group:
+    runs = config.results
+    reference = scoring.reference_of(runs[0], config.facts.get(BATCH_SIZE))
     reached = [one.time_to_accuracy for one in runs]
     looked_at = {run_id for one in sets if one.until_percent for run_id in one.counted}
     is_looked_at = any(one.run_id in looked_at for one in runs)
@@ -181,16 +191,16 @@ def _group(kind: Kind, label: str, sets: Sequence[RunSet]) -> Group:
     after = [one.accuracy_after_time for one in runs]
     return Group(
         label=label,
-        num_workers=kind.num_workers,
+        num_workers=config.num_workers,
         run_ids=tuple(one.run_id for one in runs),
         reached=sum(one is not None for one in reached),
         disturbed=sum(bool(one.disturbed) for one in runs),
-        training_seconds_to_accuracy=statistics.of_times(_training_seconds(kind), confidence),
+        training_seconds_to_accuracy=statistics.of_times(_training_seconds(config), confidence),
         wall_seconds_to_accuracy=statistics.of_times(
             one.wall_seconds if one else None for one in reached
         ),
         accuracy_after_time=statistics.of_figures(one.value if one else None for one in after),
-        samples_per_second=statistics.of_figures(_rates(kind), confidence),
+        samples_per_second=statistics.of_figures(_rates(config), confidence),
         communication_share=statistics.of_figures(one.communication_share for one in runs),
         bytes_sent_per_step=statistics.of_figures(one.bytes_sent_per_step for one in runs),
         worker_seconds=statistics.of_figures(
@@ -216,20 +226,22 @@ def _phases(runs: Sequence[Result]) -> dict[str, float]:
     return {name: mean(phases.get(name, 0.0) for phases in found) for name in names}
 
 
-def _against(first: tuple[Kind, Group], other: tuple[Kind, Group], *, scaled: bool) -> Group:
+def _against(
+    first: tuple[Configuration, Group], other: tuple[Configuration, Group], *, scaled: bool
+) -> Group:
     """Return the other group with its speed-ups over the first one.
 
     Efficiency is of more workers: there is none if no groups, or not these, differ in their number.
     """
-    (base, origin), (kind, group) = first, other
+    (base, origin), (config, group) = first, other
     faster = ratio(
         _mean(origin.training_seconds_to_accuracy), _mean(group.training_seconds_to_accuracy)
     )
     more = ratio(_mean(group.samples_per_second), _mean(origin.samples_per_second))
-    of_times = [statistics.missed_as_slowest(_training_seconds(one)) for one in (base, kind)]
-    of_rates = [statistics.known(_rates(one)) for one in (kind, base)]
-    speedup = (faster, *(of_ratio(*of_times) if kind is not base else (faster, faster)))
-    throughput = (more, *(of_ratio(*of_rates) if kind is not base else (more, more)))
+    of_times = [statistics.missed_as_slowest(_training_seconds(one)) for one in (base, config)]
+    of_rates = [statistics.known(_rates(one)) for one in (config, base)]
+    speedup = (faster, *(of_ratio(*of_times) if config is not base else (faster, faster)))
+    throughput = (more, *(of_ratio(*of_rates) if config is not base else (more, more)))
     times = group.num_workers / origin.num_workers
     has_efficiency = scaled and (times > 1 or group is origin)
     efficiency, of_throughput = (
@@ -251,29 +263,29 @@ def _against(first: tuple[Kind, Group], other: tuple[Kind, Group], *, scaled: bo
 
 
 def _evidence(
-    first: tuple[Kind, Group], other: tuple[Kind, Group], seeds: Mapping[int, str]
-) -> Held | None:
+    first: tuple[Configuration, Group], other: tuple[Configuration, Group], seeds: Mapping[int, str]
+) -> Pair | None:
     """Hold two kinds' times to accuracy against each other, or throughput if none has a goal."""
-    (kind, group), (other_kind, other_group) = first, other
+    (config, group), (other_config, other_group) = first, other
     labels = (group.label, other_group.label)
-    own = tuple([seeds.get(run.run_id) for run in one.results] for one in (kind, other_kind))
-    times = [statistics.missed_as_slowest(_training_seconds(one)) for one in (kind, other_kind)]
+    own = tuple([seeds.get(run.run_id) for run in one.results] for one in (config, other_config))
+    times = [statistics.missed_as_slowest(_training_seconds(one)) for one in (config, other_config)]
     if any(map(math.isfinite, [*times[0], *times[1]])):
         means = [_mean(one.training_seconds_to_accuracy) for one in (group, other_group)]
         return hold_against(times[0], times[1], labels, ratio(means[0], means[1]), (own[0], own[1]))
-    rates = [statistics.known(_rates(one)) for one in (kind, other_kind)]
+    rates = [statistics.known(_rates(one)) for one in (config, other_config)]
     means = [_mean(one.samples_per_second) for one in (group, other_group)]
     return hold_against(rates[0], rates[1], labels, ratio(means[1], means[0]), (own[0], own[1]))
 
 
-def _training_seconds(kind: Kind) -> list[float | None]:
+def _training_seconds(config: Configuration) -> list[float | None]:
     """Return the training time to accuracy of each run; None for one that did not reach it."""
-    reached = (one.time_to_accuracy for one in kind.results)
+    reached = (one.time_to_accuracy for one in config.results)
     return [one.training_seconds if one else None for one in reached]
 
 
-def _rates(kind: Kind) -> list[float | None]:
-    return [one.samples_per_second for one in kind.results]
+def _rates(config: Configuration) -> list[float | None]:
+    return [one.samples_per_second for one in config.results]
 
 
 def _doubt(group: Group, efficiencies: Mapping[str, float | None], first: Group) -> str:

@@ -1,4 +1,4 @@
-"""Evidence: whether the runs of two groups differ, and how many runs would tell.
+"""Evidence: whether the runs of two groups differ, and how many runs it takes to show that.
 
 Groups whose runs had the same seeds are compared seed by seed: Student's t of the logarithms of
 each two runs' quotient. Other groups are compared by a Mann-Whitney test, which assumes nothing
@@ -38,8 +38,8 @@ Seeds = Sequence[Hashable]
 
 
 @dataclass(frozen=True)
-class Held:
-    """Two groups, held against each other by a test."""
+class Pair:
+    """Two groups that a test compares."""
 
     names: tuple[str, str]
     test: Literal["Mann-Whitney", "paired t"]
@@ -80,7 +80,7 @@ def hold_against(
     names: tuple[str, str],
     times_as_fast: float | None = None,
     seeds: tuple[Seeds, Seeds] = ((), ()),
-) -> Held | None:
+) -> Pair | None:
     """Compare two groups by a figure; None if one of them has fewer than two runs.
 
     Args:
@@ -97,14 +97,14 @@ def hold_against(
         spread, runs = stdev(quotients), len(quotients)
         t = abs(fmean(quotients)) * math.sqrt(runs) / spread if spread else math.inf
         p = max(2 * (1 - t_probability(t, runs - 1)), _LEAST) if any(quotients) else 1.0
-        return Held(names, "paired t", p, runs, spread, difference, times_as_fast, 0.0)
+        return Pair(names, "paired t", p, runs, spread, difference, times_as_fast, 0.0)
     p, runs = mann_whitney(first, other), min(len(first), len(other))
     of_runs = None if difference is None else _spread(first, other)
     least = 2 / math.comb(len(first) + len(other), len(first))
-    return Held(names, "Mann-Whitney", p, runs, of_runs, difference, times_as_fast, least)
+    return Pair(names, "Mann-Whitney", p, runs, of_runs, difference, times_as_fast, least)
 
 
-def judge(comparisons: Sequence[Held]) -> list[Evidence]:
+def judge(comparisons: Sequence[Pair]) -> list[Evidence]:
     """Judge comparisons that are made at once, so that of equal groups 1 set in 20 is told."""
     found = []
     for one, p in zip(comparisons, _corrected([one.p for one in comparisons]), strict=True):
@@ -208,16 +208,16 @@ def _spread(first: Sequence[float], other: Sequence[float]) -> float:
     return math.sqrt(fmean((stdev(group) / fmean(group)) ** 2 for group in (first, other)))
 
 
-def _describe(one: Held, p: float, comparisons: int) -> str:
+def _describe(one: Pair, p: float, comparisons: int) -> str:
     first, other = one.names
     corrected = f", corrected for {comparisons} comparisons" if comparisons > 1 else ""
     by = f"(p = {p:.2g}, {one.test}{corrected})"
     if p < _LEVEL:
         how = "" if one.times_as_fast is None else f": {one.times_as_fast:.3g} times as fast"
         return f"{other} differ from {first}{how} {by}"
-    said = f"{other} cannot be told from {first} with {one.runs} runs each {by}"
+    text = f"no significant difference between {other} and {first} with {one.runs} runs each {by}"
     if one.detectable is not None and one.least_p < _LEVEL:
-        said += f": so many show a difference of {one.detectable:.0%}"
+        text += f": so many show a difference of {one.detectable:.0%}"
     if one.needed is not None:
-        said += f"; {one.needed} runs each would tell, if the true difference is the one seen"
-    return said
+        text += f"; {one.needed} runs each would show it, if the true difference is the one seen"
+    return text

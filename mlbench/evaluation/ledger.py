@@ -10,8 +10,8 @@ from mlbench.records import Planned, SetPlace, Trial
 
 
 @dataclass(frozen=True)
-class Trace:
-    """A run of the set, there or deleted."""
+class Entry:
+    """What the ledger keeps of a run, also of a deleted one."""
 
     place: int
     run_id: int
@@ -44,12 +44,12 @@ def run_names(name: str, plan: Sequence[Planned]) -> list[str]:
 
 
 def places_of(
-    name: str, plan: Sequence[Planned], traces: Iterable[Trace], *, official: bool
+    name: str, plan: Sequence[Planned], entries: Iterable[Entry], *, official: bool
 ) -> tuple[SetPlace, ...]:
     """Return the places of a set with what was run there."""
-    at: dict[int, list[Trace]] = {number: [] for number in range(1, len(plan) + 1)}
-    for trace in sorted(traces, key=lambda one: one.run_id):
-        at[trace.place].append(trace)
+    at: dict[int, list[Entry]] = {number: [] for number in range(1, len(plan) + 1)}
+    for entry in sorted(entries, key=lambda one: one.run_id):
+        at[entry.place].append(entry)
     judge = _judge_official if official else _judge
     return tuple(
         SetPlace(
@@ -97,7 +97,7 @@ def describe(places: Sequence[SetPlace]) -> str:
     return "; ".join([f"{done} of {len(places)} places have a run that counts", runs, *told])
 
 
-def _may_repeat(number: int, plan: Sequence[Planned], at: Mapping[int, Sequence[Trace]]) -> bool:
+def _may_repeat(number: int, plan: Sequence[Planned], at: Mapping[int, Sequence[Entry]]) -> bool:
     """Check if another run may stand in for a disturbed one at a place.
 
     Each combination of swept values has as many of these as it has repeats. One of them goes to a
@@ -107,7 +107,7 @@ def _may_repeat(number: int, plan: Sequence[Planned], at: Mapping[int, Sequence[
         i for i, one in enumerate(plan, 1) if _combination(one) == _combination(plan[number - 1])
     ]
     repeats = max(Counter(plan[i - 1].num_workers for i in like).values())
-    finished = {i: sum(trace.state == "FINISHED" for trace in at[i]) for i in like}
+    finished = {i: sum(entry.state == "FINISHED" for entry in at[i]) for i in like}
     spent = sum(max(0, runs - 1) for runs in finished.values())
     is_its_turn = finished[number] < 2 or all(  # noqa: PLR2004 - the first, and who stood in for it
         runs >= finished[number] or (runs and not _is_disturbed(at[i]))
@@ -116,8 +116,8 @@ def _may_repeat(number: int, plan: Sequence[Planned], at: Mapping[int, Sequence[
     return spent < repeats and is_its_turn
 
 
-def _is_disturbed(traces: Sequence[Trace]) -> bool:
-    counted = _counted(traces)
+def _is_disturbed(entries: Sequence[Entry]) -> bool:
+    counted = _counted(entries)
     return counted is not None and counted.disturbed
 
 
@@ -125,52 +125,52 @@ def _combination(place: Planned) -> str:
     return json.dumps(place.swept, sort_keys=True)
 
 
-def _is_open(traces: Sequence[Trace], *, may_repeat: bool) -> bool:
+def _is_open(entries: Sequence[Entry], *, may_repeat: bool) -> bool:
     """Check if a place wants a run: none goes on, and none counts, or a disturbed one alone."""
-    if any(one.state in ACTIVE_STATES for one in traces):
+    if any(one.state in ACTIVE_STATES for one in entries):
         return False
-    counted = _counted(traces)
+    counted = _counted(entries)
     return counted is None or (counted.disturbed and may_repeat)
 
 
-def _counted(traces: Sequence[Trace]) -> Trace | None:
+def _counted(entries: Sequence[Entry]) -> Entry | None:
     """Return the run that counts: the first undisturbed one, else the last one that finished."""
-    finished = [one for one in traces if one.finished]
+    finished = [one for one in entries if one.finished]
     undisturbed = (one for one in finished if not one.disturbed)
     return next(undisturbed, finished[-1] if finished else None)
 
 
-def _judge(traces: Sequence[Trace]) -> tuple[Trial, ...]:
-    counted = _counted(traces)
+def _judge(entries: Sequence[Entry]) -> tuple[Trial, ...]:
+    counted = _counted(entries)
     return tuple(
-        Trial(**vars(trace), counts=trace is counted, remark=_remark(trace, counted))
-        for trace in traces
+        Trial(**vars(entry), counts=entry is counted, remark=_remark(entry, counted))
+        for entry in entries
     )
 
 
-def _judge_official(traces: Sequence[Trace]) -> tuple[Trial, ...]:
+def _judge_official(entries: Sequence[Entry]) -> tuple[Trial, ...]:
     """Count every run: one that failed, or of which nothing is left, took infinitely long."""
     return tuple(
         Trial(
-            **vars(trace),
-            counts=trace.deleted or trace.state not in ACTIVE_STATES,
-            remark=_remark(trace, trace),
+            **vars(entry),
+            counts=entry.deleted or entry.state not in ACTIVE_STATES,
+            remark=_remark(entry, entry),
         )
-        for trace in traces
+        for entry in entries
     )
 
 
-def _remark(trace: Trace, counted: Trace | None) -> str:
+def _remark(entry: Entry, counted: Entry | None) -> str:
     """Say why a run does not count, or as what."""
-    if trace.finished and trace.disturbed and trace is not counted:
+    if entry.finished and entry.disturbed and entry is not counted:
         stand_in = "" if counted is None else f": run {counted.run_id} stands in for it"
         return f"disturbed{stand_in}"
-    if trace.finished:
-        return "disturbed" if trace.disturbed else ""
-    if trace.deleted:
+    if entry.finished:
+        return "disturbed" if entry.disturbed else ""
+    if entry.deleted:
         said = "deleted"
-    elif trace.state in ACTIVE_STATES:
+    elif entry.state in ACTIVE_STATES:
         return "goes on"
     else:
-        said = "crashed" if trace.state == "FAILED" else "stopped"
-    return f"{said}: it counts as infinitely slow" if trace is counted else said
+        said = "crashed" if entry.state == "FAILED" else "stopped"
+    return f"{said}: it counts as infinitely slow" if entry is counted else said

@@ -1,4 +1,4 @@
-"""The groups of a sweep: what each is held against, and how they are laid out. Pure."""
+"""The groups of a sweep: the baseline of each, and the panels in which they are drawn. Pure."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,16 +16,16 @@ _FEW = 5
 
 
 @dataclass(frozen=True)
-class Spot:
-    """Where a group lies in a sweep."""
+class SweepPoint:
+    """The workers of a group, and the values that its set sweeps."""
 
     num_workers: int
     swept: Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Rival:
-    """What a group is held against."""
+class Baseline:
+    """The group that another one is compared with."""
 
     index: int
     than: str
@@ -33,58 +33,58 @@ class Rival:
 
 
 def keys_of(results: Sequence[Result]) -> tuple[str, ...]:
-    """Return what results sweep, if they all sweep the same."""
+    """Return the options that all results sweep; empty if they sweep different ones."""
     keys = tuple(results[0].swept)
     return keys if all({*one.swept} == {*keys} for one in results) else ()
 
 
-def in_order(spots: Sequence[Spot]) -> list[int]:
-    """Return the indices of spots by their values, in the order of these, and then by workers."""
-    ranks = _ranks(spots)
+def in_order(points: Sequence[SweepPoint]) -> list[int]:
+    """Return the indices of combinations, sorted by their values and then by workers."""
+    ranks = _ranks(points)
     return sorted(
-        range(len(spots)),
+        range(len(points)),
         key=lambda i: (
-            [ranks[key].index(value) for key, value in spots[i].swept.items()],
-            spots[i].num_workers,
+            [ranks[key].index(value) for key, value in points[i].swept.items()],
+            points[i].num_workers,
         ),
     )
 
 
-def origin(spots: Sequence[Spot], index: int) -> int:
-    """Return the first spot with the same values: that with the fewest workers, if in order."""
-    return next(i for i, one in enumerate(spots) if one.swept == spots[index].swept)
+def fewest_workers(points: Sequence[SweepPoint], index: int) -> int:
+    """Return the first with the same values: that with the fewest workers, if in order."""
+    return next(i for i, one in enumerate(points) if one.swept == points[index].swept)
 
 
-def rival(spots: Sequence[Spot], index: int) -> Rival:
-    """Return what the runs of a spot are held against; that may be the spot itself.
+def baseline(points: Sequence[SweepPoint], index: int) -> Baseline:
+    """Return what a combination is compared with, which may be itself.
 
-    It has the first value of a key, the first of which the spot has a later value, and the same
-    workers. Where there is none, it is that with the fewest workers.
+    It has as many workers, and the first value of the first key of which the combination has a
+    later one. Where there is none, it is the one with the fewest workers.
     """
-    there = next(_steps(spots, spots[index]), None)
-    return there or Rival(origin(spots, index), "")
+    there = next(_steps(points, points[index]), None)
+    return there or Baseline(fewest_workers(points, index), "")
 
 
-def _steps(spots: Sequence[Spot], spot: Spot) -> Iterator[Rival]:
-    for key, values in _ranks(spots).items():
-        if spot.swept[key] != values[0]:
-            wanted = Spot(spot.num_workers, {**spot.swept, key: values[0]})
-            if wanted in spots:
-                yield Rival(spots.index(wanted), f"{key} {values[0]}")
+def _steps(points: Sequence[SweepPoint], point: SweepPoint) -> Iterator[Baseline]:
+    for key, values in _ranks(points).items():
+        if point.swept[key] != values[0]:
+            wanted = SweepPoint(point.num_workers, {**point.swept, key: values[0]})
+            if wanted in points:
+                yield Baseline(points.index(wanted), f"{key} {values[0]}")
 
 
-def _ranks(spots: Sequence[Spot]) -> dict[str, list[str]]:
+def _ranks(points: Sequence[SweepPoint]) -> dict[str, list[str]]:
     """Return the distinct values of each key, in the order in which they come first."""
-    return {key: list(dict.fromkeys(one.swept[key] for one in spots)) for key in spots[0].swept}
+    return {key: list(dict.fromkeys(one.swept[key] for one in points)) for key in points[0].swept}
 
 
-def lay_out(spots: Sequence[Spot], evidence: Sequence[Evidence] = ()) -> Sweep | None:
-    """Return how spots, which are in order, are laid out; None if they do not differ in a key.
+def lay_out(points: Sequence[SweepPoint], evidence: Sequence[Evidence] = ()) -> Sweep | None:
+    """Return the panels of sorted combinations; None if they do not differ in a key.
 
     A limit of the network goes across, or else the first key of numbers; so a line is the course
     of a figure over it. What is not a row or a column either has a panel for each value.
     """
-    places = [{**spot.swept, _WORKERS: str(spot.num_workers)} for spot in spots]
+    places = [{**point.swept, _WORKERS: str(point.num_workers)} for point in points]
     axes = {key: _axis(key, [place[key] for place in places]) for key in places[0]}
     varied = {key: axis for key, axis in axes.items() if len(axis.values) > 1}
     if not varied.keys() - {_WORKERS}:
@@ -119,7 +119,7 @@ def _in_short(evidence: Sequence[Evidence]) -> str:
     differing = sum(one.distinguishable for one in evidence)
     tests = " and ".join(sorted({one.test for one in evidence}))
     return (
-        f"{differing} of {len(evidence)} groups differ from those that they are held against "
+        f"{differing} of {len(evidence)} groups differ from their baseline "
         f"(p < 0.05, {tests}, corrected for so many)"
     )
 

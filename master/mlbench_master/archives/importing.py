@@ -78,7 +78,7 @@ def take(
     except ArchiveError as error:
         raise BadFieldError("body", str(error)) from None
     except _MALFORMED as error:
-        raise BadFieldError("body", f"it describes no run that there can be: {error!r}") from None
+        raise BadFieldError("body", f"its run is invalid: {error!r}") from None
     if run.origin and run.archive is None:  # also if this was cut short before
         _keep(reader.archives, run, file, archive.digest)
         try:

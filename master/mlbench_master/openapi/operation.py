@@ -66,6 +66,6 @@ def operation(
 
 
 def operation_of(resource: object, method: str) -> Operation | None:
-    """Return what stands at a resource's responder; None for a page, or where there is none."""
+    """Return the operation that a responder is decorated with; None if it has none."""
     responder = getattr(resource, f"on_{method.lower()}", None)
     return getattr(responder, "operation", None)

@@ -93,7 +93,7 @@ def not_finite_after(
 
 
 def with_processes(known: dict[str, Any] | None, began: Iterable[Began]) -> dict[str, Any]:
-    """Return what is known of a worker's processes, and when torchrun began them anew, and more.
+    """Merge newly started processes into a worker's ranks and its restarts by torchrun.
 
     The first of each count: no worker has any number of them.
     """
@@ -115,7 +115,7 @@ def clock_ahead(machine: dict[str, Any]) -> float:
 
 
 def _placing(run: Run, stream: Stream, samples: Sequence[Sample]) -> Callable[[Sample], float]:
-    """Return what tells when a sample was recorded, in the run's time.
+    """Return the function that dates a sample in the run's time.
 
     Dates of a rank that cannot be right are noted.
     """

@@ -14,7 +14,7 @@ from peewee import Expression, fn
 
 from mlbench import records
 from mlbench.evaluation.disturbance import is_disturbed
-from mlbench.evaluation.ledger import Trace
+from mlbench.evaluation.ledger import Entry
 from mlbench.names import ACTIVE_STATES
 from mlbench.records import Disturbance
 from mlbench_master.database import STATE, database, exclusive, run_sql, snapshot
@@ -334,7 +334,7 @@ def delete(run: Run) -> bool:
     """Delete a run, or have one that is active stopped, and deleted as it ends (``end``).
 
     Nobody finds a deleted run any more, and the controller sweeps the rest. Its series in
-    Prometheus outlive it, and so does its trace in the ledger of a set.
+    Prometheus outlive it, and so does its entry in the ledger of its set.
 
     Returns:
         Whether it is deleted by now.
@@ -388,15 +388,15 @@ def _delete(run: Run) -> None:
 def _leave_trace(run: Run) -> None:
     """Have the ledger of its set remember a run that is about to be deleted."""
     found = RunSet.get_by_id(run.set_name)
-    trace = trace_of(run, disturbed=bool(disturbed_among(Run.id == run.id)))
-    found.deleted = [*found.deleted, asdict(replace(trace, deleted=True))]
+    entry = entry_of(run, disturbed=bool(disturbed_among(Run.id == run.id)))
+    found.deleted = [*found.deleted, asdict(replace(entry, deleted=True))]
     found.save()
 
 
-def trace_of(run: Run, *, disturbed: bool) -> Trace:
-    """Return what the ledger of its set holds of a run, which is of one."""
+def entry_of(run: Run, *, disturbed: bool) -> Entry:
+    """Return the ledger entry of a run that belongs to a set."""
     assert run.place is not None
-    return Trace(run.place, run.id, run.seed, run.state, reason_of(run), disturbed)
+    return Entry(run.place, run.id, run.seed, run.state, reason_of(run), disturbed)
 
 
 def disturbed_among(wanted: Expression) -> set[int]:

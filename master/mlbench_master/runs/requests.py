@@ -132,7 +132,7 @@ class CommonRequest(CommonSpec, Checked):
 
     @property
     def stated_args(self) -> dict[str, Mapping[str, str]]:
-        """What the task's name and other fields say of its arguments, by who says it."""
+        """The task's arguments that its name and other fields imply, by what implies them."""
         task = self.task
         if task is None:
             return {}
@@ -233,11 +233,11 @@ class CommonRequest(CommonSpec, Checked):
         if self.custom_image_name and not self.is_custom:
             raise ValueError(f"custom_image_name: needs image_name={_CUSTOM_IMAGE}")
         if self.is_custom and self.args:
-            raise ValueError("args: a command of your own has them in the command")
+            raise ValueError("args: put them into custom_image_command")
         if self.working_dir is not None and not self.is_custom:
             raise ValueError("working_dir: only a command of your own starts in one")
         if (self.backend == CUSTOM_BACKEND) != (self.custom_backend is not None):
-            raise ValueError(f"custom_backend: needs backend={CUSTOM_BACKEND}, and it this one")
+            raise ValueError(f"custom_backend and backend={CUSTOM_BACKEND} go together")
         return self
 
 
@@ -269,7 +269,7 @@ class RunRequest(CommonRequest, RunSpec):
 
     @property
     def stated_args(self) -> dict[str, Mapping[str, str]]:
-        """What the task's name and other fields say of its arguments, by who says it."""
+        """The task's arguments that its name and other fields imply, by what implies them."""
         said = {} if self.seed is None or self.task is None else {"seed": {"seed": str(self.seed)}}
         return super().stated_args | said
 
@@ -312,7 +312,7 @@ class SetRequest(CommonRequest):
         if self.official and self.until_percent is not None:
             raise ValueError("until_percent: an official set runs all of its places")
         if self.official and any(place.swept for place in self.places):
-            raise ValueError("official: a score is that of one order, so nothing can be swept")
+            raise ValueError("official: a sweep cannot be scored")
         if len({frozenset(place.swept) for place in self.places}) > 1:
             raise ValueError("places: swept must have the same keys in all")
         counts = Counter(place.num_workers for place in self.places)

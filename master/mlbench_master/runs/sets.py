@@ -8,7 +8,7 @@ from typing import Any
 from mlbench import records
 from mlbench.evaluation import ledger
 from mlbench.evaluation.facts import to_text
-from mlbench.evaluation.ledger import Trace
+from mlbench.evaluation.ledger import Entry
 from mlbench.options import read
 from mlbench.records import Planned
 from mlbench_master.database import STATE, exclusive, snapshot
@@ -104,14 +104,14 @@ def order_run(name: str, wanted: NextRunRequest, limits: Limits) -> Run:
     """
     with exclusive(STATE):
         found = find(name)
-        places = _places(found, _traces(found))
+        places = _places(found, _entries(found))
         if wanted.place > len(places):
             raise NotFoundError(f"place: set {name} has {len(places)} places (not {wanted.place})")
         place = places[wanted.place - 1]
         if not place.is_open:
             raise ConflictError(
-                f"place: {place.number} of set {name} wants no other run: "
-                f"{', '.join(f'run {one.run_id}' for one in place.trials)} took it"
+                f"place: slot {place.number} of set {name} is taken by "
+                f"{', '.join(f'run {trial.run_id}' for trial in place.trials)}"
             )
         planned = Planned(place.num_workers, ledger.next_seed(place, places), place.swept)
         order = sweep.order_of(found.order | {"queue": wanted.queue}, planned, place.name)
@@ -128,7 +128,7 @@ def _stored(place: Planned) -> dict[str, Any]:
 
 def describe(found: RunSet) -> records.RunSet:
     """Return a set with its ledger."""
-    return _describe(found, _traces(found))
+    return _describe(found, _entries(found))
 
 
 def describe_all() -> list[records.RunSet]:
@@ -137,8 +137,8 @@ def describe_all() -> list[records.RunSet]:
         return [describe(found) for found in RunSet.select().order_by(RunSet.created_at)]
 
 
-def _describe(found: RunSet, traces: Sequence[Trace]) -> records.RunSet:
-    places = _places(found, traces)
+def _describe(found: RunSet, entries: Sequence[Entry]) -> records.RunSet:
+    places = _places(found, entries)
     return records.RunSet(
         name=found.name,
         created_at=seconds_to_text(found.created_at),
@@ -150,15 +150,15 @@ def _describe(found: RunSet, traces: Sequence[Trace]) -> records.RunSet:
     )
 
 
-def _places(found: RunSet, traces: Sequence[Trace]) -> tuple[records.SetPlace, ...]:
+def _places(found: RunSet, entries: Sequence[Entry]) -> tuple[records.SetPlace, ...]:
     plan = [Planned(**place) for place in found.places]
-    return ledger.places_of(found.name, plan, traces, official=found.official)
+    return ledger.places_of(found.name, plan, entries, official=found.official)
 
 
-def _traces(found: RunSet) -> list[Trace]:
+def _entries(found: RunSet) -> list[Entry]:
     of_set = Run.set_name == found.name
     disturbed = life.disturbed_among(of_set)
     there = [
-        life.trace_of(run, disturbed=run.id in disturbed) for run in Run.select().where(of_set)
+        life.entry_of(run, disturbed=run.id in disturbed) for run in Run.select().where(of_set)
     ]
-    return [*(Trace(**fields) for fields in found.deleted), *there]
+    return [*(Entry(**fields) for fields in found.deleted), *there]

@@ -41,7 +41,7 @@ def test_a_set_is_registered_and_its_runs_are_what_it_says(api: TestClient) -> N
     assert again["seed"] == 2
     end(again, "FINISHED")
     assert order(api, 2).json["message"] == (
-        f"place: 2 of set scaling wants no other run: run {run['id']}, run {again['id']} took it"
+        f"place: slot 2 of set scaling is taken by run {run['id']}, run {again['id']}"
     )
 
 
@@ -188,7 +188,7 @@ def test_what_a_sweep_must_not_be(api: TestClient) -> None:
     for fields, message in (
         ({"places": [*SWEPT, PLACES[0]]}, "places: swept must have the same keys in all"),
         ({"places": [*SWEPT, SWEPT[0]]}, "places: a seed is used once (seed 1 is used twice)"),
-        ({"places": ten, "official": True}, "official: a score is that of one order"),
+        ({"places": ten, "official": True}, "official: a sweep cannot be scored"),
     ):
         answer = register(api, **fields)
         assert (answer.status_code, answer.json["message"][: len(message)]) == (400, message)

@@ -237,7 +237,7 @@ def test_a_run_beside_a_hog_is_run_again_and_both_stay_in_the_ledger(
         (("steps", "--name", "x" * 35), f"--name: at most 40 characters (not '{'x' * 35}-w2-r1')"),
         (("steps", "--repeats=101"), "--repeats: at most 200 entries (not 202)"),
         (("steps", "--official", "--repeats=9"), "--official: at least 10 places with each number"),
-        (("steps", "--official", "--sweep=rate=1,2"), "--official: a score is that of one order"),
+        (("steps", "--official", "--sweep=rate=1,2"), "--official: a sweep cannot be scored"),
         (
             ("steps", "--sweep=rate=100,fast"),
             "--sweep rate=100,fast: must be a number (not 'fast')",

@@ -117,8 +117,9 @@ def test_what_cannot_be_told_says_how_many_runs_would_tell() -> None:
     assert few.p == pytest.approx(0.7)
     assert (few.distinguishable, few.runs_needed, few.can_tell) == (False, 31, False)
     assert few.text == (
-        "2 workers cannot be told from 1 worker with 3 runs each (p = 0.7, Mann-Whitney); "
-        "31 runs each would tell, if the true difference is the one seen"
+        "no significant difference between 2 workers and 1 worker with 3 runs each "
+        "(p = 0.7, Mann-Whitney); "
+        "31 runs each would show it, if the true difference is the one seen"
     )
     more = _judge([10.0, 10.5, 11.0, 10.2], [9.5, 10.2, 10.6, 10.4], ([], []))
     assert ": so many show a difference of " in more.text

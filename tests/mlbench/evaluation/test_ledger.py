@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from mlbench.evaluation.ledger import Trace, describe, next_seed, places_of, run_names
+from mlbench.evaluation.ledger import Entry, describe, next_seed, places_of, run_names
 from mlbench.records import Planned, SetPlace
 
 PLAN = [Planned(2, 1), Planned(1, 1), Planned(2, 2), Planned(1, 2)]
 
 
-def trace(place: int, run_id: int, state: str = "FINISHED", **given: Any) -> Trace:
-    return Trace(place, run_id, given.pop("seed", run_id), state, "", **given)
+def entry(place: int, run_id: int, state: str = "FINISHED", **given: Any) -> Entry:
+    return Entry(place, run_id, given.pop("seed", run_id), state, "", **given)
 
 
-def places(*traces: Trace, official: bool = False) -> tuple[SetPlace, ...]:
-    return places_of("set", PLAN, traces, official=official)
+def places(*entries: Entry, official: bool = False) -> tuple[SetPlace, ...]:
+    return places_of("set", PLAN, entries, official=official)
 
 
 def remarks(place: SetPlace) -> list[tuple[int, bool, str]]:
@@ -27,53 +27,53 @@ def test_a_place_is_named_by_its_workers_and_repeat() -> None:
 
 
 def test_a_run_that_crashed_stays_and_another_may_be_run_with_a_fresh_seed() -> None:
-    found = places(trace(1, 7, "FAILED"), trace(2, 8), trace(3, 9, "STARTED"))
+    found = places(entry(1, 7, "FAILED"), entry(2, 8), entry(3, 9, "STARTED"))
     assert [place.is_open for place in found] == [True, False, False, True]
     assert remarks(found[0]) == [(7, False, "crashed")]
     assert remarks(found[1]) == [(8, True, "")]
     assert remarks(found[2]) == [(9, False, "goes on")]
     assert [next_seed(place, found) for place in found] == [10, 8, 10, 2]
-    again = places(trace(1, 7, "FAILED"), trace(1, 10))
+    again = places(entry(1, 7, "FAILED"), entry(1, 10))
     assert remarks(again[0]) == [(7, False, "crashed"), (10, True, "")]
     assert describe(again) == "1 of 4 places have a run that counts; 2 runs; 1 crashed"
 
 
 def test_a_task_without_seeds_has_none() -> None:
     [place] = places_of(
-        "set", [Planned(1, None)], [trace(1, 7, "FAILED", seed=None)], official=False
+        "set", [Planned(1, None)], [entry(1, 7, "FAILED", seed=None)], official=False
     )
     assert next_seed(place, [place]) is None
 
 
 def test_a_deleted_run_leaves_its_trace() -> None:
-    found = places(trace(1, 7, deleted=True), trace(1, 8))
+    found = places(entry(1, 7, deleted=True), entry(1, 8))
     assert remarks(found[0]) == [(7, False, "deleted"), (8, True, "")]
     assert describe(found) == "1 of 4 places have a run that counts; 2 runs; 1 deleted"
 
 
 def test_another_run_stands_in_for_a_disturbed_one_as_often_as_there_are_repeats() -> None:
-    once = places(trace(1, 1, disturbed=True), trace(2, 2))
+    once = places(entry(1, 1, disturbed=True), entry(2, 2))
     assert [place.is_open for place in once[:2]] == [True, False]
     assert remarks(once[0]) == [(1, True, "disturbed")]
     assert next_seed(once[0], once) == 1, "the same work again"
-    calm = places(trace(1, 1, disturbed=True), trace(1, 2))
+    calm = places(entry(1, 1, disturbed=True), entry(1, 2))
     assert not calm[0].is_open
     assert remarks(calm[0]) == [(1, False, "disturbed: run 2 stands in for it"), (2, True, "")]
-    thrice = places(*(trace(1, run, disturbed=True) for run in (1, 2, 3)))
+    thrice = places(*(entry(1, run, disturbed=True) for run in (1, 2, 3)))
     assert not thrice[0].is_open, "two repeats, two more runs"
     assert [one.counts for one in thrice[0].trials] == [False, False, True]
     other = places(
-        *(trace(1, run, disturbed=True) for run in (1, 2, 3)), trace(2, 4, disturbed=True)
+        *(entry(1, run, disturbed=True) for run in (1, 2, 3)), entry(2, 4, disturbed=True)
     )
     assert not other[1].is_open, "they are of the set as a whole"
 
 
 def test_stand_ins_are_shared_among_the_places() -> None:
-    twice = [trace(1, run, disturbed=True) for run in (1, 2)]
+    twice = [entry(1, run, disturbed=True) for run in (1, 2)]
     assert not places(*twice)[0].is_open, "others have not had their first run"
-    calm = [trace(place, 10 + place) for place in (2, 3, 4)]
+    calm = [entry(place, 10 + place) for place in (2, 3, 4)]
     assert places(*twice, *calm)[0].is_open, "nobody else wants one"
-    noisy = [trace(4, 14, disturbed=True)]
+    noisy = [entry(4, 14, disturbed=True)]
     found = places(*twice, *calm[:2], *noisy)
     assert [place.is_open for place in found] == [False, False, False, True]
     assert [place.is_open for place in places(*twice, *calm[:2], *noisy, *noisy)] == [False] * 4
@@ -82,16 +82,16 @@ def test_stand_ins_are_shared_among_the_places() -> None:
 @pytest.mark.parametrize(
     ("ended", "remark"),
     [
-        (trace(1, 7, "FAILED"), "crashed: it counts as infinitely slow"),
-        (trace(1, 7, "STOPPED"), "stopped: it counts as infinitely slow"),
-        (trace(1, 7, deleted=True), "deleted: it counts as infinitely slow"),
-        (trace(1, 7, disturbed=True), "disturbed"),
+        (entry(1, 7, "FAILED"), "crashed: it counts as infinitely slow"),
+        (entry(1, 7, "STOPPED"), "stopped: it counts as infinitely slow"),
+        (entry(1, 7, deleted=True), "deleted: it counts as infinitely slow"),
+        (entry(1, 7, disturbed=True), "disturbed"),
     ],
 )
 def test_of_an_official_set_every_run_counts_and_none_is_run_again(
-    ended: Trace, remark: str
+    ended: Entry, remark: str
 ) -> None:
-    found = places(ended, trace(2, 8, "STARTED"), official=True)
+    found = places(ended, entry(2, 8, "STARTED"), official=True)
     assert [place.is_open for place in found] == [False, False, True, True]
     assert remarks(found[0]) == [(7, True, remark)]
     assert remarks(found[1]) == [(8, False, "goes on")]
@@ -102,12 +102,12 @@ def test_a_sweep_names_its_combinations_by_their_numbers() -> None:
     plan = [Planned(2, 1, flat), Planned(2, 1, bucketed), Planned(2, 2, bucketed)]
     assert run_names("set", plan) == ["set-w2-c1-r1", "set-w2-c2-r1", "set-w2-c2-r2"]
     # Of three disturbed runs of a combination with one repeat, one had its stand-in.
-    found = places_of("set", plan, [trace(1, i, disturbed=True) for i in (1, 2)], official=False)
+    found = places_of("set", plan, [entry(1, i, disturbed=True) for i in (1, 2)], official=False)
     assert [(one.swept, one.is_open) for one in found] == [
         (flat, False),
         (bucketed, True),
         (bucketed, True),
     ]
-    twice = [trace(2, i, disturbed=True) for i in (1, 2)]
-    once = places_of("set", plan, [*twice, trace(3, 3)], official=False)
+    twice = [entry(2, i, disturbed=True) for i in (1, 2)]
+    once = places_of("set", plan, [*twice, entry(3, 3)], official=False)
     assert once[1].is_open, "this one has two repeats"

@@ -5,7 +5,7 @@ from typing import Any
 from mlbench.benchmarks import BENCHMARKS
 from mlbench.evaluation import ledger, scoring
 from mlbench.evaluation.compare import compare
-from mlbench.evaluation.ledger import Trace
+from mlbench.evaluation.ledger import Entry
 from mlbench.names import VAL_ACCURACY
 from mlbench.records import Goal, Planned, RunSet
 from mlbench.results import Group, Result, TimeToAccuracy
@@ -22,8 +22,8 @@ def run(run_id: int, seconds: float | None = 20.0, epochs: int = 10, **given: An
 
 
 def official(*states: str) -> RunSet:
-    traces = [Trace(i, i, i, state, "") for i, state in enumerate(states, 1)]
-    places = ledger.places_of("set", PLAN, traces, official=True)
+    entries = [Entry(i, i, i, state, "") for i, state in enumerate(states, 1)]
+    places = ledger.places_of("set", PLAN, entries, official=True)
     return RunSet("set", "", True, None, {}, places, ledger.describe(places))
 
 

@@ -3,12 +3,19 @@
 from itertools import product
 
 from mlbench.evaluation.compare import compare
-from mlbench.evaluation.sweeps import Rival, Spot, in_order, lay_out, origin, rival
+from mlbench.evaluation.sweeps import (
+    Baseline,
+    SweepPoint,
+    baseline,
+    fewest_workers,
+    in_order,
+    lay_out,
+)
 from mlbench.results import Axis, Comparison, Group, Panel, Sweep
 from tests.mlbench.evaluation.making import make_facts, reaching
 
 SPOTS = [
-    Spot(workers, {"exchange": exchange, "bandwidth": bandwidth})
+    SweepPoint(workers, {"exchange": exchange, "bandwidth": bandwidth})
     for exchange, bandwidth in product(("flat", "topk"), ("20", "5"))
     for workers in (1, 2)
 ]
@@ -17,23 +24,23 @@ SPOTS = [
 def test_spots_are_in_the_order_in_which_their_values_come_first() -> None:
     mixed = [SPOTS[i] for i in (1, 3, 5, 4, 0, 7, 6, 2)]
     assert [mixed[i] for i in in_order(mixed)] == SPOTS
-    assert in_order([Spot(2, {}), Spot(1, {}), Spot(2, {})]) == [1, 0, 2]
+    assert in_order([SweepPoint(2, {}), SweepPoint(1, {}), SweepPoint(2, {})]) == [1, 0, 2]
 
 
 def test_each_differs_from_its_rival_in_one_thing() -> None:
-    assert [rival(SPOTS, i) for i in range(8)] == [
-        Rival(0, ""),
-        Rival(0, ""),
-        Rival(0, "bandwidth 20"),
-        Rival(1, "bandwidth 20"),
-        Rival(0, "exchange flat"),
-        Rival(1, "exchange flat"),
-        Rival(2, "exchange flat"),
-        Rival(3, "exchange flat"),
+    assert [baseline(SPOTS, i) for i in range(8)] == [
+        Baseline(0, ""),
+        Baseline(0, ""),
+        Baseline(0, "bandwidth 20"),
+        Baseline(1, "bandwidth 20"),
+        Baseline(0, "exchange flat"),
+        Baseline(1, "exchange flat"),
+        Baseline(2, "exchange flat"),
+        Baseline(3, "exchange flat"),
     ]
-    assert [origin(SPOTS, i) for i in range(8)] == [0, 0, 2, 2, 4, 4, 6, 6]
-    holed = [spot for spot in SPOTS if spot != SPOTS[2]]
-    assert rival(holed, 5) == Rival(3, "bandwidth 20")
+    assert [fewest_workers(SPOTS, i) for i in range(8)] == [0, 0, 2, 2, 4, 4, 6, 6]
+    holed = [point for point in SPOTS if point != SPOTS[2]]
+    assert baseline(holed, 5) == Baseline(3, "bandwidth 20")
 
 
 def test_limits_of_the_network_go_across_and_what_else_varies_has_rows_and_panels() -> None:
@@ -45,7 +52,9 @@ def test_limits_of_the_network_go_across_and_what_else_varies_has_rows_and_panel
 
 
 def test_other_numbers_go_across_where_no_network_is_limited_and_names_as_the_last() -> None:
-    frameworks = [Spot(workers, {"framework": name}) for name in ("b", "a") for workers in (1, 16)]
+    frameworks = [
+        SweepPoint(workers, {"framework": name}) for name in ("b", "a") for workers in (1, 16)
+    ]
     assert lay_out(frameworks) == Sweep(
         Axis("workers", "", ("1", "16"), (1.0, 16.0), is_wide=True),
         Axis("framework", "", ("b", "a"), None, is_wide=False),
@@ -58,13 +67,13 @@ def test_other_numbers_go_across_where_no_network_is_limited_and_names_as_the_la
         None,
         (Panel("", ((0, 1),)),),
     )
-    latency = [Spot(2, {"latency": text}) for text in ("5ms", "0ms", "none")]
-    for spots, numbers in ((latency[:2], (0.0, 5.0)), (latency, None)):
-        found = lay_out(spots)
+    latency = [SweepPoint(2, {"latency": text}) for text in ("5ms", "0ms", "none")]
+    for points, numbers in ((latency[:2], (0.0, 5.0)), (latency, None)):
+        found = lay_out(points)
         assert found is not None
         assert found.across.numbers == numbers
     assert lay_out(latency[:1]) is None
-    assert lay_out([Spot(1, {}), Spot(2, {})]) is None
+    assert lay_out([SweepPoint(1, {}), SweepPoint(2, {})]) is None
 
 
 def compared(*swept: tuple[int, str, float], key: str = "exchange") -> Comparison:
@@ -113,8 +122,7 @@ def test_many_judgements_are_told_in_short() -> None:
     many = compared(*((1, name, 100 + 30 * i) for i, name in enumerate("abcdefg")))
     assert many.sweep is not None
     assert many.sweep.text == (
-        "6 of 6 groups differ from those that they are held against "
-        "(p < 0.05, paired t, corrected for so many)"
+        "6 of 6 groups differ from their baseline (p < 0.05, paired t, corrected for so many)"
     )
 
 

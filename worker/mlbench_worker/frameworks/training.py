@@ -158,7 +158,7 @@ class _Compiled(Exchange):
 
 
 def _outcome(scores: np.ndarray, batch: Images) -> Outcome[ImageScore]:
-    """Return what is made of a batch: scores for each image, and for what fills it up."""
+    """Return the loss and score of a batch; rows of ``scores`` beyond its length are padding."""
     logits = torch.tensor(scores[: len(batch)])
     loss = functional.cross_entropy(logits, batch.labels, reduction="sum")
     return Outcome(loss, lambda: ImageScore.of(logits, batch.labels, loss))

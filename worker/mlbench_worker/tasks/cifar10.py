@@ -309,7 +309,7 @@ class _PlainUnpickler(pickle.Unpickler):
                 return getattr(np, name)
             case ("_codecs", "encode"):
                 return lambda text, encoding: text.encode(encoding)
-        raise pickle.UnpicklingError(f"{module}.{name} does not belong into it")
+        raise pickle.UnpicklingError(f"unexpected object in the archive: {module}.{name}")
 
 
 def _ensure_downloaded(archive: Path) -> None:

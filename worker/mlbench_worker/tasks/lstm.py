@@ -222,7 +222,7 @@ SIZES: dict[LstmSize, Size] = {
 
 
 class Masks(NamedTuple):
-    """What is dropped in a step: zeros, and otherwise what makes up for them (locked dropout)."""
+    """The masks of a step's locked dropout: 0 for what is dropped, 1 / (1 - rate) elsewhere."""
 
     words: torch.Tensor
     """``[vocabulary, 1]``."""

@@ -208,7 +208,7 @@ class _EventFile:
 
 
 def _prefix(base: Path, folder: Path) -> str:
-    """Return what tells the tags in a folder from those in a process's first one.
+    """Return the prefix of a folder's tags: its path below the process's first folder.
 
     Keras writes the same tags to ``train`` and ``validation``, PyTorch's ``add_scalars`` to a
     folder for each value.
