@@ -87,8 +87,8 @@ def _caution(groups: Sequence[Group]) -> str:
         return ""
     runs = min(len(one.run_ids) for one in few)
     return (
-        f"with {count(runs, 'run')} of a group, no difference is significant: plan at least five, and "
-        "give all groups the same seeds"
+        f"with {count(runs, 'run')} of a group, no difference is significant: plan at least five, "
+        "and give all groups the same seeds"
     )
 
 

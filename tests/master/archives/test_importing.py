@@ -177,7 +177,7 @@ def test_what_describes_no_run_is_refused(master: Master, rewritten: Rewritten) 
         content = rewritten(partial(change, table, column, value))
         answer = send(master, content)
         assert answer.status_code == 400, (column, value, answer.json)
-        assert answer.json["message"].startswith("body: it ")
+        assert answer.json["message"].startswith("body: its ")
         assert Run.select().count() == Rank.select().count() == 0
     # A column that only a newer version knows is left out.
     content = rewritten(partial(change, "run", "new_column", 1))
