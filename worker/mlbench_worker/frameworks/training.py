@@ -99,7 +99,7 @@ class CompiledTrainer(ImageTrainer):
         rate = self.rate(batch)
         with self.session.phase("compute"):
             scores = self._compiled.step(self._batch(batch), rate)
-        self.exchange.mix()
+        self.exchange.after_step()
         return _outcome(scores, batch), rate
 
     def compute(self, model: nn.Module, batch: Images) -> Outcome[ImageScore]:
@@ -124,13 +124,13 @@ class _Compiled(Exchange):
         self._compiled = compiled
         self._bytes = sum(parameter.nbytes for parameter in model.parameters())
 
-    def mix(self) -> None:
+    def after_step(self) -> None:
         """Count what the step has sent."""
-        self.wire.count_sum(self._bytes)
+        self.communicator.count_sum(self._bytes)
 
     def averaged(self, model: nn.Module) -> nn.Module:
         """Average the running statistics of batch norm, which each rank gathers by itself."""
-        state, world = self._compiled.state(), self.wire.world
+        state, world = self._compiled.state(), self.communicator.world
         if world.size > 1 and state.buffers:
             buffers = state.buffers.values()
             total = torch.from_numpy(np.concatenate(list(buffers)))

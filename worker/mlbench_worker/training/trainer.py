@@ -147,7 +147,7 @@ class Trainer(ABC, Generic[B, S]):
                 waited = self.exchange.waited_seconds()
             tracker.phase("backward").give(waited, to=tracker.phase("communication"))
             with session.phase("communication"):
-                self.exchange.average()
+                self.exchange.after_backward()
         with session.phase("optimizer"):
             rate = self.rate(batch)
             for group in self.optimizer.param_groups:
@@ -158,7 +158,7 @@ class Trainer(ABC, Generic[B, S]):
             self.scaler.step(self.optimizer)
             self.scaler.update()
         with session.phase("communication"):
-            self.exchange.mix()
+            self.exchange.after_step()
         return outcome, rate
 
     @torch.inference_mode()
@@ -190,7 +190,7 @@ class Trainer(ABC, Generic[B, S]):
                 **trained.trained,
                 names.VAL_LOSS: validated.loss,
                 **validated.validated,
-                names.BYTES_PER_STEP: self.exchange.wire.bytes_sent / tracker.steps,
+                names.BYTES_PER_STEP: self.exchange.communicator.bytes_sent / tracker.steps,
             },
             step=tracker.steps,
         )

@@ -27,7 +27,7 @@ with join_world() as world:
         time.sleep(world.rank / 3)
         loss.backward()
         waited = exchange.waited_seconds()
-        exchange.average()
+        exchange.after_backward()
     print(waited, flush=True)
     os._exit(0)
 """

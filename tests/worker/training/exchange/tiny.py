@@ -96,9 +96,9 @@ def train(
         exchange.begin_epoch(step // EPOCH_STEPS)
         exchange.clear()
         loss_of(exchange.model, step, rank).backward()  # type: ignore[no-untyped-call]
-        exchange.average()
+        exchange.after_backward()
         optimizer.step()
-        exchange.mix()
+        exchange.after_step()
         weights.append(weights_of(model))
         sent.append(exchange.bytes_of_step())
         exchange.averaged(model)

@@ -1,6 +1,6 @@
 """How the ranks of a training keep their models together: one class for each algorithm.
 
-``base`` has the order of calls that all share, ``wire`` counts what they send.
+``base`` has the order of calls that all share, ``communicator`` counts what they send.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,8 +11,8 @@ from torch import nn
 from mlbench.options import ExchangeOptions
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.training.exchange.base import Exchange
-from mlbench_worker.training.exchange.codes import Code, Largest, Signs
 from mlbench_worker.training.exchange.compressed import QSGD, PowerSGD, RandomK, SignSGD, TopK
+from mlbench_worker.training.exchange.compressors import Compressor, SignCompressor, TopKCompressor
 from mlbench_worker.training.exchange.gossip import Choco, Decentralized
 from mlbench_worker.training.exchange.local import LocalSGD
 from mlbench_worker.training.exchange.synchronous import Buckets, Flat, PerLayer
@@ -28,12 +28,12 @@ def make_exchange(options: ExchangeOptions, model: nn.Module, world: World) -> E
         return _ALGORITHMS[options.exchange](options, model, world)
 
 
-def _code(options: ExchangeOptions, model: nn.Module) -> Code:
+def _make_compressor(options: ExchangeOptions, model: nn.Module) -> Compressor:
     """Return how a choco rank writes down what has changed."""
     sizes = [parameter.numel() for parameter in model.parameters()]
     if options.gossip_compression == "topk":
-        return Largest(sum(sizes), options.density)
-    return Signs(sizes, next(model.parameters()).device)
+        return TopKCompressor(sum(sizes), options.density)
+    return SignCompressor(sizes, next(model.parameters()).device)
 
 
 def _common_seed(world: World) -> int:
@@ -51,7 +51,7 @@ _ALGORITHMS: Mapping[str, Callable[[ExchangeOptions, nn.Module, World], Exchange
     "post-local-sgd": lambda o, model, world: LocalSGD(model, world, o.local_steps, o.switch_epoch),
     "decentralized": lambda o, model, world: Decentralized(model, world, o.topology),
     "choco": lambda o, model, world: Choco(
-        model, world, o.topology, _code(o, model), o.gossip_step
+        model, world, o.topology, _make_compressor(o, model), o.gossip_step
     ),
     "signsgd": lambda _, model, world: SignSGD(model, world),
     "topk": lambda o, model, world: TopK(model, world, o.density),

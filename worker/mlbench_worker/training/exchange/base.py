@@ -7,21 +7,21 @@ import torch
 from torch import nn
 
 from mlbench_worker.ranks.distributed import World
-from mlbench_worker.training.exchange.wire import Wire
+from mlbench_worker.training.exchange.communicator import Communicator
 
 
 class Exchange:
     """Keeps the models of all ranks together; this one is for a rank that is alone.
 
-    In each step: ``clear``, forward through ``model`` and backward, ``average``, the optimizer's
-    step, ``mix``. An algorithm works in ``average`` on the gradients, or in ``mix`` on the weights.
-    What it remembers from step to step is its state in a checkpoint, on each rank its own.
+    In each step: ``clear``, forward through ``model`` and backward, ``after_backward``, the
+    optimizer's step, ``after_step``. An algorithm works on gradients in ``after_backward``, or on
+    the weights in ``after_step``. Each rank's checkpoint has its own ``state``.
     """
 
     def __init__(self, model: nn.Module, world: World) -> None:
         self.model = model
         """What to call in the forward pass."""
-        self.wire = Wire(world)
+        self.communicator = Communicator(world)
         self._bytes_before = 0
 
     def begin_epoch(self, epoch: int) -> None:
@@ -35,15 +35,15 @@ class Exchange:
         """Return the seconds at the end of the backward pass that only waited for other ranks."""
         return 0.0
 
-    def average(self) -> None:
+    def after_backward(self) -> None:
         """Act on what the backward pass has found, before the optimizer's step."""
 
-    def mix(self) -> None:
+    def after_step(self) -> None:
         """Act on the weights, after the optimizer's step."""
 
     def bytes_of_step(self) -> int:
-        """Return the bytes that this rank has sent since the last call, as ``Wire`` counts them."""
-        before, self._bytes_before = self._bytes_before, self.wire.bytes_sent
+        """Return the bytes that this rank has sent since the last call: see ``Communicator``."""
+        before, self._bytes_before = self._bytes_before, self.communicator.bytes_sent
         return self._bytes_before - before
 
     def averaged(self, model: nn.Module) -> nn.Module:
@@ -51,41 +51,41 @@ class Exchange:
 
         The running statistics of batch norm become their mean over all ranks.
         """
-        average_buffers(model, self.wire.world)
+        average_buffers(model, self.communicator.world)
         return model
 
-    def memory(self) -> dict[str, torch.Tensor]:
-        """Return what a step leaves to the next one, beside model and optimizer, to be changed."""
+    def state(self) -> dict[str, torch.Tensor]:
+        """Return the tensors that the algorithm carries from step to step, not copied."""
         return {}
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Begin anew from the weights that the ranks have now, on all ranks at once."""
-        for remembered in self.memory().values():
-            remembered.zero_()
+        for tensor in self.state().values():
+            tensor.zero_()
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint of this rank holds."""
         return {
-            "rank": self.wire.world.rank,
-            "bytes_sent": self.wire.bytes_sent,
-            "memory": self.memory(),
+            "rank": self.communicator.world.rank,
+            "bytes_sent": self.communicator.bytes_sent,
+            "state": self.state(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a checkpoint, on all ranks at once, after model and optimizer.
 
-        A rank whose own was lost has that of another rank. Memories would not fit together then, so
+        A rank whose own was lost has that of another rank. States would not fit together then, so
         all ranks begin anew.
         """
-        world = self.wire.world
-        self.wire.bytes_sent = self._bytes_before = state["bytes_sent"]
+        world = self.communicator.world
+        self.communicator.bytes_sent = self._bytes_before = state["bytes_sent"]
         lost = torch.tensor(int(state["rank"] != world.rank), device=world.device)
         world.sum_(lost)
         if lost.item():
-            self.forget()
+            self.reset()
             return
-        for name, remembered in self.memory().items():
-            remembered.copy_(state["memory"][name])
+        for name, tensor in self.state().items():
+            tensor.copy_(state["state"][name])
 
 
 def average_buffers(model: nn.Module, world: World) -> None:

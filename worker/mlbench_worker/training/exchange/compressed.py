@@ -15,7 +15,13 @@ from torch import nn
 
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.training.exchange.base import split
-from mlbench_worker.training.exchange.codes import Code, Largest, Levels, Signs, count_of
+from mlbench_worker.training.exchange.compressors import (
+    Compressor,
+    Quantizer,
+    SignCompressor,
+    TopKCompressor,
+    count_of,
+)
 from mlbench_worker.training.exchange.synchronous import Flat
 
 _BUCKET = 512
@@ -28,7 +34,7 @@ class ErrorFeedback(Flat, ABC):
         super().__init__(model, world)
         self.unsent = torch.zeros_like(self.gradients)
 
-    def average(self) -> None:
+    def after_backward(self) -> None:
         """Replace the gradients by the mean of what the ranks have sent of theirs."""
         self.unsent.add_(self.gradients)
         self.send()
@@ -37,31 +43,31 @@ class ErrorFeedback(Flat, ABC):
     def send(self) -> None:
         """Take what is sent out of ``unsent``; the mean of all ranks' becomes ``gradients``."""
 
-    def memory(self) -> dict[str, torch.Tensor]:
+    def state(self) -> dict[str, torch.Tensor]:
         """Return what was not sent."""
         return {"unsent": self.unsent}
 
 
-class _Coded(ErrorFeedback):
-    """Sends a code of what is unsent to all ranks, by an all-gather."""
+class _Compressed(ErrorFeedback):
+    """Sends what is unsent, compressed, to all ranks, by an all-gather."""
 
-    def __init__(self, model: nn.Module, world: World, code: Code) -> None:
+    def __init__(self, model: nn.Module, world: World, compressor: Compressor) -> None:
         super().__init__(model, world)
-        self._code = code
+        self._compressor = compressor
 
     def send(self) -> None:
         """Add up the codes of all ranks, in the same order on each."""
-        messages = self.wire.gather(self._code.encode(self.unsent))
+        messages = self.communicator.gather(self._compressor.compress(self.unsent))
         self.gradients.zero_()
         for rank, message in enumerate(messages):
-            sent = self._code.decode(message)
+            sent = self._compressor.decompress(message)
             self.gradients.add_(sent)
-            if rank == self.wire.world.rank:
+            if rank == self.communicator.world.rank:
                 self.unsent.sub_(sent)
-        self.gradients.div_(self.wire.world.size)
+        self.gradients.div_(self.communicator.world.size)
 
 
-class SignSGD(_Coded):
+class SignSGD(_Compressed):
     """signSGD with error feedback: a bit for each value, and a scale for each layer.
 
     Karimireddy, Rebjock, Stich, Jaggi: Error Feedback Fixes SignSGD and other Gradient Compression
@@ -71,10 +77,10 @@ class SignSGD(_Coded):
 
     def __init__(self, model: nn.Module, world: World) -> None:
         layers = [parameter.numel() for parameter in model.parameters()]
-        super().__init__(model, world, Signs(layers, next(model.parameters()).device))
+        super().__init__(model, world, SignCompressor(layers, next(model.parameters()).device))
 
 
-class TopK(_Coded):
+class TopK(_Compressed):
     """Top-k with memory: the k values of the largest magnitude, of the whole gradient.
 
     Stich, Cordonnier, Jaggi: Sparsified SGD with Memory, NeurIPS 2018, algorithm 1 (MEM-SGD), in
@@ -83,7 +89,7 @@ class TopK(_Coded):
 
     def __init__(self, model: nn.Module, world: World, density: float) -> None:
         size = sum(parameter.numel() for parameter in model.parameters())
-        super().__init__(model, world, Largest(size, density))
+        super().__init__(model, world, TopKCompressor(size, density))
 
 
 class RandomK(ErrorFeedback):
@@ -108,13 +114,13 @@ class RandomK(ErrorFeedback):
         self._steps += 1
         values = self.unsent[places]
         self.unsent[places] = 0
-        self.wire.average_(values)
+        self.communicator.average_(values)
         self.gradients.zero_()
         self.gradients[places] = values
 
-    def memory(self) -> dict[str, torch.Tensor]:
+    def state(self) -> dict[str, torch.Tensor]:
         """Return what was not sent, and how many places were drawn."""
-        return super().memory() | {"steps": self._steps}
+        return super().state() | {"steps": self._steps}
 
 
 class QSGD(Flat):
@@ -128,25 +134,25 @@ class QSGD(Flat):
 
     def __init__(self, model: nn.Module, world: World, bits: int, seed: int) -> None:
         super().__init__(model, world)
-        self._code = Levels(len(self.gradients), bits, _BUCKET)
+        self._compressor = Quantizer(len(self.gradients), bits, _BUCKET)
         self._seed = seed
         self._steps = torch.tensor(0)
 
-    def average(self) -> None:
+    def after_backward(self) -> None:
         """Replace the gradients by the mean of all ranks' rounded ones."""
-        rank, size = self.wire.world.rank, self.wire.world.size
+        rank, size = self.communicator.world.rank, self.communicator.world.size
         # Each rank rounds by itself.
         generator = np.random.default_rng((self._seed, int(self._steps), rank))
         self._steps += 1
         chances = generator.random(len(self.gradients), dtype=np.float32)
         on_device = torch.from_numpy(chances).to(self.gradients.device)
-        messages = self.wire.gather(self._code.encode(self.gradients, on_device))
+        messages = self.communicator.gather(self._compressor.compress(self.gradients, on_device))
         self.gradients.zero_()
         for message in messages:
-            self.gradients.add_(self._code.decode(message))
+            self.gradients.add_(self._compressor.decompress(message))
         self.gradients.div_(size)
 
-    def memory(self) -> dict[str, torch.Tensor]:
+    def state(self) -> dict[str, torch.Tensor]:
         """Return how many times random numbers were drawn."""
         return {"steps": self._steps}
 
@@ -176,7 +182,7 @@ class PowerSGD(ErrorFeedback):
         self._all_q, self._q = _buffer_for(
             [self.unsent.new_empty(matrix.shape[1], rank) for matrix in self._unsent]
         )
-        self.forget()
+        self.reset()
 
     def send(self) -> None:
         """Average P and what is no matrix, and then Q."""
@@ -185,24 +191,24 @@ class PowerSGD(ErrorFeedback):
         for rest, place in zip(self._unsent_rest, self._rest, strict=True):
             place.copy_(rest)
             rest.zero_()
-        self.wire.average_(self._p_and_rest)
+        self.communicator.average_(self._p_and_rest)
         for matrix, p, q in zip(self._unsent, self._p, self._q, strict=True):
             p.copy_(torch.linalg.qr(p).Q)
             torch.mm(matrix.T, p, out=q)
             matrix.addmm_(p, q.T, alpha=-1)
-        self.wire.average_(self._all_q)
+        self.communicator.average_(self._all_q)
         for mean, p, q in zip(self._means, self._p, self._q, strict=True):
             torch.mm(p, q.T, out=mean)
         for mean, place in zip(self._mean_rest, self._rest, strict=True):
             mean.copy_(place)
 
-    def memory(self) -> dict[str, torch.Tensor]:
+    def state(self) -> dict[str, torch.Tensor]:
         """Return what was not sent, and the last Q of all matrices."""
-        return super().memory() | {"q": self._all_q}
+        return super().state() | {"q": self._all_q}
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Begin with random Q, the same ones on all ranks."""
-        super().forget()
+        super().reset()
         start = np.random.default_rng(self._seed).standard_normal(
             len(self._all_q), dtype=np.float32
         )

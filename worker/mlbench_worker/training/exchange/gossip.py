@@ -10,7 +10,7 @@ from torch import nn
 
 from mlbench.options import Topology
 from mlbench_worker.ranks.distributed import World
-from mlbench_worker.training.exchange.codes import Code
+from mlbench_worker.training.exchange.compressors import Compressor
 from mlbench_worker.training.exchange.local import OwnWeights
 
 
@@ -35,12 +35,12 @@ class Decentralized(OwnWeights):
         self._is_complete = topology == "complete"
         self._neighbours = neighbours(world, topology)
 
-    def average(self) -> None:
+    def after_backward(self) -> None:
         """Mix the weights; the optimizer then applies the gradient, which was found before."""
         if self._is_complete:
-            self.wire.average_(self.weights)
+            self.communicator.average_(self.weights)
             return
-        for theirs in self.wire.swap(self.weights, self._neighbours):
+        for theirs in self.communicator.swap(self.weights, self._neighbours):
             self.weights.add_(theirs)
         self.weights.div_(len(self._neighbours) + 1)
 
@@ -53,37 +53,42 @@ class Choco(OwnWeights):
     step to x_i, a rank sends q_i = Q(x_i - c_i) to its neighbours, who add it to the copy c_i that
     all have of it, and takes a step towards their copies: x_i += gamma sum_j W_ij (c_j - c_i). It
     remembers c_i and the mixed copies sum_j W_ij c_j alone. Copies begin with the weights that all
-    ranks begin with, and not at zero: what all know need not be sent. A rank sends a code of its
+    ranks begin with, and not at zero: what all know need not be sent. A rank sends, compressed, its
     weights to each neighbour.
     """
 
     def __init__(
-        self, model: nn.Module, world: World, topology: Topology, code: Code, step: float
+        self,
+        model: nn.Module,
+        world: World,
+        topology: Topology,
+        compressor: Compressor,
+        step: float,
     ) -> None:
         super().__init__(model, world)
         self._neighbours = neighbours(world, topology)
-        self._code = code
+        self._compressor = compressor
         self._step = step
         self._copy = self.weights.clone()
         self._mixed = self.weights.clone()
 
-    def mix(self) -> None:
+    def after_step(self) -> None:
         """Tell the neighbours how the weights have changed, and go towards theirs."""
-        message = self._code.encode(self.weights - self._copy)
-        received = self.wire.swap(message, self._neighbours)
-        own = self._code.decode(message)
+        message = self._compressor.compress(self.weights - self._copy)
+        received = self.communicator.swap(message, self._neighbours)
+        own = self._compressor.decompress(message)
         self._copy.add_(own)
-        for code in received:
-            own.add_(self._code.decode(code))
+        for message in received:
+            own.add_(self._compressor.decompress(message))
         self._mixed.add_(own, alpha=1 / (len(self._neighbours) + 1))
         self.weights.add_(self._mixed - self._copy, alpha=self._step)
 
-    def memory(self) -> dict[str, torch.Tensor]:
+    def state(self) -> dict[str, torch.Tensor]:
         """Return the copy of the own weights, and the neighbours' mixed ones."""
         return {"copy": self._copy, "mixed": self._mixed}
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Give all ranks the mean weights, and begin with copies of them."""
-        super().forget()
+        super().reset()
         self._copy.copy_(self.weights)
         self._mixed.copy_(self.weights)

@@ -27,18 +27,18 @@ class OwnWeights(Exchange):
 
     def averaged(self, model: nn.Module) -> nn.Module:
         """Return a copy of the model that has the mean weights of all ranks."""
-        average_buffers(model, self.wire.world)
+        average_buffers(model, self.communicator.world)
         mean = copy.deepcopy(model)
         weights = flatten_weights(mean)
-        self.wire.world.sum_(weights)
-        weights.div_(self.wire.world.size)
+        self.communicator.world.sum_(weights)
+        weights.div_(self.communicator.world.size)
         return mean
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Give all ranks the mean weights."""
-        self.wire.world.sum_(self.weights)
-        self.weights.div_(self.wire.world.size)
-        super().forget()
+        self.communicator.world.sum_(self.weights)
+        self.weights.div_(self.communicator.world.size)
+        super().reset()
 
 
 class LocalSGD(OwnWeights):
@@ -66,18 +66,18 @@ class LocalSGD(OwnWeights):
         """Set all gradients to zero, in place."""
         self._gradients.zero_()
 
-    def average(self) -> None:
+    def after_backward(self) -> None:
         """Average the gradients, as long as the local steps have not begun."""
         if not self._is_local:
-            self.wire.average_(self._gradients)
+            self.communicator.average_(self._gradients)
 
-    def mix(self) -> None:
+    def after_step(self) -> None:
         """Average the weights after so many local steps."""
         if self._is_local:
             self._done += 1
             if self._done % self._steps == 0:
-                self.wire.average_(self.weights)
+                self.communicator.average_(self.weights)
 
-    def memory(self) -> dict[str, torch.Tensor]:
+    def state(self) -> dict[str, torch.Tensor]:
         """Return how many local steps were done."""
         return {"done": self._done}

@@ -46,9 +46,9 @@ class Buckets(Exchange):
         values = sum(parameter.numel() for parameter in model.parameters())
         self._bytes = values * (4 if compression == "none" else 2)
 
-    def average(self) -> None:
+    def after_backward(self) -> None:
         """Count what DDP has sent in the backward pass."""
-        self.wire.count_sum(self._bytes)
+        self.communicator.count_sum(self._bytes)
 
     def waited_seconds(self) -> float:
         """Return the time since the last gradient. To be called right after the backward pass.
@@ -80,9 +80,9 @@ class Flat(Exchange):
         """Set all gradients to zero, in place."""
         self.gradients.zero_()
 
-    def average(self) -> None:
+    def after_backward(self) -> None:
         """Average all gradients at once."""
-        self.wire.average_(self.gradients)
+        self.communicator.average_(self.gradients)
 
 
 class PerLayer(Exchange):
@@ -92,8 +92,8 @@ class PerLayer(Exchange):
         super().__init__(model, world)
         self._parameters = list(model.parameters())
 
-    def average(self) -> None:
+    def after_backward(self) -> None:
         """Average the gradients in the order of the parameters."""
         for parameter in self._parameters:
             assert parameter.grad is not None
-            self.wire.average_(parameter.grad)
+            self.communicator.average_(parameter.grad)

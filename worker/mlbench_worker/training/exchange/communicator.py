@@ -7,7 +7,7 @@ import torch
 from mlbench_worker.ranks.distributed import World
 
 
-class Wire:
+class Communicator:
     """Communication between all ranks that counts the bytes which this rank sends.
 
     What counts is the payload that the usual algorithm of an operation, which gloo's is too, has a

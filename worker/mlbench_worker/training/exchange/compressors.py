@@ -13,17 +13,17 @@ _FLOAT = 4  # bytes; as many as an index has
 _TINY = torch.finfo(torch.float32).tiny
 
 
-class Code(Protocol):
-    """A way to write a flat float32 vector down as bytes, roughly."""
+class Compressor(Protocol):
+    """Compresses a flat float32 vector into bytes, with a loss."""
 
-    def encode(self, vector: torch.Tensor) -> torch.Tensor:
+    def compress(self, vector: torch.Tensor) -> torch.Tensor:
         """Return the message, in uint8."""
 
-    def decode(self, message: torch.Tensor) -> torch.Tensor:
+    def decompress(self, message: torch.Tensor) -> torch.Tensor:
         """Return the vector that a message stands for."""
 
 
-class Signs:
+class SignCompressor:
     """A bit for each value, and the mean magnitude of each layer. Zero counts as positive."""
 
     def __init__(self, layers: Sequence[int], device: torch.device) -> None:
@@ -31,13 +31,13 @@ class Signs:
         self._layers = list(layers)
         self._sizes = torch.tensor(self._layers, device=device)
 
-    def encode(self, vector: torch.Tensor) -> torch.Tensor:
+    def compress(self, vector: torch.Tensor) -> torch.Tensor:
         """Return the scales, and eight signs in a byte."""
         norms = torch._foreach_norm(torch.split(vector, self._layers), 1)
         scales = torch.stack(norms) / self._sizes
         return torch.cat([scales.view(torch.uint8), pack((vector >= 0).to(torch.uint8), bits=1)])
 
-    def decode(self, message: torch.Tensor) -> torch.Tensor:
+    def decompress(self, message: torch.Tensor) -> torch.Tensor:
         """Return plus or minus its layer's scale for each value."""
         scales, signs = split_floats(message, len(self._layers))
         values = unpack(signs, bits=1)[: sum(self._layers)].float().mul_(2).sub_(1)
@@ -45,20 +45,20 @@ class Signs:
         return values
 
 
-class Largest:
+class TopKCompressor:
     """The k values of the largest magnitude, each with its index (int32)."""
 
     def __init__(self, size: int, density: float) -> None:
         self._size = size
         self._count = count_of(size, density)
 
-    def encode(self, vector: torch.Tensor) -> torch.Tensor:
+    def compress(self, vector: torch.Tensor) -> torch.Tensor:
         """Return the values, and then their indices."""
         indices = vector.abs().topk(self._count, sorted=False).indices
         parts = (vector[indices], indices.to(torch.int32))
         return torch.cat([part.view(torch.uint8) for part in parts])
 
-    def decode(self, message: torch.Tensor) -> torch.Tensor:
+    def decompress(self, message: torch.Tensor) -> torch.Tensor:
         """Return the values at their places, and zeros everywhere else."""
         values, rest = split_floats(message, self._count)
         vector = values.new_zeros(self._size)
@@ -66,7 +66,7 @@ class Largest:
         return vector
 
 
-class Levels:
+class Quantizer:
     """A few bits for each value: its level, rounded at random, right on average.
 
     ``s = 2^(bits-1) - 1`` levels of either sign lie between zero and the largest magnitude of the
@@ -80,7 +80,7 @@ class Levels:
         self._levels = 2 ** (bits - 1) - 1
         self._buckets = -(-size // bucket)
 
-    def encode(self, vector: torch.Tensor, chances: torch.Tensor) -> torch.Tensor:
+    def compress(self, vector: torch.Tensor, chances: torch.Tensor) -> torch.Tensor:
         """Return the largest magnitude of each bucket, and the levels, several in a byte.
 
         ``chances``: a random number from 0 to 1 for each value.
@@ -93,7 +93,7 @@ class Levels:
         codes = levels.copysign_(vector).add_(self._levels).to(torch.uint8)
         return torch.cat([scales.view(torch.uint8), pack(codes, self._bits)])
 
-    def decode(self, message: torch.Tensor) -> torch.Tensor:
+    def decompress(self, message: torch.Tensor) -> torch.Tensor:
         """Return each value's level times its bucket's scale."""
         scales, codes = split_floats(message, self._buckets)
         levels = unpack(codes, self._bits)[: self._size].float().sub_(self._levels)
