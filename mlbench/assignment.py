@@ -10,7 +10,7 @@ _HIGHEST_NUMBER = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Plug:
+class Attachment:
     """The place of a rank in the network of local workers."""
 
     address: str
@@ -24,8 +24,8 @@ class Plug:
         return str(IPv4Interface(f"{self.address}/{self.prefix_length}").network)
 
     @classmethod
-    def from_fields(cls, fields: Any) -> "Plug":
-        """Return the plug that a JSON object describes, or raise a KeyError or TypeError."""
+    def from_fields(cls, fields: Any) -> "Attachment":
+        """Return the attachment that a JSON object describes, or raise a KeyError or TypeError."""
         return cls(**{**fields, "shaping": Shaping(**fields["shaping"])})
 
 
@@ -49,7 +49,7 @@ class Assignment:
     seed: int | None = None
     deadline_at: float | None = None
     """When training shall end, in Unix seconds by the master's clock."""
-    plug: Plug | None = None
+    attachment: Attachment | None = None
     """Where its network is one of its own; None for that of its agent."""
 
     @classmethod
@@ -61,8 +61,10 @@ class Assignment:
         """
         try:
             command, cpus = tuple(fields["command"]), tuple(fields["cpus"])
-            plug = Plug.from_fields(fields["plug"]) if fields.get("plug") else None
-            found = cls(**{**fields, "command": command, "cpus": cpus, "plug": plug})
+            attachment = (
+                Attachment.from_fields(fields["attachment"]) if fields.get("attachment") else None
+            )
+            found = cls(**{**fields, "command": command, "cpus": cpus, "attachment": attachment})
         except (KeyError, TypeError) as error:
             raise ValueError(f"not an assignment: {error}") from error
         # The agent makes paths of these.

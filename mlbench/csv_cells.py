@@ -3,17 +3,17 @@
 _BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
-def harmless(text: str) -> str:
+def escape_formula(text: str) -> str:
     """Return a text with ``'`` before it if a spreadsheet would take it for a formula."""
     return f"'{text}" if text.startswith(_BEGINS_A_FORMULA) else text
 
 
-def harmless_value(text: str) -> str:
+def escape_formula_value(text: str) -> str:
     """Return the text of a value likewise; a number stays a number."""
     if not text.startswith(_BEGINS_A_FORMULA):
         return text
     try:
         float(text)
     except ValueError:
-        return harmless(text)
+        return escape_formula(text)
     return text

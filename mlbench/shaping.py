@@ -1,6 +1,6 @@
 """Shape what a worker sends: its bandwidth, latency and loss, by queueing disciplines of Linux.
 
-``python3 -m mlbench.shaping`` shapes the way out of the pod that it runs in, as variables say. It
+``python3 -m mlbench.shaping`` shapes what the pod that it runs in sends, as variables say. It
 needs the capability NET_ADMIN, so an init container does it, before the worker starts.
 """
 
@@ -182,7 +182,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def main() -> None:
-    """Shape the way out of this pod, or say why not, and fail."""
+    """Shape what this pod sends, or say why not, and fail."""
     try:
         shaping = Shaping.from_environ(os.environ)
         interface = default_interface()

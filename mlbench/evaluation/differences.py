@@ -34,7 +34,7 @@ _CODE = (BENCHMARK, IMAGE, COMMAND, WORKING_DIR)
 _RESOURCES = tuple(name for name, _ in SWEPT.values())
 SHAPE = (NUM_WORKERS, *_RESOURCES)
 # What a worker has to compute with. Scaling compares workers that have the same.
-_MEANS = (
+_RESOURCES = (
     *("cpus", "cpu_limit", "memory_limit", "threads", "device", "oversubscribed"),
     *(*_RESOURCES, PROCESSES),
 )
@@ -44,7 +44,7 @@ _NOT_LEARNED = frozenset(
     {
         *_CODE,
         *SHAPE,
-        *_MEANS,
+        *_RESOURCES,
         *("cpu", "gpus", "gpu_driver", "device_name", "channels_last", "compile"),
         *("os", "python", "torch", "numpy", "jax", "tensorflow", "blas"),
         *("mlbench", "git_commit", "git_dirty"),
@@ -76,12 +76,12 @@ def normalize(facts: Mapping[int, Facts]) -> dict[int, dict[str, str]]:
     runs = facts.values()
     by_own_goals = all(of_run.get(OWN_GOAL) == of_run.get(GOAL) for of_run in runs)
     by_worker = _all_state(facts, WORKER_BATCH_SIZE) and not _differ(facts, WORKER_BATCH_SIZE)
-    told_by = {
+    sources = {
         DATA: DATA_CHECKSUM if _all_state(facts, DATA_CHECKSUM) else DATA,
         BATCH_SIZE: WORKER_BATCH_SIZE if by_worker else BATCH_SIZE,
     }
-    spare = {
-        *told_by,
+    replaced = {
+        *sources,
         SEED,
         DATA_CHECKSUM,
         WORKER_BATCH_SIZE,
@@ -89,9 +89,9 @@ def normalize(facts: Mapping[int, Facts]) -> dict[int, dict[str, str]]:
     }
     found = {}
     for run_id, of_run in facts.items():
-        others = {name: value for name, value in of_run.items() if name not in spare}
-        told = {name: of_run[source] for name, source in told_by.items() if source in of_run}
-        found[run_id] = others | told
+        others = {name: value for name, value in of_run.items() if name not in replaced}
+        chosen = {name: of_run[source] for name, source in sources.items() if source in of_run}
+        found[run_id] = others | chosen
     return found
 
 
@@ -107,7 +107,7 @@ def find_differences(
     names = dict.fromkeys(name for of_run in facts.values() for name in of_run)
     found = [_breaking(facts, name, same_code) for name in _BREAKING]
     found.sort(key=lambda one: one is not None and one.breaks == "unknown")
-    unequal = [name for name in _MEANS if _differs_by_workers(facts, name)]
+    unequal = [name for name in _RESOURCES if _differs_by_workers(facts, name)]
     differing = [
         name
         for name in names

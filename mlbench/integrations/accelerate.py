@@ -7,12 +7,12 @@ from typing import Any
 from accelerate import Accelerator
 from accelerate.tracking import GeneralTracker
 
-from mlbench.integrations.hooks import harmless
+from mlbench.integrations.hooks import guarded
 from mlbench.integrations.recording import recording
 from mlbench.tracker import Tracker
 
 
-@harmless
+@guarded
 class MLBenchTracker(GeneralTracker):
     """Records what ``accelerator.log`` logs: ``Accelerator(log_with=MLBenchTracker())``.
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 _Class = TypeVar("_Class", bound=type)
 
 
-def harmless(cls: _Class) -> _Class:
+def guarded(cls: _Class) -> _Class:
     """Have a class's public methods tell an error once, on stderr, and do nothing from then on.
 
     An object whose ``mlbench_off`` is set does nothing either. A class in

@@ -5,11 +5,11 @@ from typing import Any
 
 import keras
 
-from mlbench.integrations.hooks import harmless
+from mlbench.integrations.hooks import guarded
 from mlbench.integrations.recording import recording
 
 
-@harmless
+@guarded
 class MLBenchCallback(keras.callbacks.Callback):
     """Records steps, samples, the time of evaluation, and epochs with their metrics.
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from mlbench.integrations.hooks import harmless
+from mlbench.integrations.hooks import guarded
 from mlbench.integrations.recording import (
     agent_hears_mlflow,
     count_samples,
@@ -26,7 +26,7 @@ _FETCH = ".train_dataloader_next"
 _TOTALS = "mlbench"
 
 
-@harmless
+@guarded
 class MLBenchLogger(_DummyLogger):
     """Records what ``self.log`` and ``log_dict`` log, with Lightning's step.
 
@@ -54,7 +54,7 @@ class MLBenchLogger(_DummyLogger):
         recording().state(vars(params) if isinstance(params, Namespace) else params)
 
 
-@harmless
+@guarded
 class MLBenchCallback(_Callback):
     """Records a Trainer's steps, samples, phases, epochs and goal, and adds an MLBenchLogger.
 

@@ -13,7 +13,7 @@ from transformers import TrainerCallback
 from transformers.integrations import integration_utils
 from transformers.trainer_callback import CallbackHandler
 
-from mlbench.integrations.hooks import harmless
+from mlbench.integrations.hooks import guarded
 from mlbench.integrations.recording import (
     agent_hears_mlflow,
     count_samples,
@@ -23,7 +23,7 @@ from mlbench.integrations.recording import (
 from mlbench.names import Phase
 
 
-@harmless
+@guarded
 class MLBenchCallback(TrainerCallback):
     """Records a Trainer's steps, samples, phases, epochs and all that it logs.
 
@@ -118,7 +118,7 @@ class MLBenchCallback(TrainerCallback):
         recording().end()
 
 
-@harmless
+@guarded
 class DefaultCallback(MLBenchCallback):
     """Records a Trainer whose script does not say where it reports to, and has no Tracker."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from mlbench import palette
-from mlbench.csv_cells import harmless
+from mlbench.csv_cells import escape_formula
 from mlbench.report.statement import Fact, lists, subtitle, title
 from mlbench.report.tables import Table, tables
 from mlbench.results import Comparison, Group, Result
@@ -67,8 +67,10 @@ def to_csv(comparison: Comparison) -> str:
         row = _flat(Result, values, "", [*phases])
         row |= {"group": group.label, **_flat(Group, group.to_fields(), "group_", [])}
         # No spreadsheet shall take a text for a formula.
-        safe = {name: harmless(value) for name, value in row.items() if isinstance(value, str)}
-        rows.append({harmless(name): value for name, value in (row | safe).items()})
+        safe = {
+            name: escape_formula(value) for name, value in row.items() if isinstance(value, str)
+        }
+        rows.append({escape_formula(name): value for name, value in (row | safe).items()})
     text = io.StringIO()
     writer = csv.DictWriter(text, [*rows[0]] if rows else [], lineterminator="\n")
     writer.writeheader()

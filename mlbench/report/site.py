@@ -42,7 +42,7 @@ class Entry:
     @property
     def stem(self) -> str:
         """The name of its files: the archive's in ``archives/``, and the page's in ``runs/``."""
-        return f"{_harmless(self.run.name)}-{self.digest[:_SHORT]}"
+        return f"{_file_name_of(self.run.name)}-{self.digest[:_SHORT]}"
 
     @property
     def task(self) -> str:
@@ -102,7 +102,7 @@ class SetEntry:
     def stem(self) -> str:
         """The name of its files."""
         digest = hashlib.sha256(f"{self.name} {self.created_at}".encode()).hexdigest()
-        return f"set-{_harmless(self.name)}-{digest[:_SHORT]}"
+        return f"set-{_file_name_of(self.name)}-{digest[:_SHORT]}"
 
 
 def write(entries: Sequence[Entry], sets: Sequence[SetEntry], folder: Path) -> None:
@@ -216,7 +216,7 @@ def _row(entry: Entry) -> Mapping[str, _Cell]:
     }
 
 
-def _harmless(name: str) -> str:
+def _file_name_of(name: str) -> str:
     """Return a name, which may be anything in an archive, as a part of a path."""
     return re.sub(r"[^A-Za-z0-9-]", "-", name)[:_LONGEST_NAME]
 

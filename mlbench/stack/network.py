@@ -51,9 +51,9 @@ def probe() -> Network:
     """Find out what this machine can do by trying it once, within a tenth of a second."""
     said = _missing()
     for unshare, become in () if said else _ways():
-        plug_in = f"ip link set other master {SWITCH}"
+        attach = f"ip link set other master {SWITCH}"
         limit = _shaped(Shaping(max_bandwidth=1))
-        said = _try(unshare, *_BRIDGE, *_CABLE, plug_in, *limit, become)
+        said = _try(unshare, *_BRIDGE, *_CABLE, attach, *limit, become)
         if not said:
             late = _try(unshare, *_CABLE, *_shaped(Shaping(latency_ms=1)))
             return Network("", f"{_NO_LATENCY}: {late}" if late else "", unshare)

@@ -56,7 +56,7 @@ _TYPES: tuple[tuple[type[Field], tuple[type, ...]], ...] = (
 _MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, DatabaseError)
 
 
-def take(
+def import_archive(
     reader: SeriesReader, file: BinaryIO, is_gone: Callable[[], bool] = lambda: False
 ) -> tuple[Run, bool]:
     """Store the run of an archive, and return it, and whether it is new here.

@@ -154,9 +154,9 @@ class _Loop:
         self, reconcile: Callable[[], bool], is_idle: Callable[[], bool], waiter: Waiter
     ) -> None:
         """Reconcile until told to stop, less often while it fails, or all is steady or idle."""
-        patience = backoff = _TICK_SECONDS
+        pause = backoff = _TICK_SECONDS
         idle_looks = 0
-        while not waiter.wait(patience):
+        while not waiter.wait(pause):
             try:
                 if idle_looks and is_idle():
                     idle_looks -= 1
@@ -166,11 +166,11 @@ class _Loop:
                 # Nothing is lost by trying again: every turn begins from what is.
                 log.exception("reconciling failed, trying again")
                 self._reconciles.labels("failed").inc()
-                patience = backoff = min(backoff * 2, _LONGEST_BACKOFF_SECONDS)
+                pause = backoff = min(backoff * 2, _LONGEST_BACKOFF_SECONDS)
             else:
                 self._reconciles.labels("done").inc()
                 self._done_at.set_to_current_time()
-                patience, backoff = _LOOK_SECONDS if is_steady else _TICK_SECONDS, _TICK_SECONDS
+                pause, backoff = _LOOK_SECONDS if is_steady else _TICK_SECONDS, _TICK_SECONDS
                 idle_looks = _IDLE_LOOKS
 
 

@@ -116,7 +116,7 @@ def _assignment(run: Run, rank: int, placement: Placement) -> Assignment:
         working_dir=run.working_dir,
         seed=run.seed,
         deadline_at=life.deadline_at(run),
-        plug=placement.plugs[rank] if placement.plugs else None,
+        attachment=placement.attachments[rank] if placement.attachments else None,
     )
 
 

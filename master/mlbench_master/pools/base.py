@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from mlbench.assignment import Plug
+from mlbench.assignment import Attachment
 from mlbench.runspec import WorkerSpec
 
 RUNNING = "Running"
@@ -52,7 +52,7 @@ class Placement:
     """By rank: the cores of its worker; empty where the pod itself is limited."""
     pods: tuple[PodStatus, ...]
     """By rank: the pod of its worker."""
-    plugs: tuple[Plug, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
     """By rank: its place in a network of their own; empty where the pods' is theirs."""
     python: str = "python3"
     """The interpreter on the workers that has the official tasks."""
@@ -60,7 +60,9 @@ class Placement:
     @property
     def hosts(self) -> list[str]:
         """By rank: the address by which the others reach it."""
-        return [plug.address for plug in self.plugs] or [pod.ip for pod in self.pods]
+        return [attachment.address for attachment in self.attachments] or [
+            pod.ip for pod in self.pods
+        ]
 
 
 def wake(pods: Iterable[PodStatus]) -> None:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 
-from mlbench.assignment import Plug
+from mlbench.assignment import Attachment
 from mlbench.pool import PoolFiles
 from mlbench.runspec import WorkerSpec, part
 from mlbench.shaping import Shaping
@@ -68,9 +68,9 @@ class LocalPool:
         pods = tuple(by_name[name] for name in workers)
         shares = share_cores(cores, len(workers), whole)
         shaping = part(Shaping, shape)
-        plugs = plug_in(len(workers), shaping) if shaping else ()
-        meet_at = plugs[0].address if plugs else _LOOPBACK
-        return Placement(meet_at, _free_port(), shares, pods, plugs, sys.executable)
+        attachments = attach(len(workers), shaping) if shaping else ()
+        meet_at = attachments[0].address if attachments else _LOOPBACK
+        return Placement(meet_at, _free_port(), shares, pods, attachments, sys.executable)
 
     def explain(self) -> str:
         """Return which workers do not run, and where to read why."""
@@ -78,11 +78,11 @@ class LocalPool:
         return "; ".join(f"{pod.name} is not there: {pod.trouble}" for pod in troubled)
 
 
-def plug_in(workers: int, shaping: Shaping) -> tuple[Plug, ...]:
-    """Return a plug for each worker, at addresses that hardly any other attempt has had."""
+def attach(workers: int, shaping: Shaping) -> tuple[Attachment, ...]:
+    """Return an attachment for each worker, at addresses that hardly any other attempt has had."""
     first = 1 + secrets.randbelow(_BENCHMARKS.num_addresses - workers - 1)
     addresses = (str(_BENCHMARKS[first + rank]) for rank in range(workers))
-    return tuple(Plug(address, _BENCHMARKS.prefixlen, shaping) for address in addresses)
+    return tuple(Attachment(address, _BENCHMARKS.prefixlen, shaping) for address in addresses)
 
 
 def share_cores(

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import orjson
 
-from mlbench.csv_cells import harmless, harmless_value
+from mlbench.csv_cells import escape_formula, escape_formula_value
 from mlbench_master import times
 from mlbench_master.reading.delivered import LostSamplesError
 from mlbench_master.reading.points import Pieces, Points
@@ -191,8 +191,8 @@ def _csv_lines(before: tuple[str, ...], series: NamedSeries, dates: "Dates") -> 
             for i, note in points.notes.items():
                 cumulative[i], metadata[i] = _flag(note.cumulative), _json(note.metadata)
                 added[i] = _flag(note.added or None)
-            first = (repeat(harmless(cell)) for cell in (*before, name))
-            values = map(harmless_value, points.values)
+            first = (repeat(escape_formula(cell)) for cell in (*before, name))
+            values = map(escape_formula_value, points.values)
             columns = (dates.of(points), values, cumulative, metadata, added)
             yield from _csv(zip(*first, *columns, strict=False))
 

@@ -12,7 +12,7 @@ from mlbench_master.http import read_to_file
 from mlbench_master.openapi.operation import operation
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.runs import life
-from mlbench_master.serving.wire import Wire
+from mlbench_master.serving.buffered import BufferedSocket
 
 _FILE = "application/zip"
 # The four requests that may have such bodies at once share the 1 GiB of the chart's /tmp.
@@ -40,9 +40,9 @@ class ArchivesResource:
         """
         with TemporaryFile() as file:
             read_to_file(req, file, _MOST_BYTES)
-            wire = req.env.get("gunicorn.socket")
-            is_gone = isinstance(wire, Wire) and (lambda: wire.is_gone)
-            run, added = importing.take(self.reader, file, is_gone or (lambda: False))
+            buffered = req.env.get("gunicorn.socket")
+            is_gone = isinstance(buffered, BufferedSocket) and (lambda: buffered.is_gone)
+            run, added = importing.import_archive(self.reader, file, is_gone or (lambda: False))
         resp.media = Imported(life.describe(life.find(run.id)), added)
 
 

@@ -18,7 +18,7 @@ from mlbench_master.recording import streams
 from mlbench_master.recording.limits import Spool
 from mlbench_master.runs import life, workers
 from mlbench_master.runs.workers import is_replaced, is_same_pod
-from mlbench_master.serving.wire import waited_seconds
+from mlbench_master.serving.buffered import waited_seconds
 
 _MAX_CHUNK_BYTES = 4 << 20
 

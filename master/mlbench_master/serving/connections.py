@@ -11,8 +11,8 @@ from gunicorn.config import Config
 from gunicorn.http.parser import RequestParser
 from gunicorn.workers.gthread import TConn
 
+from mlbench_master.serving.buffered import BufferedSocket
 from mlbench_master.serving.lanes import Head, Lane
-from mlbench_master.serving.wire import Wire
 
 Address = tuple[str, int]
 
@@ -22,9 +22,9 @@ class Connection(TConn):
 
     def __init__(self, cfg: Config, opened: socket.socket, client: Address, server: Address):
         super().__init__(cfg, opened, client, server)
-        self.wire = Wire(opened)
-        # A wire has all methods of a socket that gunicorn calls.
-        self.sock = cast("socket.socket", self.wire)
+        self.buffered = BufferedSocket(opened)
+        # It has all methods of a socket that gunicorn calls.
+        self.sock = cast("socket.socket", self.buffered)
         self.data_ready = True
         self.head: Head | None = None
         """The head of the current request, once it has arrived."""
@@ -46,11 +46,11 @@ class Connection(TConn):
         """Give back what was read of the next request, and note whether this is an agent's."""
         # Anybody can ask for an agent's route: only an agent gets a 200.
         agents = self.head is not None and self.head.lane in {Lane.POLLS, Lane.STREAMS}
-        self.is_agents = self.is_agents or (agents and self.wire.status == HTTPStatus.OK)
+        self.is_agents = self.is_agents or (agents and self.buffered.status == HTTPStatus.OK)
         if isinstance(self.parser, RequestParser):
-            self.wire.unread(self.parser.unreader.take_buffered())
+            self.buffered.unread(self.parser.unreader.take_buffered())
         self.parser = self.head = None
-        self.wire.begin()
+        self.buffered.begin()
 
 
 class Waiting:
@@ -71,7 +71,7 @@ class Waiting:
 
     def put(self, conn: Connection) -> None:
         """Add a connection, or update how much memory it holds."""
-        held = conn.wire.held
+        held = conn.buffered.held
         self.held += held - self._of(conn).get(conn, 0)
         self._of(conn)[conn] = held
 

@@ -1,8 +1,8 @@
 """Gunicorn's threaded worker, behind a loop in which requests and answers wait for slow clients.
 
 A thread takes a request once it is complete, and is done once its answer is handed to the loop.
-Each kind of request has threads of its own (``lanes.py``). Clients must keep a pace (``wire.py``),
-and when connections or memory run short, the connection that has waited longest is closed.
+Each kind of request has threads of its own (``lanes.py``). Clients must keep a minimum rate
+(``buffered.py``). When connections or memory run short, the one that has waited longest is closed.
 """
 
 import errno
@@ -18,9 +18,9 @@ from typing import Any, cast
 
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
+from mlbench_master.serving.buffered import LEAST_BYTES_PER_SECOND, STALL_SECONDS
 from mlbench_master.serving.connections import Connection, Waiting
 from mlbench_master.serving.lanes import Lane, Lanes, find_head
-from mlbench_master.serving.wire import LEAST_BYTES_PER_SECOND, STALL_SECONDS
 
 _HEAD_SECONDS = 5.0
 # A client gets this long to read its answer before the connection is closed.
@@ -138,17 +138,17 @@ class Worker(ThreadWorker):
         self._watch(conn, selectors.EVENT_READ, self._receive, self.cfg.keepalive)
 
     def _receive(self, conn: Connection) -> None:
-        if conn.wire.receive():
+        if conn.buffered.receive():
             self._waiting.put(conn)
             self._go_on(conn)
-        elif conn.wire.over:
+        elif conn.buffered.over:
             self._drop(conn)
         if self._waiting.held > _MOST_HELD_BYTES:
             self._make_room()
 
     def _go_on(self, conn: Connection) -> None:
         """Give a request to a thread if it is complete; otherwise set its deadline."""
-        arrived, now = conn.wire.arrived, time.monotonic()
+        arrived, now = conn.buffered.arrived, time.monotonic()
         if conn.head is None:
             if conn.deadline - now > _HEAD_SECONDS:
                 conn.began, conn.deadline = now, now + _HEAD_SECONDS
@@ -170,7 +170,7 @@ class Worker(ThreadWorker):
         if self._lanes.is_full(lane):
             self._refuse(conn, 503, "Service Unavailable", "the master is busy: try again later")
             return
-        conn.wire.begin()
+        conn.buffered.begin()
         self._lanes.submit(lane, self.handle, conn).add_done_callback(
             lambda done: self.method_queue.defer(self.finish_request, conn, done)
         )
@@ -178,10 +178,10 @@ class Worker(ThreadWorker):
     def handle(self, conn: TConn) -> bool:
         """Answer a request in a thread, unless an agent has given it up meanwhile."""
         conn = cast("Connection", conn)
-        wire = conn.wire
-        wire.waited = time.monotonic() - wire.whole_at
+        buffered = conn.buffered
+        buffered.waited = time.monotonic() - buffered.whole_at
         is_poll = conn.head is not None and conn.head.lane is Lane.POLLS
-        if is_poll and wire.waited > _PATIENT_SECONDS and wire.is_gone:
+        if is_poll and buffered.waited > _PATIENT_SECONDS and buffered.is_gone:
             return False
         return super().handle(conn)
 
@@ -197,44 +197,44 @@ class Worker(ThreadWorker):
         self._send_rest(conn)
 
     def _send_rest(self, conn: Connection) -> None:
-        if not conn.wire.flush():
-            self._watch(conn, selectors.EVENT_WRITE, self._flush, conn.wire.patience)
+        if not conn.buffered.flush():
+            self._watch(conn, selectors.EVENT_WRITE, self._flush, conn.buffered.timeout)
             return
         conn.finish()
-        if conn.wire.over and not conn.wire.arrived:
+        if conn.buffered.over and not conn.buffered.arrived:
             self._drop(conn)
         elif conn.stays:
             self._await_request(conn)
-            if conn.wire.arrived:
+            if conn.buffered.arrived:
                 self._go_on(conn)
         else:
-            conn.wire.end_sending()
+            conn.buffered.end_sending()
             self._watch(conn, selectors.EVENT_READ, self._discard, _LINGER_SECONDS)
 
     def _flush(self, conn: Connection) -> None:
         now = time.monotonic()
-        conn.wire.note_waited(now - conn.began)
-        if conn.wire.flush():
+        conn.buffered.note_waited(now - conn.began)
+        if conn.buffered.flush():
             self._unwatch(conn)
             self._send_rest(conn)
             return
         # It has taken some, so connections that take nothing are closed before it.
         self._waiting.take(conn)
-        conn.began, conn.deadline = now, now + conn.wire.patience
+        conn.began, conn.deadline = now, now + conn.buffered.timeout
         self._waiting.put(conn)
 
     def _discard(self, conn: Connection) -> None:
-        conn.wire.receive()
-        conn.wire.arrived.clear()
-        if conn.wire.over:
+        conn.buffered.receive()
+        conn.buffered.arrived.clear()
+        if conn.buffered.over:
             self._drop(conn)
 
     def _refuse(self, conn: Connection, status: int, reason: str, message: str) -> None:
         conn.stays = False
-        conn.wire.arrived.clear()
-        conn.wire.begin()
+        conn.buffered.arrived.clear()
+        conn.buffered.begin()
         try:
-            conn.wire.sendall(_refusal(status, reason, message, "Retry-After: 5"))
+            conn.buffered.sendall(_refusal(status, reason, message, "Retry-After: 5"))
         except OSError:
             self._drop(conn)
             return
@@ -252,7 +252,7 @@ class Worker(ThreadWorker):
         """Have the loop call ``then`` when the connection is ready, or cut it after the time."""
         conn.began = time.monotonic()
         conn.deadline = conn.began + seconds
-        self.poller.register(conn.wire.fileno(), event, partial(self._call, then, conn))
+        self.poller.register(conn.buffered.fileno(), event, partial(self._call, then, conn))
         self._waiting.put(conn)
         while self._waiting.held > _MOST_HELD_BYTES:
             self._make_room()
@@ -265,11 +265,11 @@ class Worker(ThreadWorker):
     def _unwatch(self, conn: Connection) -> None:
         if conn in self._waiting:
             self._waiting.take(conn)
-            self.poller.unregister(conn.wire.fileno())
+            self.poller.unregister(conn.buffered.fileno())
 
     def _cut(self, conn: Connection) -> None:
         """Close a connection whose time is over, with an answer if its request has begun."""
-        asks = bool(conn.wire.arrived) and not (conn.wire.is_sending or conn.wire.over)
+        asks = bool(conn.buffered.arrived) and not (conn.buffered.is_sending or conn.buffered.over)
         self._unwatch(conn)
         if asks:
             self._refuse(conn, 408, "Request Timeout", "the request did not come in time")
@@ -278,5 +278,5 @@ class Worker(ThreadWorker):
 
     def _drop(self, conn: Connection) -> None:
         self._unwatch(conn)
-        conn.wire.hang_up()
+        conn.buffered.hang_up()
         self.nr_conns -= 1

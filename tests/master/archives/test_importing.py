@@ -237,7 +237,7 @@ def test_checking_ends_with_its_client(master: Master, exported: bytes) -> None:
     with TemporaryFile() as file:
         file.write(exported)
         with pytest.raises(BadFieldError) as refused:
-            importing.take(reader, file, lambda: True)
+            importing.import_archive(reader, file, lambda: True)
     assert "it cannot be checked" in str(refused.value)
     assert time.monotonic() - began < 10
 

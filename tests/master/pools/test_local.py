@@ -61,11 +61,11 @@ def test_ranks_whose_network_is_shaped_meet_in_one_of_their_own(pool: LocalPool)
     pool.files.write_status([LocalWorker("w-0", alive=True), LocalWorker("w-1", alive=True)])
     placement = pool.place(["w-0", "w-1"], WorkerSpec(max_bandwidth=20.0))
     assert placement is not None
-    assert placement.hosts == [plug.address for plug in placement.plugs]
+    assert placement.hosts == [attachment.address for attachment in placement.attachments]
     assert placement.master_addr == placement.hosts[0]
     first, second = map(IPv4Address, placement.hosts)
     assert (int(second) - int(first), first in IPv4Network("198.18.0.0/15")) == (1, True)
-    assert [plug.shaping for plug in placement.plugs] == [Shaping(20.0)] * 2
+    assert [attachment.shaping for attachment in placement.attachments] == [Shaping(20.0)] * 2
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""The way out: queries, merged series, counts, logs."""
+"""Reading: queries, merged series, counts, logs."""

@@ -6,22 +6,22 @@ from collections.abc import Iterator
 import pytest
 from gunicorn.config import Config
 
+from mlbench_master.serving.buffered import LEAST_BYTES_PER_SECOND, STALL_SECONDS, TransferRate
 from mlbench_master.serving.connections import Connection, Waiting
-from mlbench_master.serving.wire import LEAST_BYTES_PER_SECOND, STALL_SECONDS, Pace
 
 
 def test_a_client_must_keep_the_pace() -> None:
-    silent, steady, slow = Pace(), Pace(), Pace()
-    assert silent.patience == STALL_SECONDS == 10
+    silent, steady, slow = TransferRate(), TransferRate(), TransferRate()
+    assert silent.timeout == STALL_SECONDS == 10
     silent.note(0, waited=9)
-    assert silent.patience == 1
+    assert silent.timeout == 1
     for _ in range(10_000):
         steady.note(LEAST_BYTES_PER_SECOND, waited=1)
-    assert steady.patience == STALL_SECONDS, "it may not stall, however much it has moved"
+    assert steady.timeout == STALL_SECONDS, "it may not stall, however much it has moved"
     for _ in range(11):
-        assert slow.patience > 0
+        assert slow.timeout > 0
         slow.note(1, waited=1)
-    assert slow.patience <= 0, "a byte now and then is too little"
+    assert slow.timeout <= 0, "a byte now and then is too little"
 
 
 @pytest.fixture
@@ -49,10 +49,10 @@ def test_the_longest_wait_is_closed_first_and_agents_last(connections: list[Conn
 def test_the_memory_of_waiting_connections_is_counted(connections: list[Connection]) -> None:
     one, other, _ = connections
     waiting = Waiting()
-    one.wire.arrived += b"12345"
+    one.buffered.arrived += b"12345"
     waiting.put(one)
     waiting.put(other)
-    other.wire.arrived += b"67"
+    other.buffered.arrived += b"67"
     waiting.put(other)
     assert waiting.held == 7
     waiting.take(one)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from mlbench.integrations.hooks import harmless
+from mlbench.integrations.hooks import guarded
 
 
-@harmless
+@guarded
 class _Hooks:
     def __init__(self) -> None:
         self.calls = 0

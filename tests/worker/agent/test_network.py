@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from mlbench.assignment import Plug
+from mlbench.assignment import Attachment
 from mlbench.shaping import Shaping
 from mlbench.stack.network import Network as Ability
 from mlbench.stack.network import probe
-from mlbench_worker.agent.network import NetworkError, plug_in
-from mlbench_worker.agent.sources import way_out
+from mlbench_worker.agent.network import NetworkError, attach
+from mlbench_worker.agent.sources import egress
 from mlbench_worker.agent.sources.loopback import Answer, Loopback
 from tests.conftest import wait_for
 
@@ -58,12 +58,12 @@ for url in (there, out):
 _AGENT = """
 import sys, time
 from pathlib import Path
-from mlbench.assignment import Plug
+from mlbench.assignment import Attachment
 from mlbench.shaping import Shaping
-from mlbench_worker.agent.network import plug_in
+from mlbench_worker.agent.network import attach
 from mlbench_worker.agent.process import TrainingProcess
 
-network = plug_in(Plug("198.18.9.1", 15, Shaping(20)), Path(sys.argv[1]))
+network = attach(Attachment("198.18.9.1", 15, Shaping(20)), Path(sys.argv[1]))
 out = Path("/dev/null")
 command = network.inside(["sleep", "100"])
 TrainingProcess(command, environ={}, working_dir=None, stdout=out, stderr=out, cpus=(),
@@ -111,7 +111,7 @@ def run(command: list[str]) -> subprocess.Popen[str]:
 def test_a_rank_sends_as_fast_as_it_may(switch: Path, size: int, least: float, most: float) -> None:
     addresses = ("198.18.1.1", "198.18.1.2")
     shaping = Shaping(max_bandwidth=20.0)
-    networks = [plug_in(Plug(address, 15, shaping), switch) for address in addresses]
+    networks = [attach(Attachment(address, 15, shaping), switch) for address in addresses]
     assert [network.shaping for network in networks] == [shaping] * 2
     first, second = networks
     with (
@@ -144,8 +144,8 @@ def serve(**options: Any) -> Loopback:
 def test_what_speaks_to_the_agent_is_heard_and_let_out(
     switch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(way_out, "_is_elsewhere", lambda _: True)
-    network = plug_in(Plug("198.18.1.1", 15, Shaping(max_bandwidth=20.0)), switch)
+    monkeypatch.setattr(egress, "_is_elsewhere", lambda _: True)
+    network = attach(Attachment("198.18.1.1", 15, Shaping(max_bandwidth=20.0)), switch)
     with (
         closing(network),
         closing(serve()) as outside,
@@ -169,8 +169,8 @@ def test_nothing_is_left_of_an_agent_that_is_killed(switch: Path) -> None:
 
 
 def test_what_cannot_be_is_said(switch: Path, tmp_path: Path) -> None:
-    impossible = Plug("198.18.1.1", 99, Shaping(max_bandwidth=20.0))
+    impossible = Attachment("198.18.1.1", 99, Shaping(max_bandwidth=20.0))
     with pytest.raises(NetworkError, match="it cannot have a network of its own: ip address add"):
-        plug_in(impossible, switch)
+        attach(impossible, switch)
     with pytest.raises(NetworkError, match="the switch of local networks is not there"):
-        plug_in(impossible, tmp_path / "nothing")
+        attach(impossible, tmp_path / "nothing")

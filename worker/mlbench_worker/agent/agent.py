@@ -16,7 +16,7 @@ from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.facts import Facts
 from mlbench_worker.agent.files import remove
 from mlbench_worker.agent.link import Backoff, Link, LinkError, RefusedError, Reply
-from mlbench_worker.agent.network import Network, plug_in
+from mlbench_worker.agent.network import Network, attach
 from mlbench_worker.agent.process import end_left
 from mlbench_worker.agent.scraped import WorkerCollector
 from mlbench_worker.agent.shipper import Shipper
@@ -151,10 +151,12 @@ class Agent:
     def _begin(self, attempt: Attempt) -> None:
         attempt.remove_old_checkpoints()
         log.info("starting %s: %s", attempt.folder.name, " ".join(attempt.assignment.command))
-        offset, plug = self._link.clock.offset, attempt.assignment.plug
+        offset, attachment = self._link.clock.offset, attempt.assignment.attachment
         network = None
         try:
-            network = plug_in(plug, Home.from_environ(self._environ).switch) if plug else None
+            network = (
+                attach(attachment, Home.from_environ(self._environ).switch) if attachment else None
+            )
             self._state_machine(attempt, network)
             attempt.start(
                 self._environ,

@@ -2,7 +2,7 @@
 
 Limits of cores and memory are those of Linux's control groups, of both versions: of all groups from
 the own one up to the root the tightest holds. Inside a container the own group may be mounted as
-the root. How the way out of this pod is shaped is read by netlink, as an image may lack tc. A
+the root. How this pod's egress is shaped is read by netlink, as an image may lack tc. A
 limit outside of the pod, such as one that a cluster's network sets on the node, cannot be seen.
 """
 

@@ -16,7 +16,7 @@ from io import FileIO
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from mlbench.assignment import Plug
+from mlbench.assignment import Attachment
 from mlbench.shaping import SWITCH, Shaping, ShapingError, run_tool, shape, with_tools
 from mlbench.traffic import TABLE, Traffic, parse_traffic
 from mlbench_worker.agent.machine import read_shaping
@@ -80,7 +80,7 @@ class Network:
                 one.close()
 
 
-def plug_in(plug: Plug, switch_file: Path) -> Network:
+def attach(attachment: Attachment, switch_file: Path) -> Network:
     """Make a network; ``switch_file`` has the number of the process that holds the switch.
 
     Raises:
@@ -95,7 +95,7 @@ def plug_in(plug: Plug, switch_file: Path) -> Network:
         words = "the switch of local networks is not there: see the stack's network.log"
         raise NetworkError(f"{words} ({error})") from None
     try:
-        told, (namespace, *sockets) = _ask_helper(plug, switch, belongs_to)
+        told, (namespace, *sockets) = _ask_helper(attachment, switch, belongs_to)
     except BaseException:
         if belongs_to is not None:
             belongs_to.close()
@@ -104,11 +104,13 @@ def plug_in(plug: Plug, switch_file: Path) -> Network:
     return Network(Shaping(**json.loads(told)), (one, other), FileIO(namespace), belongs_to)
 
 
-def _ask_helper(plug: Plug, switch: str, users: FileIO | None) -> tuple[bytes, list[int]]:
+def _ask_helper(
+    attachment: Attachment, switch: str, users: FileIO | None
+) -> tuple[bytes, list[int]]:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         entering = [_tool("nsenter"), f"--target={switch}", "--net", *_as_user(users)]
-        helper = [sys.executable, "-P", "-m", __name__, json.dumps(asdict(plug)), switch]
+        helper = [sys.executable, "-P", "-m", __name__, json.dumps(asdict(attachment)), switch]
         done = subprocess.run(
             [*entering, "--", _tool("unshare"), "--net", *helper, str(theirs.fileno())],
             env=with_tools(),
@@ -136,31 +138,32 @@ def _path(file: FileIO) -> str:
     return f"/proc/{os.getpid()}/fd/{file.fileno()}"
 
 
-def _connect(plug: Plug, switch: str) -> None:
+def _connect(attachment: Attachment, switch: str) -> None:
     """Connect this network namespace with the switch, and shape what it sends.
 
     Raises:
         ShapingError: that fails.
     """
-    port = f"w{int(IPv4Address(plug.address)):08x}"
+    port = f"w{int(IPv4Address(attachment.address)):08x}"
     there = f"nsenter --target={switch} --net"
     for command in (
         "ip link set lo up",
         f"ip link add {INTERFACE} type veth peer name {port} netns {switch}",
         f"{there} ip link set {port} master {SWITCH} addrgenmode none up",
         f"ip link set {INTERFACE} addrgenmode none up",
-        f"ip address add {plug.address}/{plug.prefix_length} dev {INTERFACE}",
+        f"ip address add {attachment.address}/{attachment.prefix_length} dev {INTERFACE}",
         f"ip ntable change name arp_cache dev {INTERFACE} mcast_probes {_ASKED}",
     ):
         run_tool(command.split())
-    shape(plug.shaping, INTERFACE)
+    shape(attachment.shaping, INTERFACE)
 
 
 def main() -> None:
     """Make a rank's network of this process's namespace, and hand it over."""
-    plug, switch, channel = Plug.from_fields(json.loads(sys.argv[1])), sys.argv[2], sys.argv[3]
+    attachment = Attachment.from_fields(json.loads(sys.argv[1]))
+    switch, channel = sys.argv[2:]
     try:
-        _connect(plug, switch)
+        _connect(attachment, switch)
     except ShapingError as error:
         sys.exit(str(error))
     told = json.dumps(asdict(read_shaping(INTERFACE))).encode()

@@ -48,7 +48,7 @@ def variables(assignment: Assignment, error_file: Path) -> dict[str, str]:
         "PET_MASTER_PORT": str(a.master_port),
         "PET_RDZV_ENDPOINT": f"{a.master_addr}:{a.master_port}",
         "PET_RDZV_ID": f"{a.run_id}.{a.attempt}",
-        "PET_LOCAL_ADDR": a.plug.address if a.plug else _address_towards(a.master_addr),
+        "PET_LOCAL_ADDR": a.attachment.address if a.attachment else _address_towards(a.master_addr),
     }
 
 

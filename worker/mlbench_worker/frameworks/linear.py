@@ -34,7 +34,7 @@ class LinearSteps:
         target = torch.zeros(1, dtype=torch.int64 if weights.ndim > 1 else torch.float32)
         example = self._batch(torch.zeros(1, len(weights)), target)
         self._compiled = frameworks.load(framework).compiled(begun, sgd, session.world, example)
-        session.leaving.append(self._compiled.leave)
+        session.at_exit.append(self._compiled.leave)
 
     def begin(self) -> None:
         """Take the weights over, which a checkpoint may have replaced."""

@@ -82,7 +82,7 @@ class CompiledTrainer(ImageTrainer):
         started = perf_counter()
         self._compiled = compile_(begun, sgd, session.world, example)
         print(f"{config.framework}: compiled in {perf_counter() - started:.1f} s", flush=True)
-        session.leaving.append(self._compiled.leave)
+        session.at_exit.append(self._compiled.leave)
         self.exchange = _Compiled(model, session.world, self._compiled)
 
     @property

@@ -60,7 +60,7 @@ class Session:
     """When training ends, in Unix seconds by this machine's clock. All ranks have one, or none."""
     epoch: int = 0
     """The epoch that ``epochs`` has yielded last."""
-    leaving: list[Callable[[], None]] = field(default_factory=list)
+    at_exit: list[Callable[[], None]] = field(default_factory=list)
     """What is to be done once the task has ended well."""
     _deadline_passed: bool = False
 
@@ -165,7 +165,7 @@ def start(config: BackendOptions) -> Iterator[Session]:
         deadline_at = float(deadline) if deadline else None
         session = Session(world, tracker, set_up(device, world), deadline_at)
         yield session
-        for leave in session.leaving:
+        for leave in session.at_exit:
             leave()
 
 

@@ -15,9 +15,9 @@ from typing import Any
 import httpx
 import pytest
 
+from mlbench_worker.agent.sources import egress
 from mlbench_worker.agent.sources import loopback as loopbacks
-from mlbench_worker.agent.sources import way_out
-from mlbench_worker.agent.sources.loopback import Answer, Line, Loopback, Request, past_proxies
+from mlbench_worker.agent.sources.loopback import Answer, Line, Loopback, Request, no_proxy_for
 from tests.conftest import wait_for
 
 
@@ -151,11 +151,11 @@ def test_a_process_is_let_out_by_the_token_where_it_may(
 ) -> None:
     ports = frozenset({1, int(loopback.url.rpartition(":")[2])})
     door = Loopback([], told.append, told.words.append, lets_out_to=ports)
-    assert door.way_out["https_proxy"] == door.url.replace("//", f"//mlbench:{door.token}@")
+    assert door.egress["https_proxy"] == door.url.replace("//", f"//mlbench:{door.token}@")
     outside = loopback.url.removeprefix("http://")
     with pytest.raises(OSError, match="502"):  # this machine
         tunnel(door, outside, door.token).connect()
-    monkeypatch.setattr(way_out, "_is_elsewhere", lambda _: True)
+    monkeypatch.setattr(egress, "_is_elsewhere", lambda _: True)
     with closing(tunnel(door, outside, door.token)) as through:
         assert call(through, loopback.token) == (200, {"heard": 1})
     with pytest.raises(OSError, match="407"):
@@ -164,7 +164,7 @@ def test_a_process_is_let_out_by_the_token_where_it_may(
         tunnel(door, "127.0.0.1:1", door.token).connect()
     with pytest.raises(OSError, match="403"):
         tunnel(door, "127.0.0.1:2", door.token).connect()
-    assert loopback.way_out == {}
+    assert loopback.egress == {}
     with pytest.raises(OSError, match="407"):
         tunnel(loopback, outside, loopback.token).connect()
     door.close()
@@ -239,7 +239,7 @@ def test_a_length_of_5000_digits_is_refused_in_words(loopback: Loopback) -> None
 
 
 def test_a_proxy_is_not_asked_for_this_machine() -> None:
-    assert past_proxies({"no_proxy": "a"}) == {}
-    assert past_proxies({"https_proxy": "b"}, "c")["NO_PROXY"] == "127.0.0.1,c"
-    around = past_proxies({"HTTP_PROXY": "http://proxy", "no_proxy": "a,b"})
+    assert no_proxy_for({"no_proxy": "a"}) == {}
+    assert no_proxy_for({"https_proxy": "b"}, "c")["NO_PROXY"] == "127.0.0.1,c"
+    around = no_proxy_for({"HTTP_PROXY": "http://proxy", "no_proxy": "a,b"})
     assert around == {"no_proxy": "a,b,127.0.0.1", "NO_PROXY": "a,b,127.0.0.1"}

@@ -6,9 +6,9 @@ from pathlib import Path
 from mlbench import names
 from mlbench.assignment import Assignment
 from mlbench_worker.agent.sources import mlflow, original
+from mlbench_worker.agent.sources.egress import ports_of
 from mlbench_worker.agent.sources.files import Follower
-from mlbench_worker.agent.sources.loopback import Line, Loopback, Sockets, past_proxies
-from mlbench_worker.agent.sources.way_out import ports_of
+from mlbench_worker.agent.sources.loopback import Line, Loopback, Sockets, no_proxy_for
 
 
 class Sources:
@@ -42,11 +42,11 @@ class Sources:
             server.close()
             raise
         libraries = mlflow.variables(environ, server) | original.variables(environ, server)
-        plug, out = assignment.plug, server.way_out
-        peers = (assignment.master_addr, plug.network) if plug else ()
+        attachment, out = assignment.attachment, server.egress
+        peers = (assignment.master_addr, attachment.network) if attachment else ()
         self.token = server.token
         """What only the process may know; it is a part of addresses among ``variables``."""
-        self.variables = out | past_proxies({**environ, **out}, *peers) | libraries
+        self.variables = out | no_proxy_for({**environ, **out}, *peers) | libraries
         """What leads the process to the sources; what the user has set stays."""
 
     @property

@@ -23,7 +23,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from mlbench.process import Process
 from mlbench_worker.agent.sources import processes
-from mlbench_worker.agent.sources.way_out import connect, join
+from mlbench_worker.agent.sources.egress import connect, join
 
 log = logging.getLogger(__name__)
 
@@ -153,7 +153,7 @@ class Loopback:
         return f"http://{_HOST}:{self._listener.getsockname()[1]}"
 
     @property
-    def way_out(self) -> dict[str, str]:
+    def egress(self) -> dict[str, str]:
         """The variables that lead clients of HTTPS through this proxy; none if it is none."""
         if not self.lets_out_to:
             return {}
@@ -245,7 +245,7 @@ class Loopback:
             del self._open[threading.current_thread()]
 
 
-def past_proxies(environ: Mapping[str, str], *peers: str) -> dict[str, str]:
+def no_proxy_for(environ: Mapping[str, str], *peers: str) -> dict[str, str]:
     """Return the variables that keep clients from asking a proxy for this machine, if need be.
 
     ``peers`` are others that no proxy shall be asked for.

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from mlbench_worker.agent.sources.way_out import _is_elsewhere, connect, ports_of
+from mlbench_worker.agent.sources.egress import _is_elsewhere, connect, ports_of
 
 
 def own_address() -> str:

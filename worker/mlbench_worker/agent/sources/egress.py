@@ -1,4 +1,4 @@
-"""The way out of a network of a run's own: a proxy's connections to other machines, and to no more.
+"""Egress from a network of a run's own: a proxy's connections to other machines, and to no more.
 
 The agent is outside of that network. What it alone can reach is not for the run's code: this
 machine's own servers, and the metadata server that clouds have at a link-local address.

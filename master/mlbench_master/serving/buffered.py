@@ -1,8 +1,8 @@
-"""A wire: a client's socket that the loop never waits on, and a thread never for long.
+"""A client's socket with buffers, on which the loop never waits, and a thread never for long.
 
 Gunicorn's threads use it like a blocking socket. They first read what the loop has received, and
-the last piece of what they write may be left for the loop to send. A client must keep a pace, a
-minimum transfer rate, or is cut off.
+the last piece of what they write may be left for the loop to send. A client that is slower
+than a minimum rate is cut off.
 """
 
 import errno
@@ -21,7 +21,7 @@ _PIECE_BYTES = 256 << 10
 
 
 @dataclass
-class Pace:
+class TransferRate:
     """The transfer rate of one direction of one request."""
 
     waited: float = 0.0
@@ -33,19 +33,19 @@ class Pace:
         self.waited += waited
 
     @property
-    def patience(self) -> float:
+    def timeout(self) -> float:
         """Seconds that the next byte may take; 0 or less if none are left."""
         allowed = STALL_SECONDS + self.moved / LEAST_BYTES_PER_SECOND
         return min(STALL_SECONDS, allowed - self.waited)
 
 
 def waited_seconds(environ: Mapping[str, Any]) -> float:
-    """Return for how long a request waited for a thread; 0 without a wire."""
-    wire = environ.get("gunicorn.socket")
-    return wire.waited if isinstance(wire, Wire) else 0.0
+    """Return for how long a request waited for a thread; 0 for another kind of socket."""
+    buffered = environ.get("gunicorn.socket")
+    return buffered.waited if isinstance(buffered, BufferedSocket) else 0.0
 
 
-class Wire:
+class BufferedSocket:
     """One connection. Either the loop or one thread has it at a time."""
 
     def __init__(self, opened: socket.socket) -> None:
@@ -62,8 +62,8 @@ class Wire:
         """When the request was complete."""
         self.waited = 0.0
         """For how many seconds it then waited for a thread."""
-        self._reading = Pace()
-        self._writing = Pace()
+        self._reading = TransferRate()
+        self._writing = TransferRate()
 
     # --- For the loop. ---
 
@@ -98,18 +98,18 @@ class Wire:
         return not self._unsent
 
     @property
-    def patience(self) -> float:
+    def timeout(self) -> float:
         """How many seconds the client may take for the next byte of its answer."""
-        return self._writing.patience
+        return self._writing.timeout
 
     def note_waited(self, seconds: float) -> None:
         """Count a wait for the client to take more of its answer."""
         self._writing.note(0, seconds)
 
     def begin(self) -> None:
-        """Begin another request, with a pace of its own."""
+        """Begin another request, whose transfer rates count from 0."""
         self.whole_at = time.monotonic()
-        self._reading, self._writing = Pace(), Pace()
+        self._reading, self._writing = TransferRate(), TransferRate()
         self.status = 0
 
     @property
@@ -174,7 +174,7 @@ class Wire:
         return len(data)
 
     def _do_nothing(self, *_: object) -> None:
-        """Ignore a call: a wire has deadlines of its own, and the loop closes the connection."""
+        """Ignore a call: deadlines are kept here, and the loop closes the connection."""
 
     setblocking = settimeout = gettimeout = shutdown = close = _do_nothing
 
@@ -191,14 +191,14 @@ class Wire:
         self.over = True
         self._unsent = memoryview(b"")
 
-    def _wait(self, event: int, pace: Pace) -> bool:
-        """Wait until the socket is ready; return whether that was within the pace."""
-        patience = pace.patience
-        if patience <= 0:
+    def _wait(self, event: int, rate: TransferRate) -> bool:
+        """Wait until the socket is ready; return whether that was before its timeout."""
+        timeout = rate.timeout
+        if timeout <= 0:
             return False
         poll = select.poll()
         poll.register(self._socket, event)
         began = time.monotonic()
-        ready = bool(poll.poll(patience * 1000))
-        pace.note(0, time.monotonic() - began)
+        ready = bool(poll.poll(timeout * 1000))
+        rate.note(0, time.monotonic() - began)
         return ready
