@@ -67,10 +67,11 @@ def test_parts_of_task_3_train_beside_todays_numpy_and_tqdm(
     shutil.copy(_PROGRAMS / "language_model.py", folder)
     (folder / "tqdm").symlink_to(Path(original_python).parents[1] / "tqdm/tqdm")
     data = tmp_path / "torch/wmt17"
-    data.mkdir(parents=True)
-    with zipfile.ZipFile(data / "wikitext-2-v1.zip", "w") as archive:
-        for part in ("train", "valid", "test"):
-            archive.writestr(f"wikitext-2/wiki.{part}.tokens", _WORDS)
+    (data / "wikitext-2").mkdir(parents=True)
+    for part in ("train", "valid", "test"):
+        (data / f"wikitext-2/wiki.{part}.tokens").write_text(_WORDS)
+    # Each rank unpacks the archive, while another may read what it would write anew.
+    zipfile.ZipFile(data / "wikitext-2-v1.zip", "w").close()
     filled = "--run_id {run_id} --rank {rank} --hosts {hosts} --backend {backend}"
     command = f"{original_python} language_model.py {filled} --root-dataset {tmp_path}"
     run = order_command(client, "task-3", command, num_workers=2, working_dir=str(folder))
