@@ -541,6 +541,8 @@ class Judgement(Record):
     """Why they cannot be compared, why it is not known, or why speed-ups mislead."""
     learning: tuple[str, ...] = ()
     """Differences that may have a part in what is learned, such as a learning rate."""
+    learned_by: str = ""
+    """A sentence that names them; empty if there are none."""
     differences: tuple[str, ...] = ()
     """Those that have none, such as the kind of processor."""
     departures: tuple[str, ...] = ()

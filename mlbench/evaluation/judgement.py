@@ -33,6 +33,7 @@ _SENTENCES: Mapping[Verdict, tuple[str, str, str]] = {
         "Not all of them state what a result depends on:",
     ),
 }
+_OF_ONE = ("Two runs make a comparison", "", "Add a second run to see them side by side.")
 
 
 def judge(comparison: Comparison) -> Judgement:
@@ -47,14 +48,16 @@ def judge(comparison: Comparison) -> Judgement:
     verdict: Verdict = comparison.comparable
     if verdict == "yes" and (reasons or disturbed):
         verdict = "scaling" if reasons else "disturbed"
-    title, more, why = _SENTENCES[verdict] if comparison.results[1:] else ("", "", "")
+    title, more, why = _SENTENCES[verdict] if comparison.results[1:] else _OF_ONE
+    learned_by = ", ".join(o.name for o in comparison.differences if o.breaks == "learning")
     return Judgement(
         verdict=verdict,
-        sentence=title + more,
+        sentence=title + more if comparison.results[1:] else "",
         title=title,
         why=why,
         reasons=reasons,
         learning=differing("learning"),
+        learned_by=f"What is learned may differ by: {learned_by}." if learned_by else "",
         differences=differing("no"),
         departures=tuple(_departures(comparison.results)),
         disturbed=disturbed,

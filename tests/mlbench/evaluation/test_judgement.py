@@ -24,7 +24,7 @@ def test_runs_that_can_be_compared() -> None:
     assert (said.reasons, said.differences, said.departures) == ((), (), ())
     assert said.sentence.startswith(f"{said.title}:")
     alone = judge(make_comparison([make_aimless(1)]))
-    assert (alone.sentence, alone.title, alone.why) == ("", "", ""), "a single one"
+    assert (alone.sentence, alone.title) == ("", "Two runs make a comparison")
 
 
 def test_the_fastest_group_is_that_with_the_least_mean_time() -> None:
@@ -60,6 +60,7 @@ def test_reasons_come_before_what_else_differs() -> None:
         "run 2 does not state its data",
     )
     assert said.learning == ("momentum is 0 in run 1 and 0.9 in run 2",)
+    assert said.learned_by == "What is learned may differ by: momentum."
     assert said.differences == ("cpu is a for run 1 and b for run 2",)
     assert said.fastest is None
 

@@ -236,14 +236,14 @@ test("the fastest group is named with its lead, then what is to be known", () =>
   const target = { metric: "val_global_Prec@1", value: 97, lower_is_better: false };
   const judgement = {
     fastest: { group: 1, slowest: 0, times_as_fast: 4 },
+    learned_by: "What is learned may differ by: momentum.",
     notes: ["group 1 is told apart"],
     disturbed: ["run 2: rank 0 waited for a core"],
     clock_faults: [],
     departures: ["all runs: it is late"],
   };
   const groups = [10, 2.5].map((mean, i) => ({ label: `group ${i}`, training_seconds_to_accuracy: { mean } }));
-  const differences = [{ breaks: "learning", name: "momentum" }, { breaks: "no", name: "cpu" }];
-  const comparison = { judgement, groups, differences, results: [{ target: null }, { target }] };
+  const comparison = { judgement, groups, results: [{ target: null }, { target }] };
   deepEqual(toNotes(/** @type {any} */ (comparison)), [
     "Fastest: group 1 reached val_global_Prec@1 ≥ 97 % after 2.50 s of training, " +
       "4 times as fast as group 0.",

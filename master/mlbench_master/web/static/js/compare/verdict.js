@@ -7,20 +7,19 @@ import { alignedDurations, goal, number } from "../format.js";
 
 /** Show the verdict on a comparison. */
 export function showVerdict(/** @type {Comparison} */ comparison) {
-  const { judgement, results } = comparison;
-  const alone = results.length === 1;
-  byId("verdict").dataset.answer = alone ? "alone" : judgement.verdict;
-  setText(byId("verdict-title"), alone ? "Two runs make a comparison" : judgement.title);
-  setText(byId("verdict-text"), alone ? "Add a second run above to see them side by side." : judgement.why);
-  setList(byId("verdict-reasons"), alone ? [] : judgement.reasons);
+  const { judgement } = comparison;
+  byId("verdict").dataset.answer = judgement.sentence ? judgement.verdict : "alone";
+  setText(byId("verdict-title"), judgement.title);
+  setText(byId("verdict-text"), judgement.why);
+  setList(byId("verdict-reasons"), judgement.reasons);
   setList(byId("verdict-notes"), toNotes(comparison));
 }
 
 /** @returns {string[]} what is to be known besides, the fastest group first */
 export function toNotes(/** @type {Comparison} */ comparison) {
-  const { notes, disturbed, clock_faults, departures } = comparison.judgement;
+  const { learned_by, notes, disturbed, clock_faults, departures } = comparison.judgement;
   const ofRuns = [...disturbed, ...clock_faults, ...departures].map((text) => text[0].toUpperCase() + text.slice(1));
-  return [fastest(comparison), learning(comparison), ...notes, ...ofRuns].filter(Boolean);
+  return [fastest(comparison), learned_by, ...notes, ...ofRuns].filter(Boolean);
 }
 
 function fastest(/** @type {Comparison} */ { judgement, groups, results }) {
@@ -32,10 +31,4 @@ function fastest(/** @type {Comparison} */ { judgement, groups, results }) {
     `Fastest: ${first.label} reached ${goal(target)} after ${alignedDurations([mean])(mean)} of ` +
     `training, ${number(judgement.fastest.times_as_fast, 3)} times as fast as ${last.label}.`
   );
-}
-
-// The names of what differs and may have a part in learning: the table has their values.
-function learning(/** @type {Comparison} */ { differences }) {
-  const names = differences.filter((one) => one.breaks === "learning").map((one) => one.name);
-  return names.length ? `What is learned may differ by: ${names.join(", ")}.` : "";
 }
