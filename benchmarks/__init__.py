@@ -1,1 +1,6 @@
-"""Measurements of what the documentation claims: ``make bench``."""
+"""What the documentation claims, measured: each part yields figures that ``run`` prints.
+
+What parts share: ``measure`` (figures), ``servers`` (processes, Prometheus, the master), ``stored``
+(runs in a master's database), ``stacks`` (a local stack and runs on it), ``load`` (requests),
+``loops`` (training loops in processes of their own).
+"""

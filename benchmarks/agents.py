@@ -1,14 +1,16 @@
 """Agents of a measurement: a process that polls for a thousand, each on connections of its own."""
 
+import asyncio
 import json
-import selectors
-import socket
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, field
 from multiprocessing import get_context
+
+from benchmarks.load import post_json
 
 _HOST = "127.0.0.1"
 # As the agent does.
@@ -28,82 +30,48 @@ class Polled:
     failures: int
 
 
+@dataclass
 class _Agent:
     """One agent, which polls when the master says so."""
 
-    def __init__(self, port: int, pod: str, token: str, begin: float) -> None:
-        body = json.dumps({"state": "idle", "ip": _HOST}).encode()
-        lines = [
-            f"POST /api/workers/{pod}/poll HTTP/1.1",
-            f"Host: {_HOST}",
-            f"Authorization: Bearer {token}",
-            "Content-Type: application/json",
-            f"Content-Length: {len(body)}",
-        ]
-        self._request = "\r\n".join(lines).encode() + b"\r\n\r\n" + body
-        self._port = port
-        self._socket: socket.socket | None = None
-        # The shipper of an agent has a connection of its own.
-        self._shipper: socket.socket | None = None
-        self._received = b""
-        self.due = begin
-        self.sent_at = 0.0
-        self.answered_at = begin
-        self.oldest = 0.0
-        self.taken: list[float] = []
-        self.failures = 0
+    port: int
+    request: bytes
+    answered_at: float = field(default_factory=time.monotonic)
+    oldest: float = 0.0
+    seconds: list[float] = field(default_factory=list)
+    """From each poll to its answer."""
+    failures: int = 0
 
-    @property
-    def is_asking(self) -> bool:
-        return self.sent_at > 0
+    async def poll(self) -> None:
+        """Poll for ever."""
+        while True:
+            try:
+                reader, writer = await asyncio.open_connection(_HOST, self.port)
+                # The shipper of an agent has a connection of its own.
+                _, shipper = await asyncio.open_connection(_HOST, self.port)
+                with closing(writer), closing(shipper):
+                    while True:
+                        async with asyncio.timeout(_TIMEOUT_SECONDS):
+                            pause = await self._ask(reader, writer)
+                        await asyncio.sleep(pause)
+            except (OSError, EOFError, ValueError):
+                self.failures += 1
+                await asyncio.sleep(_BACKOFF_SECONDS)
 
-    def ask(self, selector: selectors.BaseSelector) -> None:
-        try:
-            if self._socket is None:
-                self._socket = socket.create_connection((_HOST, self._port), _TIMEOUT_SECONDS)
-                self._shipper = socket.create_connection((_HOST, self._port), _TIMEOUT_SECONDS)
-                selector.register(self._socket, selectors.EVENT_READ, self)
-            self._socket.sendall(self._request)
-        except OSError:
-            self.fail(selector)
-        else:
-            self.sent_at = time.monotonic()
-
-    def fail(self, selector: selectors.BaseSelector) -> None:
-        self.failures += self.is_asking
-        if self._socket is not None:
-            if self._socket in selector.get_map():
-                selector.unregister(self._socket)
-            self._socket.close()
-        if self._shipper is not None:
-            self._shipper.close()
-        self._socket = self._shipper = None
-        self._received = b""
-        self.sent_at, self.due = 0.0, time.monotonic() + _BACKOFF_SECONDS
-
-    def receive(self, selector: selectors.BaseSelector) -> None:
-        assert self._socket is not None
-        try:
-            data = self._socket.recv(1 << 16)
-        except OSError:
-            data = b""
-        if not data or not self.is_asking:
-            self.fail(selector)
-            return
-        self._received += data
-        head, end, body = self._received.partition(b"\r\n\r\n")
-        length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0] or 0)
-        if not end or len(body) < length:
-            return
-        self._received = b""
-        if not head.startswith(b"HTTP/1.1 200 "):
-            self.fail(selector)
-            return
+    async def _ask(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> float:
+        """Poll once, and return after how many seconds to poll again."""
+        sent_at = time.monotonic()
+        writer.write(self.request)
+        head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        length = int(head.partition(b"content-length:")[2].partition(b"\r\n")[0])
+        body = await reader.readexactly(length)
+        if not head.startswith(b"http/1.1 200 "):
+            raise ValueError(head)
         now = time.monotonic()
         self.oldest = max(self.oldest, now - self.answered_at)
-        self.taken.append(now - self.sent_at)
-        self.answered_at, self.sent_at = now, 0.0
-        self.due = now + json.loads(body)["next_poll_seconds"]
+        self.seconds.append(now - sent_at)
+        self.answered_at = now
+        return float(json.loads(body)["next_poll_seconds"])
 
 
 def poll(port: int, tokens: Mapping[str, str], seconds: float) -> Polled:
@@ -113,25 +81,25 @@ def poll(port: int, tokens: Mapping[str, str], seconds: float) -> Polled:
 
 
 def _poll(port: int, tokens: Mapping[str, str], seconds: float) -> Polled:
-    begin = time.monotonic()
-    agents = [_Agent(port, pod, token, begin) for pod, token in tokens.items()]
-    with selectors.DefaultSelector() as selector:
-        while (now := time.monotonic()) < begin + seconds:
-            for agent in agents:
-                if agent.is_asking and now - agent.sent_at > _TIMEOUT_SECONDS:
-                    agent.fail(selector)
-                elif not agent.is_asking and now >= agent.due:
-                    agent.ask(selector)
-            for key, _ in selector.select(0.02) if selector.get_map() else ():
-                key.data.receive(selector)
-    return _sum_up(agents, time.monotonic())
+    state = {"state": "idle", "ip": _HOST}
+    agents = [
+        _Agent(
+            port,
+            post_json(f"/api/workers/{pod}/poll", state, {"Authorization": f"Bearer {token}"}),
+        )
+        for pod, token in tokens.items()
+    ]
 
+    async def poll_all() -> None:
+        tasks = [asyncio.create_task(agent.poll()) for agent in agents]
+        await asyncio.wait(tasks, timeout=seconds)
 
-def _sum_up(agents: Sequence[_Agent], now: float) -> Polled:
-    taken = [seconds for agent in agents for seconds in agent.taken]
+    asyncio.run(poll_all())
+    ended_at = time.monotonic()
+    answers = [taken for agent in agents for taken in agent.seconds]
     return Polled(
-        oldest=max(max(agent.oldest, now - agent.answered_at) for agent in agents),
-        median_ms=statistics.median(taken) * 1000 if taken else float("inf"),
-        answers=len(taken),
+        oldest=max(max(agent.oldest, ended_at - agent.answered_at) for agent in agents),
+        median_ms=statistics.median(answers) * 1000 if answers else float("inf"),
+        answers=len(answers),
         failures=sum(agent.failures for agent in agents),
     )

@@ -19,7 +19,7 @@ _ARGUMENTS = (
     "--disable-background-networking",
     "--disable-component-update",
 )
-_PATIENCE_MS = 60_000.0
+_TIMEOUT_MS = 60_000.0
 # Looks after each frame, as a person does.
 _WAIT = """() => new Promise((done, fail) => {
     const look = () => {
@@ -32,25 +32,13 @@ _WAIT = """() => new Promise((done, fail) => {
 
 
 @dataclass(frozen=True)
-class Load:
-    """A page until it showed what it is for."""
-
-    milliseconds: float
-    """Since the navigation began."""
-    kilobytes: float
-    """That came over the network, compressed, headers included."""
-    tab_ms: float
-    """Of processor time that the tab's main thread took, until all was loaded."""
-    master_ms: float
-    """Of processor time that the master took until then."""
-
-
-@dataclass(frozen=True)
-class Spent:
-    """What an open page cost in a time."""
+class Cost:
+    """What a page took, until it showed what it is for or in a time."""
 
     seconds: float
     requests: int
+    kilobytes: float
+    """That came over the network, compressed, headers included."""
     tab_ms: float
     """Of processor time of the tab's main thread."""
     master_ms: float
@@ -64,11 +52,11 @@ class Tab:
         self._master = psutil.Process(master.worker)
         self._url = f"http://127.0.0.1:{master.port}"
         self.page: Page = context.new_page()
-        self.page.set_default_timeout(_PATIENCE_MS)
+        self.page.set_default_timeout(_TIMEOUT_MS)
         self.page.goto(f"{self._url}/signin?token={TOKEN}")
         self.page.goto("about:blank")
         self._session: CDPSession = context.new_cdp_session(self.page)
-        self._bytes = 0.0
+        self._kilobytes = 0.0
         self._requests = 0
         self._session.on("Network.loadingFinished", self._count)
         self._session.send("Network.enable")
@@ -77,53 +65,45 @@ class Tab:
         self._session.send("Performance.enable", {"timeDomain": "threadTicks"})
 
     def open(self, path: str, is_shown: str) -> float:
-        """Open a page until a JavaScript expression is true in it; return the milliseconds."""
+        """Open a page until a JavaScript expression is true in it; return the seconds."""
         self.page.goto(self._url + path, wait_until="commit")
-        return float(self.page.evaluate(_WAIT % is_shown))
+        return float(self.page.evaluate(_WAIT % is_shown)) / 1000
 
-    def load(self, path: str, is_shown: str) -> Load:
-        """Open a page, and let it load all that it wants."""
-        self._bytes = 0.0
+    def load(self, path: str, is_shown: str) -> Cost:
+        """Open a page, and let it load all that it wants; the seconds are those of opening it."""
         self.page.goto("about:blank")
-        tab_ms, master_ms = self._tab_ms(), self._master_ms()
-        milliseconds = self.open(path, is_shown)
+        before = self._cost(0)
+        seconds = self.open(path, is_shown)
         self.page.wait_for_load_state("networkidle")
-        return Load(
-            milliseconds,
-            self._bytes / 1000,
-            self._tab_ms() - tab_ms,
-            self._master_ms() - master_ms,
-        )
+        return self._cost(seconds, before)
 
-    def watch(self, seconds: float) -> Spent:
+    def watch(self, seconds: float) -> Cost:
         """Leave the page alone for a time."""
-        requests, tab_ms, master_ms = self._requests, self._tab_ms(), self._master_ms()
+        before = self._cost(0)
         self.page.wait_for_timeout(seconds * 1000)
-        return Spent(
+        return self._cost(seconds, before)
+
+    def _cost(self, seconds: float, before: Cost = Cost(0, 0, 0, 0, 0)) -> Cost:
+        times = self._master.cpu_times()
+        return Cost(
             seconds,
-            self._requests - requests,
-            self._tab_ms() - tab_ms,
-            self._master_ms() - master_ms,
+            self._requests - before.requests,
+            self._kilobytes - before.kilobytes,
+            self._metric("TaskDuration") * 1000 - before.tab_ms,
+            1000 * float(times.user + times.system) - before.master_ms,
         )
 
     def heap_megabytes(self) -> float:
         """Return the size of all objects that are still in use."""
         self._session.send("HeapProfiler.collectGarbage")
-        return self._figure("JSHeapUsedSize") / 1e6
+        return self._metric("JSHeapUsedSize") / 1e6
 
-    def _tab_ms(self) -> float:
-        return self._figure("TaskDuration") * 1000
-
-    def _master_ms(self) -> float:
-        times = self._master.cpu_times()
-        return float(times.user + times.system) * 1000
-
-    def _figure(self, name: str) -> float:
+    def _metric(self, name: str) -> float:
         metrics = self._session.send("Performance.getMetrics")["metrics"]
-        return next(float(one["value"]) for one in metrics if one["name"] == name)
+        return next(float(metric["value"]) for metric in metrics if metric["name"] == name)
 
     def _count(self, event: Any) -> None:
-        self._bytes += event["encodedDataLength"]
+        self._kilobytes += event["encodedDataLength"] / 1000
         self._requests += 1
 
 

@@ -4,27 +4,25 @@ Measures the master at ``$MLBENCH_URL``, with the token ``$MLBENCH_TOKEN``. Noth
 """
 
 import os
-from itertools import cycle
-from itertools import repeat as repeat_for_ever
+from collections.abc import Iterator
+from itertools import cycle, repeat
 from pathlib import Path
 
-from benchmarks.measure import Figure, repeat
-from benchmarks.start_latency import to_first_step
+from benchmarks.measure import Figure, alternate
+from benchmarks.start_latency import STEPS, to_first_step
 from mlbench import ApiClient, names
 
-_STEPS = {"steps": "20", "rate": "1000"}
 # Two workers of this must fit.
 _CORES = (0.2, 0.25)
 
 
-def measure(folder: Path) -> list[Figure]:
-    """Return seconds; ``folder`` is not needed."""
+def measure(folder: Path) -> Iterator[Figure]:
+    """Yield seconds; ``folder`` is not needed."""
     url, token = os.environ[names.ENV_URL], os.environ[names.ENV_TOKEN]
     with ApiClient(url=url, token=token) as client:
-        warm = to_first_step(client, "steps", _STEPS, repeat_for_ever(_CORES[0]))
-        changed = to_first_step(client, "steps", _STEPS, cycle(reversed(_CORES)))
-        what = "POST /api/runs/ to the first step in a cluster"
-        return [
-            repeat(f"{what}: warm pods", "s", 5, warm),
-            repeat(f"{what}: pods of another shape", "s", 5, changed),
-        ]
+        for pods, cores in (
+            ("warm pods", repeat(_CORES[0])),
+            ("pods of another shape", cycle(reversed(_CORES))),
+        ):
+            what = f"POST /api/runs/ to the first step in a cluster: {pods}"
+            yield from alternate(5, "s", {what: to_first_step(client, "steps", STEPS, cores)})

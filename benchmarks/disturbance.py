@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from benchmarks.measure import Figure, repeat
+from benchmarks.measure import Figure, alternate
+from benchmarks.stacks import local_stack, run_to_end
 from mlbench import ApiClient
-from mlbench.home import Home
 from mlbench.results import Result
-from mlbench.stack import launch
 from mlbench_worker.agent.kernel import Kernel
 
 _TIMES = 10
@@ -30,48 +29,35 @@ def measure(folder: Path) -> Iterator[Figure]:
         kernel.read()
         return (time.thread_time() - began) * 1000
 
-    yield repeat("CPU time of one look of an agent at the kernel's counts", "ms", 20, look)
+    what = "CPU time of one look of an agent at the kernel's counts"
+    yield from alternate(20, "ms", {what: look})
     kernel.gpus.close()
-    home = Home(folder / "home")
-    launch.start_detached(home, workers=2, port=None)
-    try:
-        with ApiClient.from_home(home) as client:
-            for what, (task, args), hogged in (
-                ("trains beside a hog", _TRAINS, True),
-                ("sleeps beside a hog", _SLEEPS, True),
-                ("trains alone", _TRAINS, False),
-            ):
-                results = [_run(client, folder, task, args, hogged) for _ in range(_TIMES)]
-                yield Figure(f"a run that {what}: marked", "", [_is_marked(one) for one in results])
-                if hogged and task == _TRAINS[0]:
-                    named = [any(_HOG in text for text in one.disturbed) for one in results]
-                    yield Figure("its mark names the hog", "", named)
-                waited = [one.waiting_share or 0.0 for one in results]
-                shares = [100 * share for share in waited]
-                yield Figure("  its rank that waited most did so", "%", shares)
-                took = [one.training_seconds or 0.0 for one in results]
-                yield Figure("  its training time", "s", took)
-                # The same, however busy the machine is, if the waiting is measured rightly.
-                left = [s * (1 - share) for s, share in zip(took, waited, strict=True)]
-                yield Figure("  less what it waited", "s", left)
-    finally:
-        launch.stop(home)
-
-
-def _is_marked(result: Result) -> bool:
-    assert result.disturbances, "nothing was measured"
-    return bool(result.disturbed)
+    with local_stack(folder) as (_, client):
+        for what, (task, args), hogged in (
+            ("trains beside a hog", _TRAINS, True),
+            ("sleeps beside a hog", _SLEEPS, True),
+            ("trains alone", _TRAINS, False),
+        ):
+            results = [_run(client, folder, task, args, hogged) for _ in range(_TIMES)]
+            assert all(result.disturbances for result in results), "nothing was measured"
+            marked = [bool(result.disturbed) for result in results]
+            yield Figure(f"a run that {what}: marked", "", marked)
+            if hogged and task == _TRAINS[0]:
+                named = [any(_HOG in text for text in result.disturbed) for result in results]
+                yield Figure("its mark names the hog", "", named)
+            shares = [result.waiting_share or 0.0 for result in results]
+            waited = [100 * share for share in shares]
+            yield Figure("  its rank that waited most did so", "%", waited)
+            took = [result.training_seconds or 0.0 for result in results]
+            yield Figure("  its training time", "s", took)
+            # The same, however busy the machine is, if the waiting is measured rightly.
+            left = [s * (1 - share) for s, share in zip(took, shares, strict=True)]
+            yield Figure("  less what it waited", "s", left)
 
 
 def _run(client: ApiClient, folder: Path, task: str, args: dict[str, str], hogged: bool) -> Result:
     with _hog(folder) if hogged else nullcontext():
-        ordered = client.create_run("disturbed", 2, num_cpus=1, benchmark=task, args=args)
-        run = ordered.result().value
-        while run.active:
-            # Asking takes time from who trains.
-            time.sleep(2.0)
-            run = client.get_run(run.id).result().value
-    assert run.state == "FINISHED", run.reason
+        run = run_to_end(client, 2, num_cpus=1, look_seconds=2.0, benchmark=task, args=args)
     return client.get_result(run.id).result().value
 
 

@@ -8,17 +8,14 @@ copy lies in no repository, so that nobody's commit meanwhile makes the runs dif
 import shlex
 import shutil
 import sys
-import time
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
 from benchmarks.measure import Figure
+from benchmarks.stacks import local_stack, run_to_end
 from mlbench import ApiClient
-from mlbench.home import Home
-from mlbench.names import THIS_MACHINE
 from mlbench.results import Evidence
-from mlbench.stack import launch
 
 _seeds = count(1)
 
@@ -44,51 +41,33 @@ _UNEQUAL = _Sets(0.15, 0.05, runs=10, times=3)
 
 def measure(folder: Path) -> list[Figure]:
     """Return the p-values of all comparisons."""
-    home = Home(folder / "home")
     script = folder / "train.py"
     shutil.copy(Path(__file__).with_name("slowed_training.py"), script)
-    launch.start_detached(home, workers=1, port=None)
-    try:
-        with ApiClient.from_home(home) as client:
-            return [_figure(client, script, sets) for sets in (_EQUAL, _UNEQUAL)]
-    finally:
-        launch.stop(home)
+    with local_stack(folder, workers=1) as (_, client):
+        return [_figure(client, script, sets) for sets in (_EQUAL, _UNEQUAL)]
 
 
 def _figure(client: ApiClient, script: Path, sets: _Sets) -> Figure:
-    found = [_compare(client, script, sets) for _ in range(sets.times)]
-    told = sum(one.distinguishable for one in found)
-    what = f"slower by {sets.slower:.0%}, {sets.runs} runs each: {told} of {sets.times} told apart"
-    return Figure(f"{what}; p", "", [one.p for one in found])
+    evidence = [_compare(client, script, sets) for _ in range(sets.times)]
+    differ = sum(each.distinguishable for each in evidence)
+    what = f"slower by {sets.slower:.0%}, {sets.runs} runs each: {differ} of {sets.times} differ"
+    return Figure(f"{what}; p", "", [each.p for each in evidence])
 
 
 def _compare(client: ApiClient, script: Path, sets: _Sets) -> Evidence:
     """Run two sets in turn, and return what tells them apart."""
-    words = [sys.executable, str(script)]
-    wait = str(sets.wait_seconds)
-    commands = [[*words, "0", wait, "first"], [*words, str(sets.slower), wait, "second"]]
-    ids = [_run(client, shlex.join(command)) for _ in range(sets.runs) for command in commands]
+    ids = []
+    for _ in range(sets.runs):
+        for share, label in ((0, "first"), (sets.slower, "second")):
+            words = [sys.executable, script, share, sets.wait_seconds, label]
+            command = shlex.join(map(str, words))
+            run = run_to_end(
+                client, 1, num_cpus=1, command=command, backend="gloo", seed=next(_seeds)
+            )
+            ids.append(run.id)
     groups = client.compare(ids).result().value.groups
     assert [len(group.run_ids) for group in groups] == [sets.runs, sets.runs]
     evidence = groups[1].evidence
     assert evidence
     print(f"  {groups[1].throughput_speedup:.3f} times as fast, p = {evidence.p:.2g}", flush=True)
     return evidence
-
-
-def _run(client: ApiClient, command: str) -> int:
-    ordered = client.create_run(
-        "equal",
-        1,
-        1,
-        custom_image_name=THIS_MACHINE,
-        custom_image_command=command,
-        backend="gloo",
-        seed=next(_seeds),
-    )
-    run = ordered.result().value
-    while run.active:
-        time.sleep(0.2)
-        run = client.get_run(run.id).result().value
-    assert run.state == "FINISHED", run.reason
-    return run.id

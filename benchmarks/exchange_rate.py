@@ -4,14 +4,13 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
-from benchmarks.measure import Figure, Ratio
-from benchmarks.resnet_loops import BATCH, STEPS, random_images
+from benchmarks.measure import Figure, Ratio, alternate, timed
+from benchmarks.resnet_rate import BATCH, STEPS, random_images
 from benchmarks.servers import free_port
 from mlbench import Tracker
 from mlbench.options import ExchangeOptions, ImageModelOptions
@@ -22,7 +21,7 @@ from mlbench_worker.training.session import Session
 
 _RANKS = 2
 _ROUNDS = 7
-_WAYS = {
+_EXCHANGES = {
     "ddp": ExchangeOptions("ddp"),
     "flat": ExchangeOptions("flat"),
     "per-layer": ExchangeOptions("per-layer"),
@@ -42,65 +41,54 @@ _WAYS = {
 
 def measure(folder: Path) -> list[Figure | Ratio]:
     """Return images a second of both workers together for every exchange, taken in turn."""
-    port = free_port()
+    environ = {
+        **os.environ,
+        "WORLD_SIZE": str(_RANKS),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+        "OMP_NUM_THREADS": "1",
+    }
     ranks = [
         subprocess.Popen(
             [sys.executable, "-m", "benchmarks.exchange_rate"],
-            env=os.environ
-            | {
-                "RANK": str(rank),
-                "WORLD_SIZE": str(_RANKS),
-                "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": str(port),
-                "OMP_NUM_THREADS": "1",
-            },
+            env=environ | {"RANK": str(rank)},
             stdout=subprocess.PIPE,
             text=True,
         )
         for rank in range(_RANKS)
     ]
     output, _ = [rank.communicate()[0] for rank in ranks]
-    rates = json.loads(output)
     figures = {
-        way: Figure(f"ResNet-20 on two gloo workers, {way}", "images/s", rates[way])
-        for way in rates
+        exchange: Figure(f"ResNet-20 on two gloo workers, {exchange}", "images/s", values)
+        for exchange, values in json.loads(output).items()
     }
     return [
         *figures.values(),
         *(
-            Ratio(f"{way}, beside ddp", figures[way].median / figures["ddp"].median)
-            for way in ("flat", "per-layer")
+            Ratio(f"{exchange}, beside ddp", figures[exchange].median / figures["ddp"].median)
+            for exchange in ("flat", "per-layer")
         ),
     ]
 
 
 def main() -> None:
-    """Be one rank; rank 0 prints the rates of all ways."""
+    """Be one rank; rank 0 prints the rates of all exchanges."""
     with join_world() as world:
-        loops = {way: _loop(chosen, world) for way, chosen in _WAYS.items()}
-        for train in loops.values():
-            train()
-        rounds = [{way: _rate(train) for way, train in loops.items()} for _ in range(_ROUNDS)]
+        loops = {name: _loop(options, world) for name, options in _EXCHANGES.items()}
+        figures = alternate(_ROUNDS, "images/s", loops)
     if world.rank == 0:
-        print(json.dumps({way: [rates[way] for rates in rounds] for way in loops}))
+        print(json.dumps({figure.what: figure.values for figure in figures}))
 
 
-def _loop(chosen: ExchangeOptions, world: World) -> Callable[[], object]:
-    tracker = Tracker({})
+def _loop(options: ExchangeOptions, world: World) -> Callable[[], float]:
     execution = set_up(ImageModelOptions(), world)
-    session = Session(world, tracker, execution)
+    session = Session(world, Tracker({}), execution)
     torch.manual_seed(0)
     model = execution.place(CifarResNet(20))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, fused=True)
-    trainer = ImageTrainer(session, model, optimizer, lambda step: 0.1, chosen)
+    trainer = ImageTrainer(session, model, optimizer, lambda step: 0.1, options)
     batches = [random_images(BATCH // world.size)] * STEPS
-    return lambda: trainer.train(batches, BATCH)
-
-
-def _rate(train: Callable[[], object]) -> float:
-    begin = time.perf_counter()
-    train()
-    return STEPS * BATCH / (time.perf_counter() - begin)
+    return lambda: STEPS * BATCH / timed(lambda: trainer.train(batches, BATCH))
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ from pathlib import Path
 import psutil
 
 from benchmarks.measure import Figure
-from benchmarks.runs import store_run
-from mlbench import ApiClient
+from benchmarks.stacks import local_stack
+from benchmarks.stored import store_run
 from mlbench.home import Home
 from mlbench.stack import launch
 from mlbench_master.models import open_database
@@ -32,21 +32,16 @@ _PARTS = {
 
 def measure(folder: Path) -> Iterator[Figure]:
     """Yield percents of a core for each part of a local stack, and for all of them."""
-    home = Home(folder / "home")
-    launch.start_detached(home, workers=2, port=None)
-    try:
+    with local_stack(folder) as (home, client):
         yield from _watch(home, "idle")
-        with open_database(f"sqlite:///{home.root / 'mlbench.db'}"):
+        with open_database(f"sqlite:///{home.database}"):
             for number in range(_RUNS):
                 store_run(f"run-{number}")
         yield from _watch(home, f"idle, {_RUNS} runs")
-        with ApiClient.from_home(home) as client:
-            seconds = int(2 * _SETTLE_SECONDS + _WINDOWS * _WINDOW_SECONDS)
-            args = {"steps": str(10 * seconds), "rate": "10"}
-            client.create_run("watched", 2, None, benchmark="steps", args=args).result()
-            yield from _watch(home, "beside a run")
-    finally:
-        launch.stop(home)
+        seconds = int(2 * _SETTLE_SECONDS + _WINDOWS * _WINDOW_SECONDS)
+        args = {"steps": str(10 * seconds), "rate": "10"}
+        client.create_run("watched", 2, None, benchmark="steps", args=args).result()
+        yield from _watch(home, "beside a run")
 
 
 def _watch(home: Home, when: str) -> Iterator[Figure]:

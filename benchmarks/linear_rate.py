@@ -3,8 +3,9 @@
 import io
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +13,8 @@ from sklearn.datasets import load_svmlight_file
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
-from benchmarks.measure import Figure, alternate
+from benchmarks.loops import run_environ
+from benchmarks.measure import Figure, Measure, alternate, timed
 from mlbench import Tracker, names
 from mlbench.options import DeviceOptions
 from mlbench.tasks import LinearOptions
@@ -40,67 +42,41 @@ def measure(folder: Path) -> list[Figure]:
     values = torch.randn(_STEPS * _BATCH, _FEATURES, generator=generator)
     values /= values.norm(dim=1, keepdim=True)
     labels = torch.randn(len(values), generator=generator).sign()
-    with Tracker(_run_environ(folder)) as inside, Tracker({}) as outside:
+    slow = slice(_SLOW_STEPS * _BATCH)
+    dataset = TensorDataset(values[slow], labels[slow])
+    pairs = list(
+        zip(torch.split(values[slow], _BATCH), torch.split(labels[slow], _BATCH), strict=True)
+    )
+    with Tracker(run_environ(folder)) as inside, Tracker({}) as outside:
+        loops = {
+            "our loop, in a run": _ours(values, labels, inside),
+            "our loop, outside a run": _ours(values, labels, outside),
+            "plain slices and autograd": lambda: _autograd(pairs),
+            "DataLoader and autograd": lambda: _autograd(
+                DataLoader(dataset, batch_size=_BATCH, shuffle=True)
+            ),
+        }
+        recording = {
+            "recording in our loop, in a run": _recording(inside),
+            "recording in our loop, outside a run": _recording(outside),
+        }
         return [
-            *alternate(
-                _TIMES,
-                [
-                    ("our loop, in a run", "samples/s", _ours(values, labels, inside)),
-                    ("our loop, outside a run", "samples/s", _ours(values, labels, outside)),
-                    ("plain slices and autograd", "samples/s", _slices(values, labels)),
-                    ("DataLoader and autograd", "samples/s", _loader(values, labels)),
-                ],
-            ),
-            *alternate(
-                _TIMES,
-                [
-                    ("recording in our loop, in a run", "µs/step", _recording(inside)),
-                    ("recording in our loop, outside a run", "µs/step", _recording(outside)),
-                ],
-            ),
+            *alternate(_TIMES, "samples/s", loops),
+            *alternate(_TIMES, "µs/step", recording),
             *_parsing(folder),
         ]
 
 
-def _run_environ(folder: Path) -> dict[str, str]:
-    return {
-        names.ENV_METRICS_FILE: str(folder / "metrics.jsonl"),
-        names.ENV_MULTIPROC_DIR: str(folder),
-        names.ENV_RUN_ID: "1",
-    }
-
-
-def _ours(values: torch.Tensor, labels: torch.Tensor, tracker: Tracker) -> Callable[[], float]:
+def _ours(values: torch.Tensor, labels: torch.Tensor, tracker: Tracker) -> Measure:
     samples = Samples(DenseRows(values), labels)
     data = Dataset(samples, samples[:0], features=_FEATURES, largest_norm2=1.0, sha256="")
     execution = set_up(DeviceOptions(device="cpu"), World())
     session = Session(World(), tracker, execution)
     training = Training(LinearOptions(), data, torch.zeros(_FEATURES), session)
-
-    def once() -> float:
-        begin = time.perf_counter()
-        training.epoch(0)
-        return _STEPS * _BATCH / (time.perf_counter() - begin)
-
-    return once
+    return lambda: _STEPS * _BATCH / timed(lambda: training.epoch(0))
 
 
-def _slices(values: torch.Tensor, labels: torch.Tensor) -> Callable[[], float]:
-    def batches() -> list[tuple[torch.Tensor, torch.Tensor]]:
-        return list(zip(torch.split(values, _BATCH), torch.split(labels, _BATCH), strict=True))[
-            :_SLOW_STEPS
-        ]
-
-    return lambda: _autograd(batches())
-
-
-def _loader(values: torch.Tensor, labels: torch.Tensor) -> Callable[[], float]:
-    rows = _SLOW_STEPS * _BATCH
-    dataset = TensorDataset(values[:rows], labels[:rows])
-    return lambda: _autograd(DataLoader(dataset, batch_size=_BATCH, shuffle=True))
-
-
-def _autograd(batches: "list[tuple[torch.Tensor, torch.Tensor]] | DataLoader[object]") -> float:
+def _autograd(batches: Iterable[Any]) -> float:
     """Train as one would write it without more ado, and return samples/s."""
     model = torch.nn.Linear(_FEATURES, 1, bias=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=16.0, weight_decay=1e-6)
@@ -113,12 +89,11 @@ def _autograd(batches: "list[tuple[torch.Tensor, torch.Tensor]] | DataLoader[obj
     return _SLOW_STEPS * _BATCH / (time.perf_counter() - begin)
 
 
-def _recording(tracker: Tracker) -> Callable[[], float]:
+def _recording(tracker: Tracker) -> Measure:
     """Return what measures all that the loop asks of the tracker, and nothing else of the loop."""
     every = LinearOptions().record_every
 
-    def once() -> float:
-        begin = time.perf_counter()
+    def record() -> None:
         for step in range(_STEPS):
             with tracker.phase("forward"):
                 pass
@@ -131,13 +106,10 @@ def _recording(tracker: Tracker) -> Callable[[], float]:
             tracker.step(samples=_BATCH)
             if step % every == 0:
                 with tracker.phase("metrics"):
-                    tracker.log(
-                        {names.TRAIN_LOSS: 0.3123456789, names.LEARNING_RATE: 3.9},
-                        step=tracker.steps,
-                    )
-        return (time.perf_counter() - begin) / _STEPS * 1e6
+                    metrics = {names.TRAIN_LOSS: 0.3123456789, names.LEARNING_RATE: 3.9}
+                    tracker.log(metrics, step=tracker.steps)
 
-    return once
+    return lambda: timed(record) / _STEPS * 1e6
 
 
 def _parsing(folder: Path) -> list[Figure]:
@@ -150,19 +122,14 @@ def _parsing(folder: Path) -> list[Figure]:
 
     def ours() -> float:
         os.utime(source)  # as if it had changed, so that it is parsed
-        begin = time.perf_counter()
-        open_table(source)
-        return megabytes / (time.perf_counter() - begin)
+        return megabytes / timed(lambda: open_table(source))
 
     def alone() -> float:
-        begin = time.perf_counter()
-        load_svmlight_file(io.BytesIO(text), dtype=np.float32, zero_based=False)
-        return megabytes / (time.perf_counter() - begin)
+        options = {"dtype": np.float32, "zero_based": False}
+        return megabytes / timed(lambda: load_svmlight_file(io.BytesIO(text), **options))
 
-    return alternate(
-        3,
-        [
-            ("our parser, file to files, start of processes included", "MB/s", ours),
-            ("load_svmlight_file alone, memory to memory", "MB/s", alone),
-        ],
-    )
+    measures = {
+        "our parser, file to files, start of processes included": ours,
+        "load_svmlight_file alone, memory to memory": alone,
+    }
+    return alternate(3, "MB/s", measures)

@@ -1,15 +1,15 @@
 """A load generator in a process of its own: keep-alive clients that send prepared bytes."""
 
 import json
-import selectors
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import ExitStack
 from multiprocessing import get_context
 
 _HOST = "127.0.0.1"
-_PATIENCE_SECONDS = 60.0
+_TIMEOUT_SECONDS = 60.0
 
 Requests = Sequence[bytes]
 
@@ -42,56 +42,36 @@ def send(port: int, clients: Sequence[Requests], status: int) -> float:
 
 
 def _send(port: int, clients: Sequence[Requests], status: int) -> float:
-    with selectors.DefaultSelector() as selector:
-        connected = [_Client(port, requests, status) for requests in clients]
+    with ExitStack() as stack, ThreadPoolExecutor(len(clients)) as threads:
+        sockets = [stack.enter_context(_connect(port)) for _ in clients]
         begin = time.perf_counter()
-        for client in connected:
-            if client.send_next():
-                selector.register(client.socket, selectors.EVENT_READ, client)
-        while selector.get_map():
-            ready = selector.select(_PATIENCE_SECONDS)
-            assert ready, f"no answer within {_PATIENCE_SECONDS} s"
-            for key, _ in ready:
-                client = key.data
-                if client.receive() and not client.send_next():
-                    selector.unregister(client.socket)
-        seconds = time.perf_counter() - begin
-        for client in connected:
-            client.socket.close()
-    return seconds
+        done = [
+            threads.submit(_send_all, opened, requests, f"HTTP/1.1 {status} ".encode())
+            for opened, requests in zip(sockets, clients, strict=True)
+        ]
+        for future in done:
+            future.result()
+        return time.perf_counter() - begin
 
 
-class _Client:
-    """One connection, and what is still to be sent on it."""
-
-    def __init__(self, port: int, requests: Requests, status: int) -> None:
-        self.socket = socket.create_connection((_HOST, port), timeout=_PATIENCE_SECONDS)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._requests: Iterator[bytes] = iter(requests)
-        self._expected = f"HTTP/1.1 {status} ".encode()
-        self._received = b""
-
-    def send_next(self) -> bool:
-        """Send the next request; return whether there was one."""
-        request = next(self._requests, None)
-        if request is not None:
-            self.socket.sendall(request)
-        return request is not None
-
-    def receive(self) -> bool:
-        """Take what has arrived; return whether the answer is complete."""
-        received = self.socket.recv(1 << 16)
-        self._received += received
-        assert received, f"the server hung up after {self._received!r}"
-        head, end, body = self._received.partition(b"\r\n\r\n")
-        if not end or len(body) < _content_length(head):
-            return False
-        assert head.startswith(self._expected), self._received
-        self._received = b""
-        return True
+def _connect(port: int) -> socket.socket:
+    opened = socket.create_connection((_HOST, port), timeout=_TIMEOUT_SECONDS)
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return opened
 
 
-def _content_length(head: bytes) -> int:
-    _, found, rest = head.lower().partition(b"\r\ncontent-length:")
-    assert found, head
-    return int(rest.partition(b"\r\n")[0])
+def _send_all(opened: socket.socket, requests: Requests, status_line: bytes) -> None:
+    for request in requests:
+        opened.sendall(request)
+        answer = b""
+        while not _is_complete(answer):
+            received = opened.recv(1 << 16)
+            answer += received
+            assert received, f"the server hung up after {answer!r}"
+        assert answer.startswith(status_line), answer
+
+
+def _is_complete(answer: bytes) -> bool:
+    head, end, body = answer.partition(b"\r\n\r\n")
+    length = head.lower().partition(b"\r\ncontent-length:")[2].partition(b"\r\n")[0]
+    return bool(end) and len(body) >= int(length)

@@ -17,12 +17,8 @@ _REPOSITORY = Path(__file__).parents[1]
 
 def measure(folder: Path) -> list[Figure | Ratio]:
     """Return microseconds per value, of one value a call, all in turn in one process."""
-    python = subprocess.run(
-        [_REPOSITORY / "scripts" / "get-integrations.sh"],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.strip()
+    script = _REPOSITORY / "scripts" / "get-integrations.sh"
+    python = subprocess.check_output([script], text=True).strip()
     with (folder / "agent.jsonl").open("a") as file:
 
         def append(lines: Sequence[Line]) -> None:
@@ -31,21 +27,13 @@ def measure(folder: Path) -> list[Figure | Ratio]:
 
         agent = Loopback([Tracking(1).answer], append, print)
         with mlflow.serving(folder, installed("mlflow")) as port:
-            printed = subprocess.run(
-                [
-                    python,
-                    "-m",
-                    "benchmarks.logging_process",
-                    folder,
-                    variables({}, agent)["MLFLOW_TRACKING_URI"],
-                    f"http://127.0.0.1:{port}",
-                ],
-                check=True,
-                stdout=subprocess.PIPE,
+            own = variables({}, agent)["MLFLOW_TRACKING_URI"]
+            words = [python, "-m", "benchmarks.logging_process", str(folder), own]
+            printed = subprocess.check_output(
+                [*words, f"http://127.0.0.1:{port}"],
                 env={**os.environ, names.ENV_METRICS_FILE: str(folder / "metrics.jsonl")},
-            ).stdout
+            )
         agent.close()
-    figures = [Figure(**fields) for fields in json.loads(printed)]
-    ours, *others = figures
-    ratios = [Ratio(f"as cheap as {one.what}", one.median / ours.median) for one in others]
-    return [*figures, *ratios]
+    ours, *others = (Figure(**fields) for fields in json.loads(printed))
+    ratios = [Ratio(f"as cheap as {other.what}", other.median / ours.median) for other in others]
+    return [ours, *others, *ratios]

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +10,7 @@ from lightning.pytorch.loggers import CSVLogger
 from mlflow import MlflowClient
 from torch.utils.tensorboard import SummaryWriter
 
-from benchmarks.measure import alternate
+from benchmarks.measure import Measure, alternate, timed
 from mlbench import Tracker
 
 _ROUNDS = 9
@@ -23,20 +22,16 @@ def main(folder: Path, agent: str, server: str) -> None:
     tracker = Tracker()
     writer = SummaryWriter(str(folder / "events"))
     csv = CSVLogger(folder)
-    pairs = [
-        ("MLBench: tracker.log", _cost(20_000, lambda step: tracker.log(loss=_LOSS, step=step))),
-        (
-            "Lightning's CSVLogger",
-            _cost(2_000, lambda step: csv.log_metrics({"loss": _LOSS}, step)),
+    measures = {
+        "MLBench: tracker.log": _cost(20_000, lambda step: tracker.log(loss=_LOSS, step=step)),
+        "Lightning's CSVLogger": _cost(2_000, lambda step: csv.log_metrics({"loss": _LOSS}, step)),
+        "TensorBoard: SummaryWriter.add_scalar": _cost(
+            2_000, lambda step: writer.add_scalar("loss", _LOSS, step), writer.flush
         ),
-        (
-            "TensorBoard: SummaryWriter.add_scalar",
-            _cost(2_000, lambda step: writer.add_scalar("loss", _LOSS, step), writer.flush),
-        ),
-        ("MLflow's client to MLBench's agent", _cost(200, _mlflow(agent))),
-        ("MLflow's client to MLflow's server", _cost(100, _mlflow(server))),
-    ]
-    figures = alternate(_ROUNDS, [(what, "µs/value", once) for what, once in pairs])
+        "MLflow's client to MLBench's agent": _cost(200, _mlflow(agent)),
+        "MLflow's client to MLflow's server": _cost(100, _mlflow(server)),
+    }
+    figures = alternate(_ROUNDS, "µs/value", measures)
     print(json.dumps([asdict(figure) for figure in figures]))
 
 
@@ -48,15 +43,13 @@ def _mlflow(uri: str) -> Callable[[int], object]:
 
 def _cost(
     calls: int, log: Callable[[int], object], flush: Callable[[], object] = lambda: None
-) -> Callable[[], float]:
-    def once() -> float:
-        begin = time.perf_counter()
+) -> Measure:
+    def log_all() -> None:
         for step in range(calls):
             log(step)
         flush()
-        return (time.perf_counter() - begin) / calls * 1e6
 
-    return once
+    return lambda: timed(log_all) / calls * 1e6
 
 
 if __name__ == "__main__":

@@ -1,26 +1,53 @@
-"""Training loops in processes of their own, which train when told to, and tell their speed."""
+"""Training loops in processes of their own, which train when asked, and answer their speed.
 
+``python -m benchmarks.loops MODULE NUMBER FOLDER`` runs one of a module's ``LOOPS``: for every line
+on standard input it trains, and prints the samples a second.
+"""
+
+import importlib
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from benchmarks.measure import Figure, Measure, alternate, timed
 from mlbench import names
+
+_ROUNDS = 7
+
+Loop = tuple[Callable[[], object], int]
+"""Trains some steps; and the samples in these."""
+Loops = Mapping[str, Callable[[Path], Loop]]
+"""Make loops, which may write into a folder, by what they are."""
+
+
+def rates(
+    module: str,
+    loops: Loops,
+    unit: str,
+    folder: Path,
+    environ: Callable[[str], Mapping[str, str]] = lambda _: {},
+) -> list[Figure]:
+    """Return the samples a second of loops of a module, taken in turn."""
+    numbers = {name: number for number, name in enumerate(loops)}
+    with ExitStack() as stack:
+        measures = {
+            name: stack.enter_context(_process(module, number, folder / str(number), environ(name)))
+            for name, number in numbers.items()
+        }
+        return alternate(_ROUNDS, unit, measures)
 
 
 @contextmanager
-def loop(
-    module: str, name: str, folder: Path, environ: Mapping[str, str] | None = None
-) -> Iterator[Callable[[], float]]:
-    """Start ``python -m MODULE NAME FOLDER``, and yield how to ask it to train."""
-    records = folder / name.replace(", ", "-")
-    records.mkdir()
+def _process(
+    module: str, number: int, folder: Path, environ: Mapping[str, str]
+) -> Iterator[Measure]:
+    folder.mkdir()
     process = subprocess.Popen(
-        [sys.executable, "-m", module, name, str(records)],
-        env={**os.environ, names.ENV_MULTIPROC_DIR: str(records), **(environ or {})},
+        [sys.executable, "-m", "benchmarks.loops", module, str(number), folder],
+        env={**os.environ, names.ENV_MULTIPROC_DIR: str(folder), **environ},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -41,16 +68,8 @@ def loop(
         process.communicate()
 
 
-def answer(train: Callable[[], None], samples: int) -> None:
-    """Train for every line on standard input, and print the samples a second."""
-    for _ in sys.stdin:
-        begin = time.perf_counter()
-        train()
-        print(samples / (time.perf_counter() - begin), flush=True)
-
-
 def run_environ(folder: Path) -> dict[str, str]:
-    """Return what the agent tells a training process; $PROMETHEUS_MULTIPROC_DIR must be set too."""
+    """Return what the agent gives a training process; $PROMETHEUS_MULTIPROC_DIR must be set too."""
     return {
         names.ENV_METRICS_FILE: str(folder / "metrics.jsonl"),
         names.ENV_MULTIPROC_DIR: str(folder),
@@ -59,5 +78,13 @@ def run_environ(folder: Path) -> dict[str, str]:
     }
 
 
-def void(_: object) -> None:
-    """Forget a result."""
+def main(module: str, number: str, folder: str) -> None:
+    """Answer each line with a speed."""
+    loops: Loops = importlib.import_module(module).LOOPS
+    train, samples = [*loops.values()][int(number)](Path(folder))
+    for _ in sys.stdin:
+        print(samples / timed(train), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

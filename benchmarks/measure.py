@@ -3,9 +3,12 @@
 import os
 import platform
 import statistics
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+Measure = Callable[[], float]
 
 
 @dataclass(frozen=True)
@@ -40,21 +43,20 @@ class Ratio:
         return f"{self.what:<66} {_number(self.times):>9} times"
 
 
-def repeat(what: str, unit: str, times: int, measure: Callable[[], float]) -> Figure:
-    """Measure a number of times, after once for warming up."""
-    measure()
-    return Figure(what, unit, [measure() for _ in range(times)])
-
-
-def alternate(times: int, pairs: Sequence[tuple[str, str, Callable[[], float]]]) -> list[Figure]:
-    """Measure several things in turn, so that a noisy moment meets all of them."""
-    for _, _, measure in pairs:
-        measure()
-    rounds = [[measure() for _, _, measure in pairs] for _ in range(times)]
+def alternate(times: int, unit: str, measures: Mapping[str, Measure]) -> list[Figure]:
+    """Measure things in turn, so that a noisy moment meets all, after once each to warm up."""
+    rounds = [[measure() for measure in measures.values()] for _ in range(1 + times)]
     return [
-        Figure(what, unit, [values[i] for values in rounds])
-        for i, (what, unit, _) in enumerate(pairs)
+        Figure(what, unit, values)
+        for what, values in zip(measures, zip(*rounds[1:], strict=True), strict=True)
     ]
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Do something, and return the seconds that it took."""
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
 
 
 def machine() -> str:

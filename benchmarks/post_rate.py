@@ -2,100 +2,96 @@
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import falcon
 from falcon import Request, Response
+from peewee import chunked
 
 from benchmarks.load import Requests, post_json, send
-from benchmarks.measure import Figure, alternate
-from benchmarks.runs import store_run
-from benchmarks.servers import (
-    Master,
-    database_url,
-    free_port,
-    gunicorn,
-    running,
-    running_master,
-    running_prometheus,
-)
-from mlbench_master.models import open_database
+from benchmarks.measure import Figure, Measure, alternate
+from benchmarks.servers import Master, free_port, gunicorn, measured_master, running
+from benchmarks.stored import store_run
 
 CLIENTS = 8
-_POSTS_OF_A_CLIENT = 250
 CREATED = 201
+_POSTS_OF_A_CLIENT = 250
+_DATE = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 Body = Mapping[str, object]
 
 
 def measure(folder: Path) -> list[Figure]:
     """Return posts a second."""
-    database = open_database(database_url(folder))
+    port = free_port()
+    empty = gunicorn(port, "benchmarks.post_rate:empty_app()")
     with (
-        running_prometheus(folder) as prometheus_url,
-        running_master(folder, prometheus_url) as master,
-        _running_empty_app(folder) as empty_port,
+        running("empty", empty, folder, {}, f"http://127.0.0.1:{port}/"),
+        measured_master(folder) as master,
     ):
-        figures = alternate(
-            5,
-            [
-                ("POST /api/metrics/, 8 clients, one sample each", "posts/s", single_posts(master)),
-                ("an empty Falcon POST, 8 clients", "posts/s", _empty_posts(empty_port)),
-            ],
-        )
-    database.close()
-    return figures
+        requests = _requests("/", bodies(1, 4 * _POSTS_OF_A_CLIENT), {})
+        measures = {
+            "POST /api/metrics/, 8 clients, one sample each": posts(master, _POSTS_OF_A_CLIENT),
+            "an empty Falcon POST, 8 clients": lambda: send(port, requests, CREATED),
+        }
+        return alternate(5, "posts/s", measures)
 
 
-def single_posts(master: Master, posts: int = _POSTS_OF_A_CLIENT) -> Callable[[], float]:
-    """Return what measures posts a second to a new run, and finds every sample by GET."""
+def posts(master: Master, of_a_client: int, *, lists: bool = False) -> Measure:
+    """Return what measures samples a second that are posted to a new run, and checks them by GET.
+
+    Each client posts so many, one a request; with ``lists``, a single client posts as many for all,
+    1,000 a request.
+    """
     numbers = itertools.count(1)
 
-    def once() -> float:
+    def measure_once() -> float:
         run_id = store_run(f"post-rate-{next(numbers)}").id
-        clients = bodies(run_id, posts)
-        rate = send(master.port, _requests("/api/metrics/", clients, master.headers), CREATED)
+        clients = bodies(run_id, of_a_client)
+        sent: list[Sequence[object]] = [*clients]
+        if lists:
+            sent = [[*chunked(itertools.chain(*clients), 1000)]]
+        rate = send(master.port, _requests("/api/metrics/", sent, master.headers), CREATED)
         _check_all_there(master, run_id, clients)
-        return rate
+        return rate * 1000 if lists else rate
 
-    return once
+    return measure_once
 
 
-def bodies(run_id: int, posts: int) -> list[list[Body]]:
+def bodies(run_id: int, number: int) -> list[list[Body]]:
     """Return samples by client, all different: each client has a metric of its own.
 
     Dates go up to just now, two milliseconds and some microseconds apart. All fields that MLBench's
     own client sends are there.
     """
-    start = datetime.now(UTC) - posts * timedelta(milliseconds=2)
+    start = datetime.now(UTC) - number * timedelta(milliseconds=2)
     return [
         [
             {
                 "run_id": run_id,
                 "name": f"train_loss @ {client}",
-                "date": text(start + timedelta(microseconds=2003 * i + client)),
-                "value": str(client + i / posts),
+                "date": (start + timedelta(microseconds=2003 * i + client)).strftime(_DATE),
+                "value": str(client + i / number),
                 "cumulative": False,
                 "metadata": "",
             }
-            for i in range(posts)
+            for i in range(number)
         ]
         for client in range(CLIENTS)
     ]
 
 
 def _requests(
-    path: str, clients: Sequence[Sequence[Body]], headers: Mapping[str, str]
+    path: str, clients: Sequence[Sequence[object]], headers: Mapping[str, str]
 ) -> list[Requests]:
     return [[post_json(path, body, headers) for body in client] for client in clients]
 
 
 def _check_all_there(master: Master, run_id: int, clients: Sequence[Sequence[Body]]) -> None:
-    answer = master.source.get(f"/api/metrics/{run_id}/?metric_type=run").body
-    found = {
+    answer = master.get(f"/api/metrics/{run_id}/?metric_type=run").body
+    stored = {
         (name, point["date"], float(point["value"]))
         for name, points in json.loads(answer).items()
         for point in points
@@ -105,25 +101,7 @@ def _check_all_there(master: Master, run_id: int, clients: Sequence[Sequence[Bod
         for client in clients
         for body in client
     }
-    assert found == posted, (len(found), len(posted), sorted(found ^ posted)[:4])
-
-
-def _empty_posts(port: int) -> Callable[[], float]:
-    requests = _requests("/", bodies(1, 4 * _POSTS_OF_A_CLIENT), {})
-    return lambda: send(port, requests, CREATED)
-
-
-@contextmanager
-def _running_empty_app(folder: Path) -> Iterator[int]:
-    port = free_port()
-    command = gunicorn(port, "benchmarks.post_rate:empty_app()")
-    with running("empty", command, folder, {}, f"http://127.0.0.1:{port}/"):
-        yield port
-
-
-def text(date: datetime) -> str:
-    """Return a date as the API writes it."""
-    return date.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    assert stored == posted, (len(stored), len(posted), sorted(stored ^ posted)[:4])
 
 
 class _Empty:

@@ -3,14 +3,12 @@
 import io
 import re
 import zipfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.measure import Figure
-from benchmarks.runs import append, metric_lines, store_run, wait_until_delivered
-from benchmarks.servers import Master, database_url, running_master, running_prometheus
-from mlbench_master.models import Run, open_database
+from benchmarks.servers import Master, measured_master
+from benchmarks.stored import metric_lines, store_delivered, store_run
 
 # Series, samples of each, and seconds between them.
 _LONG = (10, 400_000, 0.01)
@@ -23,74 +21,42 @@ _MB = 1_000_000
 _FORGET_PEAK = "5"
 
 
-@dataclass(frozen=True)
-class _Reading:
-    """What it took to read everything once."""
-
-    peak_mb: float
-    first_byte_seconds: float
-    mb_a_second: float
-
-
-def measure(folder: Path) -> list[Figure]:
-    """Return MB above idle, seconds until the first byte, and MB a second."""
-    database = open_database(database_url(folder))
-    with (
-        running_prometheus(folder) as prometheus_url,
-        running_master(folder, prometheus_url) as master,
-    ):
-        run = _store_large_run()
+def measure(folder: Path) -> Iterator[Figure]:
+    """Yield MB above idle, seconds until the first byte, and MB a second."""
+    with measured_master(folder) as master:
+        lines = (metric_lines(*series) for series in (_LONG, _SHORT))
+        run = store_delivered(store_run("read-memory"), *lines)
         idle_mb = _memory_mb(master, "VmRSS")
-        figures = []
         for what, path, count_samples in (
             ("a run, json", f"/api/metrics/{run.id}/?metric_type=run", _count),
             ("a run, zip", f"/api/metrics/{run.id}/?metric_type=run&format=zip", _count_in_zip),
             ("all runs, json", "/api/metrics/?metric_type=run", _count),
         ):
-            readings = [_read(master, path, count_samples, idle_mb) for _ in range(_ROUNDS)]
-            figures += _figures(what, readings)
-    database.close()
-    return figures
-
-
-def _store_large_run() -> Run:
-    run = store_run("read-memory")
-    for rank, (series, samples, interval_seconds) in enumerate((_LONG, _SHORT)):
-        append(run, rank, metric_lines(series, samples, interval_seconds))
-    wait_until_delivered(run)
-    return run
+            rounds = [_read(master, path, count_samples) for _ in range(_ROUNDS)]
+            peaks_mb, first_bytes, speeds = zip(*rounds, strict=True)
+            answer = f"GET 5 million samples, {what}"
+            yield Figure(f"{answer}: memory above idle", "MB", [mb - idle_mb for mb in peaks_mb])
+            yield Figure(f"{answer}: first byte", "s", first_bytes)
+            yield Figure(f"{answer}: speed", "MB/s", speeds)
 
 
 def _read(
-    master: Master, path: str, count_samples: Callable[[bytes], int], idle_mb: float
-) -> _Reading:
+    master: Master, path: str, count_samples: Callable[[bytes], int]
+) -> tuple[float, float, float]:
+    """Return the peak of the memory in MB, seconds until the first byte, and MB a second."""
     Path(f"/proc/{master.worker}/clear_refs").write_text(_FORGET_PEAK)
-    answer = master.source.get(path)
-    peak_mb = _memory_mb(master, "VmHWM") - idle_mb
-    found = count_samples(answer.body)
-    assert found == _SAMPLES, f"{found} samples in {path}"
-    return _Reading(peak_mb, answer.first_byte_seconds, len(answer.body) / _MB / answer.seconds)
-
-
-def _figures(what: str, readings: list[_Reading]) -> list[Figure]:
-    return [
-        Figure(
-            f"GET 5 million samples, {what}: memory above idle", "MB", [r.peak_mb for r in readings]
-        ),
-        Figure(
-            f"GET 5 million samples, {what}: first byte",
-            "s",
-            [r.first_byte_seconds for r in readings],
-        ),
-        Figure(f"GET 5 million samples, {what}: speed", "MB/s", [r.mb_a_second for r in readings]),
-    ]
+    answer = master.get(path)
+    peak_mb = _memory_mb(master, "VmHWM")
+    samples = count_samples(answer.body)
+    assert samples == _SAMPLES, f"{samples} samples in {path}"
+    return peak_mb, answer.first_byte_seconds, len(answer.body) / _MB / answer.seconds
 
 
 def _memory_mb(master: Master, field: str) -> float:
     status = Path(f"/proc/{master.worker}/status").read_text()
-    found = re.search(rf"^{field}:\s*(\d+) kB$", status, re.MULTILINE)
-    assert found, status
-    return int(found[1]) * 1024 / _MB
+    kilobytes = re.search(rf"^{field}:\s*(\d+) kB$", status, re.MULTILINE)
+    assert kilobytes, status
+    return int(kilobytes[1]) * 1024 / _MB
 
 
 def _count(body: bytes) -> int:

@@ -3,13 +3,12 @@
 import io
 import json
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.measure import Figure, alternate
-from benchmarks.runs import append, metric_lines, store_run, wait_until_delivered
-from benchmarks.servers import Master, database_url, running_master, running_prometheus
-from mlbench_master.models import Run, open_database
+from benchmarks.measure import Figure, Measure, alternate
+from benchmarks.servers import Source, measured_master
+from benchmarks.stored import metric_lines, store_delivered, store_run
+from mlbench_master.models import Run
 
 SERIES = 20
 SAMPLES = 100_000
@@ -19,42 +18,31 @@ _INTERVAL_SECONDS = 0.1
 
 def measure(folder: Path) -> list[Figure]:
     """Return milliseconds until the last byte."""
-    database = open_database(database_url(folder))
-    with (
-        running_prometheus(folder) as prometheus_url,
-        running_master(folder, prometheus_url) as master,
-    ):
-        run = store_long_run()
-        figures = alternate(
-            7,
-            [
-                (f"GET a run's 100,000 samples: {format_}", "ms", reading(master, run, format_))
-                for format_ in COUNT_SAMPLES
-            ],
-        )
-    database.close()
-    return figures
+    with measured_master(folder) as master:
+        path = f"/api/metrics/{store_long_run().id}/?metric_type=run&format="
+        measures = {
+            f"GET a run's 100,000 samples: {format_}": reading(master, path + format_, format_)
+            for format_ in COUNT_SAMPLES
+        }
+        return alternate(7, "ms", measures)
 
 
 def store_long_run() -> Run:
     """Return a run whose 100,000 samples a running controller has delivered."""
-    run = store_run("read-rate")
-    append(run, 0, metric_lines(SERIES, SAMPLES // SERIES, _INTERVAL_SECONDS))
-    wait_until_delivered(run)
-    return run
+    lines = metric_lines(SERIES, SAMPLES // SERIES, _INTERVAL_SECONDS)
+    return store_delivered(store_run("read-rate"), lines)
 
 
-def reading(master: Master, run: Run, format_: str) -> Callable[[], float]:
+def reading(source: Source, path: str, format_: str) -> Measure:
     """Return what measures milliseconds until the last byte, and finds every sample in them."""
-    path = f"/api/metrics/{run.id}/?metric_type=run&format={format_}"
 
-    def once() -> float:
-        answer = master.source.get(path)
-        found = COUNT_SAMPLES[format_](answer.body)
-        assert found == SAMPLES, f"{found} samples in {path}"
+    def measure_once() -> float:
+        answer = source.get(path)
+        samples = COUNT_SAMPLES[format_](answer.body)
+        assert samples == SAMPLES, f"{samples} samples in {path}"
         return answer.seconds * 1000
 
-    return once
+    return measure_once
 
 
 def count_json(body: bytes) -> int:

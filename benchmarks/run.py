@@ -14,24 +14,9 @@ from pathlib import Path
 from benchmarks.measure import machine
 
 _USUAL = (
-    "tracker_cost",
-    "delivery_rate",
-    "post_rate",
-    "read_rate",
-    "read_memory",
-    "result_rate",
-    "start_latency",
-    "scrape_cost",
-    "watching",
-    "silence",
-    "disturbance",
-    "step_cost",
-    "resnet_rate",
-    "language_rate",
-    "exchange_rate",
-    "bandwidth_rate",
-    "linear_rate",
-    "deleting",
+    *("tracker_cost", "delivery_rate", "post_rate", "read_rate", "read_memory", "result_rate"),
+    *("start_latency", "scrape_cost", "watching", "silence", "disturbance", "step_cost"),
+    *("resnet_rate", "language_rate", "exchange_rate", "bandwidth_rate", "linear_rate", "deleting"),
 )
 _ALL = (*_USUAL, "cluster_start", "equal_runs", "faults", "idle", "loggers", "pages", "rivals")
 

@@ -47,7 +47,7 @@ _HEADERS = {
 
 def measure(folder: Path) -> list[Figure]:
     """Return milliseconds for a scrape: until it is answered, and of the exporter's CPU."""
-    text = node_text()
+    text = _node_text()
     with _kubelet(folder, text) as options, exporter(folder, options) as served:
         what = f"scrape of {_PODS} pods, kubelet of {len(text) / 1e6:.1f} MB"
         figures = _scrapes(what, served, _PODS)
@@ -57,7 +57,7 @@ def measure(folder: Path) -> list[Figure]:
     return figures
 
 
-def node_text() -> bytes:
+def _node_text() -> bytes:
     """Return what the kubelet of a full node answers: a real one's, with the lines of more pods.
 
     Each pod has the lines of a real one (its own, its sandbox's, its container's), and those of
@@ -69,12 +69,10 @@ def node_text() -> bytes:
     for line in TEXT.decode().replace("_sector_", "_bytes_").splitlines(keepends=True):
         if _MORE_INTERFACES in line:
             continue
-        if _DISK in line:
-            lines.append(line)
         of_pod = line.replace(_DISK, _CONTAINER)
         if _POD in of_pod:
             lines += [of_pod.replace('r1-mlbench-worker-1"', pod) for pod in pods]
-        elif _DISK not in line:
+        if of_pod != line or _POD not in line:
             lines.append(line)
     return "".join(lines).encode()
 
@@ -120,21 +118,14 @@ def _local_pods(folder: Path, pods: int) -> Iterator[None]:
 
 def _scrapes(what: str, served: Exporter, pods: int) -> list[Figure]:
     process = psutil.Process(served.process.pid)
-    seconds, cpu_seconds = [], []
+    milliseconds, cpu_ms = [], []
     with httpx.Client(headers=_HEADERS, trust_env=False) as client:
         client.get(served.url)
         for _ in range(_TIMES):
-            cpu_before, start = sum(process.cpu_times()), time.perf_counter()
+            cpu_before, begin = sum(process.cpu_times()), time.perf_counter()
             answer = client.get(served.url)
-            seconds.append(time.perf_counter() - start)
-            cpu_seconds.append(sum(process.cpu_times()) - cpu_before)
-            assert _pods(answer.text) == pods
-    return [
-        Figure(what, "ms", [each * 1000 for each in seconds]),
-        Figure(f"{what}: CPU of the exporter", "ms", [each * 1000 for each in cpu_seconds]),
-    ]
-
-
-def _pods(text: str) -> int:
-    found = re.findall(r'^container_threads{.*pod="([^"]*)"', text, re.MULTILINE)
-    return len(set(found))
+            milliseconds.append(1000 * (time.perf_counter() - begin))
+            cpu_ms.append(1000 * (sum(process.cpu_times()) - cpu_before))
+            named = re.findall(r'^container_threads{.*pod="([^"]*)"', answer.text, re.MULTILINE)
+            assert len(set(named)) == pods
+    return [Figure(what, "ms", milliseconds), Figure(f"{what}: CPU of the exporter", "ms", cpu_ms)]

@@ -19,14 +19,15 @@ from mlbench.home import Home
 from mlbench.pod_token import PodIdentity, derive
 from mlbench.pool import LocalWorker, PoolFiles
 from mlbench.stack.services import find_prometheus, port_near
+from mlbench_master.models import open_database
 
 _READY_SECONDS = 60.0
 _END_SECONDS = 10.0
 # Of a master that lives as long as a measurement.
 TOKEN = "benchmark"  # noqa: S105 - on loopback alone
 _AGENT_SECRET = "benchmark-agents"  # noqa: S105 - on loopback alone
-_PIECE_BYTES = 1 << 20
-_PATIENCE_SECONDS = 300.0
+_CHUNK_BYTES = 1 << 20
+_TIMEOUT_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
@@ -51,39 +52,37 @@ class Source:
         Raises:
             AssertionError: its status is not 200.
         """
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_PATIENCE_SECONDS)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_TIMEOUT_SECONDS)
         connection.connect()
         begin = time.perf_counter()
         connection.request("GET", path, headers=dict(self.headers))
         response = connection.getresponse()
-        pieces = [response.read1(_PIECE_BYTES)]
+        chunks = [response.read1(_CHUNK_BYTES)]
         first_byte_seconds = time.perf_counter() - begin
-        while pieces[-1]:
-            pieces.append(response.read1(_PIECE_BYTES))
+        while chunks[-1]:
+            chunks.append(response.read1(_CHUNK_BYTES))
         seconds = time.perf_counter() - begin
         connection.close()
-        body = b"".join(pieces)
+        body = b"".join(chunks)
         assert response.status == 200, (path, response.status, body)
         return Download(body, first_byte_seconds, seconds)
 
 
 @dataclass(frozen=True)
-class Master:
-    """A running master."""
+class Master(Source):
+    """A running master, with the headers that a user's requests carry."""
 
-    port: int
     worker: int
     """The id of the process that answers requests."""
 
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """Return the headers that a user's requests carry."""
-        return {"Authorization": f"Bearer {TOKEN}"}
 
-    @property
-    def source(self) -> Source:
-        """Return where to download from."""
-        return Source(self.port, self.headers)
+@contextmanager
+def measured_master(folder: Path) -> Iterator[Master]:
+    """Run Prometheus, API and controller, with the database open in this process too."""
+    database = open_database(database_url(folder))
+    with running_prometheus(folder) as url, running_master(folder, url) as master:
+        yield master
+    database.close()
 
 
 @contextmanager
@@ -125,7 +124,7 @@ def running_api(folder: Path, prometheus_url: str) -> Iterator[Master]:
     ready = f"http://127.0.0.1:{port}/readyz"
     with running("master", gunicorn(port), folder, environ, ready) as process:
         [worker] = process.children()
-        yield Master(port, worker.pid)
+        yield Master(port, {"Authorization": f"Bearer {TOKEN}"}, worker.pid)
 
 
 def know_pods(folder: Path, pods: Sequence[str]) -> None:
@@ -176,7 +175,9 @@ def running(
     """Run a server, from when it answers until the block ends; its log is in the folder."""
     path = folder / f"{name}.log"
     with path.open("ab") as log:
-        process = psutil.Popen(command, env=_environ(environ), stdout=log, stderr=log, cwd=cwd)
+        # A proxy of the user's is no way to this machine itself.
+        env = {**os.environ, "no_proxy": "127.0.0.1", **environ}
+        process = psutil.Popen(command, env=env, stdout=log, stderr=log, cwd=cwd)
     try:
         deadline = time.monotonic() + _READY_SECONDS
         while ready_url and not _answers(ready_url):
@@ -191,19 +192,13 @@ def running(
 def _end(process: psutil.Popen) -> None:
     family: list[psutil.Process] = [process]
     with suppress(psutil.NoSuchProcess):
-        # Not every server takes its children along.
-        family += process.children(recursive=True)
+        family += process.children(recursive=True)  # Not every server takes them along.
     for member in family:
         with suppress(psutil.NoSuchProcess):
             member.terminate()
     _, alive = psutil.wait_procs(family, _END_SECONDS)
     for member in alive:
         member.kill()
-
-
-def _environ(ours: Mapping[str, str]) -> dict[str, str]:
-    # A proxy of the user's is no way to this machine itself.
-    return {**os.environ, "no_proxy": "127.0.0.1", **ours}
 
 
 def _answers(url: str) -> bool:

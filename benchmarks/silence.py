@@ -17,18 +17,12 @@ from peewee import chunked
 
 from benchmarks import agents
 from benchmarks.measure import Figure
-from benchmarks.runs import store_run
-from benchmarks.servers import (
-    agent_token,
-    database_url,
-    know_pods,
-    running_master,
-    running_prometheus,
-)
+from benchmarks.servers import agent_token, know_pods, measured_master
+from benchmarks.stacks import local_stack
+from benchmarks.stored import store_run
 from mlbench import ApiClient
 from mlbench.home import Home
-from mlbench.stack import launch
-from mlbench_master.models import Run, Stream, open_database, run_owner
+from mlbench_master.models import Run, Stream, run_owner
 from tests.hostile.silencers import (
     endless_body,
     half_body,
@@ -58,10 +52,10 @@ def measure(folder: Path) -> Iterator[Figure]:
 def _many(folder: Path) -> Iterator[Figure]:
     part = folder / "many"
     part.mkdir()
-    _store_runs(part)
-    pods = [f"many-{number}" for number in range(AGENTS)]
-    know_pods(part, pods)
-    with running_prometheus(part) as url, running_master(part, url) as master:
+    tokens = {pod: agent_token(pod) for pod in (f"many-{number}" for number in range(AGENTS))}
+    know_pods(part, [*tokens])
+    with measured_master(part) as master:
+        _store_runs()
         api = psutil.Process(master.worker)
         [controller] = [
             p for p in psutil.Process().children() if "mlbench_master.controller" in p.cmdline()
@@ -70,7 +64,6 @@ def _many(folder: Path) -> Iterator[Figure]:
             time.sleep(10)
         yield Figure(f"controller, idle, {RUNS:,} runs", "% of core", [idle()])
         with _cpu(api) as busy:
-            tokens = {pod: agent_token(pod) for pod in pods}
             polled = agents.poll(master.port, tokens, _SECONDS)
         assert not polled.failures, polled
         yield Figure(f"{AGENTS:,} agents, {RUNS:,} runs: oldest answer", "s", [polled.oldest])
@@ -79,19 +72,16 @@ def _many(folder: Path) -> Iterator[Figure]:
         yield Figure("  the API meanwhile", "% of core", [busy()])
 
 
-def _store_runs(folder: Path) -> None:
-    opened = open_database(database_url(folder))
+def _store_runs() -> None:
     first = store_run("run-0")
     run = dict(first.__data__)
     stream = {"attempt": 1, "rank": 0, "size": 1000, "final_size": 1000, "delivered": 0}
     del run["id"]
-    with opened.atomic():
-        for some in chunked(range(first.id + 1, first.id + RUNS), 500):
-            Run.insert_many([{**run, "id": number} for number in some]).execute()
-            owners = [run_owner(number) for number in some]
-            for name in ("stdout", "stderr"):
-                Stream.insert_many([{**stream, "owner": o, "name": name} for o in owners]).execute()
-    opened.close()
+    for some in chunked(range(first.id + 1, first.id + RUNS), 500):
+        Run.insert_many([{**run, "id": number} for number in some]).execute()
+        owners = [run_owner(number) for number in some]
+        for name in ("stdout", "stderr"):
+            Stream.insert_many([{**stream, "owner": o, "name": name} for o in owners]).execute()
 
 
 @contextmanager
@@ -112,16 +102,10 @@ def _cpu(process: psutil.Process) -> Iterator[Callable[[], float]]:
 
 
 def _silenced(folder: Path) -> Iterator[Figure]:
-    home = Home(folder / "silenced")
-    launch.start_detached(home, workers=2, port=None)
-    try:
-        with ApiClient.from_home(home) as client:
-            for name, silencing in _ways(home).items():
-                yield Figure(
-                    f"{name}: oldest answer", "s", [_beside_a_run(home, client, silencing)]
-                )
-    finally:
-        launch.stop(home)
+    with local_stack(folder) as (home, client):
+        for name, silencing in _ways(home).items():
+            oldest = _beside_a_run(home, client, silencing)
+            yield Figure(f"{name}: oldest answer", "s", [oldest])
 
 
 def _ways(home: Home) -> dict[str, Callable[[], AbstractContextManager[object]]]:

@@ -1,46 +1,31 @@
 """How long it takes from ``POST /api/runs/`` to the first training step."""
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import repeat as repeat_for_ever
+from itertools import repeat
 from pathlib import Path
 
-from benchmarks.measure import Figure, repeat
+from benchmarks.measure import Figure, Measure, alternate
+from benchmarks.stacks import local_stack, run_to_end
 from mlbench import ApiClient
-from mlbench.home import Home
-from mlbench.stack import launch
+
+STEPS = {"steps": "20", "rate": "1000"}
 
 
-def measure(folder: Path) -> list[Figure]:
-    """Return seconds, for a task without PyTorch and for one with it."""
-    home = Home(folder / "home")
-    launch.start_detached(home, workers=2, port=None)
-    try:
-        with ApiClient.from_home(home) as client:
-            steps = {"steps": "20", "rate": "1000"}
-            return [
-                repeat(
-                    "POST /api/runs/ to the first step: steps",
-                    "s",
-                    5,
-                    to_first_step(client, "steps", steps, repeat_for_ever(None)),
-                ),
-                repeat(
-                    "POST /api/runs/ to the first step: digits",
-                    "s",
-                    3,
-                    to_first_step(client, "digits", {"epochs": "1"}, repeat_for_ever(None)),
-                ),
-            ]
-    finally:
-        launch.stop(home)
+def measure(folder: Path) -> Iterator[Figure]:
+    """Yield seconds, for a task without PyTorch and for one with it."""
+    with local_stack(folder) as (_, client):
+        for benchmark, args, times in (("steps", STEPS, 5), ("digits", {"epochs": "1"}, 3)):
+            what = f"POST /api/runs/ to the first step: {benchmark}"
+            yield from alternate(
+                times, "s", {what: to_first_step(client, benchmark, args, repeat(None))}
+            )
 
 
 def to_first_step(
-    client: ApiClient, benchmark: str, args: dict[str, str], cores: Iterable[float | None]
-) -> Callable[[], float]:
-    """Return what orders a run and says after how many seconds it made its first step.
+    client: ApiClient, benchmark: str, args: dict[str, str], cores: Iterator[float | None]
+) -> Measure:
+    """Return what runs a task and returns after how many seconds it made its first step.
 
     Args:
         client: of the master that is measured.
@@ -48,20 +33,14 @@ def to_first_step(
         args: its options.
         cores: what each worker is to have, run by run.
     """
-    each = iter(cores)
 
-    def once() -> float:
+    def measure_once() -> float:
         ordered_at = datetime.now(UTC)
-        ordered = client.create_run(
-            "latency", 2, num_cpus=next(each), benchmark=benchmark, args=args
+        run = run_to_end(
+            client, 2, num_cpus=next(cores), look_seconds=0.1, benchmark=benchmark, args=args
         )
-        run = ordered.result().value
-        while run.active:
-            time.sleep(0.1)
-            run = client.get_run(run.id).result().value
-        assert run.state == "FINISHED", run.reason
         points = client.get_run_metrics(run.id, metric_filter="step").result().value["step @ 0"]
         first = next(point for point in points if point.number >= 1)
         return (datetime.fromisoformat(first.date) - ordered_at).total_seconds()
 
-    return once
+    return measure_once

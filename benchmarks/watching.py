@@ -11,13 +11,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Final
 
-from benchmarks.measure import Figure
+from benchmarks.measure import Figure, timed
 from benchmarks.servers import running_prometheus
 from mlbench import names
 from mlbench.assets import prometheus_folder
 from mlbench.names import Phase
 from mlbench_master.reading.promql import PrometheusClient
-from tests.grafana.asking import Grafana, View
+from tests.grafana.asking import Grafana, Query, View
 from tests.grafana.dashboards import load_all
 
 WORKERS = 200
@@ -48,30 +48,29 @@ def measure(folder: Path) -> list[Figure]:
 
 def _rules(prometheus: PrometheusClient) -> Figure:
     """Return how long an evaluation of all rules took, the last so many times."""
-    interval = 5
-    values = []
+    interval, sum_of_groups = 5, "sum(prometheus_rule_group_last_duration_seconds)"
+    milliseconds = []
     for ago in range(_TIMES):
-        [found] = prometheus.query(
-            "sum(prometheus_rule_group_last_duration_seconds)", time.time() - ago * interval
-        )
-        values.append(float(found.values[-1]) * 1000)
-    return Figure(f"all rules, {WORKERS} workers, every {interval} s", "ms", values)
+        [result] = prometheus.query(sum_of_groups, time.time() - ago * interval)
+        milliseconds.append(float(result.values[-1]) * 1000)
+    return Figure(f"all rules, {WORKERS} workers, every {interval} s", "ms", milliseconds)
 
 
 def _board(prometheus: PrometheusClient, uid: str, began: float) -> Figure:
     """Return how long it takes to ask all that an opened dashboard asks, one after the other."""
     [board] = [board for board in load_all() if board.uid == uid]
-    closed = {one["title"] for row in board.json["panels"] for one in row.get("panels", ())}
-    values = []
-    for _ in range(_TIMES):
+    closed = {panel["title"] for row in board.json["panels"] for panel in row.get("panels", ())}
+    queries: list[Query] = []
+
+    def ask_all() -> None:
         grafana = Grafana(prometheus, View("watched", began, time.time(), "1"))
-        begin = time.perf_counter()
         asked = [query for query in grafana.queries(board) if query.options is None]
-        queries = [query for query in asked if query.place not in closed]
+        queries[:] = [query for query in asked if query.place not in closed]
         for query in queries:
             grafana.ask(query)
-        values.append((time.perf_counter() - begin) * 1000)
-    return Figure(f"{uid}: {len(queries)} queries, {WORKERS} workers", "ms", values)
+
+    milliseconds = [1000 * timed(ask_all) for _ in range(_TIMES)]
+    return Figure(f"{uid}: {len(queries)} queries, {WORKERS} workers", "ms", milliseconds)
 
 
 @contextmanager

@@ -3,10 +3,9 @@
 import random
 import shutil
 import signal
-import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -14,14 +13,13 @@ import psutil
 from benchmarks.faults.stack import PROCESSES, Stack, wait_for
 
 _LONGEST_PAUSE_SECONDS = 2.0
-_SUPERVISOR, _RANK, _API_WORKER = "supervisor", "a rank", "the API's worker"
 
 
 def kill_at_random(
     stack: Stack, times: int, choose: random.Random, between: Callable[[], None]
 ) -> None:
     """Kill processes with -9, each a random while after the other; call ``between`` before each."""
-    names = [*PROCESSES, _API_WORKER, _RANK, _RANK, _SUPERVISOR]
+    names = [*PROCESSES, "the API's worker", "a rank", "a rank", "supervisor"]
     for _ in range(times):
         time.sleep(choose.uniform(0, _LONGEST_PAUSE_SECONDS))
         between()
@@ -29,24 +27,24 @@ def kill_at_random(
 
 
 def _kill(stack: Stack, name: str, choose: random.Random) -> None:
-    if name == _SUPERVISOR:
+    if name == "supervisor":
         stack.kill_supervisor()
         return
-    with suppress(psutil.Error, IndexError):
-        if name == _RANK:
-            choose.choice(stack.ranks()).kill()
-        elif name == _API_WORKER:
-            api = stack.find("API")
-            if api is not None:
-                choose.choice(api.children()).kill()
-        elif (process := stack.find(name)) is not None:
-            process.kill()
+    with suppress(psutil.Error):
+        match name:
+            case "a rank":
+                processes = stack.ranks()
+            case "the API's worker":
+                processes = [child for api in stack.find("API") for child in api.children()]
+            case _:
+                processes = stack.find(name)
+        if processes:  # else it is being started again
+            choose.choice(processes).kill()
 
 
 def hang(stack: Stack, name: str, seconds: float) -> None:
     """Stop a process, with its children, for so long."""
-    process = stack.find(name)
-    assert process is not None, f"{name} runs"
+    [process] = stack.find(name)
     family = [process, *process.children(recursive=True)]
     for member in family:
         member.send_signal(signal.SIGSTOP)
@@ -57,30 +55,18 @@ def hang(stack: Stack, name: str, seconds: float) -> None:
 
 def empty_prometheus(stack: Stack) -> None:
     """Kill Prometheus with -9, and have it start again with an empty disk."""
-    process = stack.find("Prometheus")
-    assert process is not None, "Prometheus runs"
-    assert stack.process is not None
+    [process] = stack.find("Prometheus")
+    supervisor = stack.supervisor
     # Or it would be there again before its data are gone.
-    stack.process.suspend()
+    supervisor.suspend()
     try:
         process.kill()
         psutil.wait_procs([process], 10)
         for path in (stack.home.prometheus / "data").iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     finally:
-        stack.process.resume()
+        supervisor.resume()
     wait_for(lambda: stack.find("Prometheus"), 30, "Prometheus runs again")
-
-
-@contextmanager
-def small_disk(folder: Path, size: str) -> Iterator[None]:
-    """Have a folder be a disk of this size, such as ``96m``; needs root."""
-    folder.mkdir(parents=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], check=True)
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def fill(disk: Path, seconds: float) -> None:

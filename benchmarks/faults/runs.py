@@ -3,17 +3,17 @@
 import shlex
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from benchmarks.faults.stack import Stack, wait_for
-from benchmarks.faults.training import METRIC, Check, check
+from benchmarks.faults.stack import WORKERS, Stack, wait_for
+from benchmarks.faults.training import METRIC, Check, check_values
 from mlbench.assets import CHECKOUT
 from mlbench.errors import ApiError, MLBenchError
 from mlbench.records import Run
 
-_WORKERS = 2
 _VALUES = 1500
 _RATE = 100.0
 _END_SECONDS = 300.0
@@ -27,16 +27,19 @@ class Outcome:
     recorded: int
     in_prometheus: int
     kept: int
-    lost: int
-    doubled: int
+    check: Check
     seconds: float
     notes: tuple[str, ...] = ()
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether all is as it should be."""
+    def __str__(self) -> str:
+        lost, doubled = self.check.lost, self.check.doubled
         adds_up = self.recorded == self.in_prometheus + self.kept
-        return adds_up and not (self.lost or self.doubled or self.notes)
+        verdict = "ok" if adds_up and not (lost or doubled or self.notes) else "WRONG"
+        return (
+            f"{self.runs:>3} runs {self.recorded:>7,} recorded = "
+            f"{self.in_prometheus:>7,} stored + {self.kept:,} kept; {lost} lost, "
+            f"{doubled} doubled; {self.seconds:.0f} s; {'; '.join([verdict, *self.notes])}"
+        )
 
 
 @dataclass
@@ -62,7 +65,7 @@ class Ledger:
         with self.stack.client() as client:
             ordered = client.create_run(
                 "faults",
-                _WORKERS,
+                WORKERS,
                 num_cpus=None,
                 custom_image_name="none/needed",
                 custom_image_command=shlex.join(command),
@@ -85,38 +88,36 @@ class Ledger:
         notes: list[str] = []
         for run_id in self.runs:
             wait_for(partial(self._is_counted, run_id), _END_SECONDS, "the run ends")
-            run = self._try_to_get(run_id)
-            assert run is not None
+            with self.stack.client() as client:
+                run = client.get_run(run_id).result().value
             assert run.delivery is not None
             if run.state != "FINISHED":
                 notes.append(f"run {run_id} {run.state}: {run.reason.splitlines()[0]}")
             recorded += run.delivery.recorded
             stored += run.delivery.in_prometheus
             kept += run.delivery.kept
-            for rank in range(_WORKERS):
-                total += self._check(run_id, rank)
+            total += self._check(run_id)
         if total.recorded != recorded:
             notes.append(f"the ranks noted {total.recorded:,}")
         seconds = time.monotonic() - self.began_at
-        return Outcome(
-            len(self.runs), recorded, stored, kept, total.lost, total.doubled, seconds, tuple(notes)
-        )
+        return Outcome(len(self.runs), recorded, stored, kept, total, seconds, tuple(notes))
 
     def read_again(self, outcome: Outcome) -> Outcome:
         """Return an outcome, with a note if less is read of the last run than it has, or more."""
-        try:
-            found = [self._check(self.runs[-1], rank) for rank in range(_WORKERS)]
-        except ApiError:
-            return outcome
-        is_whole = not any(one.lost or one.doubled for one in found)
-        notes = () if is_whole else ("read as if nothing were missing",)
-        return replace(outcome, notes=(*outcome.notes, *notes))
+        with suppress(ApiError):
+            check = self._check(self.runs[-1])
+            if check.lost or check.doubled:
+                return replace(outcome, notes=(*outcome.notes, "read as if nothing were missing"))
+        return outcome
 
-    def _check(self, run_id: int, rank: int) -> Check:
+    def _check(self, run_id: int) -> Check:
+        total = Check()
         with self.stack.client() as client:
             series = client.get_run_metrics(run_id, metric_filter=METRIC).result().value
-        values = [float(point.value) for point in series.get(f"{METRIC} @ {rank}", [])]
-        return check(self._notes, run_id, rank, values)
+        for rank in range(WORKERS):
+            values = [float(point.value) for point in series.get(f"{METRIC} @ {rank}", [])]
+            total += check_values(self._notes, run_id, rank, values)
+        return total
 
     def _is_counted(self, run_id: int) -> bool:
         run = self._try_to_get(run_id)

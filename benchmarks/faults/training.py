@@ -54,7 +54,7 @@ class Check:
         )
 
 
-def check(notes: Path, run_id: int, rank: int, values: Iterable[float]) -> Check:
+def check_values(notes: Path, run_id: int, rank: int, values: Iterable[float]) -> Check:
     """Compare the values that a rank's series has with what the rank noted."""
     found: dict[int, list[int]] = {}
     for value in values:

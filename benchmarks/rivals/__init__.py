@@ -3,15 +3,27 @@
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks.measure import Figure, Ratio, alternate
-from benchmarks.rivals import dashboard, mlflow, ours
-from benchmarks.rivals.contender import Contender, Kind
+from benchmarks.measure import Figure, Measure, Ratio, alternate
+from benchmarks.post_rate import posts
+from benchmarks.read_rate import reading, store_long_run
+from benchmarks.rivals import dashboard, mlflow
+from benchmarks.servers import Master, measured_master
 
 _ROUNDS = 5
 _REPOSITORY = Path(__file__).parents[2]
+_KINDS = {
+    "single": ("one sample a request, 8 clients", "posts/s"),
+    "batch": ("1,000 samples a request, 1 client", "samples/s"),
+    "read": ("read a run's 100,000 samples", "ms"),
+    "zip": ("read a run's 100,000 samples, zip", "ms"),
+}
+
+Contender = Mapping[str, Measure]
+"""Measures a running server: those of the kinds above that it can do."""
 
 
 def measure(folder: Path) -> list[Figure | Ratio]:
@@ -20,15 +32,16 @@ def measure(folder: Path) -> list[Figure | Ratio]:
     MLBench's dashboard takes part if $MLBENCH_DASHBOARD names a checkout of it.
     """
     with ExitStack() as stack:
-        contenders = [
-            stack.enter_context(ours.running(_made(folder / "ours"))),
-            stack.enter_context(mlflow.running(_made(folder / "mlflow"), installed("mlflow"))),
-        ]
+        contenders: dict[str, Contender] = {
+            "ours": _ours(stack.enter_context(measured_master(_made(folder / "ours")))),
+            "MLflow": stack.enter_context(
+                mlflow.running(_made(folder / "mlflow"), installed("mlflow"))
+            ),
+        }
         if checkout := os.environ.get("MLBENCH_DASHBOARD"):
-            own = _made(folder / "dashboard")
-            contenders.append(
-                stack.enter_context(
-                    dashboard.running(own, installed("dashboard"), Path(checkout).absolute())
+            contenders["MLBench's dashboard"] = stack.enter_context(
+                dashboard.running(
+                    _made(folder / "dashboard"), installed("dashboard"), Path(checkout).absolute()
                 )
             )
         else:
@@ -37,22 +50,32 @@ def measure(folder: Path) -> list[Figure | Ratio]:
                 f"{dashboard.SOURCE}",
                 file=sys.stderr,
             )
-        return [line for kind in Kind for line in _compare(kind, contenders)]
+        return [line for kind in _KINDS for line in _compare(kind, contenders)]
 
 
-def _compare(kind: Kind, contenders: list[Contender]) -> list[Figure | Ratio]:
-    able = [contender for contender in contenders if kind in contender.measure]
-    our_figure, *others = alternate(
-        _ROUNDS, [(f"{kind.what}: {one.name}", kind.unit, one.measure[kind]) for one in able]
-    )
-    ratios = [
-        Ratio(
-            f"{kind.what}: as fast as {rival.name}",
-            kind.times_as_fast(our_figure.median, figure.median),
-        )
-        for rival, figure in zip(able[1:], others, strict=True)
+def _compare(kind: str, contenders: Mapping[str, Contender]) -> list[Figure | Ratio]:
+    what, unit = _KINDS[kind]
+    able = {name: measures[kind] for name, measures in contenders.items() if kind in measures}
+    ours, *others = alternate(_ROUNDS, unit, {f"{what}: {name}": able[name] for name in able})
+    speedups = [other.median / ours.median for other in others]
+    return [
+        ours,
+        *others,
+        *(
+            Ratio(f"{what}: as fast as {name}", speedup if unit == "ms" else 1 / speedup)
+            for name, speedup in zip([*able][1:], speedups, strict=True)
+        ),
     ]
-    return [our_figure, *others, *ratios]
+
+
+def _ours(master: Master) -> Contender:
+    path = f"/api/metrics/{store_long_run().id}/?metric_type=run&format="
+    return {
+        "single": posts(master, 250),
+        "batch": posts(master, 2500, lists=True),
+        "read": reading(master, path + "json", "json"),
+        "zip": reading(master, path + "zip", "zip"),
+    }
 
 
 def installed(rival: str) -> Path:

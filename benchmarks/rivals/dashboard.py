@@ -1,15 +1,15 @@
 """MLBench's own dashboard: Django under gunicorn, with SQLite."""
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks import servers
 from benchmarks.load import post_json, send
+from benchmarks.measure import Measure
 from benchmarks.post_rate import CREATED, bodies
-from benchmarks.read_rate import COUNT_SAMPLES, SAMPLES, SERIES
-from benchmarks.rivals.contender import Contender, Kind
+from benchmarks.read_rate import SAMPLES, SERIES, reading
 from benchmarks.servers import Source
 
 SOURCE = "https://github.com/mlbench/mlbench-dashboard"
@@ -18,22 +18,19 @@ _HERE = Path(__file__).parent
 _POSTS_OF_A_CLIENT = 60
 # What gave it the best figures on two cores: with more threads, they wait for SQLite.
 _GUNICORN = (
-    "--worker-class=gthread",
-    "--workers=2",
-    "--threads=1",
-    "--keep-alive=75",
+    *("--worker-class=gthread", "--workers=2", "--threads=1", "--keep-alive=75"),
     "--no-control-socket",
 )
 
 
 @contextmanager
-def running(folder: Path, programs: Path, checkout: Path) -> Iterator[Contender]:
+def running(folder: Path, programs: Path, checkout: Path) -> Iterator[Mapping[str, Measure]]:
     """Run a checkout of the dashboard unchanged, with a run of 100,000 samples."""
-    source, port = checkout / "src", servers.free_port()
+    django, port = checkout / "src", servers.free_port()
     environ = {
         "DJANGO_SETTINGS_MODULE": "dashboard_settings",
         "BENCHMARK_DATABASE": str(folder / "dashboard.db"),
-        "PYTHONPATH": f"{source}:{_HERE}",
+        "PYTHONPATH": f"{django}:{_HERE}",
         "PYTHONDONTWRITEBYTECODE": "1",
         # What its chart sets.
         "MLBENCH_KUBE_RELEASENAME": "benchmark",
@@ -43,15 +40,14 @@ def running(folder: Path, programs: Path, checkout: Path) -> Iterator[Contender]
     subprocess.run(fill, env=environ, check=True)
     serve = [str(programs / "gunicorn"), *_GUNICORN, f"--bind=127.0.0.1:{port}", "master.wsgi"]
     ready = f"http://127.0.0.1:{port}/api/pods/"
-    with servers.running("dashboard", serve, folder, environ, ready, cwd=source):
-        yield Contender(
-            "MLBench's dashboard",
-            {
-                Kind.SINGLE: lambda: _post(port),
-                Kind.READ: _reading(port, "json"),
-                Kind.READ_ZIP: _reading(port, "zip"),
-            },
-        )
+    with servers.running("dashboard", serve, folder, environ, ready, cwd=django):
+        path = "/api/metrics/1/?metric_type=run&format="
+        source = Source(port, {})
+        yield {
+            "single": lambda: _post(port),
+            "read": reading(source, path + "json", "json"),
+            "zip": reading(source, path + "zip", "zip"),
+        }
 
 
 def _post(port: int) -> float:
@@ -61,13 +57,3 @@ def _post(port: int) -> float:
         for client in bodies(2, _POSTS_OF_A_CLIENT)
     ]
     return send(port, clients, CREATED)
-
-
-def _reading(port: int, format_: str) -> Callable[[], float]:
-    def once() -> float:
-        answer = Source(port, {}).get(f"/api/metrics/1/?metric_type=run&format={format_}")
-        found = COUNT_SAMPLES[format_](answer.body)
-        assert found == SAMPLES, f"{found} samples"
-        return answer.seconds * 1000
-
-    return once

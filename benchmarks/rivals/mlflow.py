@@ -3,7 +3,7 @@
 import json
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,9 +11,9 @@ import httpx
 
 from benchmarks import servers
 from benchmarks.load import post_json, send
+from benchmarks.measure import Measure
 from benchmarks.post_rate import CLIENTS
 from benchmarks.read_rate import SAMPLES, SERIES
-from benchmarks.rivals.contender import Contender, Kind
 from benchmarks.servers import Source
 
 _API = "/api/2.0/mlflow"
@@ -24,19 +24,16 @@ _OK = 200
 
 
 @contextmanager
-def running(folder: Path, programs: Path) -> Iterator[Contender]:
+def running(folder: Path, programs: Path) -> Iterator[Mapping[str, Measure]]:
     """Run the server, with a run of 100,000 samples."""
     with serving(folder, programs) as port:
         full = _create_run(port)
         _log_batches(port, full, SAMPLES // SERIES // _STEPS_OF_A_BATCH)
-        yield Contender(
-            "MLflow",
-            {
-                Kind.SINGLE: lambda: _log_metrics(port, _create_run(port)),
-                Kind.BATCH: lambda: _log_batches(port, _create_run(port), _BATCHES),
-                Kind.READ: _reading(port, full),
-            },
-        )
+        yield {
+            "single": lambda: _log_metrics(port, _create_run(port)),
+            "batch": lambda: _log_batches(port, _create_run(port), _BATCHES),
+            "read": lambda: _read(port, full),
+        }
 
 
 @contextmanager
@@ -65,17 +62,14 @@ def _create_run(port: int) -> str:
 
 
 def _log_metrics(port: int, run_id: str) -> float:
-    now_ms = _now_ms()
+    begin_ms = _now_ms() - 2 * _POSTS_OF_A_CLIENT
     clients = [
         [
             post_json(
                 f"{_API}/runs/log-metric",
                 {
                     "run_id": run_id,
-                    "key": f"train_loss_{client}",
-                    "value": client + step / _POSTS_OF_A_CLIENT,
-                    "timestamp": now_ms - 2 * (_POSTS_OF_A_CLIENT - step),
-                    "step": step,
+                    **_metric(f"train_loss_{client}", client + step, begin_ms + 2 * step, step),
                 },
                 {},
             )
@@ -87,46 +81,31 @@ def _log_metrics(port: int, run_id: str) -> float:
 
 
 def _log_batches(port: int, run_id: str, batches: int) -> float:
-    start_ms = _now_ms() - 100 * batches * _STEPS_OF_A_BATCH
+    begin_ms = _now_ms() - 100 * batches * _STEPS_OF_A_BATCH
     values = random.Random(0)  # noqa: S311 - the same values each time, not a secret
-    requests = [
-        post_json(
-            f"{_API}/runs/log-batch",
-            {
-                "run_id": run_id,
-                "metrics": [
-                    {
-                        "key": f"metric_{metric}",
-                        "value": values.random(),
-                        "timestamp": start_ms + 100 * step,
-                        "step": step,
-                    }
-                    for step in range(batch * _STEPS_OF_A_BATCH, (batch + 1) * _STEPS_OF_A_BATCH)
-                    for metric in range(SERIES)
-                ],
-            },
-            {},
-        )
-        for batch in range(batches)
-    ]
+    requests = []
+    for batch in range(batches):
+        metrics = [
+            _metric(f"metric_{metric}", values.random(), begin_ms + 100 * step, step)
+            for step in range(batch * _STEPS_OF_A_BATCH, (batch + 1) * _STEPS_OF_A_BATCH)
+            for metric in range(SERIES)
+        ]
+        body = {"run_id": run_id, "metrics": metrics}
+        requests.append(post_json(f"{_API}/runs/log-batch", body, {}))
     return send(port, [requests], _OK) * _STEPS_OF_A_BATCH * SERIES
 
 
-def _reading(port: int, run_id: str) -> Callable[[], float]:
-    """Return what measures milliseconds for all metrics, each asked for as MLflow's client does."""
-    source = Source(port, {})
-    paths = [
-        f"{_API}/metrics/get-history?run_id={run_id}&metric_key=metric_{metric}"
-        for metric in range(SERIES)
-    ]
+def _metric(key: str, value: float, timestamp: int, step: int) -> dict[str, object]:
+    return {"key": key, "value": value, "timestamp": timestamp, "step": step}
 
-    def once() -> float:
-        answers = [source.get(path) for path in paths]
-        found = sum(len(json.loads(answer.body)["metrics"]) for answer in answers)
-        assert found == SAMPLES, f"{found} samples"
-        return sum(answer.seconds for answer in answers) * 1000
 
-    return once
+def _read(port: int, run_id: str) -> float:
+    """Return milliseconds for all metrics, each asked for as MLflow's client does."""
+    path = f"{_API}/metrics/get-history?run_id={run_id}&metric_key=metric_"
+    answers = [Source(port, {}).get(f"{path}{metric}") for metric in range(SERIES)]
+    samples = sum(len(json.loads(answer.body)["metrics"]) for answer in answers)
+    assert samples == SAMPLES, f"{samples} samples"
+    return sum(answer.seconds for answer in answers) * 1000
 
 
 def _now_ms() -> int:

@@ -1,0 +1,57 @@
+"""A local stack for a measurement, and runs on it from their order to their end."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mlbench import ApiClient
+from mlbench.home import Home
+from mlbench.names import THIS_MACHINE
+from mlbench.records import Run
+from mlbench.stack import launch
+
+
+@contextmanager
+def local_stack(folder: Path, workers: int = 2) -> Iterator[tuple[Home, ApiClient]]:
+    """Run a stack, and give its home folder and a client of its master."""
+    home = Home(folder / "home")
+    launch.start_detached(home, workers=workers, port=None)
+    try:
+        with ApiClient.from_home(home) as client:
+            yield home, client
+    finally:
+        launch.stop(home)
+
+
+def run_to_end(
+    client: ApiClient,
+    workers: int,
+    *,
+    command: str = "",
+    num_cpus: float | None = None,
+    look_seconds: float = 0.2,
+    **order: Any,
+) -> Run:
+    """Run a task or a command on this machine, and return the run.
+
+    Args:
+        client: of the master.
+        workers: how many there are.
+        command: what to run, unless ``order`` has a ``benchmark``.
+        num_cpus: of each worker.
+        look_seconds: the time between two looks at the run, which take time from who trains.
+        order: what else ``create_run`` takes.
+
+    Raises:
+        AssertionError: it is not FINISHED.
+    """
+    if command:
+        order |= {"custom_image_name": THIS_MACHINE, "custom_image_command": command}
+    run = client.create_run("measured", workers, num_cpus, **order).result().value
+    while run.active:
+        time.sleep(look_seconds)
+        run = client.get_run(run.id).result().value
+    assert run.state == "FINISHED", run.reason
+    return run
