@@ -40,12 +40,7 @@ _TASKS: Mapping[str, Mapping[int, Mapping[str, Any]]] = {
     "sotu-gpt": {32: {"batch_size": 32, "learning_rate": 3e-3, "epochs": 20}},
     "sotu-lstm": {20: {"batch_size": 20, "learning_rate": 30.0, "epochs": 10}},
     "cifar10-resnet": {
-        128: {
-            "recipe": "one-cycle",
-            "worker_batch_size": 128,
-            "learning_rate": 0.2,
-            "epochs": 8,
-        }
+        128: {"recipe": "one-cycle", "worker_batch_size": 128, "learning_rate": 0.2, "epochs": 8}
     },
 }
 _FOLDER = Path(__file__).parents[1] / "mlbench" / "evaluation" / "references"
@@ -64,48 +59,42 @@ def _make_points(task: Benchmark, batch_size: int, options: Mapping[str, Any]) -
     assert task.light_goal
     file = _FOLDER / f"{task.name}.json"
     points = json.loads(file.read_text())["points"] if file.exists() else []
-    for goal in (task.goal.value, task.light_goal.value):
-        if not any((one["goal"], one["batch_size"]) == (goal, batch_size) for one in points):
-            rate = options["learning_rate"]
-            points.append(
-                {"goal": goal, "batch_size": batch_size, "learning_rate": rate, "epochs": []}
-            )
-    own = [one for one in points if one["batch_size"] == batch_size]
-    missing = _SEEDS[min(len(one["epochs"]) for one in own) :]
+    own = [point for point in points if point["batch_size"] == batch_size]
+    goals = {task.goal.value, task.light_goal.value} - {point["goal"] for point in own}
+    rate = options["learning_rate"]
+    for goal in sorted(goals, key=lambda goal: goal != task.goal.value):
+        point = {"goal": goal, "batch_size": batch_size, "learning_rate": rate, "epochs": []}
+        points.append(point)
+        own.append(point)
+    missing = _SEEDS[min(len(point["epochs"]) for point in own) :]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for curve in pool.map(lambda seed: _train(task, {**options, "seed": seed}), missing):
             for point in own:
-                reached = [
-                    reaches(one, point["goal"], lower_is_better=task.goal.lower_is_better)
-                    for one in curve
-                ]
+                lower = task.goal.lower_is_better
+                reached = [reaches(each, point["goal"], lower_is_better=lower) for each in curve]
                 point["epochs"].append(1 + reached.index(True))
                 print(task.name, point["goal"], batch_size, point["epochs"], flush=True)
             runs = max(len(point["epochs"]) for point in own)
-            made = _describe(task, runs) | {"points": points}
-            file.write_text(json.dumps(made, indent=2) + "\n")
-
-
-def _describe(task: Benchmark, runs: int) -> dict[str, str]:
-    """Return where the points of a task come from."""
-    return {
-        "task": task.name,
-        "made_by": "python -m benchmarks.convergence",
-        "made_on": f"{machine()}, PyTorch {version('torch')}, one thread, seeds "
-        f"{_SEEDS[0]} to {_SEEDS[runs - 1]}",
-    }
+            made_on = f"{machine()}, PyTorch {version('torch')}, one thread"
+            document = {
+                "task": task.name,
+                "made_by": "python -m benchmarks.convergence",
+                "made_on": f"{made_on}, seeds {_SEEDS[0]} to {_SEEDS[runs - 1]}",
+                "points": points,
+            }
+            file.write_text(json.dumps(document, indent=2) + "\n")
 
 
 def _train(task: Benchmark, options: Mapping[str, Any]) -> list[float]:
     """Return the value of the goal's metric after each epoch, until it is reached."""
     assert task.goal
-    given = {"epochs": _MOST_EPOCHS} | dict(options)
+    options = {"epochs": _MOST_EPOCHS, **options}
     with tempfile.TemporaryDirectory() as folder:
         metrics = Path(folder) / "metrics.jsonl"
         subprocess.run(
             [
                 *(sys.executable, "-m", task.module),
-                *(f"--{name.replace('_', '-')}={value}" for name, value in given.items()),
+                *(f"--{name.replace('_', '-')}={value}" for name, value in options.items()),
             ],
             env={**os.environ, "OMP_NUM_THREADS": "1", names.ENV_METRICS_FILE: str(metrics)},
             stdout=subprocess.DEVNULL,
@@ -113,7 +102,7 @@ def _train(task: Benchmark, options: Mapping[str, Any]) -> list[float]:
         )
         lines = [json.loads(line) for line in metrics.read_text().splitlines()]
     recorded = [line["metrics"] for line in lines if "metrics" in line]
-    return [one[task.goal.metric] for one in recorded if task.goal.metric in one]
+    return [each[task.goal.metric] for each in recorded if task.goal.metric in each]
 
 
 if __name__ == "__main__":

@@ -11,14 +11,13 @@ import contextlib
 import io
 import os
 import re
+from statistics import fmean
 
 from mlbench.options import read
 from mlbench.tasks import DigitsOptions
 from mlbench_worker.tasks.digits import main as train
 
-_EXCHANGES = (
-    *("ddp", "local-sgd", "decentralized", "choco", "signsgd", "topk", "powersgd", "qsgd"),
-)
+_EXCHANGES = ["ddp", "local-sgd", "decentralized", "choco", "signsgd", "topk", "powersgd", "qsgd"]
 _RATES = {0.0: (0.05, 0.1, 0.2, 0.4), 0.9: (0.01, 0.02, 0.05, 0.1)}
 _SEEDS = (101, 102, 103)
 _GOAL = 90.0
@@ -29,34 +28,32 @@ def search() -> None:
     """Print the mean epochs of each choice, best first."""
     for exchange in _EXCHANGES:
         choices = [(rate, momentum) for momentum, rates in _RATES.items() for rate in rates]
-        found = sorted((_mean_epochs(exchange, *choice), *choice) for choice in choices)
+        ranking = sorted(
+            (fmean(_epochs(exchange, *choice, seed) for seed in _SEEDS), *choice)
+            for choice in choices
+        )
         if os.environ["RANK"] == "0":
-            told = (f"{rate:g}/{momentum:g}: {epochs:.1f}" for epochs, rate, momentum in found)
-            print(f"{exchange:<14}", "  ".join(told), flush=True)
-
-
-def _mean_epochs(exchange: str, rate: float, momentum: float) -> float:
-    runs = [_epochs(exchange, rate, momentum, seed) for seed in _SEEDS]
-    return sum(runs) / len(runs)
+            texts = (f"{rate:g}/{momentum:g}: {epochs:.1f}" for epochs, rate, momentum in ranking)
+            print(f"{exchange:<14}", "  ".join(texts), flush=True)
 
 
 def _epochs(exchange: str, rate: float, momentum: float, seed: int) -> int:
     """Train once, and return the epochs until the goal; one more than the most if they are over."""
     # Ranks meet at a new port each time: torchrun itself has the first.
     os.environ["MASTER_PORT"] = str(int(os.environ["MASTER_PORT"]) + 1)
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
-        given = {
-            "exchange": exchange,
-            "learning_rate": str(rate),
-            "momentum": str(momentum),
-            "seed": str(seed),
-            "goal": str(_GOAL),
-            "epochs": str(_MOST_EPOCHS),
-        }
-        train(read(DigitsOptions, given))
-    last = max(map(int, re.findall(r"^epoch (\d+)", said.getvalue(), re.MULTILINE)))
-    return last + (1 if "goal reached" in said.getvalue() else 2)
+    options = {
+        "exchange": exchange,
+        "learning_rate": str(rate),
+        "momentum": str(momentum),
+        "seed": str(seed),
+        "goal": str(_GOAL),
+        "epochs": str(_MOST_EPOCHS),
+    }
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        train(read(DigitsOptions, options))
+    last = max(map(int, re.findall(r"^epoch (\d+)", output.getvalue(), re.MULTILINE)))
+    return last + (1 if "goal reached" in output.getvalue() else 2)
 
 
 if __name__ == "__main__":

@@ -6,18 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.results import page
-from benchmarks.results.measuring import measure
-from benchmarks.results.sections import SECTIONS, Section
+from benchmarks.results.sections import SECTIONS
 from mlbench import bundle
 from mlbench.archive import ArchiveError
 from mlbench.report.figures import whole_seconds
 
 _ROOT = Path(__file__).parents[2]
-_KEYS = [section.key for section in SECTIONS]
 
 
 def main() -> None:
     """Do what the command line says."""
+    keys = [section.key for section in SECTIONS]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.results", description=__doc__)
     parser.add_argument(
         "--archives",
@@ -35,37 +34,37 @@ def main() -> None:
         "sections",
         nargs="*",
         metavar="SECTION",
-        choices=[[], *_KEYS],
-        help=f"of {', '.join(_KEYS)}; by default what lacks archives",
+        choices=[[], *keys],
+        help=f"of {', '.join(keys)}; by default what lacks archives",
     )
     commands.add_parser("page", help="write docs/results.md and its pictures")
     arguments = parser.parse_args()
-    match arguments.command:
-        case "measure":
-            _measure(arguments.sections, arguments.archives)
-        case "page":
-            _list(SECTIONS, arguments.archives)
-            try:
-                page.write(SECTIONS, arguments.archives, _ROOT / "docs")
-            except ArchiveError as error:
-                parser.exit(1, f"{error}\n")
-        case _:
-            _list(SECTIONS, arguments.archives)
+    if arguments.command == "measure":
+        _measure(arguments.sections, arguments.archives)
+        return
+    _list(arguments.archives)
+    if arguments.command == "page":
+        try:
+            page.write(SECTIONS, arguments.archives, _ROOT / "docs")
+        except ArchiveError as error:
+            parser.exit(1, f"{error}\n")
 
 
-def _list(sections: Sequence[Section], archives: Path) -> None:
-    for section in sections:
-        print(f"{section.key:<18} {whole_seconds(section.minutes * 60):>12}")
+def _list(archives: Path) -> None:
+    for section in SECTIONS:
+        minutes = sum(bench.minutes for bench in section.sets)
+        print(f"{section.key:<18} {whole_seconds(minutes * 60):>12}")
         for bench in section.sets:
-            file = bench.file(archives)
-            print(f"  {bench.name}: {_state(file) if file.exists() else 'no archives'}")
+            print(f"  {bench.name}: {_state(bench.file(archives))}")
 
 
 def _state(file: Path) -> str:
     """Say what became of the set of a file."""
+    if not file.exists():
+        return "no archives"
     try:
-        found = bundle.read_set(file)
-        return found.text if found else "it is of no set"
+        run_set = bundle.read_set(file)
+        return run_set.text if run_set else "it is of no set"
     except (ArchiveError, OSError, TypeError, zipfile.BadZipFile):
         return f"{file} is no export of a set"
 
@@ -79,9 +78,9 @@ def _measure(keys: Sequence[str], archives: Path) -> None:
     ]
     incomplete = []
     for i, bench in enumerate(wanted):
-        left = whole_seconds(sum(one.minutes for one in wanted[i:]) * 60)
+        left = whole_seconds(sum(each.minutes for each in wanted[i:]) * 60)
         print(f"{bench.command}\n(set {i + 1} of {len(wanted)}, about {left} left)", flush=True)
-        if not measure(bench, archives):
+        if not bench.measure(archives):
             incomplete.append(bench.name)
     if incomplete:
         raise SystemExit(f"not complete, the same command goes on: {', '.join(incomplete)}")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from benchmarks.results.archived import Measured
+from benchmarks.results.sets import Measured
 from mlbench.evaluation.statistics import of_figures
 from mlbench.report import figures, plots, tables
 from mlbench.report.plots import Plot
@@ -47,50 +47,44 @@ def to_goals(values: Sequence[float], published: Sequence[Published] = ()) -> Su
     def part(measured: Sequence[Measured]) -> Iterator[Block]:
         rows: list[list[tables.Cell]] = []
         for value in values:
-            for one in measured:
-                target = next(result.target for result in one.comparison.results if result.target)
-                compared = one.judged_by(replace(target, value=value))
-                order = figures.pairs(one.found.order.get("args", {}))
+            for each in measured:
+                results = each.comparison.results
+                target = next(result.target for result in results if result.target)
+                compared = each.judged_by(replace(target, value=value))
+                order = figures.pairs(each.run_set.order.get("args", {}))
                 rows += [_to_goal(value, group, order, compared) for group in compared.groups]
             for time in published:
                 if time.goal == value:
                     rows.append([_percent(value), time.who, *[None] * 4, time.seconds, None, None])
-        yield _table(
-            "Epochs and time to accuracy",
+        note = (
             "Training time, evaluation left out. From, to: where the mean is with 95 % confidence. "
-            + " ".join(dict.fromkeys(time.source for time in published)),
-            (
-                Heading("goal"),
-                Heading("who", is_figure=False),
-                Heading("reached"),
-                *(Heading(text, "epochs") for text in ("mean", "from", "to")),
-                *(Heading(text, "s") for text in ("mean", "from", "to")),
-            ),
-            rows,
+            + " ".join(dict.fromkeys(time.source for time in published))
         )
+        headings = (
+            Heading("goal"),
+            Heading("who", is_figure=False),
+            Heading("reached"),
+            *(Heading(text, unit) for unit in ("epochs", "s") for text in ("mean", "from", "to")),
+        )
+        columns = [figures.column(cells) for cells in zip(*rows, strict=True)]
+        cells = tuple(zip(*columns, strict=True))
+        yield Table("Epochs and time to accuracy", note, headings, cells)
 
     return part
 
 
 def _to_goal(value: float, group: Group, order: str, compared: Comparison) -> list[tables.Cell]:
-    runs = [one.time_to_accuracy for one in compared.results if one.run_id in group.run_ids]
-    epochs = of_figures(one.epochs if one else None for one in runs)
+    times = [each.time_to_accuracy for each in compared.results if each.run_id in group.run_ids]
+    epochs = of_figures(time.epochs if time else None for time in times)
     reached = f"{group.reached}/{len(group.run_ids)}"
-    found = group.training_seconds_to_accuracy
     who = ", ".join(filter(None, [group.label, order]))
-    return [_percent(value), who, reached, *_ends(epochs), *_ends(found)]
+    seconds = group.training_seconds_to_accuracy
+    return [_percent(value), who, reached, *_mean_and_ends(epochs), *_mean_and_ends(seconds)]
 
 
 def _percent(value: float) -> str:
     return f"{value:g} %"
 
 
-def _ends(summary: Summary | None) -> list[float | None]:
+def _mean_and_ends(summary: Summary | None) -> list[float | None]:
     return [summary.mean, summary.mean_low, summary.mean_high] if summary else [None] * 3
-
-
-def _table(
-    title: str, note: str, headings: Sequence[Heading], rows: Sequence[Sequence[tables.Cell]]
-) -> Table:
-    columns = [figures.column(cells) for cells in zip(*rows, strict=True)]
-    return Table(title, note, tuple(headings), tuple(zip(*columns, strict=True)))

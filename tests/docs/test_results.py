@@ -12,9 +12,9 @@ import pytest
 from peewee import Database
 
 from benchmarks.results import page
-from benchmarks.results.measuring import Bench
 from benchmarks.results.parts import Published, of_report, to_goals
 from benchmarks.results.sections import SECTIONS, Section
+from benchmarks.results.sets import Bench
 from mlbench import archive, bundle
 from mlbench.archive import ArchiveError, Piece, SeriesName
 from mlbench.benchmarks import BENCHMARKS

@@ -1,0 +1,100 @@
+"""Benchmark sets: measured on a running stack, and read from the archives of their runs alone."""
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from mlbench import bundle, records
+from mlbench.archive import RUN, SUFFIX, ArchiveError, opened
+from mlbench.evaluation.comparing import compare_archives
+from mlbench.evaluation.criteria import Criteria
+from mlbench.records import Goal, Manifest, RunSet
+from mlbench.results import Comparison
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A benchmark set that is to be measured."""
+
+    name: str
+    arguments: str
+    """Of ``mlbench bench``, without the set's name."""
+    minutes: float
+    """How long it takes on two quiet cores."""
+
+    @property
+    def command(self) -> str:
+        """What measures it; interrupted, the same command goes on."""
+        return f"mlbench bench {self.arguments} --name {self.name}"
+
+    def file(self, folder: Path) -> Path:
+        """Return the file of its archives."""
+        return folder / f"{self.name}{SUFFIX}"
+
+    def measure(self, folder: Path) -> bool:
+        """Run what is missing, and write the archives; return whether all runs finished."""
+        folder.mkdir(parents=True, exist_ok=True)
+        measured = _mlbench("bench", *shlex.split(self.arguments), "--name", self.name)
+        exported = _mlbench("export", self.name, "-o", str(self.file(folder)))
+        return measured and exported
+
+
+def _mlbench(*arguments: str) -> bool:
+    return not subprocess.run([sys.executable, "-m", "mlbench", *arguments], check=False).returncode
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A set whose runs are there."""
+
+    run_set: RunSet
+    comparison: Comparison
+    """Of the runs that count, by their own goals."""
+    runs: tuple[records.Run, ...]
+    manifests: tuple[Manifest, ...]
+    files: tuple[Path, ...]
+    file: Path
+    """All of them in one, as it is published."""
+
+    def judged_by(self, goal: Goal) -> Comparison:
+        """Return the comparison by another goal."""
+        return compare_archives(self.files, self.run_set, Criteria(target=goal))
+
+
+@contextmanager
+def read(bench: Bench, file: Path) -> Iterator[Measured]:
+    """Give the set of a file that ``mlbench export`` has written, after checking all digests.
+
+    Raises:
+        ArchiveError: it cannot be read, is damaged, or has another set or none.
+    """
+    with TemporaryDirectory() as folder:
+        files = tuple(bundle.archives_in(file, Path(folder)))
+        run_set = bundle.read_set(file)
+        if run_set is None or run_set.name != bench.name:
+            raise ArchiveError(f"{file} is no export of the set {bench.name}")
+        if problems := bundle.check(file, files):
+            raise ArchiveError(f"{file}: {'; '.join(problems)}")
+        documents = [each for each in map(_read, files) if each["run"]["id"] in run_set.counted]
+        yield Measured(
+            run_set,
+            compare_archives(files, run_set),
+            tuple(records.Run.from_fields(each["run"]) for each in documents),
+            tuple(Manifest.from_fields(each["manifest"]) for each in documents),
+            files,
+            file,
+        )
+
+
+def _read(file: Path) -> dict[str, Any]:
+    with opened(file) as archive:
+        if damages := archive.check():
+            raise ArchiveError(f"{file}: {'; '.join(damages)}")
+        document: dict[str, Any] = archive.document(RUN)
+        return document
