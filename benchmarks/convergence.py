@@ -62,7 +62,7 @@ def _make_points(task: Benchmark, batch_size: int, options: Mapping[str, Any]) -
     own = [point for point in points if point["batch_size"] == batch_size]
     goals = {task.goal.value, task.light_goal.value} - {point["goal"] for point in own}
     rate = options["learning_rate"]
-    for goal in sorted(goals, key=lambda goal: goal != task.goal.value):
+    for goal in sorted(goals, reverse=not task.goal.lower_is_better):  # the light one is easier
         point = {"goal": goal, "batch_size": batch_size, "learning_rate": rate, "epochs": []}
         points.append(point)
         own.append(point)

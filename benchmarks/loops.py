@@ -1,6 +1,6 @@
 """Training loops in processes of their own, which train when asked, and answer their speed.
 
-``python -m benchmarks.loops MODULE NUMBER FOLDER`` runs one of a module's ``LOOPS``: for every line
+``python -m benchmarks.loops MODULE LOOP FOLDER`` runs one of a module's ``LOOPS``: for every line
 on standard input it trains, and prints the samples a second.
 """
 
@@ -28,25 +28,22 @@ def rates(
     loops: Loops,
     unit: str,
     folder: Path,
-    environ: Callable[[str], Mapping[str, str]] = lambda _: {},
+    environ: Callable[[str], Mapping[str, str]] = lambda loop: {},
 ) -> list[Figure]:
     """Return the samples a second of loops of a module, taken in turn."""
-    numbers = {name: number for number, name in enumerate(loops)}
     with ExitStack() as stack:
-        measures = {
-            name: stack.enter_context(_process(module, number, folder / str(number), environ(name)))
-            for name, number in numbers.items()
+        processes = {
+            loop: stack.enter_context(_process(module, loop, folder / str(i), environ(loop)))
+            for i, loop in enumerate(loops)
         }
-        return alternate(_ROUNDS, unit, measures)
+        return alternate(_ROUNDS, unit, processes)
 
 
 @contextmanager
-def _process(
-    module: str, number: int, folder: Path, environ: Mapping[str, str]
-) -> Iterator[Measure]:
+def _process(module: str, loop: str, folder: Path, environ: Mapping[str, str]) -> Iterator[Measure]:
     folder.mkdir()
     process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.loops", module, str(number), folder],
+        [sys.executable, "-m", "benchmarks.loops", module, loop, folder],
         env={**os.environ, names.ENV_MULTIPROC_DIR: str(folder), **environ},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -78,10 +75,10 @@ def run_environ(folder: Path) -> dict[str, str]:
     }
 
 
-def main(module: str, number: str, folder: str) -> None:
+def main(module: str, loop: str, folder: str) -> None:
     """Answer each line with a speed."""
     loops: Loops = importlib.import_module(module).LOOPS
-    train, samples = [*loops.values()][int(number)](Path(folder))
+    train, samples = loops[loop](Path(folder))
     for _ in sys.stdin:
         print(samples / timed(train), flush=True)
 

@@ -1,15 +1,18 @@
-"""What the web pages cost a browser, the network and the master, with much to show."""
+"""What the web pages cost a real Chromium, the network and the master, with much to show."""
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from playwright.sync_api import Browser
+import psutil
+from playwright.sync_api import Browser, BrowserContext, CDPSession
 
-from benchmarks.browsing import Tab, chromium, profile
 from benchmarks.measure import Figure
 from benchmarks.servers import (
+    TOKEN,
     Master,
     database_url,
     running_api,
@@ -20,6 +23,107 @@ from benchmarks.stored import append, line, store_delivered, store_run
 from benchmarks.watching import WORKERS, serving_workers, write_targets
 from mlbench import names
 from mlbench_master.models import Pod, Run, Worker, open_database
+from tests.web.chromium import running_chromium
+
+_TIMEOUT_MS = 60_000.0
+# Looks after each frame, as a person does.
+_WAIT = """() => new Promise((done, fail) => {
+    const look = () => {
+        if (%s) done(performance.now());
+        else if (performance.now() > 60_000) fail(new Error(document.body.innerText));
+        else requestAnimationFrame(look);
+    };
+    look();
+})"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a page took, until it showed what it is for or in a time."""
+
+    seconds: float
+    requests: int
+    kilobytes: float
+    """That came over the network, compressed, headers included."""
+    tab_ms: float
+    """Of processor time of the tab's main thread."""
+    master_ms: float
+    """Of processor time of the master."""
+
+
+class Tab:
+    """A tab that is signed in."""
+
+    def __init__(self, context: BrowserContext, master: Master) -> None:
+        self._master = psutil.Process(master.worker)
+        self._url = f"http://127.0.0.1:{master.port}"
+        self.page = context.new_page()
+        self.page.set_default_timeout(_TIMEOUT_MS)
+        self.page.goto(f"{self._url}/signin?token={TOKEN}")
+        self.page.goto("about:blank")
+        self._session: CDPSession = context.new_cdp_session(self.page)
+        self._kilobytes = 0.0
+        self._requests = 0
+        self._session.on("Network.loadingFinished", self._count)
+        self._session.send("Network.enable")
+        self._session.send("HeapProfiler.enable")
+        # Of the processor: what others do on the machine is not measured.
+        self._session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def open(self, path: str, is_shown: str) -> float:
+        """Open a page until a JavaScript expression is true in it; return the seconds."""
+        self.page.goto(self._url + path, wait_until="commit")
+        return float(self.page.evaluate(_WAIT % is_shown)) / 1000
+
+    def load(self, path: str, is_shown: str) -> Cost:
+        """Open a page, and let it load all that it wants; the seconds are those of opening it."""
+        self.page.goto("about:blank")
+        before = self._cost(0)
+        seconds = self.open(path, is_shown)
+        self.page.wait_for_load_state("networkidle")
+        return self._cost(seconds, before)
+
+    def watch(self, seconds: float) -> Cost:
+        """Leave the page alone for a time."""
+        before = self._cost(0)
+        self.page.wait_for_timeout(seconds * 1000)
+        return self._cost(seconds, before)
+
+    def _cost(self, seconds: float, before: Cost = Cost(0, 0, 0, 0, 0)) -> Cost:
+        times = self._master.cpu_times()
+        return Cost(
+            seconds,
+            self._requests - before.requests,
+            self._kilobytes - before.kilobytes,
+            self._metric("TaskDuration") * 1000 - before.tab_ms,
+            1000 * float(times.user + times.system) - before.master_ms,
+        )
+
+    def heap_megabytes(self) -> float:
+        """Return the size of all objects that are still in use."""
+        self._session.send("HeapProfiler.collectGarbage")
+        return self._metric("JSHeapUsedSize") / 1e6
+
+    def _metric(self, name: str) -> float:
+        metrics = self._session.send("Performance.getMetrics")["metrics"]
+        return next(float(metric["value"]) for metric in metrics if metric["name"] == name)
+
+    def _count(self, event: Any) -> None:
+        self._kilobytes += event["encodedDataLength"] / 1000
+        self._requests += 1
+
+
+@contextmanager
+def profile(browser: Browser, hurried: int = 1) -> Iterator[BrowserContext]:
+    """Give a profile with an empty cache, in which timers run so many times as fast."""
+    with browser.new_context(viewport={"width": 1440, "height": 900}) as context:
+        if hurried > 1:
+            context.add_init_script(
+                "const wait = setTimeout;"
+                f"setTimeout = (call, ms, ...rest) => wait(call, ms / {hurried}, ...rest);"
+            )
+        yield context
+
 
 _CURVES = (names.TRAIN_LOSS, names.TRAIN_ACCURACY, names.VAL_LOSS, names.VAL_ACCURACY)
 _SERIES = len(_CURVES) + 1
@@ -39,7 +143,7 @@ _RUNS_SHOWN = "document.querySelectorAll('#runs tbody tr').length >= 100"
 _WORKERS_SHOWN = "document.querySelector('.sparkline-line[d^=M]')"
 
 
-class Page(NamedTuple):
+class _Shown(NamedTuple):
     """A page, and the JavaScript expression that is true once it shows what it is for."""
 
     path: str
@@ -51,7 +155,7 @@ def measure(folder: Path) -> Iterator[Figure]:
     with (
         serving_workers() as workers,
         running_prometheus(folder) as prometheus_url,
-        chromium() as browser,
+        running_chromium() as browser,
         open_database(database_url(folder)),
     ):
         write_targets(folder / "targets", workers)
@@ -60,24 +164,24 @@ def measure(folder: Path) -> Iterator[Figure]:
             compared = [_store_run(f"small-{i}", _COMPARED_STEPS) for i in range(_COMPARED)]
             ids = ",".join(str(run.id) for run in compared)
             for name, steps in (("large", _LARGE_STEPS), ("huge", _HUGE_STEPS)):
-                page = Page(f"/runs/{_store_run(name, steps).id}", _CURVES_DRAWN)
+                page = _Shown(f"/runs/{_store_run(name, steps).id}", _CURVES_DRAWN)
                 yield from _loads(browser, master, page, f"a run of {_SERIES * steps:,} samples")
-            page = Page(f"/compare?runs={ids}", _OVERLAY_DRAWN)
+            page = _Shown(f"/compare?runs={ids}", _OVERLAY_DRAWN)
             yield from _loads(browser, master, page, f"{_COMPARED} runs compared")
         with running_api(folder, prometheus_url) as master:
             _store_workers()
             for number in range(_RUNS):
                 store_run(f"run-{number}")
-            live = Page(f"/runs/{_store_live_run().id}", _CURVES_DRAWN)
-            workers_page, runs = Page("/", _WORKERS_SHOWN), Page("/runs", _RUNS_SHOWN)
-            for page, what in ((workers_page, f"{WORKERS} workers"), (live, "a live run")):
+            live = _Shown(f"/runs/{_store_live_run().id}", _CURVES_DRAWN)
+            all_workers, runs = _Shown("/", _WORKERS_SHOWN), _Shown("/runs", _RUNS_SHOWN)
+            for page, what in ((all_workers, f"{WORKERS} workers"), (live, "a live run")):
                 yield from _watching(browser, master, page, what)
                 yield from _memory(browser, master, page, what)
             yield from _loads(browser, master, runs, f"{_RUNS:,} runs")
             yield from _watching(browser, master, runs, f"{_RUNS:,} runs")
 
 
-def _loads(browser: Browser, master: Master, page: Page, what: str) -> Iterator[Figure]:
+def _loads(browser: Browser, master: Master, page: _Shown, what: str) -> Iterator[Figure]:
     """Yield how long a page takes to show what it is for, and what it loads, twice each."""
     rounds = []
     for _ in range(_ROUNDS):
@@ -91,7 +195,7 @@ def _loads(browser: Browser, master: Master, page: Page, what: str) -> Iterator[
         yield Figure("  CPU of the master", "ms", [cost.master_ms for cost in costs])
 
 
-def _watching(browser: Browser, master: Master, page: Page, what: str) -> Iterator[Figure]:
+def _watching(browser: Browser, master: Master, page: _Shown, what: str) -> Iterator[Figure]:
     """Yield what an open page costs in a second."""
     with profile(browser) as context:
         tab = Tab(context, master)
@@ -104,7 +208,7 @@ def _watching(browser: Browser, master: Master, page: Page, what: str) -> Iterat
     yield Figure("  CPU of the master", "ms/s", [cost.master_ms / cost.seconds for cost in costs])
 
 
-def _memory(browser: Browser, master: Master, page: Page, what: str) -> Iterator[Figure]:
+def _memory(browser: Browser, master: Master, page: _Shown, what: str) -> Iterator[Figure]:
     """Yield the tab's memory as it opens, and after a long time of polling, run faster."""
     with profile(browser, _HURRIED) as context:
         tab = Tab(context, master)

@@ -7,32 +7,56 @@ what others use instead.
 """
 
 import argparse
-import importlib
+import pkgutil
 import tempfile
 from pathlib import Path
 
 from benchmarks.measure import machine
 
-_USUAL = (
-    *("tracker_cost", "delivery_rate", "post_rate", "read_rate", "read_memory", "result_rate"),
-    *("start_latency", "scrape_cost", "watching", "silence", "disturbance", "step_cost"),
-    *("resnet_rate", "language_rate", "exchange_rate", "bandwidth_rate", "linear_rate", "deleting"),
-)
-_ALL = (*_USUAL, "cluster_start", "equal_runs", "faults", "idle", "loggers", "pages", "rivals")
+_USUAL = {
+    "tracker_cost": "tracker_cost.measure",
+    "delivery_rate": "api.delivery_rate",
+    "post_rate": "api.post_rate",
+    "read_rate": "api.read_rate",
+    "read_memory": "api.read_memory",
+    "result_rate": "api.result_rate",
+    "start_latency": "starting.start_latency",
+    "scrape_cost": "scrape_cost.measure",
+    "watching": "watching.measure",
+    "silence": "silence.silence",
+    "disturbance": "disturbance.measure",
+    "step_cost": "images.step_cost",
+    "resnet_rate": "images.resnet_rate",
+    "exchange_rate": "images.exchange_rate",
+    "language_rate": "language_rate.measure",
+    "bandwidth_rate": "bandwidth_rate.measure",
+    "linear_rate": "linear_rate.measure",
+    "deleting": "silence.deleting",
+}
+_IF_NAMED = {
+    "cluster_start": "starting.cluster_start",
+    "equal_runs": "equal_runs.measure",
+    "faults": "faults.measure",
+    "idle": "idle.measure",
+    "loggers": "loggers.measure",
+    "pages": "pages.measure",
+    "rivals": "rivals.measure",
+}
+_FUNCTIONS = _USUAL | _IF_NAMED
 
 
 def main() -> None:
     """Run the measurements one after the other."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(_ALL)}")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(_FUNCTIONS)}")
     parts = parser.parse_args().parts or _USUAL
-    if unknown := set(parts) - set(_ALL):
-        parser.error(f"there is no part {', '.join(sorted(unknown))}: choose of {', '.join(_ALL)}")
+    if unknown := ", ".join(sorted({*parts} - _FUNCTIONS.keys())):
+        parser.error(f"there is no part {unknown}: choose of {', '.join(_FUNCTIONS)}")
     print(f"{machine()}; median (least to most)")
     for part in parts:
-        module = importlib.import_module(f"benchmarks.{part}")
+        measure = pkgutil.resolve_name(f"benchmarks.{_FUNCTIONS[part]}")
         with tempfile.TemporaryDirectory() as folder:
-            for figure in module.measure(Path(folder)):
+            for figure in measure(Path(folder)):
                 print(figure, flush=True)
 
 

@@ -1,8 +1,9 @@
-"""What silences the master for a minute, and a thousand agents: how old the oldest answer gets.
+"""What silences the master for a minute, a thousand agents, and a run of 2 GB that is deleted.
 
 Beside each way to silence it, a run goes on that must be FINISHED.
 """
 
+import os
 import signal
 import sqlite3
 import threading
@@ -16,13 +17,15 @@ import psutil
 from peewee import chunked
 
 from benchmarks import agents
-from benchmarks.measure import Figure
-from benchmarks.servers import agent_token, know_pods, measured_master
+from benchmarks.measure import Figure, timed
+from benchmarks.servers import Master, agent_token, know_pods, measured_master
 from benchmarks.stacks import local_stack
 from benchmarks.stored import store_run
 from mlbench import ApiClient
 from mlbench.home import Home
-from mlbench_master.models import Run, Stream, run_owner
+from mlbench_master.models import Deletion, Run, Stream, run_owner
+from mlbench_master.recording import streams
+from mlbench_master.recording.streams import StreamKey
 from tests.hostile.silencers import (
     endless_body,
     half_body,
@@ -40,7 +43,7 @@ _CLIENTS = 200
 _READERS = 24
 
 
-def measure(folder: Path) -> Iterator[Figure]:
+def silence(folder: Path) -> Iterator[Figure]:
     """Yield seconds since the oldest answer, and the shares of a core that the master takes."""
     yield from _many(folder)
     yield from _silenced(folder)
@@ -181,3 +184,65 @@ def _reading(home: Home) -> Iterator[None]:
         over.set()
     for reader in readers:
         reader.join()
+
+
+_LOG_BYTES = 2 << 30
+_CHUNK_BYTES = 512 << 10
+_POLL_SECONDS = 0.05
+_POD = "bystander"
+_TIMEOUT_SECONDS = 1200.0
+
+
+def deleting(folder: Path) -> list[Figure]:
+    """Return how long the answer, the longest poll and the sweep take, and the file's sizes."""
+    know_pods(folder, [_POD])
+    polls: list[float] = []
+    with measured_master(folder) as master:
+        run_id = _store_log()
+        before = _megabytes(folder)
+        swept = threading.Event()
+        poller = threading.Thread(target=_keep_polling, args=(master, swept, polls))
+        poller.start()
+        url = f"http://127.0.0.1:{master.port}/api/runs/{run_id}/"
+        headers = dict(master.headers)
+        answer = timed(lambda: httpx.delete(url, headers=headers, trust_env=False, timeout=60))
+        sweep = timed(lambda: _wait_until_small(folder))
+        swept.set()
+        poller.join()
+    return [
+        Figure("DELETE of a run with a log of 2 GB: its answer", "ms", [answer * 1000]),
+        Figure("... the longest poll meanwhile", "ms", [max(polls) * 1000]),
+        Figure("... until all is swept and given back", "s", [sweep]),
+        Figure("... the database's files before", "MB", [before]),
+        Figure("... the database's files after", "MB", [_megabytes(folder)]),
+    ]
+
+
+def _store_log() -> int:
+    run_id = int(store_run("deleted").id)
+    chunk = os.urandom(_CHUNK_BYTES)
+    for offset in range(0, _LOG_BYTES, _CHUNK_BYTES):
+        streams.append(StreamKey(run_owner(run_id), 1, 0, "stdout"), offset, chunk)
+    return run_id
+
+
+def _keep_polling(master: Master, done: threading.Event, seconds: list[float]) -> None:
+    """Poll as an agent does, and note how long each answer took."""
+    headers = {"Authorization": f"Bearer {agent_token(_POD)}"}
+    url = f"http://127.0.0.1:{master.port}/api/workers/{_POD}/poll"
+    state = {"state": "idle", "ip": ""}
+    with httpx.Client(headers=headers, trust_env=False, timeout=60) as agent:
+        while not done.wait(_POLL_SECONDS):
+            seconds.append(timed(lambda: agent.post(url, json=state).raise_for_status()))
+
+
+def _wait_until_small(folder: Path) -> None:
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
+    while Deletion.select().exists() or _megabytes(folder) > _LOG_BYTES / 10e6:
+        assert time.monotonic() < deadline, "the room was not given back"
+        time.sleep(0.1)
+
+
+def _megabytes(folder: Path) -> float:
+    files = (folder / "mlbench.db", folder / "mlbench.db-wal")
+    return sum(path.stat().st_size for path in files if path.exists()) / 1e6

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
+from benchmarks.api import posts, reading, store_long_run
 from benchmarks.measure import Figure, Measure, Ratio, alternate
-from benchmarks.post_rate import posts
-from benchmarks.read_rate import reading, store_long_run
 from benchmarks.rivals import dashboard, mlflow
 from benchmarks.servers import Master, measured_master
 

@@ -6,10 +6,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks import servers
+from benchmarks.api import CREATED, SAMPLES, SERIES, bodies, reading
 from benchmarks.load import post_json, send
 from benchmarks.measure import Measure
-from benchmarks.post_rate import CREATED, bodies
-from benchmarks.read_rate import SAMPLES, SERIES, reading
 from benchmarks.servers import Source
 
 SOURCE = "https://github.com/mlbench/mlbench-dashboard"

@@ -10,10 +10,9 @@ from pathlib import Path
 import httpx
 
 from benchmarks import servers
+from benchmarks.api import CLIENTS, SAMPLES, SERIES
 from benchmarks.load import post_json, send
 from benchmarks.measure import Measure
-from benchmarks.post_rate import CLIENTS
-from benchmarks.read_rate import SAMPLES, SERIES
 from benchmarks.servers import Source
 
 _API = "/api/2.0/mlflow"

@@ -1,0 +1,362 @@
+"""What the API takes: posts of single samples, streams on their way to Prometheus, reads, results.
+
+Figures are end to end: posts are read back, streams are asked for until Prometheus has all.
+"""
+
+import io
+import itertools
+import json
+import re
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import falcon
+from falcon import Request, Response
+from peewee import chunked
+
+from benchmarks.load import Requests, post_json, send
+from benchmarks.measure import Figure, Measure, alternate
+from benchmarks.servers import (
+    Master,
+    Source,
+    database_url,
+    free_port,
+    gunicorn,
+    measured_master,
+    running,
+    running_prometheus,
+)
+from benchmarks.stored import append, line, metric_lines, store_delivered, store_run
+from mlbench import names
+from mlbench_master.models import Run, open_database
+from mlbench_master.reading.counting import count
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.remote_write import RemoteWriter
+
+CLIENTS = 8
+CREATED = 201
+_POSTS_OF_A_CLIENT = 250
+_DATE = "%Y-%m-%dT%H:%M:%S.%fZ"
+
+Body = Mapping[str, object]
+
+
+def post_rate(folder: Path) -> list[Figure]:
+    """Return posts a second."""
+    port = free_port()
+    empty = gunicorn(port, "benchmarks.api:empty_app()")
+    with (
+        running("empty", empty, folder, {}, f"http://127.0.0.1:{port}/"),
+        measured_master(folder) as master,
+    ):
+        requests = _requests("/", bodies(1, 4 * _POSTS_OF_A_CLIENT), {})
+        measures = {
+            "POST /api/metrics/, 8 clients, one sample each": posts(master, _POSTS_OF_A_CLIENT),
+            "an empty Falcon POST, 8 clients": lambda: send(port, requests, CREATED),
+        }
+        return alternate(5, "posts/s", measures)
+
+
+def posts(master: Master, of_a_client: int, *, lists: bool = False) -> Measure:
+    """Return what measures samples a second that are posted to a new run, and checks them by GET.
+
+    Each client posts so many, one a request; with ``lists``, a single client posts as many for all,
+    1,000 a request.
+    """
+    numbers = itertools.count(1)
+
+    def measure_once() -> float:
+        run_id = store_run(f"post-rate-{next(numbers)}").id
+        clients = bodies(run_id, of_a_client)
+        sent: list[Sequence[object]] = [*clients]
+        if lists:
+            sent = [[*chunked(itertools.chain(*clients), 1000)]]
+        rate = send(master.port, _requests("/api/metrics/", sent, master.headers), CREATED)
+        _check_all_there(master, run_id, clients)
+        return rate * 1000 if lists else rate
+
+    return measure_once
+
+
+def bodies(run_id: int, number: int) -> list[list[Body]]:
+    """Return samples by client, all different: each client has a metric of its own.
+
+    Dates go up to just now, two milliseconds and some microseconds apart. All fields that MLBench's
+    own client sends are there.
+    """
+    start = datetime.now(UTC) - number * timedelta(milliseconds=2)
+    return [
+        [
+            {
+                "run_id": run_id,
+                "name": f"train_loss @ {client}",
+                "date": (start + timedelta(microseconds=2003 * i + client)).strftime(_DATE),
+                "value": str(client + i / number),
+                "cumulative": False,
+                "metadata": "",
+            }
+            for i in range(number)
+        ]
+        for client in range(CLIENTS)
+    ]
+
+
+def _requests(
+    path: str, clients: Sequence[Sequence[object]], headers: Mapping[str, str]
+) -> list[Requests]:
+    return [[post_json(path, body, headers) for body in client] for client in clients]
+
+
+def _check_all_there(master: Master, run_id: int, clients: Sequence[Sequence[Body]]) -> None:
+    answer = master.get(f"/api/metrics/{run_id}/?metric_type=run").body
+    stored = {
+        (name, point["date"], float(point["value"]))
+        for name, points in json.loads(answer).items()
+        for point in points
+    }
+    posted = {
+        (body["name"], body["date"], float(str(body["value"])))
+        for client in clients
+        for body in client
+    }
+    assert stored == posted, (len(stored), len(posted), sorted(stored ^ posted)[:4])
+
+
+class _Empty:
+    def on_get(self, req: Request, resp: Response) -> None:
+        """Answer that the app is there."""
+
+    def on_post(self, req: Request, resp: Response) -> None:
+        """Take the body, and answer as for something stored."""
+        req.bounded_stream.read()
+        resp.status = falcon.HTTP_CREATED
+
+
+def empty_app() -> falcon.App[Request, Response]:
+    """Return an app that takes a POST and does nothing: what any API under gunicorn could reach."""
+    app = falcon.App()
+    app.add_route("/", _Empty())
+    return app
+
+
+_DELIVERED_LINES = 50_000
+_DELIVERED_METRICS = ("train_loss", "learning_rate", "grad_norm")
+# And the step, which is a series of its own.
+_DELIVERED = _DELIVERED_LINES * (len(_DELIVERED_METRICS) + 1)
+
+
+def delivery_rate(folder: Path) -> list[Figure]:
+    """Return samples a second, end to end."""
+    database = open_database(database_url(folder))
+    with running_prometheus(folder) as url:
+        prometheus, delivery = PrometheusClient(url), Delivery(RemoteWriter(url))
+        numbers = itertools.count(1)
+
+        def measure_once() -> float:
+            run = store_run(f"rate-{next(numbers)}", "STARTED")
+            lines = _logged_lines()
+            begin = time.perf_counter()
+            append(run, 0, lines)
+            while delivery.deliver_waiting():
+                pass
+            counted = count(prometheus, run.id)
+            seconds = time.perf_counter() - begin
+            assert counted.in_prometheus == counted.recorded == _DELIVERED, counted
+            return _DELIVERED / seconds
+
+        what = "stream to Prometheus, until a query finds all"
+        figures = alternate(5, "samples/s", {what: measure_once})
+        prometheus.close()
+    database.close()
+    return figures
+
+
+def _logged_lines() -> list[bytes]:
+    """Return the lines of a rank that logged three metrics each millisecond until just now."""
+    start = time.time() - _DELIVERED_LINES / 1000
+    return [
+        line(
+            start + step / 1000,
+            dict.fromkeys(_DELIVERED_METRICS, step / _DELIVERED_LINES),
+            step=step,
+        )
+        for step in range(_DELIVERED_LINES)
+    ]
+
+
+SERIES = 20
+SAMPLES = 100_000
+# A run of eight minutes.
+_INTERVAL_SECONDS = 0.1
+
+
+def read_rate(folder: Path) -> list[Figure]:
+    """Return milliseconds until the last byte."""
+    with measured_master(folder) as master:
+        path = f"/api/metrics/{store_long_run().id}/?metric_type=run&format="
+        measures = {
+            f"GET a run's 100,000 samples: {format_}": reading(master, path + format_, format_)
+            for format_ in COUNT_SAMPLES
+        }
+        return alternate(7, "ms", measures)
+
+
+def store_long_run() -> Run:
+    """Return a run whose 100,000 samples a running controller has delivered."""
+    lines = metric_lines(SERIES, SAMPLES // SERIES, _INTERVAL_SECONDS)
+    return store_delivered(store_run("read-rate"), lines)
+
+
+def reading(source: Source, path: str, format_: str) -> Measure:
+    """Return what measures milliseconds until the last byte, and finds every sample in them."""
+
+    def measure_once() -> float:
+        answer = source.get(path)
+        samples = COUNT_SAMPLES[format_](answer.body)
+        assert samples == SAMPLES, f"{samples} samples in {path}"
+        return answer.seconds * 1000
+
+    return measure_once
+
+
+def count_json(body: bytes) -> int:
+    """Return how many samples a run's series hold."""
+    return sum(len(points) for points in json.loads(body).values())
+
+
+def count_zip(body: bytes) -> int:
+    """Return how many samples the files of a run's series hold."""
+    with zipfile.ZipFile(io.BytesIO(body)) as archive:
+        members = [name for name in archive.namelist() if name.endswith(".json")]
+        return sum(len(json.loads(archive.read(name))) for name in members)
+
+
+def count_csv(body: bytes) -> int:
+    """Return how many lines follow the first."""
+    return len(body.splitlines()) - 1
+
+
+COUNT_SAMPLES = {"json": count_json, "zip": count_zip, "csv": count_csv}
+
+
+# Series, samples of each, and seconds between them.
+_LONG = (10, 400_000, 0.01)
+_SHORT = (100, 10_000, 0.1)
+_LARGE_SAMPLES = _LONG[0] * _LONG[1] + _SHORT[0] * _SHORT[1]
+_ROUNDS = 2
+_MB = 1_000_000
+
+# Linux starts anew to keep the most memory that a process had once this is written: proc(5).
+_FORGET_PEAK = "5"
+
+
+def read_memory(folder: Path) -> Iterator[Figure]:
+    """Yield MB above idle, seconds until the first byte, and MB a second."""
+    with measured_master(folder) as master:
+        lines = (metric_lines(*series) for series in (_LONG, _SHORT))
+        run = store_delivered(store_run("read-memory"), *lines)
+        idle_mb = _memory_mb(master, "VmRSS")
+        for what, path, count_samples in (
+            ("a run, json", f"/api/metrics/{run.id}/?metric_type=run", _count),
+            ("a run, zip", f"/api/metrics/{run.id}/?metric_type=run&format=zip", _count_in_zip),
+            ("all runs, json", "/api/metrics/?metric_type=run", _count),
+        ):
+            rounds = [_read_once(master, path, count_samples) for _ in range(_ROUNDS)]
+            peaks_mb, first_bytes, speeds = zip(*rounds, strict=True)
+            answer = f"GET 5 million samples, {what}"
+            yield Figure(f"{answer}: memory above idle", "MB", [mb - idle_mb for mb in peaks_mb])
+            yield Figure(f"{answer}: first byte", "s", first_bytes)
+            yield Figure(f"{answer}: speed", "MB/s", speeds)
+
+
+def _read_once(
+    master: Master, path: str, count_samples: Callable[[bytes], int]
+) -> tuple[float, float, float]:
+    """Return the peak of the memory in MB, seconds until the first byte, and MB a second."""
+    Path(f"/proc/{master.worker}/clear_refs").write_text(_FORGET_PEAK)
+    answer = master.get(path)
+    peak_mb = _memory_mb(master, "VmHWM")
+    samples = count_samples(answer.body)
+    assert samples == _LARGE_SAMPLES, f"{samples} samples in {path}"
+    return peak_mb, answer.first_byte_seconds, len(answer.body) / _MB / answer.seconds
+
+
+def _memory_mb(master: Master, field: str) -> float:
+    status = Path(f"/proc/{master.worker}/status").read_text()
+    kilobytes = re.search(rf"^{field}:\s*(\d+) kB$", status, re.MULTILINE)
+    assert kilobytes, status
+    return int(kilobytes[1]) * 1024 / _MB
+
+
+def _count(body: bytes) -> int:
+    """Return how many samples a body of JSON holds: to parse it all would take gigabytes."""
+    return body.count(b'"date"')
+
+
+def _count_in_zip(body: bytes) -> int:
+    with zipfile.ZipFile(io.BytesIO(body)) as archive:
+        return sum(_count(archive.read(name)) for name in archive.namelist())
+
+
+_EPOCHS = 100
+_RANKS = 2
+_LONG_STEPS = 10_000
+_SHORT_STEPS = 50
+_SMALL_RUNS = 15
+_STEP_SECONDS = 0.005
+
+
+def result_rate(folder: Path) -> list[Figure]:
+    """Return milliseconds until the last byte."""
+    with measured_master(folder) as master:
+        large = _store_epochs("large", _LONG_STEPS)
+        small = [_store_epochs(f"small-{i}", _SHORT_STEPS) for i in range(_SMALL_RUNS)]
+        ids = ",".join(str(run.id) for run in small)
+        paths = {
+            _result_of(_LONG_STEPS): f"/api/runs/{large.id}/result/",
+            _result_of(_SHORT_STEPS): f"/api/runs/{small[0].id}/result/",
+            f"{_SMALL_RUNS} such runs compared": f"/api/compare/?runs={ids}",
+        }
+        return alternate(7, "ms", {what: _asking(master, path) for what, path in paths.items()})
+
+
+def _result_of(steps: int) -> str:
+    return f"result of a run of {_RANKS * _EPOCHS * steps:,} steps"
+
+
+def _store_epochs(name: str, steps: int) -> Run:
+    """Return a run of 100 epochs, whose samples a running controller has delivered."""
+    seconds = _EPOCHS * steps * _STEP_SECONDS
+    run = store_run(name, num_workers=_RANKS, seconds=seconds)
+    begin = time.time() - seconds
+    return store_delivered(run, *(_epoch_lines(begin, steps) for _ in range(_RANKS)))
+
+
+def _epoch_lines(started_at: float, steps: int) -> Iterator[bytes]:
+    """Yield what a rank records: a loss a step; accuracy and totals an epoch."""
+    goal = {"metric": names.VAL_ACCURACY, "value": 90.0}
+    yield line(started_at, {}, goal=goal)
+    for number in range(_EPOCHS * steps):
+        moment = started_at + number * _STEP_SECONDS
+        yield line(moment, {names.TRAIN_LOSS: 1 / (1 + number)})
+        if (number + 1) % steps == 0:
+            epoch = number // steps
+            phases = {names.phase_metric(phase): 0.1 * (epoch + 1) for phase in names.PHASES}
+            totals = {names.SAMPLES: 64 * number, names.TRAIN_SECONDS: 0.9 * (moment - started_at)}
+            score = {names.VAL_ACCURACY: 95.0 * (1 - 0.9**epoch), names.EPOCH: epoch}
+            yield line(moment + _STEP_SECONDS / 2, score | totals | phases)
+
+
+def _asking(master: Master, path: str) -> Measure:
+    """Return what measures milliseconds until the last byte of an answer that has the time."""
+
+    def measure_once() -> float:
+        answer = master.get(path)
+        assert b'"training_seconds"' in answer.body, answer.body
+        return answer.seconds * 1000
+
+    return measure_once
