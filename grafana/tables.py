@@ -37,7 +37,7 @@ class Column:
     def properties(self) -> dict[str, object]:
         """List the column's properties by Grafana's names."""
         coloured = self.colours or self.mappings
-        found: dict[str, object] = {
+        fields: dict[str, object] = {
             "noValue": "-",
             "unit": self.unit,
             "decimals": self.decimals,
@@ -51,9 +51,9 @@ class Column:
             "custom.cellOptions": {"type": "color-text"} if coloured else None,
         }
         if self.bar:
-            found |= {"custom.cellOptions": _BAR, "thresholds": PLAIN, "min": 0}
-            found["custom.minWidth"] = 90
-        return {key: value for key, value in found.items() if value not in ("", None, [])}
+            fields |= {"custom.cellOptions": _BAR, "thresholds": PLAIN, "min": 0}
+            fields["custom.minWidth"] = 90
+        return {key: value for key, value in fields.items() if value not in ("", None, [])}
 
 
 def rows(

@@ -333,15 +333,15 @@ class Archive:
 
     def check(self) -> list[str]:
         """Compare all digests; return a sentence for each member that differs."""
-        found = [
+        problems = [
             f"{name} does not match its digest" for name in self._members if self._differs(name)
         ]
         if series := [name for name in self.series if self._series_differs(name)]:
             of = f"{len(series)} of {len(self.series)} series, such as" if series[1:] else "series"
-            found.append(f"{_SAMPLES} does not match its digest ({of} {series[0]})")
-        if not found and digest_before_comment(self._file) != self.digest:
-            found.append("the file does not match its digest, outside of what was read from it")
-        return [f"{self._name} is damaged: {problem}" for problem in found]
+            problems.append(f"{_SAMPLES} does not match its digest ({of} {series[0]})")
+        if not problems and digest_before_comment(self._file) != self.digest:
+            problems.append("the file does not match its digest, outside of what was read from it")
+        return [f"{self._name} is damaged: {problem}" for problem in problems]
 
     def _check_members(self) -> None:
         """Make sure that there is each member once, and nothing else; raise a ValueError if not."""
@@ -397,11 +397,11 @@ class Archive:
         if self._group[0] != number:
             try:
                 columns = ["time", "value", "text", "cumulative", "metadata"]
-                found = self._parquet.read_row_group(number, columns, use_threads=False)
-                found = found.select(columns)
+                table = self._parquet.read_row_group(number, columns, use_threads=False)
+                table = table.select(columns)
             except (OSError, KeyError, _pyarrow()[0].ArrowException) as error:
                 raise self._damaged_samples(error) from None
-            self._group = (number, found)
+            self._group = (number, table)
         return self._group[1]
 
     def _open_samples(self) -> Any:

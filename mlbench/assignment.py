@@ -64,11 +64,13 @@ class Assignment:
             attachment = (
                 Attachment.from_fields(fields["attachment"]) if fields.get("attachment") else None
             )
-            found = cls(**{**fields, "command": command, "cpus": cpus, "attachment": attachment})
+            assignment = cls(
+                **{**fields, "command": command, "cpus": cpus, "attachment": attachment}
+            )
         except (KeyError, TypeError) as error:
             raise ValueError(f"not an assignment: {error}") from error
         # The agent makes paths of these.
-        for number in (found.run_id, found.attempt, found.rank):
+        for number in (assignment.run_id, assignment.attempt, assignment.rank):
             if type(number) is not int or not 0 <= number <= _HIGHEST_NUMBER:
                 raise ValueError(f"not an assignment: {number!r:.20} is not a run, attempt or rank")
-        return found
+        return assignment

@@ -26,7 +26,7 @@ _DIGESTS = "archives"
 """In ``set.json``: the digest of each archive, by its run's id."""
 
 
-def write(target: Path, archives: Mapping[int, Path], found: RunSet) -> None:
+def write(target: Path, archives: Mapping[int, Path], run_set: RunSet) -> None:
     """Write a file that holds the archives of a set's runs, by the runs' ids."""
     digests = {}
     for run_id, file in archives.items():
@@ -34,7 +34,7 @@ def write(target: Path, archives: Mapping[int, Path], found: RunSet) -> None:
             digests[run_id] = archive.digest
     with target.open("w+b") as content:
         with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as bundle:
-            bundle.writestr(_SET, json.dumps({"set": found.to_fields(), _DIGESTS: digests}))
+            bundle.writestr(_SET, json.dumps({"set": run_set.to_fields(), _DIGESTS: digests}))
             for one in archives.values():
                 bundle.write(one, one.name)
             bundle.comment = b"0" * DIGEST_BYTES
@@ -47,9 +47,9 @@ def read_set(file: Path) -> RunSet | None:
     Raises:
         ArchiveError: it is malformed.
     """
-    told = _about(file)
+    content = _about(file)
     try:
-        return RunSet.from_fields(told["set"]) if told else None
+        return RunSet.from_fields(content["set"]) if content else None
     except (KeyError, TypeError, ValueError) as error:
         raise ArchiveError(f"{file}: its set: {error}") from None
 
@@ -65,8 +65,8 @@ def check(file: Path, archives: Sequence[Path]) -> list[str]:
 
     That nothing in it has changed, and that each run of the ledger that is not deleted is there.
     """
-    told, found = _about(file), read_set(file)
-    if told is None or found is None:
+    told, run_set = _about(file), read_set(file)
+    if told is None or run_set is None:
         return [f"{file} has no set"]
     with file.open("rb") as content:
         if digest_before_comment(content) != digest(file):
@@ -81,7 +81,7 @@ def check(file: Path, archives: Sequence[Path]) -> list[str]:
         for run_id, digest in listed.items()
         if digest not in there
     ]
-    trials = [trial for place in found.places for trial in place.trials]
+    trials = [trial for place in run_set.places for trial in place.trials]
     problems += [
         f"run {trial.run_id} of place {trial.place} has no archive"
         for trial in trials
@@ -113,7 +113,7 @@ def archives_in(file: Path, folder: Path) -> list[Path]:
     Raises:
         ArchiveError: it cannot be read.
     """
-    found = []
+    archives = []
     try:
         with zipfile.ZipFile(file) as bundle:
             members = [one for one in bundle.infolist() if one.filename.endswith(SUFFIX)]
@@ -121,11 +121,11 @@ def archives_in(file: Path, folder: Path) -> list[Path]:
                 # Compressed, it could grow to any size.
                 if member.compress_type != zipfile.ZIP_STORED:
                     raise ArchiveError(f"{file}: {member.filename} is compressed")
-                found.append(folder / f"{file.stem}-{i}{SUFFIX}")
-                with bundle.open(member) as source, found[-1].open("wb") as target:
+                archives.append(folder / f"{file.stem}-{i}{SUFFIX}")
+                with bundle.open(member) as source, archives[-1].open("wb") as target:
                     shutil.copyfileobj(source, target)
     except OSError as error:
         raise ArchiveError(f"{file} cannot be read: {error.strerror or error}") from None
     except zipfile.BadZipFile as error:
         raise ArchiveError(f"{file} is no archive, or a damaged one: {error}") from None
-    return found or [file]
+    return archives or [file]

@@ -125,11 +125,11 @@ def find_service(place: Place, *, load_config: bool) -> Address:
 
 
 def _find_service(core: Any, place: Place) -> Any:
-    found = core.list_namespaced_service(
+    services = core.list_namespaced_service(
         place.namespace, label_selector=place.label_selector, _request_timeout=_TIMEOUT
     ).items
-    there = ", ".join(sorted(service.metadata.name for service in found)) or "none"
-    named = [s for s in found if place.service_name in {None, s.metadata.name}]
+    there = ", ".join(sorted(service.metadata.name for service in services)) or "none"
+    named = [s for s in services if place.service_name in {None, s.metadata.name}]
     if len(named) == 1:
         return named[0]
     if len(named) > 1:
@@ -141,13 +141,13 @@ def _find_service(core: Any, place: Place) -> Any:
 
 
 def _find_ready_pod(core: Any, place: Place) -> Any:
-    found = core.list_namespaced_pod(
+    pods = core.list_namespaced_pod(
         place.namespace, label_selector=place.label_selector, _request_timeout=_TIMEOUT
     ).items
-    ready = next((pod for pod in found if _is_ready(pod)), None)
+    ready = next((pod for pod in pods if _is_ready(pod)), None)
     if ready is not None:
         return ready
-    phases = ", ".join(f"{pod.metadata.name}: {pod.status.phase}, not ready" for pod in found)
+    phases = ", ".join(f"{pod.metadata.name}: {pod.status.phase}, not ready" for pod in pods)
     raise DiscoveryError(
         f"there is no ready pod with {place} ({phases or 'there: none'}): {_NOT_THERE}"
     )

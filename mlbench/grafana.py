@@ -150,14 +150,14 @@ class Grafana:
         api, what = self._face.api, f"the data source {DATA_SOURCE_NAME}"
         uid = self._data_source_uid()
         path = f"/datasources/uid/{uid}"
-        found = self._find(what, lambda: api.GET(path)) if uid else None
-        if found is None:
+        existing = self._find(what, lambda: api.GET(path)) if uid else None
+        if existing is None:
             self._ask(what, lambda: self._face.datasource.create_datasource(wanted))
             return "created"
-        if holds(found, _readable(wanted)):
+        if holds(existing, _readable(wanted)):
             return "unchanged"
-        settings = {**(found.get("jsonData") or {}), **wanted["jsonData"]}
-        content = {**found, **wanted, "jsonData": settings}
+        settings = {**(existing.get("jsonData") or {}), **wanted["jsonData"]}
+        content = {**existing, **wanted, "jsonData": settings}
         self._ask(what, lambda: api.PUT(path, json=content))
         return "updated"
 
@@ -175,14 +175,14 @@ class Grafana:
         digest = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()
         uid, message = wanted["uid"], f"MLBench {own_version()}, {digest[:16]}"
         what = f"the dashboard {uid}"
-        found = self._find(what, lambda: self._face.dashboard.get_dashboard(uid))
-        if found is not None:
+        existing = self._find(what, lambda: self._face.dashboard.get_dashboard(uid))
+        if existing is not None:
             # Newer versions of Grafana rewrite what they store, but not the version's message.
-            if holds(found, {"meta": {"folderUid": FOLDER_UID}}) and (
-                holds(found.get("dashboard"), wanted) or self._last_message(uid) == message
+            if holds(existing, {"meta": {"folderUid": FOLDER_UID}}) and (
+                holds(existing.get("dashboard"), wanted) or self._last_message(uid) == message
             ):
                 return "unchanged"
-            if holds(found, {"meta": {"provisioned": True}}):
+            if holds(existing, {"meta": {"provisioned": True}}):
                 return "provisioned"
         content = {
             "dashboard": {**wanted, "id": None},
@@ -191,7 +191,7 @@ class Grafana:
             "overwrite": True,
         }
         self._ask(what, lambda: self._face.dashboard.update_dashboard(content))
-        return "created" if found is None else "updated"
+        return "created" if existing is None else "updated"
 
     def _last_message(self, uid: str) -> str:
         """Return the message of a dashboard's newest version; empty if there is none."""

@@ -76,9 +76,9 @@ class Home:
             OSError: it cannot be made, or belongs to another user.
         """
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = self.root.stat().st_mode
+        mode = self.root.stat().st_mode
         # A folder like /tmp stays open to everyone; what is in it is private.
-        if found & 0o077 and not found & stat.S_ISVTX:
+        if mode & 0o077 and not mode & stat.S_ISVTX:
             self.root.chmod(0o700)
 
     def read_connection(self) -> Connection:
@@ -90,11 +90,16 @@ class Home:
         """
         file = self.connection_file
         try:
-            found = Connection(**json.loads(file.read_text()))
-            texts = (found.url, found.token, found.prometheus_url or "", found.grafana_url or "")
+            connection = Connection(**json.loads(file.read_text()))
+            texts = (
+                connection.url,
+                connection.token,
+                connection.prometheus_url or "",
+                connection.grafana_url or "",
+            )
             if not all(isinstance(text, str) for text in texts):
                 raise TypeError("an address or the token is no text")
-            return found
+            return connection
         except FileNotFoundError:
             raise NotConnectedError(
                 f"no stack is running here ({file} is missing): start one with `mlbench up`"

@@ -55,14 +55,14 @@ class Shaping(Network):
         Raises:
             ShapingError: one of them is no number.
         """
-        found = {}
+        limits = {}
         for field, name in _VARIABLES.items():
             text = environ.get(name) or "0"
             try:
-                found[field] = float(text) or None
+                limits[field] = float(text) or None
             except ValueError:
                 raise ShapingError(f"${name} must be a number (not {text!r})") from None
-        return cls(**found)
+        return cls(**limits)
 
     @property
     def variables(self) -> dict[str, str]:
@@ -85,7 +85,7 @@ def commands(shaping: Shaping, interface: str, packet_bytes: int = 1514) -> list
     as short as without latency. ``packet_bytes`` is the largest packet of the interface.
     """
     of_device, root = ["dev", interface], ["root", "handle", "1:"]
-    found = []
+    tc_commands = []
     if shaping.latency_ms or shaping.loss_percent:
         # As many packets as no network has on its way: none is lost but by order.
         delayed = ["netem", "limit", "100000"]
@@ -94,8 +94,8 @@ def commands(shaping: Shaping, interface: str, packet_bytes: int = 1514) -> list
         if shaping.loss_percent:
             delayed += ["loss", f"{shaping.loss_percent:.15g}%"]
             # Packets as a wire has them: otherwise up to 64 KiB would be lost at once.
-            found.append(["ip", "link", "set", *of_device, "gso_max_segs", "1"])
-        found.append(["tc", "qdisc", "replace", *of_device, "root", "handle", "2:", *delayed])
+            tc_commands.append(["ip", "link", "set", *of_device, "gso_max_segs", "1"])
+        tc_commands.append(["tc", "qdisc", "replace", *of_device, "root", "handle", "2:", *delayed])
         root = ["parent", "2:1", "handle", "3:"]
     if rate := shaping.max_bandwidth:
         # What is in the bucket passes at once after a pause, so that short messages are sent faster
@@ -103,8 +103,10 @@ def commands(shaping: Shaping, interface: str, packet_bytes: int = 1514) -> list
         # late.
         burst = str(BURST_PACKETS * packet_bytes)
         bucket = ["tbf", "rate", f"{rate:.15g}mbit", "burst", burst]
-        found.append(["tc", "qdisc", "replace", *of_device, *root, *bucket, "latency", "50ms"])
-    return found
+        tc_commands.append(
+            ["tc", "qdisc", "replace", *of_device, *root, *bucket, "latency", "50ms"]
+        )
+    return tc_commands
 
 
 def shape(shaping: Shaping, interface: str) -> None:

@@ -47,8 +47,8 @@ def check(file: Path, signers: Path | None = None) -> str:
     """
     signature = ("-s", str(signature_of(file)))
     if signers is None:
-        said = _ssh_keygen("check-novalidate", *signature, content=file)
-        return said.partition(" with ")[2].strip() or said.strip()
+        output = _ssh_keygen("check-novalidate", *signature, content=file)
+        return output.partition(" with ")[2].strip() or output.strip()
     principals = _ssh_keygen("find-principals", *signature, "-f", str(signers)).split()
     if not principals:
         raise SignatureError(f"{signature_of(file)}: the key is none of {signers}")

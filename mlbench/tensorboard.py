@@ -139,10 +139,10 @@ def _read_event(event: bytes) -> Iterator[Scalar | Hyperparameters]:
             if stated := _hyperparameters(plugin.get(2)):
                 yield Hyperparameters(time, stated)
             continue
-        found = _scalar(value, plugin.get(1))
-        if found is not None:
+        scalar = _scalar(value, plugin.get(1))
+        if scalar is not None:
             tag = value.get(1)
-            yield Scalar(tag.decode() if isinstance(tag, bytes) else "", time, step, found)
+            yield Scalar(tag.decode() if isinstance(tag, bytes) else "", time, step, scalar)
 
 
 def _message(content: object) -> dict[int, int | bytes]:
@@ -161,7 +161,7 @@ def _scalar(value: dict[int, int | bytes], plugin: object) -> float | None:
 
 def _hyperparameters(content: object) -> dict[str, Setting]:
     """Return what a session of TensorBoard's plugin began with, as far as settings can hold it."""
-    found: dict[str, Setting] = {}
+    settings: dict[str, Setting] = {}
     with suppress(struct.error, IndexError, UnicodeDecodeError):  # of another version
         session = _message(content).get(3)
         for number, entry in _fields(session if isinstance(session, bytes) else b""):
@@ -169,8 +169,8 @@ def _hyperparameters(content: object) -> dict[str, Setting]:
                 case 1, {1: bytes(key), 2: value}:
                     name, setting = key.decode(), _setting(_message(value))
                     if 0 < len(name) <= LONGEST_NAME and is_setting(name) and is_setting(setting):
-                        found[name] = setting
-    return found
+                        settings[name] = setting
+    return settings
 
 
 def _setting(value: dict[int, int | bytes]) -> object:
@@ -190,12 +190,12 @@ def _setting(value: dict[int, int | bytes]) -> object:
 
 def _number(tensor: bytes) -> float | None:
     """Return the number of a tensor that has a single one; None if there is no such."""
-    found = _message(tensor)
-    kind = found.get(1)
+    message = _message(tensor)
+    kind = message.get(1)
     if not isinstance(kind, int) or kind not in _TENSORS:
         return None
     field, packed = _TENSORS[kind]
-    content = found.get(_CONTENT_FIELD) or found.get(field)
+    content = message.get(_CONTENT_FIELD) or message.get(field)
     if not isinstance(content, bytes) or len(content) != struct.calcsize(packed):
         return None
     return float(struct.unpack(packed, content)[0])

@@ -79,12 +79,12 @@ def parse(pieces: Iterable[bytes], workers: WorkerPods, node: str) -> list[Sampl
             and of_workers in rest
             and (of in _OF_PODS or _NO_CONTAINER not in rest)
         ):
-            labels, told = parse_line(rest)
+            labels, time = parse_line(rest)
             pod, container = labels.get("pod", ""), _container(of, labels)
             if container and workers.include(labels.get("namespace", ""), pod):
                 figure = figures[of, pod, container][labels.get("id", "")]
-                figure.value += told.value
-                figure.time = told.time
+                figure.value += time.value
+                figure.time = time.time
 
     # cAdvisor tells the machine's figures last, so they show that the text is whole.
     if machine.keys() != set(_MACHINE.values()):

@@ -63,13 +63,13 @@ class ProcessSource:
                 with suppress(psutil.NoSuchProcess):
                     pods[pod].append(psutil.Process(pid))
             usages = {
-                pod: add(measured) | read_network(process.pid for process in found)
-                for pod, found in pods.items()
-                if (measured := [usage for process in found if (usage := measure(process))])
+                pod: add(measured) | read_network(process.pid for process in processes)
+                for pod, processes in pods.items()
+                if (measured := [usage for process in processes if (usage := measure(process))])
             }
             # One that was waited for meanwhile may be counted twice, by itself and by its parent,
             # or by neither.
-            if all(process.is_running() for found in pods.values() for process in found):
+            if all(process.is_running() for processes in pods.values() for process in processes):
                 break
         return usages
 
@@ -163,10 +163,10 @@ def adopt(pods: dict[int, str], parents: dict[int, int]) -> dict[int, str]:
     ``parents`` holds the parent's id of each process that names none.
     """
     pods = dict(pods)
-    while found := {
+    while children := {
         pid: pods[parent] for pid, parent in parents.items() if pid not in pods and parent in pods
     }:
-        pods |= found
+        pods |= children
     return pods
 
 

@@ -36,11 +36,11 @@ def main() -> int:
         wrong = [*helm4.missing_files(archive), *_missing_in_package(helm)]
         for file in values_files():
             try:
-                found = [*_helm3(helm, promtool, checker, file), *_helm4(archive, checker, file)]
+                problems = [*_helm3(helm, promtool, checker, file), *_helm4(archive, checker, file)]
             except ChartError as error:
-                found = [str(error)]
-            print(f"{file.stem}: {'ok' if not found else 'WRONG'}", flush=True)
-            wrong += [f"{file.name}: {error}" for error in found]
+                problems = [str(error)]
+            print(f"{file.stem}: {'ok' if not problems else 'WRONG'}", flush=True)
+            wrong += [f"{file.name}: {error}" for error in problems]
     for line in wrong:
         print(line, file=sys.stderr)
     if not wrong:
@@ -53,15 +53,15 @@ def main() -> int:
 
 def _helm3(helm: Helm, promtool: str, checker: SchemaChecker, file: Path) -> list[str]:
     helm.run("lint", "--strict", CHART, "--values", file)
-    found: list[str] = []
+    problems: list[str] = []
     for version in (_OLDEST, *_VALIDATED):
         documents = helm.render(f"{version}.0", "--values", file, operator=knows_operator(file))
-        found += size_errors(documents)
+        problems += size_errors(documents)
         if version == _OLDEST:
-            found += promtool_errors(promtool, documents)
+            problems += promtool_errors(promtool, documents)
         else:
-            found += checker.errors([*documents, *worker_documents(documents)], version)
-    return found
+            problems += checker.errors([*documents, *worker_documents(documents)], version)
+    return problems
 
 
 def _helm4(archive: Path, checker: SchemaChecker, file: Path) -> list[str]:

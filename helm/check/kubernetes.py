@@ -39,15 +39,15 @@ class SchemaChecker:
 
     def errors(self, documents: Iterable[Document], version: str) -> list[str]:
         """Find what is wrong with the objects; an unknown kind is wrong too."""
-        found = []
+        problems = []
         for document in documents:
             key = (version, json.dumps(document, sort_keys=True))
             if document["apiVersion"].startswith(_OPERATOR) or key in self._seen:
                 continue
             self._seen.add(key)
             if error := _schema_error(document, version):
-                found.append(error)
-        return found
+                problems.append(error)
+        return problems
 
 
 def _schema_error(document: Document, version: str) -> str:

@@ -59,10 +59,10 @@ class Helm:
         Raises:
             ChartError: the chart refuses the values.
         """
-        known = ("--api-versions", _OPERATOR) if operator else ()
+        versions = ("--api-versions", _OPERATOR) if operator else ()
         text = self.run(
             *("template", release, CHART, "--namespace", namespace),
-            *("--kube-version", kube_version, *known, *options),
+            *("--kube-version", kube_version, *versions, *options),
         )
         return [document for document in yaml.load_all(text, _Loader) if document]
 

@@ -193,8 +193,8 @@ def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
         (names.RUN_WAITING, "Bytes that wait for Prometheus, of an active run.", _waiting),
     )
     for name, help_text, value in each:
-        found = [((str(run.id),), value(run)) for run in runs]
-        yield _gauge(name, help_text, ("run_id",), [(ls, v) for ls, v in found if v is not None])
+        values = [((str(run.id),), value(run)) for run in runs]
+        yield _gauge(name, help_text, ("run_id",), [(ls, v) for ls, v in values if v is not None])
     yield from _figures({str(run.id): Figures(**run.figures) for run in runs if run.figures})
 
 

@@ -122,12 +122,14 @@ def bench(
             until_percent=until,
             **order,
         )
-        found = registered.result().value
+        run_set = registered.result().value
         if not json:
-            told = f"set {found.name}: registered {found.created_at}, plan {found.plan_sha256}"
-            err.print(told, soft_wrap=True)
+            text = (
+                f"set {run_set.name}: registered {run_set.created_at}, plan {run_set.plan_sha256}"
+            )
+            err.print(text, soft_wrap=True)
         try:
-            ended = _run_all(client, found, queue=queue, quiet=json)
+            ended = _run_all(client, run_set, queue=queue, quiet=json)
         except KeyboardInterrupt:
             command = _command_to_go_on(set_name if name is None else None)
             err.print(f"interrupted: this run goes on; for the rest: {command}", soft_wrap=True)
@@ -141,12 +143,12 @@ def bench(
         raise typer.Exit(FAILED)
 
 
-def _run_all(client: ApiClient, found: RunSet, *, queue: bool, quiet: bool) -> RunSet:
+def _run_all(client: ApiClient, run_set: RunSet, *, queue: bool, quiet: bool) -> RunSet:
     """Run what a set still wants, one after the other, and return the set.
 
     It may want fewer runs than planned if the means need only be known to within a part.
     """
-    waiting = [place for place in found.places if place.is_open or place.active]
+    waiting = [place for place in run_set.places if place.is_open or place.active]
     took: list[tuple[Hashable, float]] = []
 
     def tell(text: str, style: str | None = None) -> None:
@@ -155,14 +157,14 @@ def _run_all(client: ApiClient, found: RunSet, *, queue: bool, quiet: bool) -> R
 
     def fill(place: SetPlace) -> SetPlace:
         """Run what a place wants, and return it as it is then."""
-        nonlocal found
+        nonlocal run_set
         while place.is_open or place.active:
             # After the first run, the set waits for what others order meanwhile.
-            run = _next_run(client, found, place, queue=queue or bool(took))
+            run = _next_run(client, run_set, place, queue=queue or bool(took))
             run = follow(client, run, quiet=quiet)
             took.append((_kind(place), _seconds(run)))
-            found = client.get_set(found.name).result().value
-            place = found.places[place.number - 1]
+            run_set = client.get_set(run_set.name).result().value
+            place = run_set.places[place.number - 1]
             if run.state != "FINISHED":
                 tell(f"run {run.id} ({run.title}): {run.state}: {run.reason}", style="red")
                 break
@@ -170,7 +172,7 @@ def _run_all(client: ApiClient, found: RunSet, *, queue: bool, quiet: bool) -> R
                 tell(f"run {run.id} ({run.title}) was disturbed: another one takes its place")
         return place
 
-    for planned in found.places:
+    for planned in run_set.places:
         left = seconds_left(took, [*map(_kind, waiting)])
         when = f", about {figures.whole_seconds(left)} left" if left is not None else ""
         if planned in waiting:
@@ -178,19 +180,19 @@ def _run_all(client: ApiClient, found: RunSet, *, queue: bool, quiet: bool) -> R
         else:
             when = " exists already"
         swept = f" ({figures.pairs(planned.swept)})" if planned.swept else ""
-        tell(f"run {planned.number} of {len(found.places)}: {planned.name}{swept}{when}")
+        tell(f"run {planned.number} of {len(run_set.places)}: {planned.name}{swept}{when}")
         place = fill(planned)
-        percent = found.until_percent
-        is_whole = place.number % len(set(map(_kind, found.places))) == 0
-        if percent is not None and is_whole and _are_known(client, found.counted, percent):
+        percent = run_set.until_percent
+        is_whole = place.number % len(set(map(_kind, run_set.places))) == 0
+        if percent is not None and is_whole and _are_known(client, run_set.counted, percent):
             tell(f"stopped early: every mean is known to within {percent:.3g}%")
-            return found
+            return run_set
     # Runs to stand in for disturbed ones may be left when each place has had one.
-    while again := [one for one in found.places if one.is_open and one.finished]:
+    while again := [one for one in run_set.places if one.is_open and one.finished]:
         tell(f"{again[0].name} was disturbed each time: another run takes its place")
         if not fill(again[0]).finished:
             break
-    return found
+    return run_set
 
 
 def _next_run(client: ApiClient, found: RunSet, place: SetPlace, *, queue: bool) -> Run:

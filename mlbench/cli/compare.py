@@ -167,15 +167,15 @@ def show_comparison(comparison: Comparison) -> None:
     """Print a comparison: whether it is fair, then its tables."""
     out.print(title(comparison), style="bold")
     out.print(subtitle(comparison))
-    said = comparison.judgement
-    if said.sentence:
-        out.print(said.sentence, style=_STYLES.get(said.verdict, "yellow"))
-    for heading, texts in lists(said):
+    judgement = comparison.judgement
+    if judgement.sentence:
+        out.print(judgement.sentence, style=_STYLES.get(judgement.verdict, "yellow"))
+    for heading, texts in lists(judgement):
         if heading:
             out.print(heading, style="yellow")
         _show_list(texts)
-    found = tables.tables(comparison)
-    for table in found[:1] if comparison.sweep else found:
+    shown = tables.tables(comparison)
+    for table in shown[:1] if comparison.sweep else shown:
         out.print()
         out.print(table.title, style="bold")
         if table.note:

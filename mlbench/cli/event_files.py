@@ -50,9 +50,9 @@ def write_event_files(client: ApiClient, run: Run, folder: Path, on_progress: On
             if row.rank not in files:
                 files[row.rank] = stack.enter_context(_file(folder, run, row).open("xb"))
                 files[row.rank].write(first_record(row.time))
-            known = steps.get(row.rank, [])
-            position = bisect_right(known, row.time, key=lambda one: one[0])
-            step = known[position - 1][1] if position else places[row.metric, row.rank]
+            of_rank = steps.get(row.rank, [])
+            position = bisect_right(of_rank, row.time, key=lambda one: one[0])
+            step = of_rank[position - 1][1] if position else places[row.metric, row.rank]
             places[row.metric, row.rank] += 1
             files[row.rank].write(to_record(Scalar(row.metric, row.time, step, row.value)))
         return sum(file.tell() for file in files.values())

@@ -122,10 +122,10 @@ def benchmarks(
 ) -> None:
     """List what `mlbench run` can run, or the options of one benchmark."""
     with connected() as client:
-        found = client.get_benchmarks().result().value
-        shown = [benchmark for benchmark in found if name in {None, benchmark.name}]
+        tasks = client.get_benchmarks().result().value
+        shown = [benchmark for benchmark in tasks if name in {None, benchmark.name}]
         if not shown:
-            there = ", ".join(benchmark.name for benchmark in found)
+            there = ", ".join(benchmark.name for benchmark in tasks)
             raise UsageError(f"there is no benchmark {name!r}; there are {there}")
     if json:
         print_json([benchmark.fields for benchmark in shown])

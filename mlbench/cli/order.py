@@ -104,8 +104,8 @@ class CodeCommand(Command):
         """Put a -- behind the name of a program."""
         parser = self.make_parser(ctx)
         parser.allow_interspersed_args = False
-        found, _, _ = parser.parse_args(args=list(args))
-        task, rest = found.get("task"), list(found.get("arguments") or ())
+        values, _, _ = parser.parse_args(args=list(args))
+        task, rest = values.get("task"), list(values.get("arguments") or ())
         place = len(args) - len(rest)
         if task and rest and "--" not in args[:place] and _is_program(task):
             args = args if self._are_options(ctx, rest) else [*args[:place], "--", *args[place:]]
@@ -113,7 +113,7 @@ class CodeCommand(Command):
             return super().parse_args(ctx, args)
         except _WRONG_CALL as error:
             if task and hasattr(error, "possibilities"):  # it is an option that there is not
-                is_own = _is_file(task) or "image" in found
+                is_own = _is_file(task) or "image" in values
                 error.message += f"; {_where_options_go(task, error.option_name, is_own=is_own)}"
             raise
 

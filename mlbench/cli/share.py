@@ -52,24 +52,24 @@ def export(
 ) -> None:
     """Write the archive of a run, or those of a set, to a file to take elsewhere."""
     with connected() as client, TemporaryDirectory() as folder:
-        found, runs = _find(client, wanted)
-        target = output or Path(f"{found.name}{SUFFIX}")
+        run_set, runs = _find(client, wanted)
+        target = output or Path(f"{run_set.name}{SUFFIX}")
         files = [_download(client, run, Path(folder)) for run in runs]
         try:
             with replacing(target.resolve()) as file:
                 source = files[0]
-                if isinstance(found, RunSet):
+                if isinstance(run_set, RunSet):
                     source = Path(folder) / "set"
                     archives = {run.id: one for run, one in zip(runs, files, strict=True)}
-                    bundle.write(source, archives, found)
+                    bundle.write(source, archives, run_set)
                 with source.open("rb") as archive:
                     shutil.copyfileobj(archive, file)
         except OSError as error:
             raise UsageError(f"-o {target}: {error.strerror or error}") from None
         signed = signature.sign(target, key) if key else None
     if json:
-        told = {"file": str(target), "runs": [run.id for run in runs]}
-        print_json(told | ({"signature": str(signed)} if signed else {}))
+        summary = {"file": str(target), "runs": [run.id for run in runs]}
+        print_json(summary | ({"signature": str(signed)} if signed else {}))
         return
     out.print(f"{target}: {_count(len(runs))}", soft_wrap=True)
     if signed:
@@ -110,7 +110,7 @@ def publish(
             raise UsageError(f"needs {error.name}: {how_to_install('report')}") from None
         # By digest: the same archive twice is one result.
         entries = {entry.digest: entry for entry in map(site.read_entry, archives)}
-        sets = [_read_set(file, found) for file in files if (found := bundle.read_set(file))]
+        sets = [_read_set(file, run_set) for file in files if (run_set := bundle.read_set(file))]
         try:
             site.write([*entries.values()], sets, output)
         except OSError as error:
@@ -144,16 +144,16 @@ def _find(client: ApiClient, wanted: str) -> tuple[Run | RunSet, list[Run]]:
         run = find_run(client, wanted)
     except UsageError:
         try:
-            found = client.get_set(wanted).result().value
+            run_set = client.get_set(wanted).result().value
         except ApiError as error:
             if error.status != _NOT_FOUND:
                 raise
             raise UsageError(f"there is neither a run nor a set {wanted!r}") from None
-        if not found.counted:
+        if not run_set.counted:
             raise UsageError(f"set {wanted} has no run yet that counts") from None
-        trials = [trial for place in found.places for trial in place.trials]
+        trials = [trial for place in run_set.places for trial in place.trials]
         ended = [one.run_id for one in trials if not one.deleted and not one.active]
-        return found, [client.get_run(run_id).result().value for run_id in ended]
+        return run_set, [client.get_run(run_id).result().value for run_id in ended]
     return run, [run]
 
 

@@ -16,7 +16,7 @@ Values = Mapping[str, Sequence[str]]
 
 def read_sweeps(sweeps: Sequence[str] | None, *, is_own_code: bool = False) -> Values:
     """Return the values of each ``--sweep KEY=V1,V2``; raise UsageError for another form."""
-    found: dict[str, Sequence[str]] = {}
+    values_of: dict[str, Sequence[str]] = {}
     for sweep in sweeps or ():
         key, _, listed = sweep.partition("=")
         values = listed.split(",")
@@ -24,7 +24,7 @@ def read_sweeps(sweeps: Sequence[str] | None, *, is_own_code: bool = False) -> V
             values = [_plain(value, SWEPT[key][1], sweep) for value in values]
         if not key or not all(values):
             raise UsageError(f"--sweep {sweep}: it must be KEY=V1,V2, e.g. bandwidth=20,100")
-        if key in found:
+        if key in values_of:
             raise UsageError(f"--sweep {sweep}: {key} is swept already; give all values at once")
         if len({*values}) < len(values):
             raise UsageError(f"--sweep {sweep}: give each value once")
@@ -33,8 +33,8 @@ def read_sweeps(sweeps: Sequence[str] | None, *, is_own_code: bool = False) -> V
                 f"--sweep {sweep}: options are a benchmark's; "
                 f"code of your own can be swept by {', '.join(SWEPT)}"
             )
-        found[key] = values
-    return found
+        values_of[key] = values
+    return values_of
 
 
 def read_cores(sweeps: Values) -> list[float]:

@@ -79,11 +79,11 @@ def verify(
         option = "--blocks" if blocks else "--signers"
         raise typer.BadParameter(f"needs a file, and {wanted} is none", param_hint=option)
     else:
-        found = _verify_run(wanted, restore=restore)
-        problems, restored, added = list(found.problems), found.restored, found.added
+        verified = _verify_run(wanted, restore=restore)
+        problems, restored, added = list(verified.problems), verified.restored, verified.added
     if json:
-        told = {"problems": problems, "restored": restored}
-        print_json(told | {"added": added.to_fields() if added else None, "signed_by": signer})
+        summary = {"problems": problems, "restored": restored}
+        print_json(summary | {"added": added.to_fields() if added else None, "signed_by": signer})
     else:
         for problem in problems:
             warn(problem)
@@ -170,10 +170,10 @@ def _openmetrics(archive: Archive) -> Iterator[str]:
         if name.pod:
             continue
         labels = {"run_id": str(run_id), "metric": name.metric, "rank": name.rank}
-        told = ",".join(f'{label}="{_escape(value)}"' for label, value in labels.items() if value)
+        pairs = ",".join(f'{label}="{_escape(value)}"' for label, value in labels.items() if value)
         for piece in archive.read(name, kept=False):
             for time_us, value in zip(piece.times_us, piece.values, strict=True):
-                yield f"{names.RUN_METRIC}{{{told}}} {value!r} {time_us // 1000 / 1000:.3f}\n"
+                yield f"{names.RUN_METRIC}{{{pairs}}} {value!r} {time_us // 1000 / 1000:.3f}\n"
     yield "# EOF\n"
 
 

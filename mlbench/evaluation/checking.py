@@ -58,14 +58,14 @@ def _agree(stated: Mapping[str, Any], computed: Mapping[str, Any], name: str) ->
 
     Sentences may be worded otherwise: of these, there must be as many.
     """
-    was, found = stated[name], computed.get(name, stated[name])
-    if isinstance(was, Mapping) and isinstance(found, Mapping):
-        return all(_agree(was, found, part) for part in was)
-    if isinstance(was, list) and isinstance(found, list):
-        pairs = [({"": one}, {"": other}) for one, other in zip(was, found, strict=False)]
-        said = name in _SENTENCES
-        return len(was) == len(found) and (said or all(_agree(*pair, "") for pair in pairs))
-    return name == "text" or bool(was == found)
+    was, now = stated[name], computed.get(name, stated[name])
+    if isinstance(was, Mapping) and isinstance(now, Mapping):
+        return all(_agree(was, now, part) for part in was)
+    if isinstance(was, list) and isinstance(now, list):
+        pairs = [({"": one}, {"": other}) for one, other in zip(was, now, strict=False)]
+        is_text = name in _SENTENCES
+        return len(was) == len(now) and (is_text or all(_agree(*pair, "") for pair in pairs))
+    return name == "text" or bool(was == now)
 
 
 def contradictions(archive: Archive) -> list[str]:
@@ -86,11 +86,11 @@ def _clocks(archive: Archive) -> Iterator[str]:
         at = sorted(training.keys() & evaluating.keys())
         if len(at) > 1:
             ends = [training[us] + evaluating[us] for us in (at[0], at[-1])]
-            told, passed = ends[1] - ends[0], (at[-1] - at[0]) / 1e6
-            if abs(told - passed) > max(_SECONDS, _SHARE * passed):
+            stated_seconds, passed = ends[1] - ends[0], (at[-1] - at[0]) / 1e6
+            if abs(stated_seconds - passed) > max(_SECONDS, _SHARE * passed):
                 yield (
-                    f"the clocks of rank {name.rank} tell {told:.2f} s, and the dates of its "
-                    f"samples {passed:.2f} s"
+                    f"the clocks of rank {name.rank} tell {stated_seconds:.2f} s, and the dates of "
+                    f"its samples {passed:.2f} s"
                 )
 
 
@@ -105,9 +105,9 @@ def _task_results(archive: Archive) -> Iterator[str]:
         for piece in archive.read(name)
         for more in piece.more.values()
     ]
-    found = [match for text in texts if text and (match := _REACHED.search(text))]
-    if found and seconds is not None:
-        told = float(found[-1][1])
+    matches = [match for text in texts if text and (match := _REACHED.search(text))]
+    if matches and seconds is not None:
+        told = float(matches[-1][1])
         if abs(told - seconds) > max(_SECONDS, _SHARE * seconds):
             yield f"the task says that it reached its goal in {told} s, its result {seconds:.3f} s"
 

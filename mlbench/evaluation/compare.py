@@ -43,11 +43,11 @@ def compare(
     results: Sequence[Result], facts: Mapping[int, Facts], sets: Sequence[RunSet] = ()
 ) -> Comparison:
     """Compare runs, at least one, whose facts are given by their ids, and the sets they are of."""
-    known = normalize(facts)
+    normalized = normalize(facts)
     seeds = {run_id: of_run[SEED] for run_id, of_run in facts.items() if SEED in of_run}
-    groups = to_groups(results, known, sets, seeds)
+    groups = to_groups(results, normalized, sets, seeds)
     differences = (
-        *find_differences(known, sweeps.keys_of(results)),
+        *find_differences(normalized, sweeps.keys_of(results)),
         *_unequal_seeds(groups, facts),
     )
     sweep = sweeps.lay_out(
@@ -67,16 +67,20 @@ def compare(
     return replace(comparison, judgement=judgement.judge(comparison))
 
 
-def _stopped_early(found: RunSet, groups: Sequence[Group]) -> str:
+def _stopped_early(run_set: RunSet, groups: Sequence[Group]) -> str:
     """Say that a set ended before all was run that was registered, as its means were known."""
-    tried = sum(bool(place.trials) for place in found.places)
-    percent, runs = found.until_percent, set(found.counted)
+    tried = sum(bool(place.trials) for place in run_set.places)
+    percent, runs = run_set.until_percent, set(run_set.counted)
     mine = [group for group in groups if runs & set(group.run_ids)]
-    if percent is None or tried == len(found.places) or not all(g.is_known(percent) for g in mine):
+    if (
+        percent is None
+        or tried == len(run_set.places)
+        or not all(g.is_known(percent) for g in mine)
+    ):
         return ""
     return (
-        f"; stopped early after {tried} of {len(found.places)} places, as every mean was known to "
-        f"within {percent:g} %"
+        f"; stopped early after {tried} of {len(run_set.places)} places, as every mean was known "
+        f"to within {percent:g} %"
     )
 
 
@@ -94,12 +98,12 @@ def _caution(groups: Sequence[Group]) -> str:
 
 def _unequal_seeds(groups: Sequence[Group], facts: Mapping[int, Facts]) -> list[Difference]:
     """Return the difference of groups whose runs had other seeds: they did not do equal work."""
-    known = {run_id: int(of_run[SEED]) for run_id, of_run in facts.items() if SEED in of_run}
+    seed_of = {run_id: int(of_run[SEED]) for run_id, of_run in facts.items() if SEED in of_run}
     having: dict[str, list[Group]] = {}
     for group in groups:
-        seeds = sorted(known[run_id] for run_id in group.run_ids if run_id in known)
+        seeds = sorted(seed_of[run_id] for run_id in group.run_ids if run_id in seed_of)
         having.setdefault(", ".join(map(str, seeds)), []).append(group)
-    if len(having) == 1 or len(known) < len(facts):
+    if len(having) == 1 or len(seed_of) < len(facts):
         return []
     told = [
         f"{seeds} for {alike[0].label if len(alike) == 1 else f'{len(alike)} groups'}"
@@ -126,8 +130,8 @@ def to_groups(
     ``seeds`` are those of the runs that state one, by their ids.
     """
     keys = sweeps.keys_of(results)
-    found = group_by_configuration(results, facts)
-    configs = [found[i] for i in sweeps.in_order([config.point(keys) for config in found])]
+    unordered = group_by_configuration(results, facts)
+    configs = [unordered[i] for i in sweeps.in_order([config.point(keys) for config in unordered])]
     points = [config.point(keys) for config in configs]
     groups = [
         replace(_group(config, label, sets), swept=point.swept)

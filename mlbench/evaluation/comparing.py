@@ -42,8 +42,8 @@ def compare_files(
     seen: set[str] = set()
     for file in files:
         with TemporaryDirectory() as folder:
-            archives, found = bundle.archives_in(file, Path(folder)), bundle.read_set(file)
-            problems = bundle.check(file, archives) if found else []
+            archives, run_set = bundle.archives_in(file, Path(folder)), bundle.read_set(file)
+            problems = bundle.check(file, archives) if run_set else []
             for i, one in enumerate(archives, 1):
                 with opened(one, "it" if one == file else f"archive {i}") as archive:
                     problems += archive.check()
@@ -52,7 +52,7 @@ def compare_files(
                     seen.add(archive.digest)
             if problems:
                 raise ArchiveError(f"{file}: {'; '.join(problems)}")
-            part = _read(archives, found, criteria)
+            part = _read(archives, run_set, criteria)
         taken = {run_id for other in parts for run_id in other.results}
         parts.append(part if taken.isdisjoint(part.results) else part.numbered(max(taken)))
     return _compare(parts), parts[0].manifest
@@ -88,21 +88,21 @@ def _numbered(found: RunSet, more: int) -> RunSet:
     return replace(found, places=tuple(places))
 
 
-def _read(files: Sequence[Path], found: RunSet | None, criteria: Criteria) -> _Runs:
+def _read(files: Sequence[Path], run_set: RunSet | None, criteria: Criteria) -> _Runs:
     """Compute the results of archives, of a set those that count."""
     results, facts, about = {}, {}, {}
     for file in files:
         with opened(file) as archive:
             context = context_of(archive, criteria)
             run_id = context.run.id
-            if found is None or run_id in found.counted:
+            if run_set is None or run_id in run_set.counted:
                 results[run_id] = recompute(archive, context)
                 facts[run_id] = facts_of(context.run, context.latest, results[run_id])
                 about[run_id] = installation_of(archive), manifest_of(archive)
-    order = found.counted if found else [*results]
+    order = run_set.counted if run_set else [*results]
     if not order or results.keys() != {*order}:
         raise ArchiveError(f"not all runs that count are there: {', '.join(map(str, order))}")
-    return _Runs({i: results[i] for i in order}, facts, found, *about[order[0]])
+    return _Runs({i: results[i] for i in order}, facts, run_set, *about[order[0]])
 
 
 def _compare(parts: Sequence[_Runs]) -> Comparison:

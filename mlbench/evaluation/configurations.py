@@ -78,16 +78,16 @@ def _distinguishing(config: Configuration, others: Sequence[Configuration]) -> l
     What is learned by comes first, and the command last: it is long.
     """
     left = [other for other in others if other is not config]
-    told = []
+    chosen = []
     order = sorted(
         config.facts.items(), key=lambda fact: (fact[0] == COMMAND, not is_learned(fact[0]))
     )
     for name, value in order:
         same = [other for other in left if not _differ(other.facts, {name: value})]
         if len(same) < len(left):
-            told.append(f"{name.replace('_', ' ')} {value}")
+            chosen.append(f"{name.replace('_', ' ')} {value}")
             left = same
-    return told
+    return chosen
 
 
 def _swept_shape(point: SweepPoint, points: Sequence[SweepPoint]) -> str:

@@ -61,7 +61,7 @@ def dates_of(ranks: Iterable[RankRow], started_at: float, ended_at: float) -> Da
         sorted([*attempts_us, *(round(at * 1e6) for at in anew)]),
         round(ended_at * 1e6),
         {
-            rank: [round(found.get(attempt, 0.0) * 1e6) for attempt in attempts]
-            for rank, found in ahead.items()
+            rank: [round(offsets.get(attempt, 0.0) * 1e6) for attempt in attempts]
+            for rank, offsets in ahead.items()
         },
     )

@@ -87,12 +87,12 @@ def normalize(facts: Mapping[int, Facts]) -> dict[int, dict[str, str]]:
         WORKER_BATCH_SIZE,
         *([OWN_GOAL] if by_own_goals else ()),
     }
-    found = {}
+    normalized = {}
     for run_id, of_run in facts.items():
         others = {name: value for name, value in of_run.items() if name not in replaced}
         chosen = {name: of_run[source] for name, source in sources.items() if source in of_run}
-        found[run_id] = others | chosen
-    return found
+        normalized[run_id] = others | chosen
+    return normalized
 
 
 def find_differences(
@@ -105,8 +105,8 @@ def find_differences(
     meant = (*SHAPE, *(key.replace("-", "_") for key in swept))
     same_code = not any(_differ(facts, name) for name in _CODE)
     names = dict.fromkeys(name for of_run in facts.values() for name in of_run)
-    found = [_breaking(facts, name, same_code) for name in _BREAKING]
-    found.sort(key=lambda one: one is not None and one.breaks == "unknown")
+    breaking = [_breaking(facts, name, same_code) for name in _BREAKING]
+    breaking.sort(key=lambda one: one is not None and one.breaks == "unknown")
     unequal = [name for name in _RESOURCES if _differs_by_workers(facts, name)]
     differing = [
         name
@@ -116,7 +116,7 @@ def find_differences(
     learning = [_describe(facts, name, "learning") for name in differing if is_learned(name)]
     others = [_describe(facts, name, "no") for name in differing if not is_learned(name)]
     scaling = (_describe(facts, name, "scaling") for name in unequal)
-    return (*(one for one in found if one is not None), *scaling, *learning, *others)
+    return (*(one for one in breaking if one is not None), *scaling, *learning, *others)
 
 
 def is_learned(name: str) -> bool:
@@ -167,13 +167,13 @@ def _describe(
     for run_id, of_run in facts.items():
         by_value.setdefault(of_run.get(name, _NOT_STATED), []).append(run_id)
     values = tuple(Value(value, tuple(run_ids)) for value, run_ids in by_value.items())
-    told = " and ".join(f"{one.value} in {_runs(one.run_ids)}" for one in values)
+    sentence = " and ".join(f"{one.value} in {_runs(one.run_ids)}" for one in values)
     consequence = {
         "yes": ": they cannot be compared",
         "unknown": ": whether they can be compared is not known",
         "scaling": ": speed-up and efficiency are not those of the number of workers",
     }
-    return Difference(name, breaks, values, f"{name} is {told}{consequence.get(breaks, '')}")
+    return Difference(name, breaks, values, f"{name} is {sentence}{consequence.get(breaks, '')}")
 
 
 def _runs(run_ids: Sequence[int]) -> str:

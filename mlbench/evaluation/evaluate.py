@@ -186,7 +186,9 @@ def _phases(series: Columns, clocks: ByRank) -> tuple[dict[str, float], float | 
     totals = {phase: finite_by_rank(series, names.phase_metric(phase)) for phase in PHASES}
     ranks = {rank for ranks in totals.values() for rank in ranks}
     phases: dict[str, float] = {
-        phase: sum(_last_values(found)) / len(ranks) for phase, found in totals.items() if found
+        phase: sum(_last_values(of_ranks)) / len(ranks)
+        for phase, of_ranks in totals.items()
+        if of_ranks
     }
     training_seconds = _clocked(list(totals.values()), clocks)
     share = ratio(phases.get("communication"), training_seconds)

@@ -106,14 +106,14 @@ def hold_against(
 
 def judge(comparisons: Sequence[Pair]) -> list[Evidence]:
     """Judge comparisons that are made at once, so that of equal groups 1 set in 20 is told."""
-    found = []
+    verdicts = []
     for one, p in zip(comparisons, _corrected([one.p for one in comparisons]), strict=True):
-        told = p < _LEVEL
+        significant = p < _LEVEL
         text = _describe(one, p, len(comparisons))
-        found.append(
+        verdicts.append(
             Evidence(
                 p,
-                told,
+                significant,
                 one.detectable,
                 one.needed,
                 text,
@@ -122,7 +122,7 @@ def judge(comparisons: Sequence[Pair]) -> list[Evidence]:
                 can_tell=one.least_p * len(comparisons) < _LEVEL,
             )
         )
-    return found
+    return verdicts
 
 
 def _corrected(ps: Sequence[float]) -> list[float]:

@@ -50,7 +50,7 @@ def facts_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> dict[str,
     """
     machines = [rank.machine for rank in ranks if rank.machine]
     settings = _settings(run)
-    known = {
+    facts = {
         names.GOAL: _goal(result.target),
         names.DATA: settings.get(names.DATA, settings.get("dataset")),
         names.NUM_WORKERS: run.num_workers,
@@ -76,8 +76,8 @@ def facts_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> dict[str,
         **{name: _common(map(get, machines)) for name, get in _OF_MACHINES.items()},
         **_of_processors(machines),
     }
-    settings = {name: to_text(one) for name, one in settings.items() if known.get(name) is None}
-    return {name: to_text(one) for name, one in (known | settings).items() if one is not None}
+    settings = {name: to_text(one) for name, one in settings.items() if facts.get(name) is None}
+    return {name: to_text(one) for name, one in (facts | settings).items() if one is not None}
 
 
 def _of_processors(machines: Sequence[Machine]) -> dict[str, str | None]:

@@ -93,7 +93,7 @@ def crossings(runs: Sequence[Timed]) -> tuple[Crossing, ...]:
     Of a crossing whose interval has no end, they tell nothing.
     """
     draw = Random(0)  # noqa: S311 - no secret
-    found: list[Crossing] = []
+    distinct: list[Crossing] = []
     for where in dict.fromkeys(run.workload.where for run in runs):
         lines: dict[str, dict[float, list[float | None]]] = {}
         for run in runs:
@@ -106,8 +106,8 @@ def crossings(runs: Sequence[Timed]) -> tuple[Crossing, ...]:
             for algorithm, points in lines.items()
         }
         for below, above in permutations(logs, 2):
-            found += _crossings(where, (below, above), logs)
-    return tuple(sorted(found, key=lambda one: (one.where, one.bandwidth)))
+            distinct += _crossings(where, (below, above), logs)
+    return tuple(sorted(distinct, key=lambda one: (one.where, one.bandwidth)))
 
 
 def profiles(runs: Sequence[Timed]) -> tuple[Profile, ...]:
@@ -122,8 +122,10 @@ def profiles(runs: Sequence[Timed]) -> tuple[Profile, ...]:
         for by_algorithm in times.values()
         if len(by_algorithm) == len(algorithms)
     ]
-    found = [_profile(one, [(of[one], min(of.values())) for of in medians]) for one in algorithms]
-    return tuple(found) if medians else ()
+    profiles_of = [
+        _profile(one, [(of[one], min(of.values())) for of in medians]) for one in algorithms
+    ]
+    return tuple(profiles_of) if medians else ()
 
 
 def _profile(algorithm: str, times: Sequence[tuple[float, float]]) -> Profile:
@@ -175,7 +177,7 @@ def _crossings(
             if low is None and high is None:
                 continue
         others = [_at(x, line) for name, line in lines.items() if name not in names]
-        found = Crossing(
+        crossing = Crossing(
             where,
             *names,
             math.exp(x),
@@ -184,7 +186,7 @@ def _crossings(
             on_frontier=_at(x, below) <= min(others, default=math.inf),
             text="",
         )
-        yield replace(found, text=_describe(found, shared if all(drawn) else []))
+        yield replace(crossing, text=_describe(crossing, shared if all(drawn) else []))
 
 
 def _middle(drawn: Sequence[float]) -> Interval:

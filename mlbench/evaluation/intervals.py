@@ -99,14 +99,14 @@ def of_mean(figures: Sequence[float], confidence: float = CONFIDENCE) -> Interva
 
     An infinite figure is that of a run that did not reach its goal: there is no upper end then.
     """
-    known = [one for one in figures if math.isfinite(one)]
-    if len(known) < 2:  # noqa: PLR2004 - a spread takes two
+    finite = [one for one in figures if math.isfinite(one)]
+    if len(finite) < 2:  # noqa: PLR2004 - a spread takes two
         return None, None
     try:
-        low, high = _of_known(known, (1 + confidence) / 2)
+        low, high = _of_known(finite, (1 + confidence) / 2)
     except OverflowError:
         return None, None
-    return low, high if len(known) == len(figures) else None
+    return low, high if len(finite) == len(figures) else None
 
 
 def _of_known(figures: Sequence[float], inside: float) -> tuple[float, float]:

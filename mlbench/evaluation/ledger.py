@@ -34,13 +34,13 @@ def run_names(name: str, plan: Sequence[Planned]) -> list[str]:
     """
     numbers: dict[str, int] = {}
     repeats: Counter[str] = Counter()
-    found = []
+    run_names_of = []
     for one in plan:
         number = numbers.setdefault(_combination(one), len(numbers) + 1)
         stem = f"{name}-w{one.num_workers}" + (f"-c{number}" if one.swept else "")
         repeats[stem] += 1
-        found.append(f"{stem}-r{repeats[stem]}")
-    return found
+        run_names_of.append(f"{stem}-r{repeats[stem]}")
+    return run_names_of
 
 
 def places_of(
@@ -92,9 +92,9 @@ def describe(places: Sequence[SetPlace]) -> str:
         "disturbed": sum(one.disturbed for one in trials),
         "deleted": sum(one.deleted for one in trials),
     }
-    told = [f"{times} {what}" for what, times in happened.items() if times]
+    counts = [f"{times} {what}" for what, times in happened.items() if times]
     runs = f"{len(trials)} {'run' if len(trials) == 1 else 'runs'}"
-    return "; ".join([f"{done} of {len(places)} places have a run that counts", runs, *told])
+    return "; ".join([f"{done} of {len(places)} places have a run that counts", runs, *counts])
 
 
 def _may_repeat(number: int, plan: Sequence[Planned], at: Mapping[int, Sequence[Entry]]) -> bool:
@@ -168,9 +168,9 @@ def _remark(entry: Entry, counted: Entry | None) -> str:
     if entry.finished:
         return "disturbed" if entry.disturbed else ""
     if entry.deleted:
-        said = "deleted"
+        remark = "deleted"
     elif entry.state in ACTIVE_STATES:
         return "goes on"
     else:
-        said = "crashed" if entry.state == "FAILED" else "stopped"
-    return f"{said}: it counts as infinitely slow" if entry is counted else said
+        remark = "crashed" if entry.state == "FAILED" else "stopped"
+    return f"{remark}: it counts as infinitely slow" if entry is counted else remark

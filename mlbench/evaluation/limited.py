@@ -68,7 +68,7 @@ def _ask(
         try:
             while True:
                 try:
-                    told, _ = asked.communicate(timeout=_POLL_SECONDS)
+                    output, _ = asked.communicate(timeout=_POLL_SECONDS)
                     break
                 except subprocess.TimeoutExpired:
                     if is_gone() or time.monotonic() > deadline:
@@ -77,7 +77,7 @@ def _ask(
             asked.kill()
     if asked.returncode:
         raise _unreadable()
-    answer = json.loads(told)
+    answer = json.loads(output)
     if "refused" in answer:
         raise ArchiveError(answer["refused"])
     return answer["answer"]

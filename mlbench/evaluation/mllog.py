@@ -114,11 +114,11 @@ def _evaluations(
 
     The training time at an evaluation's end tells when it began, as it leaves evaluations out.
     """
-    found = _of(rank, accuracy.values) if accuracy else None
-    if accuracy is None or found is None:
+    times = _of(rank, accuracy.values) if accuracy else None
+    if accuracy is None or times is None:
         return
     former_us = 0
-    for time_us, value in zip(found.times_us, found.values, strict=True):
+    for time_us, value in zip(times.times_us, times.values, strict=True):
         epoch = bisect_right(begun.times_us, time_us) - 1
         if epoch < 0 or time_us > last_us:
             continue

@@ -57,8 +57,8 @@ def _rank_result(
         return value_at(column, at_us) if column else None
 
     seconds, steps = total(names.TRAIN_SECONDS), _step_at(totals[names.STEP].get(rank), at_us)
-    found = {phase: total(metric) for phase, metric in _PHASES.items()}
-    communication = found["communication"] if seconds else None
+    phases = {phase: total(metric) for phase, metric in _PHASES.items()}
+    communication = phases["communication"] if seconds else None
     compute = None if seconds is None or communication is None else seconds - communication
     return RankResult(
         rank=int(rank),
@@ -68,7 +68,7 @@ def _rank_result(
         step_seconds=ratio(seconds, steps),
         compute_seconds=ratio(compute, steps),
         communication_share=ratio(communication, seconds),
-        phases=with_other({phase: one for phase, one in found.items() if one}, seconds),
+        phases=with_other({phase: one for phase, one in phases.items() if one}, seconds),
         waiting_share=waiting_share,
         network_sent_bytes=_last(totals[names.NETWORK_SENT].get(rank)),
         network_received_bytes=_last(totals[names.NETWORK_RECEIVED].get(rank)),
@@ -106,9 +106,9 @@ def slowest_of(ranks: Sequence[RankResult], series: Columns, *, has_ended: bool)
     last = {int(rank): column.values[-1] for rank, column in steps.items() if rank}
     is_whole = all(one.steps == last.get(one.rank) == ranks[0].steps for one in ranks)
     seconds = {one.rank: one.compute_seconds or one.step_seconds for one in ranks}
-    known = {rank: one for rank, one in seconds.items() if one}
-    if len(known) < 2 or (has_ended and not is_whole):  # noqa: PLR2004 - one has no others
+    measured = {rank: one for rank, one in seconds.items() if one}
+    if len(measured) < 2 or (has_ended and not is_whole):  # noqa: PLR2004 - one has no others
         return None
-    slowest = max(known, key=lambda rank: known[rank])
-    factor = known.pop(slowest) / median(known.values())
+    slowest = max(measured, key=lambda rank: measured[rank])
+    factor = measured.pop(slowest) / median(measured.values())
     return Slowest(slowest, factor) if factor > _SLOWER else None

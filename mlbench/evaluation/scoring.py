@@ -81,17 +81,17 @@ def score(
 ) -> Score | None:
     """Score runs by MLPerf's rules, if they are those of an official set."""
     ids = {run.run_id for run in runs}
-    found = next((one for one in sets if one.official and ids & {*one.counted}), None)
-    if found is None:
+    run_set = next((one for one in sets if one.official and ids & {*one.counted}), None)
+    if run_set is None:
         return None
-    places = [place for place in found.places if place.num_workers == runs[0].num_workers]
+    places = [place for place in run_set.places if place.num_workers == runs[0].num_workers]
     trials = [trial for place in places for trial in place.trials if trial.counts]
     by_id = {run.run_id: run for run in runs}
     # What crashed early may have stated too little to be in the group.
     absent = [one for one in trials if one.run_id not in by_id and one.state == "FINISHED"]
     if len(trials) < len(places) or any(not one.deleted for one in absent):
         there = len(trials) - sum(not one.deleted for one in absent)
-        return _none(found, f"{there} of its {len(places)} runs are compared")
+        return _none(run_set, f"{there} of its {len(places)} runs are compared")
     trials.sort(key=lambda one: one.run_id)
     seconds = [
         _seconds(by_id.get(one.run_id) if one.state == "FINISHED" else None) for one in trials
@@ -100,13 +100,13 @@ def score(
     chosen = [one.run_id for one in trials[window.first : window.first + OFFICIAL_RUNS]]
     if not is_valid(window):
         missed = sum(map(math.isinf, seconds))
-        return _none(found, f"invalid: {missed} of {len(seconds)} runs did not reach the goal")
+        return _none(run_set, f"invalid: {missed} of {len(seconds)} runs did not reach the goal")
     judged = reference and reference.judge([by_id.get(one) for one in chosen])
     factor = judged.factor if judged else 1.0
-    text = f"official score of set {found.name}: {window.score:.4g} s"
+    text = f"official score of set {run_set.name}: {window.score:.4g} s"
     if factor > 1:
         text += f", normalized {window.score * factor:.4g} s, as it converged faster"
-    return Score(found.name, tuple(chosen), window.score, window.score * factor, text)
+    return Score(run_set.name, tuple(chosen), window.score, window.score * factor, text)
 
 
 def _seconds(run: Result | None) -> float:

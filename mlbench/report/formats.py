@@ -105,11 +105,11 @@ def _flat(
 def to_markdown(report: Report) -> str:
     """Return a report for a README, an issue or a wiki."""
     comparison = report.comparison
-    said = comparison.judgement
+    judgement = comparison.judgement
     parts = [f"# {escape(title(comparison))}", escape(subtitle(comparison))]
-    if said.sentence:
-        parts.append(f"**{escape(said.sentence)}**")
-    for heading, texts in lists(said):
+    if judgement.sentence:
+        parts.append(f"**{escape(judgement.sentence)}**")
+    for heading, texts in lists(judgement):
         parts += [heading, markdown_list(texts)]
     for table in tables(comparison):
         parts += [f"## {escape(table.title)}", escape(table.note), markdown_table(table)]

@@ -53,14 +53,14 @@ def plots(comparison: Comparison) -> list[Plot]:
     if of_sweep and len(comparison.groups) > _MOST_IN_LEGEND:
         return of_sweep
     metrics = dict.fromkeys(one.target.metric for one in comparison.results if one.target)
-    found = [
+    drawn = [
         *of_sweep,
         *(_metric_over_time(comparison, metric, f"metric-{i}") for i, metric in enumerate(metrics)),
         _time_to_accuracy(comparison),
         _speedup(comparison.groups),
         _phases(comparison.groups),
     ]
-    return [plot for plot in found if plot is not None]
+    return [plot for plot in drawn if plot is not None]
 
 
 def _sweep(sweep: Sweep, chart: Chart, name: str) -> Plot:
@@ -69,12 +69,12 @@ def _sweep(sweep: Sweep, chart: Chart, name: str) -> Plot:
     places = across.numbers or tuple(map(float, range(len(across.values))))
     with canvas() as (figure, axes):
         for i, row in enumerate(chart.cells):
-            known = [(x, cell) for x, cell in zip(places, row, strict=True) if cell]
-            errors = [_errors(cell) for _, cell in known]
+            filled = [(x, cell) for x, cell in zip(places, row, strict=True) if cell]
+            errors = [_errors(cell) for _, cell in filled]
             style = LINES[i // len(SERIES) % len(LINES)]
             axes.errorbar(
-                [x for x, _ in known],
-                [cell.mean for _, cell in known],
+                [x for x, _ in filled],
+                [cell.mean for _, cell in filled],
                 yerr=[[below for below, _ in errors], [above for _, above in errors]],
                 color=SERIES[i % len(SERIES)],
                 # Connected only if there is something in between.

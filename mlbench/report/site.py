@@ -70,17 +70,17 @@ def read_entry(file: Path) -> Entry:
     Raises:
         ArchiveError: it cannot be read, or is damaged.
     """
-    with archive.opened(file) as found:
-        if damaged := found.check():
+    with archive.opened(file) as sealed:
+        if damaged := sealed.check():
             raise ArchiveError("; ".join(damaged))
-        told = found.document(archive.RUN)
+        record = sealed.document(archive.RUN)
         try:
             return Entry(
                 file,
-                found.digest,
-                Run.from_fields(told["run"]),
-                Manifest.from_fields(told["manifest"]),
-                Result.from_fields(told["result"]),
+                sealed.digest,
+                Run.from_fields(record["run"]),
+                Manifest.from_fields(record["manifest"]),
+                Result.from_fields(record["result"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ArchiveError(f"{file}: {archive.RUN}: {error}") from None
@@ -161,7 +161,7 @@ def _run_page(entry: Entry, kept: Path) -> str:
 def _alone(result: Result) -> Comparison:
     """Return the comparison of a run with no other."""
     nothing: dict[str, Any] = dict.fromkeys(one.name for one in fields(Group))
-    known = {
+    facts = {
         "label": f"{result.num_workers} workers" if result.num_workers > 1 else "1 worker",
         "num_workers": result.num_workers,
         "run_ids": (result.run_id,),
@@ -170,7 +170,7 @@ def _alone(result: Result) -> Comparison:
         "doubt": "",
         "swept": {},
     }
-    return Comparison("yes", (), (Group(**(nothing | known)),), (result,))
+    return Comparison("yes", (), (Group(**(nothing | facts)),), (result,))
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class Fact:
 
 def facts(manifest: Manifest) -> tuple[Fact, ...]:
     """Return what a run ran, and on which machines; facts that are not known are left out."""
-    found = [
+    stated_facts = [
         Fact("division", manifest.division),
         *(Fact("departure", text) for text in manifest.departures),
         Fact("task", manifest.benchmark),
@@ -80,7 +80,7 @@ def facts(manifest: Manifest) -> tuple[Fact, ...]:
         *(_machine_fact(machine) for machine in manifest.machines),
         Fact("MLBench", manifest.versions.mlbench),
     ]
-    return tuple(fact for fact in found if fact.text)
+    return tuple(fact for fact in stated_facts if fact.text)
 
 
 def _machine_fact(machine: Machine) -> Fact:

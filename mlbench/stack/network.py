@@ -49,15 +49,15 @@ class Network:
 
 def probe() -> Network:
     """Find out what this machine can do by trying it once, within a tenth of a second."""
-    said = _missing()
-    for unshare, become in () if said else _ways():
+    problem = _missing()
+    for unshare, become in () if problem else _ways():
         attach = f"ip link set other master {SWITCH}"
         limit = _shaped(Shaping(max_bandwidth=1))
-        said = _try(unshare, *_BRIDGE, *_CABLE, attach, *limit, become)
-        if not said:
+        problem = _try(unshare, *_BRIDGE, *_CABLE, attach, *limit, become)
+        if not problem:
             late = _try(unshare, *_CABLE, *_shaped(Shaping(latency_ms=1)))
             return Network("", f"{_NO_LATENCY}: {late}" if late else "", unshare)
-    return Network(f"{_NO_BANDWIDTH}: {said}", f"{_NO_LATENCY}: {said}")
+    return Network(f"{_NO_BANDWIDTH}: {problem}", f"{_NO_LATENCY}: {problem}")
 
 
 def _missing() -> str:

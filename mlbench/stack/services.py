@@ -101,7 +101,7 @@ class Services:
         self._prometheus_login = Login("mlbench", self._secret("prometheus-password"))
         self._prometheus_url = f"http://{LOOPBACK}:{prometheus_port}{self._prometheus_path}"
         self.prometheus_url = with_login(self._prometheus_url, self._prometheus_login)
-        found = network.probe()
+        ability = network.probe()
         self._environ = {
             **{key: value for key, value in os.environ.items() if key not in _OUR_VARIABLES},
             **_no_proxy(),
@@ -113,8 +113,8 @@ class Services:
             names.ENV_PROMETHEUS_URL: self.prometheus_url,
             names.ENV_URL: self.url,
             names.ENV_WORKERS: str(workers),
-            names.ENV_NO_BANDWIDTH: found.no_bandwidth,
-            names.ENV_NO_LATENCY: found.no_latency,
+            names.ENV_NO_BANDWIDTH: ability.no_bandwidth,
+            names.ENV_NO_LATENCY: ability.no_latency,
         }
         installed = grafana.find_grafana()
         grafana_service = self._grafana(installed) if installed else None
@@ -125,7 +125,7 @@ class Services:
             self._controller(),
             self._exporter(),
             *([grafana_service] if grafana_service else []),
-            *([] if found.no_bandwidth else [self._switch(found)]),
+            *([] if ability.no_bandwidth else [self._switch(ability)]),
         )
 
     def worker(self, number: int) -> Service:
@@ -298,9 +298,9 @@ def find_prometheus() -> Path:
     If there is none, StackError says what to do.
     """
     ours = CHECKOUT / ".tools" / "prometheus" / "bin" / "prometheus"
-    found = os.environ.get("PROMETHEUS") or shutil.which("prometheus") or ours
-    if Path(found).is_file():
-        return Path(found).absolute()
+    path = os.environ.get("PROMETHEUS") or shutil.which("prometheus") or ours
+    if Path(path).is_file():
+        return Path(path).absolute()
     raise StackError(
         "Prometheus is missing: install it (Debian and Ubuntu: `apt install prometheus`; "
         "others: https://prometheus.io/download), or name the binary in $PROMETHEUS"

@@ -28,7 +28,7 @@ SealedSeries = Iterator[tuple[SeriesName, Iterator[Piece]]]
 def documents(run: Run, result: Result) -> dict[str, Any]:
     """Return what the API answers of a run, and the rows of the database that it is made of."""
     described = life.describe(run).to_fields()
-    told = {
+    content = {
         "installation": socket.gethostname(),
         "run": {name: value for name, value in described.items() if name not in _NOT_SEALED},
         "events": [event.to_fields() for event in events.events_of(run)],
@@ -46,7 +46,7 @@ def documents(run: Run, result: Result) -> dict[str, Any]:
         "stream": list(streams.dicts()),
         "series": list(series.dicts()),
     }
-    return {RUN: told, ROWS: rows}
+    return {RUN: content, ROWS: rows}
 
 
 def logs_of(run: Run) -> Iterator[tuple[str, Iterator[bytes]]]:

@@ -106,13 +106,13 @@ def _check_size(file: BinaryIO) -> None:
 
 def _store(archive: Archive) -> tuple[Run, bool]:
     """Store what an archive tells of its run, unless the run is known here."""
-    told, rows = archive.document(RUN), archive.document(ROWS)
+    record, rows = archive.document(RUN), archive.document(ROWS)
     [row] = rows["run"]
     with exclusive(STATE):
-        known = Run.get_or_none(Run.job_id == row["job_id"])
-        if known is not None:
-            _check_same(known, archive)
-            return known, False
+        existing = Run.get_or_none(Run.job_id == row["job_id"])
+        if existing is not None:
+            _check_same(existing, archive)
+            return existing, False
         run = Run(**_columns(Run, row), settled_at=time.time(), sealed_at=time.time())
         if not NAME.fullmatch(run.name) or len(run.name) > LONGEST_NAME:
             raise ValueError(f"its name is {run.name!r}")
@@ -120,7 +120,7 @@ def _store(archive: Archive) -> tuple[Run, bool]:
         if run.state in ACTIVE_STATES or run.finished_at is None or not row["job_id"]:
             raise ValueError("it has not ended")
         run.origin = {
-            "installation": str(told.get("installation", ""))[:_LONGEST_ORIGIN],
+            "installation": str(record.get("installation", ""))[:_LONGEST_ORIGIN],
             "run_id": int(row["id"]),
             "imported_at": time.time(),
             # Of its set there, which this installation knows nothing else of.
@@ -136,32 +136,32 @@ def _store(archive: Archive) -> tuple[Run, bool]:
     return run, True
 
 
-def _check_same(known: Run, archive: Archive) -> None:
+def _check_same(existing: Run, archive: Archive) -> None:
     """Make sure that a run that is here has this archive, not another one.
 
     Raises:
         BadFieldError: it has another one: one of the two was changed.
     """
-    if known.archive_sha256 and known.archive_sha256 != archive.digest:
+    if existing.archive_sha256 and existing.archive_sha256 != archive.digest:
         raise BadFieldError(
             "body",
-            f"this run is here already as run {known.id}, with another archive (SHA-256 "
-            f"{known.archive_sha256}, and of this file {archive.digest}): one of them was "
+            f"this run is here already as run {existing.id}, with another archive (SHA-256 "
+            f"{existing.archive_sha256}, and of this file {archive.digest}): one of them was "
             "changed, or sealed anew; ask who ran it which is right, and delete the other",
         )
 
 
 def _columns(table: Any, row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of a row that this version knows, each of its type."""
-    found = {}
+    columns = {}
     for name, field in table._meta.fields.items():
         if name in row and name not in _LEFT_BEHIND:
             types = next(types for kind, types in _TYPES if isinstance(field, kind))
             value = row[name]
             if not (isinstance(value, types) or (value is None and field.null)):
                 raise ValueError(f"{table._meta.table_name}.{name} is {value!r}")
-            found[name] = value
-    return found
+            columns[name] = value
+    return columns
 
 
 def _keep(store: ArchiveStore, run: Run, file: BinaryIO, digest: str) -> None:

@@ -80,8 +80,8 @@ class Verifier:
             return []
         try:
             with self.reader.archives.open(added["archive"]) as archive:
-                found = sum(one.samples + one.kept for one in archive.series.values())
-                if archive.digest != added["sha256"] or found != added["sealed"]:
+                samples = sum(one.samples + one.kept for one in archive.series.values())
+                if archive.digest != added["sha256"] or samples != added["sealed"]:
                     return [f"{added['archive']} is not the archive that was written"]
                 return archive.check()
         except ArchiveError as error:
@@ -107,8 +107,8 @@ class Verifier:
         counts = _count(self.reader.prometheus, run)
         whole = []
         for key, samples in wanted.items():
-            if (found := counts.get(key, 0)) != samples:
-                has = f"Prometheus has {found} of the {samples} samples"
+            if (count := counts.get(key, 0)) != samples:
+                has = f"Prometheus has {count} of the {samples} samples"
                 yield key, f"{has} of series {SeriesName(*key)}"
             else:
                 whole.append(key)

@@ -81,8 +81,8 @@ def main() -> None:
     sealer = Sealer(reader, settings.archive_days, settings.archive_logs)
     executor = Executor(pool, settler)
 
-    told = (waker.waiter("samples"), stop, settler.recount)
-    deliverer = threading.Thread(target=delivery.run, args=told, name="delivery")
+    wakers = (waker.waiter("samples"), stop, settler.recount)
+    deliverer = threading.Thread(target=delivery.run, args=wakers, name="delivery")
     deliverer.start()
     # The other threads are not waited for: the next controller goes on where they stopped.
     for name, run in (("settling", settler.run), ("sweeper", deletion.run)):

@@ -79,8 +79,8 @@ def _server_lease(url: str) -> Lease:
         raise UnreachableDatabaseError(f"the database cannot be reached: {error}") from error
 
     def take() -> bool:
-        found = connection.execute("SELECT pg_try_advisory_lock(%s, %s)", _KEYS).fetchone()
-        if found != (True,):
+        row = connection.execute("SELECT pg_try_advisory_lock(%s, %s)", _KEYS).fetchone()
+        if row != (True,):
             return False
         threading.Thread(target=guard, name="lease", daemon=True).start()
         return True

@@ -78,9 +78,9 @@ class Reflector(Generic[Seen]):
     def _list(self) -> str:
         """List everything, and return the version that this was."""
         try:
-            found = self._api.get(self._path, **self._selector)
-            version: str = found["metadata"]["resourceVersion"]
-            seen = {item["metadata"]["name"]: self._read(item) for item in found["items"]}
+            answer = self._api.get(self._path, **self._selector)
+            version: str = answer["metadata"]["resourceVersion"]
+            seen = {item["metadata"]["name"]: self._read(item) for item in answer["items"]}
         except ApiError as error:
             self._note_trouble(str(error))
             raise

@@ -30,20 +30,20 @@ def alerts_of(prometheus: PrometheusClient, run: Run, now: float) -> list[RunAle
     selector = select({"__name__": "ALERTS", "alertstate": "firing", "run_id": str(run.id)})
     # None falls between two points.
     query = f"max by (alertname, severity, rank) (max_over_time({selector}[{step_ms}ms]))"
-    found = prometheus.query_range(query, first_ms, last_ms + step_ms, step_ms)
-    alerts = [alert for one in found for alert in _firings(one, step_ms / 1000, now)]
+    result = prometheus.query_range(query, first_ms, last_ms + step_ms, step_ms)
+    alerts = [alert for one in result for alert in _firings(one, step_ms / 1000, now)]
     return sorted(alerts, key=lambda alert: alert.began_at)
 
 
-def _firings(found: QueryResult, step: float, now: float) -> Iterator[RunAlert]:
+def _firings(result: QueryResult, step: float, now: float) -> Iterator[RunAlert]:
     """Yield each time that an alert fired: points without a gap between them."""
-    began = last = found.times[0]
-    for time in [*found.times[1:], float("inf")]:
+    began = last = result.times[0]
+    for time in [*result.times[1:], float("inf")]:
         if time - last > 1.5 * step:
             yield RunAlert(
-                name=found.labels["alertname"],
-                severity=found.labels.get("severity", ""),
-                rank=parse_whole_number(found.labels.get("rank", "")),
+                name=result.labels["alertname"],
+                severity=result.labels.get("severity", ""),
+                rank=parse_whole_number(result.labels.get("rank", "")),
                 began_at=seconds_to_text(began),
                 ended_at=seconds_to_text(last) if last < now - 2 * step else None,
             )

@@ -31,7 +31,7 @@ def series_of(archive: Archive, selection: Selection, pod: str = "") -> NamedSer
 
 
 def delivered(
-    archive: Archive, prometheus: PrometheusClient, found: Stored, keys: Iterable[SeriesKey]
+    archive: Archive, prometheus: PrometheusClient, stored: Stored, keys: Iterable[SeriesKey]
 ) -> Mapping[SeriesKey, Read]:
     """Return a way to read each of the delivered series: from an archive, and what came later.
 
@@ -40,11 +40,11 @@ def delivered(
     """
     reads = {}
     for key in keys:
-        if known := found.delivered.get(key):
+        if series := stored.delivered.get(key):
             sealed = archive.series.get(SeriesName(*key), _NOTHING)
-            if sealed.samples > known.samples:
-                raise LostSamplesError(found.owner, known.samples, sealed.samples)
-            reads[key] = partial(_resume, archive, prometheus, found.owner, key, known)
+            if sealed.samples > series.samples:
+                raise LostSamplesError(stored.owner, series.samples, sealed.samples)
+            reads[key] = partial(_resume, archive, prometheus, stored.owner, key, series)
     return reads
 
 
@@ -61,22 +61,22 @@ def to_points(piece: Piece) -> Points:
 
 
 def _resume(
-    archive: Archive, prometheus: PrometheusClient, owner: str, key: SeriesKey, known: Delivered
+    archive: Archive, prometheus: PrometheusClient, owner: str, key: SeriesKey, series: Delivered
 ) -> Pieces:
-    found, first_ms = 0, known.span.first_ms
+    seen, first_ms = 0, series.span.first_ms
     if SeriesName(*key) in archive.series:
         for points in _read(archive, SeriesName(*key), kept=False):
-            found, first_ms = found + len(points), points.times_us[-1] // 1000 + 1
+            seen, first_ms = seen + len(points), points.times_us[-1] // 1000 + 1
             yield points
-    if found < known.samples:
+    if seen < series.samples:
         metric, rank = key
         labels = prometheus_labels(owner, (metric, "")) | {"rank": rank}
-        span = Span(first_ms, known.span.last_ms)
+        span = Span(first_ms, series.span.last_ms)
         for points in windows.read(prometheus, select(labels), span):
-            found += len(points)
+            seen += len(points)
             yield points
-    if found < known.samples:
-        raise LostSamplesError(owner, found, known.samples)
+    if seen < series.samples:
+        raise LostSamplesError(owner, seen, series.samples)
 
 
 def _read(archive: Archive, name: SeriesName, *, kept: bool) -> Pieces:

@@ -57,12 +57,12 @@ def read(
     matching = "|".join(map(re.escape, sorted(metrics))) or f"{_PREFIX}.+"
     for start in range(0, len(pods), _PODS):
         some = pods[start : start + _PODS]
-        found: dict[str, list[Mapping[str, str]]] = {pod: [] for pod in some}
+        labels_of: dict[str, list[Mapping[str, str]]] = {pod: [] for pod in some}
         for labels in prometheus.series(_selector(matching, some), 0, now_ms):
-            found[labels["pod"]].append(labels)
+            labels_of[labels["pod"]].append(labels)
         wanted = {
             pod: [one for one in _figures(series) if selection.wants(one[0], one[1].metric)]
-            for pod, series in found.items()
+            for pod, series in labels_of.items()
         }
         yield from _read_some(prometheus, wanted, span)
 
@@ -91,11 +91,11 @@ def _read_some(
         for one in windows.read_at_once(prometheus, selector, span):
             by_pod[one.labels["pod"]].append(one)
     for pod, figures in wanted.items():
-        found = [
+        labels = [
             (name, [one for one in by_pod[pod] if figure.is_in(one.labels)])
             for name, figure in figures
         ]
-        yield pod, [(name, partial(_points, series, span)) for name, series in found]
+        yield pod, [(name, partial(_points, series, span)) for name, series in labels]
 
 
 def _selector(metrics: str, pods: Sequence[str]) -> str:
@@ -114,9 +114,9 @@ def _figures(found: Sequence[Mapping[str, str]]) -> list[tuple[str, _Figure]]:
         kinds = sorted({tuple(labels.get(name, "") for name in names) for labels in series})
         differing = [i for i in range(len(names)) if len({kind[i] for kind in kinds}) > 1]
         for kind in kinds:
-            told = ",".join(f"{names[i]}={quote(kind[i])}" for i in differing)
+            selector = ",".join(f"{names[i]}={quote(kind[i])}" for i in differing)
             figure = _Figure(metric, dict(zip(names, kind, strict=True)))
-            named.append((f"{metric}{{{told}}}" if told else metric, figure))
+            named.append((f"{metric}{{{selector}}}" if selector else metric, figure))
     return sorted(named, key=lambda one: one[0])
 
 

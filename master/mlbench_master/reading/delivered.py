@@ -67,9 +67,9 @@ class DeliveredReader:
         # A posted sample may be later by a fraction of its millisecond in Prometheus.
         after_ms, until_ms = self.selection.after_us // 1000, self.selection.until_us // 1000
         spans = {
-            key: Span(max(known.span.first_ms, after_ms), min(known.span.last_ms, until_ms))
+            key: Span(max(series.span.first_ms, after_ms), min(series.span.last_ms, until_ms))
             for key in keys
-            if (known := self.stored.delivered.get(key))
+            if (series := self.stored.delivered.get(key))
         }
         spans = {key: span for key, span in spans.items() if span.length_ms}
         if not spans:
@@ -78,13 +78,13 @@ class DeliveredReader:
         last_n = 0 if self.selection.summarize else self.selection.last_n or 0
         ends = {key: self._end(key, span, last_n) for key, span in spans.items()}
         if self._expected_samples(spans) <= _AT_ONCE:
-            found = self._query(ends)
-            if any(len(found[key]) < last_n and ends[key] != spans[key] for key in spans):
-                found, ends = self._query(spans), spans
-            whole = {key: len(found[key]) for key in ends if self._is_whole(key, ends[key])}
+            result = self._query(ends)
+            if any(len(result[key]) < last_n and ends[key] != spans[key] for key in spans):
+                result, ends = self._query(spans), spans
+            whole = {key: len(result[key]) for key in ends if self._is_whole(key, ends[key])}
             self._check(whole)
             self._check_counts([key for key in ends if key not in whole])
-            return {key: partial(iter, [some] if some else []) for key, some in found.items()}
+            return {key: partial(iter, [some] if some else []) for key, some in result.items()}
         self._check_counts(list(spans))
         read = self._read_windows
         return {key: partial(read, key, ends[key], span, last_n) for key, span in spans.items()}
@@ -121,12 +121,12 @@ class DeliveredReader:
         read = partial(windows.read, self.prometheus, self._selector([key]))
         if end != span and sum(len(piece) for piece in read(end)) >= last_n:
             span = end
-        found = 0
+        samples_read = 0
         for piece in read(span):
-            found += len(piece)
+            samples_read += len(piece)
             yield piece
         if self._is_whole(key, span):
-            self._check({key: found})
+            self._check({key: samples_read})
 
     def _is_whole(self, key: SeriesKey, span: Span) -> bool:
         return span == self.stored.delivered[key].span

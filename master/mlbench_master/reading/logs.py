@@ -165,9 +165,9 @@ def _reload(log: Log, position: int) -> Log:
     assert log.stream is not None
     # A deleted stream gets another owner before it is swept.
     stream = Stream.get_or_none(Stream.id == log.stream.id, Stream.owner == log.stream.owner)
-    found = replace(log, stream=stream)
-    if log.length is None and position in range(*found.gap):
-        return found
+    reloaded = replace(log, stream=stream)
+    if log.length is None and position in range(*reloaded.gap):
+        return reloaded
     raise LogGoneError(f"the log was deleted while it was read, at byte {position}")
 
 
@@ -243,15 +243,15 @@ def _search_line(log: Log, needle: str, start: int, limit: int) -> tuple[bool, i
     Returns whether the text was found, where the search ended, and whether the line has ended.
     """
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-    found, text, position, newline = False, "", start, b""
+    matches, text, position, newline = False, "", start, b""
     while not newline and (data := log.read(position, min(position + _SEARCH_PIECE, limit))):
         line, newline, _ = data.partition(b"\n")
         # A match may begin in one piece and end in the next.
         text = text[-len(needle) :] + decoder.decode(line).casefold()
-        found = found or needle in text
+        matches = matches or needle in text
         position += len(line) + len(newline)
-    found = found or needle in text + decoder.decode(b"", final=True)
-    return found, position, bool(newline or log.ended or position < log.size)
+    matches = matches or needle in text + decoder.decode(b"", final=True)
+    return matches, position, bool(newline or log.ended or position < log.size)
 
 
 def _matching(lines: bytes, needle: str) -> Iterator[tuple[int, bytes]]:

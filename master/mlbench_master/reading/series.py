@@ -82,7 +82,7 @@ class SeriesReader:
                     yield pod, self.pod(pod, during)
 
     def delivered(
-        self, found: Stored, keys: Iterable[SeriesKey], selection: Selection, stack: ExitStack
+        self, stored: Stored, keys: Iterable[SeriesKey], selection: Selection, stack: ExitStack
     ) -> Mapping[SeriesKey, Read]:
         """Return a way to read each delivered series, until the stack is closed.
 
@@ -91,16 +91,16 @@ class SeriesReader:
         """
         keys = list(keys)
         try:
-            return DeliveredReader(self.prometheus, found, selection, self._checked).read(keys)
+            return DeliveredReader(self.prometheus, stored, selection, self._checked).read(keys)
         except LostSamplesError as lost:
-            name = archive_of(found.owner)
+            name = archive_of(stored.owner)
             if name is None:
                 raise
             try:
                 archive = stack.enter_context(self.archives.open(name))
             except ArchiveError as error:
                 raise lost.but(str(error)) from error
-            return archived.delivered(archive, self.prometheus, found, keys)
+            return archived.delivered(archive, self.prometheus, stored, keys)
 
     def _read(
         self, owners: Iterable[str], figures: Iterable[tuple[str, Read]], selection: Selection

@@ -158,8 +158,8 @@ class Stored:
         rows = _select(Detail, self.owner, key, self.details[key]).where(
             Detail.last_ms >= first_ms, Detail.first_ms <= last_ms
         )
-        found = database.execute(rows.select(Detail.samples))
-        details = {one[0] // 1000: one for (text,) in found for one in orjson.loads(text)}
+        rows_found = database.execute(rows.select(Detail.samples))
+        details = {one[0] // 1000: one for (text,) in rows_found for one in orjson.loads(text)}
         times = list(points.times_us)
         notes = {}
         for i, ms in enumerate(time_us // 1000 for time_us in points.times_us):
@@ -245,7 +245,7 @@ def _parse_waiting(
     streams: list[Stream], metrics: Collection[str], last_ms: dict[SeriesKey, int]
 ) -> dict[SeriesKey, Waiting]:
     now_us = time.time_ns() // 1000
-    found: dict[SeriesKey, Waiting] = {}
+    waiting: dict[SeriesKey, Waiting] = {}
     for stream, lines in _find_lines(streams, metrics):
         samples = (
             one
@@ -259,15 +259,15 @@ def _parse_waiting(
                 # Prometheus has milliseconds; the rest is kept beside, of what has details.
                 is_exact = stream.name == POSTED or sample.metadata is not None
                 at_us = sample.time_us if is_exact else sample.time_us // 1000 * 1000
-                found.setdefault(key, Waiting()).add(sample, at_us)
+                waiting.setdefault(key, Waiting()).add(sample, at_us)
         for sample in planned.keep:
-            found.setdefault(sample[:2], Waiting()).add(sample, sample.time_us)
-    return found
+            waiting.setdefault(sample[:2], Waiting()).add(sample, sample.time_us)
+    return waiting
 
 
 def _find_lines(streams: list[Stream], metrics: Collection[str]) -> list[tuple[Stream, bytes]]:
     """Return the waiting lines that may name one of the metrics, batch by batch."""
-    found = []
+    positions = []
     size = 0
     for stream in streams:
         position = stream.delivered
@@ -275,11 +275,11 @@ def _find_lines(streams: list[Stream], metrics: Collection[str]) -> list[tuple[S
         while batch := read_batch(stream, position, BATCH_BYTES):
             position += len(batch)
             lines = _lines_naming(metrics, batch) if _can_search(metrics) else batch
-            found.append((stream, lines))
+            positions.append((stream, lines))
             size += len(lines)
             if size > _MOST_PARSED_BYTES:
                 raise _behind(stream.owner, size, "more than can be read")
-    return found
+    return positions
 
 
 def _can_search(metrics: Collection[str]) -> bool:

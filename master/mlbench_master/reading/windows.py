@@ -58,11 +58,11 @@ def _windows(prometheus: PrometheusClient, selector: str, span: Span) -> Iterato
     step_ms = max(1, -(-span.length_ms // _BUCKETS))
     first_end = span.first_ms + step_ms - 1
     last_end = first_end + (span.length_ms - 1) // step_ms * step_ms
-    found = prometheus.query_range(
+    result = prometheus.query_range(
         f"sum(count_over_time({selector}[{step_ms}ms]))", first_end, last_end, step_ms
     )
     held, window = 0, None
-    counts = zip(found[0].times, found[0].values, strict=True) if found else ()
+    counts = zip(result[0].times, result[0].values, strict=True) if result else ()
     for seconds, text in counts:
         end_ms, samples = round(seconds * 1000), int(text)
         bucket = Span(end_ms - step_ms + 1, min(end_ms, span.last_ms))

@@ -157,11 +157,11 @@ class Delivery:
         That one is the last of all. So each has its turn, even if Prometheus gives no answer for
         the content of one.
         """
-        found = waiting()
-        ids = {stream.id for stream in found}
+        streams_waiting = waiting()
+        ids = {stream.id for stream in streams_waiting}
         self._retries = {id_: retry for id_, retry in self._retries.items() if id_ in ids}
         now = time.monotonic()
-        due = [one for one in found if self._retry(one).again_at <= now]
+        due = [one for one in streams_waiting if self._retry(one).again_at <= now]
         last = self._last_tried
         return sorted(
             due, key=lambda one: (one.owner != first or one.id == last, one.id <= last, one.id)
@@ -202,8 +202,8 @@ class Delivery:
         statements = list(parse(stream, data, now_us))
         stated = [one for one in statements if isinstance(one, Sample)]
         facts = [one for one in statements if not isinstance(one, Sample)]
-        known = Series.rows("owner = ?", stream.owner)
-        last_ms = {(one.metric, one.rank): one.last_ms for one in known}
+        admitted = Series.rows("owner = ?", stream.owner)
+        last_ms = {(one.metric, one.rank): one.last_ms for one in admitted}
         samples, refused = admit(stream.owner, stated, last_ms, self._most_series)
         if refused:
             samples.append(summarize(refused, _rank(stream), now_us, self._most_series))

@@ -150,12 +150,12 @@ def find_pod(name: str) -> str:
     Raises:
         NotFoundError: no such pod exists, has run a rank or has samples (404).
     """
-    known = (
+    pods = (
         Stream.select().where(Stream.owner == pod_owner(name)),
         Pod.select().where(Pod.name == name),
         Rank.select().where(Rank.worker == name),
     )
-    if "\0" not in name and any(query.exists() for query in known):
+    if "\0" not in name and any(query.exists() for query in pods):
         return name
     raise NotFoundError(f"pod_name: there is no pod {name!r}")
 

@@ -67,38 +67,38 @@ def store_facts(
 
 
 def not_finite_after(
-    known: dict[str, Any] | None, samples: Sequence[Sample]
+    earliest: dict[str, Any] | None, samples: Sequence[Sample]
 ) -> dict[str, Any] | None:
     """Return since when a loss is no finite number, after a batch of samples; None if it is one.
 
     A finite value of the series that went wrong takes it back.
     """
     losses = [one for one in samples if one.metric in names.LOSSES and isinstance(one.value, float)]
-    if known is None and all(math.isfinite(float(one.value)) for one in losses):
+    if earliest is None and all(math.isfinite(float(one.value)) for one in losses):
         return None
     steps = {one[1:3]: one.value for one in samples if one.metric == names.STEP}
     for one in losses:
         if math.isfinite(float(one.value)):
-            if known is not None and (known["metric"], known["rank"]) == one[:2]:
-                known = None
-        elif known is None:
+            if earliest is not None and (earliest["metric"], earliest["rank"]) == one[:2]:
+                earliest = None
+        elif earliest is None:
             step = steps.get(one[1:3])
-            known = {
+            earliest = {
                 "metric": one.metric,
                 "rank": one.rank,
                 "step": int(step) if isinstance(step, float) else None,
                 "since": one.time_us / 1e6,
             }
-    return known
+    return earliest
 
 
-def with_processes(known: dict[str, Any] | None, began: Iterable[Began]) -> dict[str, Any]:
+def with_processes(processes: dict[str, Any] | None, began: Iterable[Began]) -> dict[str, Any]:
     """Merge newly started processes into a worker's ranks and its restarts by torchrun.
 
     The first of each count: no worker has any number of them.
     """
-    ranks = set(known["ranks"] if known else ())
-    restarts: dict[str, float] = dict(known["restarts"]) if known else {}
+    ranks = set(processes["ranks"] if processes else ())
+    restarts: dict[str, float] = dict(processes["restarts"]) if processes else {}
     for one in began:
         number = str(one.process.restart)
         if one.process.rank in ranks or len(ranks) < _MOST_PROCESSES:

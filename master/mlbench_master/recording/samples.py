@@ -87,14 +87,14 @@ def parse_lines(data: bytes, rank: str, received_us: int) -> Iterator[Statement]
                 continue
             # All before the first is yielded: a line counts as a whole or not at all.
             its = _rank(fields["rank"]) if "rank" in fields else rank
-            found = _samples(fields, its, time_us)
+            samples = _samples(fields, its, time_us)
             # The step is a series too. Prometheus holds one value of it per millisecond, so lines
             # of the same millisecond share one.
             step = fields.get("step")
             if step is not None and last_step != (time_us // 1000, step, its):
-                found.append(Sample(names.STEP, its, time_us, number_or_text(step)))
+                samples.append(Sample(names.STEP, its, time_us, number_or_text(step)))
                 last_step = (time_us // 1000, step, its)
-            yield from found
+            yield from samples
         except (ValueError, TypeError, RecursionError):
             malformed += 1
             if malformed <= _SHOWN_LINES:

@@ -185,10 +185,12 @@ def forget_some(owner: str) -> bool:
 def rewind(owner: str) -> bool:
     """Deliver all samples of an owner again; return False if some of them are gone."""
     with exclusive(owner):
-        found = [stream for stream in _of_samples(owner) if stream.size]
-        if not all(_is_whole(stream) for stream in found):
+        streams = [stream for stream in _of_samples(owner) if stream.size]
+        if not all(_is_whole(stream) for stream in streams):
             return False
-        Stream.update(delivered=0, recorded=0).where(Stream.id.in_([s.id for s in found])).execute()
+        Stream.update(delivered=0, recorded=0).where(
+            Stream.id.in_([s.id for s in streams])
+        ).execute()
         for table in (Series, KeptSample, Detail):
             table.delete().where(table.owner == owner).execute()
         # Samples beyond the limit of series are refused, and counted, again.

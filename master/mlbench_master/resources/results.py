@@ -119,15 +119,15 @@ def _runs(req: Request) -> list[Run]:
     # In one parameter, or in several of the same name.
     text = ",".join(req.get_param_as_list("runs") or ())
     ids = [parse_whole_number(part) for part in text.split(",")]
-    known = [run_id for run_id in ids if run_id is not None]
-    if len(known) < len(ids) or len(ids) > MOST_RUNS:
+    wanted_ids = [run_id for run_id in ids if run_id is not None]
+    if len(wanted_ids) < len(ids) or len(ids) > MOST_RUNS:
         raise BadFieldError(
             "runs", f"the ids of 1 to {MOST_RUNS} runs, such as 1,2,3 (not {text[:80]!r})"
         )
-    twice = next((run_id for i, run_id in enumerate(known) if run_id in known[:i]), None)
+    twice = next((run_id for i, run_id in enumerate(wanted_ids) if run_id in wanted_ids[:i]), None)
     if twice is not None:
         raise BadFieldError("runs", f"each run once (run {twice} is named twice)")
-    return [life.find(run_id) for run_id in known]
+    return [life.find(run_id) for run_id in wanted_ids]
 
 
 def _query(req: Request) -> Criteria:

@@ -121,14 +121,14 @@ def _check_open(run: Run, attempt: int, rank: int, asking: PodIdentity) -> None:
     if attempt < run.attempt:
         raise falcon.HTTPConflict(description=f"attempt {attempt} of run {run.id} has ended")
     its = "run_id = ? AND attempt = ? AND rank = ?"
-    known = Rank.rows(its, run.id, attempt, rank) if 0 <= rank < run.num_workers else []
-    if not known:
+    ranks = Rank.rows(its, run.id, attempt, rank) if 0 <= rank < run.num_workers else []
+    if not ranks:
         raise falcon.HTTPNotFound(
             description=f"rank: run {run.id} has no rank {rank} in attempt {attempt}"
         )
-    [found] = known
-    is_its_own = found.worker == asking.name and is_same_pod(found.pod_uid, asking.uid)
+    [its_rank] = ranks
+    is_its_own = its_rank.worker == asking.name and is_same_pod(its_rank.pod_uid, asking.uid)
     if not is_its_own or is_replaced(asking):
         raise falcon.HTTPForbidden(description=f"rank: rank {rank} is another pod's")
-    if found.lost:
-        raise falcon.HTTPConflict(description=f"rank {rank} is lost: {found.lost}")
+    if its_rank.lost:
+        raise falcon.HTTPConflict(description=f"rank {rank} is lost: {its_rank.lost}")

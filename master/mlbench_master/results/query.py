@@ -54,8 +54,8 @@ def comparison_of(reader: SeriesReader, wanted: Sequence[Run], criteria: Criteri
         results.append(result)
         facts[run.id] = facts_of(context.run, context.latest, result)
     of_sets = {run.set_name: None for run in wanted if run.set_name is not None}
-    found = [sets.describe(sets.find(name)) for name in of_sets]
-    return compare.compare(results, facts, found)
+    run_sets = [sets.describe(sets.find(name)) for name in of_sets]
+    return compare.compare(results, facts, run_sets)
 
 
 def _evaluate(reader: SeriesReader, run: Run, criteria: Criteria) -> tuple[Result, RunContext]:

@@ -20,15 +20,15 @@ def events_of(run: Run) -> list[RunEvent]:
     for rank in _ranks(run):
         attempts.setdefault(rank.attempt, []).append(rank)
     ordered = ": ".join(filter(None, ["The run was ordered", note_of(run)]))
-    found = [_event(run.created_at, "created", 0, None, ordered)]
+    events = [_event(run.created_at, "created", 0, None, ordered)]
     for ranks in attempts.values():
-        found += _beginning(ranks)
-        found += _begun_anew(ranks)
-        found += _ends_of_ranks(run, ranks)
-    found += _goal(run, attempts)
-    found += _end(run)
-    found += _added(run)
-    return sorted(found, key=lambda event: (event.time, _ORDER[event.kind]))
+        events += _beginning(ranks)
+        events += _begun_anew(ranks)
+        events += _ends_of_ranks(run, ranks)
+    events += _goal(run, attempts)
+    events += _end(run)
+    events += _added(run)
+    return sorted(events, key=lambda event: (event.time, _ORDER[event.kind]))
 
 
 def _event(seconds: float, kind: EventKind, attempt: int, rank: int | None, text: str) -> RunEvent:
@@ -37,7 +37,7 @@ def _event(seconds: float, kind: EventKind, attempt: int, rank: int | None, text
 
 def _ranks(run: Run) -> Iterable[Rank]:
     """Return the ranks of all attempts, without what takes room: assignment and machine."""
-    found: Iterable[Rank] = (
+    ranks: Iterable[Rank] = (
         Rank.select(
             *(Rank.attempt, Rank.rank, Rank.worker, Rank.assigned_at, Rank.reported_at),
             *(Rank.stop, Rank.exit_code, Rank.exited_at, Rank.lost, Rank.failure, Rank.processes),
@@ -45,7 +45,7 @@ def _ranks(run: Run) -> Iterable[Rank]:
         .where(Rank.run == run)
         .order_by(Rank.attempt, Rank.rank)
     )
-    return found
+    return ranks
 
 
 def _beginning(ranks: Sequence[Rank]) -> Iterator[RunEvent]:

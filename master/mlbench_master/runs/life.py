@@ -118,9 +118,9 @@ def describe_from(first_id: int, pod: str | None = None) -> list[records.Run]:
         wanted &= Run.origin.is_null()
         wanted &= fn.EXISTS(there.where(Rank.attempt == Run.attempt))
     with snapshot():
-        found = list(Run.select().where(wanted).order_by(Run.id))
+        runs = list(Run.select().where(wanted).order_by(Run.id))
         ranks = _ranks_by_run(wanted)
-    return [_describe(run, ranks.get(run.id, ())) for run in found]
+    return [_describe(run, ranks.get(run.id, ())) for run in runs]
 
 
 def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
@@ -340,13 +340,13 @@ def delete(run: Run) -> bool:
         Whether it is deleted by now.
     """
     with exclusive(STATE):
-        found = find(run.id)
-        is_active = found.state in ACTIVE_STATES
+        current = find(run.id)
+        is_active = current.state in ACTIVE_STATES
         if is_active:
-            found.stop_requested = found.delete_requested = True
-            found.save(only=[Run.stop_requested, Run.delete_requested])
+            current.stop_requested = current.delete_requested = True
+            current.save(only=[Run.stop_requested, Run.delete_requested])
         else:
-            _delete(found)
+            _delete(current)
     notify()
     return not is_active
 

@@ -47,17 +47,17 @@ def register(order: SetRequest, limits: Limits) -> RunSet:
         "places": [_stored(place) for place in plan],
     }
     with exclusive(STATE):
-        known = RunSet.get_or_none(RunSet.name == order.name)
-        if known is None:
+        existing = RunSet.get_or_none(RunSet.name == order.name)
+        if existing is None:
             return RunSet.create(name=order.name, created_at=time.time(), **wanted)
-    differing = [name for name, value in wanted.items() if getattr(known, name) != value]
+    differing = [name for name, value in wanted.items() if getattr(existing, name) != value]
     if differing:
         raise ConflictError(
             f"name: set {order.name} is registered with "
-            f"{' and '.join(_difference(known, wanted, name) for name in differing)}: "
+            f"{' and '.join(_difference(existing, wanted, name) for name in differing)}: "
             "choose another name"
         )
-    return known
+    return existing
 
 
 def _check_can_be_scored(order: RunRequest) -> None:
@@ -103,8 +103,8 @@ def order_run(name: str, wanted: NextRunRequest, limits: Limits) -> Run:
         ConflictError: the place wants none, or another run is active.
     """
     with exclusive(STATE):
-        found = find(name)
-        places = _places(found, _entries(found))
+        run_set = find(name)
+        places = _places(run_set, _entries(run_set))
         if wanted.place > len(places):
             raise NotFoundError(f"place: set {name} has {len(places)} places (not {wanted.place})")
         place = places[wanted.place - 1]
@@ -114,7 +114,7 @@ def order_run(name: str, wanted: NextRunRequest, limits: Limits) -> Run:
                 f"{', '.join(f'run {trial.run_id}' for trial in place.trials)}"
             )
         planned = Planned(place.num_workers, ledger.next_seed(place, places), place.swept)
-        order = sweep.order_of(found.order | {"queue": wanted.queue}, planned, place.name)
+        order = sweep.order_of(run_set.order | {"queue": wanted.queue}, planned, place.name)
         in_set = {"set_name": name, "place": place.number, "swept": place.swept}
         ordered = life.create(order, limits, in_set)
     notify()  # once more, as the run is there only now
@@ -137,14 +137,14 @@ def describe_all() -> list[records.RunSet]:
         return [describe(found) for found in RunSet.select().order_by(RunSet.created_at)]
 
 
-def _describe(found: RunSet, entries: Sequence[Entry]) -> records.RunSet:
-    places = _places(found, entries)
+def _describe(run_set: RunSet, entries: Sequence[Entry]) -> records.RunSet:
+    places = _places(run_set, entries)
     return records.RunSet(
-        name=found.name,
-        created_at=seconds_to_text(found.created_at),
-        official=found.official,
-        until_percent=found.until_percent,
-        order=found.order,
+        name=run_set.name,
+        created_at=seconds_to_text(run_set.created_at),
+        official=run_set.official,
+        until_percent=run_set.until_percent,
+        order=run_set.order,
         places=places,
         text=ledger.describe(places),
     )

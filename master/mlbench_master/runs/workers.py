@@ -186,10 +186,10 @@ def _note_rank(pod: str, report: Report) -> bool:
     Return whether there was something to write down.
     """
     its = (pod, report.run_id, report.attempt, report.rank)
-    found = Rank.rows("worker = ? AND run_id = ? AND attempt = ? AND rank = ?", *its)
-    if not found or found[0].lost:
+    ranks = Rank.rows("worker = ? AND run_id = ? AND attempt = ? AND rank = ?", *its)
+    if not ranks or ranks[0].lost:
         return False
-    rank = found[0]
+    rank = ranks[0]
     if failed := bool(report.failure and not rank.failure):
         rank.failure = report.failure
         rank.save(only=[Rank.failure])

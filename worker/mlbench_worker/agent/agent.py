@@ -56,9 +56,9 @@ class Agent:
     def run(self) -> None:
         """Poll until ``quit`` is called; then end the training process, if there is one."""
         end_left(self._folder)
-        if found := Attempt.resume(self._folder):
-            log.info("resuming what a former agent left: %s", found.folder.name)
-            self._take(found)
+        if resumed := Attempt.resume(self._folder):
+            log.info("resuming what a former agent left: %s", resumed.folder.name)
+            self._take(resumed)
         backoff = Backoff()
         while not self._stopping.is_set():
             self._wake.clear()

@@ -372,10 +372,10 @@ def _read_exit(path: Path) -> tuple[Exit, str]:
     If it did not, or the file was damaged, the process was killed with the agent.
     """
     try:
-        said = read_json(path)
-        ended = Exit(int(said["code"]), float(said["at"]))
+        exit_record = read_json(path)
+        ended = Exit(int(exit_record["code"]), float(exit_record["at"]))
         if abs(ended.code) <= _HIGHEST_CODE and math.isfinite(ended.at):
-            return ended, str(said.get("failure", ""))
+            return ended, str(exit_record.get("failure", ""))
     except FileNotFoundError:
         pass
     except (ValueError, TypeError, KeyError, OverflowError) as error:

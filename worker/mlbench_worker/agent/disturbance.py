@@ -66,12 +66,12 @@ class Watch(threading.Thread):
         while not self._over.wait(pause):
             cost_began = time.thread_time()
             after = kernel.read()
-            found = measure(before, after, kernel.cores)
+            measured = measure(before, after, kernel.cores)
             if not self._name_others:
-                found = replace(found, top={})
-            self.total = add(self.total, found)
+                measured = replace(measured, top={})
+            self.total = add(self.total, measured)
             if trains:
-                self._training = add(self._training, found)
+                self._training = add(self._training, measured)
             trains = trains or self._has_recorded()
             before = after
             cost = time.thread_time() - cost_began
@@ -207,11 +207,11 @@ def _counters(total: Disturbance) -> Iterator[tuple[str, str, tuple[str, ...], _
     waiting: _Values = {("others",): total.waiting_seconds, ("own",): total.own_waiting_seconds}
     pressures: _Values = {
         (of, resource): seconds
-        for of, found in (
+        for of, values in (
             ("node", total.node_pressure_seconds),
             ("pod", total.pod_pressure_seconds),
         )
-        for resource, seconds in found.items()
+        for resource, seconds in values.items()
     }
     limited: _Values = {(reason,): seconds for reason, seconds in total.gpu_limited_seconds.items()}
     others, stolen = total.others_core_seconds, total.stolen_seconds

@@ -95,13 +95,13 @@ def attach(attachment: Attachment, switch_file: Path) -> Network:
         words = "the switch of local networks is not there: see the stack's network.log"
         raise NetworkError(f"{words} ({error})") from None
     try:
-        told, (namespace, *sockets) = _ask_helper(attachment, switch, belongs_to)
+        answer, (namespace, *sockets) = _ask_helper(attachment, switch, belongs_to)
     except BaseException:
         if belongs_to is not None:
             belongs_to.close()
         raise
     one, other = (socket.socket(fileno=each) for each in sockets)
-    return Network(Shaping(**json.loads(told)), (one, other), FileIO(namespace), belongs_to)
+    return Network(Shaping(**json.loads(answer)), (one, other), FileIO(namespace), belongs_to)
 
 
 def _ask_helper(
@@ -122,8 +122,8 @@ def _ask_helper(
         )
         if done.returncode:
             raise NetworkError(f"it cannot have a network of its own: {done.stderr.strip()}")
-        told, descriptors, _, _ = socket.recv_fds(ours, _ANSWER_BYTES, _DESCRIPTORS)
-    return told, descriptors
+        answer, descriptors, _, _ = socket.recv_fds(ours, _ANSWER_BYTES, _DESCRIPTORS)
+    return answer, descriptors
 
 
 def _tool(name: str) -> str:
@@ -166,14 +166,14 @@ def main() -> None:
         _connect(attachment, switch)
     except ShapingError as error:
         sys.exit(str(error))
-    told = json.dumps(asdict(read_shaping(INTERFACE))).encode()
+    answer = json.dumps(asdict(read_shaping(INTERFACE))).encode()
     namespace = os.open("/proc/self/ns/net", os.O_RDONLY)
     with (
         socket.socket(fileno=int(channel)) as agent,
         socket.socket() as one,
         socket.socket() as two,
     ):
-        socket.send_fds(agent, [told], [namespace, one.fileno(), two.fileno()])
+        socket.send_fds(agent, [answer], [namespace, one.fileno(), two.fileno()])
 
 
 if __name__ == "__main__":

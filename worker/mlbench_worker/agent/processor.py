@@ -45,17 +45,17 @@ def read_processor(root: Path) -> dict[str, str]:
 
 def _first_core(root: Path) -> Mapping[str, str]:
     """Return what /proc/cpuinfo says of the first core; with hundreds of cores, all is long."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     try:
         with (root / "proc/cpuinfo").open(errors="replace") as lines:
             for line in lines:
                 if match := _ABOUT.match(line):
-                    found.setdefault(match[1], match[2])
-                elif found:
+                    fields.setdefault(match[1], match[2])
+                elif fields:
                     break
     except OSError:
         pass
-    return found
+    return fields
 
 
 def _clock(root: Path, about: Mapping[str, str]) -> str:

@@ -117,8 +117,8 @@ class WorkerCollector(Collector):
         yield from published
         if left_out and self._told is not attempt:
             self._told = attempt
-            told = "; ".join(islice(left_out, _MOST_TOLD))
-            log.warning("series of %s that are left out: %s", attempt.folder.name, told)
+            reasons = "; ".join(islice(left_out, _MOST_TOLD))
+            log.warning("series of %s that are left out: %s", attempt.folder.name, reasons)
 
 
 def ranks_of(published: Sequence[Metric]) -> list[str]:
@@ -161,11 +161,11 @@ def _read_files(folder: Path, left_out: LeftOut) -> Iterator[tuple[re.Match[str]
         return
     try:
         with os.scandir(descriptor) as entries:
-            found = sorted(entry.name for entry in islice(entries, _MOST_FILES + 1))
-        if len(found) > _MOST_FILES:
+            names_found = sorted(entry.name for entry in islice(entries, _MOST_FILES + 1))
+        if len(names_found) > _MOST_FILES:
             left_out[f"more than {_MOST_FILES} files"] = None
         room = _MOST_BYTES
-        for file in filter(None, map(_FILE.fullmatch, found[:_MOST_FILES])):
+        for file in filter(None, map(_FILE.fullmatch, names_found[:_MOST_FILES])):
             data = _read_file(file[0], descriptor, min(room, _MOST_BYTES_OF_A_FILE), left_out)
             room -= len(data)
             yield file, data

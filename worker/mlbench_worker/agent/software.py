@@ -63,11 +63,11 @@ def find_source(command: Sequence[str], folder: Path) -> Path | None:
         return _python_source(words, folder)
     if "/" not in program:
         return _first_file(words, folder)
-    found = _existing(folder / program)
+    source = _existing(folder / program)
     # Installed, such as an environment's torchrun: it lies in bin, beside lib.
-    if found and found.parent.name == "bin" and (found.parent.parent / "lib").is_dir():
-        return _first_file(words, folder) or found
-    return found
+    if source and source.parent.name == "bin" and (source.parent.parent / "lib").is_dir():
+        return _first_file(words, folder) or source
+    return source
 
 
 def _python_source(words: Sequence[str], folder: Path) -> Path | None:
@@ -90,15 +90,15 @@ def _python_source(words: Sequence[str], folder: Path) -> Path | None:
 def _module_source(module: str, folder: Path) -> Path | None:
     """Return the file of a module that is not installed, found without importing anything."""
     places = [str(folder), *sys.path]
-    found = None
+    source = None
     for name in module.split("."):
-        found = PathFinder.find_spec(name, places)
-        places = list(found.submodule_search_locations or ()) if found else []
+        source = PathFinder.find_spec(name, places)
+        places = list(source.submodule_search_locations or ()) if source else []
     if places:  # a package: its __main__ is run
-        found = PathFinder.find_spec("__main__", places)
-    if found is None or found.origin is None:
+        source = PathFinder.find_spec("__main__", places)
+    if source is None or source.origin is None:
         return None
-    origin = Path(found.origin)
+    origin = Path(source.origin)
     installed = _INSTALLED & set(origin.parts)
     in_library = origin.is_relative_to(sysconfig.get_path("stdlib"))
     return None if installed or in_library else _existing(origin)

@@ -31,17 +31,17 @@ def variables(assignment: Assignment, error_file: Path) -> dict[str, str]:
     One that is to be standalone is a job of its own on each worker.
     """
     a = assignment
-    found = {
+    environment = {
         "TORCHELASTIC_ERROR_FILE": str(error_file),
         # With one store for all restarts, processes that begin anew find the addresses of old ones.
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
     }
     if a.world_size == 1 or _STANDALONE in a.command:
-        return found
+        return environment
     if any(word.replace("_", "-").startswith(_RESTARTS) for word in a.command):
         # The usual one, static, gives ranks in the order of workers, but never begins anew.
-        found["PET_RDZV_BACKEND"] = "c10d"
-    return found | {
+        environment["PET_RDZV_BACKEND"] = "c10d"
+    return environment | {
         "PET_NNODES": str(a.world_size),
         "PET_NODE_RANK": str(a.rank),
         "PET_MASTER_ADDR": a.master_addr,
@@ -74,15 +74,15 @@ def failure(error_file: Path, stderr: Path) -> str:
 
 def explain(error: str, stderr: str) -> str:
     """Return the same from the error that was written, "" if none was, and the end of stderr."""
-    before, found, report = stderr.rpartition(_REPORT)
-    told = dict(_REPORTED.findall(report[:_LONGEST_REPORT]))
-    if not found or not told.keys() >= {"rank", "exitcode"}:
+    before, separator, report = stderr.rpartition(_REPORT)
+    reported = dict(_REPORTED.findall(report[:_LONGEST_REPORT]))
+    if not separator or not reported.keys() >= {"rank", "exitcode"}:
         return error
-    rank, _, _ = told["rank"].partition(" ")
+    rank, _, _ = reported["rank"].partition(" ")
     error = error or _of_rank(before.rpartition(_TRACEBACK)[0], rank)
-    if not error and "see: https://" not in (words := told.get("traceback", "see: https://")):
+    if not error and "see: https://" not in (words := reported.get("traceback", "see: https://")):
         error = words
-    code, _, _ = told["exitcode"].partition(" ")
+    code, _, _ = reported["exitcode"].partition(" ")
     return f"rank {rank}: {error or f'it exited with code {code}'}"
 
 

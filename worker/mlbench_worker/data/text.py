@@ -62,8 +62,8 @@ class Texts:
         """
         words, others = self._words(self.train), self._words(self.validation)
         counts = Counter(words)
-        known = (word for word, count in counts.items() if count >= least)
-        ranked = sorted({*known, RARE, END}, key=lambda word: (-counts[word], word))
+        frequent = (word for word, count in counts.items() if count >= least)
+        ranked = sorted({*frequent, RARE, END}, key=lambda word: (-counts[word], word))
         numbers = {word: number for number, word in enumerate(ranked)}
         train, validation = (
             torch.tensor([numbers.get(word, numbers[RARE]) for word in part])

@@ -96,8 +96,8 @@ class Net:
         mean, variance = (self.weights[one] for one in running)
         if not self.training:
             return (x - mean) * (self.ops.rsqrt(variance + _EPSILON) * weight) + bias
-        x, *found = self.ops.batch_norm(x, weight, bias)
-        for one, new in zip(running, found, strict=True):
+        x, *statistics = self.ops.batch_norm(x, weight, bias)
+        for one, new in zip(running, statistics, strict=True):
             self.updated[one] = (1 - _MOMENTUM) * self.weights[one] + _MOMENTUM * new
         return x
 

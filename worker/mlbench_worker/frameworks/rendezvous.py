@@ -25,7 +25,7 @@ def exchange_addresses(world: World, environ: Mapping[str, str] = os.environ) ->
     with socket.create_server((host, 0), family=family) as holder:
         port = holder.getsockname()[1]
         own = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        told = torch.zeros(world.size, _LONGEST, dtype=torch.int32)
-        told[world.rank, : len(own)] = torch.tensor(list(own.encode()), dtype=torch.int32)
-        world.sum_(told)
-    return [bytes(one).rstrip(b"\0").decode() for one in told.tolist()]
+        sent = torch.zeros(world.size, _LONGEST, dtype=torch.int32)
+        sent[world.rank, : len(own)] = torch.tensor(list(own.encode()), dtype=torch.int32)
+        world.sum_(sent)
+    return [bytes(one).rstrip(b"\0").decode() for one in sent.tolist()]

@@ -32,12 +32,14 @@ def parse(config: type[C], argv: Sequence[str] | None = None) -> C:
         # argparse fills in what follows a percent sign.
         parser.add_argument(_flag(option.name), metavar=values, help=text.replace("%", "%%"))
     given = [_with_hyphens(argument) for argument in (sys.argv[1:] if argv is None else argv)]
-    found, unknown = parser.parse_known_args(given)
+    namespace, unknown = parser.parse_known_args(given)
     if unknown:
-        known = ", ".join(_flag(option.name) for option in describe(config))
-        parser.error(f"unknown option {unknown[0]}; the options are {known}")
+        flags = ", ".join(_flag(option.name) for option in describe(config))
+        parser.error(f"unknown option {unknown[0]}; the options are {flags}")
     try:
-        return read(config, {name: text for name, text in vars(found).items() if text is not None})
+        return read(
+            config, {name: text for name, text in vars(namespace).items() if text is not None}
+        )
     except OptionError as error:
         parser.error(f"{_flag(error.option)} {error.problem}")
 

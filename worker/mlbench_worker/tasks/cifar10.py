@@ -324,10 +324,10 @@ def _ensure_downloaded(archive: Path) -> None:
             draft = archive.with_name(archive.name + ".new")
             with urlopen(_URL, timeout=_TIMEOUT_SECONDS) as answer, draft.open("wb") as file:
                 shutil.copyfileobj(answer, file)
-            if (found := _sha256_of(draft)) != SHA256:
+            if (digest := _sha256_of(draft)) != SHA256:
                 draft.unlink()
                 raise DataError(
-                    f"what {_URL} answered is not {archive.name}: its SHA-256 is {found}, not "
+                    f"what {_URL} answered is not {archive.name}: its SHA-256 is {digest}, not "
                     f"{SHA256}; put the right file at {archive}"
                 )
             draft.replace(archive)

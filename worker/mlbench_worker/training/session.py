@@ -127,8 +127,8 @@ class Session:
         parts = [f"{result} reached in {seconds:.3f} seconds"]
         for name, included in _MLBENCH_TIMES.items():
             # A framework's step in one piece is neither computing nor communication alone.
-            found = [phases[one] for one in included if one in phases]
-            parts += [f"{name}: {sum(found):.3f} seconds"] if found else []
+            included_seconds = [phases[one] for one in included if one in phases]
+            parts += [f"{name}: {sum(included_seconds):.3f} seconds"] if included_seconds else []
         self.tracker.log({names.TASK_RESULT: ", ".join(parts)})
 
     @contextmanager

@@ -35,12 +35,12 @@ def connect(host: str, port: int, seconds: float) -> socket.socket:
     """
     problem = OSError(f"{host} has no address")
     for _, _, _, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-        found = str(address[0])
-        if not _is_elsewhere(found):
-            problem = OSError(f"{host} is {found}, which is not another machine's")
+        host_address = str(address[0])
+        if not _is_elsewhere(host_address):
+            problem = OSError(f"{host} is {host_address}, which is not another machine's")
             continue
         try:
-            return socket.create_connection((found, port), seconds)
+            return socket.create_connection((host_address, port), seconds)
         except OSError as error:
             problem = error
     raise problem

@@ -85,8 +85,8 @@ class MLLog:
                 return [{"time": at, "metrics": values}]
             case "run_stop":
                 status = its.get("status")
-                told = {"run_status": status} if isinstance(status, str) else {}
-                return [{"time": at, "metrics": {**told, **self._totals(at, its)}}]
+                status_field = {"run_status": status} if isinstance(status, str) else {}
+                return [{"time": at, "metrics": {**status_field, **self._totals(at, its)}}]
         return []
 
     def _setting(self, key: str, at: float, value: object) -> list[Line]:

@@ -69,17 +69,17 @@ def is_of_another_user(port: int) -> bool:
     return user != "" and int(user) not in (os.geteuid(), 0)
 
 
-def _inode(port: int, pid: int, known: dict[str, str]) -> str:
+def _inode(port: int, pid: int, inodes: dict[str, str]) -> str:
     """Return the inode of a port's socket in a process's network; "" if it is not there.
 
     ``known`` has those of the networks that were looked at.
     """
     with suppress(OSError):
         network = str(Path(f"/proc/{pid}/ns/net").readlink())
-        if network not in known:
+        if network not in inodes:
             table = Path(f"/proc/{pid}/net/tcp").read_text()
-            known[network] = _field_in(table, port, _INODE)
-        return known[network]
+            inodes[network] = _field_in(table, port, _INODE)
+        return inodes[network]
     return ""
 
 

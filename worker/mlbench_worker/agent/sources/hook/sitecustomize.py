@@ -168,8 +168,8 @@ class _Finder:
         if adapt is None:
             return None
         others = (getattr(one, "find_spec", None) for one in sys.meta_path if one is not self)
-        found = (find(name, path, target) for find in others if find)
-        spec: ModuleSpec | None = next(filter(None, found), None)
+        specs = (find(name, path, target) for find in others if find)
+        spec: ModuleSpec | None = next(filter(None, specs), None)
         if spec is None or spec.loader is None:
             return spec
         loader: Any = spec.loader
