@@ -6,6 +6,7 @@ import threading
 from prometheus_client import CollectorRegistry, Counter
 
 from mlbench.assets import grafana_folder
+from mlbench.backoff import Backoff
 from mlbench.grafana import Grafana, GrafanaError
 from mlbench_master.settings import GrafanaSettings
 
@@ -25,6 +26,7 @@ def push(settings: GrafanaSettings, registry: CollectorRegistry, stop: threading
     )
     for outcome in ("done", "failed"):
         requests.labels(outcome)
+    backoff = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
     pause, last_message = 0.0, ""
     while not stop.wait(pause):
         try:
@@ -37,4 +39,4 @@ def push(settings: GrafanaSettings, registry: CollectorRegistry, stop: threading
             if str(error) != last_message:
                 log.warning("%s; runs go on, and it is tried again", error)
             last_message = str(error)
-        pause = min(max(pause * 2, _FIRST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
+        pause = backoff.seconds()

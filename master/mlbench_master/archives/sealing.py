@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mlbench import archive
+from mlbench.backoff import Backoff
 from mlbench.errors import MLBenchError
 from mlbench.evaluation.figures import figures_of
 from mlbench.results import Result
@@ -33,7 +34,7 @@ from mlbench_master.results.query import energy_of, result_of
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 5.0
-_LONGEST_BACKOFF_SECONDS = 60.0
+_BACKOFF_SECONDS = (2 * _LOOK_SECONDS, 60.0)
 _DAY_SECONDS = 86_400.0
 
 
@@ -58,15 +59,18 @@ class Sealer:
 
     def run(self, waiter: Waiter, stop: Waiter) -> None:
         """Seal until told to stop; while that fails, wait longer and longer, and only by stop."""
-        wait, pause = waiter.wait, _LOOK_SECONDS
+        wait, pause, backoff = waiter.wait, _LOOK_SECONDS, Backoff(*_BACKOFF_SECONDS)
         while not wait(pause):
             try:
                 failed = self.turn()
             except Exception:
                 failed = True
                 log.exception("sealing failed, trying again")
-            wait = stop.wait if failed else waiter.wait
-            pause = min(pause * 2, _LONGEST_BACKOFF_SECONDS) if failed else _LOOK_SECONDS
+            if failed:
+                wait, pause = stop.wait, backoff.seconds()
+            else:
+                wait, pause = waiter.wait, _LOOK_SECONDS
+                backoff.reset()
 
     def turn(self) -> bool:
         """Seal the runs that are due, and delete archives; return whether something failed."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, PlatformCollector, ProcessCollector
 
+from mlbench.backoff import Backoff
 from mlbench.errors import MLBenchError
 from mlbench.pool import PoolFiles
 from mlbench.serving import serve_metrics
@@ -154,7 +155,7 @@ class _Loop:
         self, reconcile: Callable[[], bool], is_idle: Callable[[], bool], waiter: Waiter
     ) -> None:
         """Reconcile until told to stop, less often while it fails, or all is steady or idle."""
-        pause = backoff = _TICK_SECONDS
+        pause, backoff = _TICK_SECONDS, Backoff(2 * _TICK_SECONDS, _LONGEST_BACKOFF_SECONDS)
         idle_looks = 0
         while not waiter.wait(pause):
             try:
@@ -166,11 +167,12 @@ class _Loop:
                 # Nothing is lost by trying again: every turn begins from what is.
                 log.exception("reconciling failed, trying again")
                 self._reconciles.labels("failed").inc()
-                pause = backoff = min(backoff * 2, _LONGEST_BACKOFF_SECONDS)
+                pause = backoff.seconds()
             else:
                 self._reconciles.labels("done").inc()
                 self._done_at.set_to_current_time()
-                pause, backoff = _LOOK_SECONDS if is_steady else _TICK_SECONDS, _TICK_SECONDS
+                pause = _LOOK_SECONDS if is_steady else _TICK_SECONDS
+                backoff.reset()
                 idle_looks = _IDLE_LOOKS
 
 

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Counter
 
+from mlbench.backoff import Backoff
 from mlbench.runspec import WorkerSpec
 from mlbench_master.pools.api import Api, ApiError
 from mlbench_master.pools.base import TERMINATING, Placement, PodStatus
@@ -166,18 +167,18 @@ class KubernetesPool:
         return replace(pod, usable=usable, phase=TERMINATING if ends else pod.phase)
 
     def _run(self, stop: threading.Event) -> None:
-        backoff = _FIRST_BACKOFF_SECONDS
+        backoff = Backoff(_FIRST_BACKOFF_SECONDS, _LONGEST_BACKOFF_SECONDS)
         while not stop.is_set():
             self._changed.clear()
             try:
                 self._work()
                 self._note_refusal("")
-                backoff = _FIRST_BACKOFF_SECONDS
+                backoff.reset()
                 self._changed.wait(_LOOK_SECONDS)
             except ApiError as error:
                 self._note_refusal(_explain_refusal(error))
-                stop.wait(max(backoff, min(error.retry_seconds, _LONGEST_RETRY_AFTER_SECONDS)))
-                backoff = min(2 * backoff, _LONGEST_BACKOFF_SECONDS)
+                asked = min(error.retry_seconds, _LONGEST_RETRY_AFTER_SECONDS)
+                stop.wait(max(backoff.seconds(), asked))
             except Exception:
                 # Every turn begins from what is, so nothing is lost by trying again.
                 log.exception("looking after the worker pods failed, trying again")

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
+from mlbench.backoff import Backoff
 from mlbench_master.pools.api import Api, ApiError
 from mlbench_master.pools.manifests import Object
 
@@ -58,7 +59,7 @@ class Reflector(Generic[Seen]):
         ).start()
 
     def _run(self, stop: threading.Event) -> None:
-        backoff = _FIRST_BACKOFF_SECONDS
+        backoff = Backoff(_FIRST_BACKOFF_SECONDS, _LONGEST_BACKOFF_SECONDS)
         while not stop.is_set():
             began = time.monotonic()
             retry_seconds = 0.0
@@ -70,10 +71,9 @@ class Reflector(Generic[Seen]):
                 # If this thread ended, the past would be taken for the present.
                 log.exception("looking at the cluster failed (%s), trying again", self._path)
             if time.monotonic() - began > _WATCH_SECONDS / 2:
-                backoff = _FIRST_BACKOFF_SECONDS
+                backoff.reset()
                 continue
-            stop.wait(max(backoff, retry_seconds))
-            backoff = min(2 * backoff, _LONGEST_BACKOFF_SECONDS)
+            stop.wait(max(backoff.seconds(), retry_seconds))
 
     def _list(self) -> str:
         """List everything, and return the version that this was."""

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from mlbench_worker.agent.link import Backoff, Clock, Link, LinkError, Offset, RefusedError
+from mlbench_worker.agent.link import Clock, Link, LinkError, Offset, RefusedError
 from tests.worker.agent.one_run_master import serving
 
 
@@ -102,14 +102,6 @@ def test_an_answer_that_makes_no_sense(server: type[Handler], link: Link, answer
         link.ship("/s?a=1", 0, b"x")
     with pytest.raises(LinkError):
         link.poll("pod-0", {})
-
-
-def test_backoff_doubles_with_jitter_up_to_a_limit() -> None:
-    backoff = Backoff(first=1.0, longest=8.0)
-    for longest in (1, 2, 4, 8, 8, 8):
-        assert longest / 2 <= backoff.seconds() <= longest
-    backoff.reset()
-    assert backoff.seconds() <= 1
 
 
 def test_the_shortest_of_the_last_round_trips_counts() -> None:

@@ -10,12 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from mlbench.assignment import Assignment
+from mlbench.backoff import Backoff
 from mlbench.home import Home
 from mlbench.traffic import Traffic, traffic_from_now
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.facts import Facts
 from mlbench_worker.agent.files import remove
-from mlbench_worker.agent.link import Backoff, Link, LinkError, RefusedError, Reply
+from mlbench_worker.agent.link import Link, LinkError, RefusedError, Reply
 from mlbench_worker.agent.network import Network, attach
 from mlbench_worker.agent.process import end_left
 from mlbench_worker.agent.scraped import WorkerCollector

@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import random
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -123,25 +122,3 @@ class Link:
         except (OSError, http.client.HTTPException):
             self._connection.close()
             raise
-
-
-class Backoff:
-    """Waiting times that double from ``first`` to ``longest`` seconds, with jitter."""
-
-    def __init__(self, first: float = 0.25, longest: float = 10.0) -> None:
-        self._first = first
-        self._longest = longest
-        self._next = first
-
-    def seconds(self) -> float:
-        """Return the seconds to wait now, and double the next wait.
-
-        It is random between half and all of the current time, so that agents do not keep in step.
-        """
-        current = self._next
-        self._next = min(current * 2, self._longest)
-        return current * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
-
-    def reset(self) -> None:
-        """Begin again with the first, after a success."""
-        self._next = self._first

@@ -3,9 +3,10 @@
 import logging
 import threading
 
+from mlbench.backoff import Backoff
 from mlbench.names import STREAMS, StreamName
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.link import Backoff, Link, LinkError, RefusedError
+from mlbench_worker.agent.link import Link, LinkError, RefusedError
 
 log = logging.getLogger(__name__)
 
