@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from tests.worker.data.archives import Bytes, write_archive
+from tests.support.cifar_archives import Bytes, write_archive
 
 CLASSES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 _SEED = 0

@@ -23,7 +23,7 @@ from benchmarks.stored import append, line, store_delivered, store_run
 from benchmarks.watching import WORKERS, serving_workers, write_targets
 from mlbench import names
 from mlbench_master.models import Pod, Run, Worker, open_database
-from tests.web.chromium import running_chromium
+from tests.support.chromium import running_chromium
 
 _TIMEOUT_MS = 60_000.0
 # Looks after each frame, as a person does.

@@ -14,8 +14,8 @@ import psutil
 
 from benchmarks.measure import Figure
 from mlbench import names
-from tests.exporter.exporting import Exporter, exporter
-from tests.exporter.kubelet_server import (
+from tests.support.exporting import Exporter, exporter
+from tests.support.kubelet_server import (
     END,
     RELEASE,
     TEXT,

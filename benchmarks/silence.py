@@ -26,7 +26,7 @@ from mlbench.home import Home
 from mlbench_master.models import Deletion, Run, Stream, run_owner
 from mlbench_master.recording import streams
 from mlbench_master.recording.streams import StreamKey
-from tests.hostile.silencers import (
+from tests.support.silencers import (
     endless_body,
     half_body,
     half_head,
@@ -34,7 +34,7 @@ from tests.hostile.silencers import (
     occupied,
     oldest_answer,
 )
-from tests.stacks import order_steps, service
+from tests.support.stacks import order_steps, service
 
 AGENTS = 1000
 RUNS = 10_000

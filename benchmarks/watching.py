@@ -17,8 +17,8 @@ from mlbench import names
 from mlbench.assets import prometheus_folder
 from mlbench.names import Phase
 from mlbench_master.reading.promql import PrometheusClient
-from tests.grafana.asking import Grafana, Query, View
-from tests.grafana.dashboards import load_all
+from tests.support.dashboards import load_all
+from tests.support.panels import Grafana, Query, View
 
 WORKERS = 200
 STRAGGLER = 17

@@ -32,8 +32,8 @@ from mlbench_master.app import create_app
 from mlbench_master.models import TABLES, open_database
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.settings import LOOPBACK_HOSTS, Limits, Settings
-from tests.postgres import PostgresServer, serve
-from tests.web.chromium import NoChromiumError, running_chromium
+from tests.support.chromium import NoChromiumError, running_chromium
+from tests.support.postgres import PostgresServer, serve
 
 _CONFIG = Path(__file__).parents[1] / "prometheus" / "prometheus.yml"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from benchmarks.faults import disturb
 from benchmarks.faults.runs import Ledger, Outcome
 from benchmarks.faults.stack import Stack, running_stack
-from tests import postgres
-from tests.hostile.disks import small_disk
+from tests.support import postgres
+from tests.support.disks import small_disk
 
 KILLS = 100
 _SEED = 16

@@ -13,7 +13,7 @@ import psutil
 from mlbench import ApiClient, names
 from mlbench.home import Home
 from mlbench.stack import launch
-from tests.stacks import service, training
+from tests.support.stacks import service, training
 
 WORKERS = 2
 # What a user may see die, by a word of its command line.

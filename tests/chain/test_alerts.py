@@ -19,7 +19,7 @@ from mlbench.home import Home
 from mlbench.records import Run
 from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import running_stack, wait_for
-from tests.stacks import order_command, order_steps, service, training
+from tests.support.stacks import order_command, order_steps, service, training
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 

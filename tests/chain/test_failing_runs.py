@@ -15,7 +15,7 @@ from mlbench.records import Run
 from mlbench_master.reading.promql import PrometheusClient
 from tests.chain import raising
 from tests.conftest import wait_for
-from tests.stacks import (
+from tests.support.stacks import (
     FAILS,
     assert_counted,
     losses,

@@ -12,7 +12,7 @@ import pytest
 
 from mlbench import ApiClient, names
 from mlbench.home import Home
-from tests.stacks import assert_counted, run_to_end
+from tests.support.stacks import assert_counted, run_to_end
 
 _README = Path(__file__).parents[2] / "README.md"
 # How busy the machine was, and whether addresses have a token.

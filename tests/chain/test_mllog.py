@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mlbench import ApiClient
-from tests.stacks import run_to_end
+from tests.support.stacks import run_to_end
 
 _RULES = Path(__file__).parents[2] / "docs" / "mllog.yaml"
 

@@ -12,7 +12,7 @@ from mlbench import ApiClient, names
 from mlbench.home import Home
 from mlbench.records import Run
 from tests.conftest import running_stack, wait_for
-from tests.stacks import (
+from tests.support.stacks import (
     assert_complete,
     kill_service,
     losses,

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from mlbench import ApiClient
-from tests.stacks import order_command, run_to_end
+from tests.support.stacks import order_command, run_to_end
 
 # Not a line of Python. It reaches its goal in its third epoch, rank 1 a moment later.
 _TRAINING = r"""

@@ -15,7 +15,7 @@ from mlbench import ApiClient, names
 from mlbench.home import Home
 from mlbench.records import Run, Series
 from tests.conftest import wait_for
-from tests.stacks import assert_counted, run_to_end, training
+from tests.support.stacks import assert_counted, run_to_end, training
 
 _EPOCHS = 6
 _EPOCH_STEPS = 11

@@ -14,7 +14,7 @@ from mlbench import ApiClient, names
 from mlbench.home import Home
 from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import running_stack, wait_for
-from tests.stacks import order_steps, run_to_end
+from tests.support.stacks import order_steps, run_to_end
 
 
 def addresses(home: Home, job: str) -> list[str]:

@@ -17,7 +17,7 @@ from mlbench.home import Home
 from mlbench.records import Run
 from tests.conftest import running_stack, wait_for
 from tests.mlbench.cli.conftest import Mlbench
-from tests.stacks import run_to_end
+from tests.support.stacks import run_to_end
 
 pytestmark = pytest.mark.slow
 

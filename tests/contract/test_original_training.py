@@ -14,8 +14,8 @@ from mlbench import ApiClient
 from mlbench.home import Home
 from mlbench.results import Result
 from tests.contract.conftest import Original, calling
-from tests.integrations.pages import order_as_printed
-from tests.stacks import assert_counted, kill_service, order_command, reload, run_to_end
+from tests.support.pages import order_as_printed
+from tests.support.stacks import assert_counted, kill_service, order_command, reload, run_to_end
 
 _PROGRAMS = Path(__file__).with_name("original")
 _PREC = "val_global_Prec@1 @ 0"

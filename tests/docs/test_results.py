@@ -22,8 +22,8 @@ from mlbench.names import TRAIN_SECONDS, VAL_ACCURACY
 from mlbench.options import read
 from mlbench.records import RunSet, SetPlace, Trial
 from mlbench_master.archives.contents import documents
-from tests.master.making import make_ranks, make_run
-from tests.mlbench.report.making import make_result
+from tests.support.results import make_result
+from tests.support.rows import make_ranks, make_run
 
 BENCH = Bench("pair", "digits --workers 1 --repeats 2", 1)
 OTHER = Bench("other", "digits --workers 4", 1)

@@ -9,9 +9,9 @@ from contextlib import ExitStack
 import pytest
 
 from tests.e2e.commands import run
-from tests.e2e.images import Images
 from tests.e2e.place import abandoned_places, own_place
 from tests.e2e.release import CORES, WORKERS, Release
+from tests.support.images import Images
 
 _RELEASE = pytest.StashKey[Release]()
 

@@ -16,9 +16,9 @@ from mlbench.cli.live import patiently
 from mlbench.errors import ApiError
 from mlbench.records import Run
 from tests.e2e.commands import CommandError, run, wait_until
-from tests.e2e.images import Images
 from tests.e2e.place import Place
 from tests.e2e.reaching import reachable
+from tests.support.images import Images
 
 CHART = Path(__file__).parents[2] / "helm" / "mlbench"
 CORES = 0.5

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from mlbench import names
-
-from .kubelet_server import (
+from tests.support.kubelet_server import (
     Certificates,
     KubeletServer,
     make_account,

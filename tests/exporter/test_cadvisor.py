@@ -5,8 +5,7 @@ import pytest
 from mlbench_exporter import series
 from mlbench_exporter.cadvisor import WorkerPods, parse, parse_line
 from mlbench_exporter.series import Sample, Series, SourceError
-
-from .kubelet_server import NAMESPACE, RELEASE, TEXT
+from tests.support.kubelet_server import NAMESPACE, RELEASE, TEXT
 
 ZERO = "r1-mlbench-worker-0"
 ONE = "r1-mlbench-worker-1"

@@ -8,9 +8,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support.exporting import COMMAND, exporter, promtool_says, values
+from tests.support.kubelet_server import NAMESPACE, RELEASE, Certificates, KubeletServer
+
 from .conftest import StartPod
-from .exporting import COMMAND, exporter, promtool_says, values
-from .kubelet_server import NAMESPACE, RELEASE, Certificates, KubeletServer
 
 UP = "mlbench_exporter_source_up"
 

@@ -8,10 +8,10 @@ import pytest
 
 from mlbench_exporter import gpu, series
 from mlbench_exporter.gpu import GpuSource
-from tests.nvml import build_nvml
+from tests.support.exporting import exporter, promtool_says, values
+from tests.support.nvml import build_nvml
 
 from .conftest import StartPod
-from .exporting import exporter, promtool_says, values
 
 UP = "mlbench_exporter_source_up"
 

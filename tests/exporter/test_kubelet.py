@@ -11,8 +11,7 @@ import pytest
 from mlbench_exporter.cadvisor import WorkerPods, parse
 from mlbench_exporter.kubelet import PATH, KubeletSource
 from mlbench_exporter.series import SourceError
-
-from .kubelet_server import (
+from tests.support.kubelet_server import (
     NAMESPACE,
     RELEASE,
     TEXT,

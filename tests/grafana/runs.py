@@ -16,9 +16,9 @@ from mlbench.stack import launch
 from mlbench_master import times
 from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import wait_for
-from tests.grafana.asking import View
-from tests.prometheus.reading import read_rules
-from tests.stacks import reload, run_to_end, service
+from tests.support.panels import View
+from tests.support.rules import read_rules
+from tests.support.stacks import reload, run_to_end, service
 
 # How long before a run a view of it begins: rules are evaluated every 5 s, targets scraped every
 # 2 s.

@@ -12,8 +12,8 @@ import pytest
 
 from grafana import thresholds
 from mlbench import names, palette
-from tests.grafana.dashboards import REFERENCE, ROOT, Dashboard, load_all, texts, variables_in
-from tests.prometheus.reading import read_rules
+from tests.support.dashboards import REFERENCE, ROOT, Dashboard, load_all, texts, variables_in
+from tests.support.rules import read_rules
 
 if TYPE_CHECKING:  # imported by itself, the SDK warns, and warnings are errors here
     from grafana_foundation_sdk.models.dashboard import ThresholdsConfig

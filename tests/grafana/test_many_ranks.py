@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks.watching import WORKERS, watched_workers
 from tests.conftest import wait_for
-from tests.grafana.asking import Grafana, View
-from tests.grafana.dashboards import Dashboard, load_all
+from tests.support.dashboards import Dashboard, load_all
+from tests.support.panels import Grafana, View
 
 _READABLE = 25
 # They have a page, a row or a bar for each worker, or count how many are alike.

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from mlbench_master.reading.promql import PrometheusError
-from tests.grafana.asking import Grafana, Query, View
-from tests.grafana.dashboards import Dashboard, Json, load_all, texts
 from tests.grafana.empty import MAY_BE_EMPTY
 from tests.grafana.runs import Used, used_stack
+from tests.support.dashboards import Dashboard, Json, load_all, texts
+from tests.support.panels import Grafana, Query, View
 
 # A busy machine disturbs the runs, which alerts tell; alerts of other kinds have other labels.
 _OF_SOME_ROWS = {

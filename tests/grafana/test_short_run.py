@@ -12,9 +12,9 @@ from mlbench import names
 from mlbench_master.reading.promql import PrometheusClient, QueryResult
 from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries
 from tests.conftest import PrometheusServer
-from tests.grafana.asking import Grafana, View
-from tests.grafana.dashboards import Json, load_all
-from tests.master.making import time_series
+from tests.support.dashboards import Json, load_all
+from tests.support.panels import Grafana, View
+from tests.support.rows import time_series
 
 _SECONDS = 30
 _SHORT = "Too short for this range: open “Whole run”"

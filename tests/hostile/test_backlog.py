@@ -11,7 +11,7 @@ from falcon.testing import Result, TestClient
 
 from mlbench_master.database import database
 from mlbench_master.models import Run
-from tests.master.making import line, make_ranks, record
+from tests.support.rows import line, make_ranks, record
 
 MIB = 1 << 20
 SOON_SECONDS = 2.0

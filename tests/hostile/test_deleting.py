@@ -17,7 +17,7 @@ from mlbench_master.recording.limits import waiting_bytes
 from mlbench_master.recording.streams import StreamKey
 from mlbench_master.runs import deletion, life, workers
 from tests.conftest import wait_for
-from tests.master.making import line, make_ranks, make_run, record, see_pod
+from tests.support.rows import line, make_ranks, make_run, record, see_pod
 
 _LOG_BYTES = 48 << 20
 _PIECE = os.urandom(512 << 10)

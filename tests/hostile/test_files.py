@@ -12,7 +12,7 @@ from mlbench.home import Home
 from mlbench.records import Run
 from mlbench.stack import launch
 from tests.conftest import running_stack, wait_for
-from tests.stacks import (
+from tests.support.stacks import (
     assert_counted,
     kill_service,
     order_command,

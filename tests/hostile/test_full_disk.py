@@ -15,8 +15,8 @@ from mlbench_master.models import open_database, run_owner
 from mlbench_master.recording import streams
 from mlbench_master.recording.streams import StreamKey
 from tests.conftest import PrometheusServer, wait_for
-from tests.hostile.disks import fill, free, small_disk
-from tests.master.making import make_ranks, make_run
+from tests.support.disks import fill, free, small_disk
+from tests.support.rows import make_ranks, make_run
 
 pytestmark = pytest.mark.slow
 

@@ -16,8 +16,8 @@ from mlbench.home import Home
 from mlbench.pool import LocalWorker, PoolFiles
 from mlbench.stack import launch
 from tests.conftest import wait_for
-from tests.hostile.disks import fill, small_disk
-from tests.mlbench.stack.processes import children
+from tests.support.disks import fill, small_disk
+from tests.support.processes import children
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def supervisor(small: Path, output: Path) -> Iterator[subprocess.Popen[bytes]]:
     home = Home(small / "home")
     with output.open("ab") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.mlbench.stack.fake_stack"],
+            [sys.executable, "-m", "tests.support.fake_stack"],
             env={**os.environ, names.ENV_HOME: str(home.root)},
             stdout=file,
             stderr=file,

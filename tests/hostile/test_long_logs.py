@@ -9,7 +9,7 @@ import pytest
 from mlbench import ApiClient
 from mlbench.home import Home
 from tests.conftest import running_stack
-from tests.stacks import order_command, run_to_end
+from tests.support.stacks import order_command, run_to_end
 
 pytestmark = pytest.mark.slow
 

@@ -20,7 +20,7 @@ from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
 from mlbench_master.settings import Settings
 from tests.conftest import PrometheusServer, call_as_user, wait_for
-from tests.master.making import (
+from tests.support.rows import (
     deliver_all,
     line,
     make_pod,

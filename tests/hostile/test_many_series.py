@@ -16,7 +16,7 @@ from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.streams import rewind
 from mlbench_master.settings import Limits, Settings
 from tests.conftest import call_as_user
-from tests.master.making import deliver_all, line, make_pod, make_run, record
+from tests.support.rows import deliver_all, line, make_pod, make_run, record
 
 MOST = 20
 

@@ -11,7 +11,7 @@ from mlbench import ApiClient, pod_token
 from mlbench.home import Home
 from mlbench.records import Run
 from tests.conftest import wait_for
-from tests.stacks import losses, order_steps, reload, run_to_end, service, training
+from tests.support.stacks import losses, order_steps, reload, run_to_end, service, training
 
 pytestmark = pytest.mark.slow
 

@@ -17,9 +17,9 @@ from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import BATCH_BYTES, Delivery
 from tests.conftest import as_pod, wait_for
-from tests.master.making import deliver_all, line, make_ranks, make_run, record
-from tests.master.recording.deliverer import delivering
-from tests.master.recording.places import nothing_waits
+from tests.support.deliverer import delivering
+from tests.support.places import nothing_waits
+from tests.support.rows import deliver_all, line, make_ranks, make_run, record
 
 AGENT = as_pod("w-1")
 MIB = 1 << 20

@@ -11,8 +11,8 @@ from falcon.testing import TestClient
 from mlbench import ApiClient
 from mlbench.home import Home
 from tests.chain.test_scraped import addresses
-from tests.master.making import make_pod
-from tests.stacks import files_of, order_steps, run_to_end
+from tests.support.rows import make_pod
+from tests.support.stacks import files_of, order_steps, run_to_end
 
 
 def test_nobody_else_can_look_into_the_home(stack: Home) -> None:

@@ -18,7 +18,7 @@ from mlbench.stack import launch
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError, encode
 from tests.chain.test_scraped import addresses
-from tests.stacks import files_of
+from tests.support.stacks import files_of
 
 _FORGED = 99.9
 # Tries to write, with and without what the browser knows; one that asks for a password is cut off.

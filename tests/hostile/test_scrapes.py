@@ -24,7 +24,7 @@ from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.scraped import WorkerCollector
 from tests.chain.test_scraped import addresses
 from tests.conftest import PrometheusServer, free_port, wait_for
-from tests.stacks import assert_counted, order_command, run_to_end
+from tests.support.stacks import assert_counted, order_command, run_to_end
 from tests.worker.agent.test_attempt import ASSIGNMENT
 
 _PUBLISHING = (sys.executable, str(Path(__file__).with_name("publishing.py")))

@@ -14,7 +14,7 @@ import pytest
 from mlbench import ApiClient
 from mlbench.home import Home
 from tests.conftest import running_stack, wait_for
-from tests.hostile.silencers import (
+from tests.support.silencers import (
     endless_body,
     half_body,
     half_head,
@@ -22,7 +22,7 @@ from tests.hostile.silencers import (
     occupied,
     oldest_answer,
 )
-from tests.stacks import order_steps, reload, run_to_end, service
+from tests.support.stacks import order_steps, reload, run_to_end, service
 
 pytestmark = pytest.mark.slow
 

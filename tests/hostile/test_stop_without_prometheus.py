@@ -10,7 +10,7 @@ from mlbench import ApiClient
 from mlbench.home import Home
 from mlbench.records import Run
 from tests.conftest import wait_for
-from tests.stacks import assert_counted, losses, order_command, order_steps, reload, service
+from tests.support.stacks import assert_counted, losses, order_command, order_steps, reload, service
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 

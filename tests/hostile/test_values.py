@@ -12,8 +12,8 @@ from peewee import PostgresqlDatabase
 from mlbench_master.database import database
 from mlbench_master.models import Rank, Run
 from mlbench_master.recording.delivery import Delivery
-from tests.master.making import deliver_all, make_ranks, record
-from tests.master.recording.places import nothing_waits
+from tests.support.places import nothing_waits
+from tests.support.rows import deliver_all, make_ranks, record
 
 DATE = "2018-08-03T09:21:29Z"
 

@@ -9,9 +9,9 @@ import pytest
 from mlbench import ApiClient
 from mlbench.home import Home
 from tests.conftest import wait_for
-from tests.hostile.disks import fill, small_disk
 from tests.hostile.test_files import assert_works, order, recorded
-from tests.stacks import run_to_end
+from tests.support.disks import fill, small_disk
+from tests.support.stacks import run_to_end
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mlbench import names
-from tests.worker.data.libsvm.files import make
-from tests.worker.launch import Rank, assert_stopped_at, run_ranks, start_ranks
+from tests.support.libsvm_files import make
+from tests.support.ranks import Rank, assert_stopped_at, run_ranks, start_ranks
 
 pytestmark = pytest.mark.slow
 

@@ -10,9 +10,9 @@ import pytest
 from mlbench import ApiClient, names
 from mlbench.home import Home
 from mlbench_worker.agent.sources.original import HOOK
-from tests.integrations.pages import order_as_printed
 from tests.integrations.trainings import follow
-from tests.mlbench.metrics_file import metrics
+from tests.support.metrics_file import metrics
+from tests.support.pages import order_as_printed
 
 pytestmark = pytest.mark.slow
 

@@ -7,9 +7,9 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.home import Home
-from tests.integrations.pages import script_of
 from tests.integrations.trainings import follow
-from tests.stacks import order_command
+from tests.support.pages import script_of
+from tests.support.stacks import order_command
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,9 @@ import pytest
 
 from mlbench import ApiClient, names
 from mlbench.home import Home
-from tests.integrations.pages import order_as_printed
 from tests.integrations.trainings import Values, follow
-from tests.mlbench.metrics_file import lines, metrics
+from tests.support.metrics_file import lines, metrics
+from tests.support.pages import order_as_printed
 
 pytestmark = pytest.mark.slow
 

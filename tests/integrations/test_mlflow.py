@@ -11,8 +11,8 @@ from mlbench import ApiClient
 from mlbench.home import Home
 from mlbench.records import Run
 from tests.conftest import wait_for
-from tests.integrations.pages import script_of
-from tests.stacks import assert_counted, kill_service, order_command, reload, run_to_end
+from tests.support.pages import script_of
+from tests.support.stacks import assert_counted, kill_service, order_command, reload, run_to_end
 
 _OBSERVED = Path(__file__).with_name("observed_mlflow.py")
 _BEYOND = """

@@ -9,8 +9,8 @@ from mlbench import ApiClient
 from mlbench.home import Home
 from mlbench.records import Goal
 from tests.conftest import wait_for
-from tests.integrations.pages import order_as_printed, values
-from tests.stacks import assert_counted, kill_service, losses, run_to_end
+from tests.support.pages import order_as_printed, values
+from tests.support.stacks import assert_counted, kill_service, losses, run_to_end
 
 
 @pytest.mark.slow

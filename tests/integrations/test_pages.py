@@ -6,8 +6,8 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.home import Home
-from tests.integrations.pages import order_as_printed
-from tests.stacks import assert_counted
+from tests.support.pages import order_as_printed
+from tests.support.stacks import assert_counted
 
 
 @pytest.mark.slow

@@ -10,8 +10,8 @@ import pytest
 from mlbench import ApiClient
 from mlbench.home import Home
 from tests.conftest import wait_for
-from tests.integrations.pages import order_as_printed, type_as_printed, values
-from tests.stacks import assert_counted, kill_service, run_to_end
+from tests.support.pages import order_as_printed, type_as_printed, values
+from tests.support.stacks import assert_counted, kill_service, run_to_end
 
 # Prints all scalars below a folder, by the folder and the tag: time, step and value.
 _READ = """

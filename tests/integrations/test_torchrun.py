@@ -9,8 +9,8 @@ import pytest
 from mlbench import ApiClient
 from mlbench.home import Home
 from tests.conftest import wait_for
-from tests.integrations.pages import order_as_printed, values
-from tests.stacks import (
+from tests.support.pages import order_as_printed, values
+from tests.support.stacks import (
     assert_counted,
     files_of,
     kill_service,

@@ -8,7 +8,7 @@ from mlbench import ApiClient
 from mlbench.home import Home
 from mlbench.records import Point, Run
 from tests.conftest import wait_for
-from tests.stacks import assert_counted, kill_service, reload, run_to_end
+from tests.support.stacks import assert_counted, kill_service, reload, run_to_end
 
 Values = list[tuple[float, float]]
 """Steps and values."""

@@ -10,7 +10,7 @@ from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from tests.conftest import PrometheusServer
-from tests.master.making import make_run
+from tests.support.rows import make_run
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from falcon.testing import TestClient
 
 from mlbench_master.models import Run
 from tests.conftest import AGENT_TOKEN
-from tests.master.making import make_ranks
 from tests.master.routes import AGENT_ROUTES, ALL_ROUTES, fill
+from tests.support.rows import make_ranks
 
 AGENT = {"Authorization": f"Bearer {AGENT_TOKEN}"}
 

@@ -29,8 +29,8 @@ from mlbench_master.database import (
 from mlbench_master.models import Pod, Stream, open_database, run_owner
 from mlbench_master.recording import streams
 from mlbench_master.recording.streams import StreamKey
-from tests.master.making import make_run
-from tests.postgres import PostgresServer, serve
+from tests.support.postgres import PostgresServer, serve
+from tests.support.rows import make_run
 
 pytestmark = pytest.mark.both_databases
 

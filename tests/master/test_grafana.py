@@ -13,9 +13,9 @@ from mlbench.home import Home
 from mlbench_master.grafana import push
 from mlbench_master.settings import GrafanaSettings
 from tests.conftest import free_port, wait_for
-from tests.grafana_server import ADMIN, GrafanaServer, serve_grafana
 from tests.mlbench.conftest import wait_for_end
-from tests.stacks import order_steps, service
+from tests.support.grafana_server import ADMIN, GrafanaServer, serve_grafana
+from tests.support.stacks import order_steps, service
 
 
 def test_a_grafana_that_is_down_at_first_gets_everything_later(

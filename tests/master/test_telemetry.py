@@ -18,7 +18,7 @@ from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.samples import Sample
 from mlbench_master.settings import Settings
-from tests.master.making import line, make_pod, make_ranks, make_run, make_worker, post, record
+from tests.support.rows import line, make_pod, make_ranks, make_run, make_worker, post, record
 
 
 def scrape(api: TestClient) -> dict[str, list[tuple[dict[str, str], float]]]:

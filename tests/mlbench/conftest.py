@@ -8,7 +8,7 @@ from mlbench import ApiClient
 from mlbench.home import Home
 from mlbench.records import Run
 from tests.conftest import wait_for
-from tests.stacks import order_steps, run_to_end
+from tests.support.stacks import order_steps, run_to_end
 
 
 @pytest.fixture(scope="session")

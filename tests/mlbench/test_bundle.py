@@ -8,7 +8,7 @@ import pytest
 from mlbench import bundle
 from mlbench.archive import ArchiveError
 from mlbench.records import RunSet, SetPlace, Trial
-from tests.mlbench.report.making import make_archive, make_result
+from tests.support.results import make_archive, make_result
 
 
 def _trial(run_id: int, *, counts: bool) -> Trial:

@@ -16,8 +16,8 @@ from mlbench.errors import NoAnswerError
 from mlbench.records import Goal, LogMatch, Point, Run
 from mlbench.results import Comparison, Result
 from mlbench.stack.network import probe
-from tests.mlbench.report.making import make_run
 from tests.mlbench.scripted import Reply, serving
+from tests.support.results import make_run
 
 _IMAGE = list(MLBENCH_IMAGES)[1]
 _DATE = "2018-08-03T09:21:29.347000Z"

@@ -1,7 +1,7 @@
 """Records as a client reads them."""
 
 from mlbench.records import BandwidthLimit, Goal, Info, Run, RunLimits
-from tests.mlbench.report.making import make_run
+from tests.support.results import make_run
 
 
 def test_unknown_fields_are_passed_over_and_kept() -> None:

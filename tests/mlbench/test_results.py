@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from mlbench.results import Comparison, Cost, Curve, Result
-from tests.mlbench.report.making import make_aimless, make_comparison, make_difference, make_result
+from tests.support.results import make_aimless, make_comparison, make_difference, make_result
 
 
 def with_more(fields: Any) -> Any:

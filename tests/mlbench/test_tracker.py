@@ -6,7 +6,7 @@ import pytest
 
 from mlbench import Tracker, names
 from mlbench.recorder import Value
-from tests.mlbench.metrics_file import lines, metrics
+from tests.support.metrics_file import lines, metrics
 
 
 class Clock:

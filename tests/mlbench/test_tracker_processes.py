@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mlbench import Tracker, names
-from tests.mlbench.metrics_file import lines, metrics
+from tests.support.metrics_file import lines, metrics
 
 _HTTP_AND_MORE = ("httpx", "prometheus_client", "rich", "typer", "numpy", "torch")
 

@@ -11,7 +11,7 @@ from statistics import median
 import pytest
 
 from mlbench import names
-from tests.prometheus.reading import FOLDER, ROOT, Rule, read_cases, read_rules
+from tests.support.rules import FOLDER, ROOT, Rule, read_cases, read_rules
 
 ALERTS = read_rules("alert")
 alerts = pytest.mark.parametrize(("name", "alert"), ALERTS.items(), ids=ALERTS)

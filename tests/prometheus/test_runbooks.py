@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from mlbench.cli import app
 from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import PrometheusServer
-from tests.prometheus.reading import ROOT, read_rules
+from tests.support.rules import ROOT, read_rules
 
 RUNBOOKS = sorted((ROOT / "docs" / "runbooks").glob("*.md"))
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)

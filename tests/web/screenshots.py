@@ -14,8 +14,8 @@ from mlbench.home import Home
 from mlbench.records import Run
 from mlbench.stack import launch
 from tests.conftest import wait_for
-from tests.stacks import run_to_end
-from tests.web.chromium import running_chromium
+from tests.support.chromium import running_chromium
+from tests.support.stacks import run_to_end
 
 _WIDTH = 1440
 _HEIGHT = 1500

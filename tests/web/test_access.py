@@ -8,7 +8,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from mlbench.home import Connection
 from tests.conftest import PrometheusServer, free_port, wait_for
-from tests.serving import serve_master
+from tests.support.serving import serve_master
 from tests.web.conftest import sign_in
 from tests.web.watch import Watch
 

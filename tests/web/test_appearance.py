@@ -12,7 +12,7 @@ from mlbench import ApiClient
 from mlbench.home import Connection
 from mlbench.records import Run
 from tests.conftest import wait_for
-from tests.stacks import FAILS, order_command, order_steps, run_to_end
+from tests.support.stacks import FAILS, order_command, order_steps, run_to_end
 
 _GRAVE = {"serious", "critical"}
 # The pages, with what each shows once it has drawn everything.

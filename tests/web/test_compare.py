@@ -5,7 +5,7 @@ from playwright.sync_api import Page, expect
 
 from mlbench import ApiClient
 from mlbench.home import Connection
-from tests.stacks import run_to_end
+from tests.support.stacks import run_to_end
 from tests.web.conftest import section
 from tests.web.watch import Watch
 

@@ -12,7 +12,7 @@ from mlbench_master.models import Run, open_database
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from tests.conftest import PrometheusServer, free_port
-from tests.serving import serve_master
+from tests.support.serving import serve_master
 from tests.web import made
 from tests.web.conftest import section, sign_in
 

@@ -17,7 +17,7 @@ from mlbench import ApiClient, names
 from mlbench.home import Connection
 from mlbench.records import Run
 from tests.conftest import wait_for
-from tests.stacks import order_steps
+from tests.support.stacks import order_steps
 from tests.web.conftest import stop_runs
 from tests.web.watch import Watch
 

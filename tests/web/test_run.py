@@ -13,8 +13,8 @@ from mlbench.home import Connection, Home
 from mlbench.records import Run
 from mlbench_master.models import Series, open_database, run_owner
 from tests.conftest import PrometheusServer, free_port
-from tests.serving import serve_master
-from tests.stacks import order_steps, run_to_end, service
+from tests.support.serving import serve_master
+from tests.support.stacks import order_steps, run_to_end, service
 from tests.web import made
 from tests.web.conftest import TALKER, TALKER_LINES, WORDY, section, sign_in, stop_runs
 from tests.web.watch import Watch

@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from mlbench import ApiClient
 from mlbench.home import Connection
-from tests.stacks import order_steps
+from tests.support.stacks import order_steps
 from tests.web.conftest import section, sign_in, stop_runs
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from playwright.sync_api import BrowserContext, expect
 
 from mlbench.report import site
-from tests.mlbench.report.making import make_archive, make_result, make_unreached
+from tests.support.results import make_archive, make_result, make_unreached
 
 
 def test_a_column_sorts_and_sorts_again(context: BrowserContext, tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from mlbench import ApiClient
 from mlbench.home import Connection
 from mlbench_master.models import open_database
 from tests.conftest import PrometheusServer, free_port
-from tests.serving import serve_master
-from tests.stacks import order_steps
+from tests.support.serving import serve_master
+from tests.support.stacks import order_steps
 from tests.web.conftest import sign_in, stop_runs
 from tests.web.watch import Watch
 

@@ -20,7 +20,8 @@ from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
 from mlbench_master.settings import Settings
 from tests.conftest import PrometheusServer, call_as_user
-from tests.master.making import (
+from tests.support.reading import scrape
+from tests.support.rows import (
     deliver_all,
     line,
     make_ranks,
@@ -30,7 +31,6 @@ from tests.master.making import (
     reload,
     time_series,
 )
-from tests.master.resources.reading import scrape
 
 POD = "w-0"
 

@@ -9,8 +9,8 @@ from mlbench_master.models import Run, Stream
 from mlbench_master.runs import deletion, life
 from mlbench_master.times import seconds_to_text
 from tests.master.archives.conftest import Master
-from tests.master.making import deliver_all, reload
-from tests.master.resources import reading
+from tests.support import reading
+from tests.support.rows import deliver_all, reload
 
 _ACCURACY = "acc @ 0"
 

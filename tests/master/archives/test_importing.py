@@ -23,8 +23,8 @@ from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.runs import life
 from tests.master.archives.conftest import POD, Master
-from tests.master.making import make_run, reload
-from tests.master.resources import reading
+from tests.support import reading
+from tests.support.rows import make_run, reload
 
 
 @pytest.fixture

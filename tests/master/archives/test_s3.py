@@ -12,8 +12,8 @@ from mlbench.archive import ArchiveError
 from mlbench_master.runs import deletion, life
 from tests.conftest import free_port, wait_for
 from tests.master.archives.conftest import Master
-from tests.master.making import reload
-from tests.master.resources import reading
+from tests.support import reading
+from tests.support.rows import reload
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from mlbench_master.models import Run
 from mlbench_master.recording import streams
 from mlbench_master.runs import deletion, life
 from tests.master.archives.conftest import Master
-from tests.master.making import key, make_run, reload
-from tests.master.resources import reading
+from tests.support import reading
+from tests.support.rows import key, make_run, reload
 
 _SELECTIONS: list[dict[str, Any]] = [
     {},

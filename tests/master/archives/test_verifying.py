@@ -18,7 +18,7 @@ from mlbench.evaluation.checking import check
 from mlbench_master.models import Run
 from tests.conftest import PrometheusServer
 from tests.master.archives.conftest import Master
-from tests.master.making import reload
+from tests.support.rows import reload
 
 _DAY = 86_400.0
 

@@ -25,7 +25,7 @@ from mlbench_master.recording.delivery import Delivery
 from mlbench_master.runs import life
 from mlbench_master.runs.workers import Report, poll
 from tests.master.controller.worlds import POLICY
-from tests.master.making import key, make_ranks, make_run, record, reload
+from tests.support.rows import key, make_ranks, make_run, record, reload
 
 
 @dataclass

@@ -9,7 +9,7 @@ from typing import IO
 
 import pytest
 
-from tests.postgres import PostgresServer
+from tests.support.postgres import PostgresServer
 
 # Says when it holds the lease, and then does nothing.
 _HOLD = """

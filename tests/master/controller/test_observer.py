@@ -17,7 +17,7 @@ from mlbench_master.recording import streams
 from mlbench_master.recording.samples import Sample
 from tests.master.conftest import Clock
 from tests.master.controller.worlds import POLICY
-from tests.master.making import key, line, make_ranks, make_run, make_worker, post, record
+from tests.support.rows import key, line, make_ranks, make_run, make_worker, post, record
 
 pytestmark = [pytest.mark.usefixtures("database")]
 

@@ -23,8 +23,8 @@ from mlbench_master.recording.remote_write import RemoteWriter, UnavailableError
 from mlbench_master.recording.samples import Sample
 from mlbench_master.runs import deletion, life
 from tests.conftest import PrometheusServer
-from tests.master.making import deliver_all, line, make_run, post, record, reload
-from tests.master.recording.places import write_labelled
+from tests.support.places import write_labelled
+from tests.support.rows import deliver_all, line, make_run, post, record, reload
 
 # What the samples of `recorded` count as.
 WHOLE = SampleCounts(recorded=9, in_prometheus=7, kept=2)

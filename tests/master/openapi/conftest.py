@@ -14,8 +14,8 @@ from mlbench_master.runs import sets
 from mlbench_master.runs.requests import SetRequest
 from mlbench_master.settings import Limits
 from tests.conftest import PrometheusServer, free_port
-from tests.master.making import key, line, make_ranks, make_run, record
-from tests.serving import serve_master
+from tests.support.rows import key, line, make_ranks, make_run, record
+from tests.support.serving import serve_master
 
 _SET: dict[str, Any] = {
     "name": "scaling",

@@ -10,7 +10,7 @@ from mlbench_master.reading.promql import PrometheusClient, PrometheusError
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from tests.conftest import free_port
-from tests.master.making import line, make_run, record, time_series
+from tests.support.rows import line, make_run, record, time_series
 
 HOUR = 3600.0
 

@@ -16,7 +16,7 @@ from mlbench_master.reading.logs import (
     whole,
 )
 from mlbench_master.recording import streams
-from tests.master.making import key
+from tests.support.rows import key
 
 # Lines with ends of both kinds, without any, characters of every length, and bytes that are none,
 # which `surrogateescape` writes.

@@ -20,7 +20,7 @@ from mlbench_master.reading.promql import (
 from mlbench_master.recording.remote_write import RemoteWriter
 from tests.conftest import free_port
 from tests.master.conftest import Clock
-from tests.master.making import time_series
+from tests.support.rows import time_series
 
 NOW_MS = time.time_ns() // 1_000_000
 

@@ -22,7 +22,7 @@ from mlbench_master.recording.posted import append_posted, open_posted
 from mlbench_master.recording.samples import Sample, to_posted_lines
 from mlbench_master.runs import life
 from tests.conftest import PrometheusServer
-from tests.master.making import NO_ARCHIVES, line, post, record
+from tests.support.rows import NO_ARCHIVES, line, post, record
 
 pytestmark = pytest.mark.both_databases
 

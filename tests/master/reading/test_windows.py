@@ -10,7 +10,7 @@ from mlbench_master.reading.points import Point
 from mlbench_master.reading.promql import PrometheusClient, select
 from mlbench_master.reading.windows import Span
 from mlbench_master.recording.remote_write import RemoteWriter
-from tests.master.making import time_series
+from tests.support.rows import time_series
 
 NOW_MS = time.time_ns() // 1_000_000
 PIECE = 10

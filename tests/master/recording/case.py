@@ -12,14 +12,14 @@ from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
-from tests.master.making import deliver_all, line, make_run, post, record
-from tests.master.recording.places import (
+from tests.support.places import (
     Place,
     assert_everywhere_once,
     in_prometheus,
     kept,
     nothing_waits,
 )
+from tests.support.rows import deliver_all, line, make_run, post, record
 
 
 class Recorder:

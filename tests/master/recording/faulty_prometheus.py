@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import cramjam
 import httpx
 
-from tests.master.recording.places import decode
+from tests.support.places import decode
 
 
 class Exchange(BaseHTTPRequestHandler):

@@ -12,7 +12,7 @@ from mlbench_master.recording import delivery as module
 from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import BATCH_BYTES, Delivery
 from mlbench_master.recording.samples import Sample
-from tests.master.making import deliver_all, line, make_run, post, record
+from tests.support.rows import deliver_all, line, make_run, post, record
 
 pytestmark = pytest.mark.both_databases
 

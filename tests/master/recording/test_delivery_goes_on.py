@@ -16,8 +16,8 @@ from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError
 from mlbench_master.recording.samples import Sample
-from tests.master.making import line, make_run, post, record
-from tests.master.recording.deliverer import Patience, delivering
+from tests.support.deliverer import Patience, delivering
+from tests.support.rows import line, make_run, post, record
 
 
 class Moody(RemoteWriter):

@@ -10,8 +10,8 @@ from mlbench_master.models import Run
 from mlbench_master.recording import delivery as module
 from tests.conftest import PrometheusServer, wait_for
 from tests.master.recording.case import Case
-from tests.master.recording.deliverer import delivering
-from tests.master.recording.places import nothing_waits
+from tests.support.deliverer import delivering
+from tests.support.places import nothing_waits
 
 
 @pytest.fixture

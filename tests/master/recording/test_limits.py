@@ -22,7 +22,7 @@ from mlbench_master.recording.limits import (
 from mlbench_master.recording.samples import MALFORMED, Sample
 from mlbench_master.settings import Settings
 from tests.conftest import as_pod, call_as_user
-from tests.master.making import deliver_all, line, make_ranks, post, record
+from tests.support.rows import deliver_all, line, make_ranks, post, record
 
 pytestmark = pytest.mark.both_databases
 

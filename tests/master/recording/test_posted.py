@@ -11,7 +11,7 @@ from mlbench_master.models import Run, Stream, run_owner
 from mlbench_master.recording.posted import GroupCommit
 from mlbench_master.recording.samples import Sample, parse_posted
 from mlbench_master.recording.streams import POSTED, read
-from tests.master.making import get_stream, key, post, record
+from tests.support.rows import get_stream, key, post, record
 
 SAMPLE = Sample("a", "3", 1_000_001, 0.1, True, {"any": ["JSON"]})
 

@@ -14,7 +14,7 @@ from mlbench_master.recording.posting import PostedSample
 from mlbench_master.recording.samples import MAX_METADATA_BYTES, Sample, parse_posted
 from mlbench_master.recording.streams import POSTED, read
 from mlbench_master.runs import deletion, life
-from tests.master.making import make_pod, make_run
+from tests.support.rows import make_pod, make_run
 
 OLD = "2018-08-03T09:21:29.347960Z"
 

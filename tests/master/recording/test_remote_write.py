@@ -20,9 +20,9 @@ from mlbench_master.recording.remote_write import (
     encode,
 )
 from tests.conftest import PrometheusServer
-from tests.master.making import line, record, time_series
 from tests.master.recording.faulty_prometheus import FaultyPrometheus, answers
-from tests.master.recording.places import decode
+from tests.support.places import decode
+from tests.support.rows import line, record, time_series
 
 NOW_MS = time.time_ns() // 1_000_000
 

@@ -13,8 +13,8 @@ from mlbench_master.recording.run_facts import store_facts
 from mlbench_master.recording.samples import Sample, Settings, read_machine
 from mlbench_master.runs import life
 from mlbench_master.runs.events import events_of
-from tests.master.making import QUIET, make_ranks, post, record
-from tests.master.making import deliver_all as deliver
+from tests.support.rows import QUIET, make_ranks, post, record
+from tests.support.rows import deliver_all as deliver
 
 pytestmark = pytest.mark.both_databases
 

@@ -24,7 +24,7 @@ from mlbench_master.recording.samples import (
     to_posted_lines,
     whole_lines,
 )
-from tests.master.making import QUIET
+from tests.support.rows import QUIET
 
 RECEIVED_US = 1_800_000_000_000_000
 

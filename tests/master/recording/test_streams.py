@@ -12,7 +12,7 @@ from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.samples import Sample
 from mlbench_master.recording.streams import POSTED, read, read_lines
-from tests.master.making import deliver_all, get_stream, key, line, make_run, post, record
+from tests.support.rows import deliver_all, get_stream, key, line, make_run, post, record
 
 pytestmark = pytest.mark.both_databases
 

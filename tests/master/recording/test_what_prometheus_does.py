@@ -16,7 +16,7 @@ from mlbench_master.models import run_owner
 from mlbench_master.recording.streams import rewind
 from tests.conftest import PrometheusServer, free_port
 from tests.master.recording.case import Recorder
-from tests.master.recording.places import (
+from tests.support.places import (
     HOUR_MS,
     Place,
     assert_everywhere_once,

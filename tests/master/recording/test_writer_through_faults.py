@@ -11,9 +11,7 @@ from mlbench_master.models import Stream
 from mlbench_master.recording import streams
 from mlbench_master.recording.remote_write import UnavailableError
 from tests.conftest import PrometheusServer, wait_for
-from tests.master.making import line, record
 from tests.master.recording.case import Case
-from tests.master.recording.deliverer import Patience, delivering
 from tests.master.recording.faulty_prometheus import (
     Fault,
     FaultyPrometheus,
@@ -28,13 +26,15 @@ from tests.master.recording.faulty_prometheus import (
     store_and_hang,
     talk_nonsense,
 )
-from tests.master.recording.places import (
+from tests.support.deliverer import Patience, delivering
+from tests.support.places import (
     Place,
     assert_everywhere_once,
     kept,
     nothing_waits,
     write_labelled,
 )
+from tests.support.rows import line, record
 
 
 @pytest.fixture

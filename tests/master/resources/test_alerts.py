@@ -13,7 +13,7 @@ from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.settings import Settings
 from tests.conftest import USER_TOKEN, PrometheusServer, free_port, wait_for
-from tests.master.making import make_run, time_series
+from tests.support.rows import make_run, time_series
 
 _RULES = {
     "groups": [

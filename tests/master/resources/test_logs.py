@@ -8,7 +8,7 @@ from falcon.testing import TestClient
 from mlbench_master.models import Run
 from mlbench_master.reading import logs
 from mlbench_master.recording import streams
-from tests.master.making import key, make_ranks, make_run
+from tests.support.rows import key, make_ranks, make_run
 
 
 @pytest.fixture

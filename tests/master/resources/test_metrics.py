@@ -11,8 +11,8 @@ from falcon.testing import TestClient
 from mlbench_master.models import Pod, Run, Stream
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.times import parse, seconds_to_text
-from tests.master.making import make_pod, make_ranks, make_run
-from tests.master.resources.reading import OLD, get, get_run
+from tests.support.reading import OLD, get, get_run
+from tests.support.rows import make_pod, make_ranks, make_run
 
 
 def post(api: TestClient, **fields: Any) -> Any:

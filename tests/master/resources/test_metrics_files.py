@@ -12,8 +12,8 @@ from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
 from mlbench_master.times import to_text
-from tests.master.making import make_pod, make_ranks, make_run, post
-from tests.master.resources.reading import CPU, OLD, OLD_US, get, get_run, opened, rows, scrape
+from tests.support.reading import CPU, OLD, OLD_US, get, get_run, opened, rows, scrape
+from tests.support.rows import make_pod, make_ranks, make_run, post
 
 
 def test_a_runs_zip_is_laid_out_as_mlbenchs(

@@ -11,7 +11,7 @@ from mlbench_master.models import Pod, open_database
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.settings import Settings
 from tests.conftest import PrometheusServer, free_port
-from tests.master.making import make_ranks, make_run, make_worker
+from tests.support.rows import make_ranks, make_run, make_worker
 
 LABELS = {"app": "mlbench", "component": "worker", "release": "local"}
 

@@ -10,8 +10,8 @@ from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
 from mlbench_master.times import to_text
-from tests.master.making import line, make_pod, make_run, post, record
-from tests.master.resources.reading import CPU, OLD, OLD_US, get, get_run, opened, rows, scrape
+from tests.support.reading import CPU, OLD, OLD_US, get, get_run, opened, rows, scrape
+from tests.support.rows import line, make_pod, make_run, post, record
 
 
 def test_all_pods(api: TestClient, writer: RemoteWriter, delivery: Delivery) -> None:

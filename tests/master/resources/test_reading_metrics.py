@@ -15,8 +15,8 @@ from mlbench_master.recording.samples import Sample
 from mlbench_master.settings import Settings
 from mlbench_master.times import seconds_to_text, to_text
 from tests.conftest import PrometheusServer, call_as_user
-from tests.master.making import line, make_run, post, record
-from tests.master.resources.reading import OLD, OLD_US, get, get_run, opened, rows
+from tests.support.reading import OLD, OLD_US, get, get_run, opened, rows
+from tests.support.rows import line, make_run, post, record
 
 
 def test_metadata_of_samples_is_answered_before_and_after_delivery(

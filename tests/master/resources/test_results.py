@@ -13,7 +13,7 @@ from mlbench_master.models import Run
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.settings import Settings
 from tests.conftest import call_as_user, free_port
-from tests.master.making import line, make_ranks, make_run, record
+from tests.support.rows import line, make_ranks, make_run, record
 
 _GOAL = {"metric": "acc", "value": 97.0, "lower_is_better": False}
 

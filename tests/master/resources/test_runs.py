@@ -14,7 +14,7 @@ from mlbench_master.models import Run
 from mlbench_master.runs import manifest
 from mlbench_master.runs.requests import kubernetes_name
 from tests.conftest import USER_TOKEN
-from tests.master.making import make_ranks, make_run
+from tests.support.rows import make_ranks, make_run
 
 ORDER = {"name": "a", "benchmark": "steps"}
 

@@ -6,7 +6,7 @@ import pytest
 from falcon.testing import Result, TestClient
 
 from mlbench_master.models import Run
-from tests.master.making import QUIET, make_ranks
+from tests.support.rows import QUIET, make_ranks
 
 PLACES = [{"num_workers": 2, "seed": 1}, {"num_workers": 1, "seed": 1}]
 SET = {"name": "scaling", "benchmark": "digits", "args": {"epochs": 3}, "places": PLACES}

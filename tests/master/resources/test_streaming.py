@@ -16,8 +16,8 @@ from mlbench_master.models import Run, Series, open_database, run_owner
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import prometheus_labels
 from tests.conftest import USER_TOKEN, PrometheusServer, free_port
-from tests.master.making import make_run, time_series
-from tests.serving import serve_master
+from tests.support.rows import make_run, time_series
+from tests.support.serving import serve_master
 
 # More than one query reads, and more than sockets hold: 17 MB as JSON.
 SAMPLES = 250_000

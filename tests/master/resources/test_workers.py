@@ -8,7 +8,7 @@ from falcon.testing import TestClient
 
 from mlbench_master.models import Rank, Run, Stream, Worker
 from tests.conftest import as_pod
-from tests.master.making import make_ranks, see_pod
+from tests.support.rows import make_ranks, see_pod
 
 NAMES = ("w-0", "w-1")
 

@@ -24,7 +24,7 @@ from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
 from mlbench_master.results.query import result_of, to_columns, used_joules
 from mlbench_master.runs import life
-from tests.master.making import (
+from tests.support.rows import (
     NO_ARCHIVES,
     deliver_all,
     line,

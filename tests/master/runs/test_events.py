@@ -7,7 +7,7 @@ import pytest
 from mlbench_master.models import Run
 from mlbench_master.runs.events import describe_exit, events_of
 from mlbench_master.times import parse
-from tests.master.making import make_ranks, make_run
+from tests.support.rows import make_ranks, make_run
 
 pytestmark = pytest.mark.usefixtures("database")
 

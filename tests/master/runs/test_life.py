@@ -27,7 +27,7 @@ from mlbench_master.recording.samples import Sample
 from mlbench_master.runs import deletion, life
 from mlbench_master.runs.requests import RunRequest
 from mlbench_master.settings import Limits
-from tests.master.making import line, make_ranks, make_run, post, record
+from tests.support.rows import line, make_ranks, make_run, post, record
 
 pytestmark = pytest.mark.both_databases
 

@@ -6,7 +6,7 @@ from typing import Any
 from mlbench.records import Goal, Limits, RankOnMachine, StatedMachine
 from mlbench_master.models import Rank, Run
 from mlbench_master.runs import manifest
-from tests.master.making import make_ranks, make_run
+from tests.support.rows import make_ranks, make_run
 
 
 def state(run: Run, rank: int, **facts: Any) -> None:

@@ -10,7 +10,7 @@ from mlbench_master.models import Hearing, Pod, Rank, Run, Stream, Worker
 from mlbench_master.recording import streams
 from mlbench_master.runs import workers
 from mlbench_master.runs.workers import Report, decide, poll
-from tests.master.making import key, make_ranks, make_worker, see_pod
+from tests.support.rows import key, make_ranks, make_worker, see_pod
 
 IDLE = Report(state="idle", ip="127.0.0.1")
 

@@ -3,7 +3,7 @@
 import pytest
 from falcon.testing import TestClient
 
-from tests.prometheus.reading import ROOT, read_rules
+from tests.support.rules import ROOT, read_rules
 
 _PATHS = [alert["annotations"]["runbook"] for alert in read_rules("alert").values()]
 

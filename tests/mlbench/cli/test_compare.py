@@ -14,7 +14,7 @@ from mlbench.cli.common import UsageError
 from mlbench.records import Run
 from mlbench.results import Comparison
 from tests.mlbench.cli.conftest import Mlbench
-from tests.mlbench.report.making import judged, make_difference, make_matrix
+from tests.support.results import judged, make_difference, make_matrix
 
 
 def print_on(monkeypatch: pytest.MonkeyPatch, columns: int) -> io.StringIO:

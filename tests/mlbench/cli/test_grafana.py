@@ -8,8 +8,8 @@ import pytest
 from mlbench import names
 from mlbench.assets import grafana_folder
 from mlbench.home import Connection
-from tests.grafana_server import ADMIN, PASSWORD, GrafanaServer, serve_grafana
 from tests.mlbench.cli.conftest import Mlbench
+from tests.support.grafana_server import ADMIN, PASSWORD, GrafanaServer, serve_grafana
 
 _PROMETHEUS = ("--prometheus-url", "http://prometheus:9090")
 

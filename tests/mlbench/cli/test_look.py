@@ -15,7 +15,7 @@ from mlbench.records import Run
 from tests.conftest import free_port
 from tests.mlbench.cli.conftest import Mlbench
 from tests.mlbench.conftest import wait_for_end
-from tests.stacks import order_command, order_steps, run_to_end
+from tests.support.stacks import order_command, order_steps, run_to_end
 
 _DATE = "2018-08-03T09:21:29.347000Z"
 

@@ -10,8 +10,8 @@ from mlbench.cli import common, output
 from mlbench.home import Connection
 from mlbench.records import Delivery, Disturbance, Goal, Origin, Pod
 from mlbench.results import AccuracyAfterTime, Cost, RankDisturbance, TimeToAccuracy
-from tests.master.making import QUIET
-from tests.mlbench.report.making import make_aimless, make_result, make_run
+from tests.support.results import make_aimless, make_result, make_run
+from tests.support.rows import QUIET
 
 _CONNECTION = Connection("http://127.0.0.1:8000", "secret", "http://127.0.0.1:9090")
 

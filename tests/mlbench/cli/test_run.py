@@ -12,7 +12,7 @@ from mlbench import ApiClient
 from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
 from tests.mlbench.conftest import wait_for_end
-from tests.stacks import FAILS
+from tests.support.stacks import FAILS
 
 _FAST = ("--set", "steps=200", "--set", "rate=1000")
 _ENDLESS = ("--set", "steps=6000", "--set", "rate=100")

@@ -9,8 +9,8 @@ from mlbench import ApiClient
 from mlbench.records import Planned
 from tests.mlbench.cli.conftest import Mlbench
 from tests.mlbench.conftest import wait_for_end
-from tests.mlbench.report.making import make_archive, make_result
-from tests.stacks import order_steps
+from tests.support.results import make_archive, make_result
+from tests.support.stacks import order_steps
 
 
 @pytest.fixture

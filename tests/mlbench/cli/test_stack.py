@@ -13,7 +13,7 @@ from mlbench.stack import launch
 from tests.conftest import free_port, wait_for
 from tests.mlbench.cli.conftest import Mlbench
 from tests.mlbench.conftest import wait_for_end
-from tests.mlbench.stack.processes import descendants, left
+from tests.support.processes import descendants, left
 
 
 def test_a_stack_that_runs_is_shown_and_left_alone(mlbench: Mlbench) -> None:

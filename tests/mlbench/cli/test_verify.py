@@ -7,7 +7,7 @@ from mlbench import ApiClient
 from mlbench.records import Run
 from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
-from tests.stacks import reload
+from tests.support.stacks import reload
 
 _VERIFIED = "verified: nothing is missing or damaged\n"
 _ADDED = r"no part of it: [0-9,]+ added after the end \("

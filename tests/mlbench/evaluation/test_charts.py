@@ -6,7 +6,7 @@ import pytest
 
 from mlbench.evaluation.charts import charts
 from mlbench.results import Cell, Chart
-from tests.mlbench.report.making import make_sweep
+from tests.support.results import make_sweep
 
 _SWEEP = make_sweep()
 

@@ -7,7 +7,7 @@ import pytest
 from mlbench.evaluation.disturbance import disturbances
 from mlbench.evaluation.rows import RankRow
 from mlbench.records import Disturbance
-from tests.master.making import QUIET
+from tests.support.rows import QUIET
 
 
 def make_rank(rank: int, attempt: int, **measured: Any) -> RankRow:

@@ -9,7 +9,7 @@ from mlbench.benchmarks import BENCHMARKS
 from mlbench.evaluation.division import division, rule_violations
 from mlbench.evaluation.rows import RunRow
 from mlbench.records import GitState, StatedMachine
-from tests.worker.launch import finish, start_ranks
+from tests.support.ranks import finish, start_ranks
 
 COMMITTED = StatedMachine(hostname="a", git=GitState("0123abc", dirty=False, root="/a"))
 CHANGED = StatedMachine(hostname="b", git=GitState("0123abc", dirty=True, root="/a"))

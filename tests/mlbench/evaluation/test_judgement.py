@@ -7,7 +7,7 @@ import pytest
 from mlbench.evaluation.judgement import judge
 from mlbench.records import Goal
 from mlbench.results import Convergence, Score
-from tests.mlbench.report.making import (
+from tests.support.results import (
     make_aimless,
     make_comparison,
     make_difference,

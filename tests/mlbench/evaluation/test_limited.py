@@ -9,7 +9,7 @@ import pytest
 
 from mlbench.archive import ArchiveError
 from mlbench.evaluation import limited
-from tests.mlbench.report.making import make_archive, make_result
+from tests.support.results import make_archive, make_result
 
 _MAIN = """
 import resource

@@ -9,7 +9,7 @@ from mlbench import Tracker, names
 from mlbench.integrations import lightning_callbacks
 from mlbench.integrations.recording import Recording, count_samples, script_has_a_tracker
 from mlbench.stated import MOST_SETTINGS
-from tests.mlbench.metrics_file import lines, metrics
+from tests.support.metrics_file import lines, metrics
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from mlbench.report.formats import Report, to_csv, to_html, to_markdown
 from mlbench.report.statement import Fact
 from mlbench.results import Comparison
-from tests.mlbench.report.making import (
+from tests.support.results import (
     judged,
     make_aimless,
     make_comparison,

@@ -9,7 +9,7 @@ import pytest
 from mlbench.report.drawing import FAINT, INK, SERIES, Plot
 from mlbench.report.plots import plots
 from mlbench.results import Comparison, Result
-from tests.mlbench.report.making import (
+from tests.support.results import (
     METRIC,
     make_aimless,
     make_comparison,

@@ -10,7 +10,7 @@ from mlbench import bundle
 from mlbench.archive import ArchiveError
 from mlbench.records import RunSet
 from mlbench.report import site
-from tests.mlbench.report.making import (
+from tests.support.results import (
     make_aimless,
     make_archive,
     make_matrix,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from mlbench.records import GitState, Limits, Machine, Manifest, RankOnMachine, Versions
 from mlbench.report.statement import Fact, facts, lists, subtitle, title
 from mlbench.results import Judgement
-from tests.mlbench.report.making import (
+from tests.support.results import (
     make_aimless,
     make_comparison,
     make_matrix,

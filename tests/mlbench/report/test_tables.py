@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from mlbench.report.tables import Table, tables
 from mlbench.results import Crossing
-from tests.mlbench.report.making import (
+from tests.support.results import (
     make_aimless,
     make_comparison,
     make_matrix,

@@ -14,9 +14,9 @@ from mlbench.home import Home
 from mlbench.stack import launch
 from tests.conftest import running_stack, wait_for
 from tests.mlbench.conftest import wait_for_end
-from tests.mlbench.stack.processes import descendants, left
-from tests.postgres import PostgresServer
-from tests.stacks import order_steps
+from tests.support.postgres import PostgresServer
+from tests.support.processes import descendants, left
+from tests.support.stacks import order_steps
 
 
 def supervisor_of(home: Home) -> psutil.Process:

@@ -17,7 +17,7 @@ from mlbench.home import Connection, Home
 from mlbench.pool import LocalWorker, PoolFiles
 from mlbench.stack import launch, network
 from tests.conftest import wait_for
-from tests.mlbench.stack.processes import children, left
+from tests.support.processes import children, left
 
 Start = Callable[..., subprocess.Popen[bytes]]
 
@@ -35,7 +35,7 @@ def start(home: Home, tmp_path: Path) -> Iterator[Start]:
     def start(*first: str) -> subprocess.Popen[bytes]:
         with (tmp_path / "output").open("ab") as output:
             process = subprocess.Popen(
-                [sys.executable, "-m", "tests.mlbench.stack.fake_stack", *first],
+                [sys.executable, "-m", "tests.support.fake_stack", *first],
                 env={**os.environ, names.ENV_HOME: str(home.root)},
                 stdout=output,
                 stderr=output,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import wait_for
-from tests.e2e.images import Images
+from tests.support.images import Images
 
 IMAGE = Images.from_environ()["worker"]
 NAMESPACE = f"mlbench-agent-test-{os.getpid()}"

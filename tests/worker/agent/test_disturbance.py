@@ -21,7 +21,7 @@ from mlbench_worker.agent.kernel import (
     throttled_seconds,
 )
 from tests.conftest import wait_for
-from tests.nvml import build_nvml
+from tests.support.nvml import build_nvml
 
 _AGENT = """
 import os, sys, time

@@ -21,7 +21,7 @@ from mlbench_worker.agent.machine import (
     read_machine,
     shaping_of,
 )
-from tests.nvml import build_nvml
+from tests.support.nvml import build_nvml
 
 
 def test_this_machine() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from mlbench_worker.data.image_folder import ImageFiles, read_image_folder
 from mlbench_worker.ranks.process import DataError
-from tests.worker.data.image_files import COLOURS, make_image_folder
-from tests.worker.launch import finish, start_ranks
+from tests.support.image_files import COLOURS, make_image_folder
+from tests.support.ranks import finish, start_ranks
 
 _CHECK = """
 import sys

@@ -26,8 +26,8 @@ from mlbench_worker.data.images import Images
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.ranks.process import DataError
 from tests.conftest import wait_for
-from tests.worker.data.image_files import make_image_folder
-from tests.worker.launch import start_ranks
+from tests.support.image_files import make_image_folder
+from tests.support.ranks import start_ranks
 
 _DRAWS = 4000
 

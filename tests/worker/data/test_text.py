@@ -8,7 +8,7 @@ import torch
 
 from mlbench_worker.data.text import Tokens, load_texts
 from mlbench_worker.ranks.process import DataError
-from tests.worker.data.texts import write_addresses
+from tests.support.texts import write_addresses
 
 _ADDRESSES = {
     1789: "We, the people: the law's the law!",

@@ -15,7 +15,7 @@ from torch import nn
 from mlbench.options import Backend, ImageModelOptions
 from mlbench_worker.ranks.distributed import DeviceError, World, WorldError, join_world, set_up
 from tests.conftest import free_port
-from tests.worker.launch import finish, start_ranks
+from tests.support.ranks import finish, start_ranks
 
 # Each rank adds 10^rank, and swaps values. It prints what came of it, and where it listens.
 _TALK = """

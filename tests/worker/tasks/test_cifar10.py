@@ -26,8 +26,8 @@ from mlbench_worker.tasks.cifar10 import (
     CifarResNet,
     load_cifar10,
 )
-from tests.worker.data.archives import write_archive, write_colours, write_members
-from tests.worker.launch import (
+from tests.support.cifar_archives import write_archive, write_colours, write_members
+from tests.support.ranks import (
     Rank,
     assert_same_losses,
     assert_stopped_at,

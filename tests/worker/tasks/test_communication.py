@@ -9,7 +9,7 @@ from mlbench import names
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.tasks.communication import COLLECTIVES, Message
 from tests.conftest import wait_for
-from tests.worker.launch import Rank, finish, run_ranks, start_ranks
+from tests.support.ranks import Rank, finish, run_ranks, start_ranks
 
 _TASK = ("-m", "mlbench_worker.tasks.communication")
 _QUICK = ("--max-bytes", "8192", "--factor", "8", "--seconds", "0", "--warmup", "1")

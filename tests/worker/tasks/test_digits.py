@@ -10,7 +10,7 @@ from mlbench import names
 from mlbench_worker.data.digits import load_digits
 from mlbench_worker.tasks.digits import ResNet8
 from tests.conftest import wait_for
-from tests.worker.launch import Rank, assert_same_losses, assert_stopped_at, run_ranks, start_ranks
+from tests.support.ranks import Rank, assert_same_losses, assert_stopped_at, run_ranks, start_ranks
 
 _TASK = ("-m", "mlbench_worker.tasks.digits")
 _STEPS = 11  # in an epoch

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from mlbench import names
 from mlbench_worker.tasks.digits_linear import softmax_derivative
-from tests.worker.launch import Rank, assert_same_losses, assert_stopped_at, run_ranks
+from tests.support.ranks import Rank, assert_same_losses, assert_stopped_at, run_ranks
 
 _TASK = ("-m", "mlbench_worker.tasks.digits_linear")
 _STEPS = 11  # in an epoch

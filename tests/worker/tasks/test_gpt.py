@@ -9,8 +9,8 @@ from mlbench import names
 from mlbench.tasks import GptOptions
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.tasks import gpt
-from tests.worker.data.texts import write_speeches
-from tests.worker.launch import Rank, run_ranks
+from tests.support.ranks import Rank, run_ranks
+from tests.support.texts import write_speeches
 
 _TASK = ("-m", "mlbench_worker.tasks.gpt", "--epochs=1", "--batch-size=3", "--goal=1")
 

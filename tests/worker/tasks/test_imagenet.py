@@ -11,8 +11,8 @@ from torch.nn import functional
 
 from mlbench import names
 from mlbench_worker.tasks.imagenet import Bottleneck, ResNet50, decay_weights_only
-from tests.worker.data.image_files import make_image_folder
-from tests.worker.launch import Rank, assert_same_losses, assert_stopped_at, run_ranks
+from tests.support.image_files import make_image_folder
+from tests.support.ranks import Rank, assert_same_losses, assert_stopped_at, run_ranks
 
 _RATE = 0.3
 _TASK = (

@@ -15,8 +15,8 @@ from mlbench_worker.data.libsvm.dataset import load_dataset
 from mlbench_worker.data.libsvm.rows import DenseRows
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.tasks.linear import LOSSES, Fit, Loss, Training
-from tests.worker.data.libsvm.files import make, make_regression
-from tests.worker.launch import Rank, assert_same_losses, assert_stopped_at, run_ranks, start_ranks
+from tests.support.libsvm_files import make, make_regression
+from tests.support.ranks import Rank, assert_same_losses, assert_stopped_at, run_ranks, start_ranks
 
 _TASK = ("-m", "mlbench_worker.tasks.linear", "--dataset", "made", "--batch-size", "50")
 _STEPS = 20  # in an epoch

@@ -13,8 +13,8 @@ from mlbench.options import read
 from mlbench.tasks import LstmOptions, WikiText2Options
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.tasks.lstm import SIZES, AwdLstm, Masks, Size, blocks, random_lengths, rows_of
-from tests.worker.data.texts import write_speeches
-from tests.worker.launch import run_ranks
+from tests.support.ranks import run_ranks
+from tests.support.texts import write_speeches
 
 _TASK = ("-m", "mlbench_worker.tasks.lstm", "--batch-size=3", "--goal=1", "--learning-rate=3")
 _SIZE = Size(2, 6, 4, 0.2, 0.3, 0.4, 0.5, 0.6, least_count=1)

@@ -9,7 +9,7 @@ import pytest
 
 from mlbench import names
 from mlbench_worker.tasks.steps import train_loss
-from tests.worker.launch import run_ranks
+from tests.support.ranks import run_ranks
 
 _TASK = ("-m", "mlbench_worker.tasks.steps")
 

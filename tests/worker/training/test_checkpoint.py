@@ -14,7 +14,7 @@ from mlbench import Tracker
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.training.checkpoint import Checkpoints, Stateful
 from tests.conftest import wait_for
-from tests.worker.launch import start_ranks
+from tests.support.ranks import start_ranks
 
 # Saves epoch after epoch, and says which it has saved.
 _SAVE = """

@@ -17,7 +17,7 @@ from mlbench_worker.training.exchange.base import Exchange
 from mlbench_worker.training.images import ImageScore, ImageTrainer
 from mlbench_worker.training.schedules import Schedule
 from mlbench_worker.training.session import Session
-from tests.worker.launch import finish, start_ranks
+from tests.support.ranks import finish, start_ranks
 
 _ALONE = World()
 _IMAGES = 20

@@ -10,7 +10,7 @@ import torch
 from mlbench_worker.data.libsvm.dataset import load_dataset
 from mlbench_worker.data.libsvm.rows import DenseRows, Rows, SparseRows
 from mlbench_worker.ranks.process import DataError
-from tests.worker.data.libsvm.files import make, make_regression
+from tests.support.libsvm_files import make, make_regression
 
 
 @pytest.mark.parametrize("labels", [("0", "1"), ("1", "2"), ("-1", "+1")])

@@ -11,8 +11,8 @@ from mlbench_worker.data.libsvm.rows import DenseRows, SparseRows
 from mlbench_worker.data.libsvm.table import open_table
 from mlbench_worker.ranks.process import DataError
 from tests.conftest import wait_for
-from tests.worker.data.libsvm.files import Made, make
-from tests.worker.launch import finish, start_ranks
+from tests.support.libsvm_files import Made, make
+from tests.support.ranks import finish, start_ranks
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.worker.launch import finish, start_ranks
+from tests.support.ranks import finish, start_ranks
 from tests.worker.training.exchange import papers, tiny
 
 _HAVE_OWN_WEIGHTS = {

@@ -8,7 +8,7 @@ from torch import nn
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.training.exchange.base import average_buffers
 from mlbench_worker.training.exchange.synchronous import Flat
-from tests.worker.launch import finish, start_ranks
+from tests.support.ranks import finish, start_ranks
 
 # Rank 1 comes late to each of three steps. Each rank prints how long it waited in the last.
 _LATE = """

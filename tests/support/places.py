@@ -11,7 +11,7 @@ import httpx
 
 from mlbench_master.models import KeptSample, Stream, run_owner
 from mlbench_master.recording.remote_write import encode
-from tests.master.making import time_series
+from tests.support.rows import time_series
 
 HOUR_MS = 3600 * 1000
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mlbench_master.reading.promql import PrometheusClient, QueryResult
-from tests.grafana.dashboards import REFERENCE, Dashboard, Json, variable_argument
+from tests.support.dashboards import REFERENCE, Dashboard, Json, variable_argument
 
 # Grafana chooses the step of a range for one point a pixel.
 _POINTS = 1000

@@ -10,7 +10,7 @@ from falcon.testing import Result, TestClient
 
 from mlbench_master.models import Run
 from mlbench_master.recording.remote_write import RemoteWriter
-from tests.master.making import time_series
+from tests.support.rows import time_series
 
 CPU = "container_cpu_usage_seconds_total"
 OLD_US = 1_533_288_089_347_960

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-TEXT = (Path(__file__).parent / "data" / "cadvisor.txt").read_bytes()
+TEXT = (Path(__file__).parents[1] / "exporter" / "data" / "cadvisor.txt").read_bytes()
 NAMESPACE = "team"
 RELEASE = "r1"
 

@@ -1,0 +1,1 @@
+"""What tests of several folders share: servers, stacks, made records and files."""
