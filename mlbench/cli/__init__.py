@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from mlbench.cli import bench, compare, data, download, grafana, look, run, share, stack, verify
+from mlbench.cli import bench, compare, data, download, grafana, run, share, show, stack, verify
 from mlbench.cli.command import Command
 from mlbench.cli.order import CodeCommand
 from mlbench.distribution import own_version
@@ -14,18 +14,18 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "up": stack.up,
     "down": stack.down,
     "demo": stack.demo,
-    "open": look.open_page,
+    "open": show.open_page,
     "run": run.run,
-    "status": look.status,
+    "status": show.status,
     "stop": run.stop,
     "delete": run.delete,
     "bench": bench.bench,
     "compare": compare.compare,
-    "benchmarks": look.benchmarks,
+    "benchmarks": show.benchmarks,
     "data": data.data,
-    "logs": look.logs,
-    "metrics": look.metrics,
-    "manifest": look.manifest,
+    "logs": show.logs,
+    "metrics": show.metrics,
+    "manifest": show.manifest,
     "download": download.download,
     "verify": verify.verify,
     "export": share.export,

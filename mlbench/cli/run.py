@@ -20,8 +20,8 @@ from mlbench.cli.common import (
     print_json,
 )
 from mlbench.cli.live import follow
-from mlbench.cli.look import show_run
 from mlbench.cli.output import run_page_url
+from mlbench.cli.show import show_run
 from mlbench.cli.spec import FILLED_IN, takes
 from mlbench.client import ApiClient
 from mlbench.discovery import find_connection

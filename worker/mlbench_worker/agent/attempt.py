@@ -223,7 +223,7 @@ class Attempt:
             on_exit()
 
         # Not before the first run: an agent at rest has no need of them.
-        from mlbench_worker.agent.sources.every import Sources  # noqa: PLC0415
+        from mlbench_worker.agent.sources.all import Sources  # noqa: PLC0415
 
         command = self.assignment.command
         with ExitStack() as undoing:
