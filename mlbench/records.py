@@ -91,7 +91,7 @@ def _leave_out_null(schema: dict[str, Any]) -> None:
     for name, described in schema["properties"].items():
         if name not in schema["required"]:
             choices = described.pop("anyOf", [])
-            described.update(next((one for one in choices if one != {"type": "null"}), {}))
+            described.update(next((choice for choice in choices if choice != {"type": "null"}), {}))
 
 
 @dataclass(frozen=True)
@@ -401,7 +401,7 @@ class RunSet(Record):
     @property
     def plan_sha256(self) -> str:
         """The SHA-256 of what was registered: whoever has it can tell that it was not changed."""
-        places = [[one.num_workers, one.seed, dict(one.swept)] for one in self.places]
+        places = [[place.num_workers, place.seed, dict(place.swept)] for place in self.places]
         plan = [self.name, self.official, self.until_percent, dict(self.order), places]
         text = json.dumps(plan, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()

@@ -41,7 +41,7 @@ def _here(expr: str, pods: str = _PRESENT) -> str:
 
 def _rates(*counters: str) -> str:
     """Add up the rates of counters, in a series for each container."""
-    return " + ".join(rate(f"{one}{_CHOSEN}") for one in counters)
+    return " + ".join(rate(f"{counter}{_CHOSEN}") for counter in counters)
 
 
 def _peak(gauge: str) -> str:

@@ -76,7 +76,7 @@ class TokenMiddleware:
     def _has_session(self, req: Request) -> bool:
         # Another program of this host may have set one of the same name.
         sessions = req.get_cookie_values(cookie_name(req.port)) or []
-        return any(is_session(one, self.user_token, time.time()) for one in sessions)
+        return any(is_session(session, self.user_token, time.time()) for session in sessions)
 
 
 def asking_pod(req: Request) -> PodIdentity:

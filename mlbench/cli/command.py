@@ -50,7 +50,7 @@ def in_words_of_call(message: str, ctx: typer.Context) -> str:
 
     A field that stands for an argument is left out: what was typed is in the sentence.
     """
-    options = {one.name: one for one in ctx.command.params if isinstance(one, TyperOption)}
+    options = {param.name: param for param in ctx.command.params if isinstance(param, TyperOption)}
     arguments = {one.name for one in ctx.command.params} - {*options}
 
     def option_of(field: str, key: str | None) -> str | None:

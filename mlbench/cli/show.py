@@ -73,7 +73,7 @@ def status(
                 {
                     "runs": [run.fields for run in runs],
                     "pods": [pod.fields for pod in pods],
-                    "alerts": None if alerts is None else [one.to_fields() for one in alerts],
+                    "alerts": None if alerts is None else [alert.to_fields() for alert in alerts],
                     "database": database,
                 }
             )

@@ -126,7 +126,7 @@ def is_learned(name: str) -> bool:
 
 def are_comparable(differences: Sequence[Difference]) -> Answer:
     """Judge by the differences of runs if they can be compared."""
-    breaks = {one.breaks for one in differences}
+    breaks = {difference.breaks for difference in differences}
     if "yes" in breaks:
         return "no"
     return "unknown" if "unknown" in breaks else "yes"

@@ -83,7 +83,7 @@ def read_series(context: RunContext, read: Read) -> Columns:
     metrics = {*TOTALS, *original.NAMES, *([target.metric] if target else ())}
     # Samples from before the start, which clients may post, are no merit of this run; but those of
     # a rank whose clock is wrong are.
-    early = max((one.dated_before - one.clock_ahead for one in context.ranks), default=0.0)
+    early = max((rank.dated_before - rank.clock_ahead for rank in context.ranks), default=0.0)
     since_ms = int((run.started_at - max(0.0, early)) * 1000)
     columns = original.add_totals(read(sorted(metrics), since_ms * 1000))
     # Of the steps, which are many, only those from the last totals on.
@@ -145,7 +145,7 @@ def evaluate(context: RunContext, series: Columns) -> Result:
             _last_values(finite_by_rank(series, names.BYTES_PER_STEP))
         ),
         swept=run.swept,
-        step_seconds=mean_or_none([one.step_seconds for one in ranks if one.step_seconds]),
+        step_seconds=mean_or_none([rank.step_seconds for rank in ranks if rank.step_seconds]),
         ranks=ranks,
         slowest=slowest_of(ranks, series, has_ended=run.state not in ACTIVE_STATES),
     )

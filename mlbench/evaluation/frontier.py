@@ -50,7 +50,7 @@ def timed(results: Sequence[Result]) -> list[Timed]:
     algorithm = [key for key in keys if key not in (_BANDWIDTH, *_CONDITIONS)]
     if _BANDWIDTH not in keys or not algorithm:
         return []
-    return [_timed(one, algorithm) for one in results]
+    return [_timed(result, algorithm) for result in results]
 
 
 def _timed(result: Result, keys: Sequence[str]) -> Timed:

@@ -66,7 +66,7 @@ class LogMean:
 
 def log_mean(figures: Sequence[float]) -> LogMean:
     """Estimate the logarithm of a mean from two figures at least, all positive and finite."""
-    logs = [math.log(one) for one in figures]
+    logs = [math.log(figure) for figure in figures]
     runs, middle = len(logs), fmean(logs)
     # The variance; that of `statistics` takes ten times as long, for digits that nobody sees.
     spread = math.dist(logs, [middle] * runs) ** 2 / (runs - 1)
@@ -99,7 +99,7 @@ def of_mean(figures: Sequence[float], confidence: float = CONFIDENCE) -> Interva
 
     An infinite figure is that of a run that did not reach its goal: there is no upper end then.
     """
-    finite = [one for one in figures if math.isfinite(one)]
+    finite = [figure for figure in figures if math.isfinite(figure)]
     if len(finite) < 2:  # noqa: PLR2004 - a spread takes two
         return None, None
     try:

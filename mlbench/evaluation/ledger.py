@@ -127,7 +127,7 @@ def _combination(place: Planned) -> str:
 
 def _is_open(entries: Sequence[Entry], *, may_repeat: bool) -> bool:
     """Check if a place wants a run: none goes on, and none counts, or a disturbed one alone."""
-    if any(one.state in ACTIVE_STATES for one in entries):
+    if any(entry.state in ACTIVE_STATES for entry in entries):
         return False
     counted = _counted(entries)
     return counted is None or (counted.disturbed and may_repeat)
@@ -135,7 +135,7 @@ def _is_open(entries: Sequence[Entry], *, may_repeat: bool) -> bool:
 
 def _counted(entries: Sequence[Entry]) -> Entry | None:
     """Return the run that counts: the first undisturbed one, else the last one that finished."""
-    finished = [one for one in entries if one.finished]
+    finished = [entry for entry in entries if entry.finished]
     undisturbed = (one for one in finished if not one.disturbed)
     return next(undisturbed, finished[-1] if finished else None)
 

@@ -80,7 +80,7 @@ def write(context: RunContext, series: Columns) -> Iterator[str]:
 def _facts(context: RunContext) -> dict[str, Any]:
     run, target = context.run, context.target
     settings = run.settings or {}
-    cpus = sorted({one.cpu_model for one in context.machines if one.cpu_model})
+    cpus = sorted({machine.cpu_model for machine in context.machines if machine.cpu_model})
     workers = f"{run.num_workers} worker{'s' if run.num_workers > 1 else ''}"
     facts = {
         "submission_benchmark": run.benchmark or run.name,

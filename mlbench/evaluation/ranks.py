@@ -41,7 +41,7 @@ def rank_results(
     """
     metrics = (names.SAMPLES, names.TRAIN_SECONDS, names.STEP, *_PHASES.values(), *_NETWORK)
     totals = {metric: finite_by_rank(series, metric) for metric in metrics}
-    waiting = {one.rank: one.waiting_share for one in disturbances}
+    waiting = {disturbance.rank: disturbance.waiting_share for disturbance in disturbances}
     last_us = {rank: at for rank, at in last_totals_us(series).items() if rank.isdecimal()}
     return tuple(
         _rank_result(totals, rank, last_us[rank], waiting.get(int(rank)))

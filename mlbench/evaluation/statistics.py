@@ -50,7 +50,7 @@ def mean_of_times(seconds: Iterable[float | None]) -> float:
 
 def known(figures: Iterable[float | None]) -> list[float]:
     """Return the figures that runs have, without those that are no finite number."""
-    return [one for one in figures if one is not None and math.isfinite(one)]
+    return [figure for figure in figures if figure is not None and math.isfinite(figure)]
 
 
 def missed_as_slowest(seconds: Iterable[float | None]) -> list[float]:

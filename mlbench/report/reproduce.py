@@ -14,7 +14,7 @@ _LEFT_OUT = (None, False, 0, "", "gloo")
 
 def commands(run: Run, manifest: Manifest, archive: str) -> tuple[str, ...]:
     """Return lines for a shell that repeat a run, and look at it beside its archive."""
-    git = next((one.git for one in manifest.machines if one.git), None)
+    git = next((machine.git for machine in manifest.machines if machine.git), None)
     return (
         shlex.join(["pip", "install", f"{DISTRIBUTION}[local]=={manifest.versions.mlbench}"]),
         f"mlbench up --detach --workers {run.num_workers}",

@@ -119,12 +119,12 @@ def write(entries: Sequence[Entry], sets: Sequence[SetEntry], folder: Path) -> N
             shutil.copyfile(entry.file, kept)
         page = folder / "runs" / f"{entry.stem}.html"
         page.write_text(_run_page(entry, kept), encoding="utf-8")
-    for one in sets:
-        kept = folder / "archives" / f"{one.stem}{archive.SUFFIX}"
-        if one.file.resolve() != kept.resolve():
-            shutil.copyfile(one.file, kept)
-        compared = to_html(Report(one.comparison), site_of=f"../archives/{kept.name}")
-        (folder / "runs" / f"{one.stem}.html").write_text(compared, encoding="utf-8")
+    for run_set in sets:
+        kept = folder / "archives" / f"{run_set.stem}{archive.SUFFIX}"
+        if run_set.file.resolve() != kept.resolve():
+            shutil.copyfile(run_set.file, kept)
+        compared = to_html(Report(run_set.comparison), site_of=f"../archives/{kept.name}")
+        (folder / "runs" / f"{run_set.stem}.html").write_text(compared, encoding="utf-8")
     (folder / "index.html").write_text(_index(entries, sets), encoding="utf-8")
 
 
@@ -190,7 +190,7 @@ def _index(entries: Sequence[Entry], sets: Sequence[SetEntry]) -> str:
         .render(
             tasks={task: [(one, _row(one)) for one in found] for task, found in tasks.items()},
             title="MLBench results",
-            sets=[(one, title(one.comparison)) for one in sets],
+            sets=[(run_set, title(run_set.comparison)) for run_set in sets],
             count=len(entries),
             published=datetime.now(UTC).date().isoformat(),
         )

@@ -122,7 +122,7 @@ def _machine_parts(machine: Machine) -> Iterable[str]:
 
 
 def _cores(ranks: Sequence[RankOnMachine]) -> str:
-    bound = [f"rank {one.rank} on {', '.join(map(str, one.cpus))}" for one in ranks if one.cpus]
+    bound = [f"rank {rank.rank} on {', '.join(map(str, rank.cpus))}" for rank in ranks if rank.cpus]
     return "; ".join(bound) or ("bound to none" if ranks else "")
 
 

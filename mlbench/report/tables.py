@@ -59,7 +59,7 @@ def tables(comparison: Comparison) -> list[Table]:
     """Return the tables of a comparison, without those that would be empty."""
     groups, results = comparison.groups, comparison.results
     sweep = comparison.sweep
-    of_sweep = [_sweep(groups), *(_heat(sweep, one) for one in sweep.charts)] if sweep else []
+    of_sweep = [_sweep(groups), *(_heat(sweep, chart) for chart in sweep.charts)] if sweep else []
     of_frontier = _frontier(comparison.frontier) if comparison.frontier else []
     # A single run is described by the table of runs.
     caution = _CAUTIONS.get(comparison.judgement.verdict, "")
@@ -351,7 +351,7 @@ def _runs(results: Sequence[Result], keys: Iterable[str]) -> Table:
 
 def _table(title: str, note: str, columns: Sequence[_Column], records: Sequence[Any]) -> Table:
     """Return a table without the columns that are empty, and without their notes."""
-    found = [(column, [column.value(one) for one in records]) for column in columns]
+    found = [(column, [column.value(record) for record in records]) for column in columns]
     kept = [(column, values) for column, values in found if any(v is not None for v in values)]
     return Table(
         title,

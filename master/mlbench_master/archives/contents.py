@@ -59,8 +59,8 @@ def logs_of(run: Run) -> Iterator[tuple[str, Iterator[bytes]]]:
 
 def _chunks(stream: Stream) -> Iterator[bytes]:
     offsets = Chunk.select(Chunk.offset).where(Chunk.stream == stream).order_by(Chunk.offset)
-    for one in list(offsets):
-        yield bytes(Chunk.get(Chunk.stream == stream, Chunk.offset == one.offset).data)
+    for offset in list(offsets):
+        yield bytes(Chunk.get(Chunk.stream == stream, Chunk.offset == offset.offset).data)
 
 
 def added(run: Run) -> dict[str, Any]:

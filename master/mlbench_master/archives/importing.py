@@ -96,7 +96,7 @@ def _check_size(file: BinaryIO) -> None:
         members = zipfile.ZipFile(file).infolist()
     except zipfile.BadZipFile:
         return  # opening it as an archive tells more
-    compressed = [one for one in members if one.compress_type != zipfile.ZIP_STORED]
+    compressed = [member for member in members if member.compress_type != zipfile.ZIP_STORED]
     for one in compressed:
         if one.file_size > _MOST_BYTES:
             raise TooLargeError(f"body: {one.filename} has more than {_MOST_BYTES} bytes")

@@ -140,5 +140,5 @@ class World:
         """Whether there is no run, or one whose ranks all run."""
         return self.run is None or (
             bool(self.run.ranks)
-            and all(one.reported and not (one.exited or one.stopping) for one in self.run.ranks)
+            and all(rank.reported and not (rank.exited or rank.stopping) for rank in self.run.ranks)
         )

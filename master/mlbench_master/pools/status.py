@@ -135,7 +135,7 @@ def _of_waiting(container: Object) -> str:
 def _ended(container: Object) -> Object:
     """Return the state in which a container ended, now or last time; empty if it never did."""
     states = (container.get("state") or {}, container.get("lastState") or {})
-    return next((one["terminated"] for one in states if one.get("terminated")), {})
+    return next((state["terminated"] for state in states if state.get("terminated")), {})
 
 
 def _describe_end(ended: Object) -> str:

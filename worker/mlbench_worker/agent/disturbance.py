@@ -93,7 +93,7 @@ def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Disturbance:
     """Return what happened between two snapshots of a rank that may run on some cores."""
     seconds = after.at - before.at
     threads = [_increase(before.threads.get(key), now) for key, now in after.threads.items()]
-    running = sum(one.running_seconds for one in threads)
+    running = sum(thread.running_seconds for thread in threads)
     waited = sum(one.waiting_seconds for one in threads)
     throttled = others = stolen = None
     if after.throttled_seconds is not None and before.throttled_seconds is not None:

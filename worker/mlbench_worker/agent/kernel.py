@@ -167,7 +167,7 @@ def _descendants(table: Mapping[int, Process], ancestor: int) -> Set[int]:
 
 
 def _total(processes: Iterable[Process]) -> float:
-    return sum(one.seconds + one.children_seconds for one in processes)
+    return sum(process.seconds + process.children_seconds for process in processes)
 
 
 def _threads(pids: Iterable[int]) -> Iterator[tuple[tuple[int, int], Thread]]:

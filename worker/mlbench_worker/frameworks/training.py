@@ -135,7 +135,7 @@ class _Compiled(Exchange):
             buffers = state.buffers.values()
             total = torch.from_numpy(np.concatenate(list(buffers)))
             world.sum_(total)
-            ends = np.cumsum([len(one) for one in buffers])[:-1]
+            ends = np.cumsum([len(buffer) for buffer in buffers])[:-1]
             parts = np.split(total.numpy() / world.size, ends)
             means = dict(zip(state.buffers, parts, strict=True))
             self._compiled.load(replace(state, buffers=means))

@@ -72,7 +72,7 @@ class TensorFlowCompiled:
         arguments = (example.inputs, example.targets, example.weights)
         rate = tf.TensorSpec((), example.weights.dtype)
         self._step = tf.function(self._step_of_all, autograph=False).get_concrete_function(
-            *(tf.TensorSpec(one.shape, one.dtype) for one in arguments), rate
+            *(tf.TensorSpec(argument.shape, argument.dtype) for argument in arguments), rate
         )
         self._scores = tf.function(self._forward, autograph=False)
 
@@ -132,7 +132,7 @@ class TensorFlowCompiled:
 
     def _over_ranks(self, gradients: list[Array]) -> list[Array]:
         """Return the mean over the rows of all ranks."""
-        flat = tf.concat([tf.reshape(one, [-1]) for one in gradients], axis=0)
+        flat = tf.concat([tf.reshape(gradient, [-1]) for gradient in gradients], axis=0)
         summed = tf.distribute.get_replica_context().all_reduce("sum", flat)
         parts = tf.split(
             summed / self._sgd.batch_size, [one.shape.num_elements() for one in gradients]
