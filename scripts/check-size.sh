@@ -3,24 +3,20 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# A newcomer shall read the whole in a week: the aim is 28,000 lines of product Python, 6,000 of
-# JavaScript and 33,000 of tests. A number below that is larger is where the code stands, and may
-# only fall; it rises for a capability that users asked for, and then a sentence here says which.
-# Above the aim are: what keeps a hostile rank from harming others (5,000 lines came with it, and
-# 3,500 went again), options that are checked when they are ordered, dashboards that are right for
-# short runs and for 200 workers, and all that lets a stranger believe a number (5,000 lines and
-# 2,400 of tests): disturbance measured by the kernel, sets with their ledger and MLPerf's rules,
-# archives that are sealed, verified, exchanged and published, and clocks that may be wrong. What
-# code logs already, by ten libraries and MLBench's own client, took 3,100 more, and as many of tests.
-# Two more frameworks, nine more algorithms, language models, networks of local workers, sweeps with
-# their frontier, and the page of results took 5,000, and 2,200 of tests. One result on every screen,
-# with the ranks' figures, a run's alerts, and additions after its end took 1,200, and 1,300 of tests.
-# What a referee asks (tests that are paired and corrected, intervals of speed-ups, sets that cannot
-# be forged by their digests alone, signatures, facts of processors) took 800, and 300 of tests.
-# Files that are compared and verified without a master, Trainers that are recorded without a line,
-# data sets without a repository, and damage that is found at the start took 700, and 900 of tests.
-# Longer names of packages, whose imports take more lines, took 100, and 70 of tests.
-# `make quick`, and tests that take two thirds of the time, took 60 of tests.
+# A newcomer shall read all of it in a week. The aim is 28,000 lines of product Python, 33,000 of
+# tests, 6,000 of JavaScript, and 4,200 of benchmarks. A number below is where the code stands, and may
+# only fall: it rises for a capability that users asked for, and this list says for which it is larger
+# than the aim, in lines of product Python (and of tests):
+# - a hostile rank harms no other one, and options are checked when they are ordered: 1,500
+# - code is recorded as it is, by ten libraries and MLBench's own client: 3,100 (3,100)
+# - two more frameworks, nine more algorithms, language models, networks of local workers, sweeps with
+#   their frontier, the page of results: 5,000 (2,200)
+# - a stranger can believe a number: disturbance, sets with their ledger and MLPerf's rules, archives
+#   that are sealed, verified, exchanged and published, clocks that may be wrong: 5,000 (2,400)
+# - one result on every screen, with the ranks' figures, alerts, and additions after the end: 1,200 (1,300)
+# - what a referee asks: paired and corrected tests, intervals, sets that cannot be forged: 800 (300)
+# - files are compared without a master, Trainers recorded without a line: 700 (900)
+# - names of packages that are ours alone, and `make quick`: 100 (130)
 check() { # NAME MOST PATTERN...
     local name=$1 most=$2 lines
     shift 2
@@ -31,6 +27,11 @@ check() { # NAME MOST PATTERN...
 
 failed=0
 check "product Python" 48400 {mlbench,master,worker,exporter,grafana,helm}/'*.py' || failed=1
-check "JavaScript" 6420 'master/mlbench_master/web/*.js' || failed=1
+check "JavaScript" 6310 'master/mlbench_master/web/*.js' 'mlbench/*.js' || failed=1
 check "tests" 47340 'tests/*.py' 'tests/*.js' || failed=1
+check "benchmarks" 4850 'benchmarks/*.py' || failed=1
+check "templates and styles" 1410 '*/templates/*.html' '*.jinja' '*.css' || failed=1
+check "chart" 2960 'helm/mlbench/templates/*' 'helm/mlbench/values*' || failed=1
+check "Prometheus's rules" 510 'prometheus/rules/*' || failed=1
+check "scripts" 890 'scripts/*' .ci/run Makefile || failed=1
 exit "$failed"
