@@ -67,6 +67,16 @@ def test_other_images_stand_for_nothing(name: str) -> None:
     assert find_image(name) is None
 
 
+@EACH
+def test_a_task_imports_only_what_it_uses(benchmark: Benchmark) -> None:
+    program = f"import sys, {benchmark.module}; print(*sys.modules)"
+    loaded = set(subprocess.check_output([sys.executable, "-c", program], text=True).split())
+    none_of = {"sklearn", "scipy", "pandas", "matplotlib", "jax", "tensorflow", "httpx"}
+    if benchmark.name == "steps":
+        none_of |= {"torch", "numpy", "prometheus_client"}
+    assert not loaded & none_of
+
+
 # --- Rules. ---
 
 

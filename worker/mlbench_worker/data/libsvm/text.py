@@ -16,7 +16,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.datasets import load_svmlight_file
 
 from mlbench_worker.ranks.process import DataError
 
@@ -143,6 +142,9 @@ def parse_lines(lines: Lines) -> Block:
 
 
 def _parse(text: bytes) -> Block:
+    # It takes two seconds, and a file is parsed once.
+    from sklearn.datasets import load_svmlight_file  # noqa: PLC0415
+
     rows, labels = load_svmlight_file(io.BytesIO(text), dtype=np.float32, zero_based=False)
     if not (np.isfinite(rows.data).all() and (np.abs(labels) <= _LARGEST_NUMBER).all()):
         raise ValueError("a label or value is no finite number")
