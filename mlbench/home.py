@@ -91,13 +91,8 @@ class Home:
         file = self.connection_file
         try:
             connection = Connection(**json.loads(file.read_text()))
-            texts = (
-                connection.url,
-                connection.token,
-                connection.prometheus_url or "",
-                connection.grafana_url or "",
-            )
-            if not all(isinstance(text, str) for text in texts):
+            urls = (connection.url, connection.prometheus_url or "", connection.grafana_url or "")
+            if not all(isinstance(text, str) for text in (*urls, connection.token)):
                 raise TypeError("an address or the token is no text")
             return connection
         except FileNotFoundError:

@@ -83,5 +83,6 @@ def read_quantity(text: str | float, option: Option) -> Any:
         problem = "a whole number"
     if problem:
         unit = f" {option.unit}" if option.unit and option.unit != "%" else option.unit
-        raise typer.BadParameter(f"{problem}{unit} (not {text})")
+        example = f", such as {option.example}" if option.example else ""
+        raise typer.BadParameter(f"{problem}{unit}{example} (not {text})")
     return int(number) if option.is_whole else number
