@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -156,7 +156,7 @@ def measure(folder: Path) -> Iterator[Figure]:
         serving_workers() as workers,
         running_prometheus(folder) as prometheus_url,
         running_chromium() as browser,
-        open_database(database_url(folder)),
+        closing(open_database(database_url(folder))),
     ):
         write_targets(folder / "targets", workers)
         with running_master(folder, prometheus_url) as master:
