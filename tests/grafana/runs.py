@@ -59,8 +59,8 @@ def used_stack(binary: Path, root: Path) -> Iterator[Used]:
 
 def _use(home: Home, client: ApiClient, prometheus: PrometheusClient) -> Used:
     wait_for(lambda: _rates_are_known(prometheus), 90, "all parts were scraped twice")
-    # Some 25 epochs, so that the recording rules have several looks at it on any machine.
-    ended = _order_digits(client, "ended", {"learning_rate": "0.001"})
+    # Some 50 epochs, so that the recording rules have several looks at it on any machine.
+    ended = _order_digits(client, "ended", {"learning_rate": "0.0005", "epochs": "200"})
     _see_values_wait(home, client, prometheus, ended)
     ended = run_to_end(client, ended, 240)
     assert ended.state == "FINISHED", ended.reason
