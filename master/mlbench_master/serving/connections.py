@@ -38,9 +38,10 @@ class Connection(TConn):
         """When it has waited for long enough, by the monotonic clock."""
 
     def init(self) -> None:
-        """Begin to parse a request, as gunicorn's own method does without TLS."""
-        self.parser = http.get_parser(self.cfg, self.sock, self.client)
-        self.initialized = True
+        """Prepare to parse requests, as gunicorn's own method does without TLS."""
+        if not self.initialized:
+            self.parser = http.get_parser(self.cfg, self.sock, self.client)
+            self.initialized = True
 
     def finish(self) -> None:
         """Give back what was read of the next request, and note whether this is an agent's."""
@@ -49,7 +50,7 @@ class Connection(TConn):
         self.is_agents = self.is_agents or (agents and self.buffered.status == HTTPStatus.OK)
         if isinstance(self.parser, RequestParser):
             self.buffered.unread(self.parser.unreader.take_buffered())
-        self.parser = self.head = None
+        self.head = None
         self.buffered.begin()
 
 

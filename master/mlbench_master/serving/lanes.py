@@ -5,15 +5,15 @@ wait for. Gunicorn parses and judges the request later: what looks odd here goes
 """
 
 import re
+import threading
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum, unique
-from typing import TypeVar
+from queue import SimpleQueue
+from typing import Generic, NoReturn, TypeVar
 
-_Argument = TypeVar("_Argument")
-_Result = TypeVar("_Result")
+_Work = TypeVar("_Work")
 
 # Gunicorn refuses longer ones.
 _LONGEST_HEAD = 64 << 10
@@ -79,31 +79,32 @@ def find_head(arrived: bytes | bytearray) -> Head | None:
     return Head(lane, end + 4 + length)
 
 
-class Lanes:
-    """The threads of all lanes. A single thread gives them work."""
+class Lanes(Generic[_Work]):
+    """The threads of all lanes, each of which does one thing with what it is given."""
 
-    def __init__(self) -> None:
-        self._pools = {
-            lane: ThreadPoolExecutor(lane.threads, thread_name_prefix=lane.title) for lane in Lane
-        }
+    def __init__(self, do: Callable[[_Work], None]) -> None:
+        self._queues: dict[Lane, SimpleQueue[_Work]] = {lane: SimpleQueue() for lane in Lane}
         self._given: Counter[Lane] = Counter()
+        for lane, queue in self._queues.items():
+            for number in range(lane.threads):
+                threading.Thread(
+                    target=_work, args=(queue, do), name=f"{lane.title}_{number}", daemon=True
+                ).start()
 
     def is_full(self, lane: Lane) -> bool:
-        """Check if no more requests may wait for the lane's threads."""
+        """Check if no more work may wait for the lane's threads."""
         return self._given[lane] >= lane.threads + lane.most_waiting
 
-    def submit(
-        self, lane: Lane, work: Callable[[_Argument], _Result], argument: _Argument
-    ) -> "Future[_Result]":
-        """Have a thread of the lane do something, in order of submission."""
+    def submit(self, lane: Lane, work: _Work) -> None:
+        """Give work to a thread of the lane, in order of submission; a single thread calls this."""
         self._given[lane] += 1
-        return self._pools[lane].submit(work, argument)
+        self._queues[lane].put(work)
 
     def note_done(self, lane: Lane) -> None:
-        """Note that one submission to the lane is done."""
+        """Note that one submission to the lane is done; the same thread calls this."""
         self._given[lane] -= 1
 
-    def shutdown(self, wait: bool = True) -> None:
-        """Take no more work, and drop what waits."""
-        for pool in self._pools.values():
-            pool.shutdown(wait=wait, cancel_futures=True)
+
+def _work(queue: "SimpleQueue[_Work]", do: Callable[[_Work], None]) -> NoReturn:
+    while True:
+        do(queue.get())

@@ -12,7 +12,6 @@ import selectors
 import socket
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, cast
 
@@ -61,7 +60,7 @@ class Worker(ThreadWorker):
     def init_process(self) -> None:
         """Prepare the threads, and room for as many connections as the system allows."""
         self._waiting = Waiting()
-        self._lanes = Lanes()
+        self._lanes = Lanes(self._serve)
         self._swept_at = 0.0
         most, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = self.worker_connections + _OWN_DESCRIPTORS
@@ -70,10 +69,6 @@ class Worker(ThreadWorker):
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
         self.worker_connections = max(1, min(self.worker_connections, most - _OWN_DESCRIPTORS))
         super().init_process()
-
-    def get_thread_pool(self) -> ThreadPoolExecutor:
-        """Return the threads of all lanes, which gunicorn only shuts down."""
-        return cast("ThreadPoolExecutor", self._lanes)
 
     def run(self) -> None:
         """Serve until told to end; then finish what is under way."""
@@ -89,7 +84,6 @@ class Worker(ThreadWorker):
             for conn in self._waiting:
                 conn.deadline = min(conn.deadline, conn.began + _LINGER_SECONDS)
             self._turn()
-        self._lanes.shutdown(wait=False)
         self.poller.close()
         self.method_queue.close()
         for listener in self.sockets:
@@ -171,9 +165,16 @@ class Worker(ThreadWorker):
             self._refuse(conn, 503, "Service Unavailable", "the master is busy: try again later")
             return
         conn.buffered.begin()
-        self._lanes.submit(lane, self.handle, conn).add_done_callback(
-            lambda done: self.method_queue.defer(self.finish_request, conn, done)
-        )
+        self._lanes.submit(lane, conn)
+
+    def _serve(self, conn: Connection) -> None:
+        """Answer a request in a thread of its lane."""
+        conn.stays = False
+        try:
+            conn.stays = self.handle(conn)
+        except BaseException:  # whatever it is, the thread is needed
+            self.log.exception("a request failed")
+        self.method_queue.defer(self._finish, conn)
 
     def handle(self, conn: TConn) -> bool:
         """Answer a request in a thread, unless an agent has given it up meanwhile."""
@@ -187,13 +188,11 @@ class Worker(ThreadWorker):
 
     # --- An answer leaves. ---
 
-    def finish_request(self, conn: TConn, fs: "Future[bool]") -> None:
+    def _finish(self, conn: Connection) -> None:
         """Send the rest of the answer, then wait for the next request or close."""
-        conn = cast("Connection", conn)
         assert conn.head is not None
         self._lanes.note_done(conn.head.lane)
-        done = not fs.cancelled() and fs.exception() is None and fs.result()
-        conn.stays = bool(done) and self.alive
+        conn.stays = conn.stays and self.alive
         self._send_rest(conn)
 
     def _send_rest(self, conn: Connection) -> None:
