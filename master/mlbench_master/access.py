@@ -54,15 +54,13 @@ class TokenMiddleware:
         access = access_of(resource)
         if access == "open":
             return
-        if access == "user" and self._has_session(req):
-            return
         shown = _shown_token(req)
         is_user = is_token(shown, self.user_token)
+        if access == "user" and (is_user or self._has_session(req)):
+            return
         pod = pod_token.identify(shown, self.agent_secret)
         if access == "agent" and pod is not None:
             req.context.pod = pod
-            return
-        if access == "user" and is_user:
             return
         if pod is not None or is_user:
             raise falcon.HTTPForbidden(description=f"this route is for {access}s")

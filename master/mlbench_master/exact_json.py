@@ -36,7 +36,10 @@ def loads_fast(data: bytes) -> Any:
 
 def loads_exactly(data: bytes) -> Any:
     """Do what ``loads`` does, slowly."""
-    return json.loads(data, parse_float=_to_float, parse_int=_to_int)
+    parsed = json.loads(data, parse_float=_to_float, parse_int=_to_int)
+    # JSON can spell half of a character pair, which is no text; orjson refuses it.
+    json.dumps(parsed, ensure_ascii=False).encode()
+    return parsed
 
 
 def _to_float(text: str) -> float | str:

@@ -11,7 +11,10 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from typing import Final, Literal, Protocol
+
+from peewee import Database
 
 from mlbench_master.database import database
 
@@ -89,6 +92,10 @@ def notify(reason: Reason = "work") -> None:
 
 
 def _address() -> str:
-    found = database.obj
-    where = [found.database, *(found.connect_params.get(key) for key in ("host", "port"))]
+    return _address_of(database.obj)
+
+
+@cache
+def _address_of(opened: Database) -> str:
+    where = [opened.database, *(opened.connect_params.get(key) for key in ("host", "port"))]
     return "\0mlbench-" + hashlib.sha256(repr(where).encode()).hexdigest()[:32]

@@ -96,6 +96,10 @@ class SeriesLimit:
     most: int
     _known: set[tuple[str, SeriesKey]] = field(default_factory=set)
 
+    def has_admitted(self, owner: str, keys: Iterable[SeriesKey]) -> bool:
+        """Check if all of these series were admitted just now."""
+        return all((owner, key) in self._known for key in keys)
+
     def check(self, owner: str, keys: Iterable[SeriesKey]) -> None:
         """Admit all of these series.
 
@@ -172,9 +176,9 @@ class Spool:
             SpoolFullError: more than ``limit_bytes`` wait already.
             NoRoomError: the disk is full.
         """
-        check_room()
         with self._lock:
             if time.monotonic() - self._counted_at > _FRESH_SECONDS:
+                check_room()
                 self._waiting, self._counted_at = waiting_bytes(), time.monotonic()
         if self._waiting > self.limit_bytes:
             raise SpoolFullError(

@@ -18,8 +18,8 @@ from mlbench.errors import MLBenchError
 from mlbench_master.database import exclusive, run_sql
 from mlbench_master.errors import NotFoundError
 from mlbench_master.models import run_owner
+from mlbench_master.notify import notify
 
-_FIND = "SELECT id FROM stream WHERE owner = ? AND attempt = 0 AND rank = -1 AND name = 'posted'"
 _OPEN = (
     "INSERT INTO stream (owner, attempt, rank, name, size, delivered, recorded, gap_start, "
     "gap_end) VALUES (?, 0, -1, 'posted', 0, 0, 0, 0, 0) ON CONFLICT DO NOTHING"
@@ -37,13 +37,8 @@ _REMEMBER = (
 )
 
 
-class RunEndedError(MLBenchError):
-    """The run has ended, so what is posted for it belongs to ``added_owner``."""
-
-
-def has_posted(owner: str) -> bool:
-    """Check if samples were ever posted for an owner."""
-    return run_sql(_FIND, owner).fetchone() is not None
+class MovedError(MLBenchError):
+    """The samples belong to the run's other owner: to ``added_owner`` once it has ended."""
 
 
 def open_posted(owner: str) -> None:
@@ -56,7 +51,7 @@ def append_posted(owner: str, lines: bytes) -> None:
 
     Raises:
         NotFoundError: there is no such stream, or no more (404).
-        RunEndedError: the owner is a run that has ended.
+        MovedError: they belong to the run's other owner.
     """
     _group.write((owner, lines))
 
@@ -111,6 +106,7 @@ def _append_all(bodies: Sequence[tuple[str, bytes]]) -> None:
         by_owner.setdefault(owner, {})[hashlib.sha256(lines).digest()] = lines
     for owner, by_digest in by_owner.items():
         _append(owner, by_digest)
+    notify("samples")
 
 
 def _append(owner: str, bodies: Mapping[bytes, bytes]) -> None:
@@ -118,8 +114,8 @@ def _append(owner: str, bodies: Mapping[bytes, bytes]) -> None:
     kind, _, name = owner.partition("/")
     with exclusive(owner):
         ended = run_sql(_IS_ENDED, int(name)).fetchone() if kind != "pod" else None
-        if kind == "run" and ended is not None:
-            raise RunEndedError(f"run {name} has ended")
+        if kind != "pod" and (ended is None) == (kind == "added"):
+            raise MovedError(f"run {name} has {'ended' if ended else 'not ended'}")
         if kind == "added":
             bodies = _without_known(run_owner(int(name)), bodies)
         if not bodies:
@@ -134,7 +130,7 @@ def _append(owner: str, bodies: Mapping[bytes, bytes]) -> None:
             raise NotFoundError(f"there is no {owner.replace('/', ' ')} any more")
         stream_id, size = grown
         run_sql(_ADD_CHUNK, stream_id, size - len(new), new)
-        if kind == "added" and ended is not None:
+        if ended is not None:
             added = _counted(json.loads(ended[0] or "{}"), new.count(b"\n"))
             run_sql(_COUNT_ADDED, json.dumps(added), int(name))
 

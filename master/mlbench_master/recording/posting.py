@@ -1,6 +1,6 @@
 """Posted samples: checking them, and storing them once."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Self
 
@@ -21,13 +21,15 @@ from mlbench_master.database import exclusive
 from mlbench_master.errors import NotFoundError
 from mlbench_master.fields import NO_NUL, refuse_truth_value
 from mlbench_master.models import Pod, Rank, Stream, added_owner, pod_owner, run_owner
-from mlbench_master.notify import notify
 from mlbench_master.recording.limits import SeriesLimit
-from mlbench_master.recording.posted import RunEndedError, append_posted, has_posted, open_posted
+from mlbench_master.recording.posted import MovedError, append_posted, open_posted
 from mlbench_master.recording.samples import MAX_METADATA_BYTES, Sample, to_posted_lines
 from mlbench_master.runs import life
 
 MAX_SAMPLES = 10_000
+
+# The runs with late samples. Whether one has ended is looked at again by who appends them.
+_ended: set[int] = set()
 
 Text = Annotated[str, Field(max_length=MAX_TEXT_LENGTH, pattern=NO_NUL)]
 
@@ -112,36 +114,41 @@ def store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
     """
     try:
         _store(posted, limit)
-    except RunEndedError:
-        # Just now. What was stored before that is not stored again.
+    except MovedError:
+        runs = {sample.run_id for sample in posted if sample.run_id is not None}
+        _ended.difference_update(runs)
+        _ended.update(life.ended_among(runs))
+        # What was stored before that is not stored again.
         _store(posted, limit)
-    notify("samples")
 
 
 def _store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
-    ended = life.ended_among({one.run_id for one in posted if one.run_id is not None})
     by_owner: dict[str, list[PostedSample]] = {}
     for sample in posted:
-        by_owner.setdefault(_owner(sample, ended), []).append(sample)
-    newcomers = {owner: found[0] for owner, found in by_owner.items() if not has_posted(owner)}
-    for sample in newcomers.values():
-        _check_known(sample)
-    by_stream = {owner: list(map(_to_sample, found)) for owner, found in by_owner.items()}
+        by_owner.setdefault(_owner(sample), []).append(sample)
+    by_stream = {owner: list(map(_to_sample, given)) for owner, given in by_owner.items()}
+    keys = {owner: [sample[:2] for sample in samples] for owner, samples in by_stream.items()}
+    for owner, given in by_owner.items():
+        if len(by_owner) > 1 or not limit.has_admitted(owner, keys[owner]):
+            _check_known(given[0])
+    for owner in by_owner:
+        limit.check(owner, keys[owner])
     for owner, samples in by_stream.items():
-        limit.check(owner, (sample[:2] for sample in samples))
-    for owner, sample in newcomers.items():
-        with exclusive(owner):
-            # Again, as it may have been deleted meanwhile.
-            _check_known(sample)
-            open_posted(owner)
-    for owner, samples in by_stream.items():
-        append_posted(owner, to_posted_lines(samples))
+        lines = to_posted_lines(samples)
+        try:
+            append_posted(owner, lines)
+        except NotFoundError:
+            with exclusive(owner):
+                # It may have been deleted.
+                _check_known(by_owner[owner][0])
+                open_posted(owner)
+            append_posted(owner, lines)
 
 
-def _owner(sample: PostedSample, ended: Container[int]) -> str:
+def _owner(sample: PostedSample) -> str:
     if sample.run_id is None:
         return pod_owner(sample.pod_name or "")
-    return (added_owner if sample.run_id in ended else run_owner)(sample.run_id)
+    return (added_owner if sample.run_id in _ended else run_owner)(sample.run_id)
 
 
 def find_pod(name: str) -> str:

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from mlbench.series import MAX_TEXT_LENGTH
 from mlbench_master.errors import NotFoundError
-from mlbench_master.models import PostedBody, Run, Stream, pod_owner, run_owner
+from mlbench_master.models import PostedBody, Run, Stream, added_owner, pod_owner, run_owner
 from mlbench_master.recording import posting
 from mlbench_master.recording.limits import SeriesLimit
 from mlbench_master.recording.posting import PostedSample
@@ -66,6 +66,18 @@ def test_an_unknown_owner_takes_the_whole_list_with_it(run: Run, unknown: dict[s
         store(sample(run), sample(run, **unknown), sample(make_run()))
     assert not Stream.select().exists()
     assert not PostedBody.select().exists()
+
+
+def test_a_run_with_the_id_of_one_that_ended_has_its_samples(run: Run) -> None:
+    Run.update(state="FINISHED", finished_at=1.0).where(Run.id == run.id).execute()
+    store(sample(run))
+    life.delete(run)
+    while deletion.sweep():
+        pass
+    later = make_run(id=run.id)
+    store(sample(later))
+    assert stored(added_owner(run.id)) == []
+    assert len(stored(run_owner(run.id))) == 1
 
 
 @pytest.mark.both_databases
