@@ -49,7 +49,16 @@ def run_to_end(
     """
     if command:
         order |= {"custom_image_name": THIS_MACHINE, "custom_image_command": command}
-    run = client.create_run("measured", workers, num_cpus, **order).result().value
+    ordered = client.create_run("measured", workers, num_cpus, **order).result().value
+    return wait_for_end(client, ordered, look_seconds)
+
+
+def wait_for_end(client: ApiClient, run: Run, look_seconds: float) -> Run:
+    """Return a run once it has ended, which is looked at so often.
+
+    Raises:
+        AssertionError: it is not FINISHED.
+    """
     while run.active:
         time.sleep(look_seconds)
         run = client.get_run(run.id).result().value

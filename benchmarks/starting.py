@@ -5,26 +5,56 @@ warm pods and on pods of another shape. Nothing else may use it.
 """
 
 import os
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import cycle, repeat
 from pathlib import Path
 
 from benchmarks.measure import Figure, Measure, alternate
-from benchmarks.stacks import local_stack, run_to_end
+from benchmarks.stacks import local_stack, run_to_end, wait_for_end
 from mlbench import ApiClient, names
+from mlbench.records import Run
 
 _STEPS = {"steps": "20", "rate": "1000"}
+_EPOCH = {"epochs": "1"}
+# Until agents that are idle have their fork servers ready.
+_IDLE_SECONDS = 6.0
+_QUEUED = 6
 
 
 def start_latency(folder: Path) -> Iterator[Figure]:
-    """Yield seconds, for a task without PyTorch and for one with it."""
-    with local_stack(folder) as (_, client):
-        for benchmark, args, times in (("steps", _STEPS, 5), ("digits", {"epochs": "1"}, 3)):
-            what = f"POST /api/runs/ to the first step: {benchmark}"
-            yield from alternate(
-                times, "s", {what: _to_first_step(client, benchmark, args, repeat(None))}
-            )
+    """Yield seconds by forked and by new processes, which import PyTorch themselves.
+
+    CIFAR-10 is left out, unless its archive is in ``$MLBENCH_DATASETS``.
+    """
+    tasks = {"steps": _STEPS, "digits": _EPOCH, "digits-linear": _EPOCH}
+    if list(Path(os.environ.get(names.ENV_DATASETS, "none")).glob("cifar-10*")):
+        tasks["cifar10-resnet"] = {**_EPOCH, "worker_batch_size": "1024", "depth": "20"}
+    for how, value in (("forked", "1"), ("new", "0")):
+        os.environ[names.ENV_FORK_SERVER] = value
+        with local_stack(folder / how) as (_, client):
+            for benchmark, args in tasks.items():
+                time.sleep(_IDLE_SECONDS)
+                what = f"POST /api/runs/ to the first step, {how}: {benchmark}"
+                measures = {what: _to_first_step(client, benchmark, args, repeat(None))}
+                yield from alternate(5, "s", measures)
+            what = f"the end of a queued run to the next one's first step, {how}: digits"
+            yield Figure(what, "s", _gaps(client))
+
+
+def _gaps(client: ApiClient) -> list[float]:
+    """Return the seconds between runs that were ordered at once."""
+    orders = [
+        client.create_run("queued", 2, None, benchmark="digits", args=_EPOCH, queue=True).result()
+        for _ in range(_QUEUED)
+    ]
+    runs = [wait_for_end(client, order.value, 0.2) for order in orders]
+    ends = [datetime.fromisoformat(str(run.finished_at)) for run in runs]
+    return [
+        (_first_step(client, run) - end).total_seconds()
+        for end, run in zip(ends[:-1], runs[1:], strict=True)
+    ]
 
 
 def _to_first_step(
@@ -44,11 +74,14 @@ def _to_first_step(
         run = run_to_end(
             client, 2, num_cpus=next(cores), look_seconds=0.1, benchmark=benchmark, args=args
         )
-        points = client.get_run_metrics(run.id, metric_filter="step").result().value["step @ 0"]
-        first = next(point for point in points if point.number >= 1)
-        return (datetime.fromisoformat(first.date) - ordered_at).total_seconds()
+        return (_first_step(client, run) - ordered_at).total_seconds()
 
     return measure_once
+
+
+def _first_step(client: ApiClient, run: Run) -> datetime:
+    points = client.get_run_metrics(run.id, metric_filter="step").result().value["step @ 0"]
+    return datetime.fromisoformat(next(point for point in points if point.number >= 1).date)
 
 
 # Two workers of this must fit.

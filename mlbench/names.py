@@ -29,6 +29,7 @@ ENV_URL: Final = "MLBENCH_URL"  # where browsers and the command line reach the 
 ENV_DATABASE_URL: Final = "DATABASE_URL"
 ENV_WORKERS: Final = "MLBENCH_WORKERS"
 ENV_LET_OUT: Final = "MLBENCH_LET_OUT"  # lets local workers' code out of its own network
+ENV_FORK_SERVER: Final = "MLBENCH_FORK_SERVER"  # 0: agents keep no interpreter ready
 ENV_NO_BANDWIDTH: Final = "MLBENCH_NO_BANDWIDTH"  # why workers' bandwidth cannot be limited
 ENV_NO_LATENCY: Final = "MLBENCH_NO_LATENCY"  # why what they send can be neither late nor lost
 ENV_SCRAPE_INTERVAL: Final = "MLBENCH_SCRAPE_INTERVAL"  # of Prometheus, for Grafana: 2s

@@ -524,6 +524,8 @@ class Machine(Record):
 class StatedMachine(Machine):
     """A machine, and its clock when the process was about to start."""
 
+    is_forked: bool = False
+    """Whether the process was forked from one that had imported PyTorch."""
     clock_offset_seconds: float | None = None
     """By how much it was ahead of the master's."""
     clock_uncertainty_seconds: float | None = None
@@ -586,6 +588,8 @@ class RankOnMachine(Record):
     """By how much the worker's clock was ahead of the master's when the rank was started."""
     clock_uncertainty_seconds: float | None
     """The offset is right to within this: half the shortest round trip."""
+    is_forked: bool = False
+    """Whether its process was forked from one that had imported PyTorch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -741,6 +745,8 @@ class Pod(Record):
     """Its rank in that run."""
     state: AgentState | None = None
     """As its agent said last; None before its first poll."""
+    fork_server: bool = False
+    """Whether a process that has imported PyTorch is ready to be forked for an official task."""
     seen_at: Time | None = None
     """When its agent was last heard of."""
 

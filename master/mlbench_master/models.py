@@ -268,6 +268,8 @@ class Worker(_Table):
     ip = CharField()
     pod_uid = CharField(default="")
     """The uid of its pod; empty where pods have none."""
+    fork_server = BooleanField(default=False)
+    """Whether a process that has imported PyTorch is ready to be forked."""
     seen_at = DoubleField()
     """When it came."""
     heard = BigIntegerField(default=0)

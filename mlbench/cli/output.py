@@ -94,10 +94,10 @@ def show_runs(runs: list[Run], pods: list[Pod]) -> None:
         if run.waiting:
             out.print(f"run {run.id} waits: {run.waiting}", style="yellow", soft_wrap=True)
     out.print()
-    table = Table("worker", "phase", "run", "rank", box=None, pad_edge=False)
+    table = Table("worker", "phase", "run", "rank", "fork server", box=None, pad_edge=False)
     for pod in pods:
         run_id, rank = ("-" if value is None else str(value) for value in (pod.run_id, pod.rank))
-        table.add_row(pod.name, pod.phase, run_id, rank)
+        table.add_row(pod.name, pod.phase, run_id, rank, "ready" if pod.fork_server else "-")
     out.print(table)
 
 

@@ -50,6 +50,7 @@ _GRAFANA_VARIABLES = (
 # another stack.
 _OUR_VARIABLES = {value for key, value in vars(names).items() if key.startswith("ENV_")} - {
     names.ENV_DATASETS,
+    names.ENV_FORK_SERVER,
     names.ENV_LET_OUT,
     names.ENV_GIT_COMMIT,
 }

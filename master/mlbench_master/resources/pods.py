@@ -44,5 +44,6 @@ def _describe(pod: Pod, rank: Rank | None, agent: Worker | None) -> records.Pod:
         run_id=rank.run_id if rank else None,
         rank=rank.rank if rank else None,
         state=cast("records.AgentState", agent.state) if agent else None,
+        fork_server=agent.fork_server if agent else False,
         seen_at=seconds_to_text(agent.seen_at) if agent else None,
     )

@@ -65,4 +65,5 @@ def _describe(rank: Rank) -> RankOnMachine:
         cpus=tuple(rank.assignment.get("cpus", ())),
         clock_offset_seconds=machine.get("clock_offset_seconds"),
         clock_uncertainty_seconds=machine.get("clock_uncertainty_seconds"),
+        is_forked=machine.get("is_forked", False),
     )

@@ -10,6 +10,7 @@ from pydantic import (
     ConfigDict,
     Field,
     JsonValue,
+    StrictBool,
     field_validator,
     model_validator,
 )
@@ -48,11 +49,12 @@ _LOOK = """
     GROUP BY pod.uid, hearing.seconds
 """
 _NOTE = """
-    INSERT INTO worker (name, state, run_id, attempt, ip, pod_uid, seen_at, heard)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO worker (name, state, run_id, attempt, ip, pod_uid, fork_server, seen_at,
+        heard)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (name) DO UPDATE SET state = excluded.state, run_id = excluded.run_id,
         attempt = excluded.attempt, ip = excluded.ip, pod_uid = excluded.pod_uid,
-        seen_at = excluded.seen_at, heard = excluded.heard
+        fork_server = excluded.fork_server, seen_at = excluded.seen_at, heard = excluded.heard
 """
 _CURRENT = """
     SELECT mine.id FROM "rank" AS mine JOIN run ON run.id = mine.run_id
@@ -91,6 +93,8 @@ class Report(BaseModel):
     ip: str = Field(max_length=64, pattern=NO_NUL)
     pod_uid: str = Field(default="", max_length=64, pattern=NO_NUL)
     """Which pod it is in, where a cluster uses names again."""
+    fork_server: StrictBool = False
+    """Whether a process that has imported PyTorch is ready to be forked."""
     run_id: _Number | None = None
     attempt: _Number | None = None
     rank: _Number | None = None
@@ -132,7 +136,7 @@ def poll(pod: str, report: Report, waited_seconds: float = 0.0) -> Reply:
         if not is_same_pod(uid, report.pod_uid):
             return _turn_away("wait" if report.state == "idle" else "stop")
         about = (report.state, report.run_id, report.attempt, report.ip, report.pod_uid)
-        run_sql(_NOTE, pod, *about, now, heard or 0)
+        run_sql(_NOTE, pod, *about, report.fork_server, now, heard or 0)
         noted = report.run_id is not None and _note_rank(pod, report)
         current = _current_rank(pod)
         if current is not None and not is_same_pod(current.pod_uid, report.pod_uid):

@@ -24,7 +24,7 @@ def test_pods_as_the_original_showed_them(api: TestClient) -> None:
     make_ranks(run, ["w-1"])
     pod = {
         **{"phase": "Running", "ip": "127.0.0.1", "node": "n", "labels": str(LABELS)},
-        **{"state": None, "seen_at": None},
+        **{"state": None, "fork_server": False, "seen_at": None},
     }
     assert api.simulate_get("/api/pods").json == [
         pod | {"name": "w-0", "run_id": None, "rank": None},
@@ -46,7 +46,7 @@ def test_a_pod_has_no_rank_of_an_ended_run_or_attempt(api: TestClient) -> None:
 def test_pods_show_the_last_report_of_their_agent(api: TestClient) -> None:
     for name, uid in (("w-0", ""), ("w-1", "now"), ("w-2", "now")):
         Pod.create(name=name, uid=uid, phase="Running", ip="", node="", labels={})
-    make_worker("w-0", state="running", seen_at=0.5)
+    make_worker("w-0", state="running", fork_server=True, seen_at=0.5)
     make_worker("w-1", state="exited", seen_at=1, pod_uid="now")
     # Of the pod that had the name before.
     make_worker("w-2", pod_uid="before")

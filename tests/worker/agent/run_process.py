@@ -1,7 +1,7 @@
 """A stand-in for the agent: runs one training process, and prints how it ended.
 
 In a process of its own, as the agent is: ending a training process ends all children.
-usage: run_process.py FOLDER [stop] [CORE…] [in=FOLDER] -- COMMAND…
+usage: run_process.py FOLDER [stop] [forked] [CORE…] [in=FOLDER] -- COMMAND…
 A process has a second to end when it is asked to.
 """
 
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import mlbench_worker.agent.process
 from mlbench.names import ENV_METRICS_FILE
+from mlbench_worker.agent.forkserver import ForkServer
 from mlbench_worker.agent.process import Exit, TrainingProcess, adopt_orphans
 
 
@@ -32,6 +33,8 @@ def main() -> None:
     adopt_orphans()
     stdout = Path(folder) / "stdout"
     working_dirs = [flag.removeprefix("in=") for flag in flags if flag.startswith("in=")]
+    server = ForkServer(os.environ) if "forked" in flags else None
+    assert server is None or server.is_ready(30.0)
     process = TrainingProcess(
         sys.argv[split + 1 :],
         environ={**os.environ, ENV_METRICS_FILE: f"{folder}/metrics"},
@@ -40,6 +43,7 @@ def main() -> None:
         stderr=Path(folder) / "stderr",
         cpus=[int(flag) for flag in flags if flag.isdecimal()],
         on_exit=note,
+        forkserver=server,
     )
     stopping = "stop" not in flags
     while not ended.wait(0.02):

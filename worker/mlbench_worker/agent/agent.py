@@ -16,6 +16,7 @@ from mlbench.traffic import Traffic, traffic_from_now
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.facts import Facts
 from mlbench_worker.agent.files import remove
+from mlbench_worker.agent.forkserver import ForkServers
 from mlbench_worker.agent.link import Link, LinkError, RefusedError, Reply
 from mlbench_worker.agent.network import Network, attach
 from mlbench_worker.agent.process import end_left
@@ -53,6 +54,7 @@ class Agent:
         self._stopping = threading.Event()
         self._attempt: Attempt | None = None
         self._shipper: Shipper | None = None
+        self._fork_servers = ForkServers(self._environ)
 
     def run(self) -> None:
         """Poll until ``quit`` is called; then end the training process, if there is one."""
@@ -112,10 +114,14 @@ class Agent:
         if self._attempt is not None:
             self._attempt.enforce_stop()
             self._attempt.remember_exit()
+            self._fork_servers.note_running()
+        else:
+            self._fork_servers.note_idle()
         return patience
 
     def _report(self) -> dict[str, object]:
         report: dict[str, object] = {"state": "idle", "ip": _address(), "pod_uid": self._pod_uid}
+        report["fork_server"] = self._fork_servers.are_ready
         if self._attempt is None:
             return report
         a, ended = self._attempt.assignment, self._attempt.exit
@@ -153,12 +159,12 @@ class Agent:
         attempt.remove_old_checkpoints()
         log.info("starting %s: %s", attempt.folder.name, " ".join(attempt.assignment.command))
         offset, attachment = self._link.clock.offset, attempt.assignment.attachment
-        network = None
+        network, server = None, self._fork_servers.find(attempt.assignment)
         try:
             network = (
                 attach(attachment, Home.from_environ(self._environ).switch) if attachment else None
             )
-            self._state_machine(attempt, network)
+            self._state_machine(attempt, network, is_forked=server is not None)
             attempt.start(
                 self._environ,
                 on_exit=self._wake.set,
@@ -167,6 +173,7 @@ class Agent:
                 traffic=self._counter(network),
                 # In a cluster, whose pods have uids, others are none of its users' business.
                 name_others=not self._pod_uid,
+                forkserver=server,
             )
         except (OSError, RuntimeError, ValueError) as error:
             log.exception("cannot start %s", attempt.folder.name)
@@ -180,10 +187,11 @@ class Agent:
             return network.traffic
         return traffic_from_now() if self._pod_uid else None
 
-    def _state_machine(self, attempt: Attempt, network: Network | None) -> None:
+    def _state_machine(self, attempt: Attempt, network: Network | None, *, is_forked: bool) -> None:
         try:
             shaping = network.shaping if network else None
-            facts = self._facts.state(attempt.assignment, self._link.clock.offset, shaping)
+            offset = self._link.clock.offset
+            facts = self._facts.state(attempt.assignment, offset, shaping, is_forked=is_forked)
         except Exception:
             # A machine that cannot be described can still train.
             log.exception("cannot state the machine of %s", attempt.folder.name)
@@ -215,6 +223,7 @@ class Agent:
         if self._shipper is not None:
             self._shipper.quit()
             self._shipper.join()
+        self._fork_servers.close()
 
 
 def _address() -> str:

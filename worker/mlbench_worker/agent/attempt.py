@@ -31,6 +31,7 @@ from mlbench_worker.agent.files import (
     remove,
     write_json,
 )
+from mlbench_worker.agent.forkserver import ForkServer
 from mlbench_worker.agent.machine import killed_for_memory, memory_limit
 from mlbench_worker.agent.network import NETWORK_VARIABLES, Network
 from mlbench_worker.agent.process import NOT_STARTED, Exit, TrainingProcess
@@ -190,6 +191,7 @@ class Attempt:
         network: Network | None = None,
         traffic: Callable[[], Traffic] | None = None,
         name_others: bool = False,
+        forkserver: ForkServer | None = None,
     ) -> None:
         """Start the process; ``on_exit`` is called, from another thread, when it has ended.
 
@@ -197,6 +199,7 @@ class Attempt:
         it from starting, apart from its command, is an OSError, RuntimeError or ValueError. If
         ``name_others``, the names of programs that use the rank's cores are stated. ``network`` is
         one of its own, which is closed at its end; ``traffic`` counts what it carries.
+        ``forkserver`` forks the process, where it can.
         """
         killed_before = killed_for_memory()
         cores = set(self.assignment.cpus) or os.sched_getaffinity(0)
@@ -257,6 +260,7 @@ class Attempt:
                 stderr=self.file("stderr"),
                 cpus=self.assignment.cpus,
                 on_exit=note,
+                forkserver=forkserver,
             )
             undoing.pop_all()
         self.watch = watch

@@ -35,7 +35,12 @@ class Facts:
         self._preparing.start()
 
     def state(
-        self, assignment: Assignment, offset: Offset | None, shaping: Shaping | None = None
+        self,
+        assignment: Assignment,
+        offset: Offset | None,
+        shaping: Shaping | None = None,
+        *,
+        is_forked: bool = False,
     ) -> dict[str, object]:
         """Return the fields of a ``StatedMachine``, within the master's bounds.
 
@@ -50,6 +55,7 @@ class Facts:
                 **({"cpus": len(assignment.cpus)} if assignment.cpus else {}),
                 "gpus": self._gpus,
                 "gpu_driver": self._gpu_driver,
+                "is_forked": is_forked,
                 "python": python.version if python else None,
                 "mlbench": own_version(),
                 "packages": python.packages if python else {},

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from mlbench import names
 from mlbench.clock import SteadyClock
+from mlbench_worker.agent.forkserver import Forked, ForkServer
 from mlbench_worker.agent.sources.processes import environ_of
 
 # Between SIGTERM and SIGKILL.
@@ -72,22 +74,17 @@ class TrainingProcess:
         stderr: Path,
         cpus: Sequence[int],
         on_exit: Callable[[Exit], None],
+        forkserver: ForkServer | None = None,
     ) -> None:
         self._stop_by: float | None = None
         self._on_exit = on_exit
         self._clock = SteadyClock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Forked | None = None
+        self._not_its_own = _children()
         with stdout.open("ab") as out, stderr.open("ab") as err, _on_cores(cpus):
             try:
-                self._process = subprocess.Popen(
-                    command,
-                    env=environ,
-                    cwd=working_dir,
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=err,
-                    start_new_session=True,
-                )
+                launch = forkserver.fork if forkserver else _launch
+                self._process = launch(command, environ, working_dir, (out, err))
             except OSError as error:
                 err.write(f"{_why_not(command[0], working_dir, error)}\n".encode())
         if self._process is None:
@@ -97,6 +94,7 @@ class TrainingProcess:
             # As the first process of a container, the agent needs no guard: all end with it.
             mark = f"{names.ENV_METRICS_FILE}={environ.get(names.ENV_METRICS_FILE, '')}"
             self._guard = None if os.getpid() == 1 else _start_guard(self._process.pid, mark)
+            self._not_its_own |= {self._guard.pid} if self._guard else set()
             threading.Thread(target=self._wait, args=(self._process,), daemon=True).start()
         except (OSError, RuntimeError):
             self._signal_group(signal.SIGKILL)
@@ -114,14 +112,14 @@ class TrainingProcess:
         if self._stop_by is not None and time.monotonic() > self._stop_by:
             self._signal_group(signal.SIGKILL)
 
-    def _wait(self, process: subprocess.Popen[bytes]) -> None:
+    def _wait(self, process: subprocess.Popen[bytes] | Forked) -> None:
         # It is not reaped yet, so that its group's number is not used again.
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         ended_at = self._clock.now()
         self._signal_group(signal.SIGKILL)
         code = process.wait()
         try:
-            _end_children(keep=self._guard.pid if self._guard else None)
+            _end_children(keep=self._not_its_own)
             if self._guard is not None:
                 self._guard.kill()
                 self._guard.communicate()
@@ -132,6 +130,24 @@ class TrainingProcess:
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
+
+
+def _launch(
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    working_dir: str | None,
+    files: tuple[BinaryIO, BinaryIO],
+) -> subprocess.Popen[bytes]:
+    stdout, stderr = files
+    return subprocess.Popen(
+        command,
+        env=environ,
+        cwd=working_dir,
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
+    )
 
 
 def _start_guard(group: int, mark: str) -> subprocess.Popen[bytes]:
@@ -182,10 +198,10 @@ def hide_from_others() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0)
 
 
-def _end_children(keep: int | None) -> None:
+def _end_children(keep: Set[int]) -> None:
     """Kill and reap all processes that a training process left behind, also outside its group."""
     deadline = time.monotonic() + _REAP_SECONDS
-    while (left := _children() - {keep}) and time.monotonic() < deadline:
+    while (left := _children() - keep) and time.monotonic() < deadline:
         for pid in left:
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 os.kill(pid, signal.SIGKILL)

@@ -75,7 +75,7 @@ function ofRanks(ranks) {
     const clock = offset == null ? "clock not compared" : known;
     return [
       `Rank ${rank.rank}`,
-      [rank.pod, rank.hostname, rank.image, clock].filter(Boolean).join(" · "),
+      [rank.pod, rank.hostname, rank.image, clock, rank.is_forked && "forked"].filter(Boolean).join(" · "),
     ];
   });
   const found = rows(Object.fromEntries(lines), String);
