@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from mlbench_worker.tasks.cifar10 import ARCHIVE
+from mlbench_worker.data.cifar10 import ARCHIVE
 
 Bytes = NDArray[np.uint8]
 

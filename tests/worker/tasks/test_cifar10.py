@@ -18,13 +18,12 @@ from torch.nn import functional
 from benchmarks.cifar10_from_images import CLASSES, convert
 from mlbench import names
 from mlbench.tasks import CifarDepth, CifarVersion
+from mlbench_worker.data.cifar10 import ARCHIVE, load_cifar10
 from mlbench_worker.ranks.process import DataError
 from mlbench_worker.tasks.cifar10 import (
-    ARCHIVE,
     BlockV1,
     BlockV2,
     CifarResNet,
-    load_cifar10,
 )
 from tests.support.cifar_archives import write_archive, write_colours, write_members
 from tests.support.ranks import (
@@ -197,6 +196,23 @@ def test_images_are_read_in_order_with_their_colours(tmp_path: Path) -> None:
     assert data.sha256 == sha256_of(archive.read_bytes())
 
 
+def test_the_arrays_are_kept_until_the_archive_changes(tmp_path: Path) -> None:
+    archive, kept = write_colours(tmp_path, 40, 10), tmp_path / f"{ARCHIVE}.parsed.npz"
+    status, parsed = archive.stat(), load_cifar10(tmp_path)
+    archive.write_bytes(bytes(status.st_size))  # it is not looked at
+    os.utime(archive, ns=(status.st_atime_ns, status.st_mtime_ns))
+    again = load_cifar10(tmp_path)
+    assert (again.sha256, again.train.mean) == (parsed.sha256, parsed.train.mean)
+    assert again.train.deviation == again.validation.deviation == parsed.train.deviation
+    for one, other in ((parsed.train, again.train), (parsed.validation, again.validation)):
+        assert torch.equal(one.images, other.images)
+        assert torch.equal(one.labels, other.labels)
+    archive = write_colours(tmp_path, 30, 10)
+    for damaged in (kept.read_bytes()[:-100], b"", kept.read_bytes().replace(b"\x80", b"\x81")):
+        kept.write_bytes(damaged)
+        assert len(load_cifar10(tmp_path).train) == 30
+
+
 def test_an_archive_of_image_files_has_each_with_its_class(tmp_path: Path) -> None:
     for part, count in (("train", 2), ("test", 1)):
         for label, name in enumerate(CLASSES):
@@ -273,14 +289,15 @@ def test_a_missing_archive_is_downloaded_once_for_all_ranks(
 ) -> None:
     published = datasets / ARCHIVE
     sha256 = sha256_of(published.read_bytes())
-    monkeypatch.setattr("mlbench_worker.tasks.cifar10._URL", published.as_uri())
-    monkeypatch.setattr("mlbench_worker.tasks.cifar10.SHA256", sha256)
+    monkeypatch.setattr("mlbench_worker.data.cifar10._URL", published.as_uri())
+    monkeypatch.setattr("mlbench_worker.data.cifar10.SHA256", sha256)
     folder = tmp_path / "new"
     with ThreadPoolExecutor(4) as pool:
         loaded = list(pool.map(lambda _: load_cifar10(folder), range(4)))
     assert {data.sha256 for data in loaded} == {sha256}
     assert capsys.readouterr().out.count("downloading") == 1
-    assert {left.name for left in folder.iterdir()} == {ARCHIVE, f"{ARCHIVE}.lock"}
+    kept = f"{ARCHIVE}.parsed.npz"
+    assert {left.name for left in folder.iterdir()} == {ARCHIVE, f"{ARCHIVE}.lock", kept}
 
 
 @pytest.mark.parametrize(
@@ -296,7 +313,7 @@ def test_an_archive_that_cannot_be_downloaded_says_where_to_put_it(
     published, folder = tmp_path / "published", tmp_path / "new"
     if content is not None:
         published.write_bytes(content)
-    monkeypatch.setattr("mlbench_worker.tasks.cifar10._URL", published.as_uri())
+    monkeypatch.setattr("mlbench_worker.data.cifar10._URL", published.as_uri())
     with pytest.raises(DataError, match=said) as raised:
         load_cifar10(folder)
     assert str(folder / ARCHIVE) in str(raised.value)

@@ -29,29 +29,18 @@ ResNet-20 on 790 images a second (720 to 950 in 7 trials), on 1,160 with bf16 (9
 of an Intel Xeon without AMX, on 650 to 670, and on 470 with bf16.
 """
 
-import fcntl
-import hashlib
-import io
-import pickle
-import shutil
-import tarfile
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-from urllib.request import urlopen
-
-import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
 
 from mlbench import names
 from mlbench.tasks import Cifar10Options, CifarDepth, CifarVersion
-from mlbench_worker.data.images import Images, augmented_batches
+from mlbench_worker.data.cifar10 import CLASSES, SHA256, load_cifar10
+from mlbench_worker.data.images import augmented_batches
 from mlbench_worker.frameworks import versions
 from mlbench_worker.frameworks.models import cifar_resnet
 from mlbench_worker.frameworks.training import make_trainer
-from mlbench_worker.ranks.process import DataError, run
+from mlbench_worker.ranks.process import run
 from mlbench_worker.training.schedules import (
     PlateauSchedule,
     Schedule,
@@ -60,21 +49,12 @@ from mlbench_worker.training.schedules import (
 )
 from mlbench_worker.training.session import start
 
-CLASSES = 10
 # The batch that the learning rate is given for.
 _REFERENCE_BATCH = 128
 _WARMUP_EPOCHS = 5
 _DECAY_EPOCHS = (82, 123)
 _SHIFT = 4
 _VALIDATION_BATCH = 500
-
-ARCHIVE = "cifar-10-python.tar.gz"
-SHA256 = "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce"
-_URL = f"https://www.cs.toronto.edu/~kriz/{ARCHIVE}"
-_FOLDER = "cifar-10-batches-py"
-_TRAIN = tuple(f"data_batch_{number}" for number in range(1, 6))
-_SHAPE = (3, 32, 32)
-_TIMEOUT_SECONDS = 30.0
 
 
 def main(config: Cifar10Options) -> None:
@@ -235,112 +215,6 @@ def _conv3x3(in_channels: int, channels: int) -> nn.Conv2d:
     """Return a convolution that halves the size where there are more channels than before."""
     stride = 1 if in_channels == channels else 2
     return nn.Conv2d(in_channels, channels, kernel_size=3, stride=stride, padding=1, bias=False)
-
-
-@dataclass(frozen=True)
-class Cifar10:
-    """The two parts of the archive: byte images ``[n, 3, 32, 32]``, red, green, blue.
-
-    They are normalized by mean and deviation of each colour over the training images. Krizhevsky:
-    Learning Multiple Layers of Features from Tiny Images, 2009.
-    """
-
-    train: Images
-    """50,000 of them."""
-    validation: Images
-    """10,000: what the archive calls the test batch."""
-    sha256: str
-    """Of the archive."""
-
-
-def load_cifar10(datasets: Path) -> Cifar10:
-    """Return the images of the archive in the folder ``datasets``, downloaded if it is missing.
-
-    Raises:
-        DataError: the archive cannot be downloaded, or is not in CIFAR-10's form.
-    """
-    archive = datasets / ARCHIVE
-    if not archive.is_file():
-        _ensure_downloaded(archive)
-    try:
-        with tarfile.open(archive) as tar:
-            images, labels = map(np.concatenate, zip(*(_read(tar, b) for b in _TRAIN), strict=True))
-            validation, validation_labels = _read(tar, "test_batch")
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise DataError(
-            f"{archive} cannot be read ({error}): remove it, or put it there anew"
-        ) from error
-    except (KeyError, TypeError, ValueError, pickle.UnpicklingError) as error:
-        raise DataError(f"{archive} is not in CIFAR-10's form: {error}") from error
-    train = torch.from_numpy(images)
-    pixels = train.to(torch.float32)
-    colours = (
-        tuple(pixels.mean(dim=(0, 2, 3)).tolist()),
-        tuple(pixels.std(dim=(0, 2, 3), correction=0).tolist()),
-    )
-    return Cifar10(
-        Images(train, torch.from_numpy(labels), *colours),
-        Images(torch.from_numpy(validation), torch.from_numpy(validation_labels), *colours),
-        _sha256_of(archive),
-    )
-
-
-def _read(tar: tarfile.TarFile, batch: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the images and labels of a batch."""
-    file = tar.extractfile(f"{_FOLDER}/{batch}")
-    if file is None:
-        raise ValueError(f"{batch} is no file")
-    content = _PlainUnpickler(io.BytesIO(file.read()), encoding="bytes").load()
-    images = np.asarray(content[b"data"], dtype=np.uint8)
-    labels = np.asarray(content[b"labels"], dtype=np.int64)
-    if len(images) != len(labels) or not set(labels.tolist()) <= set(range(CLASSES)):
-        raise ValueError(f"{batch} has no label from 0 to {CLASSES - 1} for each image")
-    return images.reshape(-1, *_SHAPE), labels
-
-
-class _PlainUnpickler(pickle.Unpickler):
-    """Reads arrays, and refuses whatever could run code."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        match module, name:
-            case ("numpy.core.multiarray" | "numpy._core.multiarray", "_reconstruct"):
-                return np.empty(0).__reduce__()[0]
-            case ("numpy", "ndarray" | "dtype"):
-                return getattr(np, name)
-            case ("_codecs", "encode"):
-                return lambda text, encoding: text.encode(encoding)
-        raise pickle.UnpicklingError(f"unexpected object in the archive: {module}.{name}")
-
-
-def _ensure_downloaded(archive: Path) -> None:
-    """Download the archive; of several ranks on a machine one does so, and the others wait."""
-    try:
-        archive.parent.mkdir(parents=True, exist_ok=True)
-        with archive.with_name(archive.name + ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if archive.is_file():
-                return
-            print(f"downloading {_URL}", flush=True)
-            draft = archive.with_name(archive.name + ".new")
-            with urlopen(_URL, timeout=_TIMEOUT_SECONDS) as answer, draft.open("wb") as file:
-                shutil.copyfileobj(answer, file)
-            if (digest := _sha256_of(draft)) != SHA256:
-                draft.unlink()
-                raise DataError(
-                    f"what {_URL} answered is not {archive.name}: its SHA-256 is {digest}, not "
-                    f"{SHA256}; put the right file at {archive}"
-                )
-            draft.replace(archive)
-    except OSError as error:
-        raise DataError(
-            f"there is no {archive}, and it could not be downloaded from {_URL} ({error}): "
-            "put it there"
-        ) from error
-
-
-def _sha256_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,203 @@
+"""CIFAR-10: its archive, downloaded if it is missing, and the arrays of it beside it.
+
+Decompressing and parsing the archive takes four seconds of a core, so the arrays are kept as
+``cifar-10-python.tar.gz.parsed.npz``, with checksums. An archive that has changed since (by size
+and time) is parsed anew.
+"""
+
+import fcntl
+import hashlib
+import io
+import json
+import os
+import pickle
+import shutil
+import tarfile
+import zipfile
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from mlbench_worker.data.images import Images
+from mlbench_worker.ranks.process import DataError
+
+CLASSES = 10
+ARCHIVE = "cifar-10-python.tar.gz"
+SHA256 = "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce"
+_URL = f"https://www.cs.toronto.edu/~kriz/{ARCHIVE}"
+_FOLDER = "cifar-10-batches-py"
+_TRAIN = tuple(f"data_batch_{number}" for number in range(1, 6))
+_SHAPE = (3, 32, 32)
+_TIMEOUT_SECONDS = 30.0
+_VERSION = 1
+"""Of what is kept."""
+_ARRAYS = ("train", "train_labels", "validation", "validation_labels")
+
+
+@dataclass(frozen=True)
+class Cifar10:
+    """The two parts of the archive: byte images ``[n, 3, 32, 32]``, red, green, blue.
+
+    They are normalized by mean and deviation of each colour over the training images. Krizhevsky:
+    Learning Multiple Layers of Features from Tiny Images, 2009.
+    """
+
+    train: Images
+    """50,000 of them."""
+    validation: Images
+    """10,000: what the archive calls the test batch."""
+    sha256: str
+    """Of the archive."""
+
+
+def load_cifar10(datasets: Path) -> Cifar10:
+    """Return the images of the archive in the folder ``datasets``, downloaded if it is missing.
+
+    Raises:
+        DataError: the archive cannot be downloaded, or is not in CIFAR-10's form.
+    """
+    archive = datasets / ARCHIVE
+    if not archive.is_file():
+        _ensure_downloaded(archive)
+    stamp = _stamp(archive)
+    if (kept := _read_kept(archive, stamp)) is not None:
+        return kept
+    data = _parse(archive)
+    # Without it, where the folder cannot be written to, each run parses the archive.
+    with suppress(OSError):
+        _keep(archive, stamp, data)
+    return data
+
+
+def _parse(archive: Path) -> Cifar10:
+    try:
+        with tarfile.open(archive) as tar:
+            images, labels = map(np.concatenate, zip(*(_read(tar, b) for b in _TRAIN), strict=True))
+            validation, validation_labels = _read(tar, "test_batch")
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise DataError(
+            f"{archive} cannot be read ({error}): remove it, or put it there anew"
+        ) from error
+    except (KeyError, TypeError, ValueError, pickle.UnpicklingError) as error:
+        raise DataError(f"{archive} is not in CIFAR-10's form: {error}") from error
+    pixels = torch.from_numpy(images).to(torch.float32)
+    colours = (
+        tuple(pixels.mean(dim=(0, 2, 3)).tolist()),
+        tuple(pixels.std(dim=(0, 2, 3), correction=0).tolist()),
+    )
+    parts = (images, labels), (validation, validation_labels)
+    return _of_parts(parts, colours, _sha256_of(archive))
+
+
+def _of_parts(parts: Iterable[Sequence[NDArray[Any]]], colours: Any, sha256: str) -> Cifar10:
+    mean, deviation = map(tuple, colours)
+    train, validation = (
+        Images(torch.from_numpy(images), torch.from_numpy(labels), mean, deviation)
+        for images, labels in parts
+    )
+    return Cifar10(train, validation, sha256)
+
+
+def _kept_at(archive: Path) -> Path:
+    return archive.with_name(f"{archive.name}.parsed.npz")
+
+
+def _stamp(archive: Path) -> list[int]:
+    status = archive.stat()
+    return [_VERSION, status.st_size, status.st_mtime_ns]
+
+
+def _keep(archive: Path, stamp: list[int], data: Cifar10) -> None:
+    """Write the arrays beside the archive: reading them takes a tenth of parsing it."""
+    about = {"of": stamp, "colours": (data.train.mean, data.train.deviation), "sha256": data.sha256}
+    draft = _kept_at(archive).with_suffix(f".{os.getpid()}.npz")
+    arrays: dict[str, Any] = {
+        name: part.numpy() for name, part in zip(_ARRAYS, _tensors(data), strict=True)
+    }
+    try:
+        np.savez(draft, about=np.array(json.dumps(about)), **arrays)
+        draft.replace(_kept_at(archive))
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _read_kept(archive: Path, stamp: list[int]) -> Cifar10 | None:
+    """Return what was kept of the archive as it is now; None if that is missing or damaged."""
+    try:
+        with _kept_at(archive).open("rb") as file, np.load(file) as kept:
+            about = json.loads(str(kept["about"]))
+            if about["of"] != stamp:
+                return None
+            images, labels, *validation = (kept[name] for name in _ARRAYS)
+            return _of_parts(((images, labels), validation), about["colours"], about["sha256"])
+    except (OSError, ValueError, LookupError, TypeError, EOFError, zipfile.BadZipFile):
+        return None
+
+
+def _tensors(data: Cifar10) -> tuple[torch.Tensor, ...]:
+    return tuple(part for one in (data.train, data.validation) for part in (one.images, one.labels))
+
+
+def _read(tar: tarfile.TarFile, batch: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the images and labels of a batch."""
+    file = tar.extractfile(f"{_FOLDER}/{batch}")
+    if file is None:
+        raise ValueError(f"{batch} is no file")
+    content = _PlainUnpickler(io.BytesIO(file.read()), encoding="bytes").load()
+    images = np.asarray(content[b"data"], dtype=np.uint8)
+    labels = np.asarray(content[b"labels"], dtype=np.int64)
+    if len(images) != len(labels) or not set(labels.tolist()) <= set(range(CLASSES)):
+        raise ValueError(f"{batch} has no label from 0 to {CLASSES - 1} for each image")
+    return images.reshape(-1, *_SHAPE), labels
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Reads arrays, and refuses whatever could run code."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        match module, name:
+            case ("numpy.core.multiarray" | "numpy._core.multiarray", "_reconstruct"):
+                return np.empty(0).__reduce__()[0]
+            case ("numpy", "ndarray" | "dtype"):
+                return getattr(np, name)
+            case ("_codecs", "encode"):
+                return lambda text, encoding: text.encode(encoding)
+        raise pickle.UnpicklingError(f"unexpected object in the archive: {module}.{name}")
+
+
+def _ensure_downloaded(archive: Path) -> None:
+    """Download the archive; of several ranks on a machine one does so, and the others wait."""
+    try:
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        with archive.with_name(archive.name + ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if archive.is_file():
+                return
+            print(f"downloading {_URL}", flush=True)
+            draft = archive.with_name(archive.name + ".new")
+            with urlopen(_URL, timeout=_TIMEOUT_SECONDS) as answer, draft.open("wb") as file:
+                shutil.copyfileobj(answer, file)
+            if (digest := _sha256_of(draft)) != SHA256:
+                draft.unlink()
+                raise DataError(
+                    f"what {_URL} answered is not {archive.name}: its SHA-256 is {digest}, not "
+                    f"{SHA256}; put the right file at {archive}"
+                )
+            draft.replace(archive)
+    except OSError as error:
+        raise DataError(
+            f"there is no {archive}, and it could not be downloaded from {_URL} ({error}): "
+            "put it there"
+        ) from error
+
+
+def _sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
