@@ -5,10 +5,9 @@ import re
 from typing import Any, get_type_hints
 
 import pytest
-import typer
 from jinja2 import Environment, PackageLoader
 
-from mlbench.cli import app
+from mlbench.cli import load_command
 from mlbench.client import ApiClient
 from mlbench.runspec import IMPAIRMENTS, Option, RunOptions, RunSpec, options_of
 from mlbench_master.openapi.document import build
@@ -63,8 +62,7 @@ def test_a_number_has_its_bounds_and_its_sentence_in_the_form(
 
 
 def test_the_command_line_has_each_flag_and_sentence() -> None:
-    commands: Any = typer.main.get_command(app)
-    helps = {word: one.help for one in commands.commands["run"].params for word in one.opts}
+    helps = {word: one.help for one in load_command("run").params for word in one.opts}
     flags = {one.flag: one.sentence_with_example for one in OPTIONS.values() if one.flag}
     assert len(flags) > 9
     assert helps | flags == helps

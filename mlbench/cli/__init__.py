@@ -1,37 +1,122 @@
-"""The command line: ``mlbench COMMAND``."""
+"""The command line: ``mlbench COMMAND``. A call imports the module of its command alone."""
 
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from mlbench.cli import bench, compare, data, download, grafana, run, share, show, stack, verify
-from mlbench.cli.command import Command
-from mlbench.cli.order import CodeCommand
 from mlbench.distribution import own_version
 
-_COMMANDS: dict[str, Callable[..., None]] = {
-    "up": stack.up,
-    "down": stack.down,
-    "demo": stack.demo,
-    "open": show.open_page,
-    "run": run.run,
-    "status": show.status,
-    "stop": run.stop,
-    "delete": run.delete,
-    "bench": bench.bench,
-    "compare": compare.compare,
-    "benchmarks": show.benchmarks,
-    "data": data.data,
-    "logs": show.logs,
-    "metrics": show.metrics,
-    "manifest": show.manifest,
-    "download": download.download,
-    "verify": verify.verify,
-    "export": share.export,
-    "import": share.import_,
-    "publish": share.publish,
+
+class _Command(NamedTuple):
+    function: str
+    """In which module it is, and its name."""
+    summary: str
+    """What `mlbench --help` says of it: the first sentence of its own help."""
+
+
+_COMMANDS: Mapping[str, _Command] = {
+    "up": _Command(
+        "stack.up",
+        "Start Prometheus, master, controller, exporter, workers, and Grafana if there is one.",
+    ),
+    "down": _Command("stack.down", "Stop the local stack."),
+    "demo": _Command(
+        "stack.demo", "Start the stack if it is not running, run a benchmark, and show the result."
+    ),
+    "open": _Command(
+        "show.open_page",
+        "Open the web pages, or the one of a run, in the browser, and sign in there.",
+    ),
+    "run": _Command("run.run", "Run a benchmark or your own code, and show how it goes."),
+    "status": _Command("show.status", "Show all runs, workers and alerts that fire, or one run."),
+    "stop": _Command("run.stop", "Stop a run, and wait until it has."),
+    "delete": _Command("run.delete", "Delete a run; one that is active is stopped first."),
+    "bench": _Command(
+        "bench.bench",
+        "Run a benchmark on several numbers of workers, several times each, and compare.",
+    ),
+    "compare": _Command(
+        "compare.compare",
+        "Compare runs: time to accuracy, speed-up, where the time went, and whether that is fair.",
+    ),
+    "benchmarks": _Command(
+        "show.benchmarks", "List what `mlbench run` can run, or the options of one benchmark."
+    ),
+    "data": _Command(
+        "data.data",
+        "Fetch the addresses on the State of the Union, which sotu-lstm and sotu-gpt need.",
+    ),
+    "logs": _Command(
+        "show.logs",
+        "Print what a rank writes to stdout or stderr; a terminal shows control characters.",
+    ),
+    "metrics": _Command(
+        "show.metrics", "Show a run's metrics: an overview, or every value of one."
+    ),
+    "manifest": _Command(
+        "show.manifest",
+        "Show what a run ran and on which machines; as JSON with every package's version.",
+    ),
+    "download": _Command(
+        "download.download", "Download a run's metrics: every value of every series."
+    ),
+    "verify": _Command(
+        "verify.verify",
+        "Check the archive of a run: digests, counts, and the result that its samples give.",
+    ),
+    "export": _Command(
+        "share.export",
+        "Write the archive of a run, or those of a set, to a file to take elsewhere.",
+    ),
+    "import": _Command(
+        "share.import_",
+        "Show runs of elsewhere beside your own: read only, and marked with where they are from.",
+    ),
+    "publish": _Command(
+        "share.publish",
+        "Make a static site of archives: their results, curves, manifests, and how to repeat them.",
+    ),
+    "grafana": _Command("grafana.app", "Bring dashboards to a Grafana."),
 }
+
+
+def load_command(name: str) -> Any:
+    """Import a command; a name that there is not raises KeyError."""
+    module, _, function = _COMMANDS[name].function.partition(".")
+    found = getattr(import_module(f"mlbench.cli.{module}"), function)
+    if isinstance(found, typer.Typer):
+        return typer.main.get_command(found)
+    from mlbench.cli.command import Command  # noqa: PLC0415
+    from mlbench.cli.order import CodeCommand  # noqa: PLC0415
+
+    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    single.command(name, cls=CodeCommand if name in {"run", "bench"} else Command)(found)
+    return typer.main.get_command(single)
+
+
+class _Commands(TyperGroup):
+    """All commands: those of the list have their summaries alone."""
+
+    _is_listed = False
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = {
+            name: TyperCommand(name, help=command.summary) for name, command in _COMMANDS.items()
+        }
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command, or None."""
+        found = super().get_command(ctx, cmd_name)
+        return load_command(cmd_name) if found and not self._is_listed else found
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the list."""
+        self._is_listed = True
+        super().format_help(ctx, formatter)
 
 
 def _print_version(asked: bool) -> None:
@@ -42,12 +127,10 @@ def _print_version(asked: bool) -> None:
 
 app = typer.Typer(
     name="mlbench",
+    cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for name, command in _COMMANDS.items():
-    app.command(name, cls=CodeCommand if name in ("run", "bench") else Command)(command)
-grafana.add_to(app)
 
 
 @app.callback()

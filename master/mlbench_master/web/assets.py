@@ -5,7 +5,6 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib.metadata import distribution
 from pathlib import Path
 
 import falcon
@@ -14,8 +13,6 @@ from falcon import Request, Response
 from mlbench_master.access import Access
 
 _FOLDER = Path(__file__).parent / "static"
-# Located without importing the package, which would take time.
-_PLOTLY = "plotly/package_data/plotly.min.js"
 _CACHE_CONTROL = "public, max-age=31536000, immutable"
 _TYPES = {
     ".js": "text/javascript; charset=utf-8",
@@ -60,12 +57,13 @@ class Assets:
 
 @cache
 def load() -> Assets:
-    """Read our own static files, and plotly.js from its package."""
-    paths = (path for path in _FOLDER.rglob("*") if path.is_file())
-    files = {path.relative_to(_FOLDER).as_posix(): path for path in paths}
-    files["plotly.min.js"] = Path(str(distribution("plotly").locate_file(_PLOTLY)))
+    """Read the static files of a type that pages load."""
+    paths = (path for path in _FOLDER.rglob("*") if path.suffix in _TYPES)
     return Assets(
-        {name: Asset(path.read_bytes(), _TYPES[path.suffix]) for name, path in files.items()}
+        {
+            path.relative_to(_FOLDER).as_posix(): Asset(path.read_bytes(), _TYPES[path.suffix])
+            for path in paths
+        }
     )
 
 

@@ -1,9 +1,11 @@
 """Refusals of the API in the words of the call."""
 
-import pytest
-import typer
+import re
 
-from mlbench.cli import app
+import pytest
+from typer.testing import CliRunner
+
+from mlbench.cli import app, load_command
 from mlbench.cli.command import in_words_of_call
 
 _RUN = ["digits", "--set", "learning-rate=0", "--set", "framework=jax"]
@@ -38,6 +40,15 @@ _BENCH = ["digits", "--sweep", "exchang=a,b", "--sweep", "bandwidth=5,10"]
     ],
 )
 def test_a_refusal_names_what_was_typed(call: list[str], refusal: str, shown: str) -> None:
-    command = typer.main.get_command(app).commands[call[0]]  # type: ignore[attr-defined]
+    command = load_command(call[0])
     context = command.make_context(call[0], call[1:])
     assert in_words_of_call(refusal, context) == shown
+
+
+def test_the_list_says_of_each_command_what_its_own_help_begins_with() -> None:
+    listed = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output
+    names = re.findall(r"^│ ([a-z]+) ", listed, re.MULTILINE)
+    assert len(names) > 20
+    for name in names:
+        summary = (load_command(name).help or "").split("\n")[0]
+        assert re.search(rf"^│ {name} +{re.escape(summary)} +│$", listed, re.MULTILINE), name

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
 
-from mlbench.cli import app
+from mlbench.cli import load_command
 from mlbench.cli.common import UsageError
 from mlbench.cli.order import (
     LONGEST_NAME,
@@ -97,7 +96,7 @@ def test_a_program_gets_all_that_follows_it(folder: Path) -> None:
 def test_what_follows_a_program_is_none_of_mlbenchs_options(
     words: list[str], order: list[str]
 ) -> None:
-    command = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
+    command = load_command("run")
     found, wanted = (command.make_context("run", list(args)).params for args in (words, order))
     assert found == wanted
 
@@ -111,7 +110,7 @@ def test_what_follows_a_program_is_none_of_mlbenchs_options(
     ],
 )
 def test_an_option_that_there_is_not_may_be_meant_for_the_code(words: list[str], cure: str) -> None:
-    command = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
+    command = load_command("run")
     with pytest.raises(Exception, match=f"No such option: --rate; .*{re.escape(cure)}"):
         command.make_context("run", words)
 

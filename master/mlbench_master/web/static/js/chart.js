@@ -1,110 +1,187 @@
-// Line and bar charts, drawn by plotly.js, which is loaded with the first chart.
+// Charts of lines, drawn by uPlot: with a legend, zoom, and the values under the cursor.
 
-import { h } from "./dom.js";
-import { ofBars, ofLines } from "./plot.js";
+import uPlot from "../vendor/uPlot.esm.js";
+import { h, reconcile, setText, svg } from "./dom.js";
+import { number } from "./format.js";
+import { drawOver, plotOf, styleOf } from "./plot.js";
 import * as theme from "./theme.js";
 
-/** @typedef {import("./plot.js").Line} Line @typedef {import("./plot.js").Bars} Bars */
+/** @typedef {import("./plot.js").Line} Line @typedef {import("./plot.js").Axes} Axes */
 
-const BAR_PX = 34;
-const AXIS_PX = 80;
-const LEGEND_PX = 22;
-const LEGEND_WIDTH_PX = 170;
-const RETRY_MS = 3000;
-const CONFIG = { displayModeBar: false, scrollZoom: false };
+// Of more lines, the values of those are shown that are next to the cursor.
+const MAX_VALUES = 20;
+const MIN_ZOOM_PX = 5;
+const BESIDE_PX = 14;
+const DASHES = { solid: "none", dash: "5 3", dot: "1.5 2.5" };
 
-let loading;
-
-function plotly() {
-  loading ??= new Promise((resolve, reject) => {
-    const src = new URL("../plotly.min.js", import.meta.url).href;
-    const script = h("script", { src });
-    const letStyles = withoutStyles();
-    script.addEventListener("load", () => {
-      letStyles();
-      resolve(globalThis.Plotly);
-    });
-    script.addEventListener("error", () => {
-      letStyles();
-      loading = undefined; // the next chart tries again
-      reject(new Error("The master gives no answer"));
-    });
-    document.head.append(script);
-  });
-  return loading;
+/** @returns {SVGElement} a sample of a line. */
+export function sample(/** @type {{ colour?: string, dash?: "solid" | "dash" | "dot" }} */ { colour, dash = "solid" }) {
+  const stroke = { stroke: `var(${colour})`, "stroke-width": 3, "stroke-dasharray": DASHES[dash] };
+  return svg(
+    "svg",
+    { class: "sample", viewBox: "0 0 22 8", "aria-hidden": "true" },
+    svg("line", { x1: 0, x2: 22, y1: 4, y2: 4, ...stroke }),
+  );
 }
 
-// On loading, plotly.js adds a style element for its maps, which the pages' policy refuses.
-function withoutStyles() {
-  const create = document.createElement;
-  document.createElement = (name, options) =>
-    create.call(document, name === "style" ? "template" : name, options);
-  return () => (document.createElement = create);
-}
-
-/** A chart in `element`. Drawing again keeps zoom and hidden curves, unless the axes are others. */
+/**
+ * A chart of lines in `element`. Dragging zooms, a double click shows all again, and the entries of
+ * the legend hide and show lines. Drawing again keeps all this, unless the axes are others.
+ */
 export class Chart {
+  #plot = null;
+  /** @type {Line[]} */
+  #lines = [];
+  /** @type {Axes} */
+  #axes = {};
+  #owners = [];
+  #looks = "";
+  #hidden = new Set();
+  #isZoomed = false;
+  #legend = h("div", { class: "legend", role: "group", "aria-label": "Shown lines" });
+  #values = h("div", { class: "chart-values", hidden: true });
+
   /**
    * @param {HTMLElement} element
    * @param {string} label its description for screen readers
    */
   constructor(element, label) {
-    this.element = element;
+    this.label = label;
+    this.place = h("div", { class: "chart-plot", role: "img", "aria-label": label });
     element.classList.add("chart");
-    element.setAttribute("role", "img");
-    element.setAttribute("aria-label", label);
-    plotly().catch(() => {}); // load it early; drawing tries again
+    element.append(this.place, this.#legend);
     theme.onChange(() => this.#redraw());
+    new ResizeObserver(() => this.#follow()).observe(this.place);
   }
 
-  /**
-   * Draw lines.
-   * @param {Line[]} lines
-   * @param {import("./plot.js").Axes} axes
-   */
-  draw(lines, axes = {}) {
-    this.figure = () => ofLines(lines, axes);
-    return this.#redraw();
+  /** Draw lines. */
+  draw(/** @type {Line[]} */ lines, /** @type {Axes} */ axes = {}) {
+    const isOther = axes.x !== this.#axes.x || axes.xType !== this.#axes.xType || axes.yType !== this.#axes.yType;
+    if (isOther) this.#isZoomed = false;
+    [this.#lines, this.#axes] = [lines, axes];
+    this.place.setAttribute("aria-label", [this.label, lines.map(({ name }) => name).join(", ")].join(": "));
+    this.#showLegend();
+    if (this.place.clientWidth) this.#update();
   }
 
-  /**
-   * Draw one stacked bar per row, and make the chart as high as they need.
-   * @param {string[]} rows the names of the bars
-   * @param {Bars[]} parts
-   * @param {{ x?: string, suffix?: string }} axes
-   */
-  drawBars(rows, parts, axes = {}) {
-    const width = this.element.clientWidth;
-    this.figure = () => ofBars(rows, parts, axes, width);
-    const inLine = Math.max(1, Math.floor(width / LEGEND_WIDTH_PX));
-    const legend = parts.length > 1 ? LEGEND_PX * Math.ceil(parts.length / inLine) : 0;
-    this.element.style.height = `${BAR_PX * rows.length + AXIS_PX + legend}px`;
-    return this.#redraw();
-  }
-
-  async #redraw() {
-    if (!this.figure) return;
-    let library;
-    try {
-      library = await plotly();
-    } catch {
-      setTimeout(() => this.#redraw(), RETRY_MS); // the page says that the master is away
+  // A chart that looks as before is given the new columns alone, so that nothing flickers.
+  #update() {
+    const { options, data, owners } = plotOf(this.#lines, this.#axes);
+    const { xTicks, ySuffix } = this.#axes;
+    const looks = JSON.stringify([options, owners, xTicks, ySuffix]);
+    this.#owners = owners;
+    if (this.#plot && looks === this.#looks) {
+      this.#plot.setData(data, !this.#isZoomed);
+      if (this.#isZoomed) this.#plot.redraw();
       return;
     }
-    const { data, layout } = this.figure();
-    await library.react(this.element, data, layout, CONFIG);
-    this.#followSize(library);
+    const { x, y } = this.#plot?.scales ?? {};
+    this.#plot?.destroy();
+    this.#looks = looks;
+    this.#plot = new uPlot({ ...this.#size(), ...options, ...this.#behaviour() }, data, this.place);
+    this.#plot.over.append(this.#values);
+    for (const i of this.#lines.keys()) if (this.#isHidden(i)) this.#show(i);
+    if (!this.#isZoomed) return;
+    this.#plot.setScale("x", { min: x.min, max: x.max });
+    this.#plot.setScale("y", { min: y.min, max: y.max });
   }
 
-  // plotly.js follows the window's size only, not that of the chart's element.
-  #followSize(library) {
-    if (this.observer) return;
-    let width = this.element.clientWidth;
-    this.observer = new ResizeObserver(() => {
-      if (this.element.clientWidth === width || !this.element.clientWidth) return;
-      width = this.element.clientWidth;
-      library.Plots.resize(this.element);
+  #redraw() {
+    this.#looks = "";
+    if (this.place.clientWidth) this.#update();
+  }
+
+  #follow() {
+    if (!this.place.clientWidth) return;
+    if (this.#plot) this.#plot.setSize(this.#size());
+    else if (this.#lines.length) this.#update();
+  }
+
+  #size() {
+    return { width: this.place.clientWidth, height: this.place.clientHeight };
+  }
+
+  #behaviour() {
+    return {
+      cursor: {
+        drag: { x: true, y: true, uni: 24, dist: MIN_ZOOM_PX },
+        bind: {
+          dblclick: (_plot, _target, handle) => (event) => {
+            this.#isZoomed = false;
+            handle(event);
+          },
+        },
+      },
+      hooks: {
+        draw: [(plot) => drawOver(plot, this.#lines, this.#axes, (i) => !this.#isHidden(i))],
+        setCursor: [(plot) => this.#showValues(plot)],
+        setSelect: [({ select }) => (this.#isZoomed ||= select.width > 0 || select.height > 0)],
+      },
+    };
+  }
+
+  #isHidden(i) {
+    return this.#hidden.has(this.#lines[i].name);
+  }
+
+  #show(/** @type {number} */ i) {
+    const show = !this.#isHidden(i);
+    this.#owners.forEach((owner, at) => {
+      if (owner === i || owner === -1 - i) this.#plot?.setSeries(at, { show });
     });
-    this.observer.observe(this.element);
+  }
+
+  #showLegend() {
+    const entries = this.#lines.length > 1 ? this.#lines.map((line, i) => ({ ...styleOf(i), ...line, i })) : [];
+    const keyOf = ({ name, colour, dash }) => [name, colour, dash].join(" ");
+    reconcile(this.#legend, entries, keyOf, (entry) => this.#makeEntry(entry));
+  }
+
+  #makeEntry({ name, colour, dash }) {
+    const button = h(
+      "button",
+      { type: "button", class: "quiet legend-entry", "aria-pressed": String(!this.#hidden.has(name)), title: name },
+      sample({ colour, dash }),
+      h("span", {}, name),
+    );
+    button.addEventListener("click", () => {
+      if (!this.#hidden.delete(name)) this.#hidden.add(name);
+      button.setAttribute("aria-pressed", String(!this.#hidden.has(name)));
+      this.#lines.forEach((line, i) => line.name === name && this.#show(i));
+    });
+    return button;
+  }
+
+  // The values under the cursor, sorted: of each line at its point that is nearest.
+  #showValues(plot) {
+    const { left, top, idxs } = plot.cursor;
+    const found = new Map();
+    this.#owners.forEach((owner, i) => {
+      const value = idxs?.[i] == null ? null : plot.data[i][idxs[i]];
+      if (!(owner >= 0) || value == null || this.#isHidden(owner)) return;
+      const away = Math.abs(plot.data[0][idxs[i]] - plot.posToVal(left, "x"));
+      if (!(found.get(owner)?.away <= away)) found.set(owner, { owner, value, away, x: plot.data[0][idxs[i]] });
+    });
+    this.#values.hidden = left < 0 || !found.size;
+    if (this.#values.hidden) return;
+    const fromCursor = ({ value }) => Math.abs(plot.valToPos(value, "y") - top);
+    const nearest = [...found.values()].sort((a, b) => fromCursor(a) - fromCursor(b));
+    const shown = nearest.slice(0, MAX_VALUES).sort((a, b) => b.value - a.value);
+    const title = `${this.#axes.x ?? ""} ${number(nearest[0].x, 6)}`;
+    const rows = [{ owner: -1, text: title, name: "" }, ...shown.map((one) => this.#rowOf(one, one === nearest[0]))];
+    const make = ({ owner }) => h("div", {}, owner >= 0 && sample({ ...styleOf(owner), ...this.#lines[owner] }), h("span"), h("b"));
+    reconcile(this.#values, rows, ({ owner }) => owner, make, (row, { name, text, isNearest = false }) => {
+      row.toggleAttribute("data-nearest", isNearest);
+      setText(row.querySelector("span"), name);
+      setText(row.querySelector("b"), text);
+    });
+    const isRight = left > plot.over.clientWidth / 2;
+    this.#values.style.left = isRight ? "auto" : `${left + BESIDE_PX}px`;
+    this.#values.style.right = isRight ? `${plot.over.clientWidth - left + BESIDE_PX}px` : "auto";
+  }
+
+  #rowOf({ owner, value }, isNearest) {
+    const several = this.#lines.length > 1;
+    return { owner, name: several ? this.#lines[owner].name : "", text: number(value, 5) + (this.#axes.ySuffix ?? ""), isNearest };
   }
 }

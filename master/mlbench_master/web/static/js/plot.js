@@ -1,46 +1,39 @@
-// The traces and layouts that plotly.js draws: lines and bars in the colours of the theme.
+// What uPlot draws of lines: columns, series, scales and axes, in the colours of the theme.
 
+import uPlot from "../vendor/uPlot.esm.js";
 import * as theme from "./theme.js";
 
 const LINE_COLOURS = 10;
 const DASHES = /** @type {const} */ (["solid", "dash", "dot"]);
-const NAME_LENGTH = 28;
-// With more curves, hovering names one at a time.
-const MAX_UNIFIED = 8;
+const CANVAS_DASHES = { solid: [], dash: [7, 4], dot: [2, 3] };
 // The ends of an axis around larger values are no finite numbers.
 const MAX_VALUE = 1e300;
-// Beyond these plotly writes exponents, with styles that the pages' policy refuses.
-const [MIN_PREFIX, MAX_PREFIX] = [1e-14, 1e14];
-// A letter of the bars' names for every so many pixels of a chart, so that they take a third of it.
-const PIXELS_PER_LETTER = 20;
-const MIN_LETTERS = 10;
+// From these on an axis writes exponents.
+const [MIN_PLAIN, MAX_PLAIN] = [1e-4, 1e15];
+const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 5 });
+const FONT = "12px system-ui, sans-serif";
+const [LETTER_PX, AXIS_GAP_PX] = [7, 14];
+const PAD = 0.06;
+const POINT_PX = 6;
+const WHISKER_PX = 4;
 
 /**
  * A curve. `lows` and `highs` draw a band around it, unless they equal `y`, or whiskers of its
- * points, if it shows these. A colour is a custom property of the style sheet, such as
- * `--phase-data`, or any colour of CSS.
+ * points, if it shows these. A colour is a custom property of the style sheet.
  * @typedef {{
- *   name: string, x: (number | string | Date)[], y: number[], lows?: number[], highs?: number[],
+ *   name: string, x: number[], y: (number | null)[], lows?: number[], highs?: number[],
  *   colour?: string, dash?: "solid" | "dash" | "dot", points?: boolean, step?: boolean
  * }} Line
- */
-
-/**
- * One part of every bar. `colours` are those of each bar, `lows` and `highs` draw whiskers.
- * @typedef {{
- *   name: string, values: (number | null)[], colour?: string, colours?: string[],
- *   hatched?: boolean, lows?: (number | null)[], highs?: (number | null)[]
- * }} Bars
  */
 
 /**
  * Titles and kinds of the axes; `marks` are horizontal lines such as a goal, `moments` vertical
  * ones such as a restart; `bands` mark where something is wrong.
  * @typedef {{
- *   x?: string, y?: string, xType?: "linear" | "log" | "date", yType?: "linear" | "log",
- *   xTicks?: number[], ySuffix?: string, fromZero?: boolean, hasLegend?: boolean,
- *   exponents?: "e" | "B", marks?: { y: number, text: string }[],
- *   moments?: { x: number | Date, text: string }[], bands?: { x: number, to: number, text: string }[]
+ *   x?: string, y?: string, xType?: "linear" | "log", yType?: "linear" | "log",
+ *   xTicks?: number[], ySuffix?: string, fromZero?: boolean,
+ *   marks?: { y: number, text: string }[], moments?: { x: number, text: string }[],
+ *   bands?: { x: number, to: number, text: string }[]
  * }} Axes
  */
 
@@ -58,239 +51,176 @@ export function styleOfRun(/** @type {number} */ id, /** @type {number[]} */ ids
   return styleOf((id % LINE_COLOURS) + LINE_COLOURS * alike.indexOf(id));
 }
 
-/** @returns {{ data: object[], layout: object }} a figure of lines. */
-export function ofLines(/** @type {Line[]} */ lines, /** @type {Axes} */ axes) {
-  const exponents = lines.some(hasNoPrefix) ? "e" : "B";
-  return {
-    data: lines.flatMap(toTraces),
-    layout: layoutOf({ ...axes, exponents }, lines.length),
-  };
+/** @returns {string} a value as an axis writes it: `0.25`, `12K`, `1e-7`. */
+export function tick(/** @type {number} */ value) {
+  const size = Math.abs(value);
+  const isPlain = size === 0 || (size >= MIN_PLAIN && size < MAX_PLAIN);
+  return isPlain ? COMPACT.format(value) : Number(value.toPrecision(5)).toExponential();
 }
 
 /**
- * @param {string[]} rows the names of the bars
- * @param {Bars[]} parts
- * @param {{ x?: string, suffix?: string }} axes
- * @param {number} width of the chart, in pixels
- * @returns {{ data: object[], layout: object }} a figure of stacked bars
+ * Divide a line into parts in which x increases, as that of a run that began again does not, and
+ * leave out what has no place on the axes.
+ * @returns {{ x: number[], y: (number | null)[], lows: (number | null)[], highs: (number | null)[] }[]}
  */
-export function ofBars(rows, parts, axes, width) {
-  const places = rows.map((_, i) => i);
-  const fitting = Math.floor(width / PIXELS_PER_LETTER);
-  const letters = Math.max(MIN_LETTERS, Math.min(NAME_LENGTH, fitting));
-  return {
-    data: parts.map((part, i) => ({
-      type: "bar",
-      orientation: "h",
-      name: escape(part.name),
-      y: places,
-      x: part.values,
-      marker: {
-        color: part.colours?.map(colourOf) ?? colourOf(part.colour, i),
-        pattern: { shape: part.hatched ? "/" : "" },
-      },
-      error_x: whiskers(part),
-      customdata: rows.map(escape),
-      hovertemplate: `%{customdata}: %{x:.4~g}${axes.suffix ?? ""}`,
-    })),
-    layout: {
-      ...layoutOf({ x: axes.x, fromZero: true }, parts.length),
-      barmode: "stack",
-      hovermode: "closest",
-      yaxis: {
-        automargin: true,
-        autorange: "reversed",
-        fixedrange: true,
-        tickvals: places,
-        ticktext: rows.map((row) => shortened(row, letters)),
-      },
-    },
-  };
+export function partsOf(/** @type {Line} */ line, /** @type {Axes} */ axes) {
+  const { x, y, lows = y, highs = y } = line;
+  const placeOf = (value) => (drawable(value) && (axes.yType !== "log" || value > 0) ? value : null);
+  const parts = [];
+  let last = NaN;
+  x.forEach((at, i) => {
+    if (!drawable(at) || (axes.xType === "log" && at <= 0)) return;
+    // At the time of a gap there is also the next point.
+    if (!(at > last || (at === last && parts.at(-1).y.at(-1) !== null)))
+      parts.push({ x: [], y: [], lows: [], highs: [] });
+    const part = parts.at(-1);
+    part.x.push(at);
+    part.y.push(placeOf(y[i]));
+    part.lows.push(placeOf(lows[i]));
+    part.highs.push(placeOf(highs[i]));
+    last = at;
+  });
+  return parts;
 }
 
-/** @returns {object[]} */
-function toTraces(/** @type {Line} */ line, /** @type {number} */ i) {
-  const colour = colourOf(line.colour, i);
-  const curve = {
-    type: "scatter",
-    mode: line.points ? "lines+markers" : "lines",
-    name: escape(line.name),
-    uid: idOf(line.name),
-    x: line.x,
-    y: line.y.map(drawable),
-    connectgaps: false,
-    line: {
-      color: colour,
-      width: 1.6,
-      dash: line.dash ?? "solid",
-      shape: line.step ? "hv" : "linear",
-    },
-    marker: { size: 5 },
-    hovertemplate: "%{y:.5~g}",
-    error_y: line.points ? whiskers({ ...line, values: line.y }, colour) : undefined,
-  };
-  if (line.points || !line.highs || line.highs.every((high, j) => Object.is(high, line.y[j]))) return [curve];
-  const band = {
-    type: "scatter",
-    mode: "lines",
-    uid: idOf(`${line.name} band`),
-    ...outline(line),
-    fill: "toself",
-    fillcolor: faded(colour),
-    line: { width: 0, color: colour },
-    hoverinfo: "skip",
-    showlegend: false,
-    legendgroup: line.name,
-  };
-  return [band, { ...curve, legendgroup: line.name }];
-}
-
-// plotly puts a uid into a CSS selector.
-function idOf(name) {
-  return name.replace(/\W/g, (sign) => `-${sign.charCodeAt(0)}`);
-}
-
-// The outline of a line's band; gaps divide it into parts.
-function outline(/** @type {Line} */ { x, lows, highs }) {
-  const around = { x: [], y: [] };
-  let from = 0;
-  for (let to = 0; to <= x.length; to++) {
-    if (to < x.length && drawable(lows[to]) !== null && drawable(highs[to]) !== null) continue;
-    const backwards = (column) => column.slice(from, to).toReversed();
-    if (to > from) {
-      around.x.push(...x.slice(from, to), ...backwards(x), null);
-      around.y.push(...highs.slice(from, to), ...backwards(lows), null);
+/**
+ * @param {Line[]} lines
+ * @param {Axes} axes
+ * @returns {{ options: object, data: object, owners: number[] }} what uPlot draws; `owners` are the
+ *   lines that its series belong to, and those of bands are negative: −1 for the first line
+ */
+export function plotOf(lines, axes) {
+  const tables = [];
+  const series = [{}];
+  const bands = [];
+  const owners = [NaN];
+  lines.forEach((line, i) => {
+    const colour = theme.colour(line.colour ?? styleOf(i).colour);
+    const hasBand = !line.points && line.highs?.some((high, j) => !Object.is(high, line.y[j]));
+    for (const part of partsOf(line, axes)) {
+      if (hasBand) {
+        bands.push({ series: [series.length, series.length + 1], fill: faded(colour) });
+        series.push(...[{}, {}].map(() => ({ scale: "y", width: 0, points: { show: false } })));
+        owners.push(-1 - i, -1 - i);
+        tables.push([part.x, part.highs, part.lows]);
+      }
+      tables.push([part.x, part.y]);
+      owners.push(i);
+      series.push(seriesOf(line, colour));
     }
-    from = to + 1;
+  });
+  const data = tables.length ? uPlot.join(tables) : [[]];
+  return { options: { ...optionsOf(lines, axes), series, bands }, data, owners };
+}
+
+function seriesOf(/** @type {Line} */ line, colour) {
+  return {
+    scale: "y",
+    stroke: colour,
+    width: 1.6,
+    dash: CANVAS_DASHES[line.dash ?? "solid"],
+    paths: line.step ? uPlot.paths.stepped({ align: 1 }) : undefined,
+    points: { show: Boolean(line.points), size: POINT_PX, fill: colour },
+  };
+}
+
+function optionsOf(/** @type {Line[]} */ lines, /** @type {Axes} */ axes) {
+  const [isLogX, isLogY] = [axes.xType === "log", axes.yType === "log"];
+  const marks = (axes.marks ?? []).map(({ y }) => y);
+  const lowest = Math.min(...(axes.fromZero ? [0] : []), ...marks);
+  const end = (soft) => (Number.isFinite(soft) ? { pad: PAD, soft, mode: 1 } : { pad: PAD });
+  const linear = { min: end(lowest), max: end(Math.max(...marks)) };
+  return {
+    legend: { show: false },
+    scales: {
+      x: { time: false, distr: isLogX ? 3 : 1, range: lines.some((line) => line.points) && !isLogX ? padded : undefined },
+      y: { distr: isLogY ? 3 : 1, range: isLogY ? undefined : linear },
+    },
+    axes: [
+      {
+        ...axisOf(axes.x),
+        ...(axes.xTicks ? { splits: () => axes.xTicks, filter: (_, splits) => splits } : {}),
+        values: (_, splits) => splits.map((one) => (one === null ? "" : tick(one))),
+      },
+      {
+        ...axisOf(axes.y),
+        size: (_, values) => AXIS_GAP_PX + LETTER_PX * Math.max(0, ...(values ?? []).map((one) => one.length)),
+        values: (_, splits) => splits.map((one) => (one === null ? "" : tick(one) + (axes.ySuffix ?? ""))),
+      },
+    ],
+  };
+}
+
+// All of it, with room for the points at both ends.
+function padded(plot, low, high) {
+  const [first, last] = [plot.data[0][0], plot.data[0].at(-1)];
+  const room = PAD * (last - first);
+  return low === first && high === last ? [low - room, high + room] : [low, high];
+}
+
+function axisOf(title) {
+  const rule = { stroke: theme.colour("--rule"), width: 1 };
+  const fonts = { font: FONT, labelFont: FONT };
+  const label = title ? { label: title, labelSize: 20 } : {};
+  return { ...fonts, ...label, stroke: theme.colour("--soft"), grid: rule, ticks: { ...rule, size: 4 } };
+}
+
+/** Draw marks, moments and bands on a plot, and the whiskers of lines. */
+export function drawOver(plot, /** @type {Line[]} */ lines, /** @type {Axes} */ axes, isShown) {
+  const { ctx, bbox } = plot;
+  const ratio = devicePixelRatio;
+  const [right, bottom] = [bbox.left + bbox.width, bbox.top + bbox.height];
+  const at = (value, scale) => Math.round(plot.valToPos(value, scale, true)) + 0.5;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+  ctx.clip();
+  ctx.lineWidth = ratio;
+  ctx.font = FONT.replace("12", String(11 * ratio));
+  ctx.strokeStyle = ctx.fillStyle = theme.colour("--soft");
+  const stroke = (dash, ...points) => {
+    ctx.setLineDash(dash.map((one) => one * ratio));
+    ctx.beginPath();
+    points.forEach(([x, y], i) => (i % 2 ? ctx.lineTo(x, y) : ctx.moveTo(x, y)));
+    ctx.stroke();
+  };
+  for (const { y, text } of axes.marks ?? []) {
+    const height = at(y, "y");
+    stroke([6, 4], [bbox.left, height], [right, height]);
+    // At the left, as curves reach the goal at the right.
+    ctx.textBaseline = height < bbox.top + 14 * ratio ? "top" : "bottom";
+    ctx.fillText(text, bbox.left + 4 * ratio, height);
   }
-  return around;
-}
-
-function layoutOf(/** @type {Axes} */ axes, curves) {
-  const ink = theme.colour("--ink");
-  const soft = theme.colour("--soft");
-  const rule = theme.colour("--rule");
-  const axis = {
-    gridcolor: rule,
-    zerolinecolor: rule,
-    linecolor: rule,
-    tickcolor: rule,
-    tickfont: { color: soft },
-    automargin: true,
-  };
-  const title = (text) =>
-    text ? { text: escape(text), font: { size: 12, color: soft }, standoff: 8 } : undefined;
-  // On a logarithmic axis, plotly places texts by the logarithm, but not lines.
-  const heightOf = (mark) => (axes.yType === "log" ? Math.log10(mark.y) : mark.y);
-  return {
-    // Zoom and hidden curves are kept while this stays the same.
-    uirevision: JSON.stringify([axes.x, axes.y, axes.xType, axes.yType]),
-    margin: { l: 8, r: 12, t: 8, b: 8 },
-    font: { family: "inherit", size: 12, color: ink },
-    paper_bgcolor: "rgba(0,0,0,0)",
-    plot_bgcolor: "rgba(0,0,0,0)",
-    showlegend: curves > 1 && axes.hasLegend !== false,
-    legend: {
-      orientation: "h",
-      traceorder: "normal",
-      x: 0,
-      yref: "container",
-      y: 0,
-      yanchor: "bottom",
-      font: { color: ink },
-    },
-    hovermode: curves > MAX_UNIFIED ? "closest" : "x unified",
-    hoverlabel: {
-      bgcolor: theme.colour("--paper"),
-      bordercolor: rule,
-      font: { color: ink },
-      namelength: NAME_LENGTH,
-    },
-    xaxis: { ...axis, title: title(axes.x), type: axes.xType ?? "linear", tickvals: axes.xTicks },
-    yaxis: {
-      ...axis,
-      title: title(axes.y),
-      type: axes.yType ?? "linear",
-      ticksuffix: axes.ySuffix ?? "",
-      exponentformat: axes.exponents,
-      rangemode: axes.fromZero ? "tozero" : "normal",
-    },
-    shapes: [
-      ...(axes.marks ?? []).map((mark) => ({
-        type: "line", xref: "paper", x0: 0, x1: 1, y0: mark.y, y1: mark.y,
-        line: { color: soft, width: 1, dash: "dash" },
-      })),
-      ...(axes.moments ?? []).map((one) => ({
-        type: "line", yref: "paper", y0: 0, y1: 1, x0: one.x, x1: one.x,
-        line: { color: soft, width: 1, dash: "dot" },
-      })),
-      ...(axes.bands ?? []).map((band) => ({
-        type: "rect", yref: "paper", y0: 0, y1: 1, x0: band.x, x1: band.to, layer: "below",
-        line: { width: 0 }, fillcolor: theme.colour("--bad"), opacity: 0.15,
-      })),
-    ],
-    annotations: [
-      ...(axes.marks ?? []).map((mark) => ({
-        // At the left, as curves reach the goal at the right.
-        xref: "paper", x: 0, xanchor: "left", y: heightOf(mark), yanchor: "bottom",
-        text: escape(mark.text), showarrow: false, font: { size: 11, color: soft },
-      })),
-      ...[...(axes.moments ?? []), ...(axes.bands ?? [])].map((one) => ({
-        yref: "paper", y: 1, yanchor: "top", x: one.x, xanchor: "left",
-        text: escape(one.text), showarrow: false, font: { size: 11, color: soft },
-      })),
-    ],
-  };
-}
-
-function colourOf(colour, i) {
-  if (!colour) return theme.colour(styleOf(i).colour);
-  return colour.startsWith("--") ? theme.colour(colour) : colour;
-}
-
-// plotly's error bars, from the smallest to the largest value of each bar or point.
-function whiskers(
-  /** @type {Pick<Bars, "values" | "lows" | "highs">} */ { values, lows, highs },
-  colour = theme.colour("--ink"),
-) {
-  if (!lows || !highs) return undefined;
-  return {
-    type: "data",
-    symmetric: false,
-    array: values.map((value, i) => highs[i] - value),
-    arrayminus: values.map((value, i) => value - lows[i]),
-    color: colour,
-    thickness: 1.2,
-    width: 5,
-  };
-}
-
-// A name on at most two short lines, with its start and its end.
-function shortened(text, letters) {
-  if (text.length <= letters) return escape(text);
-  const end = text.slice(letters);
-  const second = end.length > letters ? `…${end.slice(1 - letters)}` : end;
-  return `${escape(text.slice(0, letters))}<br>${escape(second)}`;
+  ctx.textBaseline = "top";
+  for (const { x, text } of axes.moments ?? []) {
+    stroke([2, 3], [at(x, "x"), bbox.top], [at(x, "x"), bottom]);
+    ctx.fillText(text, at(x, "x") + 3 * ratio, bbox.top);
+  }
+  for (const { x, to, text } of axes.bands ?? []) {
+    ctx.fillText(text, at(x, "x") + 3 * ratio, bbox.top);
+    ctx.save();
+    ctx.globalAlpha = 0.15;
+    ctx.fillStyle = theme.colour("--bad");
+    ctx.fillRect(at(x, "x"), bbox.top, at(to, "x") - at(x, "x"), bbox.height);
+    ctx.restore();
+  }
+  lines.forEach(({ x, y, lows, highs, points, colour }, i) => {
+    if (!points || !lows || !highs || !isShown(i)) return;
+    ctx.strokeStyle = theme.colour(colour ?? styleOf(i).colour);
+    x.forEach((place, j) => {
+      if (![y[j], lows[j], highs[j]].every(drawable) || lows[j] === highs[j]) return;
+      const [middle, low, high, half] = [at(place, "x"), at(lows[j], "y"), at(highs[j], "y"), WHISKER_PX * ratio];
+      const ends = [low, high].flatMap((end) => [[middle - half, end], [middle + half, end]]);
+      stroke([], [middle, low], [middle, high], ...ends);
+    });
+  });
+  ctx.restore();
 }
 
 function faded(colour) {
-  return /^#[0-9a-f]{6}$/i.test(colour) ? `${colour}33` : colour;
+  return /^#[0-9a-f]{6}$/i.test(colour) ? `${colour}33` : "transparent";
 }
 
-// null leaves a gap.
-function drawable(/** @type {number} */ value) {
-  return Math.abs(value) < MAX_VALUE ? value : null;
-}
-
-function hasNoPrefix(/** @type {Line} */ { y, lows = [], highs = [] }) {
-  const isFar = (value) => {
-    const size = Math.abs(drawable(value));
-    return size >= MAX_PREFIX || (size > 0 && size <= MIN_PREFIX);
-  };
-  return [y, lows, highs].some((column) => column.some(isFar));
-}
-
-// plotly interprets some HTML in texts, and formulas between dollar signs.
-function escape(text) {
-  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll("$", "&#36;");
+function drawable(/** @type {unknown} */ value) {
+  return typeof value === "number" && Math.abs(value) < MAX_VALUE;
 }

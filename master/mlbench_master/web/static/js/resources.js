@@ -48,7 +48,7 @@ export class Resources {
     this.chart = new Chart(this.#place, "Use of resources");
     setOptions(this.#figure, Object.keys(FIGURES), (figure) => FIGURES[figure].text);
     this.#figure.addEventListener("change", onChange);
-    this.#shown.addEventListener("change", () => this.#draw().catch(() => {}));
+    this.#shown.addEventListener("change", () => this.#draw());
   }
 
   /** Fetch the chosen figure of the pods, and draw it. */
@@ -56,10 +56,10 @@ export class Resources {
     if (usage.pods.length !== this.#usage?.pods.length) this.#offerShown(usage.pods.length);
     this.#usage = usage;
     this.#byPod = await this.#fetch(FIGURES[this.#figure.value]);
-    await this.#draw();
+    this.#draw();
   }
 
-  async #draw() {
+  #draw() {
     const { none, axis } = this.#usage;
     const figure = FIGURES[this.#figure.value];
     const hasAny = this.#byPod.size > 0;
@@ -76,7 +76,7 @@ export class Resources {
       highs: series.highs,
       colour: styleOf(i).colour,
     }));
-    await this.chart.draw(lines, { x: axis.title, y: figure.unit, fromZero: true });
+    this.chart.draw(lines, { x: axis.title, y: figure.unit, fromZero: true });
   }
 
   #lines() {

@@ -1,7 +1,7 @@
 // The section "Curves": a metric of all runs in one chart, each from its own start.
 
 import { Chart } from "../chart.js";
-import { byId, h, reconcile, setOptions, setText, svg } from "../dom.js";
+import { byId, setOptions, setText } from "../dom.js";
 import { isPercent, metric as formatMetric } from "../format.js";
 import { styleOfRun } from "../plot.js";
 import { labelOf } from "../records.js";
@@ -21,7 +21,6 @@ const FEW_POINTS = 40;
 const MAX_BANDS = 4;
 const NO_COLUMNS = { x: [], y: [] };
 const TITLES = { training: "training time [s]", wall: "time since the start [s]", step: "step" };
-const DASHES = { dash: "5 3", dot: "1.5 2.5" };
 
 /** The section "Curves". */
 export class Curves {
@@ -30,7 +29,6 @@ export class Curves {
   #scale = byId("scale");
   #place = byId("curves-chart");
   #axes = AXES.map((axis) => byId(`axis-${axis}`));
-  #hidden = new Set();
 
   /**
    * @param {import("./loader.js").Loader} loader
@@ -53,7 +51,6 @@ export class Curves {
     const drawing = ++this.#drawing;
     const { results } = found.comparison;
     const first = [...results.map((one) => one.target?.metric), view.metric];
-    this.#showLegend(results);
     this.#showChoice(view, first);
     const offering = this.loader.metrics(found.manifests).then((metrics) => {
       if (drawing === this.#drawing) this.#showChoice(view, [...first, ...metrics]);
@@ -64,7 +61,8 @@ export class Curves {
     const { axis, columns } = await this.#columnsOn(found, metric, view.axis);
     if (drawing !== this.#drawing) return;
     this.shown = { results, columns, metric, axis, isLog: view.isLog && !isPercent(metric) };
-    await Promise.all([offering, this.#draw()]);
+    this.#draw();
+    await offering;
   }
 
   /** Show an error below the chart. */
@@ -103,7 +101,7 @@ export class Curves {
     );
   }
 
-  async #draw() {
+  #draw() {
     const { results, columns, metric, axis, isLog } = this.shown;
     for (const radio of this.#axes) radio.checked = radio.value === axis;
     const without = results.filter((_, i) => columns[i].x.length === 0).map((one) => one.run_id);
@@ -111,53 +109,14 @@ export class Curves {
     setText(byId("curves-note"), noteOn(without, isEmpty, metric));
     this.#place.hidden = isEmpty;
     if (isEmpty) return;
-    await this.chart.draw(toLines(results, columns, this.#hidden), {
+    this.chart.draw(toLines(results, columns), {
       x: TITLES[axis],
       y: metric,
       yType: isLog ? "log" : "linear",
       ySuffix: isPercent(metric) ? " %" : "",
       marks: toMarks(results, metric),
-      hasLegend: false,
     });
   }
-
-  // The legend's entries hide and show curves.
-  #showLegend(/** @type {Result[]} */ results) {
-    const ids = results.map((result) => result.run_id);
-    const entries = ids.length > 1 ? results.map((result, i) => ({ result, i, ids })) : [];
-    const keyOf = ({ result, i }) => `${result.run_id} ${i}`;
-    const make = (entry) => this.#makeEntry(entry);
-    reconcile(byId("curves-legend"), entries, keyOf, make, (button, { result }) =>
-      setText(button.lastElementChild, labelOf(result)),
-    );
-  }
-
-  #makeEntry({ result, ids }) {
-    const title = labelOf(result);
-    const button = h(
-      "button",
-      { type: "button", class: "quiet legend-entry", "aria-pressed": "true", title },
-      sample(result.run_id, ids),
-      h("span"),
-    );
-    button.addEventListener("click", () => {
-      if (!this.#hidden.delete(result.run_id)) this.#hidden.add(result.run_id);
-      button.setAttribute("aria-pressed", String(!this.#hidden.has(result.run_id)));
-      this.#draw().catch((error) => this.fail(error));
-    });
-    return button;
-  }
-}
-
-/** @returns {SVGElement} a sample of a run's line, among those of all runs shown. */
-export function sample(/** @type {number} */ id, /** @type {number[]} */ ids) {
-  const { colour, dash } = styleOfRun(id, ids);
-  const stroke = { stroke: `var(${colour})`, "stroke-width": 3, "stroke-dasharray": DASHES[dash] };
-  return svg(
-    "svg",
-    { class: "sample", viewBox: "0 0 22 8", "aria-hidden": "true" },
-    svg("line", { x1: 0, x2: 22, y1: 4, y2: 4, ...stroke }),
-  );
 }
 
 // The curve that a result holds.
@@ -188,17 +147,12 @@ export function ofRecorded(recorded, metric, axis, startedAt) {
   return finite({ x, y: series.values, lows: series.lows, highs: series.highs });
 }
 
-/** @returns {import("../plot.js").Line[]} one per result; hidden ones are empty. */
-export function toLines(
-  /** @type {import("../records.js").Result[]} */ results,
-  /** @type {Columns[]} */ columns,
-  /** @type {Set<number>} */ hidden,
-) {
+/** @returns {import("../plot.js").Line[]} one per result. */
+export function toLines(/** @type {Result[]} */ results, /** @type {Columns[]} */ columns) {
   const hasBands = columns.filter(({ x }) => x.length).length <= MAX_BANDS;
   const ids = results.map((result) => result.run_id);
   return results.map((result, i) => {
-    const shown = hidden.has(result.run_id) ? NO_COLUMNS : columns[i];
-    const { x, y, lows, highs } = /** @type {Columns} */ (shown);
+    const { x, y, lows, highs } = columns[i];
     const style = styleOfRun(result.run_id, ids);
     const line = { name: labelOf(result), x, y, ...style, points: x.length < FEW_POINTS };
     return hasBands ? { ...line, lows, highs } : line;

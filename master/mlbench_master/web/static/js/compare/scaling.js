@@ -1,9 +1,11 @@
 // The section "Scaling": speed-up, efficiency and phases of groups of runs.
 
+import { showBars, showKey } from "../bars.js";
 import { Chart } from "../chart.js";
 import { byId, setText } from "../dom.js";
-import { NONE, alignedDurations, alignedNumbers, number, percent } from "../format.js";
+import { NONE, alignedDurations, alignedNumbers, duration, number, percent } from "../format.js";
 import { PHASES } from "../records.js";
+import { sum } from "../series.js";
 import { fillTable } from "../ui.js";
 
 /** @typedef {import("../records.js").Group} Group */
@@ -21,31 +23,34 @@ const SENT_HINT = "By a rank, to exchange gradients or weights: the mean over it
 export class Scaling {
   #speedup = byId("speedup");
   #phases = byId("phases");
+  #key = byId("phases-key");
 
   constructor() {
     this.speedup = new Chart(this.#speedup, "Speed-up of each group over its number of workers");
-    this.phases = new Chart(this.#phases, "Seconds of each group in each phase");
   }
 
   /** Show the groups of a comparison. */
-  async show(/** @type {Group[]} */ groups) {
+  show(/** @type {Group[]} */ groups) {
     fillTable(byId("groups"), columnsOf(groups), groups, (group) => group.label);
-    await Promise.all([this.#showSpeedups(groups), this.#showPhases(groups)]);
+    this.#showSpeedups(groups);
+    this.#showPhases(groups);
   }
 
-  async #showSpeedups(groups) {
+  #showSpeedups(groups) {
     const lines = toSpeedups(groups);
     this.#speedup.hidden = lines.length === 0;
     setText(byId("speedup-note"), speedupNote(groups, lines));
-    if (lines.length) await this.speedup.draw(lines, speedupAxes(groups));
+    if (lines.length) this.speedup.draw(lines, speedupAxes(groups));
   }
 
-  async #showPhases(groups) {
-    const phases = toPhases(groups);
-    const labels = groups.map((group) => group.label);
-    this.#phases.hidden = phases.length === 0;
-    setText(byId("phases-note"), phases.length ? PHASES_NOTE : "No run has recorded its phases.");
-    if (phases.length) await this.phases.drawBars(labels, phases, { x: "time [s]", suffix: " s" });
+  #showPhases(groups) {
+    const bars = toPhases(groups);
+    const hasAny = bars.some(({ pieces }) => pieces.length);
+    for (const part of [this.#phases, this.#key]) part.hidden = !hasAny;
+    setText(byId("phases-note"), hasAny ? PHASES_NOTE : "No run has recorded its phases.");
+    if (!hasAny) return;
+    showKey(this.#key, [...new Map(bars.flatMap(({ pieces }) => pieces).map((one) => [one.name, one])).values()]);
+    showBars(this.#phases, bars);
   }
 }
 
@@ -64,15 +69,19 @@ export function toSpeedups(/** @type {Group[]} */ groups) {
   return [{ name: "ideal", x: workers, y: ideal, colour: "--soft", dash: "dash" }, ...lines];
 }
 
-/** @returns {import("../plot.js").Bars[]} the seconds of each phase in each group. */
+/** @returns {import("../bars.js").Bar[]} the seconds of each group in each phase. */
 export function toPhases(/** @type {Group[]} */ groups) {
   const found = new Set(groups.flatMap((group) => Object.keys(group.phases)));
   const names = [...PHASES.filter((name) => found.delete(name)), ...[...found].sort()];
-  return names.map((name) => ({
-    name,
-    values: groups.map((group) => group.phases[name] ?? 0),
-    colour: PHASES.includes(name) ? `--phase-${name}` : "--edge",
-    hatched: !PHASES.includes(name),
+  return groups.map(({ label, phases }) => ({
+    name: label,
+    text: duration(sum(Object.values(phases))),
+    pieces: names.filter((name) => name in phases).map((name) => ({
+      name,
+      value: phases[name],
+      colour: PHASES.includes(name) ? `--phase-${name}` : undefined,
+      hint: `${name} ${duration(phases[name])}`,
+    })),
   }));
 }
 

@@ -1,8 +1,9 @@
 // The section "Sweep": each figure over a swept value, as lines, and by two keys, as a heat map.
 
+import { showBars } from "../bars.js";
 import { Chart } from "../chart.js";
 import { byId, h, reconcile, setText } from "../dom.js";
-import { alignedNumbers } from "../format.js";
+import { alignedNumbers, number } from "../format.js";
 
 /**
  * @typedef {import("../records.js").Comparison} Comparison
@@ -19,16 +20,18 @@ export class Sweep {
   #charts = new Map();
 
   /** Show the sweep of a comparison, if it is one. */
-  async show(/** @type {Comparison} */ comparison) {
+  show(/** @type {Comparison} */ comparison) {
     const { across, by, charts } = comparison.sweep ?? { charts: [] };
     const figures = charts.map((chart) => ({ ...chart, across, by }));
     this.#section.hidden = figures.length === 0;
     const make = (figure) => this.#make(figure);
-    reconcile(this.#place, figures, (figure) => figure.title, make, (part, figure) => {
+    const keyOf = ({ title, across }) => `${title} ${across.numbers !== null}`;
+    reconcile(this.#place, figures, keyOf, make, (part, figure) => {
       fillHeat(part.querySelector("table"), figure);
+      const chart = this.#charts.get(part);
+      if (chart) draw(chart, figure);
+      else showBars(part.children[1], toBars(figure)); // over names there is no line
     });
-    const parts = [...this.#place.children];
-    await Promise.all(figures.map((figure, i) => draw(this.#charts.get(parts[i]), figure)));
   }
 
   #make(/** @type {Figure} */ figure) {
@@ -36,7 +39,7 @@ export class Sweep {
     const table = h("table", { class: "heat" }, h("thead", {}, h("tr")), h("tbody"));
     const scroll = { class: "scroll", tabindex: 0, role: "region", "aria-label": figure.title };
     const part = h("div", {}, h("h3", {}, figure.title), place, h("div", scroll, table));
-    this.#charts.set(part, new Chart(place, figure.title));
+    if (figure.across.numbers) this.#charts.set(part, new Chart(place, figure.title));
     return part;
   }
 }
@@ -56,23 +59,23 @@ export function toLines(/** @type {Figure} */ { across, by, axis, cells }) {
   });
 }
 
-// Over names there is no line: they are bars.
 function draw(/** @type {Chart} */ chart, /** @type {Figure} */ figure) {
-  const { across, by, axis, cells, is_wide } = figure;
-  if (across.numbers) {
-    const yType = is_wide ? "log" : "linear";
-    const scale = /** @type {const} */ ({ xType: across.is_wide ? "log" : "linear", yType });
-    const axes = { x: titleOf(across), y: axis, xTicks: across.numbers, fromZero: true, ...scale };
-    return chart.draw(toLines(figure), axes);
-  }
+  const { across, axis, is_wide } = figure;
+  const scale = /** @type {const} */ ({ xType: across.is_wide ? "log" : "linear", yType: is_wide ? "log" : "linear" });
+  chart.draw(toLines(figure), { x: titleOf(across), y: axis, xTicks: across.numbers, fromZero: true, ...scale });
+}
+
+function toBars(/** @type {Figure} */ { across, by, cells }) {
   const bars = cells.flatMap((row, i) =>
     row.map((cell, j) => ({ cell, name: [by?.values[i], across.values[j]].filter(Boolean).join(", ") })),
   );
-  const values = bars.map(({ cell }) => cell?.mean ?? null);
-  const lows = bars.map(({ cell }) => cell?.low ?? cell?.mean ?? null);
-  const highs = bars.map(({ cell }) => cell?.high ?? cell?.mean ?? null);
-  const names = bars.map(({ name }) => name);
-  return chart.drawBars(names, [{ name: axis, values, lows, highs }], { x: axis });
+  return bars.map(({ cell, name }) => ({
+    name,
+    text: number(cell?.mean),
+    pieces: cell ? [{ name, value: cell.mean, colour: "--series-0" }] : [],
+    low: cell?.low,
+    high: cell?.high,
+  }));
 }
 
 function titleOf(/** @type {Axis} */ { key, unit }) {

@@ -1,12 +1,12 @@
 // The section "Time to accuracy": a table of the runs, and bars of runs or of groups of them.
 
-import { Chart } from "../chart.js";
+import { showBars } from "../bars.js";
+import { sample } from "../chart.js";
 import { byId, h, reconcile, setText } from "../dom.js";
 import { NONE, alignedDurations, alignedNumbers, count, duration, isPercent, percent } from "../format.js";
 import { styleOfRun } from "../plot.js";
 import { labelOf } from "../records.js";
 import { badge, fillTable, setBadge } from "../ui.js";
-import { sample } from "./curves.js";
 
 /**
  * @typedef {import("../records.js").Comparison} Comparison
@@ -25,49 +25,38 @@ const COST_HINT = "For how long workers were taken";
 export class Times {
   #place = byId("times-bars");
 
-  constructor() {
-    this.chart = new Chart(this.#place, "Time to accuracy of each run or group of runs");
-  }
-
   /** Show a comparison. */
-  async show(/** @type {Comparison} */ comparison) {
+  show(/** @type {Comparison} */ comparison) {
     const { results } = comparison;
     fillTable(byId("times-table"), columnsOf(results), results, (result) => result.run_id);
-    const bars = toBars(comparison);
-    setText(byId("times-note"), bars.note);
-    this.#place.hidden = bars.rows.length === 0;
-    if (bars.rows.length)
-      await this.chart.drawBars(bars.rows, bars.parts, { x: bars.axis, suffix: " s" });
+    const { bars, note } = toBars(comparison);
+    setText(byId("times-note"), note);
+    this.#place.hidden = bars.length === 0;
+    if (bars.length) showBars(this.#place, bars);
   }
 }
 
 /**
  * @param {Comparison} comparison
- * @returns {{ rows: string[], parts: import("../plot.js").Bars[], axis: string, note: string }}
- *   a bar per run; or, if some group has several runs, a bar per group with whiskers
+ * @returns {{ bars: import("../bars.js").Bar[], note: string }} a bar per run; or, if some group has
+ *   several runs, a bar per group with whiskers
  */
 export function toBars({ groups, results }) {
   const hasTraining = results.some((one) => one.time_to_accuracy?.training_seconds != null);
   const clock = hasTraining ? "training_seconds" : "wall_seconds";
-  const axis = `${hasTraining ? "training time" : "time since the start"} [s]`;
+  const title = hasTraining ? "Training time" : "Time since the start";
   const ofGroups = groups.map((group) => groupBar(group, clock));
   const isGrouped =
     groups.some((group) => group.run_ids.length > 1) && ofGroups.some((bar) => bar.value !== null);
-  const bars = isGrouped ? ofGroups : results.map((result) => runBar(result, clock));
-  if (bars.every((bar) => bar.value == null)) {
-    return { rows: [], parts: [], axis, note: "No run has reached its goal." };
-  }
-  const note = isGrouped
-    ? "The mean of each group's runs, with the fastest and the slowest; the shorter, the better."
-    : "The shorter, the better.";
-  const part = {
-    name: "Time to accuracy",
-    values: bars.map((bar) => bar.value),
-    lows: isGrouped ? bars.map((bar) => bar.low) : undefined,
-    highs: isGrouped ? bars.map((bar) => bar.high) : undefined,
-    colours: isGrouped ? undefined : results.map(({ run_id: id }) => styleOfRun(id, [id]).colour),
-  };
-  return { rows: bars.map((bar) => bar.name), parts: [part], axis, note };
+  const found = isGrouped ? ofGroups : results.map((result) => runBar(result, clock));
+  if (found.every((bar) => bar.value === null)) return { bars: [], note: "No run has reached its goal." };
+  const what = isGrouped ? ": the mean of each group's runs, from the fastest to the slowest" : "";
+  return { bars: found.map(toBar), note: `${title}${what}; the shorter, the better.` };
+}
+
+function toBar({ name, value, low, high, colour }) {
+  const pieces = value === null ? [] : [{ name, value, colour }];
+  return { name, text: duration(value), pieces, low, high };
 }
 
 function groupBar(group, clock) {
@@ -79,13 +68,15 @@ function groupBar(group, clock) {
     value: times?.mean ?? null,
     low: times?.minimum ?? null,
     high: times?.maximum ?? null,
+    colour: "--series-0",
   };
 }
 
 function runBar(result, clock) {
   const value = result.time_to_accuracy?.[clock] ?? null;
   const name = value == null ? `${labelOf(result)} (not reached)` : labelOf(result);
-  return { name, value, low: null, high: null };
+  const { colour } = styleOfRun(result.run_id, [result.run_id]);
+  return { name, value, low: null, high: null, colour };
 }
 
 function columnsOf(/** @type {Result[]} */ results) {
@@ -136,7 +127,7 @@ function waited(/** @type {Result} */ { waiting_share, disturbed }) {
 
 function fillName(cell, result, ids) {
   const id = result.run_id;
-  const make = () => h("a", { href: `/runs/${id}`, class: "run-link" }, sample(id, ids), h("span"));
+  const make = () => h("a", { href: `/runs/${id}`, class: "run-link" }, sample(styleOfRun(id, ids)), h("span"));
   reconcile(cell, [`${id} ${ids.indexOf(id)}`], String, make, (link) => setText(link.lastElementChild, labelOf(result)));
 }
 

@@ -1,5 +1,6 @@
 // What each rank has done: the sections "Where the time goes" and "Ranks".
 
+import { showBars, showKey } from "../bars.js";
 import { byId, h, reconcile, setText } from "../dom.js";
 import { NONE, bytes, count, duration, percent } from "../format.js";
 import { PHASES } from "../records.js";
@@ -51,7 +52,7 @@ export class Phases {
   /** @type {Result | null} */
   #result = null;
   #unit = byId("phases-unit");
-  #legend = byId("phases-legend");
+  #key = byId("phases-key");
   #rows = byId("phases-rows");
 
   constructor() {
@@ -63,7 +64,7 @@ export class Phases {
     this.#result = result;
     const average = result?.phases ?? {};
     const hasAny = Object.keys(average).length > 0;
-    for (const part of [this.#legend, this.#rows, this.#unit]) part.hidden = !hasAny;
+    for (const part of [this.#key, this.#rows, this.#unit]) part.hidden = !hasAny;
     byId("no-phases").hidden = hasAny;
     setText(byId("no-phases"), hasEnded ? NO_PHASES : "No phases so far.");
     if (!hasAny) return;
@@ -73,43 +74,26 @@ export class Phases {
       ...result.ranks.map(({ rank, phases }) => ({ name: `Rank ${rank}`, phases })),
     ].filter(({ phases }, i) => Object.keys(phases).length && (i || result.ranks.length > 1));
     const isShare = this.#unit.querySelector(":checked").value === "share";
-    const longest = Math.max(...rows.map((row) => total(row.phases)));
-    reconcile(this.#rows, rows, (row) => row.name, createBar, (element, row) =>
-      updateBar(element, row, isShare ? total(row.phases) : longest),
-    );
-  }
-
-  #showLegend(average) {
-    const create = (/** @type {string} */ name) =>
-      h("li", { "data-phase": name }, h("b", {}, name), " ", h("span", { class: "soft" }));
     const names = SHOWN.filter((phase) => phase in average);
-    reconcile(this.#legend, names, String, create, (item, name) =>
-      setText(item.lastElementChild, `${shareOf(average, name)} · ${duration(average[name])}`),
-    );
+    const textOf = (name) => `${shareOf(average, name)} · ${duration(average[name])}`;
+    showKey(this.#key, names.map((name) => ({ name, colour: colourOf(name), text: textOf(name) })));
+    showBars(this.#rows, rows.map((row) => toBar(row, isShare)));
   }
 }
 
-function createBar(/** @type {{ name: string, phases: Record<string, number> }} */ { name }) {
-  return h(
-    "div",
-    { class: "phases-row" },
-    h("span", { class: "phases-name" }, name),
-    h("div", { class: "phases-bar", role: "img" }),
-    h("span", { class: "phases-total soft" }),
-  );
+function toBar(/** @type {{ name: string, phases: Record<string, number> }} */ { name, phases }, isShare) {
+  const pieces = SHOWN.filter((phase) => phases[phase] > 0).map((phase) => ({
+    name: phase,
+    value: phases[phase],
+    colour: colourOf(phase),
+    hint: `${phase} ${shareOf(phases, phase)}, ${duration(phases[phase])}`,
+  }));
+  return { name, text: duration(total(phases)), pieces, whole: isShare ? total(phases) : undefined };
 }
 
-function updateBar(element, { name, phases }, whole) {
-  const [, bar, end] = element.children;
-  const pieces = SHOWN.filter((phase) => phases[phase] > 0);
-  const create = (phase) => h("span", { "data-phase": phase });
-  reconcile(bar, pieces, String, create, (piece, phase) => {
-    piece.style.width = `${(100 * phases[phase]) / whole}%`;
-    piece.title = `${phase}: ${duration(phases[phase])}, ${shareOf(phases, phase)}`;
-  });
-  const words = pieces.map((phase) => `${phase} ${shareOf(phases, phase)}`);
-  bar.setAttribute("aria-label", `${name}: ${words.join(", ")}`);
-  setText(end, duration(total(phases)));
+// What is in no phase is hatched.
+function colourOf(/** @type {string} */ phase) {
+  return PHASES.includes(phase) ? `--phase-${phase}` : undefined;
 }
 
 // The share of a phase in the training time, which has no evaluation in it.

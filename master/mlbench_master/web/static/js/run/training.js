@@ -70,7 +70,7 @@ export class Training {
       const metric = event.target.closest("button")?.dataset.metric;
       if (!metric) return;
       this.#added = this.#added.filter((one) => one !== metric);
-      this.#redraw();
+      this.#draw();
     });
   }
 
@@ -85,14 +85,14 @@ export class Training {
     this.#hasRanks = (metric) => !last.get(metric)?.has(null);
     if (!this.#run) return false;
     const isMissing = this.#filters(this.#shown).some((filter) => !this.#asked.includes(filter));
-    if (!isMissing) this.#redraw();
+    if (!isMissing) this.#draw();
     return isMissing;
   }
 
   /** Set the run's events: restarts are marked. */
   setEvents(/** @type {RunEvent[]} */ events) {
     this.#restarts = events.filter((event) => event.kind === "restarted");
-    if (this.#shown.chosen) this.#redraw();
+    if (this.#shown.chosen) this.#draw();
   }
 
   /**
@@ -112,7 +112,7 @@ export class Training {
       await this.recorded.refresh(this.#asked, isReload);
     }
     this.#shown = shown;
-    await this.#draw();
+    this.#draw();
   }
 
   #filters({ chosen, isByStep }) {
@@ -132,12 +132,7 @@ export class Training {
     for (const title of this.#drawn.keys()) {
       if (!charts.some((chart) => chart.title === title)) this.#drawn.delete(title);
     }
-    return Promise.all(charts.map((chart) => this.#drawOne(chart)));
-  }
-
-  // If it fails, the next refresh shows the error.
-  #redraw() {
-    this.#draw().catch(() => {});
+    for (const chart of charts) this.#drawOne(chart);
   }
 
   #wanted() {
@@ -171,7 +166,7 @@ export class Training {
     });
     const { goal } = this.#run;
     const goals = goal && metrics.includes(goal.metric) ? [goal] : [];
-    return this.#drawn.get(title).draw(lines, {
+    this.#drawn.get(title).draw(lines, {
       x: axis.title,
       ySuffix: metrics.every(isPercent) ? " %" : "",
       marks: goals.map(({ metric, value }) => ({
@@ -279,6 +274,6 @@ export class Throughput {
     if (!hasAny) return;
     const axis = timeAxis(run.started_at, run.finished_at ? Date.parse(run.finished_at) : now());
     const line = { name: "samples/s", x: axis.place(found.times), y: found.values, step: true };
-    await this.chart.draw([line], { x: axis.title, y: `${samplesOf(run)} per second`, fromZero: true });
+    this.chart.draw([line], { x: axis.title, y: `${samplesOf(run)} per second`, fromZero: true });
   }
 }

@@ -1,0 +1,62 @@
+// Stacked bars: a row each, with its name, the pieces of its bar, and a text behind it.
+
+import { h, reconcile, setText } from "./dom.js";
+import { sum } from "./series.js";
+
+/**
+ * A part of a bar. Its colour is a custom property of the style sheet; without one it is hatched.
+ * @typedef {{ name: string, value: number, colour?: string, hint?: string }} Piece
+ *
+ * A row. `whole` is what would fill the width, the longest of all bars where it is not given; from
+ * `low` to `high` there is a whisker.
+ * @typedef {{
+ *   name: string, text: string, pieces: Piece[], whole?: number, low?: number | null, high?: number | null
+ * }} Bar
+ */
+
+/** Show bars in `place`. */
+export function showBars(/** @type {HTMLElement} */ place, /** @type {Bar[]} */ bars) {
+  const longest = Math.max(...bars.map((bar) => Math.max(lengthOf(bar), bar.high ?? 0)));
+  place.classList.add("bars");
+  reconcile(place, bars, ({ name }) => name, create, (row, bar) => update(row, bar, bar.whole ?? longest));
+}
+
+/** Name the colours of pieces in a list, each with a text. */
+export function showKey(
+  /** @type {HTMLElement} */ list,
+  /** @type {{ name: string, colour?: string, text?: string }[]} */ entries,
+) {
+  const make = ({ name, colour }) => coloured(h("li", {}, h("b", {}, name), " ", h("span", { class: "soft" })), colour);
+  reconcile(list, entries, ({ name }) => name, make, (item, { text = "" }) => setText(item.lastElementChild, text));
+}
+
+function create(/** @type {Bar} */ { name }) {
+  const bar = h("div", { class: "bar", role: "img" }, h("div", { class: "bar-pieces" }), h("span", { class: "bar-whisker" }));
+  return h("div", { class: "bar-row" }, h("span", { class: "bar-name" }, name), bar, h("span", { class: "bar-text soft" }));
+}
+
+function update(row, /** @type {Bar} */ bar, whole) {
+  const [, place, end] = row.children;
+  const [pieces, whisker] = place.children;
+  const part = (value) => `${(100 * Math.max(0, value)) / whole}%`;
+  const make = (/** @type {Piece} */ { colour }) => coloured(h("span"), colour);
+  reconcile(pieces, bar.pieces, ({ name }) => name, make, (element, { name, value, hint }) => {
+    element.style.width = part(value);
+    element.title = hint ?? `${name}: ${bar.text}`;
+  });
+  const { low, high } = bar;
+  whisker.hidden = low == null || high == null;
+  if (!whisker.hidden) [whisker.style.left, whisker.style.width] = [part(low), part(high - low)];
+  const words = bar.pieces.map(({ name, hint }) => hint ?? name);
+  place.setAttribute("aria-label", `${bar.name}: ${words.join(", ")} ${bar.text}`);
+  setText(end, bar.text);
+}
+
+function coloured(element, colour) {
+  if (colour) element.style.setProperty("--piece", `var(${colour})`);
+  return element;
+}
+
+function lengthOf(/** @type {Bar} */ { pieces }) {
+  return sum(pieces.map(({ value }) => value));
+}
