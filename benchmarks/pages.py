@@ -137,8 +137,8 @@ _WATCHED_SECONDS, _WATCHED_TIMES = 10.0, 3
 # A time of polling, and how much faster its timers run.
 _LONG_SECONDS, _HURRIED = 600.0, 20
 
-_CURVES_DRAWN = "document.querySelector('#charts .js-line')"
-_OVERLAY_DRAWN = f"document.querySelectorAll('#curves-chart .js-line').length >= {_COMPARED}"
+_CURVES_DRAWN = "document.querySelector('#charts canvas')"
+_OVERLAY_DRAWN = f"document.querySelectorAll('#curves-chart .legend-entry').length >= {_COMPARED}"
 _RUNS_SHOWN = "document.querySelectorAll('#runs tbody tr').length >= 100"
 _WORKERS_SHOWN = "document.querySelector('.sparkline-line[d^=M]')"
 

@@ -124,7 +124,7 @@ def _ways(home: Home) -> dict[str, Callable[[], AbstractContextManager[object]]]
         f"{_CLIENTS} half bodies": hold(half_body()),
         f"{_CLIENTS} half bodies with the token": hold(half_body(token=token)),
         f"{_CLIENTS} endless bodies with the token": hold(endless_body(token)),
-        f"{_CLIENTS} clients that do not read plotly.js": hold(never_read(url)),
+        f"{_CLIENTS} clients that do not read their answers": hold(never_read(url)),
         f"{_READERS} reads while Prometheus hangs": lambda: _reading(home),
         "the database locked": lambda: _locked(home),
         "the API stopped": lambda: _hanging(service(home, "gunicorn").children()[0]),

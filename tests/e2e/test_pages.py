@@ -18,7 +18,7 @@ def test_a_browser_signs_in_and_gets_all_that_a_page_loads(release: Release) -> 
         assert loaded
         version = re.match(r"/static/\w+/", loaded[0])
         assert version
-        for path in [*loaded, urljoin(version[0], "plotly.min.js")]:
+        for path in [*loaded, urljoin(version[0], "vendor/uPlot.esm.js")]:
             assert browser.get(path).is_success, path
         assert browser.get("/api/runs/").is_success, "by the cookie alone"
         assert browser.get("/api/info/").json()["pool"] == "kubernetes"

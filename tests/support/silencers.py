@@ -32,11 +32,12 @@ def _post(path: str, token: str, length: str) -> bytes:
 
 
 def never_read(url: str) -> bytes:
-    """Return a request for the largest file of the web pages."""
+    """Return requests for the largest file of the web pages, 3 MB in all."""
     page = httpx.get(f"{url}/signin", timeout=30).text
     found = re.search(r"/static/[0-9a-f]+/", page)
     assert found
-    return f"GET {found[0]}plotly.min.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+    request = f"GET {found[0]}vendor/uPlot.esm.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    return 20 * request.encode()
 
 
 @contextmanager

@@ -57,7 +57,7 @@ def _take_all(client: ApiClient, url: str, page: Page, folder: Path) -> None:
     going = _order(client, "digits-2-long", 2, goal="99.9", epochs="1000")
     page.goto(f"{url}/runs/{going.id}")
     training = page.get_by_role("region", name="Training", exact=True)
-    expect(training.locator(".js-line").first).to_be_visible()
+    expect(training.locator("canvas").first).to_be_visible()
     wait_for(lambda: _epochs(client, going) >= _EPOCHS, _PATIENCE_SECONDS, "the run goes on")
     _shoot(page, folder / "web-run.png", height=_HEIGHT)
     page.goto(f"{url}/")
@@ -69,7 +69,7 @@ def _take_all(client: ApiClient, url: str, page: Page, folder: Path) -> None:
     _shoot(page, folder / "web-runs.png", height=460)
     page.goto(f"{url}/compare?runs={','.join(str(run.id) for run in compared)}")
     curves = page.get_by_role("region", name="Curves", exact=True)
-    expect(curves.locator(".js-line").first).to_be_visible()
+    expect(curves.locator("canvas").first).to_be_visible()
     _shoot(page, folder / "web-compare.png", height=_HEIGHT)
 
 

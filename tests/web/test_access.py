@@ -107,5 +107,5 @@ def test_injected_markup_does_nothing_and_no_other_server_is_asked(
     assert user.evaluate(_INJECTED) != "rgb(1, 2, 3)"
     wait_for(lambda: user.evaluate("document.querySelector('#hostile img').complete"))
     assert user.evaluate("window.hacked") is None
-    assert any(url.endswith("plotly.min.js") for url in asked)
+    assert any(url.endswith("uPlot.esm.js") for url in asked)
     assert all(url.startswith(connection.url) for url in asked)

@@ -1,57 +1,117 @@
-"""Charts by plotly.js, under the pages' policy."""
+"""Charts of lines, under the pages' policy."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from mlbench.home import Connection
 
-_DRAW = """async (lines) => {
+_DRAW = """async ([lines, axes]) => {
     const sheet = document.querySelector('link[href$="/style.css"]').href;
     const { Chart } = await import(sheet.replace("style.css", "js/chart.js"));
-    const place = document.createElement("div");
-    place.style.width = "800px";
-    main.replaceChildren(place);
-    window.chart = new Chart(place, "A chart");
-    await window.chart.draw(lines, { x: "step", y: "<i>loss</i>" });
+    if (!window.chart) {
+        const place = document.createElement("div");
+        place.id = "place";
+        place.style.width = "800px";
+        main.replaceChildren(place);
+        window.chart = new Chart(place, "A chart");
+    }
+    window.chart.draw(lines, { x: "step", y: "<i>loss</i>", ...axes });
+}"""
+# How many pixels of a chart have that colour, of lines that may be as thin as a pixel.
+_COUNT = """(canvas, [red, green, blue]) => {
+    const { width, height } = canvas;
+    const copy = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
+    copy.drawImage(canvas, 0, 0);
+    const { data } = copy.getImageData(0, 0, width, height);
+    let found = 0;
+    for (let i = 0; i < data.length; i += 4) {
+        const away = [red, green, blue].map((one, j) => Math.abs(data[i + j] - one));
+        if (Math.max(...away) < 12 && data[i + 3] > 200) found += 1;
+    }
+    return found;
+}"""
+_COLOUR = """(name) => {
+    const probe = document.createElement("i");
+    probe.style.color = `var(${name})`;
+    document.body.append(probe);
+    const [red, green, blue] = getComputedStyle(probe).color.match(/[\\d.]+/g).map(Number);
+    probe.remove();
+    return [red, green, blue];
 }"""
 _LINE = {"name": "<b>first</b>", "x": [1, 2, 3], "y": [3.0, 1.0, 2.0]}
-_OTHER = {"name": "second", "x": [1, 2, 3], "y": [1.0, 2.0, 3.0]}
+_OTHER = {"name": "second", "x": [1.5, 2, 3], "y": [1.0, 2.0, 3.0]}
+
+
+def draw(page: Page, *lines: Mapping[str, Any], **axes: object) -> None:
+    page.evaluate(_DRAW, [list(lines), axes])
+
+
+def pixels(page: Page, colour: str) -> int:
+    return int(page.locator("#place canvas").evaluate(_COUNT, page.evaluate(_COLOUR, colour)))
+
+
+def drag(page: Page, area: Locator, start: float, end: float) -> None:
+    box = area.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + start * box["width"], box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + end * box["width"], box["y"] + box["height"] / 2, steps=4)
+    page.mouse.up()
 
 
 def test_charts_draw_lines_and_bands_whatever_they_hold(page: Page, still: Connection) -> None:
     page.goto(f"{still.url}/signin")
-
-    def draw(*lines: Mapping[str, Any]) -> None:
-        page.evaluate(_DRAW, list(lines))
-
-    draw(_LINE, _OTHER)
-    chart = page.get_by_role("img", name="A chart")
-    expect(chart.locator(".scatterlayer .js-line")).to_have_count(2)
-    expect(chart.locator(".js-fill")).to_have_count(0)
+    draw(page, _LINE, _OTHER)
+    assert pixels(page, "--series-0") > 200
+    assert pixels(page, "--series-1") > 200
     # Names are texts, whatever they contain.
-    for text in ("<b>first</b>", "second", "<i>loss</i>"):
-        expect(chart).to_contain_text(text)
-    draw({**_LINE, "lows": [2.0, 0.5, 1.0], "highs": [4.0, 1.5, 3.0]})
-    expect(chart.locator(".js-fill")).to_have_count(1)
+    entries = page.get_by_role("group", name="Shown lines").get_by_role("button")
+    expect(entries).to_have_text(["<b>first</b>", "second"])
+    name = "A chart: <b>first</b>, second; <i>loss</i> by step"
+    expect(page.get_by_role("img", name=name)).to_be_visible()
+
+    entries.first.click()
+    expect(entries.first).to_have_attribute("aria-pressed", "false")
+    assert pixels(page, "--series-0") == 0
+    draw(page, _LINE, _OTHER)
+    assert pixels(page, "--series-0") == 0, "hidden lines stay so"
+    entries.first.click()
+    assert pixels(page, "--series-0") > 200
 
     # It follows its place and the theme.
-    drawn = page.locator(".main-svg").first
-    expect(drawn).to_have_attribute("width", "800")
-    page.evaluate("chart.element.style.width = '400px'")
-    expect(drawn).to_have_attribute("width", "400")
-    tick = page.locator(".xtick text").first
-    light = tick.evaluate("(element) => getComputedStyle(element).fill")
-    page.emulate_media(color_scheme="dark")
-    expect(tick).not_to_have_css("fill", light)
+    canvas = page.locator("#place canvas")
+    expect(canvas).to_have_attribute("width", "800")
+    page.evaluate("place.style.width = '400px'")
+    expect(canvas).to_have_attribute("width", "400")
+    dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+    page.emulate_media(color_scheme="light" if dark else "dark")
+    page.wait_for_function("() => true")
+    assert pixels(page, "--series-1") > 100
 
-    # Odd values are gaps, and break no rule.
-    line = {"name": "$5 or $6", "x": [1, 2, 3, 4, 5], "y": [1.0, 2.0, 1e308, -1e308, 3.0]}
-    draw({**line, "lows": [0.5, 1.0, 1.0, -1e308, 2.0], "highs": line["y"]}, _OTHER)
-    expect(page.locator(".scatterlayer .js-line").nth(1)).to_have_attribute("d", re.compile("M"))
-    expect(page.locator(".legendtext").first).to_have_text("$5 or $6")
-    for value in (1e38, 1e-20):
-        draw({"name": "loss", "x": [1, 2], "y": [0.0, value]})
-        expect(page.locator(".ytick text").last).to_contain_text("e")
+    # Odd values are gaps, and break nothing; extreme ones are exponents.
+    odd = {"name": "$5 or $6", "x": [1, 2, 3, 4, 5], "y": [1.0, 2.0, 1e308, None, 3.0]}
+    draw(page, {**odd, "lows": [0.5, 1.0, 1.0, -1e308, 2.0], "highs": odd["y"]}, _OTHER)
+    draw(page, {"name": "loss", "x": [1, 2], "y": [0.0, 1e-20]}, yType="log")
+    draw(page, {"name": "none", "x": [], "y": []})
+
+
+def test_values_are_shown_under_the_cursor_and_dragging_zooms(
+    page: Page, still: Connection
+) -> None:
+    page.goto(f"{still.url}/signin")
+    draw(page, _LINE, _OTHER)
+    area, values = page.locator("#place .u-over"), page.locator("#place .chart-values")
+    expect(values).to_be_hidden()
+    area.hover()
+    expect(values).to_have_text("step 2second2<b>first</b>1")
+    drag(page, area, 0.7, 0.98)
+    # What is drawn anew stays zoomed: its middle is nearer to the last point.
+    draw(page, _LINE, _OTHER)
+    page.mouse.move(0, 0)
+    area.hover()
+    expect(values).to_contain_text("step 3")
+    area.dblclick()
+    area.hover()
+    expect(values).to_contain_text("step 2")

@@ -1,5 +1,6 @@
 """The page that compares runs: figures, curves, scaling, and in what the runs differ."""
 
+import re
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -36,9 +37,9 @@ def test_runs_and_their_goal_are_chosen_and_compared(
     chart = curves.get_by_role("img").first
     for axis in ("Training time", "Time since the start", "Step"):
         curves.get_by_label(axis).check()
-        expect(chart).to_contain_text(axis.split()[0], ignore_case=True)
+        expect(chart).to_have_accessible_name(re.compile(f"by {axis.split()[0]}", re.IGNORECASE))
     curves.get_by_role("combobox", name="Metric").select_option("train_loss")
-    expect(chart).to_contain_text("train_loss")
+    expect(chart).to_have_accessible_name(re.compile("; train_loss by"))
     # Who is sent the address sees the same.
     assert "train_loss" in user.url
     user.reload()

@@ -22,7 +22,7 @@ def request(first: str, *lines: str) -> bytes:
         ("HEAD /readyz HTTP/1.1", Lane.PROBES),
         ("GET /metrics?name=a HTTP/1.1", Lane.PROBES),
         ("GET /api/metrics/ HTTP/1.1", Lane.OTHERS),
-        ("GET /static/1/plotly.min.js HTTP/1.1", Lane.OTHERS),
+        ("GET /static/1/style.css HTTP/1.1", Lane.OTHERS),
         ("hello", Lane.OTHERS),
     ],
 )

@@ -22,7 +22,7 @@ def ask(browser: TestClient, path: str, headers: Mapping[str, str] | None = None
         ("style.css", "text/css; charset=utf-8"),
         ("js/api.js", "text/javascript; charset=utf-8"),
         ("icon.svg", "image/svg+xml"),
-        ("plotly.min.js", "text/javascript; charset=utf-8"),
+        ("vendor/uPlot.esm.js", "text/javascript; charset=utf-8"),
     ],
 )
 def test_a_file(browser: TestClient, path: str, content_type: str) -> None:

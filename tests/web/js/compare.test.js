@@ -65,14 +65,14 @@ test("without its clock there is no curve", () => {
   deepEqual(recorded({ train_loss: LOSS }, "training").x, []);
 });
 
-test("hidden curves are empty, and the others keep their colours", () => {
+test("a run’s curve has its label and its colour", () => {
   const results = /** @type {any} */ ([
     { run_id: 1, display_name: "a", swept: {} },
     { run_id: 2, display_name: "b", swept: { exchange: "topk", bandwidth: "20" } },
   ]);
-  const lines = curves.toLines(results, [{ x: [1], y: [1] }, { x: [2], y: [2] }], new Set([1]));
+  const lines = curves.toLines(results, [{ x: [1], y: [1] }, { x: [2], y: [2] }]);
   deepEqual(lines.map(({ name, x, colour }) => [name, x, colour]), [
-    ["1 · a", [], "--series-1"],
+    ["1 · a", [1], "--series-1"],
     ["2 · exchange topk, bandwidth 20", [2], "--series-2"],
   ]);
 });
@@ -200,18 +200,18 @@ function bars(groups, ...seconds) {
 
 test("groups of several runs have bars with whiskers", () => {
   const found = bars([group(1, 2, 9), group(2, 2, null)], 9, 9, 9, 9);
-  deepEqual(found.rows, ["1 workers", "2 workers (0 of 2 reached)"]);
-  const [{ values, lows, highs }] = found.parts;
-  deepEqual([values, lows, highs], [[9, null], [8, null], [10, null]]);
+  deepEqual(
+    found.bars.map(({ name, text, pieces, low, high }) => [name, text, pieces.map(({ value }) => value), low, high]),
+    [["1 workers", "9 s", [9], 8, 10], ["2 workers (0 of 2 reached)", "–", [], null, null]],
+  );
 });
 
 test("single runs have a bar each, if they reached the goal", () => {
   const found = bars([group(1, 1, 9), group(2, 1, null)], 9, null);
-  deepEqual(found.rows, ["1 · r", "2 · r (not reached)"]);
-  deepEqual(found.parts[0].colours, ["--series-1", "--series-2"]);
-  deepEqual(found.parts[0].values, [9, null]);
+  deepEqual(found.bars.map(({ name, text }) => [name, text]), [["1 · r", "9 s"], ["2 · r (not reached)", "–"]]);
+  deepEqual(found.bars.map(({ pieces }) => pieces[0]?.colour), ["--series-1", undefined]);
   const none = bars([group(1, 1, null)], null);
-  deepEqual([none.rows, none.note], [[], "No run has reached its goal."]);
+  deepEqual([none.bars, none.note], [[], "No run has reached its goal."]);
 });
 
 test("speed-ups are drawn beside the ideal, if the workers differ", () => {
@@ -224,11 +224,12 @@ test("speed-ups are drawn beside the ideal, if the workers differ", () => {
 });
 
 test("phases come in the order of a step", () => {
-  const parts = toPhases([group(1, 1, 1, { phases: { other: 1, backward: 2, data: 3 } })]);
-  deepEqual(parts.map(({ name, values }) => [name, values]), [
-    ["data", [3]],
-    ["backward", [2]],
-    ["other", [1]],
+  const [{ text, pieces }] = toPhases([group(1, 1, 1, { phases: { other: 1, backward: 2, data: 3 } })]);
+  equal(text, "6 s");
+  deepEqual(pieces.map(({ name, value, colour }) => [name, value, colour]), [
+    ["data", 3, "--phase-data"],
+    ["backward", 2, "--phase-backward"],
+    ["other", 1, undefined],
   ]);
 });
 

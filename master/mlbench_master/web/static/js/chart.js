@@ -59,7 +59,9 @@ export class Chart {
     const isOther = axes.x !== this.#axes.x || axes.xType !== this.#axes.xType || axes.yType !== this.#axes.yType;
     if (isOther) this.#isZoomed = false;
     [this.#lines, this.#axes] = [lines, axes];
-    this.place.setAttribute("aria-label", [this.label, lines.map(({ name }) => name).join(", ")].join(": "));
+    const names = lines.map(({ name }) => name).join(", ");
+    const over = [axes.y, "by", axes.x].filter(Boolean).join(" ");
+    this.place.setAttribute("aria-label", `${this.label}: ${names}; ${over}`);
     this.#showLegend();
     if (this.place.clientWidth) this.#update();
   }
@@ -167,21 +169,24 @@ export class Chart {
     const fromCursor = ({ value }) => Math.abs(plot.valToPos(value, "y") - top);
     const nearest = [...found.values()].sort((a, b) => fromCursor(a) - fromCursor(b));
     const shown = nearest.slice(0, MAX_VALUES).sort((a, b) => b.value - a.value);
-    const title = `${this.#axes.x ?? ""} ${number(nearest[0].x, 6)}`;
-    const rows = [{ owner: -1, text: title, name: "" }, ...shown.map((one) => this.#rowOf(one, one === nearest[0]))];
-    const make = ({ owner }) => h("div", {}, owner >= 0 && sample({ ...styleOf(owner), ...this.#lines[owner] }), h("span"), h("b"));
-    reconcile(this.#values, rows, ({ owner }) => owner, make, (row, { name, text, isNearest = false }) => {
-      row.toggleAttribute("data-nearest", isNearest);
+    const isOne = this.#lines.length === 1;
+    const suffix = this.#axes.ySuffix ?? "";
+    const rows = [
+      { owner: -1, name: `${this.#axes.x ?? ""} ${number(nearest[0].x, 6)}`, text: "" },
+      ...shown.map(({ owner, value }) => ({
+        owner,
+        name: isOne ? "" : this.#lines[owner].name,
+        text: number(value, 5) + suffix,
+      })),
+    ];
+    const make = (/** @type {typeof rows[number]} */ { owner }) => h("div", {}, owner >= 0 && sample({ ...styleOf(owner), ...this.#lines[owner] }), h("span"), h("b"));
+    reconcile(this.#values, rows, ({ owner }) => owner, make, (row, { owner, name, text }) => {
+      row.toggleAttribute("data-nearest", owner === nearest[0].owner);
       setText(row.querySelector("span"), name);
       setText(row.querySelector("b"), text);
     });
     const isRight = left > plot.over.clientWidth / 2;
     this.#values.style.left = isRight ? "auto" : `${left + BESIDE_PX}px`;
     this.#values.style.right = isRight ? `${plot.over.clientWidth - left + BESIDE_PX}px` : "auto";
-  }
-
-  #rowOf({ owner, value }, isNearest) {
-    const several = this.#lines.length > 1;
-    return { owner, name: several ? this.#lines[owner].name : "", text: number(value, 5) + (this.#axes.ySuffix ?? ""), isNearest };
   }
 }

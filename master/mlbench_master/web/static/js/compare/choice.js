@@ -1,11 +1,13 @@
 // What is compared: the page's address, the fields of runs and goal, and the list of recent runs.
 
 import { get, now } from "../api.js";
+import { sample } from "../chart.js";
 import { byId, h, reconcile, setText } from "../dom.js";
 import { ago, count, plural } from "../format.js";
+import { styleOfRun } from "../plot.js";
 import { hasWords, labelOf, sweptOf } from "../records.js";
 import { badge } from "../ui.js";
-import { AXES, sample } from "./curves.js";
+import { AXES } from "./curves.js";
 
 /** @typedef {import("../records.js").Run} Run */
 
@@ -128,7 +130,7 @@ export class Choice {
     const title = `Leave out run ${id}`;
     const props = { type: "button", class: "quiet", "aria-label": title, title, onclick };
     const link = h("a", { href: `/runs/${id}` });
-    return h("li", { class: "chip" }, sample(id, this.#ids), link, h("button", props, "×"));
+    return h("li", { class: "chip" }, sample(styleOfRun(id, this.#ids)), link, h("button", props, "×"));
   }
 }
 

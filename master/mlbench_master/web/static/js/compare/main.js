@@ -84,12 +84,10 @@ async function show(answer) {
   choice.setNames(found.comparison.results);
   showVerdict(found.comparison);
   differences.show(found);
-  await Promise.all([
-    curves.show(found, view),
-    times.show(found.comparison),
-    scaling.show(found.comparison.groups),
-    sweep.show(found.comparison),
-  ]);
+  times.show(found.comparison);
+  scaling.show(found.comparison.groups);
+  sweep.show(found.comparison);
+  await curves.show(found, view);
   return answer.manifests.every(hasEnded) ? null : POLL_MS;
 }
 

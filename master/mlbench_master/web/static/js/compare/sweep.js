@@ -30,7 +30,7 @@ export class Sweep {
       fillHeat(part.querySelector("table"), figure);
       const chart = this.#charts.get(part);
       if (chart) draw(chart, figure);
-      else showBars(part.children[1], toBars(figure)); // over names there is no line
+      else showBars(/** @type {HTMLElement} */ (part.children[1]), toBars(figure)); // over names there is no line
     });
   }
 

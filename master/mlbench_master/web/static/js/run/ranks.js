@@ -68,7 +68,6 @@ export class Phases {
     byId("no-phases").hidden = hasAny;
     setText(byId("no-phases"), hasEnded ? NO_PHASES : "No phases so far.");
     if (!hasAny) return;
-    this.#showLegend(average);
     const rows = [
       { name: "Mean", phases: average },
       ...result.ranks.map(({ rank, phases }) => ({ name: `Rank ${rank}`, phases })),

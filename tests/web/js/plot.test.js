@@ -1,0 +1,26 @@
+import { deepEqual, equal } from "node:assert/strict";
+import { test } from "node:test";
+
+import "./browser.js";
+import { partsOf, tick } from "../../../master/mlbench_master/web/static/js/plot.js";
+
+const parts = (x, y, axes = {}) => partsOf({ name: "loss", x, y }, axes).map((part) => [part.x, part.y]);
+
+test("a line whose steps go back is drawn in parts", () => {
+  deepEqual(parts([1, 2, 3, 2, 3], [5, 4, 3, 4, 2]), [[[1, 2, 3], [5, 4, 3]], [[2, 3], [4, 2]]]);
+});
+
+test("a gap is not closed by the point at its time", () => {
+  deepEqual(parts([1, 2, 2, 3], [5, NaN, 4, 3]), [[[1, 2], [5, null]], [[2, 3], [4, 3]]]);
+});
+
+test("what has no place on an axis is left out", () => {
+  deepEqual(parts([1, NaN, 2, 3], [5, 4, Infinity, 1e308]), [[[1, 2, 3], [5, null, null]]]);
+  deepEqual(parts([0, 1, 2], [5, 0, 3], { xType: "log", yType: "log" }), [[[1, 2], [null, 3]]]);
+});
+
+for (const [value, text] of /** @type {[number, string][]} */ ([
+  [0, "0"], [0.25, "0.25"], [-12_500, "-12.5K"], [3e9, "3B"], [1e-7, "1e-7"], [2.5e20, "2.5e+20"],
+])) {
+  test(`an axis writes ${value} as ${text}`, () => equal(tick(value), text));
+}
