@@ -17,7 +17,7 @@ from mlbench import names
 from mlbench.discovery import HINT_ELSEWHERE, Place, find_connection, find_pod, find_service
 from mlbench.errors import ApiError
 from mlbench.home import Connection, Home
-from mlbench.names import StreamName
+from mlbench.names import RunState, StreamName
 from mlbench.original import MLBENCH_BACKENDS, MLBENCH_IMAGES, image_name
 from mlbench.records import (
     Alert,
@@ -33,6 +33,7 @@ from mlbench.records import (
     Record,
     Run,
     RunAlert,
+    RunCounts,
     RunEvent,
     RunSet,
     Series,
@@ -167,9 +168,32 @@ class ApiClient:
 
     # --- Runs ---
 
-    def get_runs(self, *, from_id: int = 0) -> Future[Answer[list[Run]]]:
-        """Get all runs, the oldest first, or those from an id on."""
-        return self._get("/api/runs/", _list_of(Run), _given(from_id=from_id or None))
+    def get_runs(
+        self,
+        *,
+        from_id: int = 0,
+        before: int | None = None,
+        limit: int | None = None,
+        state: RunState | None = None,
+        words: str | None = None,
+    ) -> Future[Answer[list[Run]]]:
+        """Get all runs, the oldest first, or some of them.
+
+        Args:
+            from_id: only runs from this id on.
+            before: only runs with ids below this one.
+            limit: only the newest so many.
+            state: only runs in this state.
+            words: only runs that have each of these words, as the search of the web pages.
+        """
+        wanted = _given(
+            from_id=from_id or None, before=before, limit=limit, state=state, q=words or None
+        )
+        return self._get("/api/runs/", _list_of(Run), wanted)
+
+    def count_runs(self, *, words: str | None = None) -> Future[Answer[RunCounts]]:
+        """Get how many runs there are, and in each state of those that have each of the words."""
+        return self._get("/api/runs/counts/", _one(RunCounts), _given(q=words or None))
 
     def get_run(self, run_id: int | str) -> Future[Answer[Run]]:
         """Get a run."""

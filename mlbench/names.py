@@ -54,6 +54,7 @@ ENV_GRAFANA_PUBLIC_URL: Final = "GRAFANA_PUBLIC_URL"  # where a browser reaches 
 
 # --- The states of a run. ---
 RunState = Literal["INITIALIZED", "STARTED", "FINISHED", "FAILED", "STOPPED"]
+RUN_STATES: Final[tuple[RunState, ...]] = get_args(RunState)
 ACTIVE_STATES: Final[tuple[RunState, ...]] = ("INITIALIZED", "STARTED")
 
 # --- The three append-only streams of a rank. ---

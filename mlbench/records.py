@@ -230,6 +230,8 @@ class Run(RunSpec, _RunHead):
     """Its place in the set, from 1 on."""
     swept: Mapping[str, str] = field(default_factory=dict)
     """The values of what its set sweeps, as they were given; its order has them too."""
+    replaced_by: int | None = None
+    """A newer run at its place that has finished; None: none has."""
     attempt: int
     """0 until it starts, then 1, and one more for each restart."""
     stop_requested: bool = False
@@ -271,6 +273,16 @@ class Run(RunSpec, _RunHead):
     def active(self) -> bool:
         """Whether the run has not ended."""
         return self.state in ACTIVE_STATES
+
+
+@dataclass(frozen=True)
+class RunCounts(Record):
+    """How many runs there are."""
+
+    runs: int
+    """In all."""
+    states: Mapping[RunState, int]
+    """Of those that match, by state; a state that none is in is left out."""
 
 
 @dataclass(frozen=True)

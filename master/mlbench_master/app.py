@@ -33,6 +33,7 @@ from mlbench_master.resources.results import CompareResource, MllogResource, Res
 from mlbench_master.resources.runs import (
     EventsResource,
     ManifestResource,
+    RunCountsResource,
     RunResource,
     RunsResource,
     RunStopResource,
@@ -64,6 +65,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     app.add_middleware(TokenMiddleware(settings.token, settings.agent_secret))
     app.add_middleware(SecurityHeadersMiddleware())
     app.add_middleware(http.ParametersMiddleware())
+    app.add_middleware(http.CompactMiddleware())
     app.req_options.strip_url_path_trailing_slash = True
     http.write_json(app)
     static = assets.load()
@@ -79,6 +81,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         "/api/metrics": MetricsResource(spool, limit, reader),
         "/api/metrics/{owner}": OwnerMetricsResource(reader),
         "/api/runs": RunsResource(settings.limits),
+        "/api/runs/counts": RunCountsResource(),
         "/api/runs/{run_id:int}": RunResource(),
         "/api/runs/{run_id:int}/stop": RunStopResource(),
         "/api/runs/{run_id:int}/verification": VerificationResource(

@@ -18,67 +18,34 @@ class _Command(NamedTuple):
 
 
 _COMMANDS: Mapping[str, _Command] = {
-    "up": _Command(
-        "stack.up",
-        "Start Prometheus, master, controller, exporter, workers, and Grafana if there is one.",
-    ),
+    "up": _Command("stack.up", "Start the stack: Prometheus, master, exporter, workers, Grafana."),
     "down": _Command("stack.down", "Stop the local stack."),
-    "demo": _Command(
-        "stack.demo", "Start the stack if it is not running, run a benchmark, and show the result."
-    ),
-    "open": _Command(
-        "show.open_page",
-        "Open the web pages, or the one of a run, in the browser, and sign in there.",
-    ),
+    "demo": _Command("stack.demo", "Start the stack, run a benchmark, and show the result."),
+    "open": _Command("show.open_page", "Open the web pages, or that of a run, signed in."),
     "run": _Command("run.run", "Run a benchmark or your own code, and show how it goes."),
-    "status": _Command("show.status", "Show all runs, workers and alerts that fire, or one run."),
+    "status": _Command("show.status", "Show the newest runs, workers and alerts, or one run."),
     "stop": _Command("run.stop", "Stop a run, and wait until it has."),
     "delete": _Command("run.delete", "Delete a run; one that is active is stopped first."),
-    "bench": _Command(
-        "bench.bench",
-        "Run a benchmark on several numbers of workers, several times each, and compare.",
-    ),
+    "bench": _Command("bench.bench", "Run a benchmark on several numbers of workers, and compare."),
     "compare": _Command(
-        "compare.compare",
-        "Compare runs: time to accuracy, speed-up, where the time went, and whether that is fair.",
+        "compare.compare", "Compare runs: time to accuracy, speed-up, and whether that is fair."
     ),
     "benchmarks": _Command(
-        "show.benchmarks", "List what `mlbench run` can run, or the options of one benchmark."
+        "show.benchmarks", "List what can be run, or the options of one benchmark."
     ),
-    "data": _Command(
-        "data.data",
-        "Fetch the addresses on the State of the Union, which sotu-lstm and sotu-gpt need.",
-    ),
-    "logs": _Command(
-        "show.logs",
-        "Print what a rank writes to stdout or stderr; a terminal shows control characters.",
-    ),
-    "metrics": _Command(
-        "show.metrics", "Show a run's metrics: an overview, or every value of one."
-    ),
-    "manifest": _Command(
-        "show.manifest",
-        "Show what a run ran and on which machines; as JSON with every package's version.",
-    ),
+    "data": _Command("data.data", "Fetch the texts that sotu-lstm and sotu-gpt need."),
+    "logs": _Command("show.logs", "Print what a rank writes to stdout or stderr."),
+    "metrics": _Command("show.metrics", "Show a run's metrics, or every value of one."),
+    "manifest": _Command("show.manifest", "Show what a run ran, and on which machines."),
     "download": _Command(
         "download.download", "Download a run's metrics: every value of every series."
     ),
     "verify": _Command(
-        "verify.verify",
-        "Check the archive of a run: digests, counts, and the result that its samples give.",
+        "verify.verify", "Check the archive of a run: digests, counts, and its result."
     ),
-    "export": _Command(
-        "share.export",
-        "Write the archive of a run, or those of a set, to a file to take elsewhere.",
-    ),
-    "import": _Command(
-        "share.import_",
-        "Show runs of elsewhere beside your own: read only, and marked with where they are from.",
-    ),
-    "publish": _Command(
-        "share.publish",
-        "Make a static site of archives: their results, curves, manifests, and how to repeat them.",
-    ),
+    "export": _Command("share.export", "Write the archive of a run, or those of a set, to a file."),
+    "import": _Command("share.import_", "Show runs of elsewhere beside your own, read only."),
+    "publish": _Command("share.publish", "Make a static site of archives."),
     "grafana": _Command("grafana.app", "Bring dashboards to a Grafana."),
 }
 

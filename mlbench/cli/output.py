@@ -73,8 +73,8 @@ def show_result(
     _show_links(run, connection, _metric_to_look_at(run, metrics))
 
 
-def show_runs(runs: list[Run], pods: list[Pod]) -> None:
-    """Print all runs and all worker pods."""
+def show_runs(runs: list[Run], pods: list[Pod], of: int) -> None:
+    """Print the newest of so many runs, and all worker pods."""
     name = Column("name", no_wrap=True)  # other commands take it, so it is not cut
     headings: list[str | Column] = ["id", name, "benchmark", "workers", "state", "created"]
     headings += ["from"] if any(run.origin for run in runs) else []
@@ -89,6 +89,8 @@ def show_runs(runs: list[Run], pods: list[Pod]) -> None:
             run.created_at[:19].replace("T", " "),
             *([str(run.origin)] if run.origin else []),
         )
+    if len(runs) < of:
+        out.print(f"the newest {len(runs):,} of {of:,} runs; --limit shows more", style="dim")
     out.print(table if runs else "no runs yet; `mlbench run digits` starts one")
     for run in runs:
         if run.waiting:

@@ -50,7 +50,7 @@ def export(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Write the archive of a run, or those of a set, to a file to take elsewhere."""
+    """Write the archive of a run, or those of a set, to a file."""
     with connected() as client, TemporaryDirectory() as folder:
         run_set, runs = _find(client, wanted)
         target = output or Path(f"{run_set.name}{SUFFIX}")
@@ -77,7 +77,7 @@ def export(
 
 
 def import_(files: FilesArgument, json: JsonOption = False) -> None:
-    """Show runs of elsewhere beside your own: read only, and marked with where they are from."""
+    """Show runs of elsewhere beside your own, read only."""
     with connected() as client, _archives(files) as archives:
         imported = []
         for archive in archives:
@@ -99,9 +99,11 @@ def publish(
     ],
     json: JsonOption = False,
 ) -> None:
-    """Make a static site of archives: their results, curves, manifests, and how to repeat them.
+    """Make a static site of archives.
 
-    Any web server can serve it. To add to a site, name its own archives too: SITE/archives/*.
+    It has results, curves, manifests, and how to repeat them; any web server can serve it.
+
+    To add to a site, name its own archives too: SITE/archives/*.
     """
     with _archives(files) as archives:
         try:

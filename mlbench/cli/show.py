@@ -56,16 +56,18 @@ _SIGN_IN_PAGE = """\
 
 def status(
     wanted: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Id or name.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most runs to show.")] = 50,
     json: JsonOption = False,
 ) -> None:
-    """Show all runs, workers and alerts that fire, or one run."""
+    """Show the newest runs, workers and alerts, or one run."""
     with connected() as client:
         if wanted is not None:
             one = find_run(client, wanted)
             if not show_run(client, find_connection(), one, as_json=json):
                 raise typer.Exit(FAILED)
             return
-        listed, found, info = client.get_runs(), client.get_worker_pods(), client.get_info()
+        listed, counted = client.get_runs(limit=limit), client.count_runs()
+        found, info = client.get_worker_pods(), client.get_info()
         runs, pods, alerts = listed.result().value, found.result().value, _alerts(client)
         database = info.result().value.database
         if json:
@@ -78,7 +80,7 @@ def status(
                 }
             )
         else:
-            show_runs(runs, pods)
+            show_runs(runs, pods, of=counted.result().value.runs)
             out.print(f"\ndatabase  {_DATABASES[database]}")
             show_alerts(alerts or [])
 
@@ -120,7 +122,7 @@ def benchmarks(
     name: Annotated[str | None, typer.Argument(help="List the options of this one.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """List what `mlbench run` can run, or the options of one benchmark."""
+    """List what can be run, or the options of one benchmark."""
     with connected() as client:
         tasks = client.get_benchmarks().result().value
         shown = [benchmark for benchmark in tasks if name in {None, benchmark.name}]
@@ -157,7 +159,10 @@ def logs(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Print what a rank writes to stdout or stderr; a terminal shows control characters."""
+    """Print what a rank writes to stdout or stderr.
+
+    A terminal shows control characters.
+    """
     with connected() as client:
         run = find_run(client, wanted)
 
@@ -189,7 +194,7 @@ def metrics(
     metric: Annotated[str | None, typer.Option(help="Print every value of this metric.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Show a run's metrics: an overview, or every value of one."""
+    """Show a run's metrics, or every value of one."""
     with connected() as client:
         run = find_run(client, wanted)
         answer = client.get_run_metrics(run.id, metric_filter=metric).result()
@@ -229,7 +234,7 @@ def _short(point: Point) -> str:
 
 
 def manifest(wanted: RunArgument, json: JsonOption = False) -> None:
-    """Show what a run ran and on which machines; as JSON with every package's version."""
+    """Show what a run ran, and on which machines."""
     with connected() as client:
         found = client.get_manifest(find_run(client, wanted).id).result().value
     if json:
@@ -242,7 +247,7 @@ def open_page(
     wanted: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Id or name.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Open the web pages, or the one of a run, in the browser, and sign in there."""
+    """Open the web pages, or that of a run, signed in."""
     path = "/"
     with connected() as client:
         connection = find_connection()

@@ -48,7 +48,7 @@ def up(
     detach: Annotated[bool, typer.Option("--detach", help="Return once it is ready.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Start Prometheus, master, controller, exporter, workers, and Grafana if there is one."""
+    """Start the stack: Prometheus, master, exporter, workers, Grafana."""
     home = Home.from_environ()
     if os.environ.get(names.ENV_URL):
         warn(
@@ -101,7 +101,7 @@ def demo(
     ] = "digits",
     workers: Annotated[int, typer.Option(min=1, max=16, help="Workers to run it on.")] = 2,
 ) -> None:
-    """Start the stack if it is not running, run a benchmark, and show the result.
+    """Start the stack, run a benchmark, and show the result.
 
     In a terminal the stack stays up until Ctrl-C; otherwise it is stopped at the end.
     """

@@ -64,7 +64,7 @@ def verify(
     signers: SignersOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Check the archive of a run: digests, counts, and the result that its samples give.
+    """Check the archive of a run: digests, counts, and its result.
 
     A run's is compared with what Prometheus has, too. Exit code 1 if anything is wrong.
     """

@@ -1,6 +1,7 @@
 """The page that compares runs: figures, curves, scaling, and in what the runs differ."""
 
 import re
+
 import pytest
 from playwright.sync_api import Page, expect
 

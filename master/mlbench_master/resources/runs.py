@@ -5,14 +5,25 @@ from dataclasses import dataclass
 import falcon
 from falcon import Request, Response
 
-from mlbench.records import Manifest, OriginalRun, Run, RunEvent
-from mlbench_master.http import read_body, whole_number
-from mlbench_master.openapi.operation import WHOLE, Parameter, operation
+from mlbench.names import RUN_STATES
+from mlbench.records import Manifest, OriginalRun, Run, RunCounts, RunEvent
+from mlbench_master.errors import BadFieldError
+from mlbench_master.http import choice, read_body, whole_number
+from mlbench_master.openapi.operation import ABOVE_0, WHOLE, Parameter, operation
 from mlbench_master.original import is_original, listed, with_its_name
-from mlbench_master.runs import life, manifest
+from mlbench_master.runs import life, listing, manifest
 from mlbench_master.runs.events import events_of
 from mlbench_master.runs.requests import RunRequest
 from mlbench_master.settings import Limits
+
+_MOST_WORDS = 50
+_WORDS = Parameter(
+    "q",
+    {"type": "string"},
+    "Only runs that have each of these words in their id, name, benchmark, command, set, swept "
+    "values or state.",
+    example="digits topk",
+)
 
 
 @dataclass(frozen=True)
@@ -28,6 +39,12 @@ class RunsResource:
         list[Run | OriginalRun],
         parameters=(
             Parameter("from_id", WHOLE, "Only runs from this id on.", example=1),
+            Parameter("before", WHOLE, "Only runs with ids below this one.", example=100),
+            Parameter("limit", ABOVE_0, "Only the newest so many of these.", example=50),
+            Parameter(
+                "state", {"type": "string", "enum": [*RUN_STATES]}, "Only runs in this state."
+            ),
+            _WORDS,
             Parameter(
                 "pod",
                 {"type": "string"},
@@ -37,9 +54,16 @@ class RunsResource:
         ),
     )
     def on_get(self, req: Request, resp: Response) -> None:
-        """Answer with all runs, the oldest first, or with those from an id on, or of a pod."""
-        first_id = whole_number(req, "from_id") or 0
-        found = life.describe_from(first_id, pod=req.get_param("pod"))
+        """Answer with all runs that match, the oldest first, or with the newest of them."""
+        wanted = listing.Wanted(
+            from_id=whole_number(req, "from_id") or 0,
+            before=whole_number(req, "before"),
+            state=choice(req, "state", ("", *RUN_STATES), "") or None,
+            words=_read_words(req),
+            pod=req.get_param("pod"),
+            limit=whole_number(req, "limit", least=1),
+        )
+        found = listing.list_runs(wanted)
         resp.media = [listed(run) for run in found] if is_original(req) else found
 
     @operation(
@@ -56,13 +80,29 @@ class RunsResource:
         resp.media = with_its_name(created) if is_original(req) else created
 
 
+class RunCountsResource:
+    """``…/counts/``: how many runs there are."""
+
+    @operation("count_runs", "The counts.", RunCounts, parameters=(_WORDS,))
+    def on_get(self, req: Request, resp: Response) -> None:
+        """Answer with the number of runs, and of those that match in each state."""
+        resp.media = listing.count_runs(_read_words(req))
+
+
+def _read_words(req: Request) -> list[str]:
+    words = req.get_param("q", default="").split()
+    if len(words) > _MOST_WORDS:
+        raise BadFieldError("q", f"at most {_MOST_WORDS} words (not {len(words)})")
+    return words
+
+
 class RunResource:
     """One run."""
 
     @operation("get_run", "The run.", Run, errors=(404,))
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with the run."""
-        resp.media = life.describe(life.find(run_id))
+        resp.media = listing.describe_all([life.find(run_id)])[0]
 
     @operation(
         "delete_run",

@@ -10,14 +10,14 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from peewee import Expression, fn
+from peewee import Expression
 
 from mlbench import records
 from mlbench.evaluation.disturbance import is_disturbed
 from mlbench.evaluation.ledger import Entry
 from mlbench.names import ACTIVE_STATES
 from mlbench.records import Disturbance
-from mlbench_master.database import STATE, database, exclusive, run_sql, snapshot
+from mlbench_master.database import STATE, database, exclusive, run_sql
 from mlbench_master.errors import ConflictError, NotFoundError
 from mlbench_master.models import (
     Deletion,
@@ -43,6 +43,8 @@ _ORDERED = _COLUMNS & {field.name for field in fields(RunRequest)}
 _TO_STAY = "state IN (?, ?) AND NOT delete_requested ORDER BY id LIMIT 1"
 _HAS_ACTIVE = "SELECT 1 FROM run WHERE state IN (?, ?) LIMIT 1"
 _UNCOUNTED = "its samples are not yet counted: Prometheus must take them first"
+
+_MANY = 1000
 
 # What an agent ends a process with that is to be stopped.
 STOPPED_BY = (-signal.SIGTERM, -signal.SIGKILL)
@@ -103,23 +105,15 @@ def create(order: RunRequest, limits: Limits, in_set: Mapping[str, Any] | None =
 
 def describe(run: Run) -> records.Run:
     """Describe a run as the API shows it."""
-    return _describe(run, _ranks_by_run(Run.id == run.id).get(run.id, ()))
+    return describe_all([run])[0]
 
 
-def describe_from(first_id: int, pod: str | None = None) -> list[records.Run]:
-    """Return the runs from an id on, the oldest first, all as they are at one moment.
-
-    With ``pod``, only those whose latest attempt has a rank there.
-    """
-    wanted = Run.id >= first_id
-    if pod is not None:
-        there = Rank.select().where(Rank.run == Run.id, Rank.worker == pod)
-        # Another installation's pod may have the same name.
-        wanted &= Run.origin.is_null()
-        wanted &= fn.EXISTS(there.where(Rank.attempt == Run.attempt))
-    with snapshot():
-        runs = list(Run.select().where(wanted).order_by(Run.id))
-        ranks = _ranks_by_run(wanted)
+def describe_all(runs: Sequence[Run]) -> list[records.Run]:
+    """Describe runs, in the order of their ids, as the API shows them."""
+    ids = [run.id for run in runs]
+    # A query takes some thousands of values.
+    several = Run.id.in_(ids) if len(ids) < _MANY else Run.id.between(ids[0], ids[-1])
+    ranks = _ranks_by_run(several) if ids else {}
     return [_describe(run, ranks.get(run.id, ())) for run in runs]
 
 

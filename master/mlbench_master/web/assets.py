@@ -11,6 +11,7 @@ import falcon
 from falcon import Request, Response
 
 from mlbench_master.access import Access
+from mlbench_master.http import accepts_gzip
 
 _FOLDER = Path(__file__).parent / "static"
 _CACHE_CONTROL = "public, max-age=31536000, immutable"
@@ -87,12 +88,3 @@ class StaticResource:
             resp.data = asset.compressed
         else:
             resp.data = asset.content
-
-
-def accepts_gzip(header: str) -> bool:
-    """Check if an Accept-Encoding header names gzip with a quality above 0."""
-    for choice in header.split(","):
-        name, _, quality = choice.partition(";")
-        if name.strip().lower() == "gzip":
-            return quality.replace(" ", "").lower().rstrip("0") not in {"q=", "q=0."}
-    return False

@@ -1,5 +1,6 @@
 """``/api/runs``: order, look, stop, delete."""
 
+import gzip
 import json
 import time
 from base64 import b64encode
@@ -108,6 +109,69 @@ def test_runs_are_listed_from_the_oldest(api: TestClient) -> None:
         answer = api.simulate_get("/api/runs", params={"from_id": wrong})
         assert answer.status_code == 400
         assert answer.json["message"].startswith("from_id: ")
+
+
+@pytest.mark.both_databases
+def test_a_page_has_the_newest_that_match(api: TestClient) -> None:
+    def ids(**wanted: object) -> list[int]:
+        return [run["id"] for run in api.simulate_get("/api/runs/", params=wanted).json]
+
+    common = {"name": "a-run", "benchmark": "", "command": "python 100%_real.py"}
+    one, two, three = (
+        make_run(**common | {"display_name": f"Number {i}", "state": state}).id
+        for i, state in enumerate(("FINISHED", "FAILED", "FINISHED"))
+    )
+    swept = {"exchange": "topk", "bandwidth": "20"}
+    disturbed = {"disturbed": True, "waiting_share": 0.5}
+    other = make_run(benchmark="digits", swept=swept, figures=disturbed, state="FINISHED").id
+    assert ids(limit=2) == [three, other]
+    assert ids(limit=2, before=three) == [one, two]
+    assert ids(limit=1, before=one) == []
+    assert ids(state="FINISHED", limit=2, before=other) == [one, three]
+    for words, expected in (
+        ("NUMBER", [one, two, three]),
+        ("number failed", [two]),
+        ("100%_real", [one, two, three]),
+        ("100%%real", []),
+        ("bandwidth topk", [other]),
+        ("disturbed", [other]),
+        (str(other), [other]),
+        ("no-such-word number", []),
+    ):
+        assert ids(q=words) == expected, words
+    counts = api.simulate_get("/api/runs/counts/", params={"q": "number"}).json
+    assert counts == {"runs": 4, "states": {"FINISHED": 2, "FAILED": 1}}
+    for name, wrong in (("limit", "0"), ("before", "x"), ("state", "DONE"), ("q", "a " * 51)):
+        answer = api.simulate_get("/api/runs/", params={name: wrong})
+        assert answer.status_code == 400
+        assert answer.json["message"].startswith(f"{name}: ")
+
+
+@pytest.mark.both_databases
+def test_a_run_of_a_set_names_the_one_that_replaced_it(api: TestClient) -> None:
+    places = (("a", 1, "FAILED"), ("a", 2, "FINISHED"), ("a", 1, "FINISHED"), ("a", 2, "FAILED"))
+    first, *_, third, _ = (
+        make_run(set_name=name, place=place, state=state).id for name, place, state in places
+    )
+    replaced = {run["id"]: run["replaced_by"] for run in api.simulate_get("/api/runs/").json}
+    assert {one: other for one, other in replaced.items() if other} == {first: third}
+    failed = api.simulate_get("/api/runs/", params={"state": "FAILED", "limit": 2}).json
+    assert failed[0]["replaced_by"] == api.simulate_get(f"/api/runs/{first}/").json["replaced_by"]
+
+
+def test_what_has_not_changed_is_not_sent_again(api: TestClient) -> None:
+    for _ in range(3):
+        make_run(state="FINISHED")
+    whole = api.simulate_get("/api/runs/")
+    headers = {"If-None-Match": whole.headers["ETag"]}
+    again = api.simulate_get("/api/runs/", headers=headers)
+    assert (again.status_code, again.content) == (304, b"")
+    packed = api.simulate_get("/api/runs/", headers={"Accept-Encoding": "gzip"})
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert gzip.decompress(packed.content) == whole.content
+    assert "Accept-Encoding" in packed.headers["Vary"]
+    make_run(state="FINISHED")
+    assert api.simulate_get("/api/runs/", headers=headers).status_code == 200
 
 
 def test_a_list_asks_no_more_of_the_database_the_longer_it_is(

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 import pytest
 from falcon.testing import Result, TestClient
 
-from mlbench_master.web.assets import Asset, Assets, accepts_gzip, load
+from mlbench_master.http import accepts_gzip
+from mlbench_master.web.assets import Asset, Assets, load
 
 _ACCEPTED = ("gzip", "deflate, GZIP;q=1.0, br", "gzip;q=0.01")
 _NOT_ACCEPTED = ("", "gzip;q=0", "br, gzip ; q=0.000", "identity", "xgzip")

@@ -53,6 +53,13 @@ test("JSON is sent and received", async () => {
   ]);
 });
 
+test("what the master says has not changed is not sent again", async () => {
+  answer('{"id": 1}', 200, { ETag: '"a"' });
+  const first = await get("/api/runs/7/");
+  answer(null, 304);
+  equal(await get("/api/runs/7/"), first);
+});
+
 for (const [body, status, error] of /** @type {[any, number, object][]} */ ([
   ['{"message": "gone"}', 404, { message: "gone", status: 404, isPassing: false }],
   ['{"message": "full"}', 503, { message: "full", status: 503, isPassing: true }],

@@ -4,7 +4,6 @@ import { test } from "node:test";
 import "./browser.js";
 import { nextName, toOrder as toNextOrder } from "../../../master/mlbench_master/web/static/js/run/head.js";
 import { codeOf, errorOf, notFiniteOf } from "../../../master/mlbench_master/web/static/js/records.js";
-import * as list from "../../../master/mlbench_master/web/static/js/runs/list.js";
 import * as order from "../../../master/mlbench_master/web/static/js/runs/order.js";
 
 const BOUNDS = {
@@ -172,21 +171,6 @@ for (const [name, following] of [
   test(`${following} comes after ${name}`, () => equal(nextName(name), following));
 }
 
-test("runs are merged, searched by words, and the newest come first", () => {
-  const all = ["FINISHED", "FAILED", "STARTED", "FINISHED"].map((state, i) =>
-    run({ id: i + 1, display_name: `Number ${i + 1}`, name: `number-${i + 1}`, state }),
-  );
-  equal(list.changedFrom(all), 3);
-  equal(list.changedFrom(all.slice(0, 2)), 2);
-  equal(list.changedFrom([]), 0);
-  deepEqual(list.merge(all.slice(0, 3), all.slice(2), 3), all);
-  const ids = (/** @type {any[]} */ found) => found.map(({ id }) => id);
-  deepEqual(ids(list.select(all, "", "")), [4, 3, 2, 1]);
-  deepEqual(ids(list.select(all, "digits NUMBER-2", "")), [2]);
-  deepEqual(ids(list.select(all, "number", "FINISHED")), [4, 1]);
-  equal(list.countStates(all).FINISHED, 2);
-});
-
 for (const [command, code] of [
   [".venv/bin/python train.py --epochs 3", "train.py"],
   ["/opt/x/bin/python3 -m my.training --a b", "my.training"],
@@ -197,19 +181,10 @@ for (const [command, code] of [
   test(`${command} is called ${code}`, () => equal(codeOf({ benchmark: "", command }), code));
 }
 
-test("a failed run is explained by its error, and a replaced one names the other", () => {
+test("a failed run is explained by its error", () => {
   const reason = "rank 1 on w-1 exited with code 1\nTraceback\nValueError: too many\n";
   equal(errorOf({ reason }), "ValueError: too many");
   equal(errorOf({ reason: "why\n[rank0]: a.b_c.WorldError: lost [1]: x" }), "WorldError: lost [1]: x");
-  const runs = [
-    ["a", 1, "FINISHED"],
-    ["a", 2, "FINISHED"],
-    ["a", 1, "FINISHED"],
-    ["a", 2, "FAILED"],
-    [null, null, "FINISHED"],
-    [null, null, "FINISHED"],
-  ].map(([set_name, place, state], i) => run({ id: i + 1, set_name, place, state }));
-  deepEqual([...list.replacements(runs)], [[1, 3]]);
 });
 
 test("a loss that is no number is named with its first such step", () => {

@@ -7,8 +7,11 @@ const SAME_CLOCK_MS = 2000;
 const NEXT_FIELD = /; (?=[a-z_]+(?:\.[\w-]+)*: )/;
 
 const WITHOUT_CONTENT = [202, 204];
+const MAX_KNOWN = 20;
 
 let aheadMs = 0;
+// The latest answers that have an entity tag, so that what has not changed is not sent again.
+const known = new Map();
 
 /** An error that the API answered with, or a request without an answer. */
 export class ApiError extends Error {
@@ -72,11 +75,12 @@ export function now() {
 
 async function call(method, path, body) {
   let response;
+  const last = method === "GET" ? known.get(path) : undefined;
   try {
     response = await fetch(path, {
       method,
       body: body && JSON.stringify(body),
-      headers: body && { "Content-Type": "application/json" },
+      headers: body ? { "Content-Type": "application/json" } : last && { "If-None-Match": last.tag },
       signal: AbortSignal.timeout(TIMEOUT_MS),
     });
   } catch {
@@ -87,6 +91,7 @@ async function call(method, path, body) {
     signIn();
     return new Promise(() => {}); // the page is being left
   }
+  if (response.status === 304) return last.answer;
   let answer;
   try {
     answer = WITHOUT_CONTENT.includes(response.status) ? null : await response.json();
@@ -94,7 +99,15 @@ async function call(method, path, body) {
     throw new ApiError("The master's answer broke off", 0);
   }
   if (!response.ok) throw new ApiError(answer.message, response.status);
+  const tag = response.headers.get("ETag");
+  if (method === "GET" && tag) remember(path, { tag, answer });
   return answer;
+}
+
+function remember(path, answer) {
+  known.delete(path);
+  known.set(path, answer);
+  if (known.size > MAX_KNOWN) known.delete(known.keys().next().value);
 }
 
 let isLeaving = false;

@@ -21,7 +21,8 @@
  */
 
 /** The states of a run, in the order in which they can follow each other. */
-export const STATES = ["INITIALIZED", "STARTED", "FINISHED", "FAILED", "STOPPED"];
+export const ACTIVE_STATES = ["INITIALIZED", "STARTED"];
+export const STATES = [...ACTIVE_STATES, "FINISHED", "FAILED", "STOPPED"];
 
 /** The phases of a training step, in order; a test compares them with mlbench/names.py. */
 export const PHASES = [
@@ -45,7 +46,7 @@ export const LOSSES = [
 
 /** @returns {boolean} whether a run may still change its state. */
 export function isActive(/** @type {{ state: string }} */ run) {
-  return run.state === "INITIALIZED" || run.state === "STARTED";
+  return ACTIVE_STATES.includes(run.state);
 }
 
 /** @returns {string} what a run waits for; empty if it waits for nothing. */
@@ -91,12 +92,6 @@ export function notFiniteOf(/** @type {Pick<Run, "not_finite">} */ { not_finite:
 export function errorOf(/** @type {Pick<Run, "reason">} */ run) {
   const line = run.reason.trim().split("\n").at(-1).trim();
   return line.replace(BEFORE_ERROR, "");
-}
-
-/** @returns {boolean} whether each word of a search is in what is shown, in any case. */
-export function hasWords(/** @type {string} */ search, /** @type {unknown[]} */ shown) {
-  const text = shown.join(" ").toLowerCase();
-  return search.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }
 
 /** @returns {string} what tells a run of a sweep apart, such as `exchange topk, bandwidth 20`. */

@@ -3,9 +3,9 @@
 import { get, now } from "../api.js";
 import { sample } from "../chart.js";
 import { byId, h, reconcile, setText } from "../dom.js";
-import { ago, count, plural } from "../format.js";
+import { ago, plural } from "../format.js";
 import { styleOfRun } from "../plot.js";
-import { hasWords, labelOf, sweptOf } from "../records.js";
+import { labelOf, sweptOf } from "../records.js";
 import { badge } from "../ui.js";
 import { AXES } from "./curves.js";
 
@@ -146,7 +146,7 @@ class Recent {
   /** @param {(id: number, isChosen: boolean) => void} onChoice */
   constructor(onChoice) {
     this.onChoice = onChoice;
-    this.#search.addEventListener("input", () => this.#fill());
+    this.#search.addEventListener("input", () => this.#fetch());
     this.#folded.addEventListener("toggle", () => this.#folded.open && this.#fetch());
   }
 
@@ -162,24 +162,23 @@ class Recent {
   }
 
   async #fetch() {
-    setText(this.#note, "Loading…");
+    const q = this.#search.value.trim();
     try {
-      this.#runs = (await get("/api/runs/")).reverse();
+      const found = await get("/api/runs/", { limit: MAX_RECENT, q: q || null });
+      if (q !== this.#search.value.trim()) return; // the answer to a later search counts
+      this.#runs = found.toReversed();
       this.#fill();
+      setText(this.#note, noteOn(found.length, q));
     } catch (error) {
       setText(this.#note, error.message);
     }
   }
 
   #fill() {
-    if (!this.#folded.open) return;
-    const found = this.#runs.filter((run) => hasWords(this.#search.value, wordsOf(run)));
-    const shown = found.slice(0, MAX_RECENT);
     const keyOf = (run) => run.id;
-    reconcile(byId("recent-runs"), shown, keyOf, (run) => this.#make(run), (item, run) => {
+    reconcile(byId("recent-runs"), this.#runs, keyOf, (run) => this.#make(run), (item, run) => {
       item.querySelector("input").checked = this.#chosen.has(run.id);
     });
-    setText(this.#note, noteOn(this.#runs.length, found.length, shown.length));
   }
 
   #make(/** @type {Run} */ run) {
@@ -193,12 +192,7 @@ class Recent {
   }
 }
 
-function wordsOf(/** @type {Run} */ run) {
-  return [run.id, run.display_name, run.benchmark, sweptOf(run), run.state, run.num_workers, "workers"];
-}
-
-function noteOn(all, found, shown) {
-  if (!all) return "There are no runs yet: start one on the Runs page.";
-  if (!found) return "No run matches.";
-  return shown < found ? `The newest ${shown} of ${count(found)}; search for others.` : "";
+function noteOn(found, search) {
+  if (!found) return search ? "No run matches." : "There are no runs yet: start one on the Runs page.";
+  return found < MAX_RECENT ? "" : `The newest ${found}; search for others.`;
 }

@@ -1,62 +1,25 @@
-// The list of runs: merged from answers of the API, filtered, and shown as the rows of a table.
+// The list of runs, shown as the rows of a table.
 
 import { h, reconcile, setText } from "../dom.js";
 import * as format from "../format.js";
-import { STATES, codeOf, elapsedSeconds, errorOf, hasWords, isActive, notFiniteOf, originOf, sweptOf, waitingFor } from "../records.js";
+import { codeOf, elapsedSeconds, errorOf, isActive, notFiniteOf, originOf, sweptOf, waitingFor } from "../records.js";
 import { badge, setBadge } from "../ui.js";
 
 /** @typedef {import("../records.js").Run} Run */
 
 const MAX_REASON_LENGTH = 120;
 
-/** @returns {number} the first id whose run may be new or have changed. */
-export function changedFrom(/** @type {Run[]} */ runs) {
-  const oldestActive = runs.find(isActive);
-  return (oldestActive ?? runs.at(-1))?.id ?? 0;
-}
-
-/**
- * @param {Run[]} known
- * @param {Run[]} answer all runs from an id on
- * @param {number} fromId
- * @returns {Run[]} the oldest first
- */
-export function merge(known, answer, fromId) {
-  return [...known.filter((run) => run.id < fromId), ...answer];
-}
-
-/**
- * @param {Run[]} runs the oldest first
- * @param {string} text words, each of which must be in a run's id, names, code, marks or state
- * @param {string} state empty for all states
- * @returns {Run[]} the newest first
- */
-export function select(runs, text, state) {
-  return runs
-    .filter((run) => !state || run.state === state)
-    .filter((run) => hasWords(text, [run.id, run.display_name, run.name, codeOf(run), sweptOf(run), run.command, marksOf(run), run.state]))
-    .reverse();
-}
-
-/** @returns {Record<string, number>} the number of runs in each state. */
-export function countStates(/** @type {Run[]} */ runs) {
-  const counts = Object.fromEntries(STATES.map((state) => [state, 0]));
-  for (const run of runs) counts[run.state] += 1;
-  return counts;
-}
-
 /**
  * Show runs as rows.
  * @param {HTMLElement} body of the table
  * @param {Run[]} runs in their order
- * @param {Map<number, number>} replaced as `replacements` returns them
  * @param {Set<number>} selected ids
  * @param {number} now in Unix milliseconds
  */
-export function showRows(body, runs, replaced, selected, now) {
+export function showRows(body, runs, selected, now) {
   reconcile(body, runs, (run) => run.id, createRow, (row, run) => {
     updateRow(row, run, now);
-    setText(row.querySelector(".runs-result .runs-detail"), marksOf(run, replaced.get(run.id)));
+    setText(row.querySelector(".runs-result .runs-detail"), marksOf(run));
     row.querySelector("input").checked = selected.has(run.id);
   });
 }
@@ -115,24 +78,12 @@ function explanationOf(/** @type {Run} */ run) {
   return line.length > MAX_REASON_LENGTH ? `${line.slice(0, MAX_REASON_LENGTH)}…` : line;
 }
 
-/**
- * @param {Run[]} runs the oldest first
- * @returns {Map<number, number>} the runs of sets that another one replaced, with that one's id
- */
-export function replacements(runs) {
-  const placeOf = (/** @type {Run} */ run) => JSON.stringify([run.set_name, run.place]);
-  const finished = runs.filter((run) => run.set_name !== null && run.state === "FINISHED");
-  const newest = new Map(finished.map((run) => [placeOf(run), run.id]));
-  const replaced = runs.filter((run) => newest.get(placeOf(run)) > run.id);
-  return new Map(replaced.map((run) => [run.id, newest.get(placeOf(run))]));
-}
-
 // What a result must not be read without.
-function marksOf(/** @type {Run} */ run, /** @type {number} */ replacement = 0) {
+function marksOf(/** @type {Run} */ run) {
   const marks = [
     notFiniteOf(run),
     run.disturbed && `disturbed, waited ${format.percent(run.waiting_share)}`,
-    replacement && `replaced by run ${replacement}`,
+    run.replaced_by && `replaced by run ${run.replaced_by}`,
   ];
   return marks.filter(Boolean).join(", ");
 }

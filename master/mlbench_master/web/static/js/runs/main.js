@@ -4,9 +4,10 @@ import { get, now } from "../api.js";
 import { byId, getParam, setParams, setText } from "../dom.js";
 import * as format from "../format.js";
 import { poll } from "../poll.js";
-import { STATES, isActive } from "../records.js";
+import { ACTIVE_STATES, STATES, isActive } from "../records.js";
+import { sum } from "../series.js";
 import { errorState } from "../ui.js";
-import { changedFrom, countStates, merge, replacements, select, showRows } from "./list.js";
+import { showRows } from "./list.js";
 import { NewRun } from "./new-run.js";
 
 const POLL_ACTIVE_MS = 1000;
@@ -20,49 +21,57 @@ const body = byId("runs").tBodies[0];
 const compare = byId("compare");
 const newRun = new NewRun(byId("new-run"));
 
-/** @type {import("../records.js").Run[] | null} */
+/** @type {import("../records.js").Run[] | null} the newest that match, the newest first */
 let runs = null;
+/** @type {import("../records.js").Schemas["RunCounts"]} */
+let counts = null;
 let maxShown = PAGE;
-let isReloadWanted = true;
 const selected = new Set();
+let poller = null;
 
 async function fetchRuns() {
-  const fromId = isReloadWanted ? 0 : changedFrom(runs);
-  runs = merge(runs ?? [], await get("/api/runs/", { from_id: fromId || null }), fromId);
-  isReloadWanted = false;
+  const q = search.value.trim() || null;
+  const state = stateSelect.value || null;
+  const wanted = { limit: maxShown, q, state };
+  const [found, counted] = await Promise.all([get("/api/runs/", wanted), get("/api/runs/counts/", { q })]);
+  [runs, counts] = [found.toReversed(), counted];
   show();
-  return runs.some(isActive) ? POLL_ACTIVE_MS : POLL_MS;
+  return hasActive() ? POLL_ACTIVE_MS : POLL_MS;
+}
+
+function hasActive() {
+  return ACTIVE_STATES.some((state) => counts.states[state]);
 }
 
 function show() {
-  const found = select(runs, search.value, stateSelect.value);
+  const isNone = counts.runs === 0;
   byId("loading").hidden = true;
-  byId("table").hidden = found.length === 0;
-  byId("filters").hidden = runs.length === 0;
-  byId("none").hidden = runs.length > 0;
-  byId("start").hidden = runs.length === 0;
-  byId("no-match").hidden = runs.length === 0 || found.length > 0;
-  showRows(body, found.slice(0, maxShown), replacements(runs), selected, now());
-  showCounts(found.length);
+  byId("table").hidden = runs.length === 0;
+  byId("filters").hidden = isNone;
+  byId("none").hidden = !isNone;
+  byId("start").hidden = isNone;
+  byId("no-match").hidden = isNone || runs.length > 0;
+  showRows(body, runs, selected, now());
+  showCounts();
   showSelection();
-  newRun.setActive(runs.find(isActive));
+  newRun.setActive(runs.findLast(isActive) ?? (hasActive() ? { id: 0, display_name: "" } : undefined));
 }
 
-function showCounts(matching) {
-  const counts = countStates(runs);
-  const texts = [`All states (${format.count(runs.length)})`].concat(
-    STATES.map((state) => `${state} (${format.count(counts[state])})`),
+function showCounts() {
+  const { states } = counts;
+  const ofAll = sum(Object.values(states));
+  const texts = [`All states (${format.count(ofAll)})`].concat(
+    STATES.map((state) => `${state} (${format.count(states[state] ?? 0)})`),
   );
   texts.forEach((text, i) => setText(stateSelect.options[i], text));
-  const all = format.plural(runs.length, "run");
-  setText(byId("summary"), matching < runs.length ? `${format.count(matching)} of ${all}` : all);
-  byId("rest").hidden = matching <= maxShown;
-  setText(byId("shown"), `${format.count(maxShown)} of ${format.count(matching)} shown`);
+  const all = format.plural(counts.runs, "run");
+  const matching = stateSelect.value ? (states[stateSelect.value] ?? 0) : ofAll;
+  setText(byId("summary"), matching < counts.runs ? `${format.count(matching)} of ${all}` : all);
+  byId("rest").hidden = matching <= runs.length;
+  setText(byId("shown"), `${format.count(runs.length)} of ${format.count(matching)} shown`);
 }
 
 function showSelection() {
-  const ids = new Set(runs.map((run) => run.id));
-  for (const id of selected) if (!ids.has(id)) selected.delete(id);
   compare.disabled = selected.size < 2;
   setText(byId("selected"), selected.size ? `${selected.size} selected` : "");
   byId("clear").hidden = selected.size === 0;
@@ -71,7 +80,7 @@ function showSelection() {
 function filter() {
   setParams({ search: search.value.trim(), state: stateSelect.value });
   maxShown = PAGE;
-  if (runs) show();
+  poller?.now();
 }
 
 function showProblem(error) {
@@ -80,9 +89,9 @@ function showProblem(error) {
 }
 
 function start() {
-  isReloadWanted = true;
   byId("problem").replaceChildren();
-  poll(fetchRuns, showProblem);
+  poller?.stop();
+  poller = poll(fetchRuns, showProblem);
 }
 
 search.value = getParam("search");
@@ -106,15 +115,11 @@ compare.addEventListener("click", () => {
 });
 byId("more").addEventListener("click", () => {
   maxShown += PAGE;
-  show();
+  poller.now();
 });
 for (const button of document.querySelectorAll("[data-opens='new-run']")) {
   button.addEventListener("click", () => newRun.open());
 }
-// Registered before poll's own listener, so that the next request sees what others have deleted.
-document.addEventListener("visibilitychange", () => {
-  isReloadWanted = true;
-});
 start();
 if (getParam("new")) {
   setParams({ new: "" });

@@ -55,14 +55,15 @@ export class NewRun {
     fields.control("benchmark").focus();
   }
 
-  /** Set the active run, which a new one can wait for. */
+  /** Set the active run, which a new one can wait for; its id is 0 where it is not known. */
   setActive(/** @type {{ id: number, display_name: string } | undefined} */ run) {
     const isNew = run && run.id !== this.#active?.id;
     this.#active = run ?? null;
     fields.show("queue", Boolean(run));
     if (isNew) {
       fields.control("queue").checked = true;
-      setText(byId("hint-queue"), `Run ${run.id} (${run.display_name}) is active: one runs at a time.`);
+      const which = run.id ? `Run ${run.id} (${run.display_name})` : "A run";
+      setText(byId("hint-queue"), `${which} is active: one runs at a time.`);
     }
     if (this.#info) this.#refresh();
   }

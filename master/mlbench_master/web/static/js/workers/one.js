@@ -51,8 +51,8 @@ async function refreshAlerts() {
 }
 
 async function refreshRuns() {
-  const runs = await get("/api/runs/", { pod: name });
-  const shown = runs.slice(-MOST_RUNS).reverse();
+  const runs = await get("/api/runs/", { pod: name, limit: MOST_RUNS });
+  const shown = runs.toReversed();
   byId("runs").hidden = shown.length === 0;
   byId("no-runs").hidden = shown.length > 0;
   fillTable(byId("runs"), RUN_COLUMNS, shown, (run) => run.id);

@@ -1,0 +1,93 @@
+"""The list of runs: those that match, page by page, and how many there are in each state."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
+
+from peewee import Expression, fn
+
+from mlbench import records
+from mlbench_master.database import database, snapshot
+from mlbench_master.models import Rank, Run
+from mlbench_master.runs import life
+
+_SEARCHED = (
+    *(Run.id, Run.display_name, Run.name, Run.benchmark, Run.command),
+    *(Run.swept, Run.set_name, Run.state),
+)
+# What the list says of a run in these words.
+_MARKS = {
+    "disturbed": Run.figures.cast("text").contains('"disturbed": true'),
+    "not a number": Run.not_finite.is_null(False),
+}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which runs are wanted."""
+
+    from_id: int = 0
+    before: int | None = None
+    """Only runs with smaller ids."""
+    state: str | None = None
+    words: Sequence[str] = ()
+    """Each must be in a run's id, names, benchmark, command, set, swept values, state or marks."""
+    pod: str | None = None
+    """Only runs whose latest attempt has a rank there."""
+    limit: int | None = None
+    """Only the newest so many of them."""
+
+
+def list_runs(wanted: Wanted) -> list[records.Run]:
+    """Return the runs that are wanted, the oldest first, all as they are at one moment."""
+    newest_first = Run.select().where(_matching(wanted)).order_by(Run.id.desc())
+    with snapshot():
+        return describe_all(list(newest_first.limit(wanted.limit))[::-1])
+
+
+def describe_all(runs: Sequence[Run]) -> list[records.Run]:
+    """Describe runs, also by which other one of its set each was replaced."""
+    newest = _newest_finished({run.set_name for run in runs if run.set_name is not None})
+    described = life.describe_all(runs)
+    others = [newest.get((run.set_name, run.place), 0) for run in described]
+    return [
+        replace(run, replaced_by=other) if other > run.id else run
+        for run, other in zip(described, others, strict=True)
+    ]
+
+
+def _newest_finished(sets: Collection[str]) -> Mapping[tuple[str | None, int | None], int]:
+    """Return the newest run that has finished at each place of some sets."""
+    if not sets:
+        return {}
+    there = Run.set_name.in_(sets), Run.state == "FINISHED"
+    rows = Run.select(Run.set_name, Run.place, fn.MAX(Run.id)).where(*there)
+    places = database.execute(rows.group_by(Run.set_name, Run.place))
+    return {(name, place): run_id for name, place, run_id in places}
+
+
+def count_runs(words: Sequence[str]) -> records.RunCounts:
+    """Return how many runs there are in all, and in each state of those that match."""
+    matching = Run.select(Run.state, fn.COUNT(Run.id)).where(_matching(Wanted(words=words)))
+    with snapshot():
+        by_state = dict(database.execute(matching.group_by(Run.state)))
+        return records.RunCounts(Run.select().count(), by_state)
+
+
+def _matching(wanted: Wanted) -> Expression:
+    found = Run.id >= wanted.from_id
+    if wanted.before is not None:
+        found &= Run.id < wanted.before
+    if wanted.state is not None:
+        found &= Run.state == wanted.state
+    if wanted.pod is not None:
+        there = Rank.select().where(Rank.run == Run.id, Rank.worker == wanted.pod)
+        # Another installation's pod may have the same name.
+        found &= Run.origin.is_null()
+        found &= fn.EXISTS(there.where(Rank.attempt == Run.attempt))
+    for word in wanted.words:
+        places = [column.cast("text").contains(word) for column in _SEARCHED]
+        marks = [has_it for mark, has_it in _MARKS.items() if word.lower() in mark]
+        found &= reduce(or_, [*places, *marks])
+    return found
