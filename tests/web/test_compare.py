@@ -37,7 +37,7 @@ def test_runs_and_their_goal_are_chosen_and_compared(
     curves = section(user, "Curves")
     chart = curves.get_by_role("img").first
     for axis in ("Training time", "Time since the start", "Step"):
-        curves.get_by_label(axis).check()
+        curves.get_by_role("radio", name=axis).check()
         expect(chart).to_have_accessible_name(re.compile(f"by {axis.split()[0]}", re.IGNORECASE))
     curves.get_by_role("combobox", name="Metric").select_option("train_loss")
     expect(chart).to_have_accessible_name(re.compile("; train_loss by"))

@@ -116,10 +116,19 @@ def test_a_page_has_the_newest_that_match(api: TestClient) -> None:
     def ids(**wanted: object) -> list[int]:
         return [run["id"] for run in api.simulate_get("/api/runs/", params=wanted).json]
 
-    common = {"name": "a-run", "benchmark": "", "command": "python 100%_real.py"}
     one, two, three = (
-        make_run(**common | {"display_name": f"Number {i}", "state": state}).id
-        for i, state in enumerate(("FINISHED", "FAILED", "FINISHED"))
+        make_run(
+            name="a-run",
+            benchmark="",
+            command="python 100%_real.py",
+            display_name=title,
+            state=state,
+        ).id
+        for title, state in (
+            ("Number 1", "FINISHED"),
+            ("Number 2", "FAILED"),
+            ("Number 3", "FINISHED"),
+        )
     )
     swept = {"exchange": "topk", "bandwidth": "20"}
     disturbed = {"disturbed": True, "waiting_share": 0.5}

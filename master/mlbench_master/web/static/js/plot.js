@@ -12,8 +12,9 @@ const MAX_VALUE = 1e300;
 const [MIN_PLAIN, MAX_PLAIN] = [1e-4, 1e15];
 const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 5 });
 const FONT = "12px system-ui, sans-serif";
-const [LETTER_PX, AXIS_GAP_PX] = [7, 14];
+const [LETTER_PX, AXIS_GAP_PX, X_AXIS_PX] = [7, 14, 28];
 const PAD = 0.06;
+const LOG_PAD = 1.15;
 const POINT_PX = 6;
 const WHISKER_PX = 4;
 
@@ -133,12 +134,13 @@ function optionsOf(/** @type {Line[]} */ lines, /** @type {Axes} */ axes) {
   return {
     legend: { show: false },
     scales: {
-      x: { time: false, distr: isLogX ? 3 : 1, range: lines.some((line) => line.points) && !isLogX ? padded : undefined },
-      y: { distr: isLogY ? 3 : 1, range: isLogY ? undefined : linear },
+      x: { time: false, distr: isLogX ? 3 : 1, range: isLogX ? around : lines.some((line) => line.points) && padded },
+      y: { distr: isLogY ? 3 : 1, range: isLogY ? around : linear },
     },
     axes: [
       {
         ...axisOf(axes.x),
+        size: X_AXIS_PX,
         ...(axes.xTicks ? { splits: () => axes.xTicks, filter: (_, splits) => splits } : {}),
         values: (_, splits) => splits.map((one) => (one === null ? "" : tick(one))),
       },
@@ -156,6 +158,11 @@ function padded(plot, low, high) {
   const [first, last] = [plot.data[0][0], plot.data[0].at(-1)];
   const room = PAD * (last - first);
   return low === first && high === last ? [low - room, high + room] : [low, high];
+}
+
+// On a logarithmic axis, without going on to whole powers of ten.
+function around(_plot, low, high) {
+  return low > 0 ? [low / LOG_PAD, high * LOG_PAD] : [0.1, 1];
 }
 
 function axisOf(title) {
@@ -176,6 +183,7 @@ export function drawOver(plot, /** @type {Line[]} */ lines, /** @type {Axes} */ 
   ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
   ctx.clip();
   ctx.lineWidth = ratio;
+  ctx.textAlign = "left";
   ctx.font = FONT.replace("12", String(11 * ratio));
   ctx.strokeStyle = ctx.fillStyle = theme.colour("--soft");
   const stroke = (dash, ...points) => {
