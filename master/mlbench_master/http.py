@@ -4,8 +4,8 @@ A wrong request raises a ``falcon.HTTPError`` with a message that names the fiel
 body that is too large, 415 for a compressed one.
 """
 
-import gzip
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from functools import cache
 from hashlib import blake2b
@@ -30,6 +30,7 @@ _MAX_LIST_BYTES = 16 << 20
 _PIECE_BYTES = 64 << 10
 # Less would not become fewer packets.
 _LARGE_BYTES = 1400
+_GZIP = 31  # what zlib calls it
 # JSON by another name.
 JAVASCRIPT = "text/javascript"
 
@@ -220,12 +221,25 @@ class CompactMiddleware:
         if tag in req.get_header("If-None-Match", default=""):
             resp.status, resp.media = falcon.HTTP_304, None
             resp.delete_header("Content-Type")
-        elif len(body) >= _LARGE_BYTES and accepts_gzip(
-            req.get_header("Accept-Encoding", default="")
-        ):
-            resp.append_header("Vary", "Accept-Encoding")
-            resp.set_header("Content-Encoding", "gzip")
-            resp.data = gzip.compress(body, compresslevel=1, mtime=0)
+        elif len(body) >= _LARGE_BYTES:
+            resp.data = b"".join(compressed(req, resp, [body]))
+
+
+def compressed(req: Request, resp: Response, pieces: Iterable[bytes]) -> Iterable[bytes]:
+    """Return the pieces of an answer, compressed if the client accepts gzip."""
+    if not accepts_gzip(req.get_header("Accept-Encoding", default="")):
+        return pieces
+    resp.append_header("Vary", "Accept-Encoding")
+    resp.set_header("Content-Encoding", "gzip")
+    return _pack(pieces)
+
+
+def _pack(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    packer = zlib.compressobj(level=1, wbits=_GZIP)
+    for piece in pieces:
+        if packed := packer.compress(piece):
+            yield packed
+    yield packer.flush()
 
 
 def accepts_gzip(header: str) -> bool:

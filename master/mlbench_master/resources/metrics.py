@@ -13,7 +13,7 @@ from mlbench.records import Count, Echo, Point
 from mlbench_master import times
 from mlbench_master.errors import BadFieldError
 from mlbench_master.fields import NO_NUL, parse_whole_number
-from mlbench_master.http import choice, moment, read_bodies, whole_number
+from mlbench_master.http import choice, compressed, moment, read_bodies, whole_number
 from mlbench_master.models import Run
 from mlbench_master.openapi.operation import ABOVE_0, Parameter, Schema, operation
 from mlbench_master.original import is_original
@@ -118,7 +118,7 @@ class MetricsResource:
         kind = choice(req, "metric_type", ("pod", "run", "all"), default=usual)
         owners = {"pod": self._pods, "run": self._runs}
         wanted = (of(selection) for name, of in owners.items() if kind in {name, "all"})
-        _send(resp, formats.write_all(chain.from_iterable(wanted), kind, format_))
+        _send(req, resp, formats.write_all(chain.from_iterable(wanted), kind, format_))
 
     def _pods(self, selection: Selection) -> Iterator[Owner]:
         return (Owner("pod", *one) for one in self.reader.pods(selection))
@@ -169,10 +169,12 @@ class OwnerMetricsResource:
         if choice(req, "metric_type", ("pod", "run"), default="pod") == "pod":
             pod = posting.find_pod(owner)
             found = Owner("pod", pod, self.reader.pod(pod, selection))
-            _send(resp, formats.write_one(found, format_, pod))
+            _send(req, resp, formats.write_one(found, format_, pod))
         else:
             run = life.find(_run_id(owner))
-            _send(resp, formats.write_one(_run(self.reader, run, selection), format_, run.name))
+            _send(
+                req, resp, formats.write_one(_run(self.reader, run, selection), format_, run.name)
+            )
 
 
 def _run(reader: SeriesReader, run: Run, selection: Selection) -> Owner:
@@ -187,10 +189,12 @@ def _echo(posted: PostedSample) -> dict[str, Any]:
     return given | {"date": date, "value": str(posted.value)}
 
 
-def _send(resp: Response, answer: Answer) -> None:
+def _send(req: Request, resp: Response, answer: Answer) -> None:
     # An error before the first piece is answered; a later one breaks the answer off.
-    first = next(answer.pieces)
-    resp.stream = chain([first], answer.pieces)
+    pieces = chain([next(answer.pieces)], answer.pieces)
+    # What pages draw; a download of all takes longer to compress than to send.
+    is_summary = req.get_param("summarize") is not None
+    resp.stream = compressed(req, resp, pieces) if is_summary else pieces
     resp.content_type = answer.content_type
     if answer.file_name:
         resp.downloadable_as = answer.file_name

@@ -2,10 +2,12 @@
 
 import gzip
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from posixpath import dirname, normpath
 
 import falcon
 from falcon import Request, Response
@@ -15,6 +17,7 @@ from mlbench_master.http import accepts_gzip
 
 _FOLDER = Path(__file__).parent / "static"
 _CACHE_CONTROL = "public, max-age=31536000, immutable"
+_IMPORTED = re.compile(r'^(?:import\b|\} from\b)[^"\n]*"(\.[^"]+)";$', re.MULTILINE)
 _TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -49,6 +52,15 @@ class Assets:
             whole.update(f"{path}\0{len(asset.content)}\0".encode())
             whole.update(asset.content)
         return whole.hexdigest()[:16]
+
+    def modules_of(self, path: str) -> list[str]:
+        """Return the paths of a JavaScript module and of all that it imports, itself first."""
+        found = [path]
+        for one in found:
+            imported = _IMPORTED.findall(self.files[one].content.decode())
+            others = (normpath(f"{dirname(one)}/{relative}") for relative in imported)
+            found.extend(other for other in dict.fromkeys(others) if other not in found)
+        return found
 
     @property
     def prefix(self) -> str:

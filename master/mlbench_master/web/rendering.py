@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from mlbench.runspec import IMPAIRMENTS, RunSpec, options_of
 from mlbench_master import http_errors
+from mlbench_master.web import assets
 
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9._-]+(:[0-9]+)?|https?://\[[0-9A-Fa-f:.]+\](:[0-9]+)?")
 
@@ -103,4 +104,5 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals.update(options=options_of(RunSpec), impairments=IMPAIRMENTS)
+    environment.globals["modules_of"] = cache(assets.load().modules_of)
     return environment

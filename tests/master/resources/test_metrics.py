@@ -1,5 +1,6 @@
 """``/api/metrics``: samples are added, and read at once."""
 
+import gzip
 import json
 import math
 import time
@@ -120,3 +121,20 @@ def test_a_pod_is_known_as_long_as_something_is_known_of_it(api: TestClient) -> 
     assert list(get(api, pod).json) == ["a"]
     make_ranks(make_run(), workers=[f"{pod}-ran"])
     assert get(api, f"{pod}-ran").json == {}
+
+
+def test_what_pages_draw_is_compressed_for_who_accepts_it(api: TestClient, run: Run) -> None:
+    dates = (f"2018-08-03T09:21:{second:02}Z" for second in range(60))
+    samples = [{"run_id": run.id, "name": "a", "value": 1, "date": date} for date in dates]
+    assert api.simulate_post("/api/metrics/", json=samples).status_code == 201
+    path, params = f"/api/metrics/{run.id}/", {"metric_type": "run", "summarize": 10}
+    plain, packed = (
+        api.simulate_get(path, params=params, headers=headers)
+        for headers in ({}, {"Accept-Encoding": "gzip"})
+    )
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert gzip.decompress(packed.content) == plain.content
+    whole = api.simulate_get(
+        path, params={"metric_type": "run"}, headers={"Accept-Encoding": "gzip"}
+    )
+    assert "Content-Encoding" not in whole.headers

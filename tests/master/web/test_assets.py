@@ -59,3 +59,18 @@ def test_every_change_makes_another_version() -> None:
     several = [version(a=b"1"), version(a=b"2"), version(b=b"1"), version(a=b"1", b=b"")]
     assert len({*several}) == len(several)
     assert version(a=b"1", b=b"2") == version(b=b"2", a=b"1")
+
+
+def test_a_page_preloads_whatever_its_modules_import() -> None:
+    script = (
+        b'import uPlot from "../vendor/u.js";\nimport {\n  a,\n} from "./a.js";\n'
+        b'import * as b from "./c/b.js";\n/** @typedef {import("./no.js").No} No */\n'
+    )
+    contents = {
+        "js/main.js": script,
+        "js/a.js": b"",
+        "js/c/b.js": b'import { a } from "../a.js";\nconst text = "./no.js";\n',
+        "vendor/u.js": b"",
+    }
+    found = Assets({path: Asset(content, "") for path, content in contents.items()})
+    assert found.modules_of("js/main.js") == ["js/main.js", "vendor/u.js", "js/a.js", "js/c/b.js"]
