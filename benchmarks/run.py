@@ -1,9 +1,9 @@
 """Measure, and print a line for each figure: ``make bench``, or a part by its name.
 
-``python -m benchmarks.run post_rate read_rate`` runs two parts. Seven run only if named:
+``python -m benchmarks.run post_rate read_rate`` runs two parts. Eight run only if named:
 ``cluster_start``, which needs a cluster, ``equal_runs``, ``faults`` and ``idle``, which take a
 quarter of an hour each, ``pages``, which needs Chromium, ``loggers`` and ``rivals``, which install
-what others use instead.
+what others use instead, and ``year``, which writes a quarter of a gigabyte.
 """
 
 import argparse
@@ -41,6 +41,7 @@ _IF_NAMED = {
     "loggers": "loggers.measure",
     "pages": "pages.measure",
     "rivals": "rivals.measure",
+    "year": "year.measure",
 }
 _FUNCTIONS = _USUAL | _IF_NAMED
 
