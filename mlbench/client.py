@@ -276,10 +276,19 @@ class ApiClient:
         path = f"{_run(run_id)}verification/?restore={str(restore).lower()}"
         return self._http.request("POST", path, _one(Verification))
 
-    def delete_run(self, run_id: int | str) -> Future[Answer[None]]:
-        """Delete a run; one that is active is stopped first, and then gone as soon as it ends."""
+    def delete_run(self, run_id: int | str, *, keep_archive: bool = False) -> Future[Answer[None]]:
+        """Delete a run with its series, and with its archive unless that is kept.
+
+        One that is active is stopped first, and then gone as soon as it ends.
+        """
         # Not repeated: the second request would find no run if the first was carried out.
-        return self._http.request("DELETE", _run(run_id), lambda content: None, repeatable=False)
+        return self._http.request(
+            "DELETE",
+            _run(run_id),
+            lambda content: None,
+            params={"keep_archive": "true"} if keep_archive else {},
+            repeatable=False,
+        )
 
     def get_run_events(self, run_id: int | str) -> Future[Answer[list[RunEvent]]]:
         """Get what has happened to a run so far, in order of time."""

@@ -418,10 +418,17 @@ class Deletion(_Table):
     """Whether its archive is left to be deleted, which comes first."""
 
 
+class DeletedRun(_Table):
+    """A deleted run of which Prometheus has series left."""
+
+    run_id = IntegerField(primary_key=True)
+    deleted_at = DoubleField()
+
+
 TABLES = (
     *(Run, RunSet, Rank, Worker, Hearing, Pod, Stream, Chunk),
     *(Series, SeriesName, KeptSample, Detail, PostedBody),
-    Deletion,
+    *(Deletion, DeletedRun),
 )
 
 # The tables whose rows belong to an owner, and are deleted with it.

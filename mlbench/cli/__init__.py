@@ -26,6 +26,7 @@ _COMMANDS: Mapping[str, _Command] = {
     "status": _Command("show.status", "Show the newest runs, workers and alerts, or one run."),
     "stop": _Command("run.stop", "Stop a run, and wait until it has."),
     "delete": _Command("run.delete", "Delete a run; one that is active is stopped first."),
+    "prune": _Command("prune.prune", "Delete the runs that ended longer ago; imported ones stay."),
     "bench": _Command("bench.bench", "Run a benchmark on several numbers of workers, and compare."),
     "compare": _Command(
         "compare.compare", "Compare runs: time to accuracy, speed-up, and whether that is fair."

@@ -164,6 +164,7 @@ class Services:
                 f"--web.external-url={self._prometheus_url}",
                 f"--web.config.file={_write_prometheus_login(folder, self._prometheus_login)}",
                 "--web.enable-remote-write-receiver",
+                "--web.enable-admin-api",  # for the series of deleted runs
                 "--log.level=warn",
                 *_web_assets(binary),
             ),

@@ -17,10 +17,10 @@ from peewee import Expression
 
 from mlbench.names import ACTIVE_STATES
 from mlbench_master.database import STATE, exclusive
-from mlbench_master.models import Run, run_owner
+from mlbench_master.models import DeletedRun, Run, run_owner
 from mlbench_master.notify import Waiter, notify
 from mlbench_master.reading.counting import SampleCounts, count, span_of
-from mlbench_master.reading.promql import PrometheusClient, PrometheusError
+from mlbench_master.reading.promql import NoAnswerError, PrometheusClient, PrometheusError
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.plan import FUTURE_MS
 from mlbench_master.recording.remote_write import UnavailableError
@@ -35,6 +35,10 @@ KEPT_SECONDS = 3600.0
 _PAUSE_SECONDS = 0.02
 # What is lost again and again was not lost with a disk.
 _MOST_REDELIVERIES = 3
+# The last scrapes of a run's workers have come so long after its deletion.
+_SCRAPED_SECONDS = 15.0
+# How many runs one selector names.
+_SELECTED = 200
 # Older samples would be kept, not sent, and so counted beside what Prometheus has of them.
 _YOUNG_MS = 22 * 3600 * 1000
 
@@ -90,8 +94,23 @@ class Settler:
                 raise
             except Exception as error:
                 failures.append(error)
+        self._delete_series()
         if failures:
             raise ExceptionGroup("runs could not be counted", failures)
+
+    def _delete_series(self) -> None:
+        """Have Prometheus delete the series of runs that were deleted."""
+        gone = DeletedRun.deleted_at < time.time() - _SCRAPED_SECONDS
+        run_ids = [one.run_id for one in DeletedRun.select().where(gone).limit(_SELECTED)]
+        if not run_ids:
+            return
+        try:
+            self.prometheus.delete_series(f'{{run_id=~"{"|".join(map(str, run_ids))}"}}')
+        except NoAnswerError:
+            raise
+        except PrometheusError as error:
+            log.warning("the series of the runs %s stay as long as others: %s", run_ids, error)
+        DeletedRun.delete().where(DeletedRun.run_id.in_(run_ids)).execute()
 
     def count(self, run: Run) -> SampleCounts | None:
         """Count a run's samples; None while some are on their way to Prometheus.

@@ -152,6 +152,21 @@ class PrometheusClient:
         found: list[dict[str, str]] = self._post("series", form)
         return found
 
+    def delete_series(self, selector: str) -> None:
+        """Have series deleted: no query finds them any more; a compaction frees their room.
+
+        Raises:
+            NoAnswerError: Prometheus cannot be reached.
+            PrometheusError: it was started without ``--web.enable-admin-api``.
+        """
+        call = f"{self._url}/api/v1/admin/tsdb/delete_series"
+        try:
+            answer = self._client.post(call, data={"match[]": selector})
+        except httpx.HTTPError as error:
+            raise NoAnswerError(f"Prometheus deleted no series: {error}") from error
+        if not answer.is_success:
+            raise PrometheusError(f"Prometheus deleted no series: {answer.text}")
+
     def alerts(self) -> list[dict[str, Any]]:
         """Return the alerts that are pending or fire, as ``GET /api/v1/alerts`` has them."""
         found: list[dict[str, Any]] = self._get("alerts")["alerts"]

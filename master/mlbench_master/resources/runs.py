@@ -24,6 +24,9 @@ _WORDS = Parameter(
     "values or state.",
     example="digits topk",
 )
+_KEEP_ARCHIVE = Parameter(
+    "keep_archive", {"type": "boolean"}, "Whether its archive stays where it is.", example=True
+)
 
 
 @dataclass(frozen=True)
@@ -109,11 +112,13 @@ class RunResource:
         "The run is deleted.",
         status=204,
         accepted="The run is active: it is stopped, and deleted once it has ended.",
+        parameters=(_KEEP_ARCHIVE,),
         errors=(404,),
     )
     def on_delete(self, req: Request, resp: Response, run_id: int) -> None:
-        """Delete the run; one that is active is stopped first."""
-        is_gone = life.delete(life.find(run_id))
+        """Delete the run, its series and its archive; one that is active is stopped first."""
+        keep = choice(req, "keep_archive", ("false", "true"), "false") == "true"
+        is_gone = life.delete(life.find(run_id), keep_archive=keep)
         resp.status = falcon.HTTP_NO_CONTENT if is_gone else falcon.HTTP_ACCEPTED
 
 

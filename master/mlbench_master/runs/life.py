@@ -20,6 +20,7 @@ from mlbench.records import Disturbance
 from mlbench_master.database import STATE, database, exclusive, run_sql
 from mlbench_master.errors import ConflictError, NotFoundError
 from mlbench_master.models import (
+    DeletedRun,
     Deletion,
     Rank,
     Run,
@@ -324,11 +325,11 @@ def stop(run: Run) -> None:
     notify()
 
 
-def delete(run: Run) -> bool:
+def delete(run: Run, *, keep_archive: bool = False) -> bool:
     """Delete a run, or have one that is active stopped, and deleted as it ends (``end``).
 
-    Nobody finds a deleted run any more, and the controller sweeps the rest. Its series in
-    Prometheus outlive it, and so does its entry in the ledger of its set.
+    Nobody finds a deleted run any more, and the controller sweeps the rest, its series in
+    Prometheus too. Its entry in the ledger of its set stays.
 
     Returns:
         Whether it is deleted by now.
@@ -340,7 +341,7 @@ def delete(run: Run) -> bool:
             current.stop_requested = current.delete_requested = True
             current.save(only=[Run.stop_requested, Run.delete_requested])
         else:
-            _delete(current)
+            _delete(current, keep_archive=keep_archive)
     notify()
     return not is_active
 
@@ -364,7 +365,8 @@ def end(run_id: int, **last: Any) -> None:
     notify()  # to have it sealed
 
 
-def _delete(run: Run) -> None:
+def _delete(run: Run, *, keep_archive: bool = False) -> None:
+    archived = run.archive is not None and not keep_archive
     if run.set_name is not None:
         _leave_trace(run)
     owners = run_owner(run.id), added_owner(run.id)
@@ -375,7 +377,8 @@ def _delete(run: Run) -> None:
             Stream.update(owner=deleted_owner(owner), delivered=Stream.size).where(
                 Stream.owner == owner
             ).execute()
-            Deletion.create(owner=owner, archived=run.archive is not None)
+            Deletion.create(owner=owner, archived=archived)
+        DeletedRun.create(run_id=run.id, deleted_at=time.time())
         run.delete_instance()
 
 

@@ -12,7 +12,7 @@ from peewee import Database, fn
 from mlbench_master.archives.sealing import Sealer
 from mlbench_master.controller import settling
 from mlbench_master.controller.settling import KEPT_SECONDS, Settler
-from mlbench_master.models import Chunk, Run, Series, Stream, run_owner
+from mlbench_master.models import Chunk, DeletedRun, Run, Series, Stream, run_owner
 from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient, PrometheusError
 from mlbench_master.reading.selection import Selection
@@ -274,6 +274,42 @@ def test_a_run_can_be_deleted_while_it_waits_to_be_counted(master: Master) -> No
         pass
     assert Run.get_or_none(Run.id == run.id) is None
     assert Stream.select().count() == Chunk.select().count() == Series.select().count() == 0
+
+
+@pytest.mark.parametrize("keep_archive", [False, True])
+def test_no_query_finds_a_deleted_run(
+    master: Master, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep_archive: bool
+) -> None:
+    master.server.kill()
+    master.server.start("--web.enable-admin-api")
+    run, other = master.make_ended(), master.make_ended()
+    archive = str(reload(run).archive)
+    life.delete(reload(run), keep_archive=keep_archive)
+    master.sealer.turn()
+    master.settler.turn()
+    assert master.prometheus.query(f'{{run_id="{run.id}"}}'), "workers may be scraped once more"
+    monkeypatch.setattr(settling, "_SCRAPED_SECONDS", -1.0)
+    master.settler.turn()
+    assert master.prometheus.query(f'{{run_id="{run.id}"}}[30d]') == []
+    assert master.values(other) == ENDED.recorded
+    assert DeletedRun.select().count() == 0
+    kept = [path.name for path in (tmp_path / "archive").rglob("*")]
+    assert (archive in kept) == keep_archive
+
+
+def test_a_prometheus_that_deletes_nothing_keeps_the_series(
+    master: Master, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(settling, "_SCRAPED_SECONDS", -1.0)
+    run = master.make_ended()
+    master.server.kill()
+    life.delete(reload(run))
+    with pytest.raises(PrometheusError):
+        master.settler.turn()
+    master.server.start()
+    master.settler.turn()
+    assert f"the series of the runs [{run.id}] stay as long as others" in caplog.text
+    assert DeletedRun.select().count() == 0
 
 
 def test_runs_that_are_settled_cost_nothing(database: Database) -> None:

@@ -1,0 +1,66 @@
+"""``mlbench prune``: delete the runs that ended long ago."""
+
+import re
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+
+from mlbench.cli.common import JsonOption, UsageError, connected, out, print_json
+from mlbench.client import ApiClient
+from mlbench.records import Run
+
+_AGE = re.compile(r"([0-9]{1,5})([dw])")
+_DAYS = {"d": 1, "w": 7}
+_PAGE = 500
+
+
+def prune(
+    older_than: Annotated[
+        str, typer.Option(metavar="AGE", help="Days or weeks since their end, e.g. 90d or 12w.")
+    ],
+    keep_archives: Annotated[
+        bool, typer.Option("--keep-archives", help="Leave the archives, which can be imported.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Delete the runs that ended longer ago; imported ones stay."""
+    age = _AGE.fullmatch(older_than)
+    if age is None:
+        raise UsageError(f"--older-than: days or weeks, e.g. 90d or 12w (not {older_than!r})")
+    until = datetime.now(UTC) - timedelta(days=int(age[1]) * _DAYS[age[2]])
+    with connected() as client:
+        runs = [run for run in _all_runs(client) if _ended_before(run, until)]
+        if runs and not yes:
+            _ask(runs)
+        for run in runs:
+            client.delete_run(run.id, keep_archive=keep_archives).result()
+    if json:
+        print_json({"deleted": [run.id for run in runs]})
+    else:
+        out.print(f"{len(runs):,} runs are deleted")
+
+
+def _all_runs(client: ApiClient) -> Iterator[Run]:
+    """Yield all runs, the newest first, without holding them all."""
+    page = client.get_runs(limit=_PAGE).result().value
+    while page:
+        yield from reversed(page)
+        page = client.get_runs(limit=_PAGE, before=page[0].id).result().value
+
+
+def _ended_before(run: Run, until: datetime) -> bool:
+    if run.origin is not None or run.finished_at is None:
+        return False
+    return datetime.fromisoformat(run.finished_at) < until
+
+
+def _ask(runs: list[Run]) -> None:
+    if not sys.stdin.isatty():
+        raise UsageError("--yes: it is needed where nobody can be asked")
+    newest, oldest = runs[0], runs[-1]
+    which = f"from {oldest.id} ({oldest.title}) to {newest.id} ({newest.title})"
+    typer.confirm(f"Delete {len(runs):,} runs, {which}, with their series?", abort=True)

@@ -1,0 +1,36 @@
+"""``mlbench prune``: old runs are deleted, and no others."""
+
+import sqlite3
+import time
+from contextlib import closing
+
+import pytest
+
+from mlbench import ApiClient
+from mlbench.home import Home
+from mlbench.records import Run
+from tests.mlbench.cli.conftest import Mlbench
+from tests.support.stacks import order_steps, run_to_end
+
+
+def test_runs_that_ended_long_ago_are_deleted(
+    mlbench: Mlbench, client: ApiClient, stack: Home, finished: Run
+) -> None:
+    old = run_to_end(client, order_steps(client, "long-ago", steps=10))
+    with closing(sqlite3.connect(stack.database, timeout=30)) as database, database:
+        ended = time.time() - 91 * 86_400
+        database.execute("UPDATE run SET finished_at = ? WHERE id = ?", (ended, old.id))
+    assert mlbench("prune", "--older-than", "92d", "--json").json == {"deleted": []}
+    unasked = mlbench("prune", "--older-than", "90d")
+    assert (unasked.code, "--yes: it is needed" in unasked.err) == (2, True)
+    done = mlbench("prune", "--older-than", "90d", "--yes")
+    assert (done.code, done.out) == (0, "1 runs are deleted\n")
+    ids = {run.id for run in client.get_runs().result().value}
+    assert old.id not in ids
+    assert finished.id in ids
+
+
+@pytest.mark.parametrize("age", ["90", "1.5d", "d", "90 days", "-1d"])
+def test_an_age_is_days_or_weeks(mlbench: Mlbench, age: str) -> None:
+    refused = mlbench("prune", f"--older-than={age}", "--yes")
+    assert (refused.code, f"e.g. 90d or 12w (not {age!r})" in refused.err) == (2, True)
