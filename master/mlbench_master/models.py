@@ -423,6 +423,8 @@ class DeletedRun(_Table):
 
     run_id = IntegerField(primary_key=True)
     deleted_at = DoubleField()
+    once = BooleanField(default=False)
+    """Whether they were deleted once."""
 
 
 TABLES = (

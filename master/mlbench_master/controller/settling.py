@@ -10,7 +10,7 @@ what the database says each time, so it may be killed anywhere.
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict
 
 from peewee import Expression
@@ -37,6 +37,8 @@ _PAUSE_SECONDS = 0.02
 _MOST_REDELIVERIES = 3
 # The last scrapes of a run's workers have come so long after its deletion.
 _SCRAPED_SECONDS = 15.0
+# Samples that came an hour late are in a block by then: Prometheus deletes none in its memory.
+_COMPACTED_SECONDS = 6 * 3600.0
 # How many runs one selector names.
 _SELECTED = 200
 # Older samples would be kept, not sent, and so counted beside what Prometheus has of them.
@@ -100,17 +102,25 @@ class Settler:
 
     def _delete_series(self) -> None:
         """Have Prometheus delete the series of runs that were deleted."""
-        gone = DeletedRun.deleted_at < time.time() - _SCRAPED_SECONDS
-        run_ids = [one.run_id for one in DeletedRun.select().where(gone).limit(_SELECTED)]
-        if not run_ids:
-            return
+        for once, seconds in ((False, _SCRAPED_SECONDS), (True, _COMPACTED_SECONDS)):
+            due = DeletedRun.once == once, DeletedRun.deleted_at < time.time() - seconds
+            found = [one.run_id for one in DeletedRun.select().where(*due).limit(_SELECTED)]
+            these = DeletedRun.run_id.in_(found)
+            if found and self._try_to_delete(found) and not once:
+                DeletedRun.update(once=True).where(these).execute()
+            elif found:
+                DeletedRun.delete().where(these).execute()
+
+    def _try_to_delete(self, run_ids: Collection[int]) -> bool:
+        """Have Prometheus delete the series of runs; return whether it does such a thing."""
         try:
             self.prometheus.delete_series(f'{{run_id=~"{"|".join(map(str, run_ids))}"}}')
         except NoAnswerError:
             raise
         except PrometheusError as error:
             log.warning("the series of the runs %s stay as long as others: %s", run_ids, error)
-        DeletedRun.delete().where(DeletedRun.run_id.in_(run_ids)).execute()
+            return False
+        return True
 
     def count(self, run: Run) -> SampleCounts | None:
         """Count a run's samples; None while some are on their way to Prometheus.

@@ -1,6 +1,6 @@
 """Runs whose series are left to be deleted in Prometheus."""
 
-from peewee import Database, DoubleField, IntegerField, Model
+from peewee import BooleanField, Database, DoubleField, IntegerField, Model
 from playhouse.migrate import SchemaMigrator
 
 
@@ -9,6 +9,7 @@ class DeletedRun(Model):
 
     run_id = IntegerField(primary_key=True)
     deleted_at = DoubleField()
+    once = BooleanField(default=False)
 
 
 def up(migrator: SchemaMigrator, db: Database) -> None:

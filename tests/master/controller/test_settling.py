@@ -292,6 +292,9 @@ def test_no_query_finds_a_deleted_run(
     master.settler.turn()
     assert master.prometheus.query(f'{{run_id="{run.id}"}}[30d]') == []
     assert master.values(other) == ENDED.recorded
+    assert [one.run_id for one in DeletedRun.select()] == [run.id], "once more"
+    monkeypatch.setattr(settling, "_COMPACTED_SECONDS", -1.0)
+    master.settler.turn()
     assert DeletedRun.select().count() == 0
     kept = [path.name for path in (tmp_path / "archive").rglob("*")]
     assert (archive in kept) == keep_archive

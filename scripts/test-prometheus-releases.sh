@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Run the tests of delivery with the Prometheus of other releases of Debian, which have other versions.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+for release in trixie sid; do
+    if ! PROMETHEUS=$(scripts/get-prometheus-of.sh "$release"); then
+        echo "delivery with the Prometheus of Debian $release: it cannot be fetched" |
+            tee -a "${MLBENCH_SKIPPED:-/dev/null}" >&2
+        continue
+    fi
+    export PROMETHEUS
+    "$PROMETHEUS" --version 2>&1 | head -n 1
+    .venv/bin/pytest -n 3 --dist worksteal tests/master/recording tests/master/reading \
+        tests/master/controller/test_settling.py tests/master/archives \
+        tests/chain/test_nothing_is_lost.py
+done
