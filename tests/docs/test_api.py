@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from mlbench import ApiClient
 from mlbench.home import Home
 from tests.conftest import wait_for
 
@@ -59,6 +60,8 @@ def test_the_page_is_complete_and_its_commands_get_the_answers_that_it_shows(
 def type_in(stack: Home, folder: Path) -> list[Shown]:
     """Run the page's commands in one shell, in order."""
     wait_for(lambda: _knows_the_pods(stack), what="Prometheus has scraped the exporter")
+    with ApiClient.from_home(stack) as client:  # another test's run may be about to end
+        wait_for(lambda: all(p.run_id is None for p in client.get_worker_pods().result().value))
     (folder / ".curlrc").write_text(_CURLRC)
     blocks = _read()
     script = "".join(

@@ -25,6 +25,7 @@ from mlbench_master.models import Pod, Rank
 from mlbench_master.notify import notify
 from mlbench_master.recording import streams
 from mlbench_master.runs import clock
+from mlbench_master.runs.life import has_active
 
 # However many workers there are, together they poll this often at most.
 _POLLS_PER_SECOND = 200
@@ -120,6 +121,8 @@ class Reply(BaseModel):
     next_poll_seconds: float
     time: float
     """The master's clock in Unix seconds, for the agent to compare its own with."""
+    busy: bool = False
+    """Whether a run is active, of which an idle agent keeps its hands."""
     assignment: dict[str, Any] | None = None
 
 
@@ -159,6 +162,7 @@ def poll(pod: str, report: Report, waited_seconds: float = 0.0) -> Reply:
             _EASING * waited_seconds,
         ),
         time=time.time(),
+        busy=has_active(),
         assignment=current.assignment if current and do == "start" else None,
     )
 

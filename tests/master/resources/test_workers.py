@@ -144,6 +144,7 @@ def test_a_poll_is_heard(api: TestClient, assigned: Run) -> None:
     assert answer.json | {"time": 0.0} == {
         "do": "start",
         "next_poll_seconds": 0.25,
+        "busy": True,
         "time": 0.0,
         "assignment": {"run_id": assigned.id, "attempt": 1, "rank": 1},
     }

@@ -55,6 +55,8 @@ class Agent:
         self._attempt: Attempt | None = None
         self._shipper: Shipper | None = None
         self._fork_servers = ForkServers(self._environ)
+        # Until the master says that no run is active.
+        self._is_busy = True
 
     def run(self) -> None:
         """Poll until ``quit`` is called; then end the training process, if there is one."""
@@ -111,9 +113,11 @@ class Agent:
             backoff.reset()
             patience = reply.next_poll_seconds
             self._follow(reply)
+            self._is_busy = reply.busy or self._attempt is not None
         if self._attempt is not None:
             self._attempt.enforce_stop()
             self._attempt.remember_exit()
+        if self._is_busy:
             self._fork_servers.note_running()
         else:
             self._fork_servers.note_idle()

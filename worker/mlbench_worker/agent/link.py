@@ -57,6 +57,8 @@ class Reply:
     do: str
     next_poll_seconds: float
     assignment: Mapping[str, Any] | None
+    busy: bool = False
+    """Whether a run is active, of this agent or of another one."""
 
 
 class Link:
@@ -82,7 +84,12 @@ class Link:
 
         def parse(answer: Any) -> Reply:
             self.clock.note(sent_at, time.time(), float(answer["time"]))
-            return Reply(answer["do"], float(answer["next_poll_seconds"]), answer["assignment"])
+            return Reply(
+                answer["do"],
+                float(answer["next_poll_seconds"]),
+                answer["assignment"],
+                busy=bool(answer.get("busy")),
+            )
 
         path = f"/api/workers/{quote(pod)}/poll"
         return self._request("POST", path, json.dumps(report).encode(), parse)
