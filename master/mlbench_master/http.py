@@ -143,6 +143,14 @@ def choice(req: Request, name: str, allowed: tuple[str, ...], default: str) -> s
     return value
 
 
+def text(req: Request, name: str) -> str | None:
+    """Return a query parameter that is looked for in the database; None if it is not given."""
+    value = req.get_param(name)
+    if value is not None and "\0" in value:
+        raise BadFieldError(name, "a text without NUL")
+    return value
+
+
 def whole_number(req: Request, name: str, least: int = 0) -> int | None:
     """Return a query parameter that is a whole number; None if it is not given."""
     text = req.get_param(name)

@@ -39,6 +39,11 @@ _MOST_REDELIVERIES = 3
 _SCRAPED_SECONDS = 15.0
 # Samples that came an hour late are in a block by then: Prometheus deletes none in its memory.
 _COMPACTED_SECONDS = 6 * 3600.0
+# Others may have series with a run_id in the same Prometheus.
+_OURS = (
+    '__name__=~"mlbench_.+|run(_[a-z]+)*:.+"',
+    '__name__=~"ALERTS|ALERTS_FOR_STATE",alertname=~"MLBench.+"',
+)
 # How many runs one selector names.
 _SELECTED = 200
 # Older samples would be kept, not sent, and so counted beside what Prometheus has of them.
@@ -113,8 +118,9 @@ class Settler:
 
     def _try_to_delete(self, run_ids: Collection[int]) -> bool:
         """Have Prometheus delete the series of runs; return whether it does such a thing."""
+        its = f'run_id=~"{"|".join(map(str, run_ids))}"'
         try:
-            self.prometheus.delete_series(f'{{run_id=~"{"|".join(map(str, run_ids))}"}}')
+            self.prometheus.delete_series(*(f"{{{ours},{its}}}" for ours in _OURS))
         except NoAnswerError:
             raise
         except PrometheusError as error:

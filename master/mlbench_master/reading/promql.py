@@ -152,7 +152,7 @@ class PrometheusClient:
         found: list[dict[str, str]] = self._post("series", form)
         return found
 
-    def delete_series(self, selector: str) -> None:
+    def delete_series(self, *selectors: str) -> None:
         """Have series deleted: no query finds them any more; a compaction frees their room.
 
         Raises:
@@ -161,7 +161,7 @@ class PrometheusClient:
         """
         call = f"{self._url}/api/v1/admin/tsdb/delete_series"
         try:
-            answer = self._client.post(call, data={"match[]": selector})
+            answer = self._client.post(call, data={"match[]": selectors})
         except httpx.HTTPError as error:
             raise NoAnswerError(f"Prometheus deleted no series: {error}") from error
         if not answer.is_success:

@@ -8,7 +8,7 @@ from falcon import Request, Response
 from mlbench.names import RUN_STATES
 from mlbench.records import Manifest, OriginalRun, Run, RunCounts, RunEvent
 from mlbench_master.errors import BadFieldError
-from mlbench_master.http import choice, read_body, whole_number
+from mlbench_master.http import choice, read_body, text, whole_number
 from mlbench_master.openapi.operation import ABOVE_0, WHOLE, Parameter, operation
 from mlbench_master.original import is_original, listed, with_its_name
 from mlbench_master.runs import life, listing, manifest
@@ -63,7 +63,7 @@ class RunsResource:
             before=whole_number(req, "before"),
             state=choice(req, "state", ("", *RUN_STATES), "") or None,
             words=_read_words(req),
-            pod=req.get_param("pod"),
+            pod=text(req, "pod"),
             limit=whole_number(req, "limit", least=1),
         )
         found = listing.list_runs(wanted)
@@ -93,7 +93,7 @@ class RunCountsResource:
 
 
 def _read_words(req: Request) -> list[str]:
-    words = req.get_param("q", default="").split()
+    words = (text(req, "q") or "").split()
     if len(words) > _MOST_WORDS:
         raise BadFieldError("q", f"at most {_MOST_WORDS} words (not {len(words)})")
     return words

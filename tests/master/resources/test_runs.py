@@ -150,7 +150,14 @@ def test_a_page_has_the_newest_that_match(api: TestClient) -> None:
         assert ids(q=words) == expected, words
     counts = api.simulate_get("/api/runs/counts/", params={"q": "number"}).json
     assert counts == {"runs": 4, "states": {"FINISHED": 2, "FAILED": 1}}
-    for name, wrong in (("limit", "0"), ("before", "x"), ("state", "DONE"), ("q", "a " * 51)):
+    for name, wrong in (
+        ("limit", "0"),
+        ("before", "x"),
+        ("state", "DONE"),
+        ("q", "a " * 51),
+        ("q", "a\0"),
+        ("pod", "\0"),
+    ):
         answer = api.simulate_get("/api/runs/", params={name: wrong})
         assert answer.status_code == 400
         assert answer.json["message"].startswith(f"{name}: ")
