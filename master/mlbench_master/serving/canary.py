@@ -1,6 +1,6 @@
 """The canary: every other second, the master sends itself a request as agents do (a probe).
 
-The request goes through the listener, the loop, a thread of the agents' lane and a write to the
+The request goes through the listener, the loop, a thread of the agents' bulkhead and a write to the
 database. Only while such requests are answered is an agent's silence its own fault.
 """
 

@@ -12,7 +12,7 @@ from gunicorn.http.parser import RequestParser
 from gunicorn.workers.gthread import TConn
 
 from mlbench_master.serving.buffered import BufferedSocket
-from mlbench_master.serving.lanes import Head, Lane
+from mlbench_master.serving.bulkheads import Bulkhead, Head
 
 Address = tuple[str, int]
 
@@ -46,7 +46,7 @@ class Connection(TConn):
     def finish(self) -> None:
         """Give back what was read of the next request, and note whether this is an agent's."""
         # Anybody can ask for an agent's route: only an agent gets a 200.
-        agents = self.head is not None and self.head.lane in {Lane.POLLS, Lane.STREAMS}
+        agents = self.head is not None and self.head.bulkhead in {Bulkhead.POLLS, Bulkhead.STREAMS}
         self.is_agents = self.is_agents or (agents and self.buffered.status == HTTPStatus.OK)
         if isinstance(self.parser, RequestParser):
             self.buffered.unread(self.parser.unreader.take_buffered())

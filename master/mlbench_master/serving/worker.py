@@ -1,7 +1,7 @@
 """Gunicorn's threaded worker, behind a loop in which requests and answers wait for slow clients.
 
 A thread takes a request once it is complete, and is done once its answer is handed to the loop.
-Each kind of request has threads of its own (``lanes.py``). Clients must keep a minimum rate
+Each kind of request has threads of its own (``bulkheads.py``). Clients must keep a minimum rate
 (``buffered.py``). When connections or memory run short, the one that has waited longest is closed.
 """
 
@@ -18,8 +18,8 @@ from typing import Any, cast
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
 from mlbench_master.serving.buffered import LEAST_BYTES_PER_SECOND, STALL_SECONDS
+from mlbench_master.serving.bulkheads import Bulkhead, Bulkheads, find_head
 from mlbench_master.serving.connections import Connection, Waiting
-from mlbench_master.serving.lanes import Lane, Lanes, find_head
 
 _HEAD_SECONDS = 5.0
 # A client gets this long to read its answer before the connection is closed.
@@ -60,7 +60,7 @@ class Worker(ThreadWorker):
     def init_process(self) -> None:
         """Prepare the threads, and room for as many connections as the system allows."""
         self._waiting = Waiting()
-        self._lanes = Lanes(self._serve)
+        self._bulkheads = Bulkheads(self._serve)
         self._swept_at = 0.0
         most, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = self.worker_connections + _OWN_DESCRIPTORS
@@ -157,18 +157,18 @@ class Worker(ThreadWorker):
         conn.deadline = min(now + STALL_SECONDS, in_all)
 
     def enqueue_req(self, conn: TConn) -> None:
-        """Give a complete request to a thread of its lane."""
+        """Give a complete request to a thread of its bulkhead."""
         conn = cast("Connection", conn)
         assert conn.head is not None
-        lane = conn.head.lane
-        if self._lanes.is_full(lane):
+        bulkhead = conn.head.bulkhead
+        if self._bulkheads.is_full(bulkhead):
             self._refuse(conn, 503, "Service Unavailable", "the master is busy: try again later")
             return
         conn.buffered.begin()
-        self._lanes.submit(lane, conn)
+        self._bulkheads.submit(bulkhead, conn)
 
     def _serve(self, conn: Connection) -> None:
-        """Answer a request in a thread of its lane."""
+        """Answer a request in a thread of its bulkhead."""
         conn.stays = False
         try:
             conn.stays = self.handle(conn)
@@ -181,7 +181,7 @@ class Worker(ThreadWorker):
         conn = cast("Connection", conn)
         buffered = conn.buffered
         buffered.waited = time.monotonic() - buffered.whole_at
-        is_poll = conn.head is not None and conn.head.lane is Lane.POLLS
+        is_poll = conn.head is not None and conn.head.bulkhead is Bulkhead.POLLS
         if is_poll and buffered.waited > _PATIENT_SECONDS and buffered.is_gone:
             return False
         return super().handle(conn)
@@ -191,7 +191,7 @@ class Worker(ThreadWorker):
     def _finish(self, conn: Connection) -> None:
         """Send the rest of the answer, then wait for the next request or close."""
         assert conn.head is not None
-        self._lanes.note_done(conn.head.lane)
+        self._bulkheads.note_done(conn.head.bulkhead)
         conn.stays = conn.stays and self.alive
         self._send_rest(conn)
 

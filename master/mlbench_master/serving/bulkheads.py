@@ -1,7 +1,7 @@
-"""Lanes: each kind of request has threads of its own, so that none waits for another (bulkheads).
+"""Bulkheads: each kind of request has threads of its own, so that none waits for another.
 
-The loop chooses a lane by the head of a request, and from the head it knows how much of a body to
-wait for. Gunicorn parses and judges the request later: what looks odd here goes to it as it is.
+The loop chooses a bulkhead by the head of a request, and from the head it knows how much of a body
+to wait for. Gunicorn parses and judges the request later: what looks odd here goes to it as it is.
 """
 
 import re
@@ -22,7 +22,7 @@ _LONGEST_BODY = 4 << 20
 
 
 @unique
-class Lane(Enum):
+class Bulkhead(Enum):
     """A kind of request, with its number of threads and how many requests may wait for them."""
 
     POLLS = ("polls", 4, 4096)
@@ -46,16 +46,16 @@ class Lane(Enum):
 class Head:
     """How to serve a request, by its head."""
 
-    lane: Lane
+    bulkhead: Bulkhead
     whole: int
     """The bytes of head and body to wait for before a thread takes the request."""
 
 
 _END = rb"/?(?:\?[^ ]*)? HTTP/1\.[01]\r\n"
 _ROUTES = [
-    (Lane.POLLS, re.compile(rb"POST (?:/api/workers/[^/? ]+/poll|/heartbeat)" + _END)),
-    (Lane.STREAMS, re.compile(rb"PUT /api/runs/[^/? ]+/ranks/[^/? ]+/[^/? ]+" + _END)),
-    (Lane.PROBES, re.compile(rb"(?:GET|HEAD) /(?:healthz|readyz|metrics)" + _END)),
+    (Bulkhead.POLLS, re.compile(rb"POST (?:/api/workers/[^/? ]+/poll|/heartbeat)" + _END)),
+    (Bulkhead.STREAMS, re.compile(rb"PUT /api/runs/[^/? ]+/ranks/[^/? ]+/[^/? ]+" + _END)),
+    (Bulkhead.PROBES, re.compile(rb"(?:GET|HEAD) /(?:healthz|readyz|metrics)" + _END)),
 ]
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,18})[ \t]*(?=\r\n)", re.IGNORECASE)
 _ODD = re.compile(rb"\r\n(?:transfer-encoding|expect|upgrade)[ \t]*:", re.IGNORECASE)
@@ -67,42 +67,44 @@ def find_head(arrived: bytes | bytearray) -> Head | None:
     if end < 0:
         # With another line end in it, it never will be complete.
         never = len(arrived) >= _LONGEST_HEAD or re.search(rb"(?<!\r)\n", arrived)
-        return Head(Lane.SLOW, 0) if never else None
+        return Head(Bulkhead.SLOW, 0) if never else None
     head = bytes(arrived[: end + 2])
     lengths = _LENGTH.findall(head)
     if len(lengths) > 1 or _ODD.search(head):
-        return Head(Lane.SLOW, 0)
+        return Head(Bulkhead.SLOW, 0)
     length = int(lengths[0]) if lengths else 0
     if length > _LONGEST_BODY:
-        return Head(Lane.SLOW, 0)
-    lane = next((lane for lane, route in _ROUTES if route.match(head)), Lane.OTHERS)
-    return Head(lane, end + 4 + length)
+        return Head(Bulkhead.SLOW, 0)
+    bulkhead = next((bulkhead for bulkhead, route in _ROUTES if route.match(head)), Bulkhead.OTHERS)
+    return Head(bulkhead, end + 4 + length)
 
 
-class Lanes(Generic[_Work]):
-    """The threads of all lanes, each of which does one thing with what it is given."""
+class Bulkheads(Generic[_Work]):
+    """The threads of all bulkheads, each of which does one thing with what it is given."""
 
     def __init__(self, do: Callable[[_Work], None]) -> None:
-        self._queues: dict[Lane, SimpleQueue[_Work]] = {lane: SimpleQueue() for lane in Lane}
-        self._given: Counter[Lane] = Counter()
-        for lane, queue in self._queues.items():
-            for number in range(lane.threads):
+        self._queues: dict[Bulkhead, SimpleQueue[_Work]] = {
+            bulkhead: SimpleQueue() for bulkhead in Bulkhead
+        }
+        self._given: Counter[Bulkhead] = Counter()
+        for bulkhead, queue in self._queues.items():
+            for number in range(bulkhead.threads):
                 threading.Thread(
-                    target=_work, args=(queue, do), name=f"{lane.title}_{number}", daemon=True
+                    target=_work, args=(queue, do), name=f"{bulkhead.title}_{number}", daemon=True
                 ).start()
 
-    def is_full(self, lane: Lane) -> bool:
-        """Check if no more work may wait for the lane's threads."""
-        return self._given[lane] >= lane.threads + lane.most_waiting
+    def is_full(self, bulkhead: Bulkhead) -> bool:
+        """Check if no more work may wait for the bulkhead's threads."""
+        return self._given[bulkhead] >= bulkhead.threads + bulkhead.most_waiting
 
-    def submit(self, lane: Lane, work: _Work) -> None:
-        """Give work to a thread of the lane, in order of submission; a single thread calls this."""
-        self._given[lane] += 1
-        self._queues[lane].put(work)
+    def submit(self, bulkhead: Bulkhead, work: _Work) -> None:
+        """Give work to a thread of the bulkhead, in order; a single thread calls this."""
+        self._given[bulkhead] += 1
+        self._queues[bulkhead].put(work)
 
-    def note_done(self, lane: Lane) -> None:
-        """Note that one submission to the lane is done; the same thread calls this."""
-        self._given[lane] -= 1
+    def note_done(self, bulkhead: Bulkhead) -> None:
+        """Note that one submission to the bulkhead is done; the same thread calls this."""
+        self._given[bulkhead] -= 1
 
 
 def _work(queue: "SimpleQueue[_Work]", do: Callable[[_Work], None]) -> NoReturn:
