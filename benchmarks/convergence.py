@@ -61,9 +61,11 @@ def _make_points(task: Benchmark, batch_size: int, options: Mapping[str, Any]) -
     points = json.loads(file.read_text())["points"] if file.exists() else []
     own = [point for point in points if point["batch_size"] == batch_size]
     goals = {task.goal.value, task.light_goal.value} - {point["goal"] for point in own}
-    rate = options["learning_rate"]
+    shared = {"batch_size": batch_size, "learning_rate": options["learning_rate"]}
+    if "recipe" in options:
+        shared["settings"] = {"recipe": options["recipe"]}
     for goal in sorted(goals, reverse=not task.goal.lower_is_better):  # the light one is easier
-        point = {"goal": goal, "batch_size": batch_size, "learning_rate": rate, "epochs": []}
+        point = {"goal": goal, **shared, "epochs": []}
         points.append(point)
         own.append(point)
     missing = _SEEDS[min(len(point["epochs"]) for point in own) :]

@@ -18,7 +18,6 @@ from mlbench.evaluation.configurations import (
     same_task,
 )
 from mlbench.evaluation.differences import (
-    BATCH_SIZE,
     SEED,
     Facts,
     are_comparable,
@@ -187,7 +186,7 @@ def _than(groups: Sequence[Group], points: Sequence[SweepPoint], i: int) -> str:
 
 def _group(config: Configuration, label: str, sets: Sequence[RunSet]) -> Group:
     runs = config.results
-    reference = scoring.reference_of(runs[0], config.facts.get(BATCH_SIZE))
+    reference = scoring.reference_of(runs[0], config.facts)
     reached = [one.time_to_accuracy for one in runs]
     looked_at = {run_id for one in sets if one.until_percent for run_id in one.counted}
     is_looked_at = any(one.run_id in looked_at for one in runs)

@@ -2,12 +2,14 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from mlbench.evaluation.convergence import Point, find
+from mlbench.evaluation.differences import BATCH_SIZE
 from mlbench.evaluation.official import OFFICIAL_RUNS, choose, is_valid
 from mlbench.evaluation.official import score as mean_of_runs
 from mlbench.records import RunSet
@@ -56,19 +58,27 @@ class Reference:
         )
 
 
-def reference_of(run: Result, batch_size: str | None) -> Reference | None:
-    """Return the reference for a run of a batch size; None where its task and goal have none."""
-    if run.target is None or batch_size is None or not batch_size.isdecimal():
+def reference_of(run: Result, facts: Mapping[str, str]) -> Reference | None:
+    """Return the reference for a run with these settings; None where there is none for them."""
+    batch_size = facts.get(BATCH_SIZE, "")
+    if run.target is None or not batch_size.isdecimal():
         return None
-    points = _points(run.benchmark, run.target.value)
+    points = tuple(
+        Point.of(one["batch_size"], one["epochs"])
+        for one in _points(run.benchmark)
+        # One of a recipe says nothing of the others.
+        if one["goal"] == run.target.value and one.get("settings", {}).items() <= facts.items()
+    )
     return Reference(int(batch_size), points) if points else None
 
 
 @cache
-def _points(task: str, goal: float) -> tuple[Point, ...]:
+def _points(task: str) -> Sequence[Mapping[str, Any]]:
     file = _FOLDER / f"{task}.json"
-    found = json.loads(file.read_text())["points"] if task and file.exists() else []
-    return tuple(Point.of(one["batch_size"], one["epochs"]) for one in found if one["goal"] == goal)
+    found: list[Mapping[str, Any]] = []
+    if task and file.exists():
+        found = json.loads(file.read_text())["points"]
+    return found
 
 
 def _epochs(run: Result | None) -> float:

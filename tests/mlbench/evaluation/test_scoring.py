@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from mlbench.benchmarks import BENCHMARKS
 from mlbench.evaluation import ledger, scoring
 from mlbench.evaluation.compare import compare
@@ -96,9 +98,15 @@ def test_tasks_whose_data_comes_along_have_a_reference_of_20_runs_to_both_goals(
         assert task.goal
         assert task.light_goal
         for goal in (task.goal, task.light_goal):
-            found = scoring.reference_of(
-                make_result(1, benchmark=name, target=goal), str(task.rules["batch_size"][0])
-            )
+            result = make_result(1, benchmark=name, target=goal)
+            found = scoring.reference_of(result, {"batch_size": str(task.rules["batch_size"][0])})
             assert found
             assert len(found.points) >= 3
             assert all(point.runs == 18 for point in found.points)
+
+
+@pytest.mark.parametrize(("recipe", "has_one"), [("one-cycle", True), ("he-2015", False)])
+def test_a_reference_is_of_its_recipe_alone(recipe: str, has_one: bool) -> None:
+    result = make_result(1, benchmark="cifar10-resnet", target=BENCHMARKS["cifar10-resnet"].goal)
+    found = scoring.reference_of(result, {"batch_size": "128", "recipe": recipe})
+    assert (found is not None) == has_one
