@@ -61,7 +61,8 @@ class ForkServer:
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         # NumPy's library would start threads, of which a fork has none.
         changed = {"OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", _ROOM: " " * _ROOM_BYTES}
-        with theirs:
+        with contextlib.ExitStack() as on_error, theirs:
+            on_error.callback(self._channel.close)
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", _MODULE, str(theirs.fileno())],
                 env={**environ, **changed},
@@ -71,6 +72,7 @@ class ForkServer:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
+            on_error.pop_all()
         self._is_ready = False
 
     def is_ready(self, seconds: float = 0.0) -> bool:
