@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Download Debian packages and unpack them into a folder: needs no root, installs and starts nothing.
-# usage: fetch-deb.sh FOLDER PACKAGE…
+# usage: [RELEASE=trixie] fetch-deb.sh FOLDER PACKAGE…
 set -euo pipefail
 . "$(dirname "$0")/common.sh"
 
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 shift
-lists=$tools/apt-lists
+release=${RELEASE:-}
+lists=$tools/apt-lists${release:+-$release}
 
 # Apt would download as the user _apt, who may not see our folders.
 apt() { apt-get -qq -o APT::Sandbox::User=root "$@"; }
@@ -15,7 +16,18 @@ apt() { apt-get -qq -o APT::Sandbox::User=root "$@"; }
 # The same with package lists of our own: updating those of the system takes root.
 own_apt() {
     apt -o "Dir::State::lists=$lists" -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= \
-        -o Acquire::Languages=none "$@"
+        -o Acquire::Languages=none ${sources+"${sources[@]}"} "$@"
+}
+
+# Of another release of Debian, from where this machine takes its own.
+write_sources() {
+    local server
+    # shellcheck disable=SC2016 # apt's own variables
+    server=$(. /etc/os-release && apt-get indextargets --format '$(RELEASE) $(SITE)' \
+        'Created-By: Packages' | sed -n "s/^$VERSION_CODENAME //p" | head -1)
+    [ -n "$server" ] || fail "apt names no server for this machine's release"
+    echo "deb $server $release main" >"$work/sources.list"
+    sources=(-o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=-)
 }
 
 command -v apt-get >/dev/null || fail "no apt here to take Debian's package $1 from"
@@ -24,7 +36,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-if ! apt download "$@" >log 2>&1; then
+[ -z "$release" ] || write_sources
+if [ -n "$release" ] || ! apt download "$@" >log 2>&1; then
     echo "Fetching apt's package lists" >&2
     mkdir -p "$lists/partial"
     own_apt update >log 2>&1 || true # what counts is whether the download works then
