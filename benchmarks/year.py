@@ -34,7 +34,7 @@ _PATHS = (
 def measure(folder: Path) -> Iterator[Figure]:
     """Yield seconds, milliseconds and megabytes with 10,000 runs."""
     home = Home(folder / "home")
-    launch.start_detached(home, workers=2, port=None)
+    _start(home)
     with ApiClient.from_home(home) as client:
         run = client.create_run("a-year", 2, None, benchmark="digits").result().value
         run_to_end(client, run)

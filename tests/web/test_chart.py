@@ -6,6 +6,7 @@ from typing import Any
 from playwright.sync_api import Locator, Page, expect
 
 from mlbench.home import Connection
+from tests.conftest import wait_for
 
 _DRAW = """async ([lines, axes]) => {
     const sheet = document.querySelector('link[href$="/style.css"]').href;
@@ -20,7 +21,7 @@ _DRAW = """async ([lines, axes]) => {
     window.chart.draw(lines, { x: "step", y: "<i>loss</i>", ...axes });
 }"""
 # How many pixels of a chart have that colour, of lines that may be as thin as a pixel.
-_COUNT = """(canvas, [red, green, blue]) => {
+_COUNT = """(canvas, [red, green, blue, alpha]) => {
     const { width, height } = canvas;
     const copy = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
     copy.drawImage(canvas, 0, 0);
@@ -28,7 +29,7 @@ _COUNT = """(canvas, [red, green, blue]) => {
     let found = 0;
     for (let i = 0; i < data.length; i += 4) {
         const away = [red, green, blue].map((one, j) => Math.abs(data[i + j] - one));
-        if (Math.max(...away) < 12 && data[i + 3] > 200) found += 1;
+        if (Math.max(...away) < 12 && Math.abs(data[i + 3] - alpha) < 32) found += 1;
     }
     return found;
 }"""
@@ -40,6 +41,7 @@ _COLOUR = """(name) => {
     probe.remove();
     return [red, green, blue];
 }"""
+_OF_BANDS = 0x33
 _LINE = {"name": "<b>first</b>", "x": [1, 2, 3], "y": [3.0, 1.0, 2.0]}
 _OTHER = {"name": "second", "x": [1.5, 2, 3], "y": [1.0, 2.0, 3.0]}
 
@@ -48,8 +50,9 @@ def draw(page: Page, *lines: Mapping[str, Any], **axes: object) -> None:
     page.evaluate(_DRAW, [list(lines), axes])
 
 
-def pixels(page: Page, colour: str) -> int:
-    return int(page.locator("#place canvas").evaluate(_COUNT, page.evaluate(_COLOUR, colour)))
+def pixels(page: Page, colour: str, alpha: int = 255) -> int:
+    sought = [*page.evaluate(_COLOUR, colour), alpha]
+    return int(page.locator("#place canvas").evaluate(_COUNT, sought))
 
 
 def drag(page: Page, area: Locator, start: float, end: float) -> None:
@@ -80,19 +83,26 @@ def test_charts_draw_lines_and_bands_whatever_they_hold(page: Page, still: Conne
     entries.first.click()
     assert pixels(page, "--series-0") > 200
 
+    assert pixels(page, "--series-0", _OF_BANDS) < 500, "the lines' edges"
+    draw(page, {**_LINE, "lows": [2.0, 0.5, 1.0], "highs": [4.0, 1.5, 3.0]}, _OTHER)
+    assert pixels(page, "--series-0", _OF_BANDS) > 2000
+
     # It follows its place and the theme.
     canvas = page.locator("#place canvas")
     expect(canvas).to_have_attribute("width", "800")
     page.evaluate("place.style.width = '400px'")
     expect(canvas).to_have_attribute("width", "400")
-    dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
-    page.emulate_media(color_scheme="light" if dark else "dark")
-    page.wait_for_function("() => true")
-    assert pixels(page, "--series-1") > 100
+    light = page.evaluate(_COLOUR, "--rule")
+    assert pixels(page, "--rule") > 100
+    page.emulate_media(color_scheme="dark")
+    wait_for(lambda: pixels(page, "--rule") > 100)
+    assert page.evaluate(_COLOUR, "--rule") != light
 
     # Odd values are gaps, and break nothing; extreme ones are exponents.
     odd = {"name": "$5 or $6", "x": [1, 2, 3, 4, 5], "y": [1.0, 2.0, 1e308, None, 3.0]}
     draw(page, {**odd, "lows": [0.5, 1.0, 1.0, -1e308, 2.0], "highs": odd["y"]}, _OTHER)
+    expect(entries.first).to_have_text("$5 or $6")
+    assert pixels(page, "--series-1") > 100
     draw(page, {"name": "loss", "x": [1, 2], "y": [0.0, 1e-20]}, yType="log")
     draw(page, {"name": "none", "x": [], "y": []})
 

@@ -50,7 +50,7 @@ export class Chart {
     this.place = h("div", { class: "chart-plot", role: "img", "aria-label": label });
     element.classList.add("chart");
     element.append(this.place, this.#legend);
-    theme.onChange(() => this.#redraw());
+    theme.onChange(() => this.#plot && this.#update()); // the colours are a part of its looks
     new ResizeObserver(() => this.#follow()).observe(this.place);
   }
 
@@ -58,16 +58,18 @@ export class Chart {
   draw(/** @type {Line[]} */ lines, /** @type {Axes} */ axes = {}) {
     const isOther = axes.x !== this.#axes.x || axes.xType !== this.#axes.xType || axes.yType !== this.#axes.yType;
     if (isOther) this.#isZoomed = false;
-    [this.#lines, this.#axes] = [lines, axes];
+    this.#lines = lines.map((line, i) => ({ ...styleOf(i), ...line }));
+    this.#axes = axes;
     const names = lines.map(({ name }) => name).join(", ");
     const over = [axes.y, "by", axes.x].filter(Boolean).join(" ");
     this.place.setAttribute("aria-label", `${this.label}: ${names}; ${over}`);
     this.#showLegend();
-    if (this.place.clientWidth) this.#update();
+    this.#update();
   }
 
   // A chart that looks as before is given the new columns alone, so that nothing flickers.
   #update() {
+    if (!this.place.clientWidth) return; // it is drawn when it is shown
     const { options, data, owners } = plotOf(this.#lines, this.#axes);
     const { xTicks, ySuffix } = this.#axes;
     const looks = JSON.stringify([options, owners, xTicks, ySuffix]);
@@ -86,11 +88,6 @@ export class Chart {
     if (!this.#isZoomed) return;
     this.#plot.setScale("x", { min: x.min, max: x.max });
     this.#plot.setScale("y", { min: y.min, max: y.max });
-  }
-
-  #redraw() {
-    this.#looks = "";
-    if (this.place.clientWidth) this.#update();
   }
 
   #follow() {
@@ -134,12 +131,12 @@ export class Chart {
   }
 
   #showLegend() {
-    const entries = this.#lines.length > 1 ? this.#lines.map((line, i) => ({ ...styleOf(i), ...line, i })) : [];
-    const keyOf = ({ name, colour, dash }) => [name, colour, dash].join(" ");
+    const entries = this.#lines.length > 1 ? this.#lines : [];
+    const keyOf = (/** @type {Line} */ { name, colour, dash }) => [name, colour, dash].join(" ");
     reconcile(this.#legend, entries, keyOf, (entry) => this.#makeEntry(entry));
   }
 
-  #makeEntry({ name, colour, dash }) {
+  #makeEntry(/** @type {Line} */ { name, colour, dash }) {
     const button = h(
       "button",
       { type: "button", class: "quiet legend-entry", "aria-pressed": String(!this.#hidden.has(name)), title: name },
@@ -179,7 +176,7 @@ export class Chart {
         text: number(value, 5) + suffix,
       })),
     ];
-    const make = (/** @type {typeof rows[number]} */ { owner }) => h("div", {}, owner >= 0 && sample({ ...styleOf(owner), ...this.#lines[owner] }), h("span"), h("b"));
+    const make = (/** @type {typeof rows[number]} */ { owner }) => h("div", {}, owner >= 0 && sample(this.#lines[owner]), h("span"), h("b"));
     reconcile(this.#values, rows, ({ owner }) => owner, make, (row, { owner, name, text }) => {
       row.toggleAttribute("data-nearest", owner === nearest[0].owner);
       setText(row.querySelector("span"), name);

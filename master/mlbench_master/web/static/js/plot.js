@@ -85,7 +85,7 @@ export function partsOf(/** @type {Line} */ line, /** @type {Axes} */ axes) {
 }
 
 /**
- * @param {Line[]} lines
+ * @param {Line[]} lines with a colour and a dash each
  * @param {Axes} axes
  * @returns {{ options: object, data: object, owners: number[] }} what uPlot draws; `owners` are the
  *   lines that its series belong to, and those of bands are negative: −1 for the first line
@@ -96,7 +96,7 @@ export function plotOf(lines, axes) {
   const bands = [];
   const owners = [NaN];
   lines.forEach((line, i) => {
-    const colour = theme.colour(line.colour ?? styleOf(i).colour);
+    const colour = theme.colour(line.colour);
     const hasBand = !line.points && line.highs?.some((high, j) => !Object.is(high, line.y[j]));
     for (const part of partsOf(line, axes)) {
       if (hasBand) {
@@ -119,7 +119,7 @@ function seriesOf(/** @type {Line} */ line, colour) {
     scale: "y",
     stroke: colour,
     width: 1.6,
-    dash: CANVAS_DASHES[line.dash ?? "solid"],
+    dash: CANVAS_DASHES[line.dash],
     paths: line.step ? uPlot.paths.stepped({ align: 1 }) : undefined,
     points: { show: Boolean(line.points), size: POINT_PX, fill: colour },
   };
@@ -214,7 +214,7 @@ export function drawOver(plot, /** @type {Line[]} */ lines, /** @type {Axes} */ 
   }
   lines.forEach(({ x, y, lows, highs, points, colour }, i) => {
     if (!points || !lows || !highs || !isShown(i)) return;
-    ctx.strokeStyle = theme.colour(colour ?? styleOf(i).colour);
+    ctx.strokeStyle = theme.colour(colour);
     x.forEach((place, j) => {
       if (![y[j], lows[j], highs[j]].every(drawable) || lows[j] === highs[j]) return;
       const [middle, low, high, half] = [at(place, "x"), at(lows[j], "y"), at(highs[j], "y"), WHISKER_PX * ratio];

@@ -36,6 +36,11 @@ export const PHASES = [
   "evaluation",
 ];
 
+/** @returns {string | undefined} the custom property of a phase's colour; time in no phase has none. */
+export function colourOfPhase(/** @type {string} */ phase) {
+  return PHASES.includes(phase) ? `--phase-${phase}` : undefined;
+}
+
 /** What libraries call a loss, in training and in validation; the same test compares them. */
 export const LOSSES = [
   ...["train_loss", "loss", "train/loss", "train-loss", "training_loss", "train_loss_step"],

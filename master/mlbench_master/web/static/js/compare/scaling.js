@@ -4,7 +4,7 @@ import { showBars, showKey } from "../bars.js";
 import { Chart } from "../chart.js";
 import { byId, setText } from "../dom.js";
 import { NONE, alignedDurations, alignedNumbers, duration, number, percent } from "../format.js";
-import { PHASES } from "../records.js";
+import { PHASES, colourOfPhase } from "../records.js";
 import { sum } from "../series.js";
 import { fillTable } from "../ui.js";
 
@@ -79,7 +79,7 @@ export function toPhases(/** @type {Group[]} */ groups) {
     pieces: names.filter((name) => name in phases).map((name) => ({
       name,
       value: phases[name],
-      colour: PHASES.includes(name) ? `--phase-${name}` : undefined,
+      colour: colourOfPhase(name),
       hint: `${name} ${duration(phases[name])}`,
     })),
   }));

@@ -3,7 +3,7 @@
 import { showBars, showKey } from "../bars.js";
 import { byId, h, reconcile, setText } from "../dom.js";
 import { NONE, bytes, count, duration, percent } from "../format.js";
-import { PHASES } from "../records.js";
+import { PHASES, colourOfPhase } from "../records.js";
 import { sum } from "../series.js";
 
 /**
@@ -75,7 +75,7 @@ export class Phases {
     const isShare = this.#unit.querySelector(":checked").value === "share";
     const names = SHOWN.filter((phase) => phase in average);
     const textOf = (name) => `${shareOf(average, name)} · ${duration(average[name])}`;
-    showKey(this.#key, names.map((name) => ({ name, colour: colourOf(name), text: textOf(name) })));
+    showKey(this.#key, names.map((name) => ({ name, colour: colourOfPhase(name), text: textOf(name) })));
     showBars(this.#rows, rows.map((row) => toBar(row, isShare)));
   }
 }
@@ -84,15 +84,10 @@ function toBar(/** @type {{ name: string, phases: Record<string, number> }} */ {
   const pieces = SHOWN.filter((phase) => phases[phase] > 0).map((phase) => ({
     name: phase,
     value: phases[phase],
-    colour: colourOf(phase),
+    colour: colourOfPhase(phase),
     hint: `${phase} ${shareOf(phases, phase)}, ${duration(phases[phase])}`,
   }));
   return { name, text: duration(total(phases)), pieces, whole: isShare ? total(phases) : undefined };
-}
-
-// What is in no phase is hatched.
-function colourOf(/** @type {string} */ phase) {
-  return PHASES.includes(phase) ? `--phase-${phase}` : undefined;
 }
 
 // The share of a phase in the training time, which has no evaluation in it.
