@@ -156,7 +156,7 @@ class PrometheusClient:
         """Have series deleted: no query finds them any more; a compaction frees their room.
 
         Raises:
-            NoAnswerError: Prometheus cannot be reached.
+            NoAnswerError: Prometheus cannot be reached, or is not ready.
             PrometheusError: it was started without ``--web.enable-admin-api``.
         """
         call = f"{self._url}/api/v1/admin/tsdb/delete_series"
@@ -165,7 +165,9 @@ class PrometheusClient:
         except httpx.HTTPError as error:
             raise NoAnswerError(f"Prometheus deleted no series: {error}") from error
         if not answer.is_success:
-            raise PrometheusError(f"Prometheus deleted no series: {answer.text}")
+            # Both are 503; to one that is starting it will be said again.
+            kind = PrometheusError if "admin APIs disabled" in answer.text else NoAnswerError
+            raise kind(f"Prometheus deleted no series: {answer.text}")
 
     def alerts(self) -> list[dict[str, Any]]:
         """Return the alerts that are pending or fire, as ``GET /api/v1/alerts`` has them."""
