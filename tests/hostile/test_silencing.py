@@ -46,6 +46,9 @@ def impatient(prometheus_binary: Path, tmp_path_factory: pytest.TempPathFactory)
     folder = tmp_path_factory.mktemp("impatient")
     (folder / "sitecustomize.py").write_text(_PATCH)
     with running_stack(prometheus_binary, folder / "home", PYTHONPATH=str(folder)) as home:
+        with ApiClient.from_home(home) as client:
+            # The first start of an agent waits until its fork server has imported PyTorch.
+            run_to_end(client, order_steps(client, "first", steps=10, rate=100))
         yield home
 
 
@@ -60,8 +63,10 @@ def beside_a_run(client: ApiClient, name: str, seconds: float) -> Iterator[None]
     """Have a run go on for so long at least, which must be FINISHED in the end."""
     run = order_steps(client, name, steps=round(100 * seconds), rate=100)
     wait_for(lambda: reload(client, run).state == "STARTED", what="the run has begun")
-    yield
-    ended = run_to_end(client, run)
+    try:
+        yield
+    finally:
+        ended = run_to_end(client, run)
     assert ended.state == "FINISHED", ended.reason
 
 
