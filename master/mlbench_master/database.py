@@ -11,7 +11,7 @@ import shutil
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -371,6 +371,11 @@ def snapshot() -> Iterator[None]:
 def run_sql(sql: str, *values: object) -> Any:
     """Run a statement that has ``?`` for its values, and return the driver's cursor."""
     return database.execute_sql(sql.replace("?", database.param), values)
+
+
+def run_many(sql: str, rows: Sequence[Sequence[object]]) -> None:
+    """Run a statement that has ``?`` for its values once for each row."""
+    database.cursor().executemany(sql.replace("?", database.param), rows)
 
 
 def _is_dropped(connection: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 from gunicorn import util
 from gunicorn.workers.base import Worker
 
+from mlbench_master import interpreter
 from mlbench_master.runs.reachability import HeartbeatCounter
 from mlbench_master.serving.canary import Canary
 from mlbench_master.serving.worker import write_json_error
@@ -36,6 +37,7 @@ def post_fork(server: object, worker: object) -> None:
 
 def post_worker_init(worker: Worker) -> None:
     """Start the heartbeats by which the master knows that it can hear its agents."""
+    interpreter.tune()
     canary = Canary(HeartbeatCounter().hear)
     worker.wsgi = canary.answering(worker.wsgi)  # type: ignore[assignment]
     canary.start(worker.sockets[0])

@@ -57,7 +57,8 @@ def test_a_run_has_no_more_series_than_the_limit_and_says_so(
         assert len(kept.value) < 500
         assert SeriesName.select().where(SeriesName.owner == run_owner(run.id)).count() == MOST
         # Delivered anew, as after Prometheus lost its disk, it is the same.
-        assert rewind(run_owner(run.id))
+        with limited.settled(run_owner(run.id)):
+            assert rewind(run_owner(run.id))
     deliver_all(limited)
     assert count(prometheus, other.id) == SampleCounts(1, 1, 0)
     Run.update(state="FINISHED", finished_at=now).where(Run.id == run.id).execute()

@@ -16,7 +16,13 @@ from mlbench.home import Home
 from mlbench.login import split_login
 from mlbench.stack import launch
 from mlbench_master.reading.promql import PrometheusClient
-from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError, encode
+from mlbench_master.recording.remote_write import (
+    Labels,
+    RemoteWriter,
+    TimeSeries,
+    UnavailableError,
+    encode,
+)
 from tests.chain.test_scraped import addresses
 from tests.support.stacks import files_of
 
@@ -53,7 +59,7 @@ def prometheus(prometheus_url: str) -> Iterator[PrometheusClient]:
 
 def forged(metric: str) -> TimeSeries:
     labels = {"__name__": names.RUN_METRIC, "run_id": "1000000", "metric": metric}
-    return TimeSeries(labels, [int(time.time() * 1000)], [_FORGED])
+    return TimeSeries(Labels(labels), [int(time.time() * 1000)], [_FORGED])
 
 
 def request_body(metric: str) -> bytes:

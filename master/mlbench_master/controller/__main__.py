@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, PlatformCollector, ProcessCollector
@@ -17,7 +18,7 @@ from mlbench.errors import MLBenchError
 from mlbench.pool import PoolFiles
 from mlbench.serving import serve_metrics
 from mlbench.signals import on_termination
-from mlbench_master import grafana
+from mlbench_master import grafana, interpreter
 from mlbench_master.archives.sealing import Sealer
 from mlbench_master.controller.decisions import decide
 from mlbench_master.controller.executor import Executor
@@ -44,6 +45,8 @@ log = logging.getLogger(__name__)
 # While a run begins or ends, and while all is as it should be: then the waker tells what changes.
 _TICK_SECONDS = 0.1
 _LOOK_SECONDS = 1.0
+# It rests so many times as long as it takes to look, which with a thousand workers is a while.
+_RESTS = 3.0
 # While there is no run, so many looks in a row only see whether there is one, or other pods.
 _IDLE_LOOKS = 4
 _LONGEST_BACKOFF_SECONDS = 5.0
@@ -54,6 +57,7 @@ def main() -> None:
     arguments = _parse_arguments()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
+    interpreter.tune()
     settings = SharedSettings.from_environ()
     # Before it serves, so that a stack does not count as ready meanwhile.
     check_integrity(settings.database_url)
@@ -101,9 +105,10 @@ def main() -> None:
 
     def reconcile() -> bool:
         nonlocal seen
-        seen = pods = pool.pods()
-        if pods is not None:
+        pods = pool.pods()
+        if pods is not None and pods != seen:
             store_pods(pods)
+        seen = pods
         world = observer.observe(pods or [], pool.explain())
         for action in decide(world):
             executor.perform(action)
@@ -158,6 +163,7 @@ class _Loop:
         pause, backoff = _TICK_SECONDS, Backoff(2 * _TICK_SECONDS, _LONGEST_BACKOFF_SECONDS)
         idle_looks = 0
         while not waiter.wait(pause):
+            began = time.monotonic()
             try:
                 if idle_looks and is_idle():
                     idle_looks -= 1
@@ -172,6 +178,7 @@ class _Loop:
                 self._reconciles.labels("done").inc()
                 self._done_at.set_to_current_time()
                 pause = _LOOK_SECONDS if is_steady else _TICK_SECONDS
+                pause = max(pause, _RESTS * (time.monotonic() - began))
                 backoff.reset()
                 idle_looks = _IDLE_LOOKS
 

@@ -99,7 +99,8 @@ class Executor:
                     image=pod.image or None,
                 )
         wake(placement.pods)
-        log.info("run %d: attempt %d begins on %s", run.id, run.attempt, ", ".join(action.workers))
+        count, first = len(action.workers), action.workers[0]
+        log.info("run %d: attempt %d begins on %d workers, %s…", run.id, run.attempt, count, first)
 
 
 def _assignment(run: Run, rank: int, placement: Placement) -> Assignment:

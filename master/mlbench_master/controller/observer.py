@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import fields, replace
+from typing import Any
 
 from mlbench.clock import steady_seconds
 from mlbench.names import STREAMS
@@ -16,8 +17,8 @@ from mlbench_master.controller.world import (
     WorkerView,
     World,
 )
-from mlbench_master.database import snapshot
-from mlbench_master.models import Pod, Rank, Run, Stream, Worker, run_owner
+from mlbench_master.database import run_sql, snapshot
+from mlbench_master.models import Pod, Rank, Run, Worker, run_owner
 from mlbench_master.pools.base import RUNNING, PodStatus
 from mlbench_master.reading.counting import SampleCounts
 from mlbench_master.recording.limits import has_room
@@ -31,6 +32,16 @@ _PAUSE_SECONDS = 10.0
 # A rank's streams make progress in steps of this size: a trickle must not delay its end.
 _STEP_BYTES = 1 << 20
 # This is read ten times a second, with thousands of runs stored: no column more than needed.
+_RANK = (
+    *(Rank.rank, Rank.worker, Rank.pod_uid, Rank.reported, Rank.stop, Rank.exit_code),
+    *(Rank.exited_at, Rank.assigned_at, Rank.lost, Rank.failure),
+    Rank.processes.is_null(False).alias("has_several"),
+)
+_HELD = """
+    SELECT rank, SUM(size), SUM(CASE WHEN size = final_size THEN 1 ELSE 0 END) FROM stream
+    WHERE owner = ? AND attempt = ? GROUP BY rank
+"""
+_WAITS = "SELECT 1 FROM stream WHERE owner = ? AND name = ? AND delivered <> size LIMIT 1"
 _SHAPE = (Run.num_workers, *(getattr(Run, field.name) for field in fields(WorkerSpec)))
 
 
@@ -72,7 +83,7 @@ class Observer:
                 Run.finished_at.is_null(False)
             )
             last = ended.order_by(Run.finished_at.desc()).first()
-            workers = {worker.name: worker for worker in Worker.select()}
+            workers = {worker.name: worker for worker in Worker.select().namedtuples()}
             reachable, now = read_reachability(), time.time()
             view = _view_run(run, workers, pods, reachable) if run else None
             looked, started, waited, idle = self._by_clock.look(
@@ -181,8 +192,10 @@ def _view_run(
     run: Run, workers: dict[str, Worker], pods: list[PodStatus], reachable: Reachability
 ) -> RunView:
     by_name = {pod.name: pod for pod in pods}
-    streams = Stream.rows("owner = ?", run_owner(run.id))
-    ranks = Rank.rows("run_id = ? AND attempt = ? ORDER BY rank", run.id, run.attempt)
+    held = run_sql(_HELD, run_owner(run.id), run.attempt).fetchall()
+    held_of = {rank: (int(size), int(complete)) for rank, size, complete in held}
+    waiting = run_sql(_WAITS, run_owner(run.id), METRICS).fetchone()
+    ranks = Rank.select(*_RANK).where(Rank.run == run.id, Rank.attempt == run.attempt)
     return RunView(
         id=run.id,
         attempt=run.attempt,
@@ -195,24 +208,31 @@ def _view_run(
         waiting=run.waiting or "",
         stop_reason=run.reason,
         ranks=tuple(
-            _view_rank(rank, run, streams, workers.get(rank.worker), by_name, reachable)
-            for rank in ranks
+            _view_rank(
+                rank,
+                run,
+                *held_of.get(rank.rank, (0, 0)),
+                workers.get(rank.worker),
+                by_name.get(rank.worker),
+                reachable,
+            )
+            for rank in ranks.order_by(Rank.rank).namedtuples()
         ),
         # Without the samples that users post: they may go on posting for ever.
-        delivered=all(s.delivered == s.size for s in streams if s.name == METRICS),
+        delivered=waiting is None,
         delivery=SampleCounts(**run.delivery) if run.delivery else None,
     )
 
 
 def _view_rank(
-    rank: Rank,
+    rank: Any,
     run: Run,
-    streams: list[Stream],
+    held: int,
+    complete_streams: int,
     worker: Worker | None,
-    pods: dict[str, PodStatus],
+    pod: PodStatus | None,
     reachable: Reachability,
 ) -> RankView:
-    own = [s for s in streams if (s.attempt, s.rank) == (rank.attempt, rank.rank)]
     reports_it = worker is not None and (worker.run_id, worker.attempt) == (run.id, run.attempt)
     return RankView(
         rank=rank.rank,
@@ -222,16 +242,16 @@ def _view_rank(
         stopping=rank.stop,
         exit_code=rank.exit_code,
         exited_at=rank.exited_at,
-        held=sum(stream.size for stream in own),
-        streams_complete=len([s for s in own if s.size == s.final_size]) == len(STREAMS),
+        held=held,
+        streams_complete=complete_streams == len(STREAMS),
         seen_at=max(rank.assigned_at, worker.seen_at if worker else 0.0),
         silent=reachable.seconds - (worker.heard if worker else 0),
         forgotten=rank.reported and not reports_it,
         replaced=worker is not None and not is_same_pod(rank.pod_uid, worker.pod_uid),
-        trouble=_trouble(rank, pods.get(rank.worker)),
+        trouble=_trouble(rank, pod),
         lost=rank.lost,
         failure=rank.failure,
-        has_several=rank.processes is not None,
+        has_several=bool(rank.has_several),
     )
 
 

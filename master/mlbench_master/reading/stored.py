@@ -190,10 +190,11 @@ def load(owner: str, metrics: Collection[str] = ()) -> Stored:
 
 
 def _load_delivered(owner: str, metrics: Collection[str]) -> dict[SeriesKey, Delivered]:
-    rows = Series.select().where(_is_of(Series, owner, metrics))
+    columns = (Series.metric, Series.rank, Series.first_ms, Series.last_ms, Series.samples)
+    rows = Series.select(*columns).where(_is_of(Series, owner, metrics))
     return {
-        (row.metric, row.rank): Delivered(Span(row.first_ms, row.last_ms), row.samples)
-        for row in rows
+        (metric, rank): Delivered(Span(first_ms, last_ms), samples)
+        for metric, rank, first_ms, last_ms, samples in database.execute(rows.tuples())
     }
 
 
@@ -249,7 +250,7 @@ def _parse_waiting(
     for stream, lines in _find_lines(streams, metrics):
         samples = (
             one
-            for one in parse(stream, lines, now_us)
+            for one in parse(stream, lines, now_us, metrics)
             if isinstance(one, Sample) and (not metrics or one.metric in metrics)
         )
         planned = plan(samples, last_ms, now_us // 1000)

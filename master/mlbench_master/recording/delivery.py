@@ -11,20 +11,20 @@ line that still fails is kept as malformed.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from peewee import EXCLUDED, chunked
+from peewee import chunked
 
 from mlbench.series import SeriesKey, spell
-from mlbench_master.database import exclusive
-from mlbench_master.models import Detail, KeptSample, Run, Series, Stream, find_run, run_owner
+from mlbench_master.database import exclusive, run_many, run_sql
+from mlbench_master.models import Detail, KeptSample, Run, Stream, find_run, run_owner
 from mlbench_master.notify import Waiter
 from mlbench_master.recording.limits import admit, store_refused, summarize
 from mlbench_master.recording.plan import Plan, plan
 from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError
-from mlbench_master.recording.run_facts import store_facts
+from mlbench_master.recording.run_facts import Fact, store_facts
 from mlbench_master.recording.samples import (
     MALFORMED,
     Sample,
@@ -48,6 +48,8 @@ log = logging.getLogger(__name__)
 
 # One batch: about 10,000 samples.
 BATCH_BYTES = 1 << 20
+# Of small streams, as many together: in a transaction that others wait for.
+_TOGETHER_BYTES = 64 << 10
 # Each failure makes the batches of a stream smaller; after so many, a single line is given up.
 _SMALLER = 32
 _MOST_FAILURES = 5
@@ -61,6 +63,13 @@ _PAUSE_SECONDS = 0.005
 _LONGEST_WAIT_SECONDS = 60.0
 # Rows in one statement: databases limit its parameters.
 _ROWS = 500
+# Spelled in SQL, as a thousand ranks have fifty series each.
+_LAST_MS = "SELECT metric, rank, last_ms FROM series WHERE owner = ?"
+_STORE_SERIES = """
+    INSERT INTO series (owner, metric, rank, first_ms, last_ms, samples) VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT (owner, metric, rank) DO UPDATE SET
+        last_ms = excluded.last_ms, samples = series.samples + excluded.samples
+"""
 
 
 @dataclass
@@ -78,6 +87,20 @@ class _Retry:
         self.again_at = time.monotonic() + backoff
 
 
+@dataclass(frozen=True)
+class _Batch:
+    """The next lines of a stream, and what they state."""
+
+    stream: Stream
+    data: bytes
+    samples: list[Sample]
+    facts: list[Fact]
+
+
+class _MovedError(Exception):
+    """Somebody else has delivered, or deleted, some of these streams."""
+
+
 class Delivery:
     """Delivers the samples that wait in the streams.
 
@@ -92,6 +115,10 @@ class Delivery:
         self._retries: dict[int, _Retry] = {}
         # The next round begins behind this stream.
         self._last_tried = 0
+        # After Prometheus gave no answer, each goes alone: it may be for the content of one.
+        self._alone = False
+        # The newest millisecond of each series of the owners that are being delivered.
+        self._last_ms: dict[str, dict[SeriesKey, int]] = {}
 
     def run(
         self,
@@ -137,97 +164,138 @@ class Delivery:
         owner = run_owner(active.id) if active else None
         until = time.monotonic() + _ROUND_SECONDS
         with self._delivering:
-            for stream in self._next_round(owner):
-                largest = max(largest, self._deliver(stream))
-                if stream.owner != owner and time.monotonic() > until:
+            for streams in self._next_round(owner):
+                largest = max(largest, self._deliver(streams))
+                if streams[0].owner != owner and time.monotonic() > until:
                     return BATCH_BYTES
+            self._alone = False
         return largest
 
     @contextmanager
     def settled(self, owner: str) -> Iterator[None]:
         """Deliver a batch of each of an owner's streams, then nothing until the block ends."""
         with self._delivering:
-            for stream in waiting(owner):
-                self._deliver(stream)
-            yield
+            for streams in self._group(waiting(owner)):
+                self._deliver(streams)
+            try:
+                yield
+            finally:
+                # It may have been rewound.
+                self._last_ms.pop(owner, None)
 
-    def _next_round(self, first: str | None) -> list[Stream]:
-        """Return the streams to try now: those of an owner, then those behind the one tried last.
+    def _next_round(self, first: str | None) -> Iterator[list[Stream]]:
+        """Yield the streams to try now: those of an owner, then those behind the one tried last.
 
         That one is the last of all. So each has its turn, even if Prometheus gives no answer for
         the content of one.
         """
         streams_waiting = waiting()
         ids = {stream.id for stream in streams_waiting}
+        owners = {stream.owner for stream in streams_waiting} | {first}
         self._retries = {id_: retry for id_, retry in self._retries.items() if id_ in ids}
+        self._last_ms = {owner: last for owner, last in self._last_ms.items() if owner in owners}
         now = time.monotonic()
         due = [one for one in streams_waiting if self._retry(one).again_at <= now]
         last = self._last_tried
-        return sorted(
-            due, key=lambda one: (one.owner != first or one.id == last, one.id <= last, one.id)
-        )
+        due.sort(key=lambda one: (one.owner != first or one.id == last, one.id <= last, one.id))
+        return self._group(due)
+
+    def _group(self, streams: Iterable[Stream]) -> Iterator[list[Stream]]:
+        """Group streams that follow each other, of one owner and kind, up to a batch of bytes."""
+        group: list[Stream] = []
+        size = 0
+        for stream in streams:
+            is_alone = self._alone or stream.id in self._retries
+            its_size = _TOGETHER_BYTES if is_alone else stream.size - stream.delivered
+            is_like = group and (group[0].owner, group[0].name) == (stream.owner, stream.name)
+            if group and not (is_like and size + its_size <= _TOGETHER_BYTES):
+                yield group
+                group, size = [], 0
+            group.append(stream)
+            size += its_size
+        if group:
+            yield group
 
     def _retry(self, stream: Stream) -> _Retry:
         return self._retries.get(stream.id) or _Retry()
 
-    def _deliver(self, stream: Stream) -> int:
-        """Deliver a batch of a stream, and return its bytes; 0 if it failed."""
-        self._last_tried = stream.id
-        retry = self._retry(stream)
-        data = b""
+    def _deliver(self, streams: Sequence[Stream]) -> int:
+        """Deliver a batch of each of an owner's streams, or of none if that fails.
+
+        Returns:
+            The bytes of the largest batch; 0 if it failed.
+        """
+        self._last_tried = streams[-1].id
+        found: list[tuple[Stream, bytes]] = []
         try:
-            data = _next_batch(stream, retry.batch_bytes)
-            self._deliver_batch(stream, data)
+            found = [(one, _next_batch(one, self._retry(one).batch_bytes)) for one in streams]
+            self._deliver_batches(found)
         except UnavailableError:
+            self._alone = True
             raise
         except Exception as error:
-            log.exception("a batch of %s could not be delivered", stream.owner)
-            is_one_line = data.find(b"\n") in (-1, len(data) - 1)
-            if is_one_line and retry.failures >= _MOST_FAILURES:
-                # If the database is the reason, this fails too, and nothing is lost.
-                self._retries.pop(stream.id)
-                return _keep_malformed(stream, data, error)
-            retry.back_off()
-            self._retries[stream.id] = retry
-            return 0
-        retry.failures, retry.batch_bytes = 0, 2 * retry.batch_bytes
-        if retry.batch_bytes >= BATCH_BYTES:
-            self._retries.pop(stream.id, None)
-        return len(data)
+            if len(streams) > 1:
+                return max(self._deliver([one]) for one in streams)
+            return self._postpone(streams[0], found[0][1] if found else b"", error)
+        for one in streams:
+            if retry := self._retries.get(one.id):
+                retry.failures, retry.batch_bytes = 0, 2 * retry.batch_bytes
+                if retry.batch_bytes >= BATCH_BYTES:
+                    self._retries.pop(one.id)
+        return max(len(data) for _, data in found)
 
-    def _deliver_batch(self, stream: Stream, data: bytes) -> None:
-        if not data:
-            return
+    def _postpone(self, stream: Stream, data: bytes, error: Exception) -> int:
+        """Try a stream again later, in smaller batches; keep a line that failed too often."""
+        log.error("a batch of %s could not be delivered", stream.owner, exc_info=error)
+        retry = self._retry(stream)
+        is_one_line = data.find(b"\n") in (-1, len(data) - 1)
+        if is_one_line and retry.failures >= _MOST_FAILURES:
+            # If the database is the reason, this fails too, and nothing is lost.
+            self._retries.pop(stream.id)
+            return _keep_malformed(stream, data, error)
+        retry.back_off()
+        self._retries[stream.id] = retry
+        return 0
+
+    def _deliver_batches(self, found: Iterable[tuple[Stream, bytes]]) -> None:
+        """Deliver these lines of an owner's streams of one kind, all or none."""
         now_us = time.time_ns() // 1000
-        statements = list(parse(stream, data, now_us))
-        stated = [one for one in statements if isinstance(one, Sample)]
-        facts = [one for one in statements if not isinstance(one, Sample)]
-        admitted = Series.rows("owner = ?", stream.owner)
-        last_ms = {(one.metric, one.rank): one.last_ms for one in admitted}
-        samples, refused = admit(stream.owner, stated, last_ms, self._most_series)
-        if refused:
-            samples.append(summarize(refused, _rank(stream), now_us, self._most_series))
+        batches = [_parse(stream, data, now_us) for stream, data in found if data]
+        if not batches:
+            return
+        owner = batches[0].stream.owner
+        last_ms = self._newest(owner)
+        samples = [sample for batch in batches for sample in batch.samples]
+        new = dict.fromkeys(key for sample in samples if (key := sample[:2]) not in last_ms)
+        refused_keys = admit(owner, [*new], self._most_series)
+        refused: list[Sample] = []
+        if refused_keys:
+            for batch in batches:
+                refused += _take_refused(batch, refused_keys, now_us, self._most_series)
+            samples = [sample for batch in batches for sample in batch.samples]
         planned = plan(samples, last_ms, now_us // 1000)
-        sent = self._send(stream.owner, planned)
-        with exclusive(stream.owner):
-            if advance(stream, len(data), len(samples)):
-                _store_series(stream.owner, sent.send)
-                _store_details(stream, sent.send)
-                _keep(stream.owner, sent.keep)
-                run = find_run(stream.owner)
-                if run is not None:
-                    store_facts(run, stream, facts, samples)
-                    store_refused(run, refused, self._most_series)
-                    if run.sealed_at is not None:
-                        Run.update(sealed_at=None).where(Run.id == run.id).execute()
-                # A run's samples stay until they were counted for the last time.
-                if run is None or run.settled_at is not None:
-                    forget_delivered(stream.owner)
+        sent = self._send(owner, planned)
+        try:
+            with exclusive(owner):
+                if _advance_all(batches):
+                    _store(owner, batches, sent, refused, self._most_series)
+        except Exception:
+            # Nobody knows what is stored.
+            self._last_ms.pop(owner, None)
+            raise
+        last_ms.update((key, its[-1].time_us // 1000) for key, its in sent.send.items())
         self._writer.metrics.count_samples(
             delivered=sum(len(samples) for samples in sent.send.values()),
             kept=len(planned.keep),
             refused=len(sent.keep) - len(planned.keep),
         )
+
+    def _newest(self, owner: str) -> dict[SeriesKey, int]:
+        """Return the newest millisecond of each series of an owner in Prometheus."""
+        if owner not in self._last_ms:
+            rows = run_sql(_LAST_MS, owner).fetchall()
+            self._last_ms[owner] = {(metric, rank): last_ms for metric, rank, last_ms in rows}
+        return self._last_ms[owner]
 
     def _send(self, owner: str, planned: Plan) -> Plan:
         """Send samples to Prometheus; return the plan that also keeps those it refused."""
@@ -242,6 +310,55 @@ class Delivery:
         if not refused:
             return planned
         return planned.without({(series_key(one.labels), one.times_ms[0]) for one in refused})
+
+
+def _parse(stream: Stream, data: bytes, now_us: int) -> _Batch:
+    statements = list(parse(stream, data, now_us))
+    samples = [one for one in statements if isinstance(one, Sample)]
+    facts = [one for one in statements if not isinstance(one, Sample)]
+    return _Batch(stream, data, samples, facts)
+
+
+def _take_refused(
+    batch: _Batch, refused: Collection[SeriesKey], now_us: int, most: int
+) -> list[Sample]:
+    """Replace the samples of refused series by one that counts them, and return them."""
+    taken = [sample for sample in batch.samples if sample[:2] in refused]
+    if taken:
+        batch.samples[:] = [sample for sample in batch.samples if sample[:2] not in refused]
+        batch.samples.append(summarize(taken, _rank(batch.stream), now_us, most))
+    return taken
+
+
+def _advance_all(batches: Sequence[_Batch]) -> bool:
+    """Move the delivered offsets of all streams; return False if all of them were moved or deleted.
+
+    Raises:
+        _MovedError: some of them were.
+    """
+    moved = [advance(one.stream, len(one.data), len(one.samples)) for one in batches]
+    if any(moved) and not all(moved):
+        raise _MovedError
+    return all(moved)
+
+
+def _store(
+    owner: str, batches: Sequence[_Batch], sent: Plan, refused: Sequence[Sample], most: int
+) -> None:
+    """Store what was delivered of an owner's batches."""
+    _store_series(owner, sent.send)
+    _store_details(batches[0].stream, sent.send)
+    _keep(owner, sent.keep)
+    run = find_run(owner)
+    if run is not None:
+        for batch in batches:
+            store_facts(run, batch.stream, batch.facts, batch.samples)
+        store_refused(run, refused, most)
+        if run.sealed_at is not None:
+            Run.update(sealed_at=None).where(Run.id == run.id).execute()
+    # A run's samples stay until they were counted for the last time.
+    if run is None or run.settled_at is not None:
+        forget_delivered(owner)
 
 
 def _next_batch(stream: Stream, most_bytes: int) -> bytes:
@@ -267,20 +384,12 @@ def _keep_malformed(stream: Stream, data: bytes, error: Exception) -> int:
 
 
 def _store_series(owner: str, sent: Mapping[SeriesKey, Sequence[Sample]]) -> None:
-    unique = (Series.owner, Series.metric, Series.rank)
-    fields = (*unique, Series.first_ms, Series.last_ms, Series.samples)
-    rows = (
+    rows = [
         (owner, *key, samples[0].time_us // 1000, samples[-1].time_us // 1000, len(samples))
         for key, samples in sent.items()
-    )
-    for some in chunked(rows, _ROWS):
-        Series.insert_many(some, fields).on_conflict(
-            conflict_target=unique,
-            update={
-                Series.last_ms: EXCLUDED.last_ms,
-                Series.samples: Series.samples + EXCLUDED.samples,
-            },
-        ).execute()
+    ]
+    if rows:
+        run_many(_STORE_SERIES, rows)
 
 
 def _store_details(stream: Stream, sent: Mapping[SeriesKey, Sequence[Sample]]) -> None:

@@ -2,13 +2,13 @@
 
 import threading
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from peewee import chunked, fn
 
 from mlbench.series import SeriesKey, series_name
-from mlbench_master.database import NoRoomError, check_room, database, exclusive
+from mlbench_master.database import NoRoomError, check_room, database, exclusive, run_many, run_sql
 from mlbench_master.errors import BadFieldError, ServiceUnavailableError
 from mlbench_master.models import Run, SeriesName, Stream
 from mlbench_master.recording.samples import MALFORMED, Sample
@@ -16,6 +16,9 @@ from mlbench_master.recording.streams import OF_SAMPLES
 
 # Rows in one statement: databases limit its parameters.
 _ROWS = 500
+# Spelled in SQL, as a thousand ranks begin with fifty series each.
+_COUNT = "SELECT COUNT(*) FROM seriesname WHERE owner = ?"
+_ADMIT = "INSERT INTO seriesname (owner, metric, rank) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 # Names in a message about refused series.
 _NAMES_SHOWN = 10
 # Admitted series that are held in memory.
@@ -29,32 +32,28 @@ class SpoolFullError(ServiceUnavailableError):
     """No more samples can be taken until Prometheus has taken some."""
 
 
-def admit(
-    owner: str, samples: list[Sample], delivered: Collection[SeriesKey], most: int
-) -> tuple[list[Sample], list[Sample]]:
-    """Split a batch into the samples that are admitted, and those of series beyond the limit.
+def admit(owner: str, keys: Sequence[SeriesKey], most: int) -> frozenset[SeriesKey]:
+    """Admit series of an owner, and return those beyond the limit.
 
     First come, first served. A series once admitted stays so: a batch that is delivered again is
     cut alike.
 
     Args:
-        owner: whose samples these are.
-        samples: a batch of them.
-        delivered: series that were delivered, and so admitted, before.
+        owner: whose series these are.
+        keys: series that were not delivered before, each once.
         most: how many series an owner may have.
     """
-    unsent = [key for key in dict.fromkeys(s[:2] for s in samples) if key not in delivered]
-    new, room = _new_series(owner, unsent, most)
-    if not new:
-        return samples, []
+    wanted = [key for key in keys if key[0] != MALFORMED]
+    if not wanted:
+        return frozenset()
     with exclusive(owner):
-        new, room = _new_series(owner, new, most)
+        [before] = run_sql(_COUNT, owner).fetchone()
+        if before + len(wanted) <= most:
+            run_many(_ADMIT, [(owner, *key) for key in wanted])
+            return frozenset()
+        new, room = _new_series(owner, wanted, most)
         _add(owner, new[:room])
-    refused = frozenset(new[room:])
-    return (
-        [sample for sample in samples if sample[:2] not in refused],
-        [sample for sample in samples if sample[:2] in refused],
-    )
+    return frozenset(new[room:])
 
 
 def summarize(refused: Sequence[Sample], rank: str, now_us: int, most: int) -> Sample:

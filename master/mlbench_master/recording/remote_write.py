@@ -11,8 +11,9 @@ The message is ``prometheus.WriteRequest`` of prompb/remote.proto and prompb/typ
 import logging
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import cramjam
 import httpx
@@ -50,11 +51,21 @@ class UnavailableError(MLBenchError):
         self.retry_after = retry_after
 
 
+class Labels(dict[str, str]):
+    """The labels of a series, encoded once however often its samples are sent."""
+
+    @cached_property
+    def encoded(self) -> bytes:
+        """Their fields in a request, in order of the names, as Prometheus requires."""
+        pairs = (_field(1, n.encode()) + _field(2, v.encode()) for n, v in sorted(self.items()))
+        return b"".join(_field(1, pair) for pair in pairs)
+
+
 @dataclass(frozen=True, slots=True)
 class TimeSeries:
     """The labels of a series, and its samples as two columns of the same length."""
 
-    labels: Mapping[str, str]
+    labels: Labels
     times_ms: Sequence[int]
     """Milliseconds since 1970, strictly increasing."""
     values: Sequence[float]
@@ -62,9 +73,8 @@ class TimeSeries:
     @property
     def encoded_bytes(self) -> int:
         """An upper bound on its bytes in a request."""
-        # A character takes at most four bytes, a sample at most 24.
-        texts = sum(len(name) + 4 * len(value) for name, value in self.labels.items())
-        return texts + 24 * len(self.times_ms)
+        # A sample takes at most 24.
+        return len(self.labels.encoded) + 24 * len(self.times_ms)
 
     def halves(self) -> tuple["TimeSeries", "TimeSeries"]:
         """Split the samples in the middle."""
@@ -76,8 +86,9 @@ class TimeSeries:
 
 
 def encode(series: Sequence[TimeSeries]) -> bytes:
-    """Encode a WriteRequest, uncompressed. Labels are sorted by name, as Prometheus requires."""
-    return b"".join([_field(1, _encode_series(one)) for one in series])
+    """Encode a WriteRequest, uncompressed."""
+    layouts = _SampleLayouts()
+    return b"".join([_field(1, _encode_series(one, layouts)) for one in series])
 
 
 class WriterMetrics:
@@ -216,18 +227,13 @@ def _requests(series: Iterable[TimeSeries]) -> Iterator[list[TimeSeries]]:
         yield request
 
 
-def _encode_series(series: TimeSeries) -> bytes:
-    labels = [
-        _field(1, _field(1, name.encode()) + _field(2, value.encode()))
-        for name, value in sorted(series.labels.items())
-    ]
-    by_high_bits = _SampleLayouts()
+def _encode_series(series: TimeSeries, by_high_bits: "_SampleLayouts") -> bytes:
     samples = [
         pack(head, value, 0x10, 0x80 | time_ms & 0x7F, tail)
         for time_ms, value in zip(series.times_ms, series.values, strict=True)
         for pack, head, tail in [by_high_bits[time_ms >> 7]]
     ]
-    return b"".join(labels + samples)
+    return series.labels.encoded + b"".join(samples)
 
 
 class _SampleLayouts(dict[int, tuple[Callable[..., bytes], bytes, bytes]]):
@@ -250,6 +256,8 @@ def _field(number: int, data: bytes) -> bytes:
 
 
 def _varint(value: int) -> bytes:
+    if value <= 0x7F:  # noqa: PLR2004 - seven bits a byte
+        return bytes([value])
     out = bytearray()
     while value > 0x7F:  # noqa: PLR2004 - seven bits a byte
         out.append(value & 0x7F | 0x80)

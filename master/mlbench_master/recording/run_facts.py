@@ -14,6 +14,8 @@ from mlbench_master.recording.samples import Began, Sample, Settings
 from mlbench_master.recording.streams import POSTED
 from mlbench_master.runs import clock
 
+Fact = Goal | Settings | StatedMachine | Disturbance | Began
+
 # Of a worker; of further ones, the samples are stored as well.
 _MOST_PROCESSES = 1024
 
@@ -21,7 +23,7 @@ _MOST_PROCESSES = 1024
 def store_facts(
     run: Run,
     stream: Stream,
-    facts: Iterable[Goal | Settings | StatedMachine | Disturbance | Began],
+    facts: Iterable[Fact],
     samples: Sequence[Sample],
 ) -> None:
     """Store what a batch of a stream states, and when one of its samples reached the goal.

@@ -1,7 +1,7 @@
 """Samples: parsing the lines of a stream, and the labels of their series."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from mlbench.series import MAX_NAME_LENGTH, SeriesKey, number_or_text, spell, st
 from mlbench.stated import Setting, check_settings
 from mlbench_master import times
 from mlbench_master.exact_json import LONG_NUMBER, loads_exactly, loads_fast
+from mlbench_master.recording.remote_write import Labels
 
 # Lines that cannot be parsed are kept as samples of this metric, so that their author sees them.
 MALFORMED = "malformed"
@@ -66,8 +67,10 @@ _SHOWN_LINES = 100
 _LONGEST_FACT = 1024
 
 
-def parse_lines(data: bytes, rank: str, received_us: int) -> Iterator[Statement]:
-    """Parse the lines that a rank wrote.
+def parse_lines(
+    data: bytes, rank: str, received_us: int, metrics: Collection[str] = ()
+) -> Iterator[Statement]:
+    """Parse the lines that a rank wrote; of samples, those of some metrics or of all.
 
     A malformed line becomes a sample of its text, dated ``received_us``. Of many, the first do, and
     one more sample counts the others.
@@ -87,7 +90,7 @@ def parse_lines(data: bytes, rank: str, received_us: int) -> Iterator[Statement]
                 continue
             # All before the first is yielded: a line counts as a whole or not at all.
             its = _rank(fields["rank"]) if "rank" in fields else rank
-            samples = _samples(fields, its, time_us)
+            samples = _samples(fields, its, time_us, metrics)
             # The step is a series too. Prometheus holds one value of it per millisecond, so lines
             # of the same millisecond share one.
             step = fields.get("step")
@@ -135,15 +138,18 @@ def to_posted_lines(samples: Iterable[Sample]) -> bytes:
     return b"".join(line + b"\n" for line in dict.fromkeys(lines))
 
 
-def prometheus_labels(owner: str, key: SeriesKey) -> dict[str, str]:
+@lru_cache(100_000)
+def prometheus_labels(owner: str, key: SeriesKey) -> Labels:
     """Return the labels of a series in Prometheus."""
     kind, _, name = owner.partition("/")
     metric, rank = key
     if kind == "pod":
-        return {"__name__": names.POD_METRIC, "pod": name, "metric": metric}
+        return Labels(__name__=names.POD_METRIC, pod=name, metric=metric)
     series = names.RUN_ADDED if kind == "added" else names.RUN_METRIC
-    labels = {"__name__": series, "run_id": name, "metric": metric}
-    return labels | {"rank": rank} if rank else labels
+    labels = Labels(__name__=series, run_id=name, metric=metric)
+    if rank:
+        labels["rank"] = rank
+    return labels
 
 
 def series_key(labels: Mapping[str, str]) -> SeriesKey:
@@ -165,14 +171,19 @@ def _time_us(fields: object) -> int:
     return round(time * 1e6)
 
 
-def _samples(fields: dict[str, Any], rank: str, time_us: int) -> list[Sample]:
-    metrics = (
-        fields["metrics"] if "metrics" in fields else {fields.get("name"): fields.get("value")}
-    )
-    if not isinstance(metrics, dict):
+def _samples(
+    fields: dict[str, Any], rank: str, time_us: int, metrics: Collection[str]
+) -> list[Sample]:
+    values = fields["metrics"] if "metrics" in fields else {fields.get("name"): fields.get("value")}
+    if not isinstance(values, dict):
         raise ValueError("metrics must map names to values")
-    note = _note(fields) if "metadata" in fields else ()
-    return [Sample(_name(n), rank, time_us, number_or_text(v), *note) for n, v in metrics.items()]
+    pairs = [(_name(name), number_or_text(value)) for name, value in values.items()]
+    if metrics:
+        pairs = [pair for pair in pairs if pair[0] in metrics]
+    note = _note(fields) if "metadata" in fields else (None, None)
+    # As Sample's own way does, in half of the time: there may be fifty thousand a second.
+    create = tuple.__new__
+    return [create(Sample, (name, rank, time_us, value, *note)) for name, value in pairs]
 
 
 def _note(fields: dict[str, Any]) -> tuple[bool, Any]:

@@ -122,7 +122,7 @@ def test_a_deleted_run_is_skipped(run: Run, delivery: Delivery, database: Databa
     stream = record(run, line(time.time(), a=1, b="text"))
     other = Stream.create(owner=run_owner(run.id), attempt=1, rank=1, name="metrics")
     stream.delete_instance()
-    assert delivery._deliver(stream) == 0
+    assert delivery._deliver([stream]) == 0
     assert other.id is not None
     assert not Series.select().exists()
     assert not KeptSample.select().exists()

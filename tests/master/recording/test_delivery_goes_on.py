@@ -104,7 +104,7 @@ def test_two_controllers_deliver_once(
     monkeypatch.setattr(module, "BATCH_BYTES", len(first) + 5)
     seen = record(run, first + second)
     for _ in range(2):
-        delivery._deliver(seen)
+        delivery._deliver([seen])
         stream = Stream.get(owner=run_owner(run.id))
         assert (stream.delivered, stream.recorded) == (len(first), 2)
         assert count(prometheus, run.id) == SampleCounts(2, 1, 1)
