@@ -286,6 +286,15 @@ class RunCounts(Record):
 
 
 @dataclass(frozen=True)
+class RunMetric(Record):
+    """A metric that a run has recorded."""
+
+    name: str
+    has_ranks: bool
+    """Whether all of its series are of ranks: one that was posted may have none."""
+
+
+@dataclass(frozen=True)
 class OriginalRun(Record):
     """A run in the list for MLBench's original command line, which prints each of its fields."""
 
@@ -890,6 +899,8 @@ class Held(Record):
 
     offset: int
     """In bytes: where the next chunk begins."""
+    next_ship_seconds: float
+    """After how long to ship again, while the rank's process runs."""
 
 
 @dataclass(frozen=True)

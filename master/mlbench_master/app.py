@@ -27,7 +27,11 @@ from mlbench_master.resources.health import (
 )
 from mlbench_master.resources.info import BenchmarksResource, InfoResource
 from mlbench_master.resources.logs import LogsResource
-from mlbench_master.resources.metrics import MetricsResource, OwnerMetricsResource
+from mlbench_master.resources.metrics import (
+    MetricsResource,
+    OwnerMetricsResource,
+    RunMetricsResource,
+)
 from mlbench_master.resources.pods import PodsResource
 from mlbench_master.resources.results import CompareResource, MllogResource, ResultResource
 from mlbench_master.resources.runs import (
@@ -89,6 +93,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         ),
         "/api/runs/{run_id:int}/logs": LogsResource(),
         "/api/runs/{run_id:int}/events": EventsResource(),
+        "/api/runs/{run_id:int}/metrics": RunMetricsResource(reader),
         "/api/runs/{run_id:int}/alerts": RunAlertsResource(prometheus),
         "/api/runs/{run_id:int}/manifest": ManifestResource(),
         "/api/runs/{run_id:int}/result": ResultResource(reader),

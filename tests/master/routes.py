@@ -23,6 +23,7 @@ USER_ROUTES: list[Route] = [
     ("GET", "/api/runs/{run_id:int}/events"),
     ("GET", "/api/runs/{run_id:int}/alerts"),
     ("GET", "/api/runs/{run_id:int}/manifest"),
+    ("GET", "/api/runs/{run_id:int}/metrics"),
     ("GET", "/api/runs/{run_id:int}/result"),
     ("GET", "/api/runs/{run_id:int}/mllog"),
     ("GET", "/api/runs/counts"),

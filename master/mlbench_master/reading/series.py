@@ -5,10 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from mlbench.archive import ArchiveError
+from mlbench.records import RunMetric
 from mlbench.series import SeriesKey, series_name
+from mlbench_master.database import run_sql
 from mlbench_master.models import (
     KeptSample,
     Pod,
@@ -28,6 +31,8 @@ from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.selection import NamedSeries, Selection
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.reading.stored import Stored
+
+_METRICS = "SELECT metric, MIN(rank) FROM seriesname WHERE owner = ? GROUP BY metric"
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,23 @@ class SeriesReader:
         elif run.archive is not None:
             with self.archives.open(run.archive) as archive:
                 yield from archived.series_of(archive, selection)
+
+    def metrics(self, run: Run) -> list[RunMetric]:
+        """Return the metrics that a run has recorded, in order of their names.
+
+        Those that nobody has asked Prometheus to store yet, a second after they came, are left out.
+        """
+        if run.origin is None:
+            names = [tuple(row) for row in run_sql(_METRICS, run_owner(run.id)).fetchall()]
+        elif run.archive is not None:
+            with self.archives.open(run.archive) as archive:
+                series = sorted((one.metric, one.rank) for one in archive.series if not one.pod)
+            names = list({metric: (metric, rank) for metric, rank in reversed(series)}.values())
+        else:
+            names = []
+        return sorted(
+            (RunMetric(name, first != "") for name, first in names), key=attrgetter("name")
+        )
 
     def pod(self, pod: str, selection: Selection) -> NamedSeries:
         """Yield a pod's series: resource figures from the exporter, and posted samples."""

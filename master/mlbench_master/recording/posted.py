@@ -7,16 +7,14 @@ than running them.
 
 import hashlib
 import json
-import threading
 import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlbench.errors import MLBenchError
 from mlbench_master.database import exclusive, run_sql
 from mlbench_master.errors import NotFoundError
+from mlbench_master.group_commit import GroupCommit
 from mlbench_master.models import run_owner
 from mlbench_master.notify import notify
 
@@ -54,50 +52,6 @@ def append_posted(owner: str, lines: bytes) -> None:
         MovedError: they belong to the run's other owner.
     """
     _group.write((owner, lines))
-
-
-@dataclass
-class _Entry:
-    item: Any
-    done: bool = False
-    error: BaseException | None = None
-
-
-class GroupCommit:
-    """Writes items one group after the other: all that threads bring while one is being written."""
-
-    def __init__(self, write_all: Callable[[Sequence[Any]], None]) -> None:
-        """Write by ``write_all``, which may be called again with any of the items if it raises."""
-        self._write_all = write_all
-        self._waiting: deque[_Entry] = deque()
-        self._writing = threading.Lock()
-
-    def write(self, item: Any) -> None:
-        """Write an item, and return once it is written.
-
-        Raises:
-            Exception: what ``write_all`` raised for this item.
-        """
-        entry = _Entry(item)
-        self._waiting.append(entry)
-        with self._writing:
-            # Another thread may have written it meanwhile.
-            if not entry.done:
-                self._write([self._waiting.popleft() for _ in range(len(self._waiting))])
-        if entry.error is not None:
-            raise entry.error
-
-    def _write(self, batch: Sequence[_Entry]) -> None:
-        try:
-            self._write_all([entry.item for entry in batch])
-        except BaseException as error:
-            if len(batch) > 1:
-                for entry in batch:
-                    self._write([entry])
-                return
-            batch[0].error = error
-        for entry in batch:
-            entry.done = True
 
 
 def _append_all(bodies: Sequence[tuple[str, bytes]]) -> None:

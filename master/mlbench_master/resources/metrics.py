@@ -9,7 +9,7 @@ import falcon
 from falcon import Request, Response
 from pydantic import Field
 
-from mlbench.records import Count, Echo, Point
+from mlbench.records import Count, Echo, Point, RunMetric
 from mlbench_master import times
 from mlbench_master.errors import BadFieldError
 from mlbench_master.fields import NO_NUL, parse_whole_number
@@ -175,6 +175,18 @@ class OwnerMetricsResource:
             _send(
                 req, resp, formats.write_one(_run(self.reader, run, selection), format_, run.name)
             )
+
+
+@dataclass(frozen=True)
+class RunMetricsResource:
+    """``/api/runs/{id}/metrics/``: what a run has recorded, without the values."""
+
+    reader: SeriesReader
+
+    @operation("list_run_metrics", "The metrics, by name.", list[RunMetric], errors=(404, 503))
+    def on_get(self, req: Request, resp: Response, run_id: int) -> None:
+        """Answer with the metrics that the run has recorded so far, in order of their names."""
+        resp.media = self.reader.metrics(life.find(run_id))
 
 
 def _run(reader: SeriesReader, run: Run, selection: Selection) -> Owner:

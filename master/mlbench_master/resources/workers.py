@@ -9,18 +9,28 @@ from mlbench.names import ACTIVE_STATES, STREAMS
 from mlbench.pod_token import PodIdentity
 from mlbench.records import Held
 from mlbench_master.access import Access, asking_pod
-from mlbench_master.database import check_room
+from mlbench_master.database import check_room, run_sql
 from mlbench_master.errors import BadFieldError
 from mlbench_master.http import read_body, read_bytes, whole_number
-from mlbench_master.models import Rank, Run, run_owner
+from mlbench_master.models import run_owner
 from mlbench_master.openapi.operation import WHOLE, Parameter, operation
 from mlbench_master.recording import streams
 from mlbench_master.recording.limits import Spool
-from mlbench_master.runs import life, workers
-from mlbench_master.runs.workers import is_replaced, is_same_pod
+from mlbench_master.runs import workers
+from mlbench_master.runs.workers import is_same_pod
 from mlbench_master.serving.buffered import waited_seconds
 
 _MAX_CHUNK_BYTES = 4 << 20
+# No run, attempt or rank has this number; databases take none of any size.
+_LARGEST = 2**31 - 1
+# Spelled in SQL, as a thousand ranks ship every second or two.
+_RANK = """
+    SELECT run.state, run.attempt, run.num_workers, mine.worker, mine.pod_uid, mine.lost, pod.uid
+    FROM run
+    LEFT JOIN pod ON pod.name = ?
+    LEFT JOIN "rank" AS mine ON mine.run_id = run.id AND mine.attempt = ? AND mine.rank = ?
+    WHERE run.id = ?
+"""
 
 
 class PollResource:
@@ -92,7 +102,7 @@ class StreamResource:
         offset = whole_number(req, "offset")
         if attempt is None or offset is None:
             raise BadFieldError("attempt and offset", "both are needed")
-        _check_open(life.find(run_id), attempt, rank, asking_pod(req))
+        num_workers = _check_open(run_id, attempt, rank, asking_pod(req))
         is_log = stream != streams.METRICS
         if is_log:
             check_room()
@@ -105,30 +115,33 @@ class StreamResource:
             limit=self.log_bytes if is_log else None,
             written=whole_number(req, "written") or 0,
         )
-        resp.media = Held(held)
+        resp.media = Held(held, workers.next_ship_seconds(num_workers, waited_seconds(req.env)))
 
 
-def _check_open(run: Run, attempt: int, rank: int, asking: PodIdentity) -> None:
-    """Make sure that a rank may still send, and that it is the rank of the pod that asks.
+def _check_open(run_id: int, attempt: int, rank: int, asking: PodIdentity) -> int:
+    """Return the number of workers of a run whose rank may still send, and is the pod's that asks.
 
     Raises:
         falcon.HTTPConflict: its run or attempt has ended, or it is lost (409).
         falcon.HTTPForbidden: it is the rank of another pod, or of the one before (403).
         falcon.HTTPNotFound: there is no such rank (404).
     """
-    if run.state not in ACTIVE_STATES:
-        raise falcon.HTTPConflict(description=f"run {run.id} has ended")
-    if attempt < run.attempt:
-        raise falcon.HTTPConflict(description=f"attempt {attempt} of run {run.id} has ended")
-    its = "run_id = ? AND attempt = ? AND rank = ?"
-    ranks = Rank.rows(its, run.id, attempt, rank) if 0 <= rank < run.num_workers else []
-    if not ranks:
+    its = (min(number, _LARGEST) for number in (attempt, rank, run_id))
+    found = run_sql(_RANK, asking.name, *its).fetchone()
+    if found is None:
+        raise falcon.HTTPNotFound(description=f"run_id: there is no run {run_id}")
+    state, current, num_workers, worker, pod_uid, lost, pool_uid = found
+    if state not in ACTIVE_STATES:
+        raise falcon.HTTPConflict(description=f"run {run_id} has ended")
+    if attempt < current:
+        raise falcon.HTTPConflict(description=f"attempt {attempt} of run {run_id} has ended")
+    if worker is None:
         raise falcon.HTTPNotFound(
-            description=f"rank: run {run.id} has no rank {rank} in attempt {attempt}"
+            description=f"rank: run {run_id} has no rank {rank} in attempt {attempt}"
         )
-    [its_rank] = ranks
-    is_its_own = its_rank.worker == asking.name and is_same_pod(its_rank.pod_uid, asking.uid)
-    if not is_its_own or is_replaced(asking):
+    is_its_own = worker == asking.name and is_same_pod(pod_uid, asking.uid)
+    if not is_its_own or not is_same_pod(pool_uid, asking.uid):
         raise falcon.HTTPForbidden(description=f"rank: rank {rank} is another pod's")
-    if its_rank.lost:
-        raise falcon.HTTPConflict(description=f"rank {rank} is lost: {its_rank.lost}")
+    if lost:
+        raise falcon.HTTPConflict(description=f"rank {rank} is lost: {lost}")
+    return int(num_workers)

@@ -25,9 +25,9 @@ _LONGEST_BODY = 4 << 20
 class Bulkhead(Enum):
     """A kind of request, with its number of threads and how many requests may wait for them."""
 
-    POLLS = ("polls", 4, 4096)
+    POLLS = ("polls", 8, 4096)
     """Agents' polls, and the master's own heartbeat."""
-    STREAMS = ("streams", 4, 4096)
+    STREAMS = ("streams", 8, 4096)
     """Agents' streams."""
     PROBES = ("probes", 2, 64)
     """Probes' and Prometheus's requests, which need no token."""

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from peewee import Database
 
+from mlbench_master.group_commit import GroupCommit
 from mlbench_master.models import Run, Stream, run_owner
-from mlbench_master.recording.posted import GroupCommit
 from mlbench_master.recording.samples import Sample, parse_posted
 from mlbench_master.recording.streams import POSTED, read
 from tests.support.rows import get_stream, key, post, record

@@ -109,6 +109,22 @@ def test_names_of_series_or_metrics_select_any_of_them(
         delivery.deliver_waiting()
 
 
+def test_the_metrics_of_a_run_are_listed_without_their_values(
+    api: TestClient, run: Run, delivery: Delivery
+) -> None:
+    now = time.time()
+    record(run, line(now, step=1, loss=0.5, note="text"), rank=1)
+    post(run_owner(run.id), [Sample("loss", "", round(now * 1e6), 1.0)])
+    delivery.deliver_waiting()
+    expected = [
+        {"name": "loss", "has_ranks": False},
+        {"name": "note", "has_ranks": True},
+        {"name": "step", "has_ranks": True},
+    ]
+    assert api.simulate_get(f"/api/runs/{run.id}/metrics/").json == expected
+    assert api.simulate_get(f"/api/runs/{make_run().id}/metrics/").json == []
+
+
 def test_since_until_and_fewer_points(api: TestClient, run: Run, delivery: Delivery) -> None:
     start = round(time.time(), 3)
     at = [seconds_to_text(start + i) for i in range(20)]

@@ -49,11 +49,11 @@ def poll(
 
 
 def test_the_answer_says_where_to_go_on(api: TestClient, assigned: Run) -> None:
-    assert ship(api, assigned, b"abc").json == {"offset": 3}
-    assert ship(api, assigned, b"abcde").json == {"offset": 5}
-    assert ship(api, assigned, b"z", offset=9).json == {"offset": 5}
-    assert ship(api, assigned, b"").json == {"offset": 5}
-    assert ship(api, assigned, b"out", "stdout", rank=1).json == {"offset": 3}
+    assert ship(api, assigned, b"abc").json == {"offset": 3, "next_ship_seconds": 1.0}
+    assert ship(api, assigned, b"abcde").json["offset"] == 5
+    assert ship(api, assigned, b"z", offset=9).json["offset"] == 5
+    assert ship(api, assigned, b"").json["offset"] == 5
+    assert ship(api, assigned, b"out", "stdout", rank=1).json["offset"] == 3
     assert {(s.rank, s.name, s.size) for s in Stream.select()} == {
         (0, "metrics", 5),
         (1, "stdout", 3),
@@ -128,7 +128,7 @@ def test_a_pod_writes_what_its_own_rank_says(
 def test_a_pod_that_was_replaced_writes_no_more(api: TestClient, run: Run) -> None:
     """Also before the controller has written its rank off."""
     make_ranks(run, pod_uid="uid-1")
-    assert ship(api, run, b"abc", headers=as_pod("w-0", "uid-1")).json == {"offset": 3}
+    assert ship(api, run, b"abc", headers=as_pod("w-0", "uid-1")).json["offset"] == 3
     see_pod("w-0", "uid-2")
     for uid in ("uid-1", "uid-2"):
         assert ship(api, run, b"abcdef", headers=as_pod("w-0", uid)).status_code == 403

@@ -8,9 +8,8 @@ from peewee import Database
 
 from mlbench_master.models import Hearing, Pod, Rank, Run, Stream, Worker
 from mlbench_master.recording import streams
-from mlbench_master.runs import workers
-from mlbench_master.runs.workers import Report, decide, poll
-from tests.support.rows import key, make_ranks, make_worker, see_pod
+from mlbench_master.runs.workers import Report, decide, next_ship_seconds, poll
+from tests.support.rows import key, make_ranks, see_pod
 
 IDLE = Report(state="idle", ip="127.0.0.1")
 
@@ -180,12 +179,15 @@ def test_all_workers_together_poll_200_times_a_second_at_most(
     see_pod("last")
     with database.atomic():
         for number in range(count - 1):
-            make_worker(f"w-{number}")
+            see_pod(f"w-{number}")
     assert poll("last", IDLE).next_poll_seconds == max(3.0, count / 200)
-    Hearing.create(id=1, seconds=workers._GONE_SECONDS, since=1)
-    assert poll("last", IDLE).next_poll_seconds == 3.0, "those that are gone slow nobody down"
     # Who had to wait for an answer comes back later.
-    assert poll("last", IDLE, waited_seconds=2.0).next_poll_seconds == 4.0
+    assert poll("last", IDLE, waited_seconds=2.0).next_poll_seconds == max(4.0, count / 200)
+
+
+def test_ranks_together_ship_no_more_often_than_the_master_can_take() -> None:
+    assert [next_ship_seconds(ranks) for ranks in (1, 500, 1000)] == [1.0, 1.0, 2.0]
+    assert next_ship_seconds(1, waited_seconds=2.0) == 4.0
 
 
 def test_an_agent_in_a_pod_that_is_gone_or_not_seen_yet_counts_for_nothing(run: Run) -> None:

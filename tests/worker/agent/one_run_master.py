@@ -55,7 +55,7 @@ class Master(BaseHTTPRequestHandler):
         name, [offset] = url.path.rpartition("/")[2], parse_qs(url.query)["offset"]
         held = self.streams.get(name, b"")
         self.streams[name] = held[: int(offset)] + self._body()
-        self._answer({"offset": len(self.streams[name])})
+        self._answer({"offset": len(self.streams[name]), "next_ship_seconds": 0.1})
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""

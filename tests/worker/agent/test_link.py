@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from mlbench_worker.agent.link import Clock, Link, LinkError, Offset, RefusedError
+from mlbench_worker.agent.link import Clock, Link, LinkError, Offset, RefusedError, Shipped
 from tests.worker.agent.one_run_master import serving
 
 
@@ -70,17 +70,17 @@ def test_poll(server: type[Handler], link: Link) -> None:
 
 
 def test_ship(server: type[Handler], link: Link) -> None:
-    server.answer = b'{"offset": 12}'
-    assert link.ship("/stream?attempt=1", 7, b"bytes") == 12
+    server.answer = b'{"offset": 12, "next_ship_seconds": 1.5}'
+    assert link.ship("/stream?attempt=1", 7, b"bytes") == Shipped(12, 1.5)
     assert server.asked[0][:2] == ("PUT", "/base/stream?attempt=1&offset=7")
 
 
 def test_a_connection_that_was_closed_meanwhile_is_opened_again(
     server: type[Handler], link: Link
 ) -> None:
-    server.answer = b'{"offset": 1}'
+    server.answer = b'{"offset": 1, "next_ship_seconds": 1}'
     server.drop_after_answer = True
-    assert [link.ship("/s?a=1", 0, b"x") for _ in range(3)] == [1, 1, 1]
+    assert [link.ship("/s?a=1", 0, b"x") for _ in range(3)] == [Shipped(1, 1.0)] * 3
     assert len(server.asked) == 3
 
 

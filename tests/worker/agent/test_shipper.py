@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.link import Link, LinkError, RefusedError
+from mlbench_worker.agent.link import Link, LinkError, RefusedError, Shipped
 from mlbench_worker.agent.process import Exit
 from mlbench_worker.agent.shipper import Shipper
 from tests.conftest import wait_for
@@ -18,6 +18,7 @@ class Master(Link):
     def __init__(self) -> None:
         self.held: dict[str, bytearray] = {}
         self.pieces: list[bytes] = []
+        self.next_ship_seconds = 0.1
         self.away = False
         self.full = False
         self.closed = False
@@ -25,7 +26,7 @@ class Master(Link):
     def metrics(self) -> bytes:
         return bytes(self.held.get("metrics", b""))
 
-    def ship(self, path: str, offset: int, data: bytes) -> int:
+    def ship(self, path: str, offset: int, data: bytes) -> Shipped:
         """Take the new part of a piece."""
         if self.away:
             raise LinkError("away")
@@ -35,7 +36,7 @@ class Master(Link):
         self.pieces.append(data)
         if offset <= len(held) and not self.full:
             held += data[len(held) - offset :]
-        return len(held)
+        return Shipped(len(held), self.next_ship_seconds)
 
 
 @pytest.fixture
@@ -76,6 +77,21 @@ def test_it_ends_once_all_is_shipped(attempt: Attempt, master: Master, shipper: 
     assert master.metrics() == b"one\ntwo\ntorn"
     assert master.held["stdout"] == big
     assert max(len(piece) for piece in master.pieces) <= 512 << 10
+
+
+def test_it_ships_as_often_as_the_master_says_and_at_once_in_the_end(
+    attempt: Attempt, master: Master, shipper: Shipper
+) -> None:
+    master.next_ship_seconds = 30.0
+    append(attempt, b"first\n")
+    shipper.start()
+    wait_for(lambda: master.metrics() == b"first\n", what="the first line arrives")
+    append(attempt, b"second\n")
+    shipper.join(0.5)
+    assert len(master.pieces) == 1
+    attempt.file("stdout").write_bytes(b"done\n")
+    end(attempt, shipper)
+    assert master.pieces[1:] == [b"second\n", b"done\n"], "values go before logs"
 
 
 def test_a_master_that_is_away_gets_it_later(

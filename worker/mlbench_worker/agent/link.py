@@ -61,6 +61,15 @@ class Reply:
     """Whether a run is active, of this agent or of another one."""
 
 
+@dataclass(frozen=True)
+class Shipped:
+    """The master's answer to a piece of a stream."""
+
+    offset: int
+    """Where the next piece begins: before it, all is held or left out."""
+    next_ship_seconds: float
+
+
 class Link:
     """A connection to the master. One thread at a time may use it.
 
@@ -94,10 +103,13 @@ class Link:
         path = f"/api/workers/{quote(pod)}/poll"
         return self._request("POST", path, json.dumps(report).encode(), parse)
 
-    def ship(self, path: str, offset: int, data: bytes) -> int:
-        """Send a piece of a stream that begins at an offset; return the offset the master has."""
-        path = f"{path}&offset={offset}"
-        return self._request("PUT", path, data, lambda answer: int(answer["offset"]))
+    def ship(self, path: str, offset: int, data: bytes) -> Shipped:
+        """Send a piece of a stream that begins at an offset."""
+
+        def parse(answer: Any) -> Shipped:
+            return Shipped(int(answer["offset"]), float(answer["next_ship_seconds"]))
+
+        return self._request("PUT", f"{path}&offset={offset}", data, parse)
 
     def close(self) -> None:
         """Close the connection."""

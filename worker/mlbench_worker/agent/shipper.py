@@ -4,7 +4,7 @@ import logging
 import threading
 
 from mlbench.backoff import Backoff
-from mlbench.names import STREAMS, StreamName
+from mlbench.names import StreamName
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.link import Link, LinkError, RefusedError
 
@@ -12,8 +12,11 @@ log = logging.getLogger(__name__)
 
 _CHUNK_BYTES = 512 << 10
 _IDLE_SECONDS = 0.1
-# What comes gathers for so long: a request for each line would disturb the training.
+# What comes gathers for so long, until the master says how long: a request for each line would
+# disturb the training, and a thousand ranks the master.
 _GATHER_SECONDS = 1.0
+# A long log delays no values.
+_IN_TURN: tuple[StreamName, ...] = ("metrics", "stdout", "stderr")
 
 
 class Shipper(threading.Thread):
@@ -26,7 +29,8 @@ class Shipper(threading.Thread):
         super().__init__(name="shipper", daemon=True)
         self._attempt = attempt
         self._link = link
-        self._offsets: dict[StreamName, int] = dict.fromkeys(STREAMS, 0)
+        self._offsets: dict[StreamName, int] = dict.fromkeys(_IN_TURN, 0)
+        self._gather_seconds = _GATHER_SECONDS
         self._quit = threading.Event()
 
     def run(self) -> None:
@@ -36,7 +40,7 @@ class Shipper(threading.Thread):
             # Before reading: what is read after the end is all there will ever be.
             ended = self._attempt.ended.is_set()
             try:
-                moved = [self._ship(stream, ended) for stream in STREAMS]
+                moved = [self._ship(stream, ended) for stream in _IN_TURN]
             except (LinkError, OSError) as error:
                 patience = backoff.seconds()
                 log.warning("cannot ship, trying again in %.1f s: %s", patience, error)
@@ -50,7 +54,7 @@ class Shipper(threading.Thread):
                 return
             # Behind a whole chunk there is more; and at the end of the process, there is no rest.
             if max(moved) < _CHUNK_BYTES:
-                self._attempt.ended.wait(_GATHER_SECONDS if any(moved) else _IDLE_SECONDS)
+                self._attempt.ended.wait(self._gather_seconds if any(moved) else _IDLE_SECONDS)
 
     def quit(self) -> None:
         """End soon, without shipping the rest."""
@@ -68,5 +72,7 @@ class Shipper(threading.Thread):
         a = self._attempt.assignment
         # The master may skip a part of a long log: then its offset lies behind that part.
         path = f"/api/runs/{a.run_id}/ranks/{a.rank}/{stream}?attempt={a.attempt}&written={written}"
-        self._offsets[stream] = self._link.ship(path, before, data)
+        shipped = self._link.ship(path, before, data)
+        self._offsets[stream] = shipped.offset
+        self._gather_seconds = shipped.next_ship_seconds
         return self._offsets[stream] - before

@@ -14,7 +14,6 @@ import { Logs } from "./logs.js";
 import { Manifest } from "./manifest.js";
 import { Progress, Timeline, showDelivery } from "./progress.js";
 import { Phases, Ranks, rankFigures } from "./ranks.js";
-import { lastValues } from "./recorded.js";
 import { Throughput, Training } from "./training.js";
 
 const RUN_MS = 1000;
@@ -124,8 +123,8 @@ function follow(name, sectionId, ms, task) {
 }
 
 async function refreshMetrics() {
-  const last = run.started_at ? await lastValues(runId) : new Map();
-  if (training.setMetrics(last)) followers.training?.now();
+  const metrics = run.started_at ? await get(`/api/runs/${runId}/metrics/`) : [];
+  if (training.setMetrics(metrics)) followers.training?.now();
 }
 
 function usageOf(/** @type {import("../records.js").Run} */ run) {

@@ -73,18 +73,3 @@ export class Recorded {
     };
   }
 }
-
-/**
- * Fetch the last value of every series of a run.
- * @param {number} runId
- * @returns {Promise<Map<string, Map<number | null, number>>>} by metric and rank
- */
-export async function lastValues(runId) {
-  const answer = await get(`/api/metrics/${runId}/`, { metric_type: "run", last_n: 1, added: false });
-  return new Map(
-    [...byMetric(answer)].map(([metric, ranks]) => [
-      metric,
-      new Map([...ranks].map(([rank, series]) => [rank, series.values.at(-1)])),
-    ]),
-  );
-}

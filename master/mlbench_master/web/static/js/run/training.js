@@ -76,13 +76,13 @@ export class Training {
 
   /**
    * Set what the run has recorded so far.
-   * @param {Map<string, Map<number | null, number>>} last values by metric and rank
+   * @param {import("../records.js").Schemas["RunMetric"][]} metrics
    * @returns {boolean} whether something that should be shown was not fetched
    */
-  setMetrics(last) {
-    this.#metrics = [...last.keys()];
-    // Samples that were posted to a run have no rank.
-    this.#hasRanks = (metric) => !last.get(metric)?.has(null);
+  setMetrics(metrics) {
+    this.#metrics = metrics.map((one) => one.name);
+    const without = new Set(metrics.filter((one) => !one.has_ranks).map((one) => one.name));
+    this.#hasRanks = (metric) => !without.has(metric);
     if (!this.#run) return false;
     const isMissing = this.#filters(this.#shown).some((filter) => !this.#asked.includes(filter));
     if (!isMissing) this.#draw();

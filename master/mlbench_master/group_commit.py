@@ -1,0 +1,67 @@
+"""Group commit: what several threads write at a time shares a transaction."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class _Entry:
+    item: Any
+    woken: threading.Event = field(default_factory=threading.Event)
+    """Set once it is written, or its thread is the one to write."""
+    done: bool = False
+    error: BaseException | None = None
+
+
+class GroupCommit:
+    """Writes items one group after the other: all that threads bring while one is being written."""
+
+    def __init__(self, write_all: Callable[[Sequence[Any]], None]) -> None:
+        """Write by ``write_all``, which may be called again with any of the items if it raises."""
+        self._write_all = write_all
+        self._lock = threading.Lock()
+        self._waiting: list[_Entry] = []
+        self._is_writing = False
+
+    def write(self, item: Any) -> None:
+        """Write an item, and return once it is written.
+
+        Raises:
+            Exception: what ``write_all`` raised for this item.
+        """
+        entry = _Entry(item)
+        with self._lock:
+            self._waiting.append(entry)
+            is_first, self._is_writing = not self._is_writing, True
+        if not is_first:
+            entry.woken.wait()
+        if not entry.done:
+            self._write_waiting()
+        if entry.error is not None:
+            raise entry.error
+
+    def _write_waiting(self) -> None:
+        """Write all that waits; then have the thread of what came meanwhile write the rest."""
+        with self._lock:
+            group, self._waiting = self._waiting, []
+        self._write(group)
+        with self._lock:
+            self._is_writing = bool(self._waiting)
+            if self._waiting:
+                self._waiting[0].woken.set()
+        for entry in group:
+            entry.woken.set()
+
+    def _write(self, group: Sequence[_Entry]) -> None:
+        try:
+            self._write_all([entry.item for entry in group])
+        except BaseException as error:
+            if len(group) > 1:
+                for entry in group:
+                    self._write([entry])
+                return
+            group[0].error = error
+        for entry in group:
+            entry.done = True
