@@ -1,105 +1,164 @@
-"""Agents of a measurement: a process that polls for a thousand, each on connections of its own."""
+"""Simulated workers: the agent's own link, files and shipper, with lines instead of a process."""
 
-import asyncio
-import json
-import statistics
+import logging
+import os
+import threading
 import time
 from collections.abc import Mapping
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import closing
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
+from pathlib import Path
 
-from benchmarks.load import post_json
+from mlbench.assignment import Assignment
+from mlbench.backoff import Backoff
+from mlbench_worker.agent.attempt import Attempt
+from mlbench_worker.agent.link import Link, LinkError
+from mlbench_worker.agent.process import Exit
+from mlbench_worker.agent.shipper import Shipper
 
-_HOST = "127.0.0.1"
-# As the agent does.
-_TIMEOUT_SECONDS = 10.0
-_BACKOFF_SECONDS = 1.0
+_PROCESSES = 2
+_CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Polled:
-    """How the agents were answered."""
+class Work:
+    """What each rank does: a step a second."""
 
-    oldest: float
-    """The longest that any agent went without an answer, in seconds."""
-    median_ms: float
-    """From a poll to its answer."""
-    answers: int
-    failures: int
+    url: str
+    folder: Path
+    steps: int
+    metrics: int
+    """Values of each step."""
+    stdout_bytes: int = 0
+    """What rank 0 prints meanwhile."""
 
 
 @dataclass
-class _Agent:
-    """One agent, which polls when the master says so."""
+class Seen:
+    """What the agents saw of the master."""
 
-    port: int
-    request: bytes
-    answered_at: float = field(default_factory=time.monotonic)
-    oldest: float = 0.0
-    seconds: list[float] = field(default_factory=list)
-    """From each poll to its answer."""
-    failures: int = 0
+    polls: list[float] = field(default_factory=list)
+    """Seconds from each poll to its answer."""
+    failures: list[str] = field(default_factory=list)
+    """The polls and shipments that failed."""
 
-    async def poll(self) -> None:
-        """Poll for ever."""
-        while True:
+
+def start(pool: ProcessPoolExecutor, tokens: Mapping[str, str], work: Work) -> list["Future[Seen]"]:
+    """Have the agents of these pods, each with its token, work until their run has ended."""
+    parts = [dict(list(tokens.items())[first::_PROCESSES]) for first in range(_PROCESSES)]
+    return [pool.submit(_work, part, work) for part in parts]
+
+
+def processes() -> ProcessPoolExecutor:
+    """Return processes for ``start``."""
+    return ProcessPoolExecutor(_PROCESSES, mp_context=get_context("spawn"))
+
+
+def _work(tokens: Mapping[str, str], work: Work) -> Seen:
+    seen, noting = Seen(), logging.getLogger("mlbench_worker.agent.shipper")
+    noting.addHandler(_Notes(seen.failures))
+    agents = [_Agent(pod, token, work, seen) for pod, token in tokens.items()]
+    for number, agent in enumerate(agents):
+        # Spread over a second, as those of a cluster are.
+        agent.writes_at = number / len(agents)
+        agent.start()
+    _write(agents)
+    for agent in agents:
+        agent.join()
+    return seen
+
+
+def _write(agents: list["_Agent"]) -> None:
+    """Write a line of each rank once a second, until all have written theirs."""
+    while any(agent.is_alive() for agent in agents):
+        began = time.monotonic()
+        for agent in agents:
+            time.sleep(max(0.0, began + agent.writes_at - time.monotonic()))
+            agent.write()
+        time.sleep(max(0.0, began + 1 - time.monotonic()))
+
+
+class _Notes(logging.Handler):
+    def __init__(self, failures: list[str]) -> None:
+        super().__init__()
+        self._failures = failures
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._failures.append(record.getMessage())
+
+
+class _Agent(threading.Thread):
+    """Polls as the agent does, until its rank is done."""
+
+    def __init__(self, pod: str, token: str, work: Work, seen: Seen) -> None:
+        super().__init__(name=pod, daemon=True)
+        self.writes_at = 0.0
+        self._token, self._work, self._seen = token, work, seen
+        self._link = Link(work.url, token)
+        self._attempt: Attempt | None = None
+        self._shipper: Shipper | None = None
+        self._file = -1
+        self._written = 0
+
+    def run(self) -> None:
+        """Poll, and do what the master says."""
+        backoff, is_done = Backoff(), False
+        while not is_done:
+            sent_at = time.monotonic()
             try:
-                reader, writer = await asyncio.open_connection(_HOST, self.port)
-                # The shipper of an agent has a connection of its own.
-                _, shipper = await asyncio.open_connection(_HOST, self.port)
-                with closing(writer), closing(shipper):
-                    while True:
-                        async with asyncio.timeout(_TIMEOUT_SECONDS):
-                            pause = await self._ask(reader, writer)
-                        await asyncio.sleep(pause)
-            except (OSError, EOFError, ValueError):
-                self.failures += 1
-                await asyncio.sleep(_BACKOFF_SECONDS)
+                reply = self._link.poll(self.name, self._report())
+            except LinkError as error:
+                self._seen.failures.append(str(error))
+                time.sleep(backoff.seconds())
+                continue
+            backoff.reset()
+            self._seen.polls.append(time.monotonic() - sent_at)
+            if reply.do == "start" and self._attempt is None:
+                self._begin(Assignment.from_fields(reply.assignment))
+            elif reply.do == "stop" and self._attempt is not None:
+                is_done = self._shipper is not None and not self._shipper.is_alive()
+            time.sleep(0.25 if reply.do == "start" else reply.next_poll_seconds)
+        self._link.close()
 
-    async def _ask(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> float:
-        """Poll once, and return after how many seconds to poll again."""
-        sent_at = time.monotonic()
-        writer.write(self.request)
-        head = (await reader.readuntil(b"\r\n\r\n")).lower()
-        length = int(head.partition(b"content-length:")[2].partition(b"\r\n")[0])
-        body = await reader.readexactly(length)
-        if not head.startswith(b"http/1.1 200 "):
-            raise ValueError(head)
-        now = time.monotonic()
-        self.oldest = max(self.oldest, now - self.answered_at)
-        self.seconds.append(now - sent_at)
-        self.answered_at = now
-        return float(json.loads(body)["next_poll_seconds"])
+    def write(self) -> None:
+        """Write the line of a step, and end with the last one."""
+        attempt = self._attempt
+        if attempt is None or self._file < 0:
+            return
+        step, self._written = self._written, self._written + 1
+        values = ",".join(f'"metric_{i}":{step + i / 1000!r}' for i in range(self._work.metrics))
+        line = f'{{"time":{time.time():.6f},"metrics":{{{values}}}}}\n'
+        os.write(self._file, line.encode())
+        if self._written == self._work.steps:
+            os.close(self._file)
+            self._file = -1
+            # As if its process had ended.
+            attempt._note_exit(Exit(0, time.time()))
 
+    def _begin(self, assignment: Assignment) -> None:
+        self._attempt = attempt = Attempt.create(self._work.folder / self.name, assignment)
+        self._shipper = Shipper(attempt, Link(self._work.url, self._token))
+        self._shipper.start()
+        self._file = os.open(attempt.file("metrics"), os.O_WRONLY | os.O_APPEND)
+        if assignment.rank == 0 and self._work.stdout_bytes:
+            threading.Thread(target=self._print, args=(attempt,), daemon=True).start()
 
-def poll(port: int, tokens: Mapping[str, str], seconds: float) -> Polled:
-    """Have the agents of these pods, each with its token, poll for so long."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(_poll, port, tokens, seconds).result()
+    def _print(self, attempt: Attempt) -> None:
+        line = b"epoch 1: " + b"x" * 90 + b"\n"
+        chunk = line * (_CHUNK_BYTES // len(line))
+        with attempt.file("stdout").open("ab") as file, suppress(OSError):
+            for _ in range(self._work.stdout_bytes // len(chunk)):
+                file.write(chunk)
 
-
-def _poll(port: int, tokens: Mapping[str, str], seconds: float) -> Polled:
-    state = {"state": "idle", "ip": _HOST}
-    agents = [
-        _Agent(
-            port,
-            post_json(f"/api/workers/{pod}/poll", state, {"Authorization": f"Bearer {token}"}),
-        )
-        for pod, token in tokens.items()
-    ]
-
-    async def poll_all() -> None:
-        tasks = [asyncio.create_task(agent.poll()) for agent in agents]
-        await asyncio.wait(tasks, timeout=seconds)
-
-    asyncio.run(poll_all())
-    ended_at = time.monotonic()
-    answers = [taken for agent in agents for taken in agent.seconds]
-    return Polled(
-        oldest=max(max(agent.oldest, ended_at - agent.answered_at) for agent in agents),
-        median_ms=statistics.median(answers) * 1000 if answers else float("inf"),
-        answers=len(answers),
-        failures=sum(agent.failures for agent in agents),
-    )
+    def _report(self) -> dict[str, object]:
+        report: dict[str, object] = {"state": "idle", "ip": "127.0.0.1"}
+        if self._attempt is None:
+            return report
+        a, ended = self._attempt.assignment, self._attempt.exit
+        report |= {"state": "running", "run_id": a.run_id, "attempt": a.attempt, "rank": a.rank}
+        if ended is not None:
+            report |= {"state": "exited", "exit_code": ended.code, "exited_at": ended.at}
+            report["sizes"] = self._attempt.sizes()
+        return report

@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,11 +46,11 @@ class Source:
     port: int
     headers: Mapping[str, str]
 
-    def get(self, path: str) -> Download:
+    def get(self, path: str, statuses: Collection[int] = (200,)) -> Download:
         """Return an answer.
 
         Raises:
-            AssertionError: its status is not 200.
+            AssertionError: it has another status.
         """
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_TIMEOUT_SECONDS)
         connection.connect()
@@ -64,7 +64,7 @@ class Source:
         seconds = time.perf_counter() - begin
         connection.close()
         body = b"".join(chunks)
-        assert response.status == 200, (path, response.status, body)
+        assert response.status in statuses, (path, response.status, body)
         return Download(body, first_byte_seconds, seconds)
 
 

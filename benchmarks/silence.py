@@ -1,4 +1,4 @@
-"""What silences the master for a minute, a thousand agents, and a run of 2 GB that is deleted.
+"""What silences the master for a minute, and a run of 2 GB that is deleted.
 
 Beside each way to silence it, a run goes on that must be FINISHED.
 """
@@ -14,16 +14,14 @@ from pathlib import Path
 
 import httpx
 import psutil
-from peewee import chunked
 
-from benchmarks import agents
 from benchmarks.measure import Figure, timed
 from benchmarks.servers import Master, agent_token, know_pods, measured_master
 from benchmarks.stacks import local_stack
 from benchmarks.stored import store_run
 from mlbench import ApiClient
 from mlbench.home import Home
-from mlbench_master.models import Deletion, Run, Stream, run_owner
+from mlbench_master.models import Deletion, run_owner
 from mlbench_master.recording import streams
 from mlbench_master.recording.streams import StreamKey
 from tests.support.silencers import (
@@ -36,75 +34,13 @@ from tests.support.silencers import (
 )
 from tests.support.stacks import order_steps, service
 
-AGENTS = 1000
-RUNS = 10_000
 _SECONDS = 60.0
 _CLIENTS = 200
 _READERS = 24
 
 
 def silence(folder: Path) -> Iterator[Figure]:
-    """Yield seconds since the oldest answer, and the shares of a core that the master takes."""
-    yield from _many(folder)
-    yield from _silenced(folder)
-
-
-# --- Many agents, many runs. ---
-
-
-def _many(folder: Path) -> Iterator[Figure]:
-    part = folder / "many"
-    part.mkdir()
-    tokens = {pod: agent_token(pod) for pod in (f"many-{number}" for number in range(AGENTS))}
-    know_pods(part, [*tokens])
-    with measured_master(part) as master:
-        _store_runs()
-        api = psutil.Process(master.worker)
-        [controller] = [
-            p for p in psutil.Process().children() if "mlbench_master.controller" in p.cmdline()
-        ]
-        with _cpu(controller) as idle:
-            time.sleep(10)
-        yield Figure(f"controller, idle, {RUNS:,} runs", "% of core", [idle()])
-        with _cpu(api) as busy:
-            polled = agents.poll(master.port, tokens, _SECONDS)
-        assert not polled.failures, polled
-        yield Figure(f"{AGENTS:,} agents, {RUNS:,} runs: oldest answer", "s", [polled.oldest])
-        yield Figure("  from a poll to its answer, median", "ms", [polled.median_ms])
-        yield Figure("  answers a second", "1/s", [polled.answers / _SECONDS])
-        yield Figure("  the API meanwhile", "% of core", [busy()])
-
-
-def _store_runs() -> None:
-    first = store_run("run-0")
-    run = dict(first.__data__)
-    stream = {"attempt": 1, "rank": 0, "size": 1000, "final_size": 1000, "delivered": 0}
-    del run["id"]
-    for some in chunked(range(first.id + 1, first.id + RUNS), 500):
-        Run.insert_many([{**run, "id": number} for number in some]).execute()
-        owners = [run_owner(number) for number in some]
-        for name in ("stdout", "stderr"):
-            Stream.insert_many([{**stream, "owner": o, "name": name} for o in owners]).execute()
-
-
-@contextmanager
-def _cpu(process: psutil.Process) -> Iterator[Callable[[], float]]:
-    """Give how much of a core a process took inside the block, in percent."""
-
-    def used() -> float:
-        times = process.cpu_times()
-        return float(times.user + times.system)
-
-    share = [0.0]
-    before, began = used(), time.monotonic()
-    yield lambda: share[0]
-    share[0] = 100 * (used() - before) / (time.monotonic() - began)
-
-
-# --- Each way to silence it. ---
-
-
-def _silenced(folder: Path) -> Iterator[Figure]:
+    """Yield seconds since the oldest answer to an agent, for each way to silence the master."""
     with local_stack(folder) as (home, client):
         for name, silencing in _ways(home).items():
             oldest = _beside_a_run(home, client, silencing)
