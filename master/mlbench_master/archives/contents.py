@@ -10,7 +10,7 @@ from mlbench.archive import ROWS, RUN, More, Piece, SeriesName
 from mlbench.results import Result
 from mlbench.series import SeriesKey, number_or_text, spell
 from mlbench_master.models import Chunk, Rank, Run, Series, Stream, run_owner
-from mlbench_master.reading.points import Points, Read
+from mlbench_master.reading.points import Points, Reader
 from mlbench_master.reading.selection import NamedSeries
 from mlbench_master.reading.stored import Stored
 from mlbench_master.recording.streams import METRICS, POSTED
@@ -70,7 +70,7 @@ def added(run: Run) -> dict[str, Any]:
     return {"of": of, "samples": samples, "first_at": first_at, "last_at": last_at}
 
 
-def series_of_owner(found: Stored, delivered: Mapping[SeriesKey, Read]) -> SealedSeries:
+def series_of_owner(found: Stored, delivered: Mapping[SeriesKey, Reader]) -> SealedSeries:
     """Yield each series of an owner, in order of their keys."""
     for key in sorted({*found.delivered, *found.kept}):
         yield SeriesName(*key), _both(found, key, delivered.get(key))
@@ -83,7 +83,7 @@ def series_of_pods(pods: Iterable[tuple[str, NamedSeries]]) -> SealedSeries:
             yield SeriesName(name, pod=pod), (to_piece(points, kept=True) for points in pieces)
 
 
-def _both(found: Stored, key: SeriesKey, delivered: Read | None) -> Iterator[Piece]:
+def _both(found: Stored, key: SeriesKey, delivered: Reader | None) -> Iterator[Piece]:
     for points in found.read_delivered(key, delivered):
         yield to_piece(points)
     for points in found.read_kept(key):
@@ -92,7 +92,7 @@ def _both(found: Stored, key: SeriesKey, delivered: Read | None) -> Iterator[Pie
 
 def to_piece(points: Points, *, kept: bool = False) -> Piece:
     """Write points as an archive has them: those that Prometheus holds are numbers."""
-    more = {i: More(None, note.cumulative, note.metadata) for i, note in points.notes.items()}
+    more = {i: More(None, note.cumulative, note.metadata) for i, note in points.annotations.items()}
     if not kept:
         return Piece(array("q", points.times_us), array("d", map(float, points.values)), more)
     values = array("d")

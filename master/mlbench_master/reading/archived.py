@@ -7,7 +7,7 @@ from mlbench.archive import Archive, Piece, Sealed, SeriesName
 from mlbench.series import SeriesKey, series_name, spell
 from mlbench_master.reading import windows
 from mlbench_master.reading.delivered import LostSamplesError
-from mlbench_master.reading.points import NO_NOTE, Note, Pieces, Points, Read
+from mlbench_master.reading.points import NO_ANNOTATION, Annotation, Chunks, Points, Reader
 from mlbench_master.reading.promql import PrometheusClient, select
 from mlbench_master.reading.selection import NamedSeries, Selection
 from mlbench_master.reading.stored import Delivered, Stored
@@ -19,50 +19,50 @@ _NOTHING = Sealed(0, 0, "")
 
 def series_of(archive: Archive, selection: Selection, pod: str = "") -> NamedSeries:
     """Yield the series of the run, or of one of its pods, as ``SeriesReader`` does."""
-    reads: dict[str, list[Read]] = {}
+    readers: dict[str, list[Reader]] = {}
     for one in archive.series:
         name = series_name(one.metric, one.rank)
         # A pod's series may have labels in its name.
         metric = one.metric.partition("{")[0] if pod else one.metric
         if one.pod == pod and selection.wants(name, metric):
             both = [partial(_read, archive, one, kept=kept) for kept in (False, True)]
-            reads.setdefault(name, []).extend(both)
-    return selection.series(reads)
+            readers.setdefault(name, []).extend(both)
+    return selection.series(readers)
 
 
 def delivered(
     archive: Archive, prometheus: PrometheusClient, stored: Stored, keys: Iterable[SeriesKey]
-) -> Mapping[SeriesKey, Read]:
+) -> Mapping[SeriesKey, Reader]:
     """Return a way to read each of the delivered series: from an archive, and what came later.
 
     Raises:
         LostSamplesError: they are just being delivered anew.
     """
-    reads = {}
+    readers = {}
     for key in keys:
         if series := stored.delivered.get(key):
             sealed = archive.series.get(SeriesName(*key), _NOTHING)
             if sealed.samples > series.samples:
                 raise LostSamplesError(stored.owner, series.samples, sealed.samples)
-            reads[key] = partial(_resume, archive, prometheus, stored.owner, key, series)
-    return reads
+            readers[key] = partial(_resume, archive, prometheus, stored.owner, key, series)
+    return readers
 
 
 def to_points(piece: Piece) -> Points:
     """Write a piece of an archive as points."""
     values = list(map(spell, piece.values))
-    notes = {}
+    annotations = {}
     for i, one in piece.more.items():
         if one.text is not None:
             values[i] = one.text
-        if (note := Note(one.cumulative, one.metadata)) != NO_NOTE:
-            notes[i] = note
-    return Points(piece.times_us, values, notes)
+        if (note := Annotation(one.cumulative, one.metadata)) != NO_ANNOTATION:
+            annotations[i] = note
+    return Points(piece.times_us, values, annotations)
 
 
 def _resume(
     archive: Archive, prometheus: PrometheusClient, owner: str, key: SeriesKey, series: Delivered
-) -> Pieces:
+) -> Chunks:
     seen, first_ms = 0, series.span.first_ms
     if SeriesName(*key) in archive.series:
         for points in _read(archive, SeriesName(*key), kept=False):
@@ -79,6 +79,6 @@ def _resume(
         raise LostSamplesError(owner, seen, series.samples)
 
 
-def _read(archive: Archive, name: SeriesName, *, kept: bool) -> Pieces:
+def _read(archive: Archive, name: SeriesName, *, kept: bool) -> Chunks:
     """Yield the samples of a series: those that Prometheus holds, or the others."""
     return map(to_points, archive.read(name, kept=kept))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from mlbench_master.reading import windows
-from mlbench_master.reading.points import Pieces, Read, join
+from mlbench_master.reading.points import Chunks, Reader, join
 from mlbench_master.reading.promql import PrometheusClient, QueryResult, quote, select
 from mlbench_master.reading.selection import Selection
 from mlbench_master.reading.windows import Span
@@ -19,7 +19,7 @@ _AT_ONCE = 200_000
 # Pods in a query.
 _PODS = 100
 
-Figures = list[tuple[str, Read]]
+Figures = list[tuple[str, Reader]]
 """The series of a pod by name, and how to read each."""
 
 
@@ -76,11 +76,11 @@ def _read_some(
     if metrics and _count(prometheus, metrics, pods, span) > _AT_ONCE:
         if len(pods) == 1:
             [(pod, figures)] = wanted.items()
-            reads: Figures = []
+            readers: Figures = []
             for name, figure in figures:
                 selector = select({"__name__": figure.metric, "pod": pod, **figure.labels})
-                reads.append((name, partial(windows.read, prometheus, selector, span)))
-            yield pod, reads
+                readers.append((name, partial(windows.read, prometheus, selector, span)))
+            yield pod, readers
             return
         for half in (pods[: len(pods) // 2], pods[len(pods) // 2 :]):
             yield from _read_some(prometheus, {pod: wanted[pod] for pod in half}, span)
@@ -132,6 +132,6 @@ def _count(
     return int(found.values[0])
 
 
-def _points(found: Sequence[QueryResult], span: Span) -> Pieces:
+def _points(found: Sequence[QueryResult], span: Span) -> Chunks:
     if points := join([windows.to_points(one, span) for one in found]):
         yield points

@@ -9,7 +9,7 @@ from mlbench.names import ACTIVE_STATES
 from mlbench.series import SeriesKey
 from mlbench_master.models import find_run, pod_owner
 from mlbench_master.reading import windows
-from mlbench_master.reading.points import Pieces, Points, Read
+from mlbench_master.reading.points import Chunks, Points, Reader
 from mlbench_master.reading.promql import PrometheusClient, PrometheusError, select
 from mlbench_master.reading.selection import Selection
 from mlbench_master.reading.stored import Stored
@@ -56,7 +56,7 @@ class DeliveredReader:
     checked: dict[object, float]
     """When series were last found to be complete, on the monotonic clock. Threads may share it."""
 
-    def read(self, keys: Iterable[SeriesKey]) -> Mapping[SeriesKey, Read]:
+    def read(self, keys: Iterable[SeriesKey]) -> Mapping[SeriesKey, Reader]:
         """Return a way to read each of the series that Prometheus has samples of.
 
         For the last points of a series, only its end may be read.
@@ -116,15 +116,15 @@ class DeliveredReader:
                 points[key] = windows.to_points(one, spans[key])
         return points
 
-    def _read_windows(self, key: SeriesKey, end: Span, span: Span, last_n: int) -> Pieces:
+    def _read_windows(self, key: SeriesKey, end: Span, span: Span, last_n: int) -> Chunks:
         """Yield a span of a series, or only its end if that has all points wanted."""
         read = partial(windows.read, self.prometheus, self._selector([key]))
-        if end != span and sum(len(piece) for piece in read(end)) >= last_n:
+        if end != span and sum(len(chunk) for chunk in read(end)) >= last_n:
             span = end
         samples_read = 0
-        for piece in read(span):
-            samples_read += len(piece)
-            yield piece
+        for chunk in read(span):
+            samples_read += len(chunk)
+            yield chunk
         if self._is_whole(key, span):
             self._check({key: samples_read})
 

@@ -16,7 +16,7 @@ import orjson
 from mlbench.csv_cells import escape_formula, escape_formula_value
 from mlbench_master import times
 from mlbench_master.reading.delivered import LostSamplesError
-from mlbench_master.reading.points import Pieces, Points
+from mlbench_master.reading.points import Chunks, Points
 from mlbench_master.reading.selection import NamedSeries
 
 Kind = Literal["pod", "run"]
@@ -56,7 +56,7 @@ class Owner:
 class Answer:
     """The answer to a client, made as its pieces are taken."""
 
-    pieces: Iterator[bytes]
+    chunks: Iterator[bytes]
     """At least one."""
     content_type: str
     file_name: str
@@ -67,12 +67,12 @@ def write_one(owner: Owner, format_: str, title: str) -> Answer:
     """Write the series of one pod or run; ``title`` becomes part of a zip file's name."""
     match format_:
         case "zip":
-            pieces = _to_zip([("", _files(owner))])
+            chunks = _to_zip([("", _files(owner))])
         case "csv":
-            pieces = chain(_csv([_CSV_COLUMNS]), _csv_lines((), owner.series, Dates()))
+            chunks = chain(_csv([_CSV_COLUMNS]), _csv_lines((), owner.series, Dates()))
         case _:
-            pieces = _json_series(owner.series, Dates())
-    return _answer(pieces, format_, title)
+            chunks = _json_series(owner.series, Dates())
+    return _answer(chunks, format_, title)
 
 
 def write_all(owners: Iterable[Owner], kind: str, format_: str) -> Answer:
@@ -82,26 +82,26 @@ def write_all(owners: Iterable[Owner], kind: str, format_: str) -> Answer:
     """
     match format_:
         case "zip":
-            pieces = _to_zip((one.name, _or_incomplete(_files(one))) for one in owners)
+            chunks = _to_zip((one.name, _or_incomplete(_files(one))) for one in owners)
         case "csv":
-            pieces = _csv_of_all(owners, kind)
+            chunks = _csv_of_all(owners, kind)
         case _:
-            pieces = _json_of_all(owners)
-    return _answer(pieces, format_, kind if kind == "all" else f"{kind}s")
+            chunks = _json_of_all(owners)
+    return _answer(chunks, format_, kind if kind == "all" else f"{kind}s")
 
 
-def _answer(pieces: Iterator[bytes], format_: str, title: str) -> Answer:
+def _answer(chunks: Iterator[bytes], format_: str, title: str) -> Answer:
     name = f"metrics_{title}.zip" if format_ == "zip" else ""
-    return Answer(_in_blocks(pieces), _CONTENT_TYPES[format_], name)
+    return Answer(_in_blocks(chunks), _CONTENT_TYPES[format_], name)
 
 
-def _in_blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def _in_blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Join small pieces, as each goes out on its own."""
     held: list[bytes] = []
     size = 0
-    for piece in pieces:
-        held.append(piece)
-        size += len(piece)
+    for chunk in chunks:
+        held.append(chunk)
+        size += len(chunk)
         if size >= _BLOCK_BYTES:
             yield b"".join(held)
             held, size = [], 0
@@ -129,12 +129,12 @@ def _json_object(entries: Iterable[tuple[str, Iterable[bytes]]]) -> Iterator[byt
 
 def _json_series(series: NamedSeries, dates: "Dates") -> Iterator[bytes]:
     """Write ``{name: [{"date", "value"}, …], …}``; averages have ``min`` and ``max``."""
-    return _json_object((name, _json_list(pieces, dates)) for name, pieces in series)
+    return _json_object((name, _json_list(chunks, dates)) for name, chunks in series)
 
 
-def _json_list(pieces: Pieces, dates: "Dates") -> Iterator[bytes]:
+def _json_list(chunks: Chunks, dates: "Dates") -> Iterator[bytes]:
     before = "["
-    for points in pieces:
+    for points in chunks:
         yield (before + ",".join(_json_points(points, dates))).encode()
         before = ","
     yield b"]"
@@ -153,7 +153,7 @@ def _json_points(points: Points, dates: "Dates") -> list[str]:
     entries = [
         f'{{"date":"{date}","value":{value}}}' for date, value in _dated_values(points, dates)
     ]
-    for i, note in points.notes.items():
+    for i, note in points.annotations.items():
         more = ""
         if note.cumulative is not None:
             more += f',"cumulative":{_flag(note.cumulative)}'
@@ -185,10 +185,10 @@ def _csv_of_all(owners: Iterable[Owner], kind: str) -> Iterator[bytes]:
 
 def _csv_lines(before: tuple[str, ...], series: NamedSeries, dates: "Dates") -> Iterator[bytes]:
     """Write lines (RFC 4180) with the columns ``before``, and texts that spreadsheets may open."""
-    for name, pieces in series:
-        for points in pieces:
+    for name, chunks in series:
+        for points in chunks:
             cumulative, metadata, added = ([""] * len(points) for _ in range(3))
-            for i, note in points.notes.items():
+            for i, note in points.annotations.items():
                 cumulative[i], metadata[i] = _flag(note.cumulative), _json(note.metadata)
                 added[i] = _flag(note.added or None)
             first = (repeat(escape_formula(cell)) for cell in (*before, name))
@@ -221,17 +221,17 @@ def _files(owner: Owner) -> Iterator[_File]:
     The result that a run's task reported is in ``official_result.txt``.
     """
     official = None
-    for name, pieces in owner.series:
+    for name, chunks in owner.series:
         if owner.kind == "run" and name in _TASK_RESULTS:
-            recorded = [one.value for points in pieces for one in points if not one.note.added]
+            recorded = [one.value for points in chunks for one in points if not one.note.added]
             official = "".join(recorded[-1:])
         else:
-            yield f"result_{name}.json", _json_file(pieces)
+            yield f"result_{name}.json", _json_file(chunks)
     if official is not None:
         yield "official_result.txt", iter([official.encode()])
     for pod, series in owner.pods:
-        for name, pieces in series:
-            yield f"{pod}_{name}.json", _json_file(pieces)
+        for name, chunks in series:
+            yield f"{pod}_{name}.json", _json_file(chunks)
 
 
 def _or_incomplete(files: Iterator[_File]) -> Iterator[_File]:
@@ -242,11 +242,11 @@ def _or_incomplete(files: Iterator[_File]) -> Iterator[_File]:
         yield "INCOMPLETE.txt", iter([str(error).encode()])
 
 
-def _json_file(pieces: Pieces) -> Iterator[bytes]:
+def _json_file(chunks: Chunks) -> Iterator[bytes]:
     """Write a list of points, indented as MLBench does."""
     dates = Dates()
     before = "[\n"
-    for points in pieces:
+    for points in chunks:
         yield (before + ",\n".join(_indented_points(points, dates))).encode()
         before = ",\n"
     yield b"\n]"
@@ -257,7 +257,7 @@ def _indented_points(points: Points, dates: "Dates") -> list[str]:
         f'    {{\n        "date": "{date}",\n        "value": {value},\n        "cumulative": false'
         for date, value in _dated_values(points, dates)
     ]
-    for i, note in points.notes.items():
+    for i, note in points.annotations.items():
         if note.cumulative:
             entries[i] = entries[i].removesuffix("false") + "true"
         if note.metadata is not None:
@@ -281,8 +281,8 @@ def _to_zip(folders: Iterable[tuple[str, Iterable[_File]]]) -> Iterator[bytes]:
                 info.external_attr = 0o644 << 16
                 # The size is not known yet, and may need 64 bits.
                 with archive.open(info, "w", force_zip64=True) as file:
-                    for piece in content:
-                        file.write(piece)
+                    for chunk in content:
+                        file.write(chunk)
                         yield written.take()
     yield written.take()
 

@@ -1,4 +1,4 @@
-"""Points of a series as columns, which are read, merged and written in pieces."""
+"""Points of a series as columns, which are read, merged and written in chunks."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-# About the most points of a piece, so that memory does not grow with the answer.
+# About the most points of a chunk, so that memory does not grow with the answer.
 PIECE = 40_000
 
 
-class Note(NamedTuple):
+class Annotation(NamedTuple):
     """More about a value: what its client posted along with it, or extremes of an average."""
 
     cumulative: bool | None = None
@@ -22,7 +22,7 @@ class Note(NamedTuple):
     """Whether it was posted after the end of its run."""
 
 
-NO_NOTE = Note()
+NO_ANNOTATION = Annotation()
 
 
 class Point(NamedTuple):
@@ -30,7 +30,7 @@ class Point(NamedTuple):
 
     time_us: int
     value: str
-    note: Note = NO_NOTE
+    note: Annotation = NO_ANNOTATION
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Points:
 
     times_us: Sequence[int]
     values: Sequence[str]
-    notes: Mapping[int, Note] = field(default_factory=dict)
+    annotations: Mapping[int, Annotation] = field(default_factory=dict)
     """By position."""
 
     def __len__(self) -> int:
@@ -47,14 +47,14 @@ class Points:
 
     def __iter__(self) -> Iterator[Point]:
         for i, (time_us, value) in enumerate(zip(self.times_us, self.values, strict=True)):
-            yield Point(time_us, value, self.notes.get(i, NO_NOTE))
+            yield Point(time_us, value, self.annotations.get(i, NO_ANNOTATION))
 
     def part(self, start: int, end: int) -> "Points":
         """Return the points from position ``start`` to before ``end``."""
         if start <= 0 and end >= len(self):
             return self
-        notes = {i - start: note for i, note in self.notes.items() if start <= i < end}
-        return Points(self.times_us[start:end], self.values[start:end], notes)
+        annotations = {i - start: note for i, note in self.annotations.items() if start <= i < end}
+        return Points(self.times_us[start:end], self.values[start:end], annotations)
 
     def between(self, after_us: int, until_us: int) -> "Points":
         """Return the points later than ``after_us``, up to ``until_us``."""
@@ -67,9 +67,9 @@ class Points:
         return self.part(0, middle), self.part(middle, len(self))
 
 
-Pieces = Iterator[Points]
+Chunks = Iterator[Points]
 
-Read = Callable[[], Pieces]
+Reader = Callable[[], Chunks]
 """Reads a series from its start. It may be called again."""
 
 
@@ -79,15 +79,15 @@ def from_points(points: Iterable[Point]) -> Points:
     return Points(
         [row.time_us for row in rows],
         [row.value for row in rows],
-        {i: row.note for i, row in enumerate(rows) if row.note != NO_NOTE},
+        {i: row.note for i, row in enumerate(rows) if row.note != NO_ANNOTATION},
     )
 
 
-def merge(first: Pieces, second: Pieces) -> Pieces:
+def merge(first: Chunks, second: Chunks) -> Chunks:
     """Merge two series in order of time; at the same time, points of ``first`` come first."""
     left, right = next(first, None), next(second, None)
     while left is not None and right is not None:
-        # The piece that ends first is taken whole, with what comes before its end in the other.
+        # The chunk that ends first is taken whole, with what comes before its end in the other.
         if left.times_us[-1] <= right.times_us[-1]:
             earlier, right = right.split(left.times_us[-1] - 1)
             yield join([left, earlier])
@@ -102,11 +102,14 @@ def merge(first: Pieces, second: Pieces) -> Pieces:
             yield from others
 
 
-def as_added(read: Read) -> Pieces:
+def as_added(read: Reader) -> Chunks:
     """Read a series whose points were all posted after the end of their run."""
     for points in read():
-        notes = {i: points.notes.get(i, NO_NOTE)._replace(added=True) for i in range(len(points))}
-        yield Points(points.times_us, points.values, notes)
+        annotations = {
+            i: points.annotations.get(i, NO_ANNOTATION)._replace(added=True)
+            for i in range(len(points))
+        }
+        yield Points(points.times_us, points.values, annotations)
 
 
 def join(parts: Sequence[Points]) -> Points:
@@ -117,14 +120,16 @@ def join(parts: Sequence[Points]) -> Points:
     times = [time_us for part in parts for time_us in part.times_us]
     values = [value for part in parts for value in part.values]
     starts = accumulate((len(part) for part in parts), initial=0)
-    notes = {
+    annotations = {
         start + i: note
         for start, part in zip(starts, parts, strict=False)
-        for i, note in part.notes.items()
+        for i, note in part.annotations.items()
     }
     order = sorted(range(len(times)), key=times.__getitem__)
     return Points(
         [times[i] for i in order],
         [values[i] for i in order],
-        {new: notes[old] for new, old in enumerate(order) if old in notes} if notes else {},
+        {new: annotations[old] for new, old in enumerate(order) if old in annotations}
+        if annotations
+        else {},
     )

@@ -10,17 +10,17 @@ from statistics import fmean
 from mlbench.series import number_or_text, spell, split_name
 from mlbench_master import times
 from mlbench_master.reading.points import (
-    NO_NOTE,
-    Note,
-    Pieces,
+    NO_ANNOTATION,
+    Annotation,
+    Chunks,
     Point,
     Points,
-    Read,
+    Reader,
     from_points,
     merge,
 )
 
-NamedSeries = Iterator[tuple[str, Pieces]]
+NamedSeries = Iterator[tuple[str, Chunks]]
 """Series in order of their names, none of them empty; each is read before the next."""
 
 # Before and after all times that the API can write.
@@ -60,20 +60,20 @@ class Selection:
             self, after_us=max(self.after_us, first_us - 1), until_us=min(self.until_us, last_us)
         )
 
-    def series(self, reads: Mapping[str, Sequence[Read]]) -> NamedSeries:
+    def series(self, readers: Mapping[str, Sequence[Reader]]) -> NamedSeries:
         """Yield what is selected of series, each merged from one or several parts."""
-        for name in sorted(reads):
-            pieces = self.apply(partial(self._merge, reads[name]))
-            if (first := next(pieces, None)) is not None:
-                yield name, chain([first], pieces)
+        for name in sorted(readers):
+            chunks = self.apply(partial(self._merge, readers[name]))
+            if (first := next(chunks, None)) is not None:
+                yield name, chain([first], chunks)
 
-    def _merge(self, reads: Sequence[Read]) -> Pieces:
+    def _merge(self, readers: Sequence[Reader]) -> Chunks:
         """Merge series of one name, and limit them to the selected time."""
-        for piece in reduce(merge, [read() for read in reads]):
-            if points := piece.between(self.after_us, self.until_us):
+        for chunk in reduce(merge, [read() for read in readers]):
+            if points := chunk.between(self.after_us, self.until_us):
                 yield points
 
-    def apply(self, read: Read) -> Pieces:
+    def apply(self, read: Reader) -> Chunks:
         """Yield the averages, or last points, of a series that has been limited to the time."""
         if self.summarize is not None:
             read = _summarized(read, self.summarize)
@@ -82,25 +82,25 @@ class Selection:
         return read()
 
 
-def _summarized(read: Read, at_most: int) -> Read:
+def _summarized(read: Reader, at_most: int) -> Reader:
     size = math.ceil(_count(read) / at_most)
     return partial(_averages, read, size) if size > 1 else read
 
 
-def _last(read: Read, n: int) -> Read:
+def _last(read: Reader, n: int) -> Reader:
     surplus = _count(read) - n
     return partial(_skip, read, surplus) if surplus > 0 else read
 
 
-def _count(read: Read) -> int:
-    return sum(len(piece) for piece in read())
+def _count(read: Reader) -> int:
+    return sum(len(chunk) for chunk in read())
 
 
-def _skip(read: Read, surplus: int) -> Pieces:
-    for piece in read():
-        if rest := piece.part(surplus, len(piece)):
+def _skip(read: Reader, surplus: int) -> Chunks:
+    for chunk in read():
+        if rest := chunk.part(surplus, len(chunk)):
             yield rest
-        surplus = max(0, surplus - len(piece))
+        surplus = max(0, surplus - len(chunk))
 
 
 @dataclass(slots=True)
@@ -122,14 +122,14 @@ class _Group:
     def add(self, part: Points) -> None:
         if not self.size:
             self.first_us = part.times_us[0]
-            self.cumulative = part.notes.get(0, NO_NOTE).cumulative
-        self.added = self.added or any(note.added for note in part.notes.values())
+            self.cumulative = part.annotations.get(0, NO_ANNOTATION).cumulative
+        self.added = self.added or any(note.added for note in part.annotations.values())
         self.size += len(part)
         numbers = []
         for i, value in enumerate(part.values):
             number = number_or_text(value)
             if isinstance(number, str):
-                self.text = Point(part.times_us[i], value, part.notes.get(i, NO_NOTE))
+                self.text = Point(part.times_us[i], value, part.annotations.get(i, NO_ANNOTATION))
             else:
                 numbers.append(number)
         if numbers:
@@ -144,21 +144,21 @@ class _Group:
         if not self.numbers:
             assert self.text is not None
             return self.text
-        note = Note(self.cumulative, added=self.added)
+        note = Annotation(self.cumulative, added=self.added)
         if self.size > 1 and self.minimum <= self.maximum:
             note = note._replace(minimum=spell(self.minimum), maximum=spell(self.maximum))
         return Point(self.first_us, spell(self.mean), note)
 
 
-def _averages(read: Read, size: int) -> Pieces:
+def _averages(read: Reader, size: int) -> Chunks:
     """Yield one point for each ``size`` points; the last one may stand for fewer."""
     group = _Group()
-    for piece in read():
+    for chunk in read():
         points = []
         start = 0
-        while start < len(piece):
+        while start < len(chunk):
             end = start + size - group.size
-            group.add(piece.part(start, end))
+            group.add(chunk.part(start, end))
             if group.size == size:
                 points.append(group.point())
                 group = _Group()

@@ -26,7 +26,7 @@ from mlbench_master.models import (
 )
 from mlbench_master.reading import archived, containers, stored
 from mlbench_master.reading.delivered import DeliveredReader, LostSamplesError
-from mlbench_master.reading.points import Read, as_added
+from mlbench_master.reading.points import Reader, as_added
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.selection import NamedSeries, Selection
 from mlbench_master.reading.store import ArchiveStore
@@ -105,7 +105,7 @@ class SeriesReader:
 
     def delivered(
         self, stored: Stored, keys: Iterable[SeriesKey], selection: Selection, stack: ExitStack
-    ) -> Mapping[SeriesKey, Read]:
+    ) -> Mapping[SeriesKey, Reader]:
         """Return a way to read each delivered series, until the stack is closed.
 
         Raises:
@@ -125,10 +125,10 @@ class SeriesReader:
             return archived.delivered(archive, self.prometheus, stored, keys)
 
     def _read(
-        self, owners: Iterable[str], figures: Iterable[tuple[str, Read]], selection: Selection
+        self, owners: Iterable[str], figures: Iterable[tuple[str, Reader]], selection: Selection
     ) -> NamedSeries:
         """Yield the series of owners together, and the figures that were scraped of them."""
-        reads: dict[str, list[Read]] = {}
+        readers: dict[str, list[Reader]] = {}
         # The database first: a sample that is delivered meanwhile is then read as waiting, and
         # lies behind what is read from Prometheus.
         loaded = [stored.load(owner, selection.metrics) for owner in owners]
@@ -140,10 +140,10 @@ class SeriesReader:
                     read = partial(found.merge, key, delivered.get(key), selection.after_us)
                     if found.owner.startswith(added_owner("")):
                         read = partial(as_added, read)
-                    reads.setdefault(series_name(*key), []).append(read)
+                    readers.setdefault(series_name(*key), []).append(read)
             for name, figure in figures:
-                reads.setdefault(name, []).append(figure)
-            yield from selection.series(reads)
+                readers.setdefault(name, []).append(figure)
+            yield from selection.series(readers)
         for found in loaded:
             found.check()
 

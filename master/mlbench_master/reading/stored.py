@@ -14,7 +14,15 @@ from peewee import ModelSelect, fn
 from mlbench.series import SeriesKey, spell
 from mlbench_master.database import database, snapshot
 from mlbench_master.models import Deletion, Detail, KeptSample, Series, Stream
-from mlbench_master.reading.points import Note, Pieces, Point, Points, Read, from_points, merge
+from mlbench_master.reading.points import (
+    Annotation,
+    Chunks,
+    Point,
+    Points,
+    Reader,
+    from_points,
+    merge,
+)
 from mlbench_master.reading.promql import PrometheusError
 from mlbench_master.reading.selection import BEFORE_ALL_US
 from mlbench_master.reading.windows import Span
@@ -23,9 +31,9 @@ from mlbench_master.recording.plan import plan
 from mlbench_master.recording.samples import MALFORMED, Sample
 from mlbench_master.recording.streams import POSTED, parse, read_batch, waiting
 
-# Rows of one query, each of up to 64 KiB. No query stays open between two pieces of an answer.
+# Rows of one query, each of up to 64 KiB. No query stays open between two chunks of an answer.
 _ROWS = 1_000
-# Points in a piece of waiting samples.
+# Points in a chunk of waiting samples.
 _POINTS = 10_000
 # About a second's work each: searching lines that name a metric, and parsing lines.
 _MOST_SEARCHED_BYTES = 64 << 20
@@ -52,7 +60,7 @@ class Waiting:
     times_us: "array[int]" = field(default_factory=lambda: array("q"))
     numbers: "array[float]" = field(default_factory=lambda: array("d"))
     texts: dict[int, str] = field(default_factory=dict)
-    notes: dict[int, Note] = field(default_factory=dict)
+    annotations: dict[int, Annotation] = field(default_factory=dict)
 
     def add(self, sample: Sample, time_us: int) -> None:
         """Add a sample with the time that readers see."""
@@ -64,9 +72,9 @@ class Waiting:
         else:
             self.numbers.append(sample.value)
         if sample.cumulative is not None or sample.metadata is not None:
-            self.notes[i] = Note(sample.cumulative, sample.metadata)
+            self.annotations[i] = Annotation(sample.cumulative, sample.metadata)
 
-    def read(self) -> Pieces:
+    def read(self) -> Chunks:
         """Yield the samples in order of time."""
         order = sorted(range(len(self.times_us)), key=self.times_us.__getitem__)
         for start in range(0, len(order), _POINTS):
@@ -74,7 +82,11 @@ class Waiting:
             yield Points(
                 [self.times_us[i] for i in some],
                 [self.texts[i] if i in self.texts else spell(self.numbers[i]) for i in some],
-                {new: self.notes[old] for new, old in enumerate(some) if old in self.notes},
+                {
+                    new: self.annotations[old]
+                    for new, old in enumerate(some)
+                    if old in self.annotations
+                },
             )
 
 
@@ -109,23 +121,23 @@ class Stored:
                 f"{self.owner} was deleted or delivered anew meanwhile: ask again"
             )
 
-    def merge(self, key: SeriesKey, delivered: Read | None, after_us: int) -> Pieces:
+    def merge(self, key: SeriesKey, delivered: Reader | None, after_us: int) -> Chunks:
         """Merge the delivered points of a series, from Prometheus, with what is stored of it."""
-        pieces = self.read_delivered(key, delivered)
+        chunks = self.read_delivered(key, delivered)
         if key in self.kept:
-            pieces = merge(pieces, self.read_kept(key, after_us))
+            chunks = merge(chunks, self.read_kept(key, after_us))
         if key in self.waiting:
-            pieces = merge(pieces, self.waiting[key].read())
-        return pieces
+            chunks = merge(chunks, self.waiting[key].read())
+        return chunks
 
-    def read_delivered(self, key: SeriesKey, delivered: Read | None) -> Pieces:
+    def read_delivered(self, key: SeriesKey, delivered: Reader | None) -> Chunks:
         """Yield the delivered points of a series, with what was posted along with them."""
-        pieces = delivered() if delivered else iter(())
+        chunks = delivered() if delivered else iter(())
         if key in self.details:
-            return (self._add_details(key, points) for points in pieces)
-        return pieces
+            return (self._add_details(key, points) for points in chunks)
+        return chunks
 
-    def read_kept(self, key: SeriesKey, after_us: int = BEFORE_ALL_US) -> Pieces:
+    def read_kept(self, key: SeriesKey, after_us: int = BEFORE_ALL_US) -> Chunks:
         """Yield the kept samples of a series that are later than a time, in order of time."""
         if key not in self.kept:
             return
@@ -140,7 +152,7 @@ class Stored:
                 Point(
                     time_us,
                     value,
-                    Note(
+                    Annotation(
                         None if cumulative is None else bool(cumulative),
                         metadata and orjson.loads(metadata),
                     ),
@@ -161,13 +173,13 @@ class Stored:
         rows_found = database.execute(rows.select(Detail.samples))
         details = {one[0] // 1000: one for (text,) in rows_found for one in orjson.loads(text)}
         times = list(points.times_us)
-        notes = {}
+        annotations = {}
         for i, ms in enumerate(time_us // 1000 for time_us in points.times_us):
             if ms in details:
                 times[i], *rest = details[ms]
                 if any(one is not None for one in rest):
-                    notes[i] = Note(*rest)
-        return Points(times, points.values, notes)
+                    annotations[i] = Annotation(*rest)
+        return Points(times, points.values, annotations)
 
 
 def load(owner: str, metrics: Collection[str] = ()) -> Stored:

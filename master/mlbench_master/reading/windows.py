@@ -6,7 +6,7 @@ All of it raises ``PrometheusError`` if Prometheus gives no answer.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mlbench_master.reading.points import PIECE, Pieces, Points, join
+from mlbench_master.reading.points import PIECE, Chunks, Points, join
 from mlbench_master.reading.promql import PrometheusClient, QueryResult
 
 # Steps of a query that counts samples; Prometheus answers with at most 11,000.
@@ -39,7 +39,7 @@ def read_at_once(prometheus: PrometheusClient, selector: str, span: Span) -> lis
     return prometheus.query(f"{selector}[{span.length_ms}ms]", span.last_ms / 1000)
 
 
-def read(prometheus: PrometheusClient, selector: str, span: Span) -> Pieces:
+def read(prometheus: PrometheusClient, selector: str, span: Span) -> Chunks:
     """Yield the samples in a span, those of all selected series together in order of time."""
     for window in _windows(prometheus, selector, span):
         found = read_at_once(prometheus, selector, window)
@@ -54,7 +54,7 @@ def to_points(found: QueryResult, span: Span) -> Points:
 
 
 def _windows(prometheus: PrometheusClient, selector: str, span: Span) -> Iterator[Span]:
-    """Split a span into windows with no more samples than a piece may hold."""
+    """Split a span into windows with no more samples than a chunk may hold."""
     step_ms = max(1, -(-span.length_ms // _BUCKETS))
     first_end = span.first_ms + step_ms - 1
     last_end = first_end + (span.length_ms - 1) // step_ms * step_ms

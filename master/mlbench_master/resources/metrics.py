@@ -203,10 +203,10 @@ def _echo(posted: PostedSample) -> dict[str, Any]:
 
 def _send(req: Request, resp: Response, answer: Answer) -> None:
     # An error before the first piece is answered; a later one breaks the answer off.
-    pieces = chain([next(answer.pieces)], answer.pieces)
+    chunks = chain([next(answer.chunks)], answer.chunks)
     # What pages draw; a download of all takes longer to compress than to send.
     is_summary = req.get_param("summarize") is not None
-    resp.stream = compressed(req, resp, pieces) if is_summary else pieces
+    resp.stream = compressed(req, resp, chunks) if is_summary else chunks
     resp.content_type = answer.content_type
     if answer.file_name:
         resp.downloadable_as = answer.file_name

@@ -25,7 +25,7 @@ def read(
     prometheus: PrometheusClient, pod: str, selection: Selection | None = None
 ) -> dict[str, list[Point]]:
     return {
-        name: [point for piece in read() for point in piece]
+        name: [point for chunk in read() for point in chunk]
         for _, figures in containers.read(prometheus, [pod], selection or Selection(), NOW_MS)
         for name, read in figures
     }
@@ -102,7 +102,7 @@ def test_many_pods_are_read_as_each_of_them(
     scraped(writer, pods[0], 2_000, 7, container="side")
     for selection in (Selection(), Selection(names=(CPU,)), Selection(names=("other",))):
         found = {
-            name: {series: [one for piece in read() for one in piece] for series, read in figures}
+            name: {series: [one for chunk in read() for one in chunk] for series, read in figures}
             for name, figures in containers.read(prometheus, pods, selection, NOW_MS)
         }
         assert list(found) == pods

@@ -34,7 +34,7 @@ def find(run: Run) -> logs.Log:
     return logs.find(run, 0, "stdout")
 
 
-def piece(text: str, start: int, offset: int, size: int, complete: bool = False) -> LogPage:
+def chunk(text: str, start: int, offset: int, size: int, complete: bool = False) -> LogPage:
     return LogPage(0, "stdout", 1, text, start, offset, size, complete)
 
 
@@ -63,17 +63,17 @@ def read_upwards(log: logs.Log, end: int) -> str:
 
 def test_nothing_written_yet(run: Run) -> None:
     for found in (page(find(run), 0), tail(find(run), 5), before(find(run), 9)):
-        assert found == piece("", 0, 0, 0)
+        assert found == chunk("", 0, 0, 0)
     assert list(whole(find(run))) == []
 
 
 @pytest.mark.both_databases
 def test_from_an_offset_on(run: Run) -> None:
     write(run, b"one\ntwo\n")
-    assert page(find(run), 0) == piece("one\ntwo\n", 0, 8, 8)
-    assert page(find(run), 4) == piece("two\n", 4, 8, 8)
-    assert page(find(run), 8) == piece("", 8, 8, 8)
-    assert page(find(run), 999) == piece("", 8, 8, 8)
+    assert page(find(run), 0) == chunk("one\ntwo\n", 0, 8, 8)
+    assert page(find(run), 4) == chunk("two\n", 4, 8, 8)
+    assert page(find(run), 8) == chunk("", 8, 8, 8)
+    assert page(find(run), 999) == chunk("", 8, 8, 8)
 
 
 def test_complete_once_the_process_has_ended_and_all_is_here(run: Run) -> None:
@@ -92,11 +92,11 @@ def test_complete_once_the_process_has_ended_and_all_is_here(run: Run) -> None:
 
 def test_a_character_that_has_half_arrived_comes_later(run: Run) -> None:
     write(run, b"a\xe2\x82")
-    assert page(find(run), 0) == piece("a", 0, 1, 3)
-    assert tail(find(run), 1) == piece("a", 0, 1, 3)
-    assert before(find(run), 3) == piece("a", 0, 1, 3)
+    assert page(find(run), 0) == chunk("a", 0, 1, 3)
+    assert tail(find(run), 1) == chunk("a", 0, 1, 3)
+    assert before(find(run), 3) == chunk("a", 0, 1, 3)
     write(run, b"\xac", offset=3)
-    assert page(find(run), 1) == piece("€", 1, 4, 4)
+    assert page(find(run), 1) == chunk("€", 1, 4, 4)
 
 
 @pytest.mark.parametrize(
@@ -105,22 +105,22 @@ def test_a_character_that_has_half_arrived_comes_later(run: Run) -> None:
 )
 def test_the_last_lines(run: Run, lines: int, text: str) -> None:
     write(run, b"one\ntwo\nthree")
-    assert tail(find(run), lines) == piece(text, 13 - len(text), 13, 13)
+    assert tail(find(run), lines) == chunk(text, 13 - len(text), 13, 13)
 
 
 def test_whole_lines_before_an_offset(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "_BEFORE_BYTES", 10)
     write(run, b"one\r\ntwo\r\nthree\n\na longer line\nx")
     size = 32
-    assert before(find(run), 10) == piece("one\r\ntwo\r\n", 0, 10, size)
-    assert before(find(run), 16) == piece("three\n", 10, 16, size)
-    assert before(find(run), 17) == piece("three\n\n", 10, 17, size)
-    assert before(find(run), size) == piece("x", 31, 32, size)
+    assert before(find(run), 10) == chunk("one\r\ntwo\r\n", 0, 10, size)
+    assert before(find(run), 16) == chunk("three\n", 10, 16, size)
+    assert before(find(run), 17) == chunk("three\n\n", 10, 17, size)
+    assert before(find(run), size) == chunk("x", 31, 32, size)
     assert before(find(run), 999) == before(find(run), size)
     # A line that is longer than one answer comes in pieces.
-    assert before(find(run), 31) == piece("nger line\n", 21, 31, size)
-    assert before(find(run), 21) == piece("\na lo", 16, 21, size)
-    assert before(find(run), 0) == piece("", 0, 0, size)
+    assert before(find(run), 31) == chunk("nger line\n", 21, 31, size)
+    assert before(find(run), 21) == chunk("\na lo", 16, 21, size)
+    assert before(find(run), 0) == chunk("", 0, 0, size)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -157,19 +157,19 @@ def test_a_log_that_is_deleted_meanwhile_breaks_off(
 ) -> None:
     monkeypatch.setattr(logs, "_PAGE_BYTES", 4)
     write(run, b"one\ntwo\n")
-    pieces = whole(find(run))
-    assert next(pieces) == b"one\n"
+    chunks = whole(find(run))
+    assert next(chunks) == b"one\n"
     Chunk.delete().execute()
     with pytest.raises(LogGoneError, match="at byte 4"):
-        next(pieces)
+        next(chunks)
 
 
 # --- A log of which the middle was left out. ---
 
 
-def write_long(run: Run, pieces: list[bytes], limit: int = 20) -> None:
+def write_long(run: Run, chunks: list[bytes], limit: int = 20) -> None:
     offset = 0
-    for data in pieces:
+    for data in chunks:
         offset = streams.append(key(run, 0, "stdout"), offset, data, limit=limit)
 
 
@@ -179,14 +179,14 @@ def test_a_line_stands_for_what_was_left_out(run: Run) -> None:
     streams.close(run.id, 1, 0, {})
     size, line = 2000, "… 1,980 bytes left out here …\n"
     log = find(run)
-    assert page(log, 0) == piece("000000000\n", 0, 10, size)
-    assert page(log, 10) == piece(line, 10, 1990, size)
-    assert page(log, 900) == piece("… 1,090 bytes left out here …\n", 900, 1990, size)
-    assert page(log, 1990) == piece("000000199\n", 1990, size, size, complete=True)
-    assert tail(log, 5) == piece("000000199\n", 1990, size, size, complete=True)
-    assert before(log, size) == piece("000000199\n", 1990, size, size, complete=True)
-    assert before(log, 1990) == piece(line, 10, 1990, size)
-    assert before(log, 10) == piece("000000000\n", 0, 10, size)
+    assert page(log, 0) == chunk("000000000\n", 0, 10, size)
+    assert page(log, 10) == chunk(line, 10, 1990, size)
+    assert page(log, 900) == chunk("… 1,090 bytes left out here …\n", 900, 1990, size)
+    assert page(log, 1990) == chunk("000000199\n", 1990, size, size, complete=True)
+    assert tail(log, 5) == chunk("000000199\n", 1990, size, size, complete=True)
+    assert before(log, size) == chunk("000000199\n", 1990, size, size, complete=True)
+    assert before(log, 1990) == chunk(line, 10, 1990, size)
+    assert before(log, 10) == chunk("000000000\n", 0, 10, size)
     assert b"".join(whole(log)).decode() == f"000000000\n{line}000000199\n"
     assert log.length == len(b"".join(whole(log)))
 
@@ -215,12 +215,12 @@ def test_downwards_and_upwards_are_the_same_around_a_gap(
 
 
 def test_a_download_goes_on_behind_what_is_left_out_meanwhile(run: Run) -> None:
-    pieces = [b"%09d\n" % number for number in range(6)]
-    write_long(run, pieces)
+    chunks = [b"%09d\n" % number for number in range(6)]
+    write_long(run, chunks)
     log = find(run)
     assert log.length is None
     read = whole(log)
-    assert [next(read), next(read)] == [pieces[0], "… 40 bytes left out here …\n".encode()]
+    assert [next(read), next(read)] == [chunks[0], "… 40 bytes left out here …\n".encode()]
     streams.append(key(run, 0, "stdout"), 60, b"000000006\n", limit=20)
     assert [text.decode() for text in read] == ["… 10 bytes left out here …\n"]
 

@@ -4,7 +4,15 @@ import itertools
 import random
 from collections.abc import Iterator
 
-from mlbench_master.reading.points import Note, Pieces, Point, Points, from_points, join, merge
+from mlbench_master.reading.points import (
+    Annotation,
+    Chunks,
+    Point,
+    Points,
+    from_points,
+    join,
+    merge,
+)
 
 
 def made(*rows: Point) -> Points:
@@ -15,16 +23,19 @@ def at(*times_us: int, value: str = "1") -> Points:
     return made(*(Point(time_us, value) for time_us in times_us))
 
 
-def pieces(*parts: Points) -> Pieces:
+def chunks(*parts: Points) -> Chunks:
     return iter(parts)
 
 
 def rows(found: Iterator[Points]) -> list[Point]:
-    return [point for piece in found for point in piece]
+    return [point for chunk in found for point in chunk]
 
 
 NOTED = made(
-    Point(1, "a"), Point(2, "b", Note(True)), Point(3, "c", Note(None, {"k": 1})), Point(4, "d")
+    Point(1, "a"),
+    Point(2, "b", Annotation(True)),
+    Point(3, "c", Annotation(None, {"k": 1})),
+    Point(4, "d"),
 )
 
 
@@ -36,10 +47,14 @@ def test_between_leaves_out_the_first_time_and_not_the_last() -> None:
 
 def test_joined_points_of_one_time_keep_the_order_of_the_parts() -> None:
     joined = join(
-        [made(Point(1, "a", Note(True)), Point(3, "c")), at(1, 2, 3, value="x"), Points((), ())]
+        [
+            made(Point(1, "a", Annotation(True)), Point(3, "c")),
+            at(1, 2, 3, value="x"),
+            Points((), ()),
+        ]
     )
     assert [point[:2] for point in joined] == [(1, "a"), (1, "x"), (2, "x"), (3, "c"), (3, "x")]
-    assert joined.notes == {0: Note(True)}
+    assert joined.annotations == {0: Annotation(True)}
     assert not join([])
 
 
@@ -49,16 +64,16 @@ def test_merging_is_sorting_however_the_points_are_cut() -> None:
         sides = []
         for side in "ab":
             times = sorted(dice.randrange(20) for _ in range(dice.randrange(15)))
-            whole = made(*(Point(t, side, Note(bool(t % 2), i)) for i, t in enumerate(times)))
+            whole = made(*(Point(t, side, Annotation(bool(t % 2), i)) for i, t in enumerate(times)))
             cuts = sorted({0, len(times), *(dice.randrange(len(times) + 1) for _ in range(3))})
             sides.append([whole.part(a, b) for a, b in itertools.pairwise(cuts)])
-        found = rows(merge(*(pieces(*side) for side in sides)))
-        every = [point for side in sides for piece in side for point in piece]
+        found = rows(merge(*(chunks(*side) for side in sides)))
+        every = [point for side in sides for chunk in side for point in chunk]
         assert found == sorted(every, key=lambda point: point[:2])
 
 
 def test_merging_takes_no_more_than_it_needs() -> None:
-    def endless() -> Pieces:
+    def endless() -> Chunks:
         for time_us in range(10**9):
             yield at(time_us)
 

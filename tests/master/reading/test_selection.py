@@ -4,23 +4,25 @@ from functools import partial
 
 import pytest
 
-from mlbench_master.reading.points import Note, Pieces, Point, Points, Read, from_points
+from mlbench_master.reading.points import Annotation, Chunks, Point, Points, Reader, from_points
 from mlbench_master.reading.selection import Selection
 
 
-def cut(points: Points, size: int) -> Pieces:
+def cut(points: Points, size: int) -> Chunks:
     for start in range(0, len(points), size):
         yield points.part(start, start + size)
 
 
-def reading(values: list[str], size: int = 3, cumulative: bool | None = None) -> Read:
-    points = from_points(Point(i * 10, value, Note(cumulative)) for i, value in enumerate(values))
+def reading(values: list[str], size: int = 3, cumulative: bool | None = None) -> Reader:
+    points = from_points(
+        Point(i * 10, value, Annotation(cumulative)) for i, value in enumerate(values)
+    )
     return partial(cut, points, size)
 
 
-def chosen(read: Read, summarize: int | None = None, last_n: int | None = None) -> list[Point]:
+def chosen(read: Reader, summarize: int | None = None, last_n: int | None = None) -> list[Point]:
     selection = Selection(summarize=summarize, last_n=last_n)
-    return [point for piece in selection.apply(read) for point in piece]
+    return [point for chunk in selection.apply(read) for point in chunk]
 
 
 def texts(points: list[Point]) -> list[str]:
@@ -68,7 +70,9 @@ def test_texts_are_left_out_of_averages() -> None:
 
 def test_of_texts_alone_the_last_stands_for_all() -> None:
     found = chosen(reading(["a", "b", "c", "d", "e"], cumulative=True), summarize=3)
-    assert found == [Point(us, text, Note(True)) for us, text in ((10, "b"), (30, "d"), (40, "e"))]
+    assert found == [
+        Point(us, text, Annotation(True)) for us, text in ((10, "b"), (30, "d"), (40, "e"))
+    ]
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ class Listening(PrometheusClient):
 
 
 def to_dict(series: NamedSeries) -> dict[str, list[Point]]:
-    return {name: [point for piece in pieces for point in piece] for name, pieces in series}
+    return {name: [point for chunk in chunks for point in chunk] for name, chunks in series}
 
 
 def read(reader: SeriesReader, run: Run, selection: Selection = ALL) -> dict[str, list[Point]]:
@@ -164,8 +164,8 @@ def test_reading_while_it_is_delivered_misses_none_and_doubles_none(
                 numbers = [int(value) for value in values(found.get("a @ 0", []))]
                 assert sorted(numbers) == list(range(len(numbers)))
                 assert before <= len(numbers)
-                notes = [int(value) for value in values(found.get("note @ 0", []))]
-                assert notes == list(range(0, len(numbers), 10))
+                annotations = [int(value) for value in values(found.get("note @ 0", []))]
+                assert annotations == list(range(0, len(numbers), 10))
         finally:
             enough.set()
         for thread in threads:
@@ -250,9 +250,9 @@ def test_a_delivery_meanwhile_does_not_change_an_answer(
     assert [len(points) for points in expected.values()] == [81, 80]
     assert sorted(values(expected["a @ 0"])) == sorted(["0.5", *map(str, range(80))])
     found: dict[str, list[Point]] = {}
-    for name, pieces in reader.run(run.id, ALL):
-        for n, piece in enumerate(pieces):
-            found.setdefault(name, []).extend(piece)
+    for name, chunks in reader.run(run.id, ALL):
+        for n, chunk in enumerate(chunks):
+            found.setdefault(name, []).extend(chunk)
             if n == 1:
                 delivery.deliver_waiting()
                 record(run, steps(start_ms, 40, 41))

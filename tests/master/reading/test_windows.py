@@ -48,20 +48,20 @@ def test_every_sample_once_and_few_at_a_time(
     series = labels()
     writer.send([time_series(series, [(NOW_MS + ms, float(i)) for i, ms in enumerate(offsets)])])
     first, last = NOW_MS + offsets[0], NOW_MS + offsets[-1]
-    pieces = list(windows.read(prometheus, select(series), Span(first, last)))
-    assert [point for piece in pieces for point in piece] == [
+    chunks = list(windows.read(prometheus, select(series), Span(first, last)))
+    assert [point for chunk in chunks for point in chunk] == [
         Point((NOW_MS + ms) * 1000, str(i)) for i, ms in enumerate(offsets)
     ]
-    assert max(len(piece) for piece in pieces) <= PIECE
+    assert max(len(chunk) for chunk in chunks) <= PIECE
     # Neighbouring windows share one where they can.
-    assert len(pieces) <= 2 * len(offsets) // PIECE + 5
+    assert len(chunks) <= 2 * len(offsets) // PIECE + 5
 
 
 def test_a_span_ends_where_it_says(writer: RemoteWriter, prometheus: PrometheusClient) -> None:
     series = labels()
     writer.send([time_series(series, [(NOW_MS - ms, float(ms)) for ms in range(40, -1, -1)])])
     for first, last in ((30, 5), (30, 30), (7, 7), (40, 0)):
-        pieces = windows.read(prometheus, select(series), Span(NOW_MS - first, NOW_MS - last))
-        values = [point.value for piece in pieces for point in piece]
+        chunks = windows.read(prometheus, select(series), Span(NOW_MS - first, NOW_MS - last))
+        values = [point.value for chunk in chunks for point in chunk]
         assert values == [str(ms) for ms in range(first, last - 1, -1)]
     assert not list(windows.read(prometheus, select(series), Span(NOW_MS - 90, NOW_MS - 41)))
