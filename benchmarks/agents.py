@@ -26,8 +26,6 @@ _CHUNK_BYTES = 1 << 20
 class Work:
     """What each rank does: a step a second."""
 
-    url: str
-    folder: Path
     steps: int
     metrics: int
     """Values of each step."""
@@ -45,10 +43,12 @@ class Seen:
     """The polls and shipments that failed."""
 
 
-def start(pool: ProcessPoolExecutor, tokens: Mapping[str, str], work: Work) -> list["Future[Seen]"]:
+def start(
+    pool: ProcessPoolExecutor, tokens: Mapping[str, str], url: str, folder: Path, work: Work
+) -> list["Future[Seen]"]:
     """Have the agents of these pods, each with its token, work until their run has ended."""
     parts = [dict(list(tokens.items())[first::_PROCESSES]) for first in range(_PROCESSES)]
-    return [pool.submit(_work, part, work) for part in parts]
+    return [pool.submit(_work, part, url, folder, work) for part in parts]
 
 
 def processes() -> ProcessPoolExecutor:
@@ -56,10 +56,10 @@ def processes() -> ProcessPoolExecutor:
     return ProcessPoolExecutor(_PROCESSES, mp_context=get_context("spawn"))
 
 
-def _work(tokens: Mapping[str, str], work: Work) -> Seen:
+def _work(tokens: Mapping[str, str], url: str, folder: Path, work: Work) -> Seen:
     seen, noting = Seen(), logging.getLogger("mlbench_worker.agent.shipper")
     noting.addHandler(_Notes(seen.failures))
-    agents = [_Agent(pod, token, work, seen) for pod, token in tokens.items()]
+    agents = [_Agent(pod, token, url, folder / pod, work, seen) for pod, token in tokens.items()]
     for number, agent in enumerate(agents):
         # Spread over a second, as those of a cluster are.
         agent.writes_at = number / len(agents)
@@ -92,11 +92,13 @@ class _Notes(logging.Handler):
 class _Agent(threading.Thread):
     """Polls as the agent does, until its rank is done."""
 
-    def __init__(self, pod: str, token: str, work: Work, seen: Seen) -> None:
+    def __init__(
+        self, pod: str, token: str, url: str, folder: Path, work: Work, seen: Seen
+    ) -> None:
         super().__init__(name=pod, daemon=True)
         self.writes_at = 0.0
-        self._token, self._work, self._seen = token, work, seen
-        self._link = Link(work.url, token)
+        self._folder, self._work, self._seen = folder, work, seen
+        self._link, self._shippers = Link(url, token), Link(url, token)
         self._attempt: Attempt | None = None
         self._shipper: Shipper | None = None
         self._file = -1
@@ -138,8 +140,8 @@ class _Agent(threading.Thread):
             attempt._note_exit(Exit(0, time.time()))
 
     def _begin(self, assignment: Assignment) -> None:
-        self._attempt = attempt = Attempt.create(self._work.folder / self.name, assignment)
-        self._shipper = Shipper(attempt, Link(self._work.url, self._token))
+        self._attempt = attempt = Attempt.create(self._folder, assignment)
+        self._shipper = Shipper(attempt, self._shippers)
         self._shipper.start()
         self._file = os.open(attempt.file("metrics"), os.O_WRONLY | os.O_APPEND)
         if assignment.rank == 0 and self._work.stdout_bytes:

@@ -4,56 +4,110 @@ import json
 import os
 import random
 import statistics
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
+from peewee import fn
 
 from benchmarks import agents
 from benchmarks.agents import Seen, Work
 from benchmarks.measure import Figure, timed
 from benchmarks.servers import Master, agent_token, know_pods, measured_master
+from benchmarks.stacks import wait_for_end
 from mlbench import ApiClient
+from mlbench.records import Run
 from mlbench_master import times
+from mlbench_master.models import Stream, run_owner
+from mlbench_master.recording.streams import METRICS
 
 # Fewer, as the environment says, show where the limit is.
 WORKERS = int(os.environ.get("WORKERS", "1000"))
 STEPS = int(os.environ.get("STEPS", "600"))
+_AWAY_SECONDS = int(os.environ.get("AWAY", "300"))
 _METRICS = 50
 _LIMITS = {"MLBENCH_LIMIT_WORKERS": str(WORKERS), "MLBENCH_LIMIT_SERIES": str(WORKERS * 60)}
 # A curve is read so often, and for so long that of one rank; then a page is opened.
 _LOOK_SECONDS = 0.2
 _FOLLOW_SECONDS = 10.0
+# Beside a rank that prints so much.
+_FEW, _FEW_STEPS, _PRINTED_BYTES = 200, 60, 1 << 30
+# All is delivered again when what ranks have written lately alone is missing.
+_LATE_STEPS = 5
+
+T = TypeVar("T")
 
 
 def measure(folder: Path) -> Iterator[Figure]:
-    """Yield what a run of all workers costs, and how long its readers wait."""
-    pods = {f"local-mlbench-worker-{number}": number for number in range(WORKERS)}
-    tokens = {pod: agent_token(pod) for pod in pods}
-    know_pods(folder, [*pods])
+    """Yield what a run of all workers costs, how long its readers wait, and what delays it."""
     os.environ |= _LIMITS
+    pods = [f"local-mlbench-worker-{number}" for number in range(WORKERS)]
+    know_pods(folder, pods)
     with measured_master(folder) as master, agents.processes() as pool:
-        url = f"http://127.0.0.1:{master.port}"
-        token = master.headers["Authorization"].removeprefix("Bearer ")
-        working = agents.start(pool, tokens, Work(url, folder / "agents", STEPS, _METRICS))
+        stage = _Stage(folder, master, pool, pods)
+        watched, seen = stage.run(Work(STEPS, _METRICS), lambda run: _watch(master, run))
+        yield from watched.figures(seen)
+        for printed in (0, _PRINTED_BYTES):
+            few = Work(_FEW_STEPS, _METRICS, printed)
+            watched, _ = stage.run(few, lambda run: _watch(master, run), min(_FEW, WORKERS))
+            what = f"{_FEW} workers, one prints {printed >> 20} MB: a value after, 99th percentile"
+            yield Figure(what, "s", [_p99(watched.delays)])
+        away = Work(_AWAY_SECONDS + 180, _METRICS)
+        seconds, _ = stage.run(away, lambda run: _return(master, run))
+        yield Figure(f"master away for {_AWAY_SECONDS} s: until all is delivered", "s", [seconds])
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """A master, and the agents of its pods."""
+
+    folder: Path
+    master: Master
+    pool: ProcessPoolExecutor
+    pods: Sequence[str]
+
+    def run(
+        self, work: Work, meanwhile: Callable[[Run], T], workers: int = WORKERS
+    ) -> tuple[T, list[Seen]]:
+        """Have workers do a run; return what is seen of it meanwhile, and by the agents."""
+        url = f"http://127.0.0.1:{self.master.port}"
+        token = self.master.headers["Authorization"].removeprefix("Bearer ")
+        tokens = {pod: agent_token(pod) for pod in self.pods[:workers]}
+        working = agents.start(self.pool, tokens, url, self.folder / "agents", work)
         with ApiClient(url=url, token=token) as client:
-            run = client.create_run("thousand", WORKERS, None, benchmark="steps").result().value
+            run = client.create_run("thousand", workers, None, benchmark="steps").result().value
             while client.get_run(run.id).result().value.state != "STARTED":
                 time.sleep(0.2)
-            with _watched(master, run.id) as watched:
-                seen = [future.result() for future in working]
-            while (ended := client.get_run(run.id).result().value).active:
-                time.sleep(0.2)
-        assert ended.state == "FINISHED", ended.reason
+            result = meanwhile(run)
+            seen = [future.result() for future in working]
+            ended = wait_for_end(client, run, look_seconds=0.5)
         assert ended.delivery is not None
-        assert ended.delivery.in_prometheus == WORKERS * STEPS * _METRICS, ended.delivery
-        yield from watched.figures(seen)
-        yield Figure("samples found by query", "", [ended.delivery.in_prometheus])
+        assert ended.delivery.in_prometheus == workers * work.steps * _METRICS, ended.delivery
+        return result, seen
+
+
+def _return(master: Master, run: Run) -> float:
+    """Stop the master for a while; return the seconds until it has what was written meanwhile."""
+    began = time.monotonic()
+    time.sleep(30)
+    processes = [psutil.Process(master.worker).parent(), *_processes(master)]
+    for process in filter(None, processes):
+        process.suspend()
+    time.sleep(_AWAY_SECONDS)
+    for process in filter(None, processes):
+        process.resume()
+    back = time.monotonic()
+    recorded = Stream.select(fn.SUM(Stream.recorded)).where(Stream.owner == run_owner(run.id))
+    while True:
+        steps = time.monotonic() - began - _LATE_STEPS
+        if (recorded.scalar() or 0) >= run.num_workers * _METRICS * steps:
+            return time.monotonic() - back
+        time.sleep(0.5)
 
 
 class _Watched:
@@ -90,31 +144,28 @@ def _p99(values: Sequence[float]) -> float:
     return statistics.quantiles(values, n=100)[-1]
 
 
-@contextmanager
-def _watched(master: Master, run_id: int) -> Iterator[_Watched]:
-    """Look as users do until the block ends, and measure what the master takes meanwhile."""
-    processes = _processes(master)
-    watched, over = _Watched(), threading.Event()
-
-    def look() -> None:
-        while not over.is_set():
-            watched.delays += _delays(master, run_id, over)
-            memory = sum(process.memory_info().rss for process in processes) / 1e6
-            watched.megabytes = max(watched.megabytes, memory)
-            began = time.monotonic()
-            if _open_page(master, run_id):
-                watched.pages.append(time.monotonic() - began)
-            else:
-                watched.refused += 1
-            watched.lists.append(timed(lambda: master.get("/api/runs/?limit=50")))
-
+def _watch(master: Master, run: Run) -> _Watched:
+    """Look as users do until a run has ended, and measure what the master takes meanwhile."""
+    processes, watched = _processes(master), _Watched()
     began, before = time.monotonic(), _cpu_seconds(processes)
-    with ThreadPoolExecutor(1) as pool:
-        looking = pool.submit(look)
-        yield watched
+    while (
+        Stream.select()
+        .where(
+            Stream.owner == run_owner(run.id), Stream.final_size.is_null(), Stream.name == METRICS
+        )
+        .exists()
+    ):
+        watched.delays += _delays(master, run)
         watched.cores = (_cpu_seconds(processes) - before) / (time.monotonic() - began)
-        over.set()
-        looking.result()
+        memory = sum(process.memory_info().rss for process in processes) / 1e6
+        watched.megabytes = max(watched.megabytes, memory)
+        opened_at = time.monotonic()
+        if _open_page(master, run.id):
+            watched.pages.append(time.monotonic() - opened_at)
+        else:
+            watched.refused += 1
+        watched.lists.append(timed(lambda: master.get("/api/runs/?limit=50")))
+    return watched
 
 
 def _processes(master: Master) -> list[psutil.Process]:
@@ -128,15 +179,16 @@ def _cpu_seconds(processes: Sequence[psutil.Process]) -> float:
     return sum(one.cpu_times().user + one.cpu_times().system for one in processes)
 
 
-def _delays(master: Master, run_id: int, over: threading.Event) -> Iterator[float]:
+def _delays(master: Master, run: Run) -> Iterator[float]:
     """Follow a metric of a rank for a while: yield how old each new value is when it is read."""
-    rank = random.randrange(WORKERS)  # noqa: S311 - no secret
+    rank = random.randrange(run.num_workers)  # noqa: S311 - no secret
     name, seen = f"metric_0%20%40%20{rank}", 0.0
     end = time.monotonic() + _FOLLOW_SECONDS
-    while time.monotonic() < end and not over.wait(_LOOK_SECONDS):
+    while time.monotonic() < end:
+        time.sleep(_LOOK_SECONDS)
         since = times.seconds_to_text(time.time() - 2 * _FOLLOW_SECONDS)
         query = f"metric_type=run&added=false&metric_filter={name}&since={since}"
-        answer = json.loads(master.get(f"/api/metrics/{run_id}/?{query}", {200, 503}).body)
+        answer = json.loads(master.get(f"/api/metrics/{run.id}/?{query}", {200, 503}).body)
         if "status" in answer:  # of a master that is behind
             continue
         now = time.time()

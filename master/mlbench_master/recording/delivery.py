@@ -275,15 +275,15 @@ class Delivery:
             samples = [sample for batch in batches for sample in batch.samples]
         planned = plan(samples, last_ms, now_us // 1000)
         sent = self._send(owner, planned)
-        try:
-            with exclusive(owner):
-                if _advance_all(batches):
-                    _store(owner, batches, sent, refused, self._most_series)
-        except Exception:
-            # Nobody knows what is stored.
-            self._last_ms.pop(owner, None)
-            raise
-        last_ms.update((key, its[-1].time_us // 1000) for key, its in sent.send.items())
+        # Until it is known what is stored.
+        del self._last_ms[owner]
+        with exclusive(owner):
+            has_advanced = _advance_all(batches)
+            if has_advanced:
+                _store(owner, batches, sent, refused, self._most_series)
+        if has_advanced:
+            last_ms.update((key, its[-1].time_us // 1000) for key, its in sent.send.items())
+            self._last_ms[owner] = last_ms
         self._writer.metrics.count_samples(
             delivered=sum(len(samples) for samples in sent.send.values()),
             kept=len(planned.keep),
