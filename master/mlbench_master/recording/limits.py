@@ -25,7 +25,7 @@ _NAMES_SHOWN = 10
 _REMEMBERED = 100_000
 # Waiting bytes are counted anew after so long.
 _FRESH_SECONDS = 0.5
-_ADVICE = "put what varies into a step or a value"
+_ADVICE = "put what varies into a step or a value, or raise MLBENCH_LIMIT_SERIES"
 
 
 class SpoolFullError(ServiceUnavailableError):

@@ -23,7 +23,8 @@ def check_feasible(order: RunRequest, limits: Limits) -> None:
         BadFieldError: it cannot (400).
     """
     if order.num_workers > limits.workers:
-        raise BadFieldError("num_workers", f"at most {limits.workers} (not {order.num_workers})")
+        right = f"at most {limits.workers}, or raise MLBENCH_LIMIT_WORKERS"
+        raise BadFieldError("num_workers", f"{right} (not {order.num_workers})")
     if order.num_cpus is not None:
         _check_cpus(order.num_cpus, limits)
     if wanted := order.wanted_bandwidth(limits):

@@ -87,7 +87,7 @@ def test_a_set_is_registered_once(api: TestClient) -> None:
 
 def test_what_could_not_be_run_is_not_registered(api: TestClient) -> None:
     for fields, message in (
-        ({"places": [{"num_workers": 99}]}, "num_workers: at most 4 (not 99)"),
+        ({"places": [{"num_workers": 99}]}, "num_workers: at most 4, or raise MLBENCH_LIMIT_W"),
         ({"args": {"epochs": 0}}, "args.epochs: "),
         ({"places": []}, "places: "),
         ({"places": [*PLACES, PLACES[0]]}, "places: a seed is used once (seed 1 is used twice)"),

@@ -216,7 +216,7 @@ SCRIPT = CUSTOM | {"custom_image_name": "local"}
 @pytest.mark.parametrize(
     ("limits", "fields", "message"),
     [
-        (LIMITS, {"num_workers": 5}, "num_workers: at most 4 (not 5)"),
+        (LIMITS, {"num_workers": 5}, "num_workers: at most 4, or raise MLBENCH_LIMIT_W"),
         (LIMITS, {"num_cpus": 3}, "num_cpus: a worker here has at most 2 cores (not 3)"),
         (LIMITS, {"num_cpus": 1.5}, "num_cpus: whole cores only (not 1.5)"),
         (CLUSTER, {"num_cpus": 1.75}, "num_cpus: a worker here has at most 1.5 cores (not 1.75)"),
