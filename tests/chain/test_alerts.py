@@ -92,6 +92,8 @@ def test_a_rank_that_stands_still_is_named_though_its_agent_answers(
     alerts = RunAlerts(stack, run)
     progress = "run_rank:mlbench_worker_progress:age_seconds{RUN} < 10"
     wait_for(lambda: alerts.values(progress).keys() == {"0", "1"}, what="both make progress")
+    # An agent shows a run's counters before its fork server has imported PyTorch.
+    wait_for(lambda: training(stack, rank=1), what="rank 1 runs")
     [victim] = training(stack, rank=1)
     victim.suspend()
     try:

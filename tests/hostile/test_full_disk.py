@@ -100,7 +100,7 @@ def test_on_a_full_disk_runs_are_polled_stopped_and_deleted(
         filler.unlink()
         assert poll(agent, active).status_code == 200
         assert reserve.stat().st_size == _RESERVE_BYTES
-        assert ship(agent, active, "stdout").json() == {"offset": 7}
+        assert ship(agent, active, "stdout").json()["offset"] == 7
 
 
 def test_readiness_says_why_the_database_cannot_be_written(

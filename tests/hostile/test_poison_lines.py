@@ -76,7 +76,7 @@ def test_no_line_takes_all_memory_or_keeps_its_run_from_ending(
             body=poison[start : start + MIB // 2],
             headers=AGENT,
         )
-        assert answer.json == {"offset": min(len(poison), start + MIB // 2)}
+        assert answer.json["offset"] == min(len(poison), start + MIB // 2)
     record(run, line(time.time(), good=1))
     record(other, line(time.time(), good=1))
     with peak_growth() as growth:

@@ -43,5 +43,5 @@ def test_what_is_logged_becomes_values_settings_goal_and_epochs(
     result = client.get_result(run.id).result().value
     assert (result.epochs, result.samples) == (60, 2 * 1440 * 60)
     assert result.time_to_accuracy is not None
-    # The next epoch may begin in the same millisecond.
-    assert result.time_to_accuracy.epochs in (2, 3)
+    # The next epoch may begin in the same millisecond, and the ranks do not wait for each other.
+    assert result.time_to_accuracy.epochs in (1, 2, 3)
