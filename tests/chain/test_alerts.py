@@ -19,7 +19,7 @@ from mlbench.home import Home
 from mlbench.records import Run
 from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import running_stack, wait_for
-from tests.support.stacks import order_command, order_steps, service, training
+from tests.support.stacks import losses, order_command, order_steps, service, training
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -93,7 +93,7 @@ def test_a_rank_that_stands_still_is_named_though_its_agent_answers(
     progress = "run_rank:mlbench_worker_progress:age_seconds{RUN} < 10"
     wait_for(lambda: alerts.values(progress).keys() == {"0", "1"}, what="both make progress")
     # An agent shows a run's counters before its fork server has imported PyTorch.
-    wait_for(lambda: training(stack, rank=1), what="rank 1 runs")
+    wait_for(lambda: losses(client, run, rank=1), what="rank 1 trains")
     [victim] = training(stack, rank=1)
     victim.suspend()
     try:
