@@ -764,6 +764,8 @@ class Pod(Record):
     """The active run that it works for."""
     rank: int | None = None
     """Its rank in that run."""
+    cpus: tuple[int, ...] = ()
+    """The cores that it has for that run; empty where the pod has its own."""
     state: AgentState | None = None
     """As its agent said last; None before its first poll."""
     fork_server: bool = False

@@ -188,7 +188,8 @@ NOW: Final = (
         "Elapsed",
         "Time since the active run's start.",
         value(
-            _active(f"time() - {by('run_id', 'mlbench_run_started_timestamp_seconds')}"), "elapsed"
+            _active(f"time() - {by('run_id', 'mlbench_run_started_timestamp_seconds')}"),
+            "run {{run_id}}",
         ),
         unit="dthms",
         no_value="No run is active",
@@ -196,7 +197,7 @@ NOW: Final = (
     figure(
         "Samples/s",
         "Training samples that the active run does in a second, over the last minute.",
-        value(_step_of_active("run:mlbench_worker_samples:rate1m"), "samples/s"),
+        value(_step_of_active("run:mlbench_worker_samples:rate1m"), "run {{run_id}}"),
         unit="locale",
         decimals=0,
         mappings=(_NO_STEP,),
@@ -210,7 +211,7 @@ NOW: Final = (
                 "run:mlbench_worker_progress:age_seconds"
                 " and on (run_id) sum by (run_id) (mlbench_worker_step_seconds_count) > 0"
             ),
-            "age",
+            "run {{run_id}}",
         ),
         unit="suffix: s ago",
         decimals=0,

@@ -255,7 +255,7 @@ class Rank(_Table):
         return self.processes["ranks"] if self.processes else [self.rank]
 
     class Meta:
-        indexes = ((("run", "attempt", "rank"), True),)
+        indexes = ((("run", "attempt", "rank"), True), (("run", "worker"), False))
 
 
 class Worker(_Table):

@@ -47,7 +47,9 @@ class Limits:
     framework_images: Mapping[str, str] = field(default_factory=dict)
     """In a cluster, the workers' image for each framework that has one, besides PyTorch."""
     always_queue: bool = False
-    """Whether a run waits for the active one even if its order does not say so."""
+    """Whether a run waits for active ones even if its order does not say so."""
+    concurrent_runs: int = 1
+    """How many runs go on at a time, where there is room for them."""
 
 
 @dataclass(frozen=True)
@@ -219,6 +221,7 @@ def _limits(environ: Mapping[str, str], pool: PoolKind) -> Limits:
         pool=pool,
         framework_images=_pairs(environ, "MLBENCH_FRAMEWORK_IMAGES"),
         always_queue=_always_queue(environ),
+        concurrent_runs=_whole(environ, "MLBENCH_CONCURRENT_RUNS", 1, least=1),
     )
 
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -96,11 +96,25 @@ def show_runs(runs: list[Run], pods: list[Pod], of: int) -> None:
         if run.waiting:
             out.print(f"run {run.id} waits: {run.waiting}", style="yellow", soft_wrap=True)
     out.print()
-    table = Table("worker", "phase", "run", "rank", "fork server", box=None, pad_edge=False)
+    table = Table(
+        "worker", "phase", "run", "rank", "cores", "fork server", box=None, pad_edge=False
+    )
     for pod in pods:
         run_id, rank = ("-" if value is None else str(value) for value in (pod.run_id, pod.rank))
-        table.add_row(pod.name, pod.phase, run_id, rank, "ready" if pod.fork_server else "-")
+        cores, server = _spans(pod.cpus) or "-", "ready" if pod.fork_server else "-"
+        table.add_row(pod.name, pod.phase, run_id, rank, cores, server)
     out.print(table)
+
+
+def _spans(numbers: Sequence[int]) -> str:
+    """Write ascending numbers as 0-3,6."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][-1] + 1:
+            spans[-1][1:] = [number]
+        else:
+            spans.append([number])
+    return ",".join("-".join(map(str, span)) for span in spans)
 
 
 def show_alerts(alerts: list[Alert]) -> None:

@@ -101,9 +101,10 @@ def test_settings_of_the_chart() -> None:
             "MLBENCH_START_SECONDS": "600",
             "MLBENCH_IDLE_SECONDS": "0",
             "MLBENCH_QUEUE": "always",
+            "MLBENCH_CONCURRENT_RUNS": "3",
         }
     )
-    assert settings.limits.always_queue
+    assert (settings.limits.always_queue, settings.limits.concurrent_runs) == (True, 3)
     assert (settings.pool, settings.limits.pool) == ("kubernetes", "kubernetes")
     limits = settings.limits
     assert (limits.cpus, limits.bandwidth, limits.gpus) == (1.5, 250.5, 0)
@@ -124,6 +125,7 @@ def test_cores_may_be_written_as_kubernetes_does(text: str, cores: float) -> Non
         *(("MLBENCH_LIMIT_CPUS", value) for value in ("0", "m", "-1", "1e3", "2Gi", "0.5.5")),
         *(("MLBENCH_LIMIT_BANDWIDTH", value) for value in ("-1", "fast", "inf", "nan")),
         ("MLBENCH_START_SECONDS", "0"),
+        ("MLBENCH_CONCURRENT_RUNS", "0"),
         ("MLBENCH_IDLE_SECONDS", "-1"),
     ],
 )

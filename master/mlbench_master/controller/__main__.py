@@ -76,8 +76,11 @@ def main() -> None:
     on_termination(waker.stop)
 
     pool = _open_pool(settings, registry, stop)
-    policy = PoolPolicy(settings.workers, settings.start_seconds, settings.idle_seconds)
-    observer = Observer(policy, settings.spool_bytes)
+    policy = PoolPolicy(
+        *(settings.workers, settings.start_seconds, settings.idle_seconds),
+        concurrent_runs=settings.limits.concurrent_runs,
+    )
+    observer = Observer(policy, settings.spool_bytes, pool.cores())
     writer = RemoteWriter(settings.prometheus_url, metrics=written)
     delivery = Delivery(writer, settings.limits.series)
     prometheus = PrometheusClient(settings.prometheus_url, timeout_seconds=10.0)

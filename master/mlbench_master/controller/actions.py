@@ -14,7 +14,7 @@ class Scale:
     workers: int
     shape: WorkerSpec = WorkerSpec()  # noqa: RUF009 - it is frozen
     busy: AbstractSet[str] = frozenset()
-    """The uids of the run's pods, which stay as they are."""
+    """The uids of the pods of runs, which stay as they are."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class Assign:
     run_id: int
     attempt: int
     workers: tuple[str, ...]
+    cores: tuple[tuple[int, ...], ...] | None = None
+    """By rank: those of its worker, none where its pod has its own; None: as it had before."""
 
 
 @dataclass(frozen=True)

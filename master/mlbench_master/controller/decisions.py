@@ -4,6 +4,7 @@ Pure functions: no clock, no network, no database.
 """
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from mlbench.runspec import WorkerSpec
 from mlbench_master.controller.actions import (
@@ -16,6 +17,7 @@ from mlbench_master.controller.actions import (
     StopRanks,
     Wait,
 )
+from mlbench_master.controller.room import find_room
 from mlbench_master.controller.world import RankView, RunView, World
 from mlbench_master.reading.counting import SampleCounts
 from mlbench_master.runs.events import describe_exit
@@ -40,73 +42,98 @@ COUNT_SECONDS = 5.0
 
 def decide(world: World) -> list[Action]:
     """Decide on the next actions. Carrying them out twice is harmless."""
-    run = world.run
     actions: list[Action] = [size_pool(world)]
     actions += [End(run_id, "STOPPED") for run_id in world.stopped_in_queue]
-    if run is None:
-        return actions
+    given: set[str] = set()
+    for run in world.runs:
+        of_run = _decide_for(run, world, given)
+        given.update(name for one in of_run if isinstance(one, Assign) for name in one.workers)
+        actions += of_run
+    return actions
+
+
+def _decide_for(run: RunView, world: World, given: AbstractSet[str]) -> list[Action]:
+    """Decide on one run; workers that are ``given`` away are not there for it."""
     if not run.ranks:
-        return actions + _begin(run, world)
+        return _begin(run, world, given)
     if all(rank.over for rank in run.ranks):
-        return actions + _conclude(run, world)
-    return actions + (_find_lost(run, world) or _watch(run))
+        return _conclude(run, world, given)
+    return _find_lost(run) or _watch(run)
 
 
 def size_pool(world: World) -> Scale:
-    """Return the pool that the run needs; after it, the same for a while, then the default one."""
-    run, fewest = world.run, world.policy.min_workers
-    if run is not None:
+    """Return the pool that the runs need; after them, the same for a while, then the default one.
+
+    Runs that go on at a time have workers of one shape, where that is the pool's.
+    """
+    fewest = world.policy.min_workers
+    if world.runs:
         # Workers stay until the run ends, as its checkpoints lie with them; lost ones need not.
-        held = [rank for rank in run.ranks if not rank.lost]
+        held = [rank for run in world.runs for rank in run.ranks if not rank.lost]
         # The pool shrinks from the highest number down, which is at the end of a worker's name.
         numbers = [rank.worker.rpartition("-")[2] for rank in held]
         highest = max((int(number) + 1 for number in numbers if number.isdecimal()), default=0)
         busy = frozenset(rank.pod_uid for rank in held)
-        return Scale(max(fewest, run.num_workers, highest), run.shape, busy)
+        there = [run for run in world.runs if run.ranks or find_room(run, world).shares is not None]
+        wanted = sum(run.num_workers for run in there)
+        return Scale(max(fewest, wanted, highest), world.runs[0].shape, busy)
     if world.warm is not None and world.idle < world.policy.idle_seconds:
         return Scale(max(fewest, world.warm.num_workers), world.warm.shape)
     return Scale(fewest, WorkerSpec())
 
 
-def _begin(run: RunView, world: World) -> list[Action]:
-    """Begin the first attempt once there are workers for all ranks."""
+def _begin(run: RunView, world: World, given: AbstractSet[str]) -> list[Action]:
+    """Begin the first attempt once there is room, and workers for all ranks."""
     if run.stop_requested:
         return [End(run.id, "STOPPED")]
-    if begin := _assign(run, world):
-        return begin
-    if world.waited > world.policy.start_seconds:
-        return [End(run.id, "FAILED", _shortage(run, world))]
-    return _wait(run, world)
+    room = find_room(run, world)
+    if room.shares is None:
+        return _wait(run, room.lacks)
+    free = _free_workers(run, world, given)
+    if len(free) >= run.num_workers:
+        return [Assign(run.id, run.attempt + 1, free, room.shares)]
+    # Beside others, it waits until they have ended.
+    if run.waited > world.policy.start_seconds and len(world.runs) == 1:
+        return [End(run.id, "FAILED", _shortage(run, world, free))]
+    return _wait(run, _lacking(run, world, free))
 
 
-def _assign(run: RunView, world: World) -> list[Action]:
-    free = _free_workers(world)
-    if len(free) < run.num_workers:
-        return []
-    return [Assign(run.id, run.attempt + 1, tuple(free[: run.num_workers]))]
+def _free_workers(run: RunView, world: World, given: AbstractSet[str]) -> tuple[str, ...]:
+    """Return the workers that can be given a rank of a run, first those that it has had.
 
-
-def _free_workers(world: World) -> list[str]:
-    """Return the workers that can be given a rank: not those that the pool is about to end."""
+    Not those that the pool is about to end, nor those of another run.
+    """
     size = size_pool(world).workers
-    return [
-        w.name for w in world.workers if not w.busy and w.number < size and w.silent < FRESH_SECONDS
+    holders = {
+        rank.worker: one.id for one in world.runs for rank in one.ranks if not rank.lost
+    } | dict.fromkeys(given, 0)
+    free = [
+        w
+        for w in world.workers
+        if not w.busy
+        and w.number < size
+        and w.silent < FRESH_SECONDS
+        and holders.get(w.name, run.id) == run.id
     ]
+    free.sort(key=lambda w: w.name not in holders)
+    return tuple(w.name for w in sorted(free[: run.num_workers], key=lambda w: w.number))
 
 
-def _wait(run: RunView, world: World) -> list[Action]:
-    there = len(_free_workers(world))
-    why = world.waits_for or f"{there} of {run.num_workers} workers are there"
+def _wait(run: RunView, why: str) -> list[Action]:
     return [Wait(run.id, why)] if why != run.waiting else []
 
 
-def _shortage(run: RunView, world: World) -> str:
-    there, within = len(_free_workers(world)), f"within {world.policy.start_seconds:.0f} s"
-    count = f"only {there} of {run.num_workers} workers were there {within}"
+def _lacking(run: RunView, world: World, free: Sequence[str]) -> str:
+    return world.waits_for or f"{len(free)} of {run.num_workers} workers are there"
+
+
+def _shortage(run: RunView, world: World, free: Sequence[str]) -> str:
+    within = f"within {world.policy.start_seconds:.0f} s"
+    count = f"only {len(free)} of {run.num_workers} workers were there {within}"
     return _join(count, world.waits_for)
 
 
-def _find_lost(run: RunView, world: World) -> list[Action]:
+def _find_lost(run: RunView) -> list[Action]:
     """Give up the ranks whose end, or whose whole output, will never be known.
 
     For good: the attempt has failed, even if the worker is heard of again.
@@ -114,20 +141,20 @@ def _find_lost(run: RunView, world: World) -> list[Action]:
     return [
         MarkLost(run.id, run.attempt, rank.rank, rank.seen_at, why)
         for rank in run.ranks
-        if not rank.over and (why := _why_lost(rank, world))
+        if not rank.over and (why := _why_lost(rank, run))
     ]
 
 
-def _why_lost(rank: RankView, world: World) -> str:
+def _why_lost(rank: RankView, run: RunView) -> str:
     if rank.replaced:
         return f"another pod has taken the place of {rank.worker}"
     if rank.forgotten:
         return _join(f"the agent of {rank.worker} knows it no more", rank.trouble)
     # At the start of an attempt, or of the controller, agents get their time to report.
-    if min(rank.silent, world.waited) > LOST_SECONDS:
+    if min(rank.silent, run.waited) > LOST_SECONDS:
         silence = f"{rank.worker} was not heard of for {rank.silent:.0f} s"
         return _join(silence, rank.trouble)
-    if not rank.reported and world.waited > BEGIN_SECONDS:
+    if not rank.reported and run.waited > BEGIN_SECONDS:
         late = f"{rank.worker} did not begin it within {BEGIN_SECONDS:.0f} s"
         return _join(late, rank.trouble)
     return _why_stuck(rank)
@@ -156,16 +183,19 @@ def _watch(run: RunView) -> list[Action]:
     return []
 
 
-def _conclude(run: RunView, world: World) -> list[Action]:
+def _conclude(run: RunView, world: World, given: AbstractSet[str]) -> list[Action]:
     """Once all ranks are over: begin another attempt, or count the samples and end the run."""
+    shortage = ""
     if _may_restart(run):
-        if begin := _assign(run, world):
-            return begin
-        if world.waited <= world.policy.start_seconds:
-            return _wait(run, world)
-    needs_no_count = bool(run.stop_requested or _failed(run)) and world.waited > COUNT_SECONDS
+        free = _free_workers(run, world, given)
+        if len(free) >= run.num_workers:
+            return [Assign(run.id, run.attempt + 1, free)]
+        if run.waited <= world.policy.start_seconds:
+            return _wait(run, _lacking(run, world, free))
+        shortage = f"no restart: {_shortage(run, world, free)}"
+    needs_no_count = bool(run.stop_requested or _failed(run)) and run.waited > COUNT_SECONDS
     if needs_no_count or (run.delivered and run.delivery is not None):
-        return [_end(run, run.delivery, world)]
+        return [_end(run, run.delivery, shortage)]
     return [Count(run.id)] if run.delivered else []
 
 
@@ -174,13 +204,12 @@ def _may_restart(run: RunView) -> bool:
     return bool(_failed(run)) and not run.stop_requested and attempts_left and run.overdue < 0
 
 
-def _end(run: RunView, delivery: SampleCounts | None, world: World) -> End:
+def _end(run: RunView, delivery: SampleCounts | None, shortage: str) -> End:
     disagreement = delivery.disagreement if delivery else ""
     if run.stop_requested:
         return End(run.id, "STOPPED", disagreement)
     if failed := _failed(run):
         cause = _first(failed)
-        shortage = f"no restart: {_shortage(run, world)}" if _may_restart(run) else ""
         reason = _join(run.stop_reason, _describe(cause), shortage, disagreement)
         # A stated failure needs no more words.
         return End(run.id, "FAILED", reason, None if cause.failure else cause.rank)

@@ -75,6 +75,7 @@ class Executor:
         if run.started_at is None:
             run.started_at, run.steady_clock = now, clock.begin()
         run.attempt = action.attempt
+        cores = action.cores or _cores_before(run)
         begin = Run.update(
             state="STARTED",
             attempt=run.attempt,
@@ -94,7 +95,7 @@ class Executor:
                     worker=pod.name,
                     assigned_at=now,
                     clock_ahead=clock.was_set_by(run),
-                    assignment=asdict(_assignment(run, rank, placement)),
+                    assignment=asdict(_assignment(run, rank, cores[rank], placement)),
                     pod_uid=pod.uid or None,
                     image=pod.image or None,
                 )
@@ -103,7 +104,13 @@ class Executor:
         log.info("run %d: attempt %d begins on %d workers, %s…", run.id, run.attempt, count, first)
 
 
-def _assignment(run: Run, rank: int, placement: Placement) -> Assignment:
+def _cores_before(run: Run) -> list[tuple[int, ...]]:
+    """Return the cores of each rank in the attempt before."""
+    before = Rank.select(Rank.assignment).where(Rank.run == run.id, Rank.attempt == run.attempt - 1)
+    return [tuple(rank.assignment.get("cpus", ())) for rank in before.order_by(Rank.rank)]
+
+
+def _assignment(run: Run, rank: int, cores: tuple[int, ...], placement: Placement) -> Assignment:
     return Assignment(
         run_id=run.id,
         attempt=run.attempt,
@@ -112,7 +119,7 @@ def _assignment(run: Run, rank: int, placement: Placement) -> Assignment:
         master_addr=placement.master_addr,
         master_port=placement.master_port,
         command=tuple(command(run, rank, placement.hosts, placement.python)),
-        cpus=placement.cpus[rank],
+        cpus=cores,
         keeps_checkpoints=run.max_restarts > 0,
         working_dir=run.working_dir,
         seed=run.seed,

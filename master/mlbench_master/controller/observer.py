@@ -23,7 +23,7 @@ from mlbench_master.pools.base import RUNNING, PodStatus
 from mlbench_master.reading.counting import SampleCounts
 from mlbench_master.recording.limits import has_room
 from mlbench_master.recording.streams import METRICS
-from mlbench_master.runs.life import deadline_at, find_active
+from mlbench_master.runs.life import deadline_at, find_next
 from mlbench_master.runs.reachability import Reachability, read_reachability
 from mlbench_master.runs.workers import is_same_pod
 
@@ -64,11 +64,16 @@ class Observer:
     """Observes the world, and remembers for how long it has been as it is."""
 
     def __init__(
-        self, policy: PoolPolicy, spool_bytes: int, monotonic: Callable[[], float] = steady_seconds
+        self,
+        policy: PoolPolicy,
+        spool_bytes: int,
+        cores: tuple[int, ...] | None = None,
+        monotonic: Callable[[], float] = steady_seconds,
     ) -> None:
-        """Begin to observe; ``spool_bytes`` of samples may wait for Prometheus."""
+        """Begin to observe a pool; ``spool_bytes`` of samples may wait for Prometheus."""
         self._policy = policy
         self._spool_bytes = spool_bytes
+        self._cores = cores
         self._monotonic = monotonic
         self._by_clock = Stopwatch()
         # Counts only the seconds in which the master could hear its agents.
@@ -78,56 +83,62 @@ class Observer:
         """Return the world at one moment; ``waits_for`` says why more pods are not there."""
         # In one transaction: half of an agent's report would look like a lost rank.
         with snapshot():
-            run = find_active()
+            runs = find_next(self._policy.concurrent_runs)
             ended = Run.select(Run.id, Run.attempt, Run.finished_at, *_SHAPE).where(
                 Run.finished_at.is_null(False)
             )
             last = ended.order_by(Run.finished_at.desc()).first()
             workers = {worker.name: worker for worker in Worker.select().namedtuples()}
             reachable, now = read_reachability(), time.time()
-            view = _view_run(run, workers, pods, reachable) if run else None
-            looked, started, waited, idle = self._by_clock.look(
+            views = [_view_run(run, workers, pods, reachable) for run in runs]
+            started = [("started", run.id if run.started_at else None) for run in runs]
+            looked, idle, *seconds = self._by_clock.look(
                 self._monotonic(),
                 "looking",
-                ("started", run.id if run and run.started_at else None),
-                _phase(view),
-                ("idle", last.id if last and not run else None),
+                ("idle", last.id if last and not runs else None),
+                *started,
+                *map(_phase, views),
             )
-            if run and view:
-                view = replace(
-                    view,
-                    overdue=_overdue(run, now, looked, started),
-                    ranks=self._time_endings(view, reachable),
-                )
+            overdue = [
+                _overdue(run, now, looked, since) for run, since in zip(runs, seconds, strict=False)
+            ]
+            timed = zip(views, overdue, seconds[len(runs) :], strict=True)
+            views = [replace(view, overdue=late, waited=waited) for view, late, waited in timed]
+            if self._cores is not None and len(views) > 1 and not views[-1].ranks:
+                views = [replace(view, cores=_cores_of(view)) for view in views]
             return World(
                 policy=self._policy,
-                run=view,
-                stopped_in_queue=_stopped_in_queue(run) if run else (),
-                workers=tuple(_view_workers(pods, workers, run, reachable)),
+                runs=tuple(self._time_endings(views, reachable)),
+                stopped_in_queue=_stopped_in_queue(runs),
+                workers=tuple(_view_workers(pods, workers, runs, reachable)),
                 waits_for=waits_for,
                 warm=_warm_pool(last) if last and last.attempt else None,
-                waited=waited,
                 # Right even if the system clock was set back, or the controller has just started.
-                idle=max(idle, now - last.finished_at) if last and not run else 0.0,
+                idle=max(idle, now - last.finished_at) if last and not runs else 0.0,
+                cores=self._cores,
             )
 
-    def _time_endings(self, run: RunView, reachable: Reachability) -> tuple[RankView, ...]:
-        """Return the ranks with ``ending`` and ``stuck``.
+    def _time_endings(self, runs: list[RunView], reachable: Reachability) -> Iterator[RunView]:
+        """Yield the runs with ``ending`` and ``stuck`` of their ranks.
 
         Time counts only while the master can hear the agents, and take what they send.
         """
-        ending = [rank for rank in run.ranks if not rank.over and (rank.stopping or rank.exited)]
+        ending = {
+            (run.id, run.attempt, rank.rank): (rank.exited, rank.held // _STEP_BYTES)
+            for run in runs
+            for rank in run.ranks
+            if not rank.over and (rank.stopping or rank.exited)
+        }
         if ending and not has_room(self._spool_bytes):
-            ending = []
-        ended = [(run.id, run.attempt, rank.rank) for rank in ending]
-        progress = [(rank.exited, rank.held // _STEP_BYTES) for rank in ending]
-        seconds = self._by_hearing.look(
-            reachable.seconds, *ended, *zip(ended, progress, strict=True)
-        )
-        ranks = {rank.rank: rank for rank in run.ranks}
-        for i, rank in enumerate(ending):
-            ranks[rank.rank] = replace(rank, ending=seconds[i], stuck=seconds[i + len(ending)])
-        return tuple(ranks.values())
+            ending = {}
+        seconds = self._by_hearing.look(reachable.seconds, *ending, *ending.items())
+        times = dict(zip(ending, zip(seconds, seconds[len(ending) :], strict=False), strict=True))
+        for run in runs:
+            ranks = []
+            for rank in run.ranks:
+                took, stuck = times.get((run.id, run.attempt, rank.rank), (0.0, 0.0))
+                ranks.append(replace(rank, ending=took, stuck=stuck) if took or stuck else rank)
+            yield replace(run, ranks=tuple(ranks))
 
 
 def store_pods(pods: list[PodStatus]) -> None:
@@ -146,10 +157,8 @@ def _warm_pool(last: Run) -> WarmPool:
     return WarmPool(last.num_workers, part(WorkerSpec, last))
 
 
-def _phase(run: RunView | None) -> Hashable:
+def _phase(run: RunView) -> Hashable:
     """Return the phase of a run: it waits for something else in each."""
-    if run is None:
-        return None
     return run.id, run.attempt, bool(run.ranks), all(rank.over for rank in run.ranks)
 
 
@@ -165,17 +174,17 @@ def _overdue(run: Run, now: float, looked: float, started: float) -> float:
 
 
 def _view_workers(
-    pods: list[PodStatus], workers: dict[str, Worker], run: Run | None, reachable: Reachability
+    pods: list[PodStatus], workers: dict[str, Worker], runs: list[Run], reachable: Reachability
 ) -> Iterator[WorkerView]:
     """Yield the workers that can be given a rank, if their agents have reported from this pod."""
     # After the loss of a database, agents may still report a run of the same id.
-    next_attempt = (run.id, run.attempt + 1) if run else None
+    next_attempts = {(run.id, run.attempt + 1) for run in runs}
     for pod in pods:
         worker = workers.get(pod.name)
         if worker is None or pod.phase != RUNNING or not pod.usable:
             continue
         if is_same_pod(pod.uid, worker.pod_uid):
-            busy = worker.state == "running" or (worker.run_id, worker.attempt) == next_attempt
+            busy = worker.state == "running" or (worker.run_id, worker.attempt) in next_attempts
             # An agent heard before a pause may have gone in it.
             silent = (
                 reachable.seconds - worker.heard if worker.heard >= reachable.since else math.inf
@@ -183,9 +192,16 @@ def _view_workers(
             yield WorkerView(pod.name, pod.number, busy, silent)
 
 
-def _stopped_in_queue(run: Run) -> tuple[int, ...]:
-    queue = Run.select(Run.id).where(Run.id > run.id, Run.state == "INITIALIZED")
+def _stopped_in_queue(before: list[Run]) -> tuple[int, ...]:
+    if not before:
+        return ()
+    queue = Run.select(Run.id).where(Run.id > before[-1].id, Run.state == "INITIALIZED")
     return tuple(one.id for one in queue.where(Run.stop_requested).order_by(Run.id))
+
+
+def _cores_of(run: RunView) -> frozenset[int]:
+    ranks = Rank.select(Rank.assignment).where(Rank.run == run.id, Rank.attempt == run.attempt)
+    return frozenset(core for rank in ranks for core in rank.assignment["cpus"])
 
 
 def _view_run(

@@ -15,6 +15,8 @@ class PoolPolicy:
     """A run whose workers have not come by then fails."""
     idle_seconds: float
     """How long the workers of the last run are kept for the next one."""
+    concurrent_runs: int = 1
+    """How many runs go on at a time, where there is room."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class RankView:
 
 @dataclass(frozen=True)
 class RunView:
-    """The active run."""
+    """A run that goes on, or is the next to begin."""
 
     id: int
     attempt: int
@@ -107,6 +109,17 @@ class RunView:
     """Whether every sample held is in Prometheus or kept."""
     delivery: SampleCounts | None
     """The count of its samples; None before it."""
+    waited: float = 0.0
+    """Seconds that it was seen in its phase: without ranks, with this attempt's, all over."""
+    cores: frozenset[int] = frozenset()
+    """The pool's cores that its ranks have; looked up only while another run waits to begin."""
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether its ranks all run."""
+        return bool(self.ranks) and all(
+            rank.reported and not (rank.exited or rank.stopping) for rank in self.ranks
+        )
 
 
 @dataclass(frozen=True)
@@ -122,23 +135,22 @@ class World:
     """Everything that a decision depends on."""
 
     policy: PoolPolicy
-    run: RunView | None
+    runs: tuple[RunView, ...]
+    """Those that have begun, then the next one if it may go on beside them: in order of id."""
     stopped_in_queue: tuple[int, ...]
-    """Queued runs behind the active one that their users have stopped."""
+    """Queued runs behind these that their users have stopped."""
     workers: tuple[WorkerView, ...]
     waits_for: str
     """Why more pods are not there, as the pool says; empty if nothing is known."""
     warm: WarmPool | None
     """What the last run leaves behind; None if it never began, or there was none."""
-    waited: float
-    """Seconds that the run was seen in its phase: without ranks, with this attempt's, all over."""
     idle: float
     """Seconds since the last run ended; 0 while there is one."""
+    cores: tuple[int, ...] | None = None
+    """The cores that runs share; None where each worker has its own, and all are of one shape."""
 
     @property
     def is_steady(self) -> bool:
-        """Whether there is no run, or one whose ranks all run."""
-        return self.run is None or (
-            bool(self.run.ranks)
-            and all(rank.reported and not (rank.exited or rank.stopping) for rank in self.run.ranks)
-        )
+        """Whether there is no run, or the ranks of all that have begun run."""
+        begun = [run for run in self.runs if run.ranks]
+        return not self.runs or (bool(begun) and all(run.is_steady for run in begun))

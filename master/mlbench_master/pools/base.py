@@ -48,8 +48,6 @@ class Placement:
 
     master_addr: str
     master_port: int
-    cpus: tuple[tuple[int, ...], ...]
-    """By rank: the cores of its worker; empty where the pod itself is limited."""
     pods: tuple[PodStatus, ...]
     """By rank: the pod of its worker."""
     attachments: tuple[Attachment, ...] = ()
@@ -79,10 +77,13 @@ class Pool(Protocol):
     def pods(self) -> list[PodStatus] | None:
         """Return the worker pods in the order of their numbers; None while they are not known."""
 
+    def cores(self) -> tuple[int, ...] | None:
+        """Return the cores that workers share; None where each has its own, as its shape says."""
+
     def scale(self, workers: int, worker: WorkerSpec, busy: AbstractSet[str]) -> None:
         """Ask for this many worker pods of a shape; they come and go in their own time.
 
-        ``busy`` has the uids of the active run's pods, which stay as they are.
+        ``busy`` has the uids of the pods of runs, which stay as they are.
         """
 
     def place(self, workers: Sequence[str], worker: WorkerSpec) -> Placement | None:

@@ -124,6 +124,10 @@ class KubernetesPool:
         seen = self._pods.seen
         return None if seen is None else sorted(seen.values(), key=lambda pod: pod.number)
 
+    def cores(self) -> tuple[int, ...] | None:
+        """Return None: each pod has its own."""
+        return None
+
     def scale(self, workers: int, shape: WorkerSpec, busy: AbstractSet[str]) -> None:
         """Ask for workers; the cluster is changed soon, if it has anything else."""
         with self._lock:
@@ -143,7 +147,7 @@ class KubernetesPool:
         pods = tuple(by_name[name] for name in workers if name in by_name and by_name[name].usable)
         if len(pods) < len(workers):
             return None
-        return Placement(pods[0].ip, _MASTER_PORT, ((),) * len(pods), pods)
+        return Placement(pods[0].ip, _MASTER_PORT, pods)
 
     def explain(self) -> str:
         """Explain why pods are not there."""

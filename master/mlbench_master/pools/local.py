@@ -50,27 +50,27 @@ class LocalPool:
             for number, worker in enumerate(self.files.read_status())
         ]
 
+    def cores(self) -> tuple[int, ...]:
+        """Return the cores of this machine."""
+        return tuple(sorted(os.sched_getaffinity(0)))
+
     def scale(self, workers: int, shape: WorkerSpec, busy: AbstractSet[str]) -> None:
         """Tell the supervisor how many workers to run; they are all of one shape."""
         self.files.write_wanted(workers)
 
     def place(self, workers: Sequence[str], shape: WorkerSpec) -> Placement | None:
-        """Let the workers meet at a free port, and share the cores out among them.
+        """Let the workers meet at a free port.
 
         If what they send is to be shaped, they meet in a network of their own.
         """
-        cores = sorted(os.sched_getaffinity(0))
-        # For this pool, the API takes whole cores only.
-        whole = None if shape.num_cpus is None else int(shape.num_cpus)
         by_name = {pod.name: pod for pod in self.pods()}
         if not all(name in by_name for name in workers):
             return None
         pods = tuple(by_name[name] for name in workers)
-        shares = share_cores(cores, len(workers), whole)
         shaping = part(Shaping, shape)
         attachments = attach(len(workers), shaping) if shaping else ()
         meet_at = attachments[0].address if attachments else _LOOPBACK
-        return Placement(meet_at, _free_port(), shares, pods, attachments, sys.executable)
+        return Placement(meet_at, _free_port(), pods, attachments, sys.executable)
 
     def explain(self) -> str:
         """Return which workers do not run, and where to read why."""
@@ -83,20 +83,6 @@ def attach(workers: int, shaping: Shaping) -> tuple[Attachment, ...]:
     first = 1 + secrets.randbelow(_BENCHMARKS.num_addresses - workers - 1)
     addresses = (str(_BENCHMARKS[first + rank]) for rank in range(workers))
     return tuple(Attachment(address, _BENCHMARKS.prefixlen, shaping) for address in addresses)
-
-
-def share_cores(
-    cores: Sequence[int], workers: int, num_cpus: int | None
-) -> tuple[tuple[int, ...], ...]:
-    """Return each worker's cores: ``num_cpus``, or an equal share, but at least one.
-
-    No two workers share a core as long as there are enough.
-    """
-    each = min(num_cpus or max(1, len(cores) // workers), len(cores))
-    return tuple(
-        tuple(sorted(cores[(worker * each + i) % len(cores)] for i in range(each)))
-        for worker in range(workers)
-    )
 
 
 def _free_port() -> int:

@@ -24,7 +24,7 @@ class Wanted:
     service: Object
     stateful_set: Object
     busy: AbstractSet[str]
-    """The uids of the active run's pods, which stay."""
+    """The uids of the pods of runs, which stay."""
 
     @property
     def workers(self) -> int:
@@ -95,7 +95,7 @@ def surplus(
 
 
 def fits(pod: SeenPod, wanted: Wanted) -> bool:
-    """Check if a pod is as wanted. The active run keeps its pods, whatever their shape."""
+    """Check if a pod is as wanted. A run keeps its pods, whatever their shape."""
     in_shape = pod.shape == wanted.shape or pod.uid in wanted.busy
     return in_shape and 0 <= pod.number < wanted.workers
 

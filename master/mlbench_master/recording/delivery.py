@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -41,7 +42,7 @@ from mlbench_master.recording.streams import (
     read_batch,
     waiting,
 )
-from mlbench_master.runs.life import find_active
+from mlbench_master.runs.life import find_begun
 from mlbench_master.settings import Limits
 
 log = logging.getLogger(__name__)
@@ -155,18 +156,17 @@ class Delivery:
                 log.exception("delivery failed, trying again")
 
     def deliver_waiting(self) -> int:
-        """Deliver a batch of each waiting stream of the active run, and of others for a while.
+        """Deliver a batch of each waiting stream of active runs, and of others for a while.
 
         Returns:
             The bytes of the largest batch; those of a whole one if streams are left to be tried.
         """
-        active, largest = find_active(), 0
-        owner = run_owner(active.id) if active else None
+        active, largest = {run_owner(run_id) for run_id in find_begun()}, 0
         until = time.monotonic() + _ROUND_SECONDS
         with self._delivering:
-            for streams in self._next_round(owner):
+            for streams in self._next_round(active):
                 largest = max(largest, self._deliver(streams))
-                if streams[0].owner != owner and time.monotonic() > until:
+                if streams[0].owner not in active and time.monotonic() > until:
                     return BATCH_BYTES
             self._alone = False
         return largest
@@ -183,21 +183,21 @@ class Delivery:
                 # It may have been rewound.
                 self._last_ms.pop(owner, None)
 
-    def _next_round(self, first: str | None) -> Iterator[list[Stream]]:
-        """Yield the streams to try now: those of an owner, then those behind the one tried last.
+    def _next_round(self, first: AbstractSet[str]) -> Iterator[list[Stream]]:
+        """Yield the streams to try now: the first owners', then those behind the one tried last.
 
         That one is the last of all. So each has its turn, even if Prometheus gives no answer for
         the content of one.
         """
         streams_waiting = waiting()
         ids = {stream.id for stream in streams_waiting}
-        owners = {stream.owner for stream in streams_waiting} | {first}
+        owners = {stream.owner for stream in streams_waiting} | first
         self._retries = {id_: retry for id_, retry in self._retries.items() if id_ in ids}
         self._last_ms = {owner: last for owner, last in self._last_ms.items() if owner in owners}
         now = time.monotonic()
         due = [one for one in streams_waiting if self._retry(one).again_at <= now]
         last = self._last_tried
-        due.sort(key=lambda one: (one.owner != first or one.id == last, one.id <= last, one.id))
+        due.sort(key=lambda one: (one.owner not in first or one.id == last, one.id <= last, one.id))
         return self._group(due)
 
     def _group(self, streams: Iterable[Stream]) -> Iterator[list[Stream]]:

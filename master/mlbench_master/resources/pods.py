@@ -19,9 +19,10 @@ class PodsResource:
     def on_get(self, req: Request, resp: Response) -> None:
         """Answer with every worker pod: the run and rank that it has, and what its agent said."""
         active = (
-            Rank.select(Rank.worker, Rank.run, Rank.rank)
+            Rank.select(Rank.worker, Rank.run, Rank.rank, Rank.assignment)
             .join(Run)
             .where(Run.state.in_(ACTIVE_STATES), Rank.attempt == Run.attempt)
+            .order_by(Rank.assigned_at)
         )
         ranks = {rank.worker: rank for rank in active}
         agents = {worker.name: worker for worker in Worker.select()}
@@ -43,6 +44,7 @@ def _describe(pod: Pod, rank: Rank | None, agent: Worker | None) -> records.Pod:
         node=pod.node,
         run_id=rank.run_id if rank else None,
         rank=rank.rank if rank else None,
+        cpus=tuple(rank.assignment.get("cpus", ())) if rank else (),
         state=cast("records.AgentState", agent.state) if agent else None,
         fork_server=agent.fork_server if agent else False,
         seen_at=seconds_to_text(agent.seen_at) if agent else None,

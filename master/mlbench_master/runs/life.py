@@ -41,7 +41,10 @@ from mlbench_master.times import seconds_to_text
 _COLUMNS = frozenset(Run._meta.fields)
 _ORDERED = _COLUMNS & {field.name for field in fields(RunRequest)}
 # A run that is being deleted ends within seconds: the next one waits for that in the queue.
-_TO_STAY = "state IN (?, ?) AND NOT delete_requested ORDER BY id LIMIT 1"
+_TO_STAY = "state IN (?, ?) AND NOT delete_requested ORDER BY id LIMIT ?"
+_NEXT = """
+    state = ? OR id IN (SELECT id FROM run WHERE state = ? ORDER BY id LIMIT 1) ORDER BY id
+"""
 _HAS_ACTIVE = "SELECT 1 FROM run WHERE state IN (?, ?) LIMIT 1"
 _UNCOUNTED = "its samples are not yet counted: Prometheus must take them first"
 
@@ -75,10 +78,11 @@ def create(order: RunRequest, limits: Limits, in_set: Mapping[str, Any] | None =
     """
     check_feasible(order, limits)
     with exclusive(STATE):
-        active = next(iter(Run.rows(_TO_STAY, *ACTIVE_STATES)), None)
-        if active is not None and not (order.queue or limits.always_queue):
+        active = Run.rows(_TO_STAY, *ACTIVE_STATES, limits.concurrent_runs)
+        if len(active) == limits.concurrent_runs and not (order.queue or limits.always_queue):
+            these = " and ".join(f"run {run.id} ({run.title})" for run in active)
             raise ConflictError(
-                f"run {active.id} ({active.title}) is active: wait until it has ended, "
+                f"{these} {'is' if len(active) == 1 else 'are'} active: wait until it has ended, "
                 "stop it, or let this one wait: queue=true, or `mlbench run --queue`"
             )
         resolved = {
@@ -232,10 +236,16 @@ def worker_of(run: Run, attempt: int, rank: int) -> int | None:
     return found
 
 
-def find_active() -> Run | None:
-    """Return the run that has not ended, if there is one; the others wait in the queue."""
-    oldest = Run.rows("state IN (?, ?) ORDER BY id LIMIT 1", *ACTIVE_STATES)
-    return oldest[0] if oldest else None
+def find_next(concurrent: int) -> list[Run]:
+    """Return the runs that have begun, then the next one if fewer than ``concurrent`` go on."""
+    runs = Run.rows(_NEXT, "STARTED", "INITIALIZED")
+    begun = [run for run in runs if run.state == "STARTED"]
+    return runs if len(begun) < concurrent else begun
+
+
+def find_begun() -> list[int]:
+    """Return the ids of the runs that have begun, and not ended."""
+    return [row[0] for row in run_sql("SELECT id FROM run WHERE state = ?", "STARTED").fetchall()]
 
 
 def has_active() -> bool:

@@ -57,9 +57,8 @@ _NOTE = """
         fork_server = excluded.fork_server, seen_at = excluded.seen_at, heard = excluded.heard
 """
 _CURRENT = """
-    SELECT mine.id FROM "rank" AS mine JOIN run ON run.id = mine.run_id
-    WHERE run.id = (SELECT MIN(id) FROM run WHERE state IN (?, ?))
-        AND mine.attempt = run.attempt AND mine.worker = ?
+    SELECT MAX(mine.id) FROM "rank" AS mine JOIN run ON run.id = mine.run_id
+    WHERE run.state IN (?, ?) AND mine.attempt = run.attempt AND mine.worker = ?
 """
 _NOTE_RANK = """
     UPDATE "rank" SET reported = TRUE, exit_code = ?, exited_at = ?, reported_at = ? WHERE id = ?
@@ -294,10 +293,9 @@ def _note_rank(pod: str, report: Report) -> bool:
 
 
 def _current_rank(pod: str) -> Rank | None:
-    """Return the rank that a worker has in the attempt that is going on."""
-    # Ranks of thousands of runs that have ended are not looked at.
-    found = run_sql(_CURRENT, *ACTIVE_STATES, pod).fetchone()
-    return Rank.rows("id = ?", *found)[0] if found else None
+    """Return the rank that a worker was given last, of the attempts that are going on."""
+    [last] = run_sql(_CURRENT, *ACTIVE_STATES, pod).fetchone()
+    return Rank.rows("id = ?", last)[0] if last is not None else None
 
 
 def is_same_pod(pod_uid: str | None, agent_uid: str) -> bool:

@@ -40,9 +40,9 @@ class Simulation:
 
     def _world(self) -> World:
         there = tuple(worker for worker in workers(3) if worker.name not in self.dead)
-        waited = self.now - self.since
+        run = replace(self.run, waited=self.now - self.since)
         policy = replace(POLICY, min_workers=3)
-        return replace(WORLD, waited=waited, run=self.run, workers=there, policy=policy)
+        return replace(WORLD, runs=(run,), workers=there, policy=policy)
 
     def _pass_second(self) -> None:
         self.now += 1

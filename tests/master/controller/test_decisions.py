@@ -37,16 +37,15 @@ from tests.master.controller.worlds import (
     workers,
 )
 
-JUST_NOW = replace(WORLD, waited=0.0)
 DEADLINE = "stopped at its deadline of 60 s"
-BOTH = Assign(7, 1, ("w-0", "w-1"))
+BOTH = Assign(7, 1, ("w-0", "w-1"), ((), ()))
 ONE_THERE = Wait(7, "1 of 2 workers are there")
 SHORTAGE = "only 1 of 2 workers were there within 120 s"
 
 
-def decide_for(run: RunView, world: World = WORLD) -> list[Action]:
-    """Return what to do about the run, without the size of the pool."""
-    first, *rest = decide(replace(world, run=run))
+def decide_for(run: RunView, world: World = WORLD, waited: float = 60.0) -> list[Action]:
+    """Return what to do about the only run, without the size of the pool."""
+    first, *rest = decide(replace(world, runs=(replace(run, waited=waited),)))
     assert isinstance(first, Scale)
     return rest
 
@@ -86,16 +85,14 @@ def test_the_pool_knows_better_what_a_run_waits_for() -> None:
     no_room = "the cluster has room for 1 of 2 workers: 0/1 nodes are available"
     world = replace(ALONE, waits_for=no_room)
     assert decide_for(ORDERED, world) == [Wait(7, no_room)]
-    late = replace(world, waited=121.0)
-    assert decide_for(ORDERED, late) == [End(7, "FAILED", f"{SHORTAGE}; {no_room}")]
+    assert decide_for(ORDERED, world, 121.0) == [End(7, "FAILED", f"{SHORTAGE}; {no_room}")]
 
 
 def test_a_run_whose_workers_do_not_come_fails() -> None:
-    assert decide_for(ORDERED, replace(ALONE, waited=120.0)) == [ONE_THERE]
-    late = replace(ALONE, waited=121.0)
-    assert decide_for(ORDERED, late) == [End(7, "FAILED", SHORTAGE)]
-    patient = replace(late, policy=replace(POLICY, start_seconds=600))
-    assert decide_for(ORDERED, patient) == [ONE_THERE]
+    assert decide_for(ORDERED, ALONE, 120.0) == [ONE_THERE]
+    assert decide_for(ORDERED, ALONE, 121.0) == [End(7, "FAILED", SHORTAGE)]
+    patient = replace(ALONE, policy=replace(POLICY, start_seconds=600))
+    assert decide_for(ORDERED, patient, 121.0) == [ONE_THERE]
 
 
 def test_runs_that_are_stopped_before_they_begin_end() -> None:
@@ -156,15 +153,15 @@ def test_a_rank_is_lost(rank: RankView, why: str) -> None:
 
 def test_a_rank_that_its_agent_never_begins_is_lost() -> None:
     waiting = with_ranks(RUNNING, replace(RUNNING, reported=False))
-    assert decide_for(waiting, replace(WORLD, waited=120.0)) == []
-    [action] = decide_for(waiting, replace(WORLD, waited=121.0))
+    assert decide_for(waiting, WORLD, 120.0) == []
+    [action] = decide_for(waiting, WORLD, 121.0)
     assert action == MarkLost(7, 1, 1, RUNNING.seen_at, "w-1 did not begin it within 120 s")
 
 
 def test_a_young_attempt_and_a_new_controller_wait_until_workers_are_heard_of() -> None:
     silent = with_ranks(*[replace(RUNNING, silent=3600.0)] * 2)
-    assert decide_for(silent, replace(WORLD, waited=30.0)) == []
-    gone = decide_for(silent, replace(WORLD, waited=31.0))
+    assert decide_for(silent, WORLD, 30.0) == []
+    gone = decide_for(silent, WORLD, 31.0)
     assert [type(action) for action in gone] == [MarkLost, MarkLost]
 
 
@@ -182,8 +179,8 @@ def test_a_rank_that_is_over_may_be_silent_and_a_lost_one_stays_lost() -> None:
 @pytest.mark.parametrize("code", [0, 1])
 def test_samples_are_counted_once_everything_is_delivered(code: int) -> None:
     ended = with_ranks(exited(0), exited(code))
-    assert decide_for(replace(ended, delivered=False), JUST_NOW) == []
-    assert decide_for(ended, JUST_NOW) == [Count(7)]
+    assert decide_for(replace(ended, delivered=False), waited=0.0) == []
+    assert decide_for(ended, waited=0.0) == [Count(7)]
 
 
 @pytest.mark.parametrize(
@@ -211,12 +208,11 @@ def test_a_worker_with_several_ranks_has_the_name_of_its_pod() -> None:
 @pytest.mark.parametrize("delivered", [True, False])
 def test_only_a_run_that_is_to_be_finished_waits_long_for_its_count(delivered: bool) -> None:
     failed = with_ranks(exited(-15), exited(1, at=NOW - 9), delivered=delivered)
-    later = replace(WORLD, waited=5.1)
     reason = "rank 1 on w-1 exited with code 1"
-    assert decide_for(failed, later) == [End(7, "FAILED", reason, 1)]
-    assert decide_for(replace(failed, stop_requested=True), later) == [End(7, "STOPPED")]
+    assert decide_for(failed, waited=5.1) == [End(7, "FAILED", reason, 1)]
+    assert decide_for(replace(failed, stop_requested=True), waited=5.1) == [End(7, "STOPPED")]
     good = with_ranks(exited(0), exited(0), delivered=delivered)
-    assert decide_for(good, replace(WORLD, waited=9999)) == ([Count(7)] if delivered else [])
+    assert decide_for(good, WORLD, 9999) == ([Count(7)] if delivered else [])
 
 
 # --- What is named as the cause. ---
@@ -269,17 +265,16 @@ def test_a_failed_attempt_is_followed_by_another() -> None:
 )
 def test_no_other_attempt(run: RunView) -> None:
     """No more than asked for, nor after a stop, the deadline, or success."""
-    assert decide_for(run, JUST_NOW) == [Count(7)]
+    assert decide_for(run, waited=0.0) == [Count(7)]
 
 
 def test_a_restart_waits_for_workers_but_not_for_ever() -> None:
-    waiting = replace(ALONE, waited=120.0)
-    assert decide_for(FAILED, waiting) == [ONE_THERE]
-    assert decide_for(replace(FAILED, stop_requested=True), waiting) == [End(7, "STOPPED")]
+    assert decide_for(FAILED, ALONE, 120.0) == [ONE_THERE]
+    assert decide_for(replace(FAILED, stop_requested=True), ALONE) == [End(7, "STOPPED")]
     past = replace(FAILED, deadline_seconds=60.0, overdue=1.0)
-    assert decide_for(past, waiting) == [End(7, "FAILED", "rank 0 on w-0 exited with code 1", 0)]
+    assert decide_for(past, ALONE) == [End(7, "FAILED", "rank 0 on w-0 exited with code 1", 0)]
     reason = f"rank 0 on w-0 exited with code 1; no restart: {SHORTAGE}"
-    assert decide_for(FAILED, replace(ALONE, waited=121.0)) == [End(7, "FAILED", reason, 0)]
+    assert decide_for(FAILED, ALONE, 121.0) == [End(7, "FAILED", reason, 0)]
 
 
 # --- Deadlines. ---
@@ -350,7 +345,7 @@ SMALL = WorkerSpec(num_cpus=0.5)
 def test_the_pool_grows_stays_warm_for_a_while_and_shrinks() -> None:
     for wanted, size in ((1, 2), (5, 5)):
         run = replace(ORDERED, num_workers=wanted, shape=SMALL)
-        assert size_pool(replace(WORLD, run=run)) == Scale(size, SMALL)
+        assert size_pool(replace(WORLD, runs=(run,))) == Scale(size, SMALL)
     ended = replace(WORLD, warm=WarmPool(5, SMALL), idle=59.0)
     assert decide(ended) == [Scale(5, SMALL)]
     assert decide(replace(ended, idle=60.0)) == [Scale(2)]
@@ -362,7 +357,7 @@ def test_the_pool_grows_stays_warm_for_a_while_and_shrinks() -> None:
 def test_workers_stay_until_the_run_ends_except_lost_ones() -> None:
     """The next attempt begins from the checkpoints that lie with them."""
     run = with_ranks(RUNNING, exited(0), lost())
-    assert size_pool(replace(WORLD, run=run)).busy == {"uid-0", "uid-1"}
+    assert size_pool(replace(WORLD, runs=(run,))).busy == {"uid-0", "uid-1"}
 
 
 def test_the_pool_never_shrinks_below_a_worker_with_a_rank() -> None:
@@ -372,5 +367,5 @@ def test_the_pool_never_shrinks_below_a_worker_with_a_rank() -> None:
         replace(exited(1), rank=1, worker="w-3", pod_uid="uid-3"),
     )
     policy = replace(POLICY, min_workers=1)
-    world = replace(WORLD, run=replace(RUN, ranks=ranks), policy=policy)
+    world = replace(WORLD, runs=(replace(RUN, ranks=ranks),), policy=policy)
     assert size_pool(world) == Scale(4, WorkerSpec(), frozenset({"uid-2", "uid-3"}))

@@ -30,7 +30,7 @@ from tests.support.rows import key, make_ranks, make_run, record, reload
 
 @dataclass
 class FakePool:
-    """A pool that gives every rank the core of its number."""
+    """A pool whose pods have cores of their own."""
 
     scaled: list[tuple[int, WorkerSpec, AbstractSet[str]]] = field(default_factory=list)
     gone: bool = False
@@ -39,14 +39,16 @@ class FakePool:
     def pods(self) -> list[PodStatus]:
         return [self.pod(f"w-{i}") for i in range(3)]
 
+    def cores(self) -> None:
+        """Say that each pod has its own."""
+
     def scale(self, workers: int, shape: WorkerSpec, busy: AbstractSet[str]) -> None:
         self.scaled.append((workers, shape, busy))
 
     def place(self, workers: Sequence[str], shape: WorkerSpec) -> Placement | None:
         if self.gone:
             return None
-        cores = tuple((i,) for i in range(len(workers)))
-        return Placement("10.0.0.1", 29500, cores, tuple(map(self.pod, workers)))
+        return Placement("10.0.0.1", 29500, tuple(map(self.pod, workers)))
 
     def explain(self) -> str:
         return ""
@@ -73,6 +75,7 @@ def ordered(database: Database) -> Run:
 
 
 BEGIN = ("w-0", "w-1")
+CORES = ((0,), (1,))
 
 
 def ranks(run: Run) -> list[Rank]:
@@ -87,11 +90,11 @@ def test_a_run_says_what_it_waits_for_until_it_begins(
     executor.perform(Wait(ordered.id, "no room"))
     assert reload(ordered).waiting == "no room"
     pool.gone = True
-    executor.perform(Assign(ordered.id, 1, BEGIN))
+    executor.perform(Assign(ordered.id, 1, BEGIN, CORES))
     assert (reload(ordered).state, reload(ordered).attempt) == ("INITIALIZED", 0)
     assert ranks(ordered) == []
     pool.gone = False
-    executor.perform(Assign(ordered.id, 1, BEGIN))
+    executor.perform(Assign(ordered.id, 1, BEGIN, CORES))
     assert (reload(ordered).state, reload(ordered).waiting) == ("STARTED", None)
     found = [(rank.pod_uid, rank.image) for rank in ranks(ordered)]
     assert found == [("uid-0", "worker@sha256:0"), ("uid-1", "worker@sha256:1")]
@@ -104,7 +107,7 @@ def test_workers_of_a_run_are_woken_to_begin_and_to_stop(
         agents.bind(("127.0.0.1", 0))
         agents.setblocking(False)
         pool.port = agents.getsockname()[1]
-        for action in (Assign(ordered.id, 1, BEGIN), StopRanks(ordered.id)):
+        for action in (Assign(ordered.id, 1, BEGIN, CORES), StopRanks(ordered.id)):
             executor.perform(action)
             assert [agents.recv(1) for _ in BEGIN] == [b"", b""]
             with pytest.raises(BlockingIOError):
@@ -115,7 +118,7 @@ def test_workers_of_a_run_are_woken_to_begin_and_to_stop(
 def test_an_attempt_begins_once(executor: Executor, ordered: Run) -> None:
     Run.update(seed=7, deadline_seconds=60.0, working_dir="/home/me").execute()
     for workers in (BEGIN, ("w-2", "w-3")):
-        executor.perform(Assign(ordered.id, 1, workers))
+        executor.perform(Assign(ordered.id, 1, workers, CORES))
     begun = reload(ordered)
     assert (begun.state, begun.attempt) == ("STARTED", 1)
     assert begun.started_at is not None
@@ -215,7 +218,7 @@ def test_a_clock_that_is_set_makes_no_run_longer(
 ) -> None:
     right = time.time
     Run.update(state="INITIALIZED", attempt=0).execute()
-    executor.perform(Assign(run.id, 1, BEGIN))
+    executor.perform(Assign(run.id, 1, BEGIN, CORES))
     monkeypatch.setattr("mlbench_master.runs.clock.time.time", lambda: right() + jump)
     executor.perform(Assign(run.id, 2, BEGIN))
     executor.perform(End(run.id, "FINISHED"))
@@ -303,7 +306,7 @@ class Loop:
     spool_bytes: int = 1 << 30
 
     def __post_init__(self) -> None:
-        self.observer = Observer(POLICY, self.spool_bytes, lambda: self.seconds)
+        self.observer = Observer(POLICY, self.spool_bytes, monotonic=lambda: self.seconds)
 
     def turn(self, times: int = 1) -> None:
         for _ in range(times):

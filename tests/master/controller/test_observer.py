@@ -28,12 +28,11 @@ def pod(number: int, phase: str = "Running") -> PodStatus:
 
 @pytest.fixture
 def observer(clock: Clock) -> Observer:
-    return Observer(POLICY, 1 << 20, clock)
+    return Observer(POLICY, 1 << 20, monotonic=clock)
 
 
 def see_run(observer: Observer) -> RunView:
-    run = observer.observe([]).run
-    assert run is not None
+    [run] = observer.observe([]).runs
     return run
 
 
@@ -114,7 +113,7 @@ def test_the_active_run_and_when_the_last_one_ended(observer: Observer) -> None:
     make_run(state="FAILED", finished_at=time.time() - 10)
     make_run(state="STOPPED", finished_at=time.time() - 5)
     world = observer.observe([])
-    assert world.run is None
+    assert world.runs == ()
     assert world.idle == pytest.approx(5, abs=2)
     shape: dict[str, Any] = {"num_cpus": 2.0, "max_bandwidth": 20.0, "gpu_enabled": True}
     asked: dict[str, Any] = {"max_restarts": 3, "waiting": "no room", **shape}
@@ -123,7 +122,8 @@ def test_the_active_run_and_when_the_last_one_ended(observer: Observer) -> None:
     stopped = make_run(state="INITIALIZED", attempt=0, stop_requested=True)
     world = observer.observe([])
     assert world.stopped_in_queue == (stopped.id,)
-    assert world.run == RunView(
+    [seen] = world.runs
+    assert seen == RunView(
         id=ordered.id,
         attempt=0,
         num_workers=5,
@@ -138,6 +138,23 @@ def test_the_active_run_and_when_the_last_one_ended(observer: Observer) -> None:
         delivered=True,
         delivery=None,
     )
+
+
+def test_runs_beside_each_other_have_their_own_times_and_cores(clock: Clock) -> None:
+    policy = replace(POLICY, concurrent_runs=2)
+    observer = Observer(policy, 1 << 20, cores=(0, 1, 2), monotonic=clock)
+    first = make_run()
+    make_ranks(first, ["w-0"], assignment={"cpus": [0, 2]})
+    [alone] = observer.observe([]).runs
+    clock.now += 5
+    for _ in range(2):
+        make_run(state="INITIALIZED", attempt=0)
+    world = observer.observe([])
+    assert [(run.waited, run.cores) for run in world.runs] == [
+        (5, frozenset({0, 2})),
+        (0, frozenset()),
+    ]
+    assert (alone.cores, world.cores) == (frozenset(), (0, 1, 2))
 
 
 def test_a_deadline_counts_from_the_start(observer: Observer, clock: Clock) -> None:
@@ -171,7 +188,7 @@ def test_each_phase_of_a_run_has_its_own_time(observer: Observer, clock: Clock) 
 
     def waited() -> float:
         clock.now += 5
-        return observer.observe([]).waited
+        return see_run(observer).waited
 
     assert [waited(), waited()] == [0, 5]
     run.attempt = 1
@@ -262,8 +279,7 @@ def test_a_rank_has_its_pods_trouble_since_it_came_there(
 ) -> None:
     make_ranks(run, pod_uid="uid-1", assigned_at=1000.5)
     troubled = replace(pod(0), **{"uid": "uid-1", "trouble": "no memory", **change})
-    seen = observer.observe([troubled]).run
-    assert seen is not None
+    [seen] = observer.observe([troubled]).runs
     assert [rank.trouble for rank in seen.ranks] == [trouble, ""]
     assert [rank.pod_uid for rank in seen.ranks] == ["uid-1", "uid-1"]
 

@@ -43,6 +43,7 @@ RUN = RunView(
     ranks=(RUNNING, replace(RUNNING, rank=1, worker="w-1", pod_uid="uid-1")),
     delivered=True,
     delivery=None,
+    waited=60.0,
 )
 ORDERED = replace(RUN, attempt=0, ranks=())
 COUNTED = SampleCounts(recorded=10, in_prometheus=8, kept=2)
@@ -55,12 +56,11 @@ def workers(count: int, busy: Sequence[int] = (), silent: float = 0.0) -> tuple[
 POLICY = PoolPolicy(min_workers=2, start_seconds=120.0, idle_seconds=60.0)
 WORLD = World(
     policy=POLICY,
-    run=None,
+    runs=(),
     stopped_in_queue=(),
     workers=workers(2),
     waits_for="",
     warm=None,
-    waited=60.0,
     idle=0.0,
 )
 ALONE = replace(WORLD, workers=workers(1))

@@ -80,7 +80,6 @@ def test_pods_come_and_where_ranks_meet(pool: KubernetesPool, proxy: Proxy) -> N
     assert placement is not None
     assert [pod.name for pod in placement.pods] == [f"{NAME}-1", f"{NAME}-0"]
     assert (placement.master_addr, placement.master_port) == (placement.pods[0].ip, 29500)
-    assert placement.cpus == ((), ())
 
 
 def test_nothing_is_asked_where_nothing_differs(pool: KubernetesPool, proxy: Proxy) -> None:

@@ -1,8 +1,7 @@
-"""The local pool: what it says, what it asks for, and how it shares out the cores."""
+"""The local pool: what it says, and what it asks for."""
 
 import os
 import socket
-from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from mlbench.pool import LocalWorker, PoolFiles
 from mlbench.runspec import WorkerSpec
 from mlbench.shaping import Shaping
 from mlbench_master.pools.base import PodStatus
-from mlbench_master.pools.local import LocalPool, share_cores
+from mlbench_master.pools.local import LocalPool
 from mlbench_master.settings import Settings
 
 
@@ -52,8 +51,7 @@ def test_ranks_meet_at_a_free_port_of_this_machine(pool: LocalPool) -> None:
     first, _ = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
     assert placement.master_port < int(first), "no connection takes it before rank 0 listens"
     here = os.sched_getaffinity(0)
-    assert len(placement.cpus) == 2
-    assert all(len(cores) == 1 and set(cores) <= here for cores in placement.cpus)
+    assert set(pool.cores()) == here
     assert placement.hosts == ["127.0.0.1"] * 2
 
 
@@ -66,18 +64,3 @@ def test_ranks_whose_network_is_shaped_meet_in_one_of_their_own(pool: LocalPool)
     first, second = map(IPv4Address, placement.hosts)
     assert (int(second) - int(first), first in IPv4Network("198.18.0.0/15")) == (1, True)
     assert [attachment.shaping for attachment in placement.attachments] == [Shaping(20.0)] * 2
-
-
-@pytest.mark.parametrize(
-    ("cores", "workers", "num_cpus", "shares"),
-    [
-        *(([0, 1, 2, 3], 3, None, ((0,), (1,), (2,))), ([5, 7], 2, 1, ((5,), (7,)))),
-        # More than there is: they go round.
-        *(([0, 1], 3, None, ((0,), (1,), (0,))), ([0, 1, 2], 2, 2, ((0, 1), (0, 2)))),
-        ([0, 1], 2, 9, ((0, 1), (0, 1))),
-    ],
-)
-def test_cores_are_shared_out(
-    cores: Sequence[int], workers: int, num_cpus: int | None, shares: object
-) -> None:
-    assert share_cores(cores, workers, num_cpus) == shares

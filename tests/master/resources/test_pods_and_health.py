@@ -7,7 +7,7 @@ from falcon.testing import TestClient
 from peewee import Database
 
 from mlbench_master.app import create_app
-from mlbench_master.models import Pod, open_database
+from mlbench_master.models import Pod, Rank, open_database
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.settings import Settings
 from tests.conftest import PrometheusServer, free_port
@@ -22,13 +22,14 @@ def test_pods_as_the_original_showed_them(api: TestClient) -> None:
         Pod.create(name=f"w-{number}", phase="Running", ip="127.0.0.1", node="n", labels=LABELS)
     run = make_run()
     make_ranks(run, ["w-1"])
+    Rank.update(assignment={"cpus": [0, 2]}).execute()
     pod = {
         **{"phase": "Running", "ip": "127.0.0.1", "node": "n", "labels": str(LABELS)},
         **{"state": None, "fork_server": False, "seen_at": None},
     }
     assert api.simulate_get("/api/pods").json == [
-        pod | {"name": "w-0", "run_id": None, "rank": None},
-        pod | {"name": "w-1", "run_id": run.id, "rank": 0},
+        pod | {"name": "w-0", "run_id": None, "rank": None, "cpus": []},
+        pod | {"name": "w-1", "run_id": run.id, "rank": 0, "cpus": [0, 2]},
     ]
 
 

@@ -78,20 +78,37 @@ def test_a_run_may_wait_for_the_active_one(database: Database) -> None:
     with pytest.raises(ConflictError, match="is active"):
         life.create(order(), LIMITS)
     second = life.create(order(queue=True), LIMITS)
-    assert life.find_active() == first
+    assert life.find_next(1) == [first]
     end(first)
-    assert life.find_active() == second
+    assert life.find_next(1) == [second]
+
+
+@pytest.mark.both_databases
+def test_several_runs_may_be_active(database: Database) -> None:
+    several = replace(LIMITS, concurrent_runs=2)
+    first, second = (life.create(order(), several) for _ in range(2))
+    with pytest.raises(ConflictError, match=r"run 1 \(.*\) and run 2 \(.*\) are active"):
+        life.create(order(), several)
+    third = life.create(order(queue=True), several)
+    assert life.find_next(2) == [first], "one after the other begins"
+    Run.update(state="STARTED").where(Run.id == first.id).execute()
+    assert life.find_next(2) == [first, second]
+    assert life.find_next(1) == [first]
+    Run.update(state="STARTED").where(Run.id == second.id).execute()
+    assert life.find_next(1) == life.find_next(2) == [first, second], "what has begun goes on"
+    assert life.find_next(3) == [first, second, third]
+    assert life.find_begun() == [first.id, second.id]
 
 
 def test_a_run_waits_for_one_that_is_being_deleted(database: Database) -> None:
     first = life.create(order(), LIMITS)
     life.delete(first)
     second = life.create(order(), LIMITS)
-    assert life.find_active() == first
+    assert life.find_next(1) == [first]
     with pytest.raises(ConflictError, match="is active"):
         life.create(order(), LIMITS)
     end(first)
-    assert life.find_active() == second
+    assert life.find_next(1) == [second]
 
 
 def test_what_is_not_queued_may_be_by_a_setting(database: Database) -> None:

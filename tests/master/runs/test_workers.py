@@ -9,7 +9,7 @@ from peewee import Database
 from mlbench_master.models import Hearing, Pod, Rank, Run, Stream, Worker
 from mlbench_master.recording import streams
 from mlbench_master.runs.workers import Report, decide, next_ship_seconds, poll
-from tests.support.rows import key, make_ranks, see_pod
+from tests.support.rows import key, make_ranks, make_run, see_pod
 
 IDLE = Report(state="idle", ip="127.0.0.1")
 
@@ -211,6 +211,15 @@ def test_the_pod_after_is_not_given_the_rank_of_the_one_before(run: Run) -> None
     assert poll("w-0", IDLE.model_copy(update={"pod_uid": "uid-2"})).do == "wait"
     said = Worker.get_by_id("w-0")
     assert said.pod_uid == "uid-2", "so the controller knows that it was replaced"
+
+
+def test_a_worker_that_one_run_has_given_up_begins_another(run: Run) -> None:
+    make_ranks(run, lost="silent", reported=True)
+    other = make_run()
+    make_ranks(other, ["w-0"], assignment={"run_id": other.id})
+    assert poll("w-0", report("running", run)).do == "stop"
+    begin = poll("w-0", IDLE)
+    assert (begin.do, begin.assignment) == ("start", {"run_id": other.id})
 
 
 @pytest.mark.both_databases

@@ -176,9 +176,9 @@ def test_a_token_that_is_not_the_users_alone_is_not_shown(paper: io.StringIO) ->
 
 
 def test_the_list_says_what_a_run_waits_for_and_how_to_start_the_first(paper: io.StringIO) -> None:
-    output.show_runs([], [Pod("w-0", "{}", "Running", "", run_id=7)], of=0)
+    output.show_runs([], [Pod("w-0", "{}", "Running", "", run_id=7, cpus=(0, 1, 2, 5))], of=0)
     assert shown(paper)[0] == "no runs yet; `mlbench run digits` starts one"
-    assert shown(paper)[-1] == "w-0 Running 7 - -"
+    assert shown(paper)[-1] == "w-0 Running 7 - 0-2,5 -"
     run = replace(_RUN, state="INITIALIZED", waiting="the cluster has room for 3 of 4 workers")
     output.show_runs([run], [], of=2000)
     output.show_result(run, None, _CONNECTION, _METRICS)

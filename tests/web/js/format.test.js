@@ -50,6 +50,7 @@ for (const [text, expected] of [
   [moment("2026-11-21T12:34:56.789000Z"), "21 Nov 2026, 13:34:56"],
   [moment(null), "–"],
   [clock("2026-11-21T23:34:56Z"), "00:34:56"],
+  [format.spans([0, 1, 2, 5]), "0–2, 5"],
 ]) {
   test(`writes ${expected}`, () => equal(text, expected));
 }

@@ -37,6 +37,8 @@
   value: {{ .Values.archive.days | int | quote }}
 - name: MLBENCH_QUEUE
   value: {{ .Values.master.queue }}
+- name: MLBENCH_CONCURRENT_RUNS
+  value: {{ .Values.master.concurrentRuns | int | quote }}
 - name: MLBENCH_URL
   value: {{ include "mlbench.browserUrl" . | quote }}
 {{- with include "mlbench.grafanaBrowserUrl" . }}

@@ -39,6 +39,17 @@ export function plural(/** @type {number} */ value, /** @type {string} */ noun) 
   return `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
 }
 
+/** @returns {string} ascending whole numbers, such as `0–3, 7`. */
+export function spans(/** @type {number[]} */ numbers) {
+  const found = [];
+  for (const number of numbers) {
+    const last = found.at(-1);
+    if (last && last[1] === number - 1) last[1] = number;
+    else found.push([number, number]);
+  }
+  return found.map(([from, to]) => (from === to ? from : `${from}–${to}`)).join(", ");
+}
+
 /** @returns {string} a share from 0 to 1 in percent. */
 export function percent(/** @type {number | null | undefined} */ share, digits = 0) {
   return share == null || Number.isNaN(share) ? NONE : `${(share * 100).toFixed(digits)} %`;

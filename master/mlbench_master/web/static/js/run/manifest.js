@@ -2,7 +2,7 @@
 
 import { get } from "../api.js";
 import { byId, h } from "../dom.js";
-import { bytes, count } from "../format.js";
+import { bytes, count, spans } from "../format.js";
 
 const FEW_RANKS = 4;
 
@@ -107,17 +107,6 @@ function rows(values, write = humanise) {
 function nameOf({ hostname, ranks }) {
   const who = ranks.length === 1 ? `rank ${ranks[0]}` : `ranks ${spans(ranks)}`;
   return `Machine ${hostname} (${who})`;
-}
-
-// Ranges of whole numbers, such as `0–3, 7`.
-function spans(/** @type {number[]} */ numbers) {
-  const found = [];
-  for (const number of numbers) {
-    const last = found.at(-1);
-    if (last && last[1] === number - 1) last[1] = number;
-    else found.push([number, number]);
-  }
-  return found.map(([from, to]) => (from === to ? from : `${from}–${to}`)).join(", ");
 }
 
 function humanise(name) {

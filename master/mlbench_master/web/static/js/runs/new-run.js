@@ -63,7 +63,7 @@ export class NewRun {
     if (isNew) {
       fields.control("queue").checked = true;
       const which = run.id ? `Run ${run.id} (${run.display_name})` : "A run";
-      setText(byId("hint-queue"), `${which} is active: one runs at a time.`);
+      setText(byId("hint-queue"), `${which} is active: this one begins once there is room for it.`);
     }
     if (this.#info) this.#refresh();
   }

@@ -26,7 +26,7 @@ export function createWorker(/** @type {Pod} */ pod) {
   const link = h("a", { href: `/workers/${encodeURIComponent(pod.name)}` }, pod.name);
   const title = h("h2", { class: "worker-name" }, link);
   const activity = [h("span", { "data-part": "does" }), h("a", { "data-part": "run" })];
-  const facts = [fact("Node", "node"), fact("IP", "ip"), fact("Last seen", "seen")];
+  const facts = [fact("Node", "node"), fact("IP", "ip"), fact("Cores", "cores"), fact("Last seen", "seen")];
   const article = h(
     "article",
     { class: "card worker", "aria-label": pod.name },
@@ -44,6 +44,7 @@ export function updateWorker(entry, /** @type {Pod} */ pod, /** @type {number} *
   setText(part(entry, "does"), activityOf(pod, now));
   setText(part(entry, "node"), pod.node ?? format.NONE);
   setText(part(entry, "ip"), pod.ip || format.NONE);
+  setText(part(entry, "cores"), format.spans(pod.cpus) || format.NONE);
   setText(part(entry, "seen"), lastSeen(pod, now));
   part(entry, "seen").classList.toggle("bad-text", isSilent(pod, now));
   const link = part(entry, "run");

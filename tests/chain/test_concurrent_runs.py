@@ -1,0 +1,72 @@
+"""Several runs at a time on a real stack: in turn, on cores of their own, with the same results."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mlbench import ApiClient
+from mlbench.records import Run
+from tests.conftest import running_stack, wait_for
+from tests.support.stacks import losses, order_steps, reload, run_to_end
+
+# At least one core for each.
+_MANY = len(os.sched_getaffinity(0))
+
+
+@pytest.fixture(scope="module")
+def two_at_a_time(
+    prometheus_binary: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ApiClient]:
+    folder = tmp_path_factory.mktemp("concurrent")
+    with (
+        running_stack(prometheus_binary, folder, workers=1, MLBENCH_CONCURRENT_RUNS="2") as home,
+        ApiClient.from_home(home) as client,
+    ):
+        yield client
+
+
+def _order(client: ApiClient, name: str) -> Run:
+    args = {"epochs": "20"}
+    ordered = client.create_run(
+        name, 1, benchmark="digits-linear", num_cpus=1, seed=3, queue=True, args=args
+    )
+    return ordered.result().value
+
+
+def test_four_runs_share_a_machine_and_have_the_results_of_one_alone(
+    two_at_a_time: ApiClient,
+) -> None:
+    client = two_at_a_time
+    alone = run_to_end(client, _order(client, "alone"))
+    runs = [_order(client, f"run {number}") for number in range(4)]
+    most = 0
+    while any(reload(client, run).active for run in runs):
+        busy = [pod for pod in client.get_worker_pods().result().value if pod.run_id is not None]
+        cores = [core for pod in busy for core in pod.cpus]
+        assert len(cores) == len(set(cores)) == len(busy), "a core of its own for each"
+        most = max(most, len({pod.run_id for pod in busy}))
+    assert most == 2
+    ended = [reload(client, run) for run in runs]
+    assert [run.state for run in ended] == ["FINISHED"] * 4, [run.reason for run in ended]
+    begun = [run.started_at for run in ended]
+    assert begun == sorted(begun, key=str), "in the order of their orders"
+    wanted = losses(client, alone)
+    assert wanted
+    assert all(losses(client, run) == wanted for run in ended), "to the bit"
+
+
+def test_a_run_that_wants_all_cores_waits_for_those_that_have_some(
+    two_at_a_time: ApiClient,
+) -> None:
+    client = two_at_a_time
+    small = order_steps(client, "small", num_workers=1, steps=6000, rate=100)
+    wait_for(lambda: reload(client, small).state == "STARTED", what="the small one begins")
+    large = order_steps(client, "large", num_workers=_MANY, steps=5)
+    why = f"it waits for run {small.id}: this run needs"
+    wait_for(lambda: why in reload(client, large).waiting, what="it says what it waits for")
+    last = order_steps(client, "last", num_workers=1, queue=True, steps=5)
+    client.stop_run(small.id).result()
+    begun = [run_to_end(client, run).started_at for run in (large, last)]
+    assert begun == sorted(begun, key=str), "it was not overtaken"

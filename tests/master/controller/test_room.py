@@ -1,0 +1,169 @@
+"""Runs that go on at a time: never a core or a worker twice, and none overtakes another."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from mlbench.runspec import WorkerSpec
+from mlbench_master.controller.actions import Assign, Scale, Wait
+from mlbench_master.controller.decisions import decide
+from mlbench_master.controller.room import Shares, share_cores
+from mlbench_master.controller.world import RankView, RunView, World
+from tests.master.controller.worlds import ORDERED, POLICY, RUN, RUNNING, WORLD, exited, workers
+
+TWO_AT_A_TIME = replace(POLICY, concurrent_runs=2)
+SECOND = replace(ORDERED, id=8, num_workers=1)
+WITH_CORES = replace(WORLD, policy=TWO_AT_A_TIME, workers=workers(4), cores=(0, 1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("cores", "count", "each", "shares"),
+    [
+        *(([0, 1, 2, 3], 3, 1, ((0,), (1,), (2,))), ([5, 7], 2, 1, ((5,), (7,)))),
+        # More than there is: they go round.
+        *(([0, 1], 3, 1, ((0,), (1,), (0,))), ([0, 1, 2], 2, 2, ((0, 1), (0, 2)))),
+    ],
+)
+def test_cores_are_shared_out(cores: Sequence[int], count: int, each: int, shares: object) -> None:
+    assert share_cores(cores, count, each) == shares
+
+
+@pytest.mark.parametrize(
+    ("concurrent", "asked", "shares"),
+    [
+        (1, None, ((0, 1), (2, 3))),
+        # What falls to each of two runs, also while it is alone.
+        (2, None, ((0,), (1,))),
+        (2, 2.0, ((0, 1), (2, 3))),
+        (2, 9.0, ((0, 1, 2, 3), (0, 1, 2, 3))),
+        (9, None, ((0,), (1,))),
+    ],
+)
+def test_the_cores_of_a_run(concurrent: int, asked: float | None, shares: Shares) -> None:
+    policy = replace(POLICY, concurrent_runs=concurrent)
+    run = replace(ORDERED, shape=WorkerSpec(num_cpus=asked))
+    world = replace(WITH_CORES, policy=policy, runs=(run,))
+    assert decide(world) == [Scale(2, run.shape), Assign(7, 1, ("w-0", "w-1"), shares)]
+
+
+def test_a_run_begins_beside_another_on_what_that_leaves() -> None:
+    beside = replace(RUN, cores=frozenset({0, 2}))
+    size, begin = decide(replace(WITH_CORES, runs=(beside, SECOND)))
+    assert size == Scale(3, busy=frozenset({"uid-0", "uid-1"}))
+    assert begin == Assign(8, 1, ("w-2",), ((1, 3),))
+
+
+def test_a_run_without_room_waits_for_the_others_and_never_fails() -> None:
+    large = replace(SECOND, shape=WorkerSpec(num_cpus=3.0), waited=9999.0)
+    beside = replace(RUN, cores=frozenset({0, 1}))
+    size, wait = decide(replace(WITH_CORES, runs=(beside, large)))
+    assert (size.workers if isinstance(size, Scale) else None) == 2, "it holds no workers"
+    why = "it waits for run 7: this run needs 3 of 4 cores, of which 2 are free"
+    assert wait == Wait(8, why)
+    few = replace(WITH_CORES, runs=(beside, replace(SECOND, waited=9999.0)), workers=workers(2))
+    assert decide(few)[1:] == [Wait(8, "0 of 1 workers are there")]
+
+
+def test_where_pods_have_their_own_cores_runs_of_one_shape_go_on_together() -> None:
+    pods = replace(WITH_CORES, cores=None)
+    assert decide(replace(pods, runs=(RUN, SECOND)))[1:] == [Assign(8, 1, ("w-2",), ((),))]
+    other = replace(SECOND, shape=WorkerSpec(image="me/train:2"))
+    why = "it waits for run 7: its workers are not like this run's"
+    size, wait = decide(replace(pods, runs=(RUN, other)))
+    assert (size, wait) == (Scale(2, RUN.shape, frozenset({"uid-0", "uid-1"})), Wait(8, why))
+
+
+def test_a_restart_takes_no_worker_of_another_run() -> None:
+    """Its own, where its checkpoints lie, if they are there; on the cores that it had."""
+    ranks = [
+        replace(exited(1), rank=i, worker=f"w-{i + 2}", pod_uid=f"uid-{i + 2}") for i in range(2)
+    ]
+    failed = replace(RUN, id=8, ranks=tuple(ranks), max_restarts=1)
+    alone = replace(WITH_CORES, runs=(failed,))
+    assert decide(alone)[1:] == [Assign(8, 2, ("w-2", "w-3"))]
+    both = replace(alone, runs=(RUN, failed), workers=workers(5))
+    assert decide(both)[1:] == [Assign(8, 2, ("w-2", "w-3"))]
+    gone = tuple(one for one in workers(5) if one.name != "w-2")
+    assert decide(replace(both, workers=gone))[1:] == [Wait(8, "1 of 2 workers are there")]
+
+
+@dataclass
+class Simulation:
+    """A machine on which each of many random orders goes on for some seconds."""
+
+    dice: random.Random
+    queue: list[RunView]
+    concurrent: int
+    cores: int
+    going: dict[int, tuple[RunView, int]] = field(default_factory=dict)
+    """The runs that go on, and when each of them ends."""
+    begun: list[int] = field(default_factory=list)
+    now: int = 0
+
+    def step(self) -> None:
+        """Let a second pass."""
+        self.now += 1
+        self.going = {id_: one for id_, one in self.going.items() if one[1] > self.now}
+        runs = [run for run, _ in self.going.values()]
+        if len(runs) < self.concurrent:
+            runs += self.queue[:1]
+        [size, *actions] = decide(self._world(runs))
+        assert isinstance(size, Scale)
+        for action in actions:
+            if isinstance(action, Assign):
+                self._begin(action, size)
+
+    def _world(self, runs: Sequence[RunView]) -> World:
+        policy = replace(POLICY, concurrent_runs=self.concurrent)
+        cores = tuple(range(self.cores)) if self.cores else None
+        # The pool is as it was asked: all workers that there could be.
+        return replace(WORLD, policy=policy, runs=tuple(runs), workers=workers(40), cores=cores)
+
+    def _begin(self, action: Assign, size: Scale) -> None:
+        run = self.queue.pop(0)
+        assert (run.id, len(action.workers), action.attempt) == (action.run_id, run.num_workers, 1)
+        assert action.cores is not None
+        cores = frozenset(core for share in action.cores for core in share)
+        ranks = tuple(_rank(rank, worker) for rank, worker in enumerate(action.workers))
+        for other, _ in self.going.values():
+            assert not cores & other.cores, "a core twice"
+            taken = {rank.worker for rank in other.ranks}
+            assert not taken & set(action.workers), "a worker twice"
+            assert self.cores or other.shape == run.shape
+        assert max(int(name.partition("-")[2]) for name in action.workers) < size.workers
+        begun = replace(run, attempt=1, ranks=ranks, cores=cores)
+        self.going[run.id] = begun, self.now + self.dice.randint(1, 20)
+        self.begun.append(run.id)
+
+
+def _rank(rank: int, worker: str) -> RankView:
+    return replace(RUNNING, rank=rank, worker=worker, pod_uid=f"uid-{worker}")
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_random_orders_begin_in_turn_and_share_nothing(seed: int) -> None:
+    dice = random.Random(seed)  # noqa: S311 - dice, not secrets
+    cores = dice.choice([0, 1, 2, 5, 16])
+    queue = [
+        replace(
+            ORDERED,
+            id=number,
+            num_workers=dice.randint(1, 8),
+            shape=WorkerSpec(num_cpus=dice.choice([None, None, 1.0, 2.0, 9.0])),
+        )
+        for number in range(1, 101)
+    ]
+    simulation = Simulation(dice, queue, dice.randint(1, 4), cores)
+    at_most = 0
+    for _ in range(100 * 21):
+        simulation.step()
+        at_most = max(at_most, len(simulation.going))
+        if not (simulation.queue or simulation.going):
+            break
+    # None was overtaken, so none waited longer than those before it took.
+    assert simulation.begun == list(range(1, 101))
+    assert at_most <= simulation.concurrent
+    if cores in {0, 16} and simulation.concurrent > 1:
+        assert at_most > 1, "some went on together"
