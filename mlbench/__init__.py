@@ -1,6 +1,7 @@
 """MLBench: benchmark distributed machine learning, and trust the number.
 
-``Tracker`` records what a training script does; ``ApiClient`` talks to the master.
+``Tracker`` records what a training script does; ``ApiClient`` talks to the master; ``open`` gives
+the values of runs and archives as tables.
 """
 
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from mlbench.tracker import Tracker
 
 if TYPE_CHECKING:
     from mlbench.client import ApiClient
+    from mlbench.opened import open_runs as open  # noqa: A004 - as it is read: mlbench.open
 else:
 
     def __getattr__(name: str) -> object:
@@ -18,10 +20,14 @@ else:
             from mlbench.client import ApiClient  # noqa: PLC0415
 
             return ApiClient
+        if name == "open":
+            from mlbench.opened import open_runs  # noqa: PLC0415
+
+            return open_runs
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["ApiClient", "MLBenchError", "Tracker"]
+__all__ = ["ApiClient", "MLBenchError", "Tracker", "open"]
 
 
 def __dir__() -> list[str]:

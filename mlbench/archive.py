@@ -193,7 +193,7 @@ def _write_samples(
     member: Any, series: Iterable[tuple[SeriesName, Iterable[Piece]]]
 ) -> dict[SeriesName, Sealed]:
     """Write all series into a Parquet file, in groups of rows that hold parts of any series."""
-    pa, pq = _pyarrow()
+    pa, pq = pyarrow()
     sealed: dict[SeriesName, Sealed] = {}
     schema = pa.schema(
         [
@@ -231,7 +231,7 @@ def _write_samples(
 
 
 def _to_table(schema: Any, name: SeriesName, piece: Piece) -> Any:
-    pa, _ = _pyarrow()
+    pa, _ = pyarrow()
     length = len(piece.times_us)
     values: list[float | None] = list(piece.values)
     columns: dict[str, list[Any]] = {}
@@ -331,6 +331,18 @@ class Archive:
         if kept is not False:
             yield from self._read_rows(middle, last, kept=True)
 
+    def tables(self) -> dict[SeriesName, Any]:
+        """Return the time, number and text of each sample that the run has recorded, by series.
+
+        All at once, in Arrow's tables, whose memory it fills: for archives that one trusts.
+        """
+        whole = self._open_samples().read(["time", "value", "text"])
+        return {
+            name: whole.slice(self._rows[name], sealed.samples + sealed.kept)
+            for name, sealed in self.series.items()
+            if not name.pod
+        }
+
     def check(self) -> list[str]:
         """Compare all digests; return a sentence for each member that differs."""
         problems = [
@@ -399,13 +411,13 @@ class Archive:
                 columns = ["time", "value", "text", "cumulative", "metadata"]
                 table = self._parquet.read_row_group(number, columns, use_threads=False)
                 table = table.select(columns)
-            except (OSError, KeyError, _pyarrow()[0].ArrowException) as error:
+            except (OSError, KeyError, pyarrow()[0].ArrowException) as error:
                 raise self._damaged_samples(error) from None
             self._group = (number, table)
         return self._group[1]
 
     def _open_samples(self) -> Any:
-        pa, pq = _pyarrow()
+        pa, pq = pyarrow()
         if self._parquet is None:
             try:
                 info = self._zip.getinfo(_SAMPLES)
@@ -440,7 +452,7 @@ class Archive:
 
 
 def _to_piece(table: Any, *, kept: bool) -> Piece:
-    pa, _ = _pyarrow()
+    pa, _ = pyarrow()
     times = table["time"].cast(pa.int64()).to_pylist()
     values = [math.nan if one is None else one for one in table["value"].to_pylist()]
     more = {}
@@ -503,7 +515,8 @@ class _Part(io.RawIOBase):
         return len(data)
 
 
-def _pyarrow() -> tuple[Any, Any]:
+def pyarrow() -> tuple[Any, Any]:
+    """Import pyarrow and its part for Parquet, or say how to install it (ArchiveError)."""
     try:
         import pyarrow as pa  # noqa: PLC0415
         import pyarrow.parquet as pq  # noqa: PLC0415

@@ -300,6 +300,20 @@ class ApiClient:
 
     # --- Archives ---
 
+    def find_run(self, wanted: str) -> Run | None:
+        """Return the run with an id, or the newest one with a name of either kind, in this thread.
+
+        None if no run has the name.
+
+        Raises:
+            ApiError: there is no run with the id.
+        """
+        if wanted.isascii() and wanted.isdecimal():
+            return self.get_run(int(wanted)).result().value
+        found = self.get_runs(words=wanted).result().value
+        named = [run for run in found if wanted in {run.name, run.title}]
+        return named[-1] if named else None
+
     def download_archive(self, run_id: int | str, file: BinaryIO) -> int:
         """Write a run's archive to a file, in this thread, and return its size in bytes."""
         return self._http.download(f"{_run(run_id)}archive/", {}, file, None)

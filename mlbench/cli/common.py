@@ -87,13 +87,10 @@ def find_run(client: ApiClient, wanted: str) -> Run:
 
     If there is none, an id raises ApiError, and a name UsageError.
     """
-    if wanted.isascii() and wanted.isdecimal():
-        return client.get_run(int(wanted)).result().value
-    found = client.get_runs(words=wanted).result().value
-    named = [run for run in found if wanted in {run.name, run.title}]
-    if not named:
+    found = client.find_run(wanted)
+    if found is None:
         raise UsageError(f"there is no run {wanted!r}; `mlbench status` lists them")
-    return named[-1]
+    return found
 
 
 def wait_until_sealed(client: ApiClient, run: Run) -> None:

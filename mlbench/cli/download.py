@@ -18,6 +18,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from mlbench.archive import pyarrow
 from mlbench.cli.common import (
     INTERRUPTED,
     JsonOption,
@@ -32,10 +33,12 @@ from mlbench.cli.common import (
 from mlbench.cli.event_files import write_event_files
 from mlbench.client import ApiClient
 from mlbench.home import replacing
+from mlbench.opened import open_runs
 from mlbench.records import Run
 
 _TENSORBOARD: Final = "tensorboard"
-Kind = Literal["zip", "csv", "json", "mllog", "tensorboard"]
+_PARQUET: Final = "parquet"
+Kind = Literal["zip", "csv", "json", "mllog", "parquet", "tensorboard"]
 _FORMATS: tuple[Kind, ...] = get_args(Kind)
 _STDOUT = Path("-")
 
@@ -62,7 +65,7 @@ def download(
         signal.signal(number, signal.default_int_handler)  # so that nothing is left behind
     with connected() as client:
         kind = format or _guess_format(output)
-        if output == _STDOUT and (json or sys.stdout.isatty() or kind == _TENSORBOARD):
+        if output == _STDOUT and (json or sys.stdout.isatty() or kind in {_TENSORBOARD, _PARQUET}):
             raise UsageError("-o -: stdout must be a file or a pipe, and --json must not be given")
         run = find_run(client, wanted)
         target = output or Path(f"metrics_{run.name}.{kind}")
@@ -92,6 +95,8 @@ def _save(client: ApiClient, run: Run, kind: Kind, target: Path) -> int:
     """Write the metrics of a run to a file or to stdout, and return their size in bytes."""
     if kind == _TENSORBOARD:
         return _save_event_files(client, run, target)
+    if kind == _PARQUET:
+        return _save_parquet(client, run, target)
     if target == _STDOUT:
         with _progress(run) as show:
             size = client.download(run.id, sys.stdout.buffer, format=kind, on_progress=show)
@@ -103,6 +108,18 @@ def _save(client: ApiClient, run: Run, kind: Kind, target: Path) -> int:
     try:
         with replacing(place) as file, _progress(run) as show:
             return client.download(run.id, file, format=kind, on_progress=show)
+    except OSError as error:
+        raise UsageError(f"-o {target}: {error.strerror or error}") from None
+
+
+def _save_parquet(client: ApiClient, run: Run, target: Path) -> int:
+    """Write the table of a run, with a row for each value."""
+    _, parquet = pyarrow()
+    table = open_runs(run.id, client).table()
+    try:
+        with replacing(target.resolve()) as file:
+            parquet.write_table(table, file)
+            return file.tell()
     except OSError as error:
         raise UsageError(f"-o {target}: {error.strerror or error}") from None
 

@@ -1,7 +1,11 @@
 """``examples/``: pages show these files, as they are, so that a plain Git host shows them too."""
 
+import json
 import re
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 _ROOT = Path(__file__).parents[2]
 # The link to a file, and the block of code below it.
@@ -19,3 +23,18 @@ def test_each_example_is_on_one_page_as_it_is() -> None:
             assert block == file.read_text(), f"{page} and {file} differ: copy one into the other"
     files = [path for path in (_ROOT / "examples").rglob("*.*") if path.suffix in {".py", ".sh"}]
     assert sorted(shown) == sorted(str(path.relative_to(_ROOT)) for path in files)
+
+
+def test_the_notebook_runs_from_its_first_cell_to_its_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    notebook = _ROOT / "examples" / "notebook" / "runs.ipynb"
+    monkeypatch.chdir(notebook.parent)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    scope: dict[str, Any] = {}
+    for cell in json.loads(notebook.read_text())["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), scope)  # noqa: S102 - it is ours
+    assert len(scope["best"]) == len(scope["opened"].runs)
+    assert all(scope["best"] > 70)
+    assert list(scope["spread"].index) == sorted(scope["spread"].index)

@@ -9,8 +9,10 @@ import subprocess
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from mlbench import ApiClient
@@ -50,6 +52,19 @@ def test_the_format_is_what_the_name_ends_with_or_what_is_said(
     assert here("download", "finished", "-o", "all.txt", "--format", "csv").code == 0
     with (tmp_path / "all.txt").open(newline="") as file:
         assert len(list(csv.reader(file))) > 400
+
+
+def test_parquet_has_a_row_for_each_value(
+    here: Mlbench, tmp_path: Path, client: ApiClient, finished: Run
+) -> None:
+    assert here("download", "finished", "-o", "all.parquet").code == 0
+    rows = pq.read_table(tmp_path / "all.parquet").to_pylist()
+    series = client.get_run_metrics(finished.id).result().value
+    assert len(rows) == sum(map(len, series.values()))
+    losses = [row for row in rows if (row["metric"], row["rank"]) == ("train_loss", 1)]
+    assert [row["value"] for row in losses] == [p.number for p in series["train_loss @ 1"]]
+    steps = {datetime.fromisoformat(p.date): int(p.number) for p in series["step @ 1"]}
+    assert {row["time"]: row["step"] for row in losses}.items() <= steps.items()
 
 
 def test_stdout_gets_the_file_and_nothing_else(
@@ -96,8 +111,7 @@ def test_an_older_file_is_replaced_with_the_usual_rights(
     [
         (
             ("-o", "all.txt"),
-            "-o all.txt: its name ends with none of zip, csv, json, mllog, tensorboard; "
-            "give --format",
+            "-o all.txt: its name ends with none of zip, csv, json, mllog, parquet, give --format",
         ),
         (("-o", "no/folder.zip"), "-o no/folder.zip: No such file or directory"),
         (("-o", "folder.zip"), "-o folder.zip: it exists and is no regular file"),
