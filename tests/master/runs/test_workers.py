@@ -8,7 +8,7 @@ from peewee import Database
 
 from mlbench_master.models import Hearing, Pod, Rank, Run, Stream, Worker
 from mlbench_master.recording import streams
-from mlbench_master.runs.workers import Report, decide, next_ship_seconds, poll
+from mlbench_master.runs.workers import Report, decide, is_steady, next_ship_seconds, poll
 from tests.support.rows import key, make_ranks, make_run, see_pod
 
 IDLE = Report(state="idle", ip="127.0.0.1")
@@ -246,3 +246,17 @@ def test_files_that_are_taken_away_after_the_exit_end_where_they_were(
     poll("w-0", report("exited", run, sizes={"stdout": 200, "stderr": 200}))
     sizes = {s.name: (s.size, s.final_size) for s in Stream.select()}
     assert sizes == {"stdout": (5, 5), "stderr": (0, 100), "metrics": (0, 0)}
+
+
+@pytest.mark.both_databases
+def test_a_report_with_nothing_new_takes_one_statement(run: Run, rank_0: Rank) -> None:
+    running = report("running", run)
+    poll("w-0", running)
+    assert is_steady("w-0", running)
+    assert not is_steady("w-0", report("running", run, failure="cut short"))
+    exited = report("exited", run, sizes={"stdout": 9})
+    poll("w-0", exited)
+    assert is_steady("w-0", exited)
+    assert not is_steady("w-0", report("exited", run, sizes={"stdout": 8})), "it is shorter"
+    Run.update(state="FINISHED").execute()
+    assert not is_steady("w-0", exited), "it can be forgotten"
