@@ -13,13 +13,13 @@ from mlbench_worker.ranks.process import DataError
 
 
 def test_lines_become_rows() -> None:
-    block = parse_lines(Lines(b"+1 1:0.5 3:-2e-1\n-1\n\n# a note\n2.5 qid:7 2:1 # why\n", "f", 1))
-    assert block.labels.tolist() == [1, -1, 2.5]
-    assert block.starts.tolist() == [0, 2, 2, 3]
-    assert block.columns.tolist() == [0, 2, 1]
-    assert block.values.tolist() == pytest.approx([0.5, -0.2, 1])
-    assert block.rows_of_entries.tolist() == [0, 0, 2]
-    assert block.width == 3
+    text = b"+1 1:0.5 3:-2e-1\n-1\n\n# a note\n2.5 qid:7 2:1 # why\n"
+    rows, labels = parse_lines(Lines(text, "f", 1))
+    assert labels.tolist() == [1, -1, 2.5]
+    assert rows.indptr.tolist() == [0, 2, 2, 3]
+    assert rows.indices.tolist() == [0, 2, 1]
+    assert rows.data.tolist() == pytest.approx([0.5, -0.2, 1])
+    assert rows.shape == (3, 3)
 
 
 @pytest.mark.parametrize(

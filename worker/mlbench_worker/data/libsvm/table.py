@@ -17,18 +17,18 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from mlbench_worker.data.libsvm.rows import DenseRows, Rows, SparseRows
-from mlbench_worker.data.libsvm.text import Block, Part, parse_part, read_blocks
+from mlbench_worker.data.libsvm.text import parse_lines, read_blocks
 from mlbench_worker.ranks.process import DataError
 
 _VERSION = 2
@@ -135,10 +135,6 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-_Placed = list[tuple[Part, NDArray[np.int64]]]
-"""The parts, and the place of each of their rows in the whole."""
-
-
 @dataclass(frozen=True)
 class _Parsed:
     """The figures of the whole file."""
@@ -152,6 +148,26 @@ class _Parsed:
     """Of the text, decompressed, in hexadecimal."""
 
 
+@dataclass(frozen=True)
+class _Part:
+    """A parsed block, whose rows lie in a file."""
+
+    file: Path
+    labels: NDArray[np.float32]
+    lengths: NDArray[np.int32]
+    """How many entries each row has."""
+    width: int
+    largest_norm2: float
+
+    def take(self) -> Any:
+        """Return the rows, a ``csr_matrix``, and remove the file."""
+        from scipy.sparse import load_npz  # noqa: PLC0415 - a file is parsed once
+
+        rows = load_npz(self.file)
+        self.file.unlink()
+        return rows
+
+
 def _parse(source: Path, folder: Path) -> _Parsed:
     """Parse a text file into float32 arrays in ``folder``, which is empty.
 
@@ -161,77 +177,78 @@ def _parse(source: Path, folder: Path) -> _Parsed:
     digest = hashlib.sha256()
     with source.open("rb") as raw:
         parts = list(_parse_parts(source, raw, digest.update, folder))
-    rows, entries = sum(part.rows for part in parts), sum(part.entries for part in parts)
+    rows, entries = (sum(len(p.labels) for p in parts), sum(int(p.lengths.sum()) for p in parts))
     if not entries:
         raise DataError(f"{source} has no features: is it a file in LIBSVM's format?")
     width = max(part.width for part in parts)
-    parsed = _Parsed(
-        rows=rows,
-        width=width,
-        dense=entries >= _DENSE_FROM * rows * width,
-        largest_norm2=max(part.largest_norm2 for part in parts),
-        sha256=digest.hexdigest(),
-    )
+    dense = entries >= _DENSE_FROM * rows * width
     print(f"{source.name}: {rows} rows of {width} features; putting them together", flush=True)
     # The old generator: numpy promises that its numbers never change.
     places = np.random.RandomState(0).permutation(rows)
-    places_of_parts = np.split(places, np.cumsum([part.rows for part in parts])[:-1])
-    assemble = _assemble_dense if parsed.dense else _assemble_sparse
-    assemble(parsed, list(zip(parts, places_of_parts, strict=True)), folder)
-    return parsed
+    labels = np.empty(rows, np.float32)
+    labels[places] = np.concatenate([part.labels for part in parts])
+    np.save(folder / _LABELS, labels)
+    (_assemble_dense if dense else _assemble_sparse)(parts, places, width, folder)
+    largest_norm2 = max(part.largest_norm2 for part in parts)
+    return _Parsed(rows, width, dense, largest_norm2, digest.hexdigest())
 
 
 def _parse_parts(
     source: Path, raw: BinaryIO, note: Callable[[bytes], object], folder: Path
-) -> Iterator[Part]:
+) -> Iterator[_Part]:
     """Yield the parts in the order of the file, and print the progress now and then."""
+    from scipy.sparse import save_npz  # noqa: PLC0415 - a file is parsed once
+
     size, started = source.stat().st_size, time.monotonic()
     reported = started
     for number, lines in enumerate(read_blocks(source, raw, note)):
-        yield parse_part(lines, folder / f"part-{number}")
+        rows, labels = parse_lines(lines)
+        file = folder / f"part-{number}"
+        with file.open("wb") as out:
+            save_npz(out, rows, compressed=False)
+        norms2 = rows.astype(np.float64).power(2) @ np.ones(rows.shape[1])
+        yield _Part(file, labels, np.diff(rows.indptr), rows.shape[1], norms2.max(initial=0.0))
         if time.monotonic() - reported > _REPORT_SECONDS:
             reported = time.monotonic()
             share, seconds = raw.tell() / size, reported - started
             print(f"{source.name}: {share:.0%} parsed in {seconds:.0f} s", flush=True)
 
 
-def _assemble_dense(parsed: _Parsed, placed: _Placed, folder: Path) -> None:
-    values = _create(folder / _VALUES, np.float32, (parsed.rows, parsed.width))
-    labels = _create(folder / _LABELS, np.float32, (parsed.rows,))
-    for part, where in placed:
-        block = _load(part)
-        part.file.unlink()
-        rows = np.zeros((len(where), parsed.width), np.float32)
-        rows[block.rows_of_entries, block.columns] = block.values
-        values[where] = rows
-        labels[where] = block.labels
+def _assemble_dense(
+    parts: Sequence[_Part], places: NDArray[np.int64], width: int, folder: Path
+) -> None:
+    values = _create(folder / _VALUES, np.float32, (len(places), width))
+    for part, where in _placed(parts, places):
+        rows = part.take()
+        rows.resize(len(where), width)
+        values[where] = rows.toarray()
     values.flush()
-    labels.flush()
 
 
-def _assemble_sparse(parsed: _Parsed, placed: _Placed, folder: Path) -> None:
-    starts = _create(folder / _STARTS, np.int64, (parsed.rows + 1,))
-    for part, where in placed:
-        starts[1 + where] = np.diff(_load(part).starts)
+def _assemble_sparse(
+    parts: Sequence[_Part], places: NDArray[np.int64], _: int, folder: Path
+) -> None:
+    starts = np.zeros(len(places) + 1, np.int64)
+    starts[1 + places] = np.concatenate([part.lengths for part in parts])
     np.cumsum(starts, out=starts)
-    labels = _create(folder / _LABELS, np.float32, (parsed.rows,))
+    np.save(folder / _STARTS, starts)
     values = _create(folder / _VALUES, np.float32, (int(starts[-1]),))
     columns = _create(folder / _COLUMNS, np.int32, (int(starts[-1]),))
-    for part, where in placed:
-        block = _load(part)
-        part.file.unlink()
-        shifts = (starts[where] - block.starts[:-1])[block.rows_of_entries]
-        targets = np.arange(len(shifts)) + shifts
-        values[targets] = block.values
-        columns[targets] = block.columns
-        labels[where] = block.labels
-    for array in (starts, labels, values, columns):
-        array.flush()
+    for part, where in _placed(parts, places):
+        rows = part.take()
+        targets = np.arange(rows.nnz) + np.repeat(starts[where] - rows.indptr[:-1], part.lengths)
+        values[targets] = rows.data
+        columns[targets] = rows.indices
+    values.flush()
+    columns.flush()
 
 
-def _load(part: Part) -> Block:
-    with part.file.open("rb") as file:
-        return Block(*(np.load(file) for _ in range(4)))
+def _placed(
+    parts: Sequence[_Part], places: NDArray[np.int64]
+) -> Iterator[tuple[_Part, NDArray[np.int64]]]:
+    """Yield the parts, and the place of each of their rows in the whole."""
+    ends = np.cumsum([len(part.labels) for part in parts])
+    return zip(parts, np.split(places, ends[:-1]), strict=True)
 
 
 def _create(path: Path, dtype: type, shape: tuple[int, ...]) -> np.memmap:

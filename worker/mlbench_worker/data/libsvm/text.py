@@ -100,32 +100,8 @@ def read_blocks(path: Path, raw: BinaryIO, note: Callable[[bytes], object]) -> I
         ) from error
 
 
-@dataclass(frozen=True)
-class Block:
-    """Parsed lines: labels and compressed sparse rows."""
-
-    labels: NDArray[np.float32]
-    """``[rows]``"""
-    starts: NDArray[np.int64]
-    """``[rows + 1]``: where the entries of each row begin, and those of the last end"""
-    columns: NDArray[np.int32]
-    """``[entries]``, from 0"""
-    values: NDArray[np.float32]
-    """``[entries]``"""
-
-    @property
-    def width(self) -> int:
-        """The largest index."""
-        return int(self.columns.max(initial=-1)) + 1
-
-    @property
-    def rows_of_entries(self) -> NDArray[np.int64]:
-        """The number of each entry's row ``[entries]``."""
-        return np.arange(len(self.labels)).repeat(np.diff(self.starts))
-
-
-def parse_lines(lines: Lines) -> Block:
-    """Return the rows of these lines.
+def parse_lines(lines: Lines) -> tuple[Any, NDArray[np.float32]]:
+    """Return the rows of these lines, a ``csr_matrix`` of float32, and their labels ``[rows]``.
 
     Raises:
         DataError: a line is malformed; the error names it.
@@ -141,7 +117,7 @@ def parse_lines(lines: Lines) -> Block:
         raise DataError(f"{lines.source}, from line {lines.first} on: {problem}") from problem
 
 
-def _parse(text: bytes) -> Block:
+def _parse(text: bytes) -> tuple[Any, NDArray[np.float32]]:
     # It takes two seconds, and a file is parsed once.
     from sklearn.datasets import load_svmlight_file  # noqa: PLC0415
 
@@ -150,36 +126,4 @@ def _parse(text: bytes) -> Block:
         raise ValueError("a label or value is no finite number")
     if rows.shape[1] > _LARGEST_INDEX:
         raise ValueError(f"an index is larger than {_LARGEST_INDEX}")
-    return Block(
-        labels.astype(np.float32),
-        rows.indptr.astype(np.int64),
-        rows.indices.astype(np.int32),
-        rows.data,
-    )
-
-
-@dataclass(frozen=True)
-class Part:
-    """The figures of one parsed block; its arrays lie in a file."""
-
-    file: Path
-    rows: int
-    entries: int
-    width: int
-    largest_norm2: float
-
-
-def parse_part(lines: Lines, file: Path) -> Part:
-    """Parse a block of lines into arrays in a file."""
-    block = parse_lines(lines)
-    with file.open("wb") as out:
-        for array in (block.labels, block.starts, block.columns, block.values):
-            np.save(out, array)
-    norms2 = np.bincount(block.rows_of_entries, weights=block.values.astype(np.float64) ** 2)
-    return Part(
-        file=file,
-        rows=len(block.labels),
-        entries=len(block.values),
-        width=block.width,
-        largest_norm2=float(norms2.max(initial=0.0)),
-    )
+    return rows, labels.astype(np.float32)
