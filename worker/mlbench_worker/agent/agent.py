@@ -18,7 +18,7 @@ from mlbench_worker.agent.facts import Facts
 from mlbench_worker.agent.files import remove
 from mlbench_worker.agent.forkserver import ForkServers
 from mlbench_worker.agent.link import Link, LinkError, RefusedError, Reply
-from mlbench_worker.agent.network import Network, attach
+from mlbench_worker.agent.network import Network, address_towards, attach
 from mlbench_worker.agent.process import end_left
 from mlbench_worker.agent.scraped import WorkerCollector
 from mlbench_worker.agent.shipper import Shipper
@@ -26,6 +26,7 @@ from mlbench_worker.agent.shipper import Shipper
 log = logging.getLogger(__name__)
 
 _LEAST_PATIENCE_SECONDS = 0.05
+_ELSEWHERE = "192.0.2.1"  # nobody's, for documentation
 
 
 class Agent:
@@ -124,8 +125,12 @@ class Agent:
         return patience
 
     def _report(self) -> dict[str, object]:
-        report: dict[str, object] = {"state": "idle", "ip": _address(), "pod_uid": self._pod_uid}
-        report["fork_server"] = self._fork_servers.are_ready
+        report: dict[str, object] = {
+            "state": "idle",
+            "ip": address_towards(_ELSEWHERE, otherwise="127.0.0.1"),
+            "pod_uid": self._pod_uid,
+            "fork_server": self._fork_servers.are_ready,
+        }
         if self._attempt is None:
             return report
         a, ended = self._attempt.assignment, self._attempt.exit
@@ -228,15 +233,3 @@ class Agent:
             self._shipper.quit()
             self._shipper.join()
         self._fork_servers.close()
-
-
-def _address() -> str:
-    """Return this machine's address for other machines; loopback if there is no network."""
-    try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            # Connecting a datagram socket sends nothing: it only looks up the route.
-            probe.connect(("192.0.2.1", 9))
-            address: str = probe.getsockname()[0]
-            return address
-    except OSError:
-        return "127.0.0.1"

@@ -54,6 +54,14 @@ def open_regular(path: Path, folder: int | None = None) -> int | None:
     return None
 
 
+def text_of(path: Path) -> str:
+    """Return the text of a file of the system's; none if it cannot be read."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
 def read_json(path: Path) -> Any:
     """Return the content of a JSON file.
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench import names
+from mlbench_worker.agent.files import text_of
 from mlbench_worker.agent.gpu_clocks import GpuClocks
 from mlbench_worker.agent.machine import of_groups
 
@@ -116,7 +117,9 @@ class Kernel:
             cores=_cores(self.cores),
             major_faults=sum(table[pid].major_faults for pid in own),
             throttled_seconds=throttled_seconds(),
-            node_pressure=_pressures(_words(_PROC / f"pressure/{one}") for one in _RESOURCES),
+            node_pressure=_pressures(
+                text_of(_PROC / f"pressure/{one}").split() for one in _RESOURCES
+            ),
             pod_pressure=_pressures(
                 next(of_groups(Path("/"), "", f"{one}.pressure"), []) for one in _RESOURCES
             ),
@@ -218,16 +221,9 @@ def _pressures(texts: Iterable[list[str]]) -> dict[str, float]:
 
 def _hertz(cores: Iterable[int]) -> float | None:
     folder = "sys/devices/system/cpu"
-    found = [_words(Path(f"/{folder}/cpu{core}/cpufreq/scaling_cur_freq")) for core in cores]
-    known = [float(words[0]) * 1000 for words in found if words]
+    found = [text_of(Path(f"/{folder}/cpu{core}/cpufreq/scaling_cur_freq")) for core in cores]
+    known = [float(text) * 1000 for text in found if text]
     return sum(known) / len(known) if known else None
-
-
-def _words(path: Path) -> list[str]:
-    try:
-        return path.read_text().split()
-    except OSError:
-        return []
 
 
 def _read(path: str) -> bytes:

@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 
 from mlbench.records import Machine
 from mlbench.shaping import Shaping, default_interface
+from mlbench_worker.agent.files import text_of
 from mlbench_worker.agent.processor import read_model, read_processor
 
 # From linux/netlink.h, linux/rtnetlink.h and linux/pkt_sched.h, in the machine's byte order.
@@ -114,21 +115,13 @@ def of_groups(root: Path, controller: str, *files: str) -> Iterator[list[str]]:
 
     In the second version of control groups, the controller is "".
     """
-    for line in _text(root / "proc/self/cgroup").splitlines():
+    for line in text_of(root / "proc/self/cgroup").splitlines():
         controllers, _, path = line.partition(":")[2].partition(":")
         if controller in controllers.split(","):
             own = PurePosixPath(path.lstrip("/"))
             for group in (own, *own.parents):
                 folder = root / "sys/fs/cgroup" / controller / group
-                yield [word for name in files for word in _text(folder / name).split()]
-
-
-def _text(path: Path) -> str:
-    """Return a file's text; none if it cannot be read."""
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
+                yield [word for name in files for word in text_of(folder / name).split()]
 
 
 def read_shaping(interface: str | None) -> Shaping:

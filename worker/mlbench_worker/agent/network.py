@@ -104,6 +104,16 @@ def attach(attachment: Attachment, switch_file: Path) -> Network:
     return Network(Shaping(**json.loads(answer)), (one, other), FileIO(namespace), belongs_to)
 
 
+def address_towards(host: str, otherwise: str) -> str:
+    """Return this machine's address for those on the way to a host, if there is a way."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((host, 9))  # sends nothing: it only looks up the route
+            return str(probe.getsockname()[0])
+    except OSError:
+        return otherwise
+
+
 def _ask_helper(
     attachment: Attachment, switch: str, users: FileIO | None
 ) -> tuple[bytes, list[int]]:

@@ -16,7 +16,7 @@ from typing import BinaryIO
 from mlbench import names
 from mlbench.clock import SteadyClock
 from mlbench_worker.agent.forkserver import Forked, ForkServer
-from mlbench_worker.agent.sources.processes import environ_of
+from mlbench_worker.agent.sources.processes import children, environ_of
 
 # Between SIGTERM and SIGKILL.
 GRACE_SECONDS = 5.0
@@ -80,7 +80,7 @@ class TrainingProcess:
         self._on_exit = on_exit
         self._clock = SteadyClock()
         self._process: subprocess.Popen[bytes] | Forked | None = None
-        self._not_its_own = _children()
+        self._not_its_own = set(children())
         with stdout.open("ab") as out, stderr.open("ab") as err, _on_cores(cpus):
             try:
                 launch = forkserver.fork if forkserver else _launch
@@ -157,12 +157,7 @@ def _start_guard(group: int, mark: str) -> subprocess.Popen[bytes]:
 
 def end_left(folder: Path) -> None:
     """Kill what an earlier agent, and its guard, left of the attempts that are kept in a folder."""
-    deadline = time.monotonic() + _REAP_SECONDS
-    while (left := _of_attempts_in(folder)) and time.monotonic() < deadline:
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.01)
+    _kill_all(lambda: _of_attempts_in(folder))
 
 
 def _of_attempts_in(folder: Path) -> set[int]:
@@ -200,21 +195,19 @@ def hide_from_others() -> None:
 
 def _end_children(keep: Set[int]) -> None:
     """Kill and reap all processes that a training process left behind, also outside its group."""
+    _kill_all(lambda: set(children()) - keep)
+
+
+def _kill_all(find: Callable[[], Set[int]]) -> None:
+    """Kill, and reap, processes until none is found, or for long enough."""
     deadline = time.monotonic() + _REAP_SECONDS
-    while (left := _children() - keep) and time.monotonic() < deadline:
+    while (left := find()) and time.monotonic() < deadline:
         for pid in left:
-            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            # It is gone, another user's, or no child.
+            with contextlib.suppress(ProcessLookupError, PermissionError, ChildProcessError):
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, os.WNOHANG)
         time.sleep(0.01)
-
-
-def _children() -> set[int]:
-    found: set[int] = set()
-    for children in Path("/proc/self/task").glob("*/children"):
-        with contextlib.suppress(OSError):  # that thread has ended
-            found.update(map(int, children.read_text().split()))
-    return found
 
 
 @contextlib.contextmanager

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from mlbench_worker.agent.files import text_of
+
 _CPU = Path("sys/devices/system/cpu")
 _ABOUT = re.compile(r"([\w ]+?)\s*:\s*(.*\S)")
 _GENERATION = ("cpu family", "model", "stepping", "microcode")
@@ -87,8 +89,4 @@ def _hypervisor(root: Path, about: Mapping[str, str]) -> str:
 
 
 def _text(path: Path) -> str:
-    """Return a short file's text; none if it cannot be read."""
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return ""
+    return text_of(path).strip()

@@ -5,12 +5,12 @@ torchrun takes an option from its command line, or else from a variable PET_OPTI
 
 import os
 import re
-import socket
 from pathlib import Path
 from typing import Any
 
 from mlbench.assignment import Assignment
 from mlbench_worker.agent.files import open_regular, read_json
+from mlbench_worker.agent.network import address_towards
 
 _MOST_STDERR_BYTES = 256 << 10
 _STANDALONE, _RESTARTS = "--standalone", "--max-restarts"
@@ -48,18 +48,10 @@ def variables(assignment: Assignment, error_file: Path) -> dict[str, str]:
         "PET_MASTER_PORT": str(a.master_port),
         "PET_RDZV_ENDPOINT": f"{a.master_addr}:{a.master_port}",
         "PET_RDZV_ID": f"{a.run_id}.{a.attempt}",
-        "PET_LOCAL_ADDR": a.attachment.address if a.attachment else _address_towards(a.master_addr),
+        "PET_LOCAL_ADDR": a.attachment.address
+        if a.attachment
+        else address_towards(a.master_addr, otherwise=a.master_addr),
     }
-
-
-def _address_towards(host: str) -> str:
-    """Return this machine's address for those who know it beside another one."""
-    try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.connect((host, 9))  # sends nothing: it only looks up the route
-            return str(probe.getsockname()[0])
-    except OSError:
-        return host
 
 
 def failure(error_file: Path, stderr: Path) -> str:

@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from mlbench.process import Process, of_worker, this_process
+from mlbench_worker.agent.files import text_of
 
 MOST_PROCESSES = 1024
 _MOST_OPEN_FILES = 256
@@ -14,13 +15,17 @@ _MOST_OPEN_FILES = 256
 _USER, _INODE = 7, 9
 
 
-def descendants(pid: str = "self") -> Iterator[int]:
+def children(pid: int | str = "self") -> Iterator[int]:
+    """Yield the children of a process; by default the agent's."""
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        yield from map(int, text_of(path).split())
+
+
+def descendants(pid: int | str = "self") -> Iterator[int]:
     """Yield the processes that descend from one; by default from the agent."""
-    for path in Path("/proc", pid, "task").glob("*/children"):
-        with suppress(OSError):  # that thread has ended
-            for child in path.read_text().split():
-                yield int(child)
-                yield from descendants(child)
+    for child in children(pid):
+        yield child
+        yield from descendants(child)
 
 
 def environ_of(pid: int) -> dict[str, str]:
