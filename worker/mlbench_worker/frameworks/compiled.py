@@ -1,9 +1,11 @@
 """What a framework makes of a model: a compiled training step over all ranks."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, Self
 
 import numpy as np
+import torch
 
 from mlbench_worker.frameworks.models import Model
 from mlbench_worker.ranks.distributed import World
@@ -19,6 +21,17 @@ class Batch:
     targets: np.ndarray
     weights: np.ndarray
     """1 for each row; 0 for those that fill up a share that is smaller than another rank's."""
+
+    @classmethod
+    def filled(cls, inputs: torch.Tensor, targets: torch.Tensor, share: int) -> Self:
+        """Return a batch of ``share`` rows, zeros behind those that are given."""
+        filling = (0, share - len(inputs))
+        kind = np.float32 if targets.is_floating_point() else np.int32
+        return cls(
+            np.pad(inputs.numpy(), (filling, *[(0, 0)] * (inputs.ndim - 1))),
+            np.pad(targets.numpy().astype(kind), (filling,)),
+            np.pad(np.ones(len(inputs), np.float32), (filling,)),
+        )
 
 
 @dataclass(frozen=True)
@@ -71,8 +84,5 @@ class Compiled(Protocol):
         """Leave the other ranks, when all have ended well."""
 
 
-class Compile(Protocol):
-    """What compiles a model."""
-
-    def __call__(self, model: Model, sgd: Sgd, world: World, example: Batch) -> Compiled:
-        """Join the other ranks, and compile the step for batches of an example's shape."""
+Compile = Callable[[Model, Sgd, World, Batch], Compiled]
+"""Joins the other ranks, and compiles the step for batches of an example's shape."""

@@ -32,7 +32,7 @@ class LinearSteps:
         begun = Model(scores, loss, {_WEIGHTS: weights.numpy().copy()}, {})
         # Of classes that have weights each, targets are numbers.
         target = torch.zeros(1, dtype=torch.int64 if weights.ndim > 1 else torch.float32)
-        example = self._batch(torch.zeros(1, len(weights)), target)
+        example = Batch.filled(torch.zeros(1, len(weights)), target, self._share)
         self._compiled = frameworks.load(framework).compiled(begun, sgd, session.world, example)
         session.at_exit.append(self._compiled.leave)
 
@@ -44,19 +44,9 @@ class LinearSteps:
     def step(self, rows: torch.Tensor, targets: torch.Tensor, rate: float) -> torch.Tensor:
         """Take a step with all ranks; return the scores of this rank's rows before it."""
         with self._session.phase("compute"):
-            computed = self._compiled.step(self._batch(rows, targets), rate)
+            computed = self._compiled.step(Batch.filled(rows, targets, self._share), rate)
         return torch.tensor(computed[: len(rows)])
 
     def end(self) -> None:
         """Hand the weights back."""
         self._weights.copy_(torch.tensor(self._compiled.state().parameters[_WEIGHTS]))
-
-    def _batch(self, rows: torch.Tensor, targets: torch.Tensor) -> Batch:
-        """Return this rank's share of a batch, filled up to the largest of all ranks."""
-        filling = (0, self._share - len(rows))
-        kind = np.float32 if targets.is_floating_point() else np.int32
-        return Batch(
-            np.pad(rows.numpy(), (filling, (0, 0))),
-            np.pad(targets.numpy().astype(kind), (filling,)),
-            np.pad(np.ones(len(rows), np.float32), (filling,)),
-        )

@@ -108,12 +108,7 @@ class CompiledTrainer(ImageTrainer):
 
     def _batch(self, placed: Images) -> Batch:
         """Return this rank's share of a batch, filled up to the largest of all ranks."""
-        filling = (0, self._share - len(placed))
-        return Batch(
-            np.pad(placed.images.numpy(), (filling, (0, 0), (0, 0), (0, 0))),
-            np.pad(placed.labels.numpy().astype(np.int32), (filling,)),
-            np.pad(np.ones(len(placed), np.float32), (filling,)),
-        )
+        return Batch.filled(placed.images, placed.labels, self._share)
 
 
 class _Compiled(Exchange):

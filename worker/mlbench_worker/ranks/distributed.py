@@ -62,6 +62,17 @@ class World:
             with self.noticing_lost_peers():
                 dist.all_reduce(tensor)
 
+    def mean_(self, tensor: torch.Tensor) -> None:
+        """Replace ``tensor`` by its mean over all ranks, the same to the last bit on each."""
+        self.sum_(tensor)
+        tensor.div_(self.size)
+
+    def total(self, value: float) -> float:
+        """Return the sum of the ranks' values, the same on each."""
+        total = torch.tensor(value, dtype=torch.float64, device=self.device)
+        self.sum_(total)
+        return total.item()
+
     def broadcast_(self, tensor: torch.Tensor, source: int = 0) -> None:
         """Replace ``tensor`` by that of the rank ``source``."""
         if self.size > 1:
@@ -70,6 +81,8 @@ class World:
 
     def gather(self, tensor: torch.Tensor) -> list[torch.Tensor]:
         """Return the tensors of all ranks, which have one shape, in order of ranks."""
+        if self.size == 1:
+            return [tensor]
         own = tensor.to(self.device)
         gathered = [torch.empty_like(own) for _ in range(self.size)]
         with self.noticing_lost_peers():
@@ -106,11 +119,10 @@ class World:
         result: Future[T] = Future()
         threading.Thread(target=_work, args=(work, result), daemon=True).start()
         while True:
-            unfinished = torch.tensor([not result.done()], dtype=torch.int64, device=self.device)
-            if result.done() and result.exception():
+            unfinished = not result.done()
+            if not unfinished and result.exception():
                 return result.result()
-            self.sum_(unfinished)
-            if not unfinished.item():
+            if not self.total(unfinished):
                 return result.result()
             time.sleep(_LOOK_SECONDS)
 

@@ -175,7 +175,7 @@ def measure(
 
     def seconds_of(rounds: int) -> float:
         """Return the mean time of a round, over all ranks, which begin together."""
-        _mean_over_ranks(0.0, world)
+        world.total(0.0)
         with session.tracker.phase("communication"), world.noticing_lost_peers():
             execution.synchronize()
             began = perf_counter()
@@ -183,7 +183,7 @@ def measure(
                 collective.run(message)
             execution.synchronize()
             seconds = (perf_counter() - began) / rounds
-        return _mean_over_ranks(seconds, world)
+        return world.total(seconds) / world.size
 
     wrong = None
     if config.check:
@@ -191,20 +191,13 @@ def measure(
             message.fill()
             with world.noticing_lost_peers():
                 collective.run(message)
-            wrong = round(_mean_over_ranks(collective.count_wrong(message), world) * world.size)
+            wrong = round(world.total(collective.count_wrong(message)))
     message.clear()
     # The same on every rank, so all agree on the rounds.
     fitting = int(config.seconds / seconds_of(config.warmup))
     rounds = min(max(fitting, FEWEST_ROUNDS), config.rounds)
     seconds = seconds_of(rounds)
     return Result(message.whole.nbytes, rounds, seconds, collective.bus_factor(world.size), wrong)
-
-
-def _mean_over_ranks(value: float, world: World) -> float:
-    """Return the mean of the ranks' values: the same on each, once all have called it."""
-    total = torch.tensor(value, dtype=torch.float64, device=world.device)
-    world.sum_(total)
-    return total.item() / world.size
 
 
 def sweep(operation: str, dtype: str, config: CommunicationOptions, session: Session) -> int:

@@ -121,10 +121,7 @@ class Checkpoints:
 
     def _gather(self, number: int) -> list[int]:
         """Return every rank's number."""
-        numbers = torch.zeros(self._world.size, dtype=torch.int64, device=self._world.device)
-        numbers[self._world.rank] = number
-        self._world.sum_(numbers)
-        return [int(of_rank) for of_rank in numbers.tolist()]
+        return [int(of_rank.item()) for of_rank in self._world.gather(torch.tensor(number))]
 
     def _broadcast(self, epochs: int, source: int) -> bytes:
         """Return the checkpoint's file on the rank ``source``."""

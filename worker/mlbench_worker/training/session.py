@@ -146,9 +146,7 @@ class Session:
         if self.deadline_at is None or self._deadline_passed:
             return self._deadline_passed
         with self.tracker.phase("communication"):
-            ranks = torch.tensor(int(time.time() >= self.deadline_at), device=self.world.device)
-            self.world.sum_(ranks)
-            self._deadline_passed = bool(ranks.item())
+            self._deadline_passed = self.world.total(time.time() >= self.deadline_at) > 0
         if self._deadline_passed:
             print("the deadline has passed: training ends", flush=True)
         return self._deadline_passed

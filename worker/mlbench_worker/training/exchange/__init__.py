@@ -11,7 +11,7 @@ from torch import nn
 from mlbench.options import ExchangeOptions
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.training.exchange.base import Exchange
-from mlbench_worker.training.exchange.compressed import QSGD, PowerSGD, RandomK, SignSGD, TopK
+from mlbench_worker.training.exchange.compressed import QSGD, Compressed, PowerSGD, RandomK
 from mlbench_worker.training.exchange.compressors import Compressor, SignCompressor, TopKCompressor
 from mlbench_worker.training.exchange.gossip import Choco, Decentralized
 from mlbench_worker.training.exchange.local import LocalSGD
@@ -28,10 +28,9 @@ def make_exchange(options: ExchangeOptions, model: nn.Module, world: World) -> E
         return _ALGORITHMS[options.exchange](options, model, world)
 
 
-def _make_compressor(options: ExchangeOptions, model: nn.Module) -> Compressor:
-    """Return how a choco rank writes down what has changed."""
+def _compressor(kind: str, options: ExchangeOptions, model: nn.Module) -> Compressor:
     sizes = [parameter.numel() for parameter in model.parameters()]
-    if options.gossip_compression == "topk":
+    if kind == "topk":
         return TopKCompressor(sum(sizes), options.density)
     return SignCompressor(sizes, next(model.parameters()).device)
 
@@ -51,10 +50,10 @@ _ALGORITHMS: Mapping[str, Callable[[ExchangeOptions, nn.Module, World], Exchange
     "post-local-sgd": lambda o, model, world: LocalSGD(model, world, o.local_steps, o.switch_epoch),
     "decentralized": lambda o, model, world: Decentralized(model, world, o.topology),
     "choco": lambda o, model, world: Choco(
-        model, world, o.topology, _make_compressor(o, model), o.gossip_step
+        model, world, o.topology, _compressor(o.gossip_compression, o, model), o.gossip_step
     ),
-    "signsgd": lambda _, model, world: SignSGD(model, world),
-    "topk": lambda o, model, world: TopK(model, world, o.density),
+    "signsgd": lambda o, model, world: Compressed(model, world, _compressor("sign", o, model)),
+    "topk": lambda o, model, world: Compressed(model, world, _compressor("topk", o, model)),
     "randomk": lambda o, model, world: RandomK(model, world, o.density, _common_seed(world)),
     "qsgd": lambda o, model, world: QSGD(model, world, o.bits, _common_seed(world)),
     "powersgd": lambda o, model, world: PowerSGD(model, world, o.matrix_rank, _common_seed(world)),

@@ -79,9 +79,7 @@ class Exchange:
         """
         world = self.communicator.world
         self.communicator.bytes_sent = self._bytes_before = state["bytes_sent"]
-        lost = torch.tensor(int(state["rank"] != world.rank), device=world.device)
-        world.sum_(lost)
-        if lost.item():
+        if world.total(state["rank"] != world.rank):
             self.reset()
             return
         for name, tensor in self.state().items():
@@ -94,8 +92,7 @@ def average_buffers(model: nn.Module, world: World) -> None:
     if world.size == 1 or not buffers:
         return
     flat = torch.cat([buffer.flatten() for buffer in buffers])
-    world.sum_(flat)
-    flat.div_(world.size)
+    world.mean_(flat)
     for buffer, part in zip(buffers, split(flat, buffers), strict=True):
         buffer.copy_(part)
 

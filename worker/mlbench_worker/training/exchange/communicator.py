@@ -25,8 +25,7 @@ class Communicator:
 
     def average_(self, tensor: torch.Tensor) -> None:
         """Replace ``tensor`` by its mean over all ranks, the same to the last bit on each."""
-        self.world.sum_(tensor)
-        tensor.div_(self.world.size)
+        self.world.mean_(tensor)
         self.count_sum(tensor.nbytes)
 
     def gather(self, tensor: torch.Tensor) -> list[torch.Tensor]:

@@ -15,13 +15,7 @@ from torch import nn
 
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.training.exchange.base import split
-from mlbench_worker.training.exchange.compressors import (
-    Compressor,
-    Quantizer,
-    SignCompressor,
-    TopKCompressor,
-    count_of,
-)
+from mlbench_worker.training.exchange.compressors import Compressor, Quantizer, count_of
 from mlbench_worker.training.exchange.synchronous import Flat
 
 _BUCKET = 512
@@ -48,54 +42,30 @@ class ErrorFeedback(Flat, ABC):
         return {"unsent": self.unsent}
 
 
-class _Compressed(ErrorFeedback):
-    """Sends what is unsent, compressed, to all ranks, by an all-gather."""
+class Compressed(ErrorFeedback):
+    """Sends what is unsent, compressed, to all ranks, by an all-gather.
+
+    By signs, this is EF-SIGNSGD (Karimireddy, Rebjock, Stich, Jaggi: Error Feedback Fixes SignSGD
+    and other Gradient Compression Schemes, ICML 2019, algorithm 1), layer by layer as in its
+    section 6: a rank sends (n - 1) (d / 8 + 4 layers) bytes. By the k values of the largest
+    magnitude of the whole gradient, it is MEM-SGD (Stich, Cordonnier, Jaggi: Sparsified SGD with
+    Memory, NeurIPS 2018, algorithm 1), in parallel as in its section 4.4, but synchronously:
+    (n - 1) 8 k bytes.
+    """
 
     def __init__(self, model: nn.Module, world: World, compressor: Compressor) -> None:
         super().__init__(model, world)
         self._compressor = compressor
 
     def send(self) -> None:
-        """Add up the codes of all ranks, in the same order on each."""
-        messages = self.communicator.gather(self._compressor.compress(self.unsent))
-        self.gradients.zero_()
-        for rank, message in enumerate(messages):
-            sent = self._compressor.decompress(message)
-            self.gradients.add_(sent)
-            if rank == self.communicator.world.rank:
-                self.unsent.sub_(sent)
-        self.gradients.div_(self.communicator.world.size)
-
-
-class SignSGD(_Compressed):
-    """signSGD with error feedback: a bit for each value, and a scale for each layer.
-
-    Karimireddy, Rebjock, Stich, Jaggi: Error Feedback Fixes SignSGD and other Gradient Compression
-    Schemes, ICML 2019, algorithm 1 (EF-SIGNSGD), layer by layer as in its section 6. A rank sends
-    (n - 1) (d / 8 + 4 layers) bytes.
-    """
-
-    def __init__(self, model: nn.Module, world: World) -> None:
-        layers = [parameter.numel() for parameter in model.parameters()]
-        super().__init__(model, world, SignCompressor(layers, next(model.parameters()).device))
-
-
-class TopK(_Compressed):
-    """Top-k with memory: the k values of the largest magnitude, of the whole gradient.
-
-    Stich, Cordonnier, Jaggi: Sparsified SGD with Memory, NeurIPS 2018, algorithm 1 (MEM-SGD), in
-    parallel as in its section 4.4, but synchronously. A rank sends (n - 1) 8 k bytes.
-    """
-
-    def __init__(self, model: nn.Module, world: World, density: float) -> None:
-        size = sum(parameter.numel() for parameter in model.parameters())
-        super().__init__(model, world, TopKCompressor(size, density))
+        """Average the codes of all ranks."""
+        self.unsent.sub_(_average(self, self._compressor, self._compressor.compress(self.unsent)))
 
 
 class RandomK(ErrorFeedback):
     """Random-k with memory: k values at random places, the same ones on all ranks.
 
-    Stich, Cordonnier, Jaggi 2018, as ``TopK``. All ranks draw the same places, so nobody sends
+    Stich, Cordonnier, Jaggi 2018, as above. All ranks draw the same places, so nobody sends
     them, and an all-reduce adds up the values: 2 (n - 1) / n 4 k bytes.
     """
 
@@ -140,17 +110,12 @@ class QSGD(Flat):
 
     def after_backward(self) -> None:
         """Replace the gradients by the mean of all ranks' rounded ones."""
-        rank, size = self.communicator.world.rank, self.communicator.world.size
         # Each rank rounds by itself.
-        generator = np.random.default_rng((self._seed, int(self._steps), rank))
+        seed = (self._seed, int(self._steps), self.communicator.world.rank)
         self._steps += 1
-        chances = generator.random(len(self.gradients), dtype=np.float32)
-        on_device = torch.from_numpy(chances).to(self.gradients.device)
-        messages = self.communicator.gather(self._compressor.compress(self.gradients, on_device))
-        self.gradients.zero_()
-        for message in messages:
-            self.gradients.add_(self._compressor.decompress(message))
-        self.gradients.div_(size)
+        drawn = np.random.default_rng(seed).random(len(self.gradients), dtype=np.float32)
+        chances = torch.from_numpy(drawn).to(self.gradients.device)
+        _average(self, self._compressor, self._compressor.compress(self.gradients, chances))
 
     def state(self) -> dict[str, torch.Tensor]:
         """Return how many times random numbers were drawn."""
@@ -213,6 +178,25 @@ class PowerSGD(ErrorFeedback):
             len(self._all_q), dtype=np.float32
         )
         self._all_q.copy_(torch.from_numpy(start))
+
+
+def _average(
+    exchange: Flat, compressor: Compressor | Quantizer, message: torch.Tensor
+) -> torch.Tensor:
+    """Set the gradients to the mean of what all ranks' messages mean; return what this one does.
+
+    They are added up in the same order on each rank.
+    """
+    world = exchange.communicator.world
+    messages = exchange.communicator.gather(message)
+    exchange.gradients.zero_()
+    for rank, received in enumerate(messages):
+        sent = compressor.decompress(received)
+        exchange.gradients.add_(sent)
+        if rank == world.rank:
+            own = sent
+    exchange.gradients.div_(world.size)
+    return own
 
 
 def _matrices(

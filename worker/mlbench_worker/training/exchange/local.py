@@ -30,14 +30,12 @@ class OwnWeights(Exchange):
         average_buffers(model, self.communicator.world)
         mean = copy.deepcopy(model)
         weights = flatten_weights(mean)
-        self.communicator.world.sum_(weights)
-        weights.div_(self.communicator.world.size)
+        self.communicator.world.mean_(weights)
         return mean
 
     def reset(self) -> None:
         """Give all ranks the mean weights."""
-        self.communicator.world.sum_(self.weights)
-        self.weights.div_(self.communicator.world.size)
+        self.communicator.world.mean_(self.weights)
         super().reset()
 
 
