@@ -10,7 +10,8 @@ from torch import nn
 from torch.nn import functional
 
 from mlbench import names
-from mlbench_worker.tasks.imagenet import Bottleneck, ResNet50, decay_weights_only
+from mlbench_worker.tasks.imagenet import Bottleneck, ResNet50
+from mlbench_worker.training.trainer import decay_weights_only
 from tests.support.image_files import make_image_folder
 from tests.support.ranks import Rank, assert_same_losses, assert_stopped_at, run_ranks
 

@@ -8,13 +8,12 @@ and time) is parsed anew.
 import fcntl
 import hashlib
 import io
-import json
 import os
 import pickle
 import shutil
 import tarfile
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +37,6 @@ _SHAPE = (3, 32, 32)
 _TIMEOUT_SECONDS = 30.0
 _VERSION = 1
 """Of what is kept."""
-_ARRAYS = ("train", "train_labels", "validation", "validation_labels")
 
 
 @dataclass(frozen=True)
@@ -66,21 +64,31 @@ def load_cifar10(datasets: Path) -> Cifar10:
     archive = datasets / ARCHIVE
     if not archive.is_file():
         _ensure_downloaded(archive)
-    stamp = _stamp(archive)
-    if (kept := _read_kept(archive, stamp)) is not None:
-        return kept
-    data = _parse(archive)
-    # Without it, where the folder cannot be written to, each run parses the archive.
-    with suppress(OSError):
-        _keep(archive, stamp, data)
-    return data
+    status = archive.stat()
+    stamp = np.array([_VERSION, status.st_size, status.st_mtime_ns])
+    kept = archive.with_name(f"{archive.name}.parsed.npz")
+    arrays = _read_kept(kept, stamp)
+    if arrays is None:
+        arrays = {"of": stamp, **_parse(archive)}
+        # Without it, where the folder cannot be written to, each run parses the archive.
+        with suppress(OSError):
+            _keep(kept, arrays)
+    mean, deviation = map(tuple, arrays["colours"].tolist())
+    train, validation = (
+        Images(torch.from_numpy(images), torch.from_numpy(labels), mean, deviation)
+        for images, labels in (
+            (arrays["train_images"], arrays["train_labels"]),
+            (arrays["validation_images"], arrays["validation_labels"]),
+        )
+    )
+    return Cifar10(train, validation, str(arrays["sha256"]))
 
 
-def _parse(archive: Path) -> Cifar10:
+def _parse(archive: Path) -> dict[str, NDArray[Any]]:
     try:
         with tarfile.open(archive) as tar:
             images, labels = map(np.concatenate, zip(*(_read(tar, b) for b in _TRAIN), strict=True))
-            validation, validation_labels = _read(tar, "test_batch")
+            validation_images, validation_labels = _read(tar, "test_batch")
     except (tarfile.TarError, EOFError, OSError) as error:
         raise DataError(
             f"{archive} cannot be read ({error}): remove it, or put it there anew"
@@ -88,61 +96,34 @@ def _parse(archive: Path) -> Cifar10:
     except (KeyError, TypeError, ValueError, pickle.UnpicklingError) as error:
         raise DataError(f"{archive} is not in CIFAR-10's form: {error}") from error
     pixels = torch.from_numpy(images).to(torch.float32)
-    colours = (
-        tuple(pixels.mean(dim=(0, 2, 3)).tolist()),
-        tuple(pixels.std(dim=(0, 2, 3), correction=0).tolist()),
-    )
-    parts = (images, labels), (validation, validation_labels)
-    return _of_parts(parts, colours, _sha256_of(archive))
-
-
-def _of_parts(parts: Iterable[Sequence[NDArray[Any]]], colours: Any, sha256: str) -> Cifar10:
-    mean, deviation = map(tuple, colours)
-    train, validation = (
-        Images(torch.from_numpy(images), torch.from_numpy(labels), mean, deviation)
-        for images, labels in parts
-    )
-    return Cifar10(train, validation, sha256)
-
-
-def _kept_at(archive: Path) -> Path:
-    return archive.with_name(f"{archive.name}.parsed.npz")
-
-
-def _stamp(archive: Path) -> list[int]:
-    status = archive.stat()
-    return [_VERSION, status.st_size, status.st_mtime_ns]
-
-
-def _keep(archive: Path, stamp: list[int], data: Cifar10) -> None:
-    """Write the arrays beside the archive: reading them takes a tenth of parsing it."""
-    about = {"of": stamp, "colours": (data.train.mean, data.train.deviation), "sha256": data.sha256}
-    draft = _kept_at(archive).with_suffix(f".{os.getpid()}.npz")
-    arrays: dict[str, Any] = {
-        name: part.numpy() for name, part in zip(_ARRAYS, _tensors(data), strict=True)
+    colours = pixels.mean(dim=(0, 2, 3)), pixels.std(dim=(0, 2, 3), correction=0)
+    return {
+        "train_images": images,
+        "train_labels": labels,
+        "validation_images": validation_images,
+        "validation_labels": validation_labels,
+        "colours": torch.stack(colours).numpy(),
+        "sha256": np.array(_sha256_of(archive)),
     }
+
+
+def _keep(kept: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write the arrays beside the archive: reading them takes a tenth of parsing it."""
+    draft = kept.with_suffix(f".{os.getpid()}.npz")
     try:
-        np.savez(draft, about=np.array(json.dumps(about)), **arrays)
-        draft.replace(_kept_at(archive))
+        np.savez(draft, **arrays)  # type: ignore[arg-type]
+        draft.replace(kept)
     finally:
         draft.unlink(missing_ok=True)
 
 
-def _read_kept(archive: Path, stamp: list[int]) -> Cifar10 | None:
+def _read_kept(kept: Path, stamp: NDArray[Any]) -> dict[str, NDArray[Any]] | None:
     """Return what was kept of the archive as it is now; None if that is missing or damaged."""
     try:
-        with _kept_at(archive).open("rb") as file, np.load(file) as kept:
-            about = json.loads(str(kept["about"]))
-            if about["of"] != stamp:
-                return None
-            images, labels, *validation = (kept[name] for name in _ARRAYS)
-            return _of_parts(((images, labels), validation), about["colours"], about["sha256"])
+        with kept.open("rb") as file, np.load(file) as arrays:
+            return dict(arrays) if np.array_equal(arrays["of"], stamp) else None
     except (OSError, ValueError, LookupError, TypeError, EOFError, zipfile.BadZipFile):
         return None
-
-
-def _tensors(data: Cifar10) -> tuple[torch.Tensor, ...]:
-    return tuple(part for one in (data.train, data.validation) for part in (one.images, one.labels))
 
 
 def _read(tar: tarfile.TarFile, batch: str) -> tuple[np.ndarray, np.ndarray]:

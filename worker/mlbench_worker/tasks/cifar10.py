@@ -33,7 +33,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mlbench import names
 from mlbench.tasks import Cifar10Options, CifarDepth, CifarVersion
 from mlbench_worker.data.cifar10 import CLASSES, SHA256, load_cifar10
 from mlbench_worker.data.images import augmented_batches
@@ -60,7 +59,7 @@ _VALIDATION_BATCH = 500
 def main(config: Cifar10Options) -> None:
     """Train until the goal is reached or the epochs are over."""
     with start(config) as session:
-        session.tracker.goal(names.VAL_ACCURACY, config.goal)
+        session.set_goal(config)
 
         data = session.world.prepare(lambda: load_cifar10(session.datasets))
         train = data.train.to(session.execution.device)

@@ -23,7 +23,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mlbench import names
 from mlbench.tasks import DigitsOptions
 from mlbench_worker.data.digits import CLASSES, load_digits
 from mlbench_worker.data.images import augmented_batches
@@ -41,7 +40,7 @@ _GROUP = 8
 def main(config: DigitsOptions) -> None:
     """Train until the goal is reached or the epochs are over."""
     with start(config) as session:
-        session.tracker.goal(names.VAL_ACCURACY, config.goal)
+        session.set_goal(config)
 
         data = load_digits()
         train = data.train.to(session.execution.device)

@@ -42,7 +42,7 @@ def main(config: DigitsLinearOptions) -> None:
     """Train until the goal is reached or the epochs are over."""
     with start(config) as session:
         world, tracker = session.world, session.tracker
-        tracker.goal(names.VAL_ACCURACY, config.goal)
+        session.set_goal(config)
 
         data = load_digits()
         session.state_settings(

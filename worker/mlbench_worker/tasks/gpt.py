@@ -34,6 +34,7 @@ from mlbench_worker.ranks.process import DataError, run
 from mlbench_worker.training.language import LanguageTrainer, Rows
 from mlbench_worker.training.schedules import Schedule
 from mlbench_worker.training.session import start
+from mlbench_worker.training.trainer import decay_weights_only
 
 _LAYERS, _HEADS, _WIDTH, _CONTEXT = 4, 3, 96, 128
 _EPOCH_STEPS = 100
@@ -119,12 +120,7 @@ def _rows(tokens: torch.Tensor) -> Rows:
 
 def adamw(model: nn.Module) -> torch.optim.Optimizer:
     """Return AdamW (Loshchilov, Hutter 2019), which decays matrices alone."""
-    matrices = [one for one in model.parameters() if one.dim() > 1]
-    others = [one for one in model.parameters() if one.dim() < 2]  # noqa: PLR2004
-    groups = [
-        {"params": matrices, "weight_decay": _WEIGHT_DECAY},
-        {"params": others, "weight_decay": 0.0},
-    ]
+    groups = decay_weights_only(model, _WEIGHT_DECAY)
     return torch.optim.AdamW(groups, betas=_BETAS, fused=True)
 
 

@@ -21,13 +21,11 @@ loads 430: files of 500x375 pixels and 100 KB.
 """
 
 import os
-from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-from mlbench import names
 from mlbench.tasks import ImagenetOptions
 from mlbench_worker.data.image_folder import check_same_everywhere, read_image_folder
 from mlbench_worker.data.image_loader import Loading, training_batches, validation_batches
@@ -35,6 +33,7 @@ from mlbench_worker.ranks.process import run
 from mlbench_worker.training.images import ImageTrainer
 from mlbench_worker.training.schedules import scale_linearly
 from mlbench_worker.training.session import start
+from mlbench_worker.training.trainer import decay_weights_only
 
 # The images in a step that the learning rate is given for.
 _REFERENCE_BATCH = 256
@@ -50,7 +49,7 @@ _EXPANSION = 4
 def main(config: ImagenetOptions) -> None:
     """Train until the goal is reached or the epochs are over."""
     with start(config) as session:
-        session.tracker.goal(names.VAL_ACCURACY, config.goal)
+        session.set_goal(config)
 
         data = session.world.prepare(lambda: read_image_folder(session.datasets / "imagenet"))
         check_same_everywhere(data, session.world)
@@ -101,15 +100,6 @@ def main(config: ImagenetOptions) -> None:
                 validation_batches(validation, config.worker_batch_size, loading)
             )
             trainer.record(epoch, trained, validated)
-
-
-def decay_weights_only(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Return the optimizer's parameter groups: weights decay, biases and batch norm's do not."""
-    parameters = list(model.parameters())
-    return [
-        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": weight_decay},
-        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
-    ]
 
 
 class ResNet50(nn.Module):

@@ -58,7 +58,7 @@ def main(config: LinearOptions) -> None:
     with start(config) as session:
         tracker, device = session.tracker, session.execution.device
         if classes:
-            tracker.goal(names.VAL_ACCURACY, config.goal)
+            session.set_goal(config)
 
         data = session.world.prepare(
             lambda: load_dataset(config.dataset, session.datasets, classes=classes)

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import nn
@@ -210,6 +210,15 @@ class Trainer(ABC, Generic[B, S]):
                     return
                 placed = self.place(batch)
             yield placed
+
+
+def decay_weights_only(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Return the optimizer's parameter groups: weights decay, biases and those of norms do not."""
+    parameters = list(model.parameters())
+    return [
+        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": weight_decay},
+        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+    ]
 
 
 def state_of(schedule: Schedule) -> dict[str, Stateful]:
