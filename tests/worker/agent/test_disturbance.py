@@ -150,8 +150,7 @@ def test_throttling_is_read_from_both_versions_of_groups(
 
 def test_what_keeps_the_clocks_of_gpus_down(tmp_path: Path) -> None:
     build_nvml(Path(__file__).with_name("nvml.c"), tmp_path)
-    module = "mlbench_worker.agent.gpu_clocks"
-    ask = f"from {module} import GpuClocks; print(*sorted(GpuClocks().limits()))"
+    ask = "from mlbench_worker.agent.gpus import Gpus; print(*sorted(Gpus().limits()))"
     environ = os.environ | {"LD_LIBRARY_PATH": str(tmp_path)}
     assert subprocess.check_output([sys.executable, "-c", ask], env=environ) == b"heat power\n"
     environ |= {"NVML_NO_DRIVER": "1"}

@@ -132,7 +132,7 @@ def test_what_is_late_and_lost_is_read_with_the_bandwidth_behind_it() -> None:
     assert shaping_of([behind, *others], 2) == Shaping()
 
 
-_READ = "from mlbench_worker.agent.machine import read_gpus; print(read_gpus())"
+_READ = "from mlbench_worker.agent.gpus import Gpus; print((Gpus().names, Gpus().driver))"
 
 
 def read(**environ: str) -> tuple[tuple[str, ...], str | None]:

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from threading import Thread
@@ -11,8 +12,9 @@ from mlbench.assignment import Assignment
 from mlbench.distribution import own_version
 from mlbench.records import StatedMachine
 from mlbench.shaping import Shaping
+from mlbench_worker.agent.gpus import Gpus
 from mlbench_worker.agent.link import Offset
-from mlbench_worker.agent.machine import read_gpus, read_machine
+from mlbench_worker.agent.machine import read_machine
 from mlbench_worker.agent.software import Pythons, find_source, git_state, python_of
 
 # A driver that takes longer to wake up is not waited for.
@@ -70,7 +72,8 @@ class Facts:
 
     def _prepare(self) -> None:
         self._pythons.ask(sys.executable)
-        self._gpus, self._gpu_driver = read_gpus()
+        with closing(Gpus()) as gpus:
+            self._gpus, self._gpu_driver = gpus.names, gpus.driver
 
 
 def bounded(facts: Mapping[str, object]) -> dict[str, object]:

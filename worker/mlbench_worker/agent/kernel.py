@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mlbench import names
 from mlbench_worker.agent.files import text_of
-from mlbench_worker.agent.gpu_clocks import GpuClocks
+from mlbench_worker.agent.gpus import Gpus
 from mlbench_worker.agent.machine import of_groups
 
 _PROC = Path("/proc")
@@ -97,7 +97,7 @@ class Kernel:
     def __init__(self, run_id: int, cores: Set[int]) -> None:
         """Connect to the driver of GPUs, if there is one, which may take seconds."""
         self.cores = cores
-        self.gpus = GpuClocks()
+        self.gpus = Gpus()
         self._mark = f"\0{names.ENV_RUN_ID}={run_id}\0".encode()
 
     def read(self) -> Snapshot:

@@ -1,4 +1,4 @@
-"""The machine of a rank: its system, cores, memory, bandwidth and GPUs, with their limits.
+"""The machine of a rank: its system, cores, memory and bandwidth, with their limits.
 
 Limits of cores and memory are those of Linux's control groups, of both versions: of all groups from
 the own one up to the root the tightest holds. Inside a container the own group may be mounted as
@@ -7,12 +7,11 @@ limit outside of the pod, such as one that a cluster's network sets on the node,
 """
 
 import contextlib
-import ctypes
 import os
 import platform
 import socket
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -41,7 +40,6 @@ _TYPE_MASK = 0x3FFF  # the highest bits say how an attribute is packed
 _ROOT = 0xFFFFFFFF
 _BUFFER_BYTES = 1 << 16
 _NETLINK_SECONDS = 5.0
-_LONGEST_GPU_TEXT = 96  # as NVML has it
 
 
 def read_machine(root: Path = Path("/"), shaping: Shaping | None = None) -> Machine:
@@ -219,37 +217,3 @@ def _attributes(packed: bytes) -> Mapping[int, bytes]:
 
 def _aligned(length: int) -> int:
     return (length + 3) & ~3
-
-
-def read_gpus() -> tuple[tuple[str, ...], str | None]:
-    """Return the GPUs' names in the order of NVIDIA's driver, and its version; None without one.
-
-    It may take the driver seconds to wake up.
-    """
-    try:
-        nvml = ctypes.CDLL("libnvidia-ml.so.1")
-        if nvml.nvmlInit_v2():
-            return (), None
-        try:
-            count = ctypes.c_uint()  # stays 0 if the driver does not tell
-            nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))
-            names = tuple(_gpu_name(nvml, index) for index in range(count.value))
-            return names, _ask_driver(nvml.nvmlSystemGetDriverVersion)
-        finally:
-            nvml.nvmlShutdown()
-    except (OSError, AttributeError):  # no library, or one that lacks a function
-        return (), None
-
-
-def _gpu_name(nvml: ctypes.CDLL, index: int) -> str:
-    device, name = ctypes.c_void_p(), None
-    if not nvml.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(index), ctypes.byref(device)):
-        name = _ask_driver(nvml.nvmlDeviceGetName, device)
-    return name or "a GPU that does not answer"
-
-
-def _ask_driver(function: Callable[..., int], *arguments: object) -> str | None:
-    """Return the text that a function of the driver writes; None if it fails."""
-    text = ctypes.create_string_buffer(_LONGEST_GPU_TEXT)
-    failed = function(*arguments, text, ctypes.c_uint(_LONGEST_GPU_TEXT))
-    return None if failed else text.value.decode(errors="replace")

@@ -21,7 +21,7 @@ from mlbench_worker.frameworks.compiled import Batch, Compiled, Sgd, State
 from mlbench_worker.frameworks.models import Forward, of_module
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.training.checkpoint import Stateful
-from mlbench_worker.training.exchange.base import Exchange
+from mlbench_worker.training.exchange.base import Exchange, average
 from mlbench_worker.training.images import ImageScore, ImageTrainer
 from mlbench_worker.training.schedules import Schedule
 from mlbench_worker.training.session import Session
@@ -127,12 +127,9 @@ class _Compiled(Exchange):
         """Average the running statistics of batch norm, which each rank gathers by itself."""
         state, world = self._compiled.state(), self.communicator.world
         if world.size > 1 and state.buffers:
-            buffers = state.buffers.values()
-            total = torch.from_numpy(np.concatenate(list(buffers)))
-            world.sum_(total)
-            ends = np.cumsum([len(buffer) for buffer in buffers])[:-1]
-            parts = np.split(total.numpy() / world.size, ends)
-            means = dict(zip(state.buffers, parts, strict=True))
+            buffers = {name: torch.tensor(one) for name, one in state.buffers.items()}
+            average(buffers.values(), world)
+            means = {name: one.numpy() for name, one in buffers.items()}
             self._compiled.load(replace(state, buffers=means))
         return model
 

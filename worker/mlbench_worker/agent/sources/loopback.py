@@ -321,27 +321,25 @@ class _Conversation(BaseHTTPRequestHandler):
     def do_CONNECT(self) -> None:
         """Connect a client of the proxy with where it wants to go."""
         self.close_connection = True
+        status, there = self._reach()
+        self.send_response_only(status)
+        self.end_headers()
+        if there is not None:
+            self.wfile.flush()
+            join(self.connection, there)
+
+    def _reach(self) -> tuple[HTTPStatus, socket.socket | None]:
         ports = self.server.lets_out_to
         if not ports or not self._shows(self.server.token, "Proxy-Authorization"):
-            self.send_response_only(HTTPStatus.PROXY_AUTHENTICATION_REQUIRED)
-            self.end_headers()
-            return
+            return HTTPStatus.PROXY_AUTHENTICATION_REQUIRED, None
         host, _, port = self.path.rpartition(":")
         if port not in map(str, ports):
-            self.send_response_only(HTTPStatus.FORBIDDEN)
-            self.end_headers()
-            return
+            return HTTPStatus.FORBIDDEN, None
         try:
-            there = connect(host.strip("[]"), int(port), _PATIENCE_SECONDS)
+            return HTTPStatus.OK, connect(host.strip("[]"), int(port), _PATIENCE_SECONDS)
         except (OSError, UnicodeError) as error:
             log.warning("a process cannot be let out to %s: %s", self.path, error)
-            self.send_response_only(HTTPStatus.BAD_GATEWAY)
-            self.end_headers()
-            return
-        self.send_response_only(HTTPStatus.OK)
-        self.end_headers()
-        self.wfile.flush()
-        join(self.connection, there)
+            return HTTPStatus.BAD_GATEWAY, None
 
     def log_message(self, *_: object) -> None:
         """Keep what processes ask out of the agent's log."""

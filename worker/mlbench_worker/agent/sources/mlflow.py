@@ -225,7 +225,7 @@ class Tracking:
         return {**run.fields(), "outputs": {"model_outputs": models}}
 
     def _create(self, fields: Fields) -> Answer:
-        tags = dict(_pair(one) for one in _list(fields, "tags"))
+        tags = _pairs(fields, "tags")
         if _PARENT_TAG in tags and len(self._runs) <= _MOST_NESTED:
             run = self._nested(str(fields.get("run_name") or tags.get("mlflow.runName") or ""))
             return self._update({**fields, "run_id": run.id, "run_name": run.name})
@@ -255,8 +255,7 @@ class Tracking:
         told = [Metric.read(one) for one in _list(fields, "metrics")]
         # A client may say the same again; a server of MLflow's keeps it once too.
         metrics = [metric for metric in told if metric != run.latest.get(metric.key)]
-        params = dict(_pair(one) for one in _list(fields, "params"))
-        tags = dict(_pair(one) for one in _list(fields, "tags"))
+        params, tags = _pairs(fields, "params"), _pairs(fields, "tags")
         lines = metric_lines(metrics, run.prefix)
         words = ""
         if params or any(not key.startswith(_OWN_TAG) for key in tags):
@@ -367,8 +366,12 @@ def _list(fields: Fields, name: str) -> Sequence[object]:
     return found
 
 
-def _pair(fields: Any) -> tuple[str, str]:
-    match fields:
-        case {"key": str(key), "value": str(value)}:
-            return key, value
-    raise ValueError("a parameter, or a tag, has a key and a value, both texts")
+def _pairs(fields: Fields, name: str) -> dict[str, str]:
+    pairs = {}
+    for one in _list(fields, name):
+        match one:
+            case {"key": str(key), "value": str(value)}:
+                pairs[key] = value
+            case _:
+                raise ValueError("a parameter, or a tag, has a key and a value, both texts")
+    return pairs

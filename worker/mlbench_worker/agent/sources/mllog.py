@@ -5,7 +5,7 @@ github.com/mlcommons/logging has the keys; ``mlbench.evaluation.mllog`` writes s
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -102,14 +102,14 @@ class MLLog:
         values = {name: one for name, one in found.items() if _is_number(one)}
         if not values:
             return []
-        step = next((its[name] for name in _STEPS if _is_number(its.get(name))), None)
+        step = _first_number(its, _STEPS)
         which = {} if step is None else {"step": step}
         totals = self._totals(at, its) if _ACCURACY in values else {}
         return [{"time": at, **which, "metrics": {**totals, **values}}]
 
     def _totals(self, at: float, its: Mapping[str, Any]) -> dict[str, object]:
         """Return the training time so far, without evaluation, and the samples if they are told."""
-        samples = next((its[name] for name in _SAMPLES if _is_number(its.get(name))), None)
+        samples = _first_number(its, _SAMPLES)
         totals: dict[str, object] = {} if samples is None else {names.SAMPLES: samples}
         if self._began is not None:
             ended = at if self._evaluating is None else self._evaluating
@@ -163,6 +163,10 @@ def _fields(line: bytes) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return fields if isinstance(fields, dict) else {}
+
+
+def _first_number(its: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    return next((its[key] for key in keys if _is_number(its.get(key))), None)
 
 
 def _is_number(value: object) -> bool:

@@ -1,6 +1,6 @@
 """What all exchanges share: the order of their calls, and that of a rank which is alone."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -89,12 +89,16 @@ class Exchange:
 def average_buffers(model: nn.Module, world: World) -> None:
     """Average the running statistics of batch norm, which each rank gathers by itself."""
     buffers = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
-    if world.size == 1 or not buffers:
-        return
-    flat = torch.cat([buffer.flatten() for buffer in buffers])
+    if world.size > 1 and buffers:
+        average(buffers, world)
+
+
+def average(tensors: Collection[torch.Tensor], world: World) -> None:
+    """Replace tensors by their means over all ranks, at once."""
+    flat = torch.cat([tensor.flatten() for tensor in tensors])
     world.mean_(flat)
-    for buffer, part in zip(buffers, split(flat, buffers), strict=True):
-        buffer.copy_(part)
+    for tensor, part in zip(tensors, split(flat, tensors), strict=True):
+        tensor.copy_(part)
 
 
 def flatten_weights(model: nn.Module) -> torch.Tensor:
@@ -115,9 +119,8 @@ def flatten_gradients(model: nn.Module) -> torch.Tensor:
     return buffer
 
 
-def split(buffer: torch.Tensor, tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+def split(buffer: torch.Tensor, tensors: Collection[torch.Tensor]) -> list[torch.Tensor]:
     """Return views into a flat buffer, of the tensors' shapes, which lie in memory as they do."""
-    tensors = list(tensors)
     parts = torch.split(buffer, [tensor.numel() for tensor in tensors])
     return [
         part.as_strided(tensor.shape, tensor.stride())
