@@ -21,6 +21,7 @@ trials reach the goal, and the light one in 1 or 2 epochs. Median, with the rang
 """
 
 import torch
+from torch import nn
 from torch.nn import functional
 
 from mlbench import names
@@ -32,7 +33,6 @@ from mlbench_worker.frameworks.compiled import Sgd
 from mlbench_worker.frameworks.linear import LinearSteps
 from mlbench_worker.frameworks.models import cross_entropy
 from mlbench_worker.ranks.process import run
-from mlbench_worker.training.checkpoint import Weights
 from mlbench_worker.training.images import ImageScore
 from mlbench_worker.training.session import Session, start
 
@@ -63,7 +63,7 @@ def main(config: DigitsLinearOptions) -> None:
             sgd = Sgd(config.batch_size, weight_decay=config.l2)
             compiled = LinearSteps(session, config.framework, weights, cross_entropy, sgd)
         rate = config.learning_rate
-        for epoch in session.epochs(config, {"weights": Weights(weights)}):
+        for epoch in session.epochs(config, {"model": nn.ParameterDict({"weights": weights})}):
             if compiled:
                 compiled.begin()
             generator = torch.Generator().manual_seed((config.seed << 20) + epoch)

@@ -35,6 +35,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import torch
+from torch import nn
 from torch.nn import functional
 
 from mlbench import names
@@ -45,7 +46,7 @@ from mlbench_worker.frameworks.compiled import Sgd
 from mlbench_worker.frameworks.linear import LinearSteps
 from mlbench_worker.frameworks.models import LINEAR
 from mlbench_worker.ranks.process import DataError, run
-from mlbench_worker.training.checkpoint import Stateful, Weights
+from mlbench_worker.training.checkpoint import Stateful
 from mlbench_worker.training.session import Session, Sums, start
 
 # Rows that are evaluated at a time.
@@ -128,7 +129,7 @@ class Training:
     @property
     def parts(self) -> dict[str, Stateful]:
         """The state that a checkpoint holds."""
-        return {"weights": Weights(self._weights), "velocity": Weights(self._velocity)}
+        return {"model": nn.ParameterDict({"weights": self._weights, "velocity": self._velocity})}
 
     @torch.inference_mode()
     def epoch(self, number: int) -> "Fit":

@@ -7,7 +7,6 @@ draw all random numbers from their seed and the number of the epoch, so a checkp
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,21 +29,6 @@ class Stateful(Protocol):
 
     def load_state_dict(self, state: dict[str, Any], /) -> object:
         """Restore a state."""
-
-
-@dataclass(frozen=True)
-class Weights:
-    """A tensor that a checkpoint can hold."""
-
-    values: torch.Tensor
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the values."""
-        return {"values": self.values}
-
-    def load_state_dict(self, state: dict[str, Any], /) -> None:
-        """Restore the values, in place."""
-        self.values.copy_(state["values"])
 
 
 class Checkpoints:
