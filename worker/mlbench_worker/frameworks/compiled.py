@@ -1,6 +1,8 @@
 """What a framework makes of a model: a compiled training step over all ranks."""
 
-from collections.abc import Callable
+import os
+import socket
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -9,6 +11,8 @@ import torch
 
 from mlbench_worker.frameworks.models import Model
 from mlbench_worker.ranks.distributed import World
+
+_LONGEST_ADDRESS = 64  # [IPv6]:port
 
 Values = dict[str, np.ndarray]
 
@@ -82,6 +86,25 @@ class Compiled(Protocol):
 
     def leave(self) -> None:
         """Leave the other ranks, when all have ended well."""
+
+
+def exchange_addresses(world: World, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Return a ``host:port`` of each rank, which is free, and the same list on all ranks.
+
+    The host is what a rank has towards rank 0.
+    """
+    at = (environ["MASTER_ADDR"], int(environ["MASTER_PORT"]))
+    family, *_ = socket.getaddrinfo(*at, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, socket.SOCK_DGRAM) as towards:
+        towards.connect(at)  # sends nothing
+        host = towards.getsockname()[0]
+    # Held until all have told theirs: no two get the same.
+    with socket.create_server((host, 0), family=family) as holder:
+        port = holder.getsockname()[1]
+        own = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        padded = torch.tensor(list(own.ljust(_LONGEST_ADDRESS).encode()), dtype=torch.uint8)
+        told = world.gather(padded)
+    return [bytes(one.tolist()).decode().rstrip() for one in told]
 
 
 Compile = Callable[[Model, Sgd, World, Batch], Compiled]

@@ -23,9 +23,8 @@ from jax.flatten_util import ravel_pytree
 from jax.sharding import NamedSharding, PartitionSpec
 from jaxlib import _jax
 
-from mlbench_worker.frameworks.compiled import Batch, Sgd, State
+from mlbench_worker.frameworks.compiled import Batch, Sgd, State, exchange_addresses
 from mlbench_worker.frameworks.models import Array, Model, Net
-from mlbench_worker.frameworks.rendezvous import exchange_addresses
 from mlbench_worker.ranks.distributed import World, WorldError
 
 VERSION = jax.__version__

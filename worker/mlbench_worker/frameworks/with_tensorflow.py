@@ -16,9 +16,8 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 import numpy as np
 import tensorflow as tf
 
-from mlbench_worker.frameworks.compiled import Batch, Sgd, State
+from mlbench_worker.frameworks.compiled import Batch, Sgd, State, exchange_addresses
 from mlbench_worker.frameworks.models import Array, Model, Net
-from mlbench_worker.frameworks.rendezvous import exchange_addresses
 from mlbench_worker.ranks.distributed import World, WorldError
 
 VERSION = tf.__version__
