@@ -121,11 +121,11 @@ class _Compiled(Exchange):
 
     def after_step(self) -> None:
         """Count what the step has sent."""
-        self.communicator.count_sum(self._bytes)
+        self.count_sum(self._bytes)
 
     def averaged(self, model: nn.Module) -> nn.Module:
         """Average the running statistics of batch norm, which each rank gathers by itself."""
-        state, world = self._compiled.state(), self.communicator.world
+        state, world = self._compiled.state(), self.world
         if world.size > 1 and state.buffers:
             buffers = {name: torch.tensor(one) for name, one in state.buffers.items()}
             average(buffers.values(), world)

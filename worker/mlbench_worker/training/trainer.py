@@ -190,7 +190,7 @@ class Trainer(ABC, Generic[B, S]):
                 **trained.trained,
                 names.VAL_LOSS: validated.loss,
                 **validated.validated,
-                names.BYTES_PER_STEP: self.exchange.communicator.bytes_sent / tracker.steps,
+                names.BYTES_PER_STEP: self.exchange.bytes_sent / tracker.steps,
             },
             step=tracker.steps,
         )

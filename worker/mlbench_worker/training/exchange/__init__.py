@@ -1,6 +1,6 @@
 """How the ranks of a training keep their models together: one class for each algorithm.
 
-``base`` has the order of calls that all share, ``communicator`` counts what they send.
+``base`` has the order of calls that all share, and counts what they send.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,8 +13,7 @@ from mlbench_worker.ranks.distributed import World
 from mlbench_worker.training.exchange.base import Exchange
 from mlbench_worker.training.exchange.compressed import QSGD, Compressed, PowerSGD, RandomK
 from mlbench_worker.training.exchange.compressors import Compressor, SignCompressor, TopKCompressor
-from mlbench_worker.training.exchange.gossip import Choco, Decentralized
-from mlbench_worker.training.exchange.local import LocalSGD
+from mlbench_worker.training.exchange.local import Choco, Decentralized, LocalSGD
 from mlbench_worker.training.exchange.synchronous import Buckets, Flat, PerLayer
 
 

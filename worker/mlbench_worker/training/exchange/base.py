@@ -1,13 +1,12 @@
 """What all exchanges share: the order of their calls, and that of a rank which is alone."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
 from mlbench_worker.ranks.distributed import World
-from mlbench_worker.training.exchange.communicator import Communicator
 
 
 class Exchange:
@@ -16,12 +15,22 @@ class Exchange:
     In each step: ``clear``, forward through ``model`` and backward, ``after_backward``, the
     optimizer's step, ``after_step``. An algorithm works on gradients in ``after_backward``, or on
     the weights in ``after_step``. Each rank's checkpoint has its own ``state``.
+
+    It counts the bytes that its rank sends: the payload that the usual algorithm of an operation,
+    which gloo's is too, has a rank hand to the network; headers, and what repairs losses, come on
+    top:
+
+    - a sum of n ranks is a ring's all-reduce (Patarasuk, Yuan 2009): 2 (n - 1) / n of the message;
+    - a gathering is a ring's all-gather: n - 1 messages of a rank's size;
+    - a message to a neighbour counts once.
     """
 
     def __init__(self, model: nn.Module, world: World) -> None:
         self.model = model
         """What to call in the forward pass."""
-        self.communicator = Communicator(world)
+        self.world = world
+        self.bytes_sent = 0
+        """Since the start."""
         self._bytes_before = 0
 
     def begin_epoch(self, epoch: int) -> None:
@@ -42,16 +51,35 @@ class Exchange:
         """Act on the weights, after the optimizer's step."""
 
     def bytes_of_step(self) -> int:
-        """Return the bytes that this rank has sent since the last call: see ``Communicator``."""
-        before, self._bytes_before = self._bytes_before, self.communicator.bytes_sent
+        """Return the bytes that this rank has sent since the last call."""
+        before, self._bytes_before = self._bytes_before, self.bytes_sent
         return self._bytes_before - before
+
+    def average_(self, tensor: torch.Tensor) -> None:
+        """Replace ``tensor`` by its mean over all ranks, the same to the last bit on each."""
+        self.world.mean_(tensor)
+        self.count_sum(tensor.nbytes)
+
+    def gather(self, tensor: torch.Tensor) -> list[torch.Tensor]:
+        """Return the tensors of all ranks, which have one shape, in order of ranks."""
+        self.bytes_sent += (self.world.size - 1) * tensor.nbytes
+        return self.world.gather(tensor)
+
+    def swap(self, tensor: torch.Tensor, peers: Sequence[int]) -> list[torch.Tensor]:
+        """Send ``tensor`` to each of the peers, and return what each of them sends at once."""
+        self.bytes_sent += len(peers) * tensor.nbytes
+        return self.world.swap(tensor, peers)
+
+    def count_sum(self, size: int) -> None:
+        """Count a message of that many bytes which something else sums over all ranks."""
+        self.bytes_sent += 2 * (self.world.size - 1) * size // self.world.size
 
     def averaged(self, model: nn.Module) -> nn.Module:
         """Return the model that all ranks evaluate, the same on each; ``model`` is this rank's.
 
         The running statistics of batch norm become their mean over all ranks.
         """
-        average_buffers(model, self.communicator.world)
+        average_buffers(model, self.world)
         return model
 
     def state(self) -> dict[str, torch.Tensor]:
@@ -66,8 +94,8 @@ class Exchange:
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint of this rank holds."""
         return {
-            "rank": self.communicator.world.rank,
-            "bytes_sent": self.communicator.bytes_sent,
+            "rank": self.world.rank,
+            "bytes_sent": self.bytes_sent,
             "state": self.state(),
         }
 
@@ -77,9 +105,8 @@ class Exchange:
         A rank whose own was lost has that of another rank. States would not fit together then, so
         all ranks begin anew.
         """
-        world = self.communicator.world
-        self.communicator.bytes_sent = self._bytes_before = state["bytes_sent"]
-        if world.total(state["rank"] != world.rank):
+        self.bytes_sent = self._bytes_before = state["bytes_sent"]
+        if self.world.total(state["rank"] != self.world.rank):
             self.reset()
             return
         for name, tensor in self.state().items():

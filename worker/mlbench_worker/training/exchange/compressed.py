@@ -84,7 +84,7 @@ class RandomK(ErrorFeedback):
         self._steps += 1
         values = self.unsent[places]
         self.unsent[places] = 0
-        self.communicator.average_(values)
+        self.average_(values)
         self.gradients.zero_()
         self.gradients[places] = values
 
@@ -111,7 +111,7 @@ class QSGD(Flat):
     def after_backward(self) -> None:
         """Replace the gradients by the mean of all ranks' rounded ones."""
         # Each rank rounds by itself.
-        seed = (self._seed, int(self._steps), self.communicator.world.rank)
+        seed = (self._seed, int(self._steps), self.world.rank)
         self._steps += 1
         drawn = np.random.default_rng(seed).random(len(self.gradients), dtype=np.float32)
         chances = torch.from_numpy(drawn).to(self.gradients.device)
@@ -156,12 +156,12 @@ class PowerSGD(ErrorFeedback):
         for rest, place in zip(self._unsent_rest, self._rest, strict=True):
             place.copy_(rest)
             rest.zero_()
-        self.communicator.average_(self._p_and_rest)
+        self.average_(self._p_and_rest)
         for matrix, p, q in zip(self._unsent, self._p, self._q, strict=True):
             p.copy_(torch.linalg.qr(p).Q)
             torch.mm(matrix.T, p, out=q)
             matrix.addmm_(p, q.T, alpha=-1)
-        self.communicator.average_(self._all_q)
+        self.average_(self._all_q)
         for mean, p, q in zip(self._means, self._p, self._q, strict=True):
             torch.mm(p, q.T, out=mean)
         for mean, place in zip(self._mean_rest, self._rest, strict=True):
@@ -187,8 +187,8 @@ def _average(
 
     They are added up in the same order on each rank.
     """
-    world = exchange.communicator.world
-    messages = exchange.communicator.gather(message)
+    world = exchange.world
+    messages = exchange.gather(message)
     exchange.gradients.zero_()
     for rank, received in enumerate(messages):
         sent = compressor.decompress(received)

@@ -1,10 +1,16 @@
-"""Algorithms whose ranks train models of their own, and average them now and then."""
+"""Algorithms whose ranks train models of their own, and mix them: now and then, or by gossip.
+
+In both graphs of gossip each rank has as many neighbours as any other, and a mixing matrix W that
+gives it and each of its neighbours the same weight, 1 / (neighbours + 1): W is symmetric, and its
+rows and columns sum to one, as the papers want it.
+"""
 
 import copy
 
 import torch
 from torch import nn
 
+from mlbench.options import Topology
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.training.exchange.base import (
     Exchange,
@@ -12,6 +18,7 @@ from mlbench_worker.training.exchange.base import (
     flatten_gradients,
     flatten_weights,
 )
+from mlbench_worker.training.exchange.compressors import Compressor
 
 
 class OwnWeights(Exchange):
@@ -27,15 +34,15 @@ class OwnWeights(Exchange):
 
     def averaged(self, model: nn.Module) -> nn.Module:
         """Return a copy of the model that has the mean weights of all ranks."""
-        average_buffers(model, self.communicator.world)
+        average_buffers(model, self.world)
         mean = copy.deepcopy(model)
         weights = flatten_weights(mean)
-        self.communicator.world.mean_(weights)
+        self.world.mean_(weights)
         return mean
 
     def reset(self) -> None:
         """Give all ranks the mean weights."""
-        self.communicator.world.mean_(self.weights)
+        self.world.mean_(self.weights)
         super().reset()
 
 
@@ -67,15 +74,95 @@ class LocalSGD(OwnWeights):
     def after_backward(self) -> None:
         """Average the gradients, as long as the local steps have not begun."""
         if not self._is_local:
-            self.communicator.average_(self._gradients)
+            self.average_(self._gradients)
 
     def after_step(self) -> None:
         """Average the weights after so many local steps."""
         if self._is_local:
             self._done += 1
             if self._done % self._steps == 0:
-                self.communicator.average_(self.weights)
+                self.average_(self.weights)
 
     def state(self) -> dict[str, torch.Tensor]:
         """Return how many local steps were done."""
         return {"done": self._done}
+
+
+def neighbours(world: World, topology: Topology) -> list[int]:
+    """Return the ranks that a rank talks with, in a ring or in the complete graph."""
+    if topology == "complete":
+        return [rank for rank in range(world.size) if rank != world.rank]
+    return sorted({(world.rank + side) % world.size for side in (-1, 1)})
+
+
+class Decentralized(OwnWeights):
+    """D-PSGD: a rank takes the mean of its and its neighbours' weights, then its own gradient step.
+
+    Lian, Zhang, Zhang, Hsieh, Zhang, Liu: Can Decentralized Algorithms Outperform Centralized
+    Algorithms?, NeurIPS 2017, algorithm 1. The gradient is that of the weights before they were
+    mixed. A rank sends all its weights to each neighbour; in the complete graph, where all take the
+    same mean, an all-reduce does it.
+    """
+
+    def __init__(self, model: nn.Module, world: World, topology: Topology) -> None:
+        super().__init__(model, world)
+        self._is_complete = topology == "complete"
+        self._neighbours = neighbours(world, topology)
+
+    def after_backward(self) -> None:
+        """Mix the weights; the optimizer then applies the gradient, which was found before."""
+        if self._is_complete:
+            self.average_(self.weights)
+            return
+        for theirs in self.swap(self.weights, self._neighbours):
+            self.weights.add_(theirs)
+        self.weights.div_(len(self._neighbours) + 1)
+
+
+class Choco(OwnWeights):
+    """CHOCO-SGD: gossip of compressed differences to public copies of the weights.
+
+    Koloskova, Stich, Jaggi: Decentralized Stochastic Optimization and Gossip Algorithms with
+    Compressed Communication, ICML 2019, algorithm 2, with the memory of algorithm 6. After its own
+    step to x_i, a rank sends q_i = Q(x_i - c_i) to its neighbours, who add it to the copy c_i that
+    all have of it, and takes a step towards their copies: x_i += gamma sum_j W_ij (c_j - c_i). It
+    remembers c_i and the mixed copies sum_j W_ij c_j alone. Copies begin with the weights that all
+    ranks begin with, and not at zero: what all know need not be sent. A rank sends, compressed, its
+    weights to each neighbour.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        world: World,
+        topology: Topology,
+        compressor: Compressor,
+        step: float,
+    ) -> None:
+        super().__init__(model, world)
+        self._neighbours = neighbours(world, topology)
+        self._compressor = compressor
+        self._step = step
+        self._copy = self.weights.clone()
+        self._mixed = self.weights.clone()
+
+    def after_step(self) -> None:
+        """Tell the neighbours how the weights have changed, and go towards theirs."""
+        message = self._compressor.compress(self.weights - self._copy)
+        received = self.swap(message, self._neighbours)
+        own = self._compressor.decompress(message)
+        self._copy.add_(own)
+        for message in received:
+            own.add_(self._compressor.decompress(message))
+        self._mixed.add_(own, alpha=1 / (len(self._neighbours) + 1))
+        self.weights.add_(self._mixed - self._copy, alpha=self._step)
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Return the copy of the own weights, and the neighbours' mixed ones."""
+        return {"copy": self._copy, "mixed": self._mixed}
+
+    def reset(self) -> None:
+        """Give all ranks the mean weights, and begin with copies of them."""
+        super().reset()
+        self._copy.copy_(self.weights)
+        self._mixed.copy_(self.weights)

@@ -48,7 +48,7 @@ class Buckets(Exchange):
 
     def after_backward(self) -> None:
         """Count what DDP has sent in the backward pass."""
-        self.communicator.count_sum(self._bytes)
+        self.count_sum(self._bytes)
 
     def waited_seconds(self) -> float:
         """Return the time since the last gradient. To be called right after the backward pass.
@@ -82,7 +82,7 @@ class Flat(Exchange):
 
     def after_backward(self) -> None:
         """Average all gradients at once."""
-        self.communicator.average_(self.gradients)
+        self.average_(self.gradients)
 
 
 class PerLayer(Exchange):
@@ -96,4 +96,4 @@ class PerLayer(Exchange):
         """Average the gradients in the order of the parameters."""
         for parameter in self._parameters:
             assert parameter.grad is not None
-            self.communicator.average_(parameter.grad)
+            self.average_(parameter.grad)
