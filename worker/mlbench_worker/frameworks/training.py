@@ -1,4 +1,4 @@
-"""The training of an image classifier in a framework, recorded as PyTorch's is.
+"""Training in a framework, recorded as PyTorch's is: of image classifiers, and of linear models.
 
 Data order, initial weights, schedule, scores, checkpoints, and what the ranks agree on beside their
 gradients, come from the very code that trains with PyTorch, so the process joins its group too.
@@ -14,11 +14,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from mlbench.options import Framework
 from mlbench.tasks import Cifar10Options, DigitsOptions
 from mlbench_worker import frameworks
 from mlbench_worker.data.images import Images
 from mlbench_worker.frameworks.compiled import Batch, Compiled, Sgd, State
-from mlbench_worker.frameworks.models import Forward, of_module
+from mlbench_worker.frameworks.models import Forward, Loss, Model, of_module, scores
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.training.checkpoint import Stateful
 from mlbench_worker.training.exchange.base import Exchange, average
@@ -26,6 +27,8 @@ from mlbench_worker.training.images import ImageScore, ImageTrainer
 from mlbench_worker.training.schedules import Schedule
 from mlbench_worker.training.session import Session
 from mlbench_worker.training.trainer import Outcome, state_of
+
+_WEIGHTS = "weights"
 
 
 def make_trainer(
@@ -154,3 +157,44 @@ def _outcome(scores: np.ndarray, batch: Images) -> Outcome[ImageScore]:
     logits = torch.tensor(scores[: len(batch)])
     loss = functional.cross_entropy(logits, batch.labels, reduction="sum")
     return Outcome(loss, lambda: ImageScore.of(logits, batch.labels, loss))
+
+
+class LinearSteps:
+    """Takes the steps of a model of one matrix or vector of weights, with an L2 penalty.
+
+    Between the epochs, PyTorch's tensor has the weights.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        framework: Framework,
+        weights: torch.Tensor,
+        loss: Loss,
+        sgd: Sgd,
+    ) -> None:
+        """Join the other ranks, and compile the step."""
+        self._session = session
+        self._weights = weights
+        self._share = math.ceil(sgd.batch_size / session.world.size)
+        begun = Model(scores, loss, {_WEIGHTS: weights.numpy().copy()}, {})
+        # Of classes that have weights each, targets are numbers.
+        target = torch.zeros(1, dtype=torch.int64 if weights.ndim > 1 else torch.float32)
+        example = Batch.filled(torch.zeros(1, len(weights)), target, self._share)
+        self._compiled = frameworks.load(framework).compiled(begun, sgd, session.world, example)
+        session.at_exit.append(self._compiled.leave)
+
+    def begin(self) -> None:
+        """Take the weights over, which a checkpoint may have replaced."""
+        zeros = {_WEIGHTS: np.zeros(self._weights.shape, np.float32)}
+        self._compiled.load(State({_WEIGHTS: self._weights.numpy().copy()}, zeros, {}))
+
+    def step(self, rows: torch.Tensor, targets: torch.Tensor, rate: float) -> torch.Tensor:
+        """Take a step with all ranks; return the scores of this rank's rows before it."""
+        with self._session.phase("compute"):
+            computed = self._compiled.step(Batch.filled(rows, targets, self._share), rate)
+        return torch.tensor(computed[: len(rows)])
+
+    def end(self) -> None:
+        """Hand the weights back."""
+        self._weights.copy_(torch.tensor(self._compiled.state().parameters[_WEIGHTS]))

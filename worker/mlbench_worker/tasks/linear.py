@@ -43,8 +43,8 @@ from mlbench.tasks import LinearModel, LinearOptions
 from mlbench_worker.data.libsvm.dataset import Dataset, Samples, load_dataset
 from mlbench_worker.frameworks import versions
 from mlbench_worker.frameworks.compiled import Sgd
-from mlbench_worker.frameworks.linear import LinearSteps
 from mlbench_worker.frameworks.models import LINEAR
+from mlbench_worker.frameworks.training import LinearSteps
 from mlbench_worker.ranks.process import DataError, run
 from mlbench_worker.training.checkpoint import Stateful
 from mlbench_worker.training.session import Session, Sums, start
