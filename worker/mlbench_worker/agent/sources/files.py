@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
@@ -58,18 +59,16 @@ class Follower:
         self._events.close()
 
 
+@dataclass
 class _Source:
     """Lines on their way into the metrics file; those that it did not take are tried again."""
 
-    def __init__(
-        self, read: Callable[[], Iterable[Line]], append: Callable[[Sequence[Line]], None]
-    ) -> None:
-        self._read = read
-        self._append = append
-        self._left: Iterable[Line] = iter(())
-        self._some: list[Line] = []
-        self._broken = ""
-        self._unwritten = ""
+    _read: Callable[[], Iterable[Line]]
+    _append: Callable[[Sequence[Line]], None]
+    _left: Iterable[Line] = ()
+    _some: list[Line] = field(default_factory=list)
+    _broken: str = ""
+    _unwritten: str = ""
 
     @property
     def failure(self) -> str:

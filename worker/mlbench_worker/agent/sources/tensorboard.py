@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -54,10 +54,8 @@ class EventFiles:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._worker = Process()
-        self._processes: dict[int, Process] = {}
-        self._own_names: dict[int, Path] = {}
+        self._writers: dict[int, _Writer] = {}
         self._followed: dict[Path, _EventFile] = {}
-        self._bases: dict[int, Path] = {}
         self._settings: dict[str, Setting] = {}
         self._began = time.monotonic()
         self._began_at = int(time.time()) - 1
@@ -93,44 +91,37 @@ class EventFiles:
     def _know_processes(self) -> None:
         """Learn the ranks of the agent's descendants; of those that have ended, they stay known."""
         for pid in islice(descendants(), MOST_PROCESSES):
-            if pid not in self._processes and len(self._processes) < MOST_PROCESSES:
+            if pid not in self._writers and len(self._writers) < MOST_PROCESSES:
                 environ = environ_of(pid)
                 if _RUN in environ:
-                    self._processes[pid] = this_process(environ)
                     metrics_file = environ.get(names.ENV_METRICS_FILE, "")
-                    self._own_names[pid] = Path(names.own_names_file(metrics_file, pid))
+                    own_names = Path(names.own_names_file(metrics_file, pid))
+                    self._writers[pid] = _Writer(this_process(environ), own_names)
                     self._worker = of_worker(environ)
 
     def _look(self) -> Iterator[Line]:
         """Look for files of the processes that are not followed yet."""
-        if not self._processes:
+        if not self._writers:
             return
         for path in sorted(_event_files(self._folder), key=lambda found: found.name):
-            if path in self._followed:
+            writer = None if path in self._followed else self._writer_of(path)
+            descriptor = open_regular(path) if writer else None
+            if writer is None or descriptor is None:
                 continue
-            pid = self._writer(path)
-            file = open_regular(path) if pid is not None else None
-            if pid is None or file is None:
-                continue
-            process = self._processes[pid]
-            folder = path.parent
-            if _OF_ADD_HPARAMS.fullmatch(folder.name):
-                folder = folder.parent
-            prefix = _prefix(self._bases.setdefault(pid, folder), folder)
-            of_other: Line = {} if process.rank == self._worker.rank else {"rank": process.rank}
+            process = writer.process
             self._followed[path] = _EventFile(
-                os.fdopen(file, "rb"),
                 path,
-                prefix,
-                of_other,
-                self._own_names[pid],
+                os.fdopen(descriptor, "rb"),
+                writer.prefix(path.parent),
+                {} if process.rank == self._worker.rank else {"rank": process.rank},
+                writer.own_names,
                 self._settings if process.rank == 0 else None,
                 stays_open=len(self._followed) < _MOST_OPEN_FILES,
             )
             if process != self._worker:
                 yield {"time": time.time(), "process": asdict(process)}
 
-    def _writer(self, path: Path) -> int | None:
+    def _writer_of(self, path: Path) -> "_Writer | None":
         """Return the process that writes a file; None if it is none of this worker's."""
         began, found, rest = path.name.partition(f".{socket.gethostname()}.")
         number = rest.partition(".")[0]
@@ -138,85 +129,90 @@ class EventFiles:
             began = began.removeprefix(_NAME)
             if began.isdecimal() and int(began) < self._began_at:
                 return None  # of an earlier process with the same number
-            return int(number) if int(number) in self._processes else None
-        return next((pid for pid in self._processes if has_open(pid, path)), None)
+            return self._writers.get(int(number))
+        return next((one for pid, one in self._writers.items() if has_open(pid, path)), None)
 
 
+@dataclass
+class _Writer:
+    """A process that may write event files."""
+
+    process: Process
+    own_names: Path
+    """The file that lists what it records by itself."""
+    base: Path | None = None
+    """The folder of the first file that was found of it."""
+
+    def prefix(self, folder: Path) -> str:
+        """Return the prefix of a folder's tags: its path below the process's first folder.
+
+        Keras writes the same tags to ``train`` and ``validation``, PyTorch's ``add_scalars`` to a
+        folder for each value.
+        """
+        if _OF_ADD_HPARAMS.fullmatch(folder.name):
+            folder = folder.parent
+        base = self.base = self.base or folder
+        if folder == base:
+            return ""
+        return f"{folder.relative_to(base) if folder.is_relative_to(base) else folder.name}/"
+
+
+@dataclass
 class _EventFile:
-    def __init__(
-        self,
-        file: BinaryIO,
-        path: Path,
-        prefix: str,
-        of_other: Line,
-        own_names: Path,
-        settings: dict[str, Setting] | None,
-        *,
-        stays_open: bool,
-    ) -> None:
-        self._file: BinaryIO | None = file
-        self._inode = os.fstat(file.fileno()).st_ino
-        self._position = 0
-        self._stays_open = stays_open
-        self._path = path
-        self._prefix = prefix
-        self._of_other = of_other
-        self._own_names = own_names
-        self._settings = settings
-        """Those that event files have stated so far; None for a rank that states none."""
-        self.failure = ""
+    path: Path
+    file: BinaryIO | None
+    prefix: str
+    of_other: Line
+    own_names: Path
+    settings: dict[str, Setting] | None
+    """Those that event files have stated so far; None for a rank that states none."""
+    stays_open: bool
+    position: int = 0
+    failure: str = ""
+
+    def __post_init__(self) -> None:
+        assert self.file is not None
+        self.inode = os.fstat(self.file.fileno()).st_ino
 
     def read(self) -> Iterator[Line]:
-        file = None if self.failure else self._file or self._open_again()
+        file = None if self.failure else self.file or self._open_again()
         if file is None:
             return
         try:
             own: set[str] | None = None
             for one in read_events(file):
-                own = _lines(self._own_names) if own is None else own
+                own = _lines(self.own_names) if own is None else own
                 match one:
-                    case Scalar() if (name := self._prefix + one.tag) not in own:
+                    case Scalar() if (name := self.prefix + one.tag) not in own:
                         fields: Line = {"step": one.step, "metrics": {name: one.value}}
-                        yield {"time": one.time, **self._of_other, **fields}
-                    case Hyperparameters() if "" not in own and self._settings is not None:
-                        self._settings |= one.values
-                        for surplus in list(self._settings)[MOST_SETTINGS:]:
-                            del self._settings[surplus]
-                        yield {"time": one.time, "settings": dict(self._settings)}
+                        yield {"time": one.time, **self.of_other, **fields}
+                    case Hyperparameters() if "" not in own and self.settings is not None:
+                        self.settings |= one.values
+                        for surplus in list(self.settings)[MOST_SETTINGS:]:
+                            del self.settings[surplus]
+                        yield {"time": one.time, "settings": dict(self.settings)}
         except (DamagedError, OSError) as error:
-            self.failure = f"the event file {self._path} is damaged {error}"
+            self.failure = f"the event file {self.path} is damaged {error}"
             log.warning("%s", self.failure)
-        if not self._stays_open:
-            self._position = file.tell()
+        if not self.stays_open:
+            self.position = file.tell()
             self.close()
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        if self.file is not None:
+            self.file.close()
+            self.file = None
 
     def _open_again(self) -> BinaryIO | None:
         """Open the file once more; None if it has nothing new, or is another one now."""
         with suppress(OSError):
-            found = self._path.lstat()
-            if found.st_ino == self._inode and found.st_size > self._position:
-                descriptor = open_regular(self._path)
+            found = self.path.lstat()
+            if found.st_ino == self.inode and found.st_size > self.position:
+                descriptor = open_regular(self.path)
                 if descriptor is not None:
-                    self._file = os.fdopen(descriptor, "rb")
-                    self._file.seek(self._position)
-        return self._file
-
-
-def _prefix(base: Path, folder: Path) -> str:
-    """Return the prefix of a folder's tags: its path below the process's first folder.
-
-    Keras writes the same tags to ``train`` and ``validation``, PyTorch's ``add_scalars`` to a
-    folder for each value.
-    """
-    if folder == base:
-        return ""
-    below = folder.relative_to(base) if folder.is_relative_to(base) else Path(folder.name)
-    return f"{below}/"
+                    self.file = os.fdopen(descriptor, "rb")
+                    self.file.seek(self.position)
+        return self.file
 
 
 def _event_files(folder: Path) -> Iterator[Path]:
