@@ -192,11 +192,7 @@ def _read_file(name: str, folder: int, most: int, left_out: LeftOut) -> bytes:
 
 
 def _collect(
-    families: dict[str, Metric],
-    file: re.Match[str],
-    data: bytes,
-    run_id: str,
-    left_out: LeftOut,
+    families: dict[str, Metric], file: re.Match[str], data: bytes, run_id: str, left_out: LeftOut
 ) -> None:
     """Add a file's entries to the families, up to the first that is malformed."""
     kind, mode, process = file[1].partition("_")[0], file[2] or "", file[3]

@@ -55,14 +55,7 @@ class Images:
 
 
 def augmented_batches(
-    data: Images,
-    batch_size: int,
-    world: World,
-    seed: int,
-    epoch: int,
-    *,
-    shift: int,
-    flip: bool,
+    data: Images, batch_size: int, world: World, seed: int, epoch: int, *, shift: int, flip: bool
 ) -> Iterator[Images]:
     """Yield this rank's shares of an epoch's batches, the images shifted and mirrored at random.
 

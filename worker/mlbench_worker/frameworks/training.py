@@ -166,12 +166,7 @@ class LinearSteps:
     """
 
     def __init__(
-        self,
-        session: Session,
-        framework: Framework,
-        weights: torch.Tensor,
-        loss: Loss,
-        sgd: Sgd,
+        self, session: Session, framework: Framework, weights: torch.Tensor, loss: Loss, sgd: Sgd
     ) -> None:
         """Join the other ranks, and compile the step."""
         self._session = session

@@ -1,8 +1,7 @@
 """Training of image classifiers."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from torch import nn
@@ -18,6 +17,9 @@ _TOP = 5
 @dataclass(frozen=True)
 class ImageScore(Score):
     """How well a model classifies images."""
+
+    trained: ClassVar = {names.TRAIN_ACCURACY: "accuracy"}
+    validated: ClassVar = {names.VAL_ACCURACY: "accuracy", names.VAL_ACCURACY5: "accuracy5"}
 
     correct: float = 0.0
     correct5: float = 0.0
@@ -38,16 +40,6 @@ class ImageScore(Score):
     def accuracy5(self) -> float:
         """Share of images whose right class is among the five likeliest, in percent."""
         return 100 * self.correct5 / self.samples
-
-    @property
-    def trained(self) -> Mapping[str, float]:
-        """The accuracy."""
-        return {names.TRAIN_ACCURACY: self.accuracy}
-
-    @property
-    def validated(self) -> Mapping[str, float]:
-        """Both accuracies."""
-        return {names.VAL_ACCURACY: self.accuracy, names.VAL_ACCURACY5: self.accuracy5}
 
     def __str__(self) -> str:
         return f"accuracy {self.accuracy:.2f} %"

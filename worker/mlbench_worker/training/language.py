@@ -1,8 +1,9 @@
 """Training of language models."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -25,6 +26,9 @@ class Rows:
 class TextScore(Score):
     """How well a model predicts tokens."""
 
+    trained: ClassVar = {names.TRAIN_PERPLEXITY: "perplexity"}
+    validated: ClassVar = {names.VAL_PERPLEXITY: "perplexity"}
+
     @property
     def perplexity(self) -> float:
         """Return e to the mean loss: of so many equally likely tokens one would have to guess."""
@@ -32,16 +36,6 @@ class TextScore(Score):
             return math.exp(self.loss)
         except OverflowError:
             return math.inf
-
-    @property
-    def trained(self) -> Mapping[str, float]:
-        """The perplexity."""
-        return {names.TRAIN_PERPLEXITY: self.perplexity}
-
-    @property
-    def validated(self) -> Mapping[str, float]:
-        """The perplexity."""
-        return {names.VAL_PERPLEXITY: self.perplexity}
 
     def __str__(self) -> str:
         return f"perplexity {self.perplexity:.3f}"

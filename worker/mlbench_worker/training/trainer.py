@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 from torch import nn
@@ -30,15 +30,10 @@ class Score(Sums):
         """Mean cross entropy, in nats."""
         return self.loss_sum / self.samples
 
-    @property
-    def trained(self) -> Mapping[str, float]:
-        """What an epoch records of it, if it is the training's, besides the loss."""
-        return {}
-
-    @property
-    def validated(self) -> Mapping[str, float]:
-        """What an epoch records of it, if it is the validation's, besides the loss."""
-        return {}
+    trained: ClassVar[Mapping[str, str]] = {}
+    """What an epoch records of the training's, besides the loss: its attributes, by the metric."""
+    validated: ClassVar[Mapping[str, str]] = {}
+    """The same of the validation's."""
 
 
 B = TypeVar("B")
@@ -187,9 +182,9 @@ class Trainer(ABC, Generic[B, S]):
         tracker = self.session.tracker
         tracker.log(
             {
-                **trained.trained,
+                **{name: getattr(trained, figure) for name, figure in trained.trained.items()},
                 names.VAL_LOSS: validated.loss,
-                **validated.validated,
+                **{name: getattr(validated, one) for name, one in validated.validated.items()},
                 names.BYTES_PER_STEP: self.exchange.bytes_sent / tracker.steps,
             },
             step=tracker.steps,

@@ -93,11 +93,7 @@ class Exchange:
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint of this rank holds."""
-        return {
-            "rank": self.world.rank,
-            "bytes_sent": self.bytes_sent,
-            "state": self.state(),
-        }
+        return {"rank": self.world.rank, "bytes_sent": self.bytes_sent, "state": self.state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a checkpoint, on all ranks at once, after model and optimizer.
