@@ -17,11 +17,11 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import torch
@@ -149,23 +149,14 @@ class _Parsed:
 
 
 @dataclass(frozen=True)
-class _Part:
-    """A parsed block, whose rows lie in a file."""
+class _Block:
+    """The figures of a parsed block; its values and columns lie in a file."""
 
-    file: Path
     labels: NDArray[np.float32]
-    lengths: NDArray[np.int32]
+    lengths: NDArray[np.int64]
     """How many entries each row has."""
     width: int
     largest_norm2: float
-
-    def take(self) -> Any:
-        """Return the rows, a ``csr_matrix``, and remove the file."""
-        from scipy.sparse import load_npz  # noqa: PLC0415 - a file is parsed once
-
-        rows = load_npz(self.file)
-        self.file.unlink()
-        return rows
 
 
 def _parse(source: Path, folder: Path) -> _Parsed:
@@ -176,79 +167,72 @@ def _parse(source: Path, folder: Path) -> _Parsed:
     """
     digest = hashlib.sha256()
     with source.open("rb") as raw:
-        parts = list(_parse_parts(source, raw, digest.update, folder))
-    rows, entries = (sum(len(p.labels) for p in parts), sum(int(p.lengths.sum()) for p in parts))
-    if not entries:
+        blocks = list(_parse_blocks(source, raw, digest.update, folder))
+    if not any(block.lengths.any() for block in blocks):
         raise DataError(f"{source} has no features: is it a file in LIBSVM's format?")
-    width = max(part.width for part in parts)
-    dense = entries >= _DENSE_FROM * rows * width
+    lengths = np.concatenate([block.lengths for block in blocks])
+    rows, width = len(lengths), max(block.width for block in blocks)
+    dense = bool(lengths.sum() >= _DENSE_FROM * rows * width)
     print(f"{source.name}: {rows} rows of {width} features; putting them together", flush=True)
     # The old generator: numpy promises that its numbers never change.
     places = np.random.RandomState(0).permutation(rows)
+    starts = np.zeros(rows + 1, np.int64)
+    starts[1 + places] = lengths
+    np.cumsum(starts, out=starts)
     labels = np.empty(rows, np.float32)
-    labels[places] = np.concatenate([part.labels for part in parts])
+    labels[places] = np.concatenate([block.labels for block in blocks])
     np.save(folder / _LABELS, labels)
-    (_assemble_dense if dense else _assemble_sparse)(parts, places, width, folder)
-    largest_norm2 = max(part.largest_norm2 for part in parts)
+    if dense:
+        values = _create(folder / _VALUES, np.float32, (rows, width))
+    else:
+        np.save(folder / _STARTS, starts)
+        values = _create(folder / _VALUES, np.float32, (int(starts[-1]),))
+        columns = _create(folder / _COLUMNS, np.int32, (int(starts[-1]),))
+    where_blocks_end = np.cumsum([len(block.labels) for block in blocks])[:-1]
+    for number, where in enumerate(np.split(places, where_blocks_end)):
+        its_lengths = blocks[number].lengths
+        its_values, its_columns = _take_entries(folder / f"part-{number}", int(its_lengths.sum()))
+        if dense:
+            filled = np.zeros((len(where), width), np.float32)
+            filled[np.arange(len(where)).repeat(its_lengths), its_columns] = its_values
+            values[where] = filled
+        else:
+            shifts = starts[where] - (np.cumsum(its_lengths) - its_lengths)
+            targets = np.arange(len(its_values)) + shifts.repeat(its_lengths)
+            values[targets], columns[targets] = its_values, its_columns
+    values.flush()
+    if not dense:
+        columns.flush()
+    largest_norm2 = max(block.largest_norm2 for block in blocks)
     return _Parsed(rows, width, dense, largest_norm2, digest.hexdigest())
 
 
-def _parse_parts(
+def _parse_blocks(
     source: Path, raw: BinaryIO, note: Callable[[bytes], object], folder: Path
-) -> Iterator[_Part]:
-    """Yield the parts in the order of the file, and print the progress now and then."""
-    from scipy.sparse import save_npz  # noqa: PLC0415 - a file is parsed once
-
+) -> Iterator[_Block]:
+    """Yield the blocks in the order of the file, and print the progress now and then."""
     size, started = source.stat().st_size, time.monotonic()
     reported = started
     for number, lines in enumerate(read_blocks(source, raw, note)):
         rows, labels = parse_lines(lines)
-        file = folder / f"part-{number}"
-        with file.open("wb") as out:
-            save_npz(out, rows, compressed=False)
+        with (folder / f"part-{number}").open("wb") as out:
+            rows.data.tofile(out)
+            rows.indices.astype(np.int32).tofile(out)
         norms2 = rows.astype(np.float64).power(2) @ np.ones(rows.shape[1])
-        yield _Part(file, labels, np.diff(rows.indptr), rows.shape[1], norms2.max(initial=0.0))
+        lengths = np.diff(rows.indptr).astype(np.int64)
+        yield _Block(labels, lengths, rows.shape[1], float(norms2.max(initial=0.0)))
         if time.monotonic() - reported > _REPORT_SECONDS:
             reported = time.monotonic()
             share, seconds = raw.tell() / size, reported - started
             print(f"{source.name}: {share:.0%} parsed in {seconds:.0f} s", flush=True)
 
 
-def _assemble_dense(
-    parts: Sequence[_Part], places: NDArray[np.int64], width: int, folder: Path
-) -> None:
-    values = _create(folder / _VALUES, np.float32, (len(places), width))
-    for part, where in _placed(parts, places):
-        rows = part.take()
-        rows.resize(len(where), width)
-        values[where] = rows.toarray()
-    values.flush()
-
-
-def _assemble_sparse(
-    parts: Sequence[_Part], places: NDArray[np.int64], _: int, folder: Path
-) -> None:
-    starts = np.zeros(len(places) + 1, np.int64)
-    starts[1 + places] = np.concatenate([part.lengths for part in parts])
-    np.cumsum(starts, out=starts)
-    np.save(folder / _STARTS, starts)
-    values = _create(folder / _VALUES, np.float32, (int(starts[-1]),))
-    columns = _create(folder / _COLUMNS, np.int32, (int(starts[-1]),))
-    for part, where in _placed(parts, places):
-        rows = part.take()
-        targets = np.arange(rows.nnz) + np.repeat(starts[where] - rows.indptr[:-1], part.lengths)
-        values[targets] = rows.data
-        columns[targets] = rows.indices
-    values.flush()
-    columns.flush()
-
-
-def _placed(
-    parts: Sequence[_Part], places: NDArray[np.int64]
-) -> Iterator[tuple[_Part, NDArray[np.int64]]]:
-    """Yield the parts, and the place of each of their rows in the whole."""
-    ends = np.cumsum([len(part.labels) for part in parts])
-    return zip(parts, np.split(places, ends[:-1]), strict=True)
+def _take_entries(file: Path, count: int) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    """Return the values and columns of a block, and remove their file."""
+    with file.open("rb") as opened:
+        entries = np.fromfile(opened, np.float32, count), np.fromfile(opened, np.int32, count)
+    file.unlink()
+    return entries
 
 
 def _create(path: Path, dtype: type, shape: tuple[int, ...]) -> np.memmap:
