@@ -40,6 +40,10 @@ _HEADING = """\
          (B)   (elements)                (us)   (GB/s)   (GB/s)"""
 
 
+Figures = dict[names.MessageFigure, float]
+"""What one size of message took; without wrong values, where they were not checked."""
+
+
 class WrongValuesError(MLBenchError):
     """An operation gave values that it should not: no figure of the run can be trusted."""
 
@@ -129,48 +133,13 @@ def _rows(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return values[:whole].view(-1, _PERIOD), values[whole:]
 
 
-@dataclass(frozen=True)
-class Result:
-    """What one size of message took."""
-
-    size: int
-    """Bytes of the message."""
-    rounds: int
-    seconds: float
-    """Of one operation: the mean over the rounds and over the ranks."""
-    bus_factor: float
-    wrong: int | None
-    """Wrong values of all ranks; None where they were not checked."""
-
-    @property
-    def algorithm_bandwidth(self) -> float:
-        """The message's bytes by the time, in bytes per second."""
-        return self.size / self.seconds
-
-    @property
-    def bus_bandwidth(self) -> float:
-        """What each rank's link carries, in bytes per second."""
-        return self.algorithm_bandwidth * self.bus_factor
-
-    def metrics(self, operation: str, dtype: str) -> dict[str, float]:
-        """Return the values to record."""
-        figures: dict[names.MessageFigure, float | None] = {
-            "seconds": self.seconds,
-            "algorithm_bandwidth_bytes_per_second": self.algorithm_bandwidth,
-            "bus_bandwidth_bytes_per_second": self.bus_bandwidth,
-            "wrong_values": self.wrong,
-        }
-        return {names.MESSAGE_BYTES: self.size} | {
-            names.message_metric(operation, dtype, figure): value
-            for figure, value in figures.items()
-            if value is not None
-        }
-
-
 def measure(
     collective: Collective, message: Message, config: CommunicationOptions, session: Session
-) -> Result:
-    """Check and time an operation on a message; the same result on every rank."""
+) -> tuple[int, Figures]:
+    """Check and time an operation on a message; return how often, and what was found.
+
+    Both are the same on every rank.
+    """
     world, execution = session.world, session.execution
 
     def seconds_of(rounds: int) -> float:
@@ -185,19 +154,23 @@ def measure(
             seconds = (perf_counter() - began) / rounds
         return world.total(seconds) / world.size
 
-    wrong = None
+    figures: Figures = {}
     if config.check:
         with session.tracker.phase("evaluation"):
             message.fill()
             with world.noticing_lost_peers():
                 collective.run(message)
-            wrong = round(world.total(collective.count_wrong(message)))
+            figures["wrong_values"] = round(world.total(collective.count_wrong(message)))
     message.clear()
     # The same on every rank, so all agree on the rounds.
     fitting = int(config.seconds / seconds_of(config.warmup))
     rounds = min(max(fitting, FEWEST_ROUNDS), config.rounds)
     seconds = seconds_of(rounds)
-    return Result(message.whole.nbytes, rounds, seconds, collective.bus_factor(world.size), wrong)
+    bandwidth = message.whole.nbytes / seconds
+    figures["seconds"] = seconds
+    figures["algorithm_bandwidth_bytes_per_second"] = bandwidth
+    figures["bus_bandwidth_bytes_per_second"] = bandwidth * collective.bus_factor(world.size)
+    return rounds, figures
 
 
 def sweep(operation: str, dtype: str, config: CommunicationOptions, session: Session) -> int:
@@ -214,16 +187,22 @@ def sweep(operation: str, dtype: str, config: CommunicationOptions, session: Ses
         size *= config.factor
     for count in counts:
         message = Message(count, kind, world, session.execution.device)
-        result = measure(collective, message, config, session)
-        wrong += result.wrong or 0
+        rounds, figures = measure(collective, message, config, session)
+        wrong += int(figures.get("wrong_values", 0))
+        recorded: dict[str, float] = {}
         if world.rank == 0:
+            size = message.whole.nbytes
             print(
-                f"{result.size:12} {count:12} {result.rounds:7} {result.seconds * 1e6:11.1f} "
-                f"{result.algorithm_bandwidth / 1e9:8.3f} {result.bus_bandwidth / 1e9:8.3f} "
-                f"{'-' if result.wrong is None else result.wrong:>7}",
+                f"{size:12} {count:12} {rounds:7} {figures['seconds'] * 1e6:11.1f} "
+                f"{figures['algorithm_bandwidth_bytes_per_second'] / 1e9:8.3f} "
+                f"{figures['bus_bandwidth_bytes_per_second'] / 1e9:8.3f} "
+                f"{figures.get('wrong_values', '-'):>7}",
                 flush=True,
             )
-        recorded = result.metrics(operation, dtype) if world.rank == 0 else {}
+            recorded = {
+                names.message_metric(operation, dtype, one): figures[one] for one in figures
+            }
+            recorded[names.MESSAGE_BYTES] = size
         session.tracker.step(samples=0, **recorded)
     return wrong
 

@@ -127,8 +127,8 @@ def average(tensors: Collection[torch.Tensor], world: World) -> None:
 def flatten_weights(model: nn.Module) -> torch.Tensor:
     """Make all parameters views into one buffer, and return it."""
     parameters = list(model.parameters())
-    buffer = _zeros_for(parameters)
-    for parameter, part in zip(parameters, split(buffer, parameters), strict=True):
+    buffer, parts = buffer_for(parameters)
+    for parameter, part in zip(parameters, parts, strict=True):
         parameter.data = part.copy_(parameter.data)
     return buffer
 
@@ -136,10 +136,16 @@ def flatten_weights(model: nn.Module) -> torch.Tensor:
 def flatten_gradients(model: nn.Module) -> torch.Tensor:
     """Make all gradients views into one buffer of zeros, and return it."""
     parameters = list(model.parameters())
-    buffer = _zeros_for(parameters)
-    for parameter, part in zip(parameters, split(buffer, parameters), strict=True):
+    buffer, parts = buffer_for(parameters)
+    for parameter, part in zip(parameters, parts, strict=True):
         parameter.grad = part
     return buffer
+
+
+def buffer_for(tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """Return a flat buffer of zeros, and views into it of the tensors' shapes."""
+    buffer = torch.zeros(sum(map(torch.numel, tensors)), device=tensors[0].device)
+    return buffer, split(buffer, tensors)
 
 
 def split(buffer: torch.Tensor, tensors: Collection[torch.Tensor]) -> list[torch.Tensor]:
@@ -149,7 +155,3 @@ def split(buffer: torch.Tensor, tensors: Collection[torch.Tensor]) -> list[torch
         part.as_strided(tensor.shape, tensor.stride())
         for part, tensor in zip(parts, tensors, strict=True)
     ]
-
-
-def _zeros_for(parameters: list[nn.Parameter]) -> torch.Tensor:
-    return torch.zeros(sum(map(torch.numel, parameters)), device=parameters[0].device)

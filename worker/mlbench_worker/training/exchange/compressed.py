@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from mlbench_worker.ranks.distributed import World
-from mlbench_worker.training.exchange.base import split
+from mlbench_worker.training.exchange.base import buffer_for
 from mlbench_worker.training.exchange.compressors import Compressor, Quantizer, count_of
 from mlbench_worker.training.exchange.synchronous import Flat
 
@@ -139,12 +139,12 @@ class PowerSGD(ErrorFeedback):
         self._seed = seed
         self._unsent, self._unsent_rest = _matrices(self.unsent, model, rank)
         self._means, self._mean_rest = _matrices(self.gradients, model, rank)
-        self._p_and_rest, places = _buffer_for(
+        self._p_and_rest, places = buffer_for(
             [self.unsent.new_empty(len(matrix), rank) for matrix in self._unsent]
             + self._unsent_rest
         )
         self._p, self._rest = places[: len(self._unsent)], places[len(self._unsent) :]
-        self._all_q, self._q = _buffer_for(
+        self._all_q, self._q = buffer_for(
             [self.unsent.new_empty(matrix.shape[1], rank) for matrix in self._unsent]
         )
         self.reset()
@@ -215,9 +215,3 @@ def _matrices(
         is_smaller = rank * sum(matrix.shape) < matrix.numel()
         (matrices if is_smaller else others).append(matrix)
     return matrices, others
-
-
-def _buffer_for(tensors: list[torch.Tensor]) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """Return a flat buffer of zeros, and views into it of the tensors' shapes."""
-    buffer = torch.cat([torch.zeros_like(tensor).flatten() for tensor in tensors])
-    return buffer, split(buffer, tensors)
