@@ -118,10 +118,7 @@ class Agent:
         if self._attempt is not None:
             self._attempt.enforce_stop()
             self._attempt.remember_exit()
-        if self._is_busy:
-            self._fork_servers.note_running()
-        else:
-            self._fork_servers.note_idle()
+        self._fork_servers.note(is_busy=self._is_busy)
         return patience
 
     def _report(self) -> dict[str, object]:
@@ -157,7 +154,8 @@ class Agent:
             attempt = Attempt.create(self._folder, assignment)
         except OSError as error:
             log.exception("cannot make a folder for run %d", assignment.run_id)
-            attempt = Attempt.unable(self._folder, assignment, f"it cannot keep its files: {error}")
+            attempt = Attempt(self._folder / "none", assignment, lambda path: None)
+            attempt.fail(f"it cannot keep its files: {error}")
         # The shipper first: there may be no thread left for it, and no process may go without.
         self._take(attempt)
         if attempt.exit is None:

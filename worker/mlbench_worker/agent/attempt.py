@@ -97,13 +97,6 @@ class Attempt:
             raise
 
     @classmethod
-    def unable(cls, parent: Path, assignment: Assignment, why: str) -> "Attempt":
-        """Return an attempt that has failed, because no folder can be made for it."""
-        attempt = cls(parent / "none", assignment, lambda path: None)
-        attempt.fail(why)
-        return attempt
-
-    @classmethod
     def resume(cls, parent: Path) -> "Attempt | None":
         """Return the attempt that a former agent left unfinished; its process has ended."""
         for folder in sorted(parent.glob("run-*")):

@@ -135,13 +135,11 @@ class ForkServers:
         """Whether there is one that can fork at once."""
         return self._server is not None and self._server.is_ready()
 
-    def note_running(self) -> None:
-        """Note that the agent is not idle."""
-        self._idle_since = time.monotonic()
-
-    def note_idle(self) -> None:
+    def note(self, *, is_busy: bool) -> None:
         """Start a fork server if the agent has been idle for a while."""
-        if time.monotonic() - self._idle_since > _IDLE_SECONDS:
+        if is_busy:
+            self._idle_since = time.monotonic()
+        elif time.monotonic() - self._idle_since > _IDLE_SECONDS:
             self._start()
 
     def find(self, assignment: Assignment) -> ForkServer | None:

@@ -59,15 +59,15 @@ def read_machine(root: Path = Path("/"), shaping: Shaping | None = None) -> Mach
     ``shaping`` is that of another network than this process's.
     """
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    limit = memory_limit(root)
+    limit, about = memory_limit(root), _first_core(root)
     if shaping is None:
         shaping = read_shaping(default_interface(root))
     return Machine(
         hostname=platform.node(),
         os=_os(),
         architecture=platform.machine(),
-        cpu_model=read_model(root),
-        processor=read_processor(root),
+        cpu_model=about.get("model name") or about.get("cpu"),
+        processor=_processor(root, about),
         cpus=len(os.sched_getaffinity(0)),
         cpu_limit=cpu_limit(root),
         bandwidth_limit=shaping.max_bandwidth,
@@ -85,15 +85,9 @@ def _os() -> str:
     return kernel
 
 
-def read_model(root: Path) -> str | None:
-    """Return the first core's model, where the kernel tells it, as on x86 and POWER."""
-    about = _first_core(root)
-    return about.get("model name") or about.get("cpu")
-
-
-def read_processor(root: Path) -> dict[str, str]:
+def _processor(root: Path, about: Mapping[str, str]) -> dict[str, str]:
     """Return the facts that are known of the processor, by name."""
-    about = _first_core(root)
+    off = {"0": "on", "1": "off"}.get(_text(root / _CPU / "intel_pstate/no_turbo"))
     numbers = (
         f"{name.removeprefix('cpu ')} {about[name]}" for name in _GENERATION if name in about
     )
@@ -101,7 +95,7 @@ def read_processor(root: Path) -> dict[str, str]:
         "generation": ", ".join(numbers),
         "clock": _clock(root, about),
         "governor": _text(root / _CPU / "cpu0/cpufreq/scaling_governor"),
-        "turbo": _turbo(root),
+        "turbo": off or _ON.get(_text(root / _CPU / "cpufreq/boost"), ""),
         "smt": _ON.get(_text(root / _CPU / "smt/active"), ""),
         "caches": ", ".join(_caches(root)),
         "numa_nodes": str(len(list((root / "sys/devices/system/node").glob("node[0-9]*"))) or ""),
@@ -132,11 +126,6 @@ def _clock(root: Path, about: Mapping[str, str]) -> str:
         return f"{int(highest) // _KHZ_PER_MHZ} MHz"
     # It goes up and down by a few.
     return f"{round(float(about['cpu MHz']), -1):.0f} MHz" if "cpu MHz" in about else ""
-
-
-def _turbo(root: Path) -> str:
-    off = {"0": "on", "1": "off"}.get(_text(root / _CPU / "intel_pstate/no_turbo"))
-    return off or _ON.get(_text(root / _CPU / "cpufreq/boost"), "")
 
 
 def _caches(root: Path) -> Iterator[str]:

@@ -92,9 +92,12 @@ class TrainingProcess:
             return
         try:
             # As the first process of a container, the agent needs no guard: all end with it.
-            mark = f"{names.ENV_METRICS_FILE}={environ.get(names.ENV_METRICS_FILE, '')}"
-            self._guard = None if os.getpid() == 1 else _start_guard(self._process.pid, mark)
-            self._not_its_own |= {self._guard.pid} if self._guard else set()
+            self._guard: subprocess.Popen[bytes] | None = None
+            if os.getpid() != 1:
+                mark = f"{names.ENV_METRICS_FILE}={environ.get(names.ENV_METRICS_FILE, '')}"
+                guard = ["sh", "-c", _GUARD, "guard", str(self._process.pid), mark]
+                self._guard = subprocess.Popen(guard, stdin=subprocess.PIPE, start_new_session=True)
+                self._not_its_own.add(self._guard.pid)
             threading.Thread(target=self._wait, args=(self._process,), daemon=True).start()
         except (OSError, RuntimeError):
             self._signal_group(signal.SIGKILL)
@@ -150,21 +153,15 @@ def _launch(
     )
 
 
-def _start_guard(group: int, mark: str) -> subprocess.Popen[bytes]:
-    command = ["sh", "-c", _GUARD, "guard", str(group), mark]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
-
-
 def end_left(folder: Path) -> None:
     """Kill what an earlier agent, and its guard, left of the attempts that are kept in a folder."""
-    _kill_all(lambda: _of_attempts_in(folder))
 
+    def find() -> set[int]:
+        pids = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
+        metrics_files = ((pid, environ_of(pid).get(names.ENV_METRICS_FILE, "")) for pid in pids)
+        return {pid for pid, file in metrics_files if file.startswith(f"{folder}/")}
 
-def _of_attempts_in(folder: Path) -> set[int]:
-    """Return the processes of attempts that are kept in a folder."""
-    pids = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
-    metrics_files = ((pid, environ_of(pid).get(names.ENV_METRICS_FILE, "")) for pid in pids)
-    return {pid for pid, file in metrics_files if file.startswith(f"{folder}/")}
+    _kill_all(find)
 
 
 def _why_not(program: str, working_dir: str | None, error: OSError) -> str:

@@ -117,7 +117,14 @@ class World:
         if self.size == 1:
             return work()
         result: Future[T] = Future()
-        threading.Thread(target=_work, args=(work, result), daemon=True).start()
+
+        def run() -> None:
+            try:
+                result.set_result(work())
+            except BaseException as error:
+                result.set_exception(error)
+
+        threading.Thread(target=run, daemon=True).start()
         while True:
             unfinished = not result.done()
             if not unfinished and result.exception():
@@ -137,13 +144,6 @@ class World:
                 time.sleep(_LATER_SECONDS)
                 raise WorldError(f"{self} lost a peer: {error}") from error
             raise
-
-
-def _work(work: Callable[[], T], result: "Future[T]") -> None:
-    try:
-        result.set_result(work())
-    except BaseException as error:
-        result.set_exception(error)
 
 
 @contextmanager

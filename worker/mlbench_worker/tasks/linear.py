@@ -198,12 +198,11 @@ class Training:
 @torch.inference_mode()
 def evaluate(model: LinearModel, weights: torch.Tensor, shard: Samples, session: Session) -> "Fit":
     """Return the fit over all ranks' shards together: the same on every rank."""
-    tracker, total = session.tracker, Fit()
-    for first in range(0, len(shard), _EVALUATED_ROWS):
-        with tracker.phase("evaluation"):
+    total = Fit()
+    with session.tracker.phase("evaluation"):
+        for first in range(0, len(shard), _EVALUATED_ROWS):
             part = shard[first : first + _EVALUATED_ROWS]
             total += Fit.of(LOSSES[model], part.rows.scores(weights), part.targets)
-    with tracker.phase("evaluation"):
         return total.over(session.world)
 
 

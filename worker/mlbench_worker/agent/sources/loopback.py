@@ -7,6 +7,7 @@ import hmac
 import io
 import json
 import logging
+import re
 import secrets
 import socket
 import threading
@@ -36,7 +37,7 @@ _PIECE_BYTES = 64 << 10
 _PATIENCE_SECONDS = 5.0
 # Until there may be a file descriptor again.
 _PAUSE_SECONDS = 0.1
-_LONGEST_LENGTH = 18  # digits of a body's length
+_LENGTH = re.compile("[0-9]{1,18}")  # of a body
 
 Line = Mapping[str, object]
 """A line of the metrics file; one without a time has the time now."""
@@ -346,7 +347,7 @@ class _Conversation(BaseHTTPRequestHandler):
 
     def _answer(self) -> Answer:
         length = self.headers.get("Content-Length", "0")
-        if "Transfer-Encoding" in self.headers or not _is_length(length):
+        if "Transfer-Encoding" in self.headers or not _LENGTH.fullmatch(length):
             self.close_connection = True
             return refusal(HTTPStatus.LENGTH_REQUIRED, "a request must have a Content-Length")
         if not self._shows(self.server.token):
@@ -378,7 +379,3 @@ class _Conversation(BaseHTTPRequestHandler):
         while length > 0 and (piece := self.rfile.read(min(length, _PIECE_BYTES))):
             length -= len(piece)
         return None
-
-
-def _is_length(text: str) -> bool:
-    return text.isdecimal() and text.isascii() and len(text) <= _LONGEST_LENGTH
