@@ -54,6 +54,17 @@ def open_regular(path: Path, folder: int | None = None) -> int | None:
     return None
 
 
+def read_regular(path: Path, most: int, *, from_end: bool = False) -> bytes | None:
+    """Return the first, or the last, bytes of a regular file; None if there is none."""
+    descriptor = open_regular(path)
+    if descriptor is None:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        if from_end:
+            file.seek(max(0, os.fstat(descriptor).st_size - most))
+        return file.read(most)
+
+
 def text_of(path: Path) -> str:
     """Return the text of a file of the system's; none if it cannot be read."""
     try:
@@ -68,16 +79,15 @@ def read_json(path: Path) -> Any:
     Raises:
         FileNotFoundError, ValueError: there is none, or it is no file, too long, or not JSON.
     """
-    descriptor = open_regular(path)
-    if descriptor is None:
+    content = read_regular(path, _LONGEST_JSON_BYTES)
+    if content is None:
         if not os.path.lexists(path):
             raise FileNotFoundError(path)
         raise ValueError(f"{path} is no file that can be read")
-    with os.fdopen(descriptor, "rb") as file:
-        try:
-            return json.loads(file.read(_LONGEST_JSON_BYTES))
-        except RecursionError:
-            raise ValueError(f"{path} is nested too deeply") from None
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise ValueError(f"{path} is nested too deeply") from None
 
 
 def write_json(path: Path, content: object) -> None:

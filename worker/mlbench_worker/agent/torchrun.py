@@ -3,13 +3,12 @@
 torchrun takes an option from its command line, or else from a variable PET_OPTION.
 """
 
-import os
 import re
 from pathlib import Path
 from typing import Any
 
 from mlbench.assignment import Assignment
-from mlbench_worker.agent.files import open_regular, read_json
+from mlbench_worker.agent.files import read_json, read_regular
 from mlbench_worker.agent.network import address_towards
 
 _MOST_STDERR_BYTES = 256 << 10
@@ -61,7 +60,8 @@ def failure(error_file: Path, stderr: Path) -> str:
         error_file: what torchrun, or a process whose main function is a ``record``, has written.
         stderr: the standard error of the worker's processes.
     """
-    return explain(_read_error(error_file), _read_end(stderr))
+    end = read_regular(stderr, _MOST_STDERR_BYTES, from_end=True) or b""
+    return explain(_read_error(error_file), end.decode(errors="replace"))
 
 
 def explain(error: str, stderr: str) -> str:
@@ -107,13 +107,3 @@ def describe(text: str) -> str:
     own = [frame for frame in frames if not any(part in frame[0] for part in _LIBRARIES)]
     where = [f" ({Path(path).name}:{line})" for path, line in (own or frames)[-1:]]
     return "".join([found["error"], *where])
-
-
-def _read_end(path: Path) -> str:
-    descriptor = open_regular(path)
-    if descriptor is None:
-        return ""
-    with os.fdopen(descriptor, "rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _MOST_STDERR_BYTES))
-        return file.read(_MOST_STDERR_BYTES).decode(errors="replace")

@@ -20,7 +20,7 @@ from mlbench import names
 from mlbench.process import Process, of_worker, this_process
 from mlbench.stated import MOST_SETTINGS, Setting
 from mlbench.tensorboard import DamagedError, Hyperparameters, Scalar, read_events
-from mlbench_worker.agent.files import open_regular
+from mlbench_worker.agent.files import open_regular, read_regular
 from mlbench_worker.agent.sources.processes import (
     MOST_PROCESSES,
     descendants,
@@ -181,7 +181,9 @@ class _EventFile:
         try:
             own: set[str] | None = None
             for one in read_events(file):
-                own = _lines(self.own_names) if own is None else own
+                if own is None:
+                    listed = read_regular(self.own_names, _MOST_NAMES_BYTES) or b""
+                    own = set(listed.decode(errors="replace").splitlines())
                 match one:
                     case Scalar() if (name := self.prefix + one.tag) not in own:
                         fields: Line = {"step": one.step, "metrics": {name: one.value}}
@@ -228,12 +230,3 @@ def _event_files(folder: Path) -> Iterator[Path]:
                 elif not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
                     deeper.append(place / entry.name)
         level = deeper
-
-
-def _lines(path: Path) -> set[str]:
-    """Return a file's lines; none if it is not there."""
-    file = open_regular(path)
-    if file is None:
-        return set()
-    with os.fdopen(file, "rb") as opened:
-        return set(opened.read(_MOST_NAMES_BYTES).decode(errors="replace").splitlines())
