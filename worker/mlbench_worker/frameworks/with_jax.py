@@ -81,17 +81,16 @@ class JaxCompiled:
         step = jax.shard_map(
             self._step_of_rank,
             mesh=mesh,
-            in_specs=(same, same, each, each, each, each, same),
-            out_specs=(same, same, each, each),
+            in_specs=((same, same, each), each, same),
+            out_specs=((same, same, each), each),
         )
-        arguments = (*self._state, *self._placed(example), 0.0)
-        self._step = jax.jit(step, donate_argnums=(0, 1, 2)).lower(*arguments).compile()
+        arguments = (self._state, self._placed(example), 0.0)
+        self._step = jax.jit(step, donate_argnums=0).lower(*arguments).compile()
         self._scores = jax.jit(self._forward)
 
     def step(self, batch: Batch, rate: float) -> np.ndarray:
         try:
-            *state, scores = self._step(*self._state, *self._placed(batch), rate)
-            self._state = tuple(state)
+            self._state, scores = self._step(self._state, self._placed(batch), rate)
             return np.asarray(scores.addressable_data(0))
         except (ValueError, jax.errors.JaxRuntimeError) as error:  # of gloo, sooner or later
             raise WorldError(f"{self._world} lost a peer: {error}") from error
@@ -124,15 +123,10 @@ class JaxCompiled:
         return tuple(jax.make_array_from_process_local_data(self._each, one) for one in own)
 
     def _step_of_rank(
-        self,
-        parameters: Mapping[str, Array],
-        velocities: Mapping[str, Array],
-        buffers: Mapping[str, Array],
-        inputs: Array,
-        targets: Array,
-        weights: Array,
-        rate: Array,
-    ) -> tuple[Array, ...]:
+        self, state: tuple[Any, ...], batch: tuple[Array, ...], rate: Array
+    ) -> tuple[tuple[Any, ...], Array]:
+        parameters, velocities, buffers = state
+        inputs, targets, weights = batch
         own = _first(buffers)
 
         def loss_of(parameters: Mapping[str, Array]) -> tuple[Array, tuple[Array, Any]]:
@@ -152,7 +146,8 @@ class JaxCompiled:
             for name in mean
         }
         parameters = {name: parameters[name] - rate * velocities[name] for name in mean}
-        return parameters, velocities, {n: one[None] for n, one in (own | updated).items()}, scores
+        buffers = {name: one[None] for name, one in (own | updated).items()}
+        return (parameters, velocities, buffers), scores
 
     def _forward(
         self, parameters: Mapping[str, Array], buffers: Mapping[str, Array], inputs: Array

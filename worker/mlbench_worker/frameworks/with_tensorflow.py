@@ -64,10 +64,11 @@ class TensorFlowCompiled:
         self._strategy = _join(world)
         begin = State.begin(model)
         with self._strategy.scope():
-            self._parameters, self._velocities, self._buffers = (
+            self._variables = tuple(
                 {name: tf.Variable(one) for name, one in values.items()}
-                for values in (begin.parameters, begin.velocities, begin.buffers)
+                for values in vars(begin).values()
             )
+        self._parameters, self._velocities, self._buffers = self._variables
         arguments = (example.inputs, example.targets, example.weights)
         rate = tf.TensorSpec((), example.weights.dtype)
         self._step = tf.function(self._step_of_all, autograph=False).get_concrete_function(
@@ -91,16 +92,12 @@ class TensorFlowCompiled:
         return State(
             *(
                 {name: one.numpy() for name, one in variables.items()}
-                for variables in (self._parameters, self._velocities, self._buffers)
+                for variables in self._variables
             )
         )
 
     def load(self, state: State) -> None:
-        for variables, values in (
-            (self._parameters, state.parameters),
-            (self._velocities, state.velocities),
-            (self._buffers, state.buffers),
-        ):
+        for variables, values in zip(self._variables, vars(state).values(), strict=True):
             for name, variable in variables.items():
                 variable.assign(values[name])
 

@@ -57,21 +57,16 @@ def main(config: DigitsOptions) -> None:
 
         torch.manual_seed(config.seed)
         model = ResNet8(in_channels=1, classes=CLASSES, width=_WIDTH)
+        batch_size = config.batch_size
         trainer = make_trainer(
-            session,
-            config,
-            model,
-            resnet8,
-            lambda step: config.learning_rate,
-            train,
-            config.batch_size,
+            session, config, model, resnet8, lambda step: config.learning_rate, train, batch_size
         )
 
         for epoch in session.epochs(config, trainer.parts):
             batches = augmented_batches(
-                train, config.batch_size, session.world, config.seed, epoch, shift=1, flip=False
+                train, batch_size, session.world, config.seed, epoch, shift=1, flip=False
             )
-            trained = trainer.train(batches, config.batch_size)
+            trained = trainer.train(batches, batch_size)
             validated = trainer.evaluate([validation])
             trainer.record(epoch, trained, validated)
 
