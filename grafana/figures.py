@@ -16,7 +16,6 @@ def figure(
     title: str,
     description: str,
     *queries: Query,
-    sparkline: bool = False,
     show: common.BigValueTextMode = common.BigValueTextMode.AUTO,
     field: str = "",
     size: int | None = None,
@@ -31,13 +30,9 @@ def figure(
     """
     # Of a graph, the newest number; what an instant tells may be NaN, which is not to be skipped.
     is_instant = all(query.instant for query in queries)
-    graph = common.BigValueGraphMode.AREA if sparkline else common.BigValueGraphMode.NONE
     options = stat.Options(
-        graph_mode=graph,
-        color_mode=(
-            common.BigValueColorMode.BACKGROUND if filled else common.BigValueColorMode.VALUE
-        ),
-        justify_mode=common.BigValueJustifyMode.AUTO,
+        graph_mode=common.BigValueGraphMode.NONE,
+        color_mode=common.BigValueColorMode("background" if filled else "value"),
         text_mode=show,
         reduce_options=_last(field, "last" if is_instant else "lastNotNull"),
         orientation=common.VizOrientation.HORIZONTAL if size else common.VizOrientation.AUTO,
@@ -51,12 +46,7 @@ def figure(
 
 def dial(title: str, description: str, *queries: Query, **look: Unpack[Look]) -> Panel:
     """Show the newest value as a gauge from 0 to 1."""
-    options = gauge.Options(
-        show_threshold_labels=False,
-        show_threshold_markers=True,
-        reduce_options=_last("", "last"),
-        orientation=common.VizOrientation.AUTO,
-    )
+    options = gauge.Options(reduce_options=_last("", "last"))
     look = Look(width=4, height=4, most=1, decimals=1) | look
     return _newest("gauge", title, description, queries, options, look, least=0)
 
@@ -77,5 +67,5 @@ def _newest(
     return panel(kind, title, description, queries, options, look, color=BY_THRESHOLD, least=least)
 
 
-def _last(field: str = "", calculation: str = "lastNotNull") -> common.ReduceDataOptions:
+def _last(field: str, calculation: str) -> common.ReduceDataOptions:
     return common.ReduceDataOptions(values=False, calcs=[calculation], fields=field)

@@ -2,16 +2,10 @@
 
 from typing import Unpack
 
-from grafana_foundation_sdk.models import (
-    barchart,
-    common,
-    statetimeline,
-    timeseries,
-    trend,
-)
+from grafana_foundation_sdk.models import barchart, common, statetimeline, timeseries, trend
 from grafana_foundation_sdk.models.dashboard import Panel, ThresholdsConfig
 
-from grafana.panels import BY_ORDER, TOOLTIP, Look, legend, panel
+from grafana.panels import BY_ORDER, LEGEND, TOOLTIP, Look, panel
 from grafana.queries import Query
 
 
@@ -20,16 +14,14 @@ def lines(
     description: str,
     *queries: Query,
     least: float | None = 0,
-    table: bool = False,
     stacked: bool = False,
     limits: ThresholdsConfig | None = None,
     **look: Unpack[Look],
 ) -> Panel:
     """Draw values over time.
 
-    The scale reaches down to ``least``. ``table`` lists many series below the graph with their
-    newest value and maximum, ``stacked`` draws series on top of each other, ``limits`` become
-    dashed lines.
+    The scale reaches down to ``least``, ``stacked`` draws series on top of each other, ``limits``
+    become dashed lines.
     """
     curve = _curve(fill_opacity=60 if stacked else 0, soft_min=least)
     if stacked:
@@ -43,7 +35,7 @@ def lines(
         title,
         description,
         queries,
-        timeseries.Options(legend=legend(table=table), tooltip=TOOLTIP),
+        timeseries.Options(legend=LEGEND, tooltip=TOOLTIP),
         look,
         color=BY_ORDER,
         least=0 if stacked else None,
@@ -72,7 +64,7 @@ def against(
     if doubling:
         of_x["custom.scaleDistribution"] = {"type": "log", "log": 2}
     look["overrides"] = {x: of_x} | dict(look.get("overrides", {}))
-    options = trend.Options(legend=legend(table=False), tooltip=TOOLTIP, x_field=x)
+    options = trend.Options(legend=LEGEND, tooltip=TOOLTIP, x_field=x)
     return panel("trend", title, description, queries, options, look, color=BY_ORDER, custom=curve)
 
 
@@ -106,7 +98,7 @@ def stacked_bars(
         orientation=common.VizOrientation.HORIZONTAL,
         stacking=common.StackingMode.NORMAL,
         show_value=common.VisibilityMode.NEVER,
-        legend=legend(table=False),
+        legend=LEGEND,
         tooltip=TOOLTIP,
         bar_width=0.8,
         x_tick_label_max_length=40,
@@ -126,15 +118,8 @@ def stacked_bars(
 
 def timeline(title: str, description: str, *queries: Query, **look: Unpack[Look]) -> Panel:
     """Draw a strip for each series, coloured by its state over time."""
-    hidden = legend(table=False)
-    hidden.show_legend = False
     options = statetimeline.Options(
-        show_value=common.VisibilityMode.AUTO,
-        row_height=0.85,
-        merge_values=True,
-        align_value=common.TimelineValueAlignment.LEFT,
-        legend=hidden,
-        tooltip=common.VizTooltipOptions(mode=common.TooltipDisplayMode.SINGLE),
+        show_value=common.VisibilityMode.AUTO, row_height=0.85, merge_values=True
     )
     return panel(
         "state-timeline",

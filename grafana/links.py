@@ -87,9 +87,4 @@ def above(link: DataLink) -> DashboardLink:
         url=str(link["url"]),
         target_blank=bool(link["targetBlank"]),
         icon="external link" if link["targetBlank"] else "clock-nine",
-        tooltip="",
-        tags=[],
-        as_dropdown=False,
-        include_vars=False,
-        keep_time=False,
     )

@@ -33,6 +33,7 @@ Overrides = Mapping[str, Mapping[str, object]]
 TOOLTIP: Final = common.VizTooltipOptions(
     mode=common.TooltipDisplayMode.MULTI, sort=common.SortOrder.DESCENDING
 )
+LEGEND: Final = common.VizLegendOptions(show_legend=True)
 # By name, two of a few series often look alike.
 BY_ORDER: Final = FieldColor(mode=FieldColorModeId.PALETTE_CLASSIC)
 BY_THRESHOLD: Final = FieldColor(mode=FieldColorModeId.THRESHOLDS)
@@ -173,25 +174,12 @@ def band(lowest: str, highest: str) -> dict[str, dict[str, object]]:
     edge: dict[str, object] = {
         "custom.lineWidth": 0,
         "custom.showPoints": "never",
-        "custom.hideFrom": common.HideSeriesConfig(legend=True, tooltip=False, viz=False),
+        "custom.hideFrom": common.HideSeriesConfig(legend=True),
     } | fixed(palette.GREY)
     return {
         lowest: edge | {"custom.fillOpacity": 0},
         highest: edge | {"custom.fillBelowTo": lowest, "custom.fillOpacity": 20},
     }
-
-
-def legend(*, table: bool) -> common.VizLegendOptions:
-    """Make a legend below the graph: a list, or for many series a table, the highest first."""
-    modes = common.LegendDisplayMode
-    return common.VizLegendOptions(
-        display_mode=modes.TABLE if table else modes.LIST,
-        placement=common.LegendPlacement.BOTTOM,
-        show_legend=True,
-        calcs=["lastNotNull", "max"] if table else [],
-        sort_by="Max" if table else None,
-        sort_desc=True if table else None,
-    )
 
 
 def markdown(title: str, description: str, content: str, *, width: int, height: int) -> Panel:
@@ -204,7 +192,7 @@ def markdown(title: str, description: str, content: str, *, width: int, height: 
         targets=[],
         grid_pos=GridPos(w=width, h=height),
         options=text.Options(mode=text.TextMode.MARKDOWN, content=content),
-        field_config=FieldConfigSource(defaults=FieldConfig(), overrides=[]),
+        field_config=FieldConfigSource(),
         transformations=[],
         plugin_version=_PLUGIN_VERSION,
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Unpack
 
 from grafana_foundation_sdk.models import common, table
@@ -10,7 +11,7 @@ from grafana_foundation_sdk.models.dashboard import Panel, ThresholdsConfig, Val
 from grafana.links import DataLink
 from grafana.panels import Look, panel
 from grafana.queries import Query, by, column
-from grafana.thresholds import PLAIN, missing
+from grafana.thresholds import PLAIN, STILL_RUNNING, missing
 from grafana.transformations import step
 
 _BAR: Final = {"type": "gauge", "mode": "basic", "valueDisplayMode": "text"}
@@ -56,6 +57,16 @@ class Column:
         return {key: value for key, value in fields.items() if value not in ("", None, [])}
 
 
+share = partial(Column, unit="percentunit", decimals=0)
+
+# What links to a run take of its row.
+RANGE_OF_RUN: Final = (
+    Column("run_id", hidden=True),
+    Column("from", unit="none", decimals=0, hidden=True),
+    Column("to", unit="none", decimals=0, mappings=STILL_RUNNING, hidden=True),
+)
+
+
 def rows(
     title: str,
     description: str,
@@ -91,7 +102,6 @@ def rows(
     ]
     options = table.Options(
         show_header=headings,
-        cell_height=common.TableCellHeight.SM,
         sort_by=[
             common.TableSortByFieldState(display_name=title, desc=is_descending)
             for title, is_descending in ((sort_by, descending), (then_by, False))
@@ -99,10 +109,7 @@ def rows(
         ],
         footer=common.TableFooterOptions(show=False, reducer=["sum"]),
     )
-    cells = common.TableFieldOptions(
-        align=common.FieldTextAlignment.AUTO,
-        cell_options=common.TableAutoCellOptions(),
-    )
+    cells = common.TableFieldOptions(cell_options=common.TableAutoCellOptions())
     return panel("table", title, description, queries, options, look, custom=cells)
 
 

@@ -48,7 +48,6 @@ def query(
     sort: VariableSort = VariableSort.ALPHABETICAL_ASC,
     description: str = "",
     all_value: str | None = None,
-    current: VariableOption | None = None,
     refresh: VariableRefresh = VariableRefresh.ON_DASHBOARD_LOAD,
 ) -> VariableModel:
     """Let the user choose a value that Prometheus knows; with ``multi``, several or all."""
@@ -67,7 +66,7 @@ def query(
         multi=multi,
         include_all=multi,
         all_value=all_value,
-        current=current or (_ALL if multi else None),
+        current=_ALL if multi else None,
         options=[],
     )
 
@@ -130,8 +129,7 @@ def runs(selector: str, newest: str) -> VariableModel:
 
 def _named_runs(selector: str = "") -> str:
     """Look up runs, with their number and name as the label ``run``."""
-    info = latest(f"mlbench_run_info{{{selector}}}")
-    return by("run, run_id", named(info))
+    return by("run, run_id", named(latest(f"mlbench_run_info{{{selector}}}")))
 
 
 def benchmarks(description: str) -> VariableModel:

@@ -106,6 +106,8 @@ BYTES_PER_STEP: Final = "bytes_sent_per_step"  # the mean over all steps so far
 MLBENCH_TOTAL: Final = "global_cum_"  # and a step of MLBench's: its seconds, by rank 0
 TASK_RESULT: Final = "TaskResult"  # a text, by rank 0: MLBench's official result
 
+OF_EACH_STEP: Final = (LEARNING_RATE, EPOCH, STEP, SAMPLES, TRAIN_SECONDS)
+
 # What libraries call a loss; other names that have the word may be anything.
 TRAIN_LOSSES: Final = (
     *(TRAIN_LOSS, "loss", "train/loss", "train-loss", "training_loss", "train_loss_step"),

@@ -1,5 +1,6 @@
 """The page that compares runs: how they learn, and what more workers bring."""
 
+from functools import partial
 from typing import Final
 
 from grafana_foundation_sdk.models.common import VisibilityMode
@@ -10,7 +11,7 @@ from grafana.board import Board, Row
 from grafana.graphs import against, stacked_bars
 from grafana.panels import PHASE_COLOURS, RUN_COLOURS, Overrides, dashed, fixed
 from grafana.queries import Query, by, called, column, latest, named, of_result, or_none
-from grafana.tables import Column, ranking, rows
+from grafana.tables import RANGE_OF_RUN, Column, ranking, rows, share
 from grafana.transformations import in_parts, over, over_clock
 from mlbench import names, palette
 
@@ -18,17 +19,7 @@ _RUNS: Final = 'run_id=~"$run_id"'
 _PHASES: Final = "|".join(names.phase_metric(phase) for phase in names.PHASES)
 
 # Metrics of each step, and totals: they are no results, and have far too many values.
-_NO_RESULT: Final = "|".join(
-    (
-        names.TRAIN_LOSS,
-        names.LEARNING_RATE,
-        names.EPOCH,
-        names.STEP,
-        names.SAMPLES,
-        names.TRAIN_SECONDS,
-        _PHASES,
-    )
-)
+_NO_RESULT: Final = "|".join((names.TRAIN_LOSS, *names.OF_EACH_STEP, _PHASES))
 _IS_RESULT: Final = f'metric!~"{_NO_RESULT}"'
 
 # All ranks record the same value for the whole validation set; posted values have no rank. An
@@ -171,6 +162,7 @@ def _curve(expr: str) -> str:
 
 
 _IDEAL_CURVE = f'label_replace({_IDEAL}, "curve", "ideal $1", "benchmark", "(.*)")'
+_IDEALS = f"{_IDEAL_CURVE} and on (benchmark) ({_SPEEDUP})"
 
 
 def _more(expr: str) -> str:
@@ -214,42 +206,33 @@ LEARNING: Final = (
     ),
 )
 
+_by_workers = partial(
+    against,
+    x="workers",
+    width=7,
+    x_unit="none",
+    doubling=True,
+    points=VisibilityMode.ALWAYS,
+    least=0,
+)
+_SCALED = f"({_WORKERS}) and on (benchmark) ({_SPEEDUP}) or on () vector(1)"
 SCALING: Final = (
-    against(
+    _by_workers(
         "Speed-up by workers",
         "Throughput against that of the chosen runs of the same benchmark with the fewest workers. "
         "Dashed: as many times as fast as there are more workers. Grey: doubtful, and why.",
-        column(
-            "speed-up",
-            or_none(
-                f"{_curve(_SPEEDUP)} or {_IDEAL_CURVE} and on (benchmark) ({_SPEEDUP})",
-                "curve",
-                _ONE_SIZE,
-            ),
-        ),
-        column("workers", f"({_WORKERS}) and on (benchmark) ({_SPEEDUP}) or on () vector(1)"),
-        x="workers",
-        width=7,
-        x_unit="none",
-        doubling=True,
-        points=VisibilityMode.ALWAYS,
-        least=0,
+        column("speed-up", or_none(f"{_curve(_SPEEDUP)} or {_IDEALS}", "curve", _ONE_SIZE)),
+        column("workers", _SCALED),
         transformations=over("workers", "speed-up", "curve", keep="mean"),
         overrides={"/: /": fixed(palette.GREY), "/^ideal/": dashed(palette.GREY), **_WORDS},
     ),
-    against(
+    _by_workers(
         "Efficiency by workers",
         "Speed-up divided by how many times as many workers it took. 100 % wastes nothing; what "
         "is missing goes into communication and waiting. Grey: doubtful, and why.",
         column("efficiency", or_none(_curve(_EFFICIENCY), "curve", _ONE_SIZE)),
-        column("workers", f"({_WORKERS}) and on (benchmark) ({_SPEEDUP}) or on () vector(1)"),
-        x="workers",
-        width=7,
+        column("workers", _SCALED),
         unit="percentunit",
-        x_unit="none",
-        doubling=True,
-        points=VisibilityMode.ALWAYS,
-        least=0,
         transformations=over("workers", "efficiency", "curve", keep="mean"),
         overrides={"/: /": fixed(palette.GREY), **_WORDS},
     ),
@@ -275,32 +258,30 @@ _PHASE_SECONDS = _grouped(
 )
 _PHASE_SHARES = f"{_PHASE_SECONDS} / on (bar) group_left () sum by (bar) ({_PHASE_SECONDS})"
 _BAR_WORKERS = column("workers", _grouped(_WORKERS))
-_PARTS: Final = (*names.PHASES, "other")
 
+_in_phases = partial(
+    stacked_bars,
+    x="bar",
+    transformations=in_parts("bar", "phase", "phases", "workers", (*names.PHASES, "other")),
+    overrides=PHASE_COLOURS,
+    no_value="None of the runs records phases",
+)
 PHASES: Final = (
-    stacked_bars(
+    _in_phases(
         "Time by phase",
         "How long a rank of each run spent in each phase, on average. The whole bar is the time "
         "that training and evaluation took.",
         column("phases", _PHASE_SECONDS),
         _BAR_WORKERS,
         unit="s",
-        x="bar",
-        transformations=in_parts("bar", "phase", "phases", "workers", _PARTS),
-        overrides=PHASE_COLOURS,
-        no_value="None of the runs records phases",
     ),
-    stacked_bars(
+    _in_phases(
         "Share by phase",
         "The same as a share of each run's time. What grows when workers are added?",
         column("phases", _PHASE_SHARES),
         _BAR_WORKERS,
         unit="percentunit",
         most=1,
-        x="bar",
-        transformations=in_parts("bar", "phase", "phases", "workers", _PARTS),
-        overrides=PHASE_COLOURS,
-        no_value="None of the runs records phases",
     ),
 )
 
@@ -329,9 +310,7 @@ TABLE: Final = rows(
         Column("time_to_goal", "time to goal", unit="suffix: s", width=105),
         Column("sooner", unit="none", decimals=2, width=75),
         Column("speedup", "speed-up", unit="none", decimals=2, width=80),
-        Column(
-            "efficiency", unit="percentunit", decimals=0, colours=thresholds.EFFICIENCY, width=85
-        ),
+        share("efficiency", width=85, colours=thresholds.EFFICIENCY),
         Column(
             "doubtful",
             "doubtful efficiency",
@@ -343,9 +322,7 @@ TABLE: Final = rows(
         Column("state", width=95, mappings=thresholds.RUN_STATE),
         Column("since_start", "goal since start", unit="dthms", width=130),
         Column("benchmark"),
-        Column("run_id", hidden=True),
-        Column("from", unit="none", decimals=0, hidden=True),
-        Column("to", unit="none", decimals=0, mappings=thresholds.STILL_RUNNING, hidden=True),
+        *RANGE_OF_RUN,
     ),
     sort_by="workers",
 )

@@ -1,5 +1,6 @@
 """The page of all runs: the results, the active run, and the queue."""
 
+from functools import partial
 from typing import Final
 
 from grafana_foundation_sdk.models.common import BigValueTextMode
@@ -24,7 +25,7 @@ from grafana.queries import (
     recorded,
     value,
 )
-from grafana.tables import Column, rows
+from grafana.tables import RANGE_OF_RUN, Column, rows, share
 from mlbench import names
 from mlbench.palette import BLUE, GREY
 
@@ -83,6 +84,10 @@ _SHARE = " or ".join(
         (by("run_id, metric", ever('mlbench_run_goal{better="lower"}')), _VALUE),
     )
 )
+_SO_FAR = by("run_id", latest("run:mlbench_run_throughput:mean"))
+_THROUGHPUT = _result(names.RUN_SAMPLES_PER_SECOND, _SO_FAR)
+_WAITS = by("run_id", "run_rank:mlbench_worker_disturbed:share1m")
+_WAITED = _result(names.RUN_WAITING_RATIO, _WAITS)
 _NO_STEP: Final = thresholds.not_a_number("No step yet", GREY)
 _DOTS: Final[Overrides] = {"/.*/": {"custom.showPoints": "always", "custom.spanNulls": True}}
 # The time range of a run's own page: a little longer than the run, for its last scrapes.
@@ -105,23 +110,8 @@ ALL: Final = rows(
     column("result", _of_metric(_result(names.RUN_BEST_VALUE, _NEWEST, "run_id, metric"))),
     column("goal", _of_metric(_GOAL)),
     column("time_to_goal", _shown(of_result(names.RUN_TIME_TO_GOAL))),
-    column(
-        "throughput",
-        _shown(
-            _result(
-                names.RUN_SAMPLES_PER_SECOND,
-                by("run_id", latest("run:mlbench_run_throughput:mean")),
-            )
-        ),
-    ),
-    column(
-        "waited",
-        _shown(
-            _result(
-                names.RUN_WAITING_RATIO, by("run_id", "run_rank:mlbench_worker_disturbed:share1m")
-            )
-        ),
-    ),
+    column("throughput", _shown(_THROUGHPUT)),
+    column("waited", _shown(_WAITED)),
     column("disturbed", _shown(of_result(names.RUN_DISTURBED))),
     column("duration", _shown(duration())),
     column("workers", _shown(latest("mlbench_run_workers"))),
@@ -137,14 +127,7 @@ ALL: Final = rows(
         Column("goal", unit="short", width=50),
         Column("time_to_goal", "time to goal", unit="suffix: s", width=105),
         Column("throughput", "samples/s", unit="locale", decimals=0, width=85),
-        Column(
-            "waited",
-            "core taken",
-            unit="percentunit",
-            decimals=0,
-            width=90,
-            colours=thresholds.DISTURBED,
-        ),
+        share("waited", "core taken", width=90, colours=thresholds.DISTURBED),
         Column("disturbed", unit="none", width=80, mappings=thresholds.IS_DISTURBED),
         Column("benchmark", width=110),
         Column("started", unit="time:MM-DD HH:mm", width=100),
@@ -154,15 +137,14 @@ ALL: Final = rows(
         Column("missing", unit="none", decimals=0, width=75, colours=thresholds.ANY_IS_BAD),
         Column("backend", width=95),
         Column("attempts", unit="none", decimals=0, width=80),
-        Column("run_id", hidden=True),
-        Column("from", unit="none", decimals=0, hidden=True),
-        Column("to", unit="none", decimals=0, mappings=thresholds.STILL_RUNNING, hidden=True),
+        *RANGE_OF_RUN,
     ),
     sort_by="started",
     descending=True,
     height=10,
 )
 
+_now = partial(figure, no_value="No run is active")
 NOW: Final = (
     figure(
         "Active run",
@@ -184,26 +166,21 @@ NOW: Final = (
         mappings=(_NO_STEP,),
         no_value="No run is active",
     ),
-    figure(
+    _now(
         "Elapsed",
         "Time since the active run's start.",
-        value(
-            _active(f"time() - {by('run_id', 'mlbench_run_started_timestamp_seconds')}"),
-            "run {{run_id}}",
-        ),
+        value(_active(f"time() - {by('run_id', names.RUN_STARTED)}"), "run {{run_id}}"),
         unit="dthms",
-        no_value="No run is active",
     ),
-    figure(
+    _now(
         "Samples/s",
         "Training samples that the active run does in a second, over the last minute.",
         value(_step_of_active("run:mlbench_worker_samples:rate1m"), "run {{run_id}}"),
         unit="locale",
         decimals=0,
         mappings=(_NO_STEP,),
-        no_value="No run is active",
     ),
-    figure(
+    _now(
         "Last step",
         "How long ago the rank of the active run that is furthest behind did its last step.",
         value(
@@ -217,7 +194,6 @@ NOW: Final = (
         decimals=0,
         colours=thresholds.PROGRESS_AGE,
         mappings=(_NO_STEP,),
-        no_value="No run is active",
     ),
     figure(
         "Queue",
@@ -251,8 +227,7 @@ CURVES: Final = (
         column("workers", f"{by('run_id', 'mlbench_run_workers')} and on (run_id) ({_QUEUED})"),
         column(
             "waiting",
-            f"time() - {by('run_id', 'mlbench_run_created_timestamp_seconds')}"
-            f" and on (run_id) ({_QUEUED})",
+            f"time() - {by('run_id', names.RUN_CREATED)} and on (run_id) ({_QUEUED})",
         ),
         columns=(
             Column("run"),

@@ -24,7 +24,7 @@ from grafana.queries import (
     rate,
     value,
 )
-from grafana.tables import Column, rows
+from grafana.tables import Column, rows, share
 from grafana.transformations import states
 from mlbench.palette import GREY, RED
 
@@ -39,9 +39,9 @@ def _here(expr: str, pods: str = _PRESENT) -> str:
     return f"({expr}) and on (pod) {pods}"
 
 
-def _rates(*counters: str) -> str:
-    """Add up the rates of counters, in a series for each container."""
-    return " + ".join(rate(f"{counter}{_CHOSEN}") for counter in counters)
+def _bytes(*counters: str) -> str:
+    """Add up the rates of counters of bytes, in a series for each container."""
+    return " + ".join(rate(f"container_{counter}_bytes_total{_CHOSEN}") for counter in counters)
 
 
 def _peak(gauge: str) -> str:
@@ -49,7 +49,7 @@ def _peak(gauge: str) -> str:
     return f"max_over_time({gauge}{_CHOSEN}[$__rate_interval])"
 
 
-_CPU = _rates("container_cpu_usage_seconds_total")
+_CPU = rate(f"container_cpu_usage_seconds_total{_CHOSEN}")
 _MEMORY = _peak("container_memory_working_set_bytes")
 _GPU = _peak("mlbench_gpu_utilization_ratio")
 _SILENT_FOR = _here(by("pod", age(f"mlbench_pod_heartbeat_timestamp_seconds{{{_PODS}}}")))
@@ -145,19 +145,12 @@ TABLE: Final = rows(
     columns=(
         Column("pod", "worker", width=190),
         Column("trouble", width=150, mappings=thresholds.TROUBLE),
-        Column(
-            "silent",
-            "heard of",
-            unit=SECONDS,
-            decimals=1,
-            width=95,
-            colours=thresholds.HEARTBEAT_AGE,
-        ),
+        Column("silent", "heard of", SECONDS, 1, width=95, colours=thresholds.HEARTBEAT_AGE),
         Column("run_id", "run", width=60, links=(links.RUN_OF_WORKER,)),
         Column("rank", width=65),
         Column("cpu", "CPU", unit=CORES, decimals=2, width=100),
         Column("memory", unit="bytes", width=95),
-        Column("gpu", "GPU", unit="percentunit", decimals=0, width=65),
+        share("gpu", "GPU", width=65),
         Column("node"),
     ),
     sort_by="trouble",
@@ -232,12 +225,7 @@ MORE: Final = (
         "Network by worker",
         "Bytes a second that each worker receives and sends; of many, the five least like the "
         "others.",
-        _of_workers(
-            _rates(
-                "container_network_receive_bytes_total", "container_network_transmit_bytes_total"
-            ),
-            _UNLIKE_OTHERS,
-        ),
+        _of_workers(_bytes("network_receive", "network_transmit"), _UNLIKE_OTHERS),
         unit="Bps",
         width=8,
         no_value="Not known: the workers share the network of their machine",
@@ -245,9 +233,7 @@ MORE: Final = (
     _by_worker(
         "Disk by worker",
         "Bytes a second that each worker reads and writes; of many, the five busiest.",
-        _of_workers(
-            _rates("container_fs_reads_bytes_total", "container_fs_writes_bytes_total"), _MOST
-        ),
+        _of_workers(_bytes("fs_reads", "fs_writes"), _MOST),
         unit="Bps",
         width=8,
     ),

@@ -17,9 +17,9 @@ from grafana.boards.run.queries import (
     TRAIN_LOSS,
     VAL_ACCURACY,
     VAL_LOSS,
+    band_of,
     curves,
     named_alerts,
-    recorded_by_ranks,
 )
 from grafana.boards.run.ranks import MASTER, MORE_RESOURCES, RANK_TABLE, RESOURCES
 from grafana.boards.run.speed import SPEED
@@ -30,11 +30,7 @@ from mlbench import names
 
 # Metrics with a panel of their own, and totals. All others are repeated at the end.
 SHOWN: Final = "|".join(
-    (
-        *(TRAIN_LOSS, VAL_LOSS, TRAIN_ACCURACY, VAL_ACCURACY),
-        *(names.LEARNING_RATE, names.EPOCH, names.STEP, names.SAMPLES, names.TRAIN_SECONDS),
-        PHASES,
-    )
+    (TRAIN_LOSS, VAL_LOSS, TRAIN_ACCURACY, VAL_ACCURACY, *names.OF_EACH_STEP, PHASES)
 )
 
 # The run's range of time in milliseconds, as links name it.
@@ -53,15 +49,13 @@ SPAN: Final = (
 _FIRED = f"({in_each_step(FIRING, 'max')} or {FIRING} offset -$__interval)"
 _CRITICAL = called("severity", "critical", "vector(1)")
 _SEVERITY = named_alerts(f"({_FIRED} + on (severity) group_left () {_CRITICAL} or {_FIRED})")
+_OF_RANK = f'label_replace({_SEVERITY}, "rank", "rank $1", "rank", "(.+)")'
+_WHICH = by("alert, alertname, rank", _OF_RANK)
 ALERTS: Final = timeline(
     "Alerts over time",
     "When which alert fired for this run, and for which rank. A click leads to what to do.",
     graph(
-        by(
-            "alert, alertname, rank",
-            f'label_replace({_SEVERITY}, "rank", "rank $1", "rank", "(.+)")',
-        )
-        + f" or {called('alert', 'none', f'vector(0) unless on () {ever(FIRING)}')}",
+        f"{_WHICH} or {called('alert', 'none', f'vector(0) unless on () {ever(FIRING)}')}",
         "{{alert}} {{rank}}",
     ),
     mappings=thresholds.FIRING,
@@ -73,16 +67,7 @@ OTHERS: Final = lines(
     "$other_metric",
     "A metric that the run's code records: the mean of all ranks, and the band between the lowest "
     "and the highest.",
-    recorded(
-        curves(
-            {
-                "mean": recorded_by_ranks("$other_metric"),
-                "lowest": recorded_by_ranks("$other_metric", "min"),
-                "highest": recorded_by_ranks("$other_metric", "max"),
-            }
-        ),
-        "{{curve}}",
-    ),
+    recorded(curves(band_of("$other_metric", "mean")), "{{curve}}"),
     unit="short",
     width=6,
     least=None,

@@ -59,6 +59,7 @@ _WAITS = result_or(f"topk(1, {DISTURBED}{{{RUN}}})", names.RUN_WAITING_RATIO, "r
 _FIRES = by("alert, alertname", named_alerts(FIRING))
 _OVER = f"{by('alert, alertname', named_alerts(latest(FIRING)))} unless on (alertname) {FIRING}"
 
+_DISTURBED = {"unit": "percentunit", "color": BY_THRESHOLD, "thresholds": thresholds.DISTURBED}
 _tile = partial(figure, height=5)
 HEADLINE: Final = (
     _tile(
@@ -115,13 +116,7 @@ HEADLINE: Final = (
         size=20,
         decimals=0,
         show=BigValueTextMode.VALUE_AND_NAME,
-        overrides={
-            "/core$/": {
-                "unit": "percentunit",
-                "color": BY_THRESHOLD,
-                "thresholds": thresholds.DISTURBED,
-            }
-        },
+        overrides={"/core$/": _DISTURBED},
         no_value="Not known",
     ),
     _tile(

@@ -14,6 +14,7 @@ from grafana.boards.run.queries import (
     TRAIN_LOSS,
     VAL_ACCURACY,
     VAL_LOSS,
+    band_of,
     curves,
     recorded_by_ranks,
     until_end,
@@ -24,12 +25,7 @@ from grafana.queries import RECORDED_INTERVAL, by, called, history, recorded
 from grafana.transformations import over
 from mlbench import names
 
-_LOSS = {
-    "training": recorded_by_ranks(TRAIN_LOSS),
-    "lowest": recorded_by_ranks(TRAIN_LOSS, "min"),
-    "highest": recorded_by_ranks(TRAIN_LOSS, "max"),
-    "validation": recorded_by_ranks(VAL_LOSS),
-}
+_LOSS = {**band_of(TRAIN_LOSS, "training"), "validation": recorded_by_ranks(VAL_LOSS)}
 _ACCURACY = {
     "training": recorded_by_ranks(TRAIN_ACCURACY),
     "validation": recorded_by_ranks(VAL_ACCURACY),

@@ -4,15 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from grafana.panels import RANK_COLOURS, Overrides, band, fixed
-from grafana.queries import (
-    by,
-    called,
-    ever,
-    latest,
-    moment,
-    newest_in_step,
-    of_result,
-)
+from grafana.queries import by, called, ever, latest, moment, newest_in_step, of_result
 from mlbench import names, palette
 
 RUN: Final = 'run_id="$run_id"'
@@ -106,6 +98,15 @@ def recorded_by_ranks(metrics: str, aggregate: str = "avg") -> str:
         f"({aggregate} by (run_id) ({values})"
         f" or {aggregate} by (run_id) (last_over_time({values}[$__interval])))"
     )
+
+
+def band_of(metrics: str, mean: str) -> dict[str, str]:
+    """Take the mean of a metric by this name, and the values of the ranks that are furthest off."""
+    return {
+        mean: recorded_by_ranks(metrics),
+        "lowest": recorded_by_ranks(metrics, "min"),
+        "highest": recorded_by_ranks(metrics, "max"),
+    }
 
 
 def curves(by_name: Mapping[str, str]) -> str:

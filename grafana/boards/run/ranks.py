@@ -27,7 +27,7 @@ from grafana.queries import (
     newest_in_step,
     rate,
 )
-from grafana.tables import Column, rows
+from grafana.tables import Column, rows, share
 from mlbench import names, palette
 
 
@@ -54,22 +54,8 @@ RANK_TABLE: Final = rows(
     ),
     columns=(
         Column("rank", width=70, links=(links.log_of_rank("stdout"), links.log_of_rank("stderr"))),
-        Column(
-            "ratio",
-            "vs others",
-            unit="none",
-            decimals=2,
-            width=135,
-            colours=thresholds.STRAGGLER,
-        ),
-        Column(
-            "waited",
-            "core taken",
-            unit="percentunit",
-            decimals=0,
-            width=110,
-            colours=thresholds.DISTURBED,
-        ),
+        Column("ratio", "vs others", "none", 2, width=135, colours=thresholds.STRAGGLER),
+        share("waited", "core taken", width=110, colours=thresholds.DISTURBED),
         Column("step", unit="none", decimals=0, width=80),
         Column("age", "last step ago", unit="s", decimals=0, width=145),
         Column("loss", "train loss", unit="short", width=110),
@@ -125,19 +111,18 @@ def _of_rule(rule: str, worst: str = "topk") -> Query:
 
 # A query of each rank costs much of Prometheus.
 _by_rank = partial(lines, data_points=100, overrides={**OF_RANKS, "limit": dashed(palette.RED)})
+_use = partial(_by_rank, width=6, no_value="None was scraped in this range")
 RESOURCES: Final = (
-    _by_rank(
+    _use(
         "Core taken by other programs",
         "Share of the time in which each rank waits for a core that another program has, or a "
         "hypervisor has its cores. Above the dashed line the run is disturbed: its times are not "
         "its own. Of many ranks: the five that wait most, and the band of all.",
         graph(of_ranks(f"avg_over_time({DISTURBED}{{{RANKS}}}[$__rate_interval])"), "{{rank}}"),
         unit="percentunit",
-        width=6,
         limits=thresholds.DISTURBED,
-        no_value="None was scraped in this range",
     ),
-    _by_rank(
+    _use(
         "CPU",
         "Processor cores that each rank uses, and the limit: those that it may use, or its share "
         "of its machine. A rank far below it waits for something. Of many: the five that use the "
@@ -145,27 +130,22 @@ RESOURCES: Final = (
         _of_rule("container_cpu_usage_seconds:irate1m"),
         graph(until_end(_CPU_LIMIT), "limit"),
         unit=CORES,
-        width=6,
-        no_value="None was scraped in this range",
     ),
-    _by_rank(
+    _use(
         "GPU",
         "Share of the time in which each rank's GPUs compute. Below 80 % the workers wait for "
         "data or for each other. Of many ranks: the five that compute the least.",
         _of_rule("mlbench_gpu_utilization_ratio:avg", "bottomk"),
         unit="percentunit",
         most=1,
-        width=6,
         no_value="No GPU in use in this range",
     ),
-    _by_rank(
+    _use(
         "Memory",
         "Memory that each rank holds and that cannot be freed. A curve that climbs all the time "
         "is a leak; at its limit, if it has one, a worker is killed.",
         _of_rule("container_memory_working_set_bytes:sum"),
         unit="bytes",
-        width=6,
-        no_value="None was scraped in this range",
     ),
 )
 

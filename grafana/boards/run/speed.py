@@ -44,6 +44,7 @@ THROUGHPUT: Final = (
     f" / avg by (run_id) ({rate(f'mlbench_worker_step_seconds_sum{{{RUN}}}')})"
 )
 
+_PHASE_SHARES = f"run_phase:mlbench_worker_phase_seconds:share1m{{{RUN}}}"
 _COMMUNICATION = f"run:mlbench_worker_communication:share1m{{{RUN}}}"
 _OWN_WORK = f"sum by (rank) ({latest(of_run(WORK))})"
 _PHASES = by("rank, metric", latest(f'mlbench_run_metric{{{RANKS},metric=~"{PHASES}"}}'))
@@ -60,7 +61,9 @@ _SHARES = (
 )
 _RECORDED = f'mlbench_run_samples{{{RUN},place="recorded"}}'
 _DELIVERED = f'mlbench_run_samples{{{RUN},place!="recorded"}}'
+_MISSING = f"sum by (run_id) ({latest(_RECORDED)}) - sum by (run_id) ({latest(_DELIVERED)})"
 
+_SHARE: dict[str, object] = {"unit": "percentunit", "decimals": 1}
 SPEED: Final = (
     lines(
         "Throughput",
@@ -74,12 +77,7 @@ SPEED: Final = (
         "Where the time goes",
         "Share of each phase in the time of the last minute, all ranks together. What "
         "is not forward, backward or optimizer is the price of training on several workers.",
-        graph(
-            while_running(
-                newest_in_step(f"run_phase:mlbench_worker_phase_seconds:share1m{{{RUN}}}"), "phase"
-            ),
-            "{{phase}}",
-        ),
+        graph(while_running(newest_in_step(_PHASE_SHARES), "phase"), "{{phase}}"),
         unit="percentunit",
         most=1,
         stacked=True,
@@ -134,14 +132,8 @@ SPEED: Final = (
         value(duration(f"{{{RUN}}}"), "elapsed"),
         value(result_or_value(newest(names.EPOCH) + " + 1", names.RUN_EPOCHS), "epoch"),
         value(f"run:mlbench_worker_progress:age_seconds{{{RUN}}}", "last step ago"),
-        value(
-            result_or(_COMMUNICATION, names.RUN_COMMUNICATION),
-            "communication",
-        ),
-        value(
-            f"sum by (run_id) ({latest(_RECORDED)}) - sum by (run_id) ({latest(_DELIVERED)})",
-            "missing values",
-        ),
+        value(result_or(_COMMUNICATION, names.RUN_COMMUNICATION), "communication"),
+        value(_MISSING, "missing values"),
         height=8,
         size=20,
         show=BigValueTextMode.VALUE_AND_NAME,
@@ -149,11 +141,7 @@ SPEED: Final = (
         overrides={
             "elapsed": {"unit": DURATION},
             "last step ago": {"unit": "s", "thresholds": thresholds.PROGRESS_AGE},
-            "communication": {
-                "unit": "percentunit",
-                "decimals": 1,
-                "thresholds": thresholds.COMMUNICATION,
-            },
+            "communication": _SHARE | {"thresholds": thresholds.COMMUNICATION},
             "missing values": {"thresholds": thresholds.ANY_IS_BAD},
         },
         width=8,
