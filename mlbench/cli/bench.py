@@ -107,7 +107,8 @@ def bench(
         ]
         spec = replace(spec, num_cpus=spec.num_cpus if "cpus" in sweeps else cores[0])
         order = code.ordered_with(spec, settings)
-        runs = repeats or _usual_repeats(official=official, until=until)
+        usual = _OFFICIAL_REPEATS if official else _REPEATS
+        runs = repeats or (usual if until is None else _MOST_REPEATS)
         if until is not None and runs <= FEWEST_LOOKED_AT:
             raise UsageError(f"--until: may stop after {FEWEST_LOOKED_AT} repeats: order more")
         benchmark = benchmarks.get(code.benchmark or "")
@@ -116,22 +117,17 @@ def bench(
         room = len(f"-w{max(counts)}-c{len(places)}-r{runs}")
         set_name = orders.make_name(code.title, room) if name is None else name
         registered = client.create_set(
-            set_name,
-            places,
-            official=official,
-            until_percent=until,
-            **order,
+            set_name, places, official=official, until_percent=until, **order
         )
         run_set = registered.result().value
         if not json:
-            text = (
-                f"set {run_set.name}: registered {run_set.created_at}, plan {run_set.plan_sha256}"
-            )
-            err.print(text, soft_wrap=True)
+            about = f"registered {run_set.created_at}, plan {run_set.plan_sha256}"
+            err.print(f"set {run_set.name}: {about}", soft_wrap=True)
         try:
             ended = _run_all(client, run_set, queue=queue, quiet=json)
         except KeyboardInterrupt:
-            command = _command_to_go_on(set_name if name is None else None)
+            named = ["--name", set_name] if name is None else []
+            command = shlex.join(["mlbench", sys.argv[1], *named, *sys.argv[2:]])
             err.print(f"interrupted: this run goes on; for the rest: {command}", soft_wrap=True)
             raise typer.Exit(INTERRUPTED) from None
         if ended.counted:
@@ -160,8 +156,12 @@ def _run_all(client: ApiClient, run_set: RunSet, *, queue: bool, quiet: bool) ->
         nonlocal run_set
         while place.is_open or place.active:
             # After the first run, the set waits for what others order meanwhile.
-            run = _next_run(client, run_set, place, queue=queue or bool(took))
-            run = follow(client, run, quiet=quiet)
+            ordered = (
+                client.get_run(place.active.run_id)
+                if place.active
+                else client.create_set_run(run_set.name, place.number, queue=queue or bool(took))
+            )
+            run = follow(client, ordered.result().value, quiet=quiet)
             took.append((_kind(place), _seconds(run)))
             run_set = client.get_set(run_set.name).result().value
             place = run_set.places[place.number - 1]
@@ -195,13 +195,6 @@ def _run_all(client: ApiClient, run_set: RunSet, *, queue: bool, quiet: bool) ->
     return run_set
 
 
-def _next_run(client: ApiClient, found: RunSet, place: SetPlace, *, queue: bool) -> Run:
-    """Return the run that goes on at a place, or order it."""
-    if place.active:
-        return client.get_run(place.active.run_id).result().value
-    return client.create_set_run(found.name, place.number, queue=queue).result().value
-
-
 def _kind(place: SetPlace) -> Hashable:
     """Return what the runs of a place share with those of another repeat."""
     return (place.num_workers, *place.swept.items())
@@ -215,16 +208,8 @@ def _seconds(run: Run) -> float:
 
 
 def _are_known(client: ApiClient, counted: Sequence[int], percent: float) -> bool:
-    if not counted:
-        return False
-    groups = client.compare(counted).result().value.groups
-    return all(group.is_known(percent) for group in groups)
-
-
-def _command_to_go_on(name: str | None) -> str:
-    """Return the command that was called, with the name of the set if it had none."""
-    command, *words = sys.argv[1:]
-    return shlex.join(["mlbench", command, *(["--name", name] if name else []), *words])
+    groups = client.compare(counted).result().value.groups if counted else ()
+    return bool(groups) and all(group.is_known(percent) for group in groups)
 
 
 # --- Decisions, without side effects ---
@@ -235,12 +220,6 @@ def read_workers(text: str) -> list[int]:
     if not re.fullmatch(r"0*[1-9][0-9]*(,0*[1-9][0-9]*)*", text):
         raise UsageError(f"--workers {text}: give numbers separated by commas, e.g. 1,2,4")
     return sorted({int(part) for part in text.split(",")})
-
-
-def _usual_repeats(*, official: bool, until: float | None) -> int:
-    if until is not None:
-        return _MOST_REPEATS
-    return _OFFICIAL_REPEATS if official else _REPEATS
 
 
 def share_cores(info: Info, workers: int, wanted: float | None, *, oversubscribe: bool) -> float:

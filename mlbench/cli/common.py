@@ -5,6 +5,8 @@ import re
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,9 +26,8 @@ FAILED = 1
 WRONG_CALL = 2
 INTERRUPTED = 130
 
-_UNAUTHORIZED = 401
 _HINTS = {
-    _UNAUTHORIZED: f"is ${names.ENV_TOKEN} the token of this master?",
+    401: f"is ${names.ENV_TOKEN} the token of this master?",
     403: f"is ${names.ENV_TOKEN} the user's token, not the agents'?",
     421: f"${names.ENV_URL} must call it by a name or address that it knows",
 }
@@ -77,9 +78,9 @@ def connected(connection: Connection | None = None) -> Iterator[ApiClient]:
         if not place.elsewhere or error.status not in _HINTS:
             raise
         # The master's own text would tell where a local stack keeps the token.
-        refused = "the token" if error.status == _UNAUTHORIZED else f"({error})"
-        hint = _HINTS[error.status]
-        raise MLBenchError(f"the master at {place.url} refuses {refused}: {hint}") from error
+        refused = "the token" if error.status == HTTPStatus.UNAUTHORIZED else f"({error})"
+        why = f"the master at {place.url} refuses {refused}: {_HINTS[error.status]}"
+        raise MLBenchError(why) from error
 
 
 def find_run(client: ApiClient, wanted: str) -> Run:
@@ -133,3 +134,20 @@ def visible(text: str) -> str:
 def print_json(content: object) -> None:
     """Print JSON, for programs."""
     typer.echo(json.dumps(content, indent=2))
+
+
+def tell(fields: object, *lines: str, as_json: bool) -> None:
+    """Print what came of a command: fields as JSON, or lines for people."""
+    if as_json:
+        print_json(fields)
+    else:
+        out.print("\n".join(lines), soft_wrap=True)
+
+
+@contextmanager
+def writing(target: Path) -> Iterator[None]:
+    """Have an error of the system name the option ``-o``."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"-o {target}: {error.strerror or error}") from None

@@ -15,7 +15,16 @@ from rich.table import Table
 from rich.text import Text
 
 from mlbench.archive import SUFFIX
-from mlbench.cli.common import JsonOption, UsageError, connected, find_run, out, print_json, warn
+from mlbench.cli.common import (
+    JsonOption,
+    UsageError,
+    connected,
+    find_run,
+    out,
+    print_json,
+    warn,
+    writing,
+)
 from mlbench.cli.spec import DURATION, read_quantity
 from mlbench.client import ApiClient
 from mlbench.distribution import how_to_install
@@ -157,10 +166,8 @@ def write_and_show(
 def _write(files: Iterable[Path], report: formats.Report) -> None:
     for file in files:
         text = formats.render(report, file.suffix.lower())
-        try:
+        with writing(file):
             file.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"-o {file}: {error.strerror or error}") from None
 
 
 def show_comparison(comparison: Comparison) -> None:
@@ -173,7 +180,11 @@ def show_comparison(comparison: Comparison) -> None:
     for heading, texts in lists(judgement):
         if heading:
             out.print(heading, style="yellow")
-        _show_list(texts)
+        for text in texts:
+            if out.is_terminal:
+                out.print(Padding(Text(text), (0, 0, 0, 2), expand=False))
+            else:
+                out.print(f"  {text}", soft_wrap=True)
     shown = tables.tables(comparison)
     for table in shown[:1] if comparison.sweep else shown:
         out.print()
@@ -183,14 +194,6 @@ def show_comparison(comparison: Comparison) -> None:
         out.print(_draw(table))
     if comparison.sweep:
         out.print("\nall tables and plots: -o FILE.html", style="dim")
-
-
-def _show_list(texts: tuple[str, ...]) -> None:
-    for text in texts:
-        if out.is_terminal:
-            out.print(Padding(Text(text), (0, 0, 0, 2), expand=False))
-        else:
-            out.print(f"  {text}", soft_wrap=True)
 
 
 def _draw(table: tables.Table) -> RenderableType:

@@ -29,6 +29,7 @@ from mlbench.cli.common import (
     find_run,
     out,
     print_json,
+    writing,
 )
 from mlbench.cli.event_files import write_event_files
 from mlbench.client import ApiClient
@@ -105,11 +106,8 @@ def _save(client: ApiClient, run: Run, kind: Kind, target: Path) -> int:
     place = target.resolve()
     if place.exists() and not place.is_file():
         raise UsageError(f"-o {target}: it exists and is no regular file")
-    try:
-        with replacing(place) as file, _progress(run) as show:
-            return client.download(run.id, file, format=kind, on_progress=show)
-    except OSError as error:
-        raise UsageError(f"-o {target}: {error.strerror or error}") from None
+    with writing(target), replacing(place) as file, _progress(run) as show:
+        return client.download(run.id, file, format=kind, on_progress=show)
 
 
 def _save_parquet(client: ApiClient, run: Run, target: Path) -> int:
@@ -129,12 +127,10 @@ def _save_event_files(client: ApiClient, run: Run, target: Path) -> int:
     place = target.resolve()
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as draft:
         made = Path(draft, "made")
-        try:
+        with writing(target):
             with _progress(run) as show:
                 size = write_event_files(client, run, made, show)
             made.rename(place)
-        except OSError as error:
-            raise UsageError(f"-o {target}: {error.strerror or error}") from None
     return size
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import TypeVar
 
 from rich.console import Group, RenderableType
@@ -21,6 +22,7 @@ from mlbench.client import ApiClient
 from mlbench.errors import ApiError, MLBenchError, NoAnswerError
 from mlbench.records import Alert, Run, Series
 from mlbench.report import figures
+from mlbench.words import count
 
 _REFRESH_SECONDS = 0.3
 # Looking takes time from what is measured: at a run that goes on, less and less often.
@@ -28,7 +30,7 @@ _LONGEST_REFRESH_SECONDS = 1.5
 _REFRESHES = 10
 # How long a part of the stack may be away: the supervisor restarts it sooner.
 AWAY_SECONDS = 60.0
-_UNAVAILABLE = 503
+_UNAVAILABLE = HTTPStatus.SERVICE_UNAVAILABLE
 # Prometheus evaluates its rules every few seconds.
 _ALERTS_SECONDS = 2.0
 
@@ -115,7 +117,7 @@ def follow(client: ApiClient, run: Run, *, quiet: bool) -> Run:
     lines, spinner = _Lines(), Spinner("dots")
     in_place = err.is_terminal and not err.is_dumb_terminal and not quiet
     if not in_place and not quiet:
-        err.print(f"run {run.id} ({run.title}) on {_workers(run)}")
+        err.print(f"run {run.id} ({run.title}) on {count(run.num_workers, 'worker')}")
     live = Live(console=err, refresh_per_second=4, transient=True)
     began = time.monotonic()
     with live if in_place else nullcontext():
@@ -145,7 +147,7 @@ def patiently(ask: Callable[[], Value], seconds: float = AWAY_SECONDS) -> Value:
         try:
             return ask()
         except (NoAnswerError, ApiError) as error:
-            may_pass = isinstance(error, NoAnswerError) or error.status == _UNAVAILABLE
+            may_pass = getattr(error, "status", _UNAVAILABLE) == _UNAVAILABLE
             if not may_pass or time.monotonic() > deadline:
                 raise
         time.sleep(_REFRESH_SECONDS)
@@ -182,7 +184,8 @@ class _Lines:
 
 
 def _draw(run: Run, now: Progress, spinner: Spinner) -> RenderableType:
-    spinner.update(text=f"run {run.id} ({run.title}) on {_workers(run)}: {_phase(run, now)}")
+    workers = count(run.num_workers, "worker")
+    spinner.update(text=f"run {run.id} ({run.title}) on {workers}: {_phase(run, now)}")
     table = Table.grid(padding=(0, 2))
     table.add_row(*_cells(run, now))
     if run.goal is None or now.accuracy is None or run.goal.lower_is_better:
@@ -192,10 +195,6 @@ def _draw(run: Run, now: Progress, spinner: Spinner) -> RenderableType:
 
 def _alert_line(alert: Alert) -> str:
     return f"{alert.name}: {alert.text} See {alert.runbook}."
-
-
-def _workers(run: Run) -> str:
-    return "1 worker" if run.num_workers == 1 else f"{run.num_workers} workers"
 
 
 def _phase(run: Run, now: Progress) -> str:

@@ -107,14 +107,17 @@ class CodeCommand(Command):
         values, _, _ = parser.parse_args(args=list(args))
         task, rest = values.get("task"), list(values.get("arguments") or ())
         place = len(args) - len(rest)
-        if task and rest and "--" not in args[:place] and _is_program(task):
+        is_program = task and not _is_file(task) and find_program(task)
+        if is_program and rest and "--" not in args[:place]:
             args = args if self._are_options(ctx, rest) else [*args[:place], "--", *args[place:]]
         try:
             return super().parse_args(ctx, args)
         except _WRONG_CALL as error:
             if task and hasattr(error, "possibilities"):  # it is an option that there is not
-                is_own = _is_file(task) or "image" in values
-                error.message += f"; {_where_options_go(task, error.option_name, is_own=is_own)}"
+                where = f"the options of {task} as --set {error.option_name.lstrip('-')}=VALUE"
+                if _is_file(task) or "image" in values:
+                    where = f"your script's own options after --: {task} -- {error.option_name}"
+                error.message += f"; write {where}"
             raise
 
     def _are_options(self, ctx: Any, rest: list[str]) -> bool:
@@ -128,20 +131,10 @@ class CodeCommand(Command):
         return found.get("task") is None
 
 
-def _where_options_go(task: str, option: str, *, is_own: bool) -> str:
-    if is_own:
-        return f"write your script's own options after --: {task} -- {option}"
-    return f"write the options of {task} as --set {option.lstrip('-')}=VALUE"
-
-
 def find_program(name: str) -> str | None:
     """Return the path of a program: one beside this Python, or else on $PATH."""
     folders = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
     return None if os.sep in name else shutil.which(name, path=os.pathsep.join(folders))
-
-
-def _is_program(task: str) -> bool:
-    return not _is_file(task) and find_program(task) is not None
 
 
 def _is_file(task: str) -> bool:
@@ -165,19 +158,13 @@ def read_code(
     arguments but has some, raises UsageError.
     """
     if image is not None:
-        command = shlex.join([task, *arguments])
-        return Code(
-            title=Path(task).stem,
-            image=image,
-            command=command,
-            working_dir=str(Path.cwd()) if local else None,
-            backend=_OWN_BACKEND,
-        )
+        folder = str(Path.cwd()) if local else None
+        return _own_code(Path(task).stem, image, [task, *arguments], folder)
     looks_like_a_file = os.sep in task or task.endswith(".py")
     if looks_like_a_file or (task not in benchmarks and _is_file(task)):
         return _read_script(Path(task), arguments)
     if arguments and task not in benchmarks and (program := find_program(task)):
-        return _of_this_machine(task, [program, *arguments])
+        return _own_code(task, THIS_MACHINE, [program, *arguments], str(Path.cwd()))
     if arguments:
         raise UsageError(
             f"{shlex.join(arguments)}: arguments are for your own code; "
@@ -224,14 +211,9 @@ def _read_script(path: Path, arguments: Sequence[str]) -> Code:
         words.insert(0, sys.executable)
     elif not os.access(path, os.X_OK):
         raise UsageError(f"{path} is not executable: chmod +x {shlex.quote(str(path))}")
-    return _of_this_machine(path.stem, words)
+    return _own_code(path.stem, THIS_MACHINE, words, str(Path.cwd()))
 
 
-def _of_this_machine(title: str, words: Sequence[str]) -> Code:
-    return Code(
-        title=title,
-        image=THIS_MACHINE,
-        command=shlex.join(words),
-        working_dir=str(Path.cwd()),
-        backend=_OWN_BACKEND,
-    )
+def _own_code(title: str, image: str, words: Sequence[str], folder: str | None) -> Code:
+    command = shlex.join(words)
+    return Code(title=title, image=image, command=command, working_dir=folder, backend=_OWN_BACKEND)

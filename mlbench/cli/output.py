@@ -145,8 +145,10 @@ def _facts(run: Run, result: Result) -> Iterator[tuple[str, str | Text]]:
     if result.target:
         yield "goal", figures.goal(result.target)
         yield "time to accuracy", _time_to_accuracy(result)
-    if result.last_value is not None:
-        yield "last value", _last_value(result)
+    if (last := result.last_value) is not None:
+        best = result.best_value
+        at_best = f", at best {figures.number(best)}" if best != last else ""
+        yield "last value", figures.number(last) + at_best
     if result.accuracy_after_time and result.accuracy_after_time.value is not None:
         yield "after time", _after_time(result.accuracy_after_time)
     if result.epochs is not None:
@@ -154,7 +156,9 @@ def _facts(run: Run, result: Result) -> Iterator[tuple[str, str | Text]]:
     if result.samples_per_second is not None:
         yield "throughput", figures.throughput(result.samples_per_second, run.settings)
     if result.communication_share is not None:
-        yield "communication", _communication(result)
+        sent = result.bytes_sent_per_step
+        share = f"{figures.percent(result.communication_share)} of the training time"
+        yield "communication", f"{share}, {sent:,.0f} B a step" if sent else share
     if result.disturbances and not result.disturbed:
         yield "waiting", max(result.disturbances, key=lambda one: one.waiting_share).text
     if result.cost:
@@ -163,20 +167,11 @@ def _facts(run: Run, result: Result) -> Iterator[tuple[str, str | Text]]:
         yield "energy", f"{figures.number(result.energy_joules)} J"
 
 
-def _communication(result: Result) -> str:
-    share = f"{figures.percent(result.communication_share)} of the training time"
-    sent = result.bytes_sent_per_step
-    return f"{share}, {sent:,.0f} B a step" if sent else share
-
-
 def _delivery(run: Run) -> Iterator[tuple[str, str]]:
-    if run.delivery:
-        d = run.delivery
+    if d := run.delivery:
         where = " by the master" if d.kept else ""
         held = f"in Prometheus {d.in_prometheus:,}, kept {d.kept:,}{where}"
-        if run.origin:
-            held = "in its archive all"
-        yield "delivery", f"recorded {d.recorded:,}, {held}"
+        yield "delivery", f"recorded {d.recorded:,}, {'in its archive all' if run.origin else held}"
 
 
 def _time_to_accuracy(result: Result) -> str:
@@ -187,11 +182,6 @@ def _time_to_accuracy(result: Result) -> str:
     if reached.training_seconds is None:
         return wall
     return f"{figures.seconds(reached.training_seconds)} of training, {wall}"
-
-
-def _last_value(result: Result) -> str:
-    last, best = result.last_value, result.best_value
-    return figures.number(last) + (f", at best {figures.number(best)}" if best != last else "")
 
 
 def _after_time(after: AccuracyAfterTime) -> str:

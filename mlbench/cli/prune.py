@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mlbench.cli.common import JsonOption, UsageError, connected, out, print_json
+from mlbench.cli.common import JsonOption, UsageError, connected, tell
 from mlbench.client import ApiClient
 from mlbench.records import Run
 
@@ -38,10 +38,8 @@ def prune(
             _ask(runs)
         for run in runs:
             client.delete_run(run.id, keep_archive=keep_archives).result()
-    if json:
-        print_json({"deleted": [run.id for run in runs]})
-    else:
-        out.print(f"{len(runs):,} runs are deleted")
+    fields = {"deleted": [run.id for run in runs]}
+    tell(fields, f"{len(runs):,} runs are deleted", as_json=json)
 
 
 def _all_runs(client: ApiClient) -> Iterator[Run]:
@@ -53,9 +51,8 @@ def _all_runs(client: ApiClient) -> Iterator[Run]:
 
 
 def _ended_before(run: Run, until: datetime) -> bool:
-    if run.origin is not None or run.finished_at is None:
-        return False
-    return datetime.fromisoformat(run.finished_at) < until
+    ended = None if run.origin else run.finished_at
+    return ended is not None and datetime.fromisoformat(ended) < until
 
 
 def _ask(runs: list[Run]) -> None:

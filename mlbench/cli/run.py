@@ -16,8 +16,7 @@ from mlbench.cli.common import (
     connected,
     err,
     find_run,
-    out,
-    print_json,
+    tell,
 )
 from mlbench.cli.live import follow
 from mlbench.cli.output import run_page_url
@@ -62,13 +61,12 @@ def run(
         connection = find_connection()
         if not detach:
             raise typer.Exit(run_and_show(client, connection, ordered, as_json=json))
-        if json:
-            print_json({**ordered.fields, "web_url": run_page_url(connection, ordered)})
-        else:
-            out.print(
-                f"run {ordered.id} ({ordered.title}) is ordered; `mlbench status {ordered.id}`"
-            )
-            out.print(_page_line(ordered, connection), soft_wrap=True)
+        tell(
+            {**ordered.fields, "web_url": run_page_url(connection, ordered)},
+            f"run {ordered.id} ({ordered.title}) is ordered; `mlbench status {ordered.id}`",
+            _page_line(ordered, connection),
+            as_json=json,
+        )
 
 
 def run_and_show(
@@ -102,10 +100,8 @@ def stop(wanted: RunArgument, json: JsonOption = False) -> None:
         while stopping.active:
             time.sleep(0.1)
             stopping = client.get_run(stopping.id).result().value
-    if json:
-        print_json(stopping.fields)
-    else:
-        out.print(f"run {stopping.id} ({stopping.title}): {stopping.state}")
+    outcome = f"run {stopping.id} ({stopping.title}): {stopping.state}"
+    tell(stopping.fields, outcome, as_json=json)
 
 
 def delete(wanted: RunArgument, json: JsonOption = False) -> None:
@@ -113,20 +109,13 @@ def delete(wanted: RunArgument, json: JsonOption = False) -> None:
     with connected() as client:
         found = find_run(client, wanted)
         client.delete_run(found.id).result()
-        _wait_until_gone(client, found.id)
-    if json:
-        print_json({"deleted": found.id})
-    else:
-        out.print(f"run {found.id} ({found.title}) is deleted")
-
-
-def _wait_until_gone(client: ApiClient, run_id: int) -> None:
-    try:
-        while client.get_run(run_id).result():
-            time.sleep(0.1)
-    except ApiError as error:
-        if error.status != HTTPStatus.NOT_FOUND:
-            raise
+        try:
+            while client.get_run(found.id).result():
+                time.sleep(0.1)
+        except ApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+    tell({"deleted": found.id}, f"run {found.id} ({found.title}) is deleted", as_json=json)
 
 
 def _page_line(ordered: Run, connection: Connection) -> str:

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
@@ -16,9 +17,9 @@ from mlbench.cli.common import (
     UsageError,
     connected,
     find_run,
-    out,
-    print_json,
+    tell,
     wait_until_sealed,
+    writing,
 )
 from mlbench.client import ApiClient
 from mlbench.distribution import how_to_install
@@ -26,6 +27,7 @@ from mlbench.errors import ApiError
 from mlbench.evaluation import limited
 from mlbench.home import replacing
 from mlbench.records import Run, RunSet
+from mlbench.words import count
 
 if TYPE_CHECKING:
     from mlbench.report.site import SetEntry
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 FilesArgument = Annotated[
     list[Path], typer.Argument(metavar="FILE...", help="Files that `mlbench export` has written.")
 ]
-_NOT_FOUND = 404
 
 
 def export(
@@ -55,41 +56,35 @@ def export(
         run_set, runs = _find(client, wanted)
         target = output or Path(f"{run_set.name}{SUFFIX}")
         files = [_download(client, run, Path(folder)) for run in runs]
-        try:
-            with replacing(target.resolve()) as file:
-                source = files[0]
-                if isinstance(run_set, RunSet):
-                    source = Path(folder) / "set"
-                    archives = {run.id: one for run, one in zip(runs, files, strict=True)}
-                    bundle.write(source, archives, run_set)
-                with source.open("rb") as archive:
-                    shutil.copyfileobj(archive, file)
-        except OSError as error:
-            raise UsageError(f"-o {target}: {error.strerror or error}") from None
+        with writing(target), replacing(target.resolve()) as file:
+            source = files[0]
+            if isinstance(run_set, RunSet):
+                source = Path(folder) / "set"
+                archives = {run.id: one for run, one in zip(runs, files, strict=True)}
+                bundle.write(source, archives, run_set)
+            with source.open("rb") as archive:
+                shutil.copyfileobj(archive, file)
         signed = signature.sign(target, key) if key else None
-    if json:
-        summary = {"file": str(target), "runs": [run.id for run in runs]}
-        print_json(summary | ({"signature": str(signed)} if signed else {}))
-        return
-    out.print(f"{target}: {_count(len(runs))}", soft_wrap=True)
+    summary = {"file": str(target), "runs": [run.id for run in runs]}
+    lines = [f"{target}: {count(len(runs), 'run')}"]
     if signed:
-        out.print(f"{signed}: its signature", soft_wrap=True)
+        summary["signature"] = str(signed)
+        lines.append(f"{signed}: its signature")
+    tell(summary, *lines, as_json=json)
 
 
 def import_(files: FilesArgument, json: JsonOption = False) -> None:
     """Show runs of elsewhere beside your own, read only."""
     with connected() as client, _archives(files) as archives:
-        imported = []
+        imported, lines = [], []
         for archive in archives:
             with archive.open("rb") as file, _named(archive):
-                imported.append(client.import_archive(file).value)
-    if json:
-        print_json([one.fields for one in imported])
-        return
-    for one in imported:
-        there = "is imported" if one.added else "is here already"
-        origin = f", {one.run.origin}" if one.run.origin else ""
-        out.print(f"run {one.run.id} ({one.run.title}{origin}) {there}", soft_wrap=True)
+                one = client.import_archive(file).value
+            there = "is imported" if one.added else "is here already"
+            origin = f", {one.run.origin}" if one.run.origin else ""
+            imported.append(one.fields)
+            lines.append(f"run {one.run.id} ({one.run.title}{origin}) {there}")
+    tell(imported, *lines, as_json=json)
 
 
 def publish(
@@ -113,15 +108,11 @@ def publish(
         # By digest: the same archive twice is one result.
         entries = {entry.digest: entry for entry in map(site.read_entry, archives)}
         sets = [_read_set(file, run_set) for file in files if (run_set := bundle.read_set(file))]
-        try:
+        with writing(output):
             site.write([*entries.values()], sets, output)
-        except OSError as error:
-            raise UsageError(f"-o {output}: {error.strerror or error}") from None
     page = output / "index.html"
-    if json:
-        print_json({"page": str(page), "runs": len(entries)})
-    else:
-        out.print(f"{page}: {_count(len(entries))}", soft_wrap=True)
+    fields = {"page": str(page), "runs": len(entries)}
+    tell(fields, f"{page}: {count(len(entries), 'run')}", as_json=json)
 
 
 @contextmanager
@@ -148,7 +139,7 @@ def _find(client: ApiClient, wanted: str) -> tuple[Run | RunSet, list[Run]]:
         try:
             run_set = client.get_set(wanted).result().value
         except ApiError as error:
-            if error.status != _NOT_FOUND:
+            if error.status != HTTPStatus.NOT_FOUND:
                 raise
             raise UsageError(f"there is neither a run nor a set {wanted!r}") from None
         if not run_set.counted:
@@ -173,7 +164,3 @@ def _archives(files: Iterable[Path]) -> Iterator[list[Path]]:
     """Give the archives in files."""
     with TemporaryDirectory() as folder:
         yield [archive for file in files for archive in bundle.archives_in(file, Path(folder))]
-
-
-def _count(runs: int) -> str:
-    return f"{runs} {'run' if runs == 1 else 'runs'}"

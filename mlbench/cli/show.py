@@ -248,13 +248,10 @@ def open_page(
     json: JsonOption = False,
 ) -> None:
     """Open the web pages, or that of a run, signed in."""
-    path = "/"
     with connected() as client:
         connection = find_connection()
-        if wanted is None:
-            client.get_info().result()  # an address where nothing answers is of no use
-        else:
-            path = f"/runs/{find_run(client, wanted).id}"
+        client.get_info().result()  # an address where nothing answers is of no use
+        path = f"/runs/{find_run(client, wanted).id}" if wanted else "/"
     signed_in = sign_in_url(connection, path)
     url = page_url(connection, path) if connection.elsewhere else signed_in
     opened = _open_signed_in(signed_in)

@@ -19,7 +19,7 @@ from mlbench.cli.common import (
     connected,
     err,
     out,
-    print_json,
+    tell,
     warn,
 )
 from mlbench.cli.order import make_name
@@ -89,10 +89,8 @@ def _check_same(connection: Connection, workers: int | None, port: int | None) -
 def down(json: JsonOption = False) -> None:
     """Stop the local stack."""
     was_running = launch.stop(Home.from_environ())
-    if json:
-        print_json({"stopped": was_running})
-    else:
-        out.print("stopped" if was_running else "no stack was running")
+    outcome = "stopped" if was_running else "no stack was running"
+    tell({"stopped": was_running}, outcome, as_json=json)
 
 
 def demo(
@@ -138,22 +136,22 @@ def demo(
 
 
 def _show(state: str, connection: Connection, *, as_json: bool) -> None:
-    if as_json:
-        print_json(
-            {
-                "state": state,
-                "url": connection.url,
-                "web_url": page_url(connection),
-                "prometheus_url": prometheus_url(connection),
-                "grafana_url": connection.grafana_url,
-            }
-        )
-        return
-    out.print(f"The stack is {state}.")
-    out.print(_pages_line(connection, out), soft_wrap=True)
-    out.print(f"  API         {connection.url}/api/runs/", soft_wrap=True)
-    out.print(f"  Prometheus  {prometheus_url(connection)}", soft_wrap=True)
-    out.print(_grafana_line(connection), soft_wrap=True)
+    fields = {
+        "state": state,
+        "url": connection.url,
+        "web_url": page_url(connection),
+        "prometheus_url": prometheus_url(connection),
+        "grafana_url": connection.grafana_url,
+    }
+    tell(
+        fields,
+        f"The stack is {state}.",
+        _pages_line(connection, out),
+        f"  API         {connection.url}/api/runs/",
+        f"  Prometheus  {prometheus_url(connection)}",
+        "" if as_json else _grafana_line(connection),
+        as_json=as_json,
+    )
 
 
 def _pages_line(connection: Connection, console: Console) -> str:

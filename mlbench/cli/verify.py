@@ -28,6 +28,9 @@ from mlbench.evaluation import limited
 from mlbench.records import Verification
 from mlbench.stack.services import find_prometheus
 
+# In labels of Prometheus's text format.
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+
 WantedArgument = Annotated[
     str,
     typer.Argument(metavar="RUN|FILE", help="Id or name of a run, or a file of `mlbench export`."),
@@ -170,12 +173,9 @@ def _openmetrics(archive: Archive) -> Iterator[str]:
         if name.pod:
             continue
         labels = {"run_id": str(run_id), "metric": name.metric, "rank": name.rank}
-        pairs = ",".join(f'{label}="{_escape(value)}"' for label, value in labels.items() if value)
+        texts = {label: text.translate(_ESCAPES) for label, text in labels.items() if text}
+        pairs = ",".join(f'{label}="{text}"' for label, text in texts.items())
         for piece in archive.read(name, kept=False):
             for time_us, value in zip(piece.times_us, piece.values, strict=True):
                 yield f"{names.RUN_METRIC}{{{pairs}}} {value!r} {time_us // 1000 / 1000:.3f}\n"
     yield "# EOF\n"
-
-
-def _escape(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -12,7 +12,6 @@ from mlbench.evaluation import intervals, judgement, scoring, statistics, sweeps
 from mlbench.evaluation.charts import charts
 from mlbench.evaluation.configurations import (
     Configuration,
-    count,
     group_by_configuration,
     labels_of,
     same_task,
@@ -31,6 +30,7 @@ from mlbench.evaluation.statistics import mean, ratio
 from mlbench.evaluation.sweeps import SweepPoint
 from mlbench.records import RunSet
 from mlbench.results import Comparison, Difference, Group, Result, Summary, Value
+from mlbench.words import count
 
 # More than as many times as fast as there are times as many workers, by this factor, is doubtful.
 _PLAUSIBLE_EFFICIENCY = 1.05

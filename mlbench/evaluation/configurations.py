@@ -7,6 +7,7 @@ from mlbench.evaluation.differences import COMMAND, DATA, GOAL, NUM_CPUS, Facts,
 from mlbench.evaluation.sweeps import SweepPoint
 from mlbench.results import Result
 from mlbench.runspec import Network, options_of
+from mlbench.words import count
 
 _NONE = "none"
 
@@ -106,8 +107,3 @@ def _shape(config: Configuration, configs: Sequence[Configuration]) -> str:
         if len({*values[1:]}) > 1 and values[0] != _NONE:
             parts.append(f"{values[0]} {option.unit_in_words}")
     return ", ".join(parts)
-
-
-def count(number: int, of: str) -> str:
-    """Return a number of things, such as ``2 workers``."""
-    return f"{number} {of}" if number == 1 else f"{number} {of}s"

@@ -179,5 +179,4 @@ def _describe(
 def _runs(run_ids: Sequence[int]) -> str:
     if len(run_ids) > _MOST_NAMED:
         return f"{len(run_ids)} runs"
-    plural = "runs" if len(run_ids) > 1 else "run"
-    return f"{plural} {', '.join(map(str, run_ids))}"
+    return f"{'runs' if len(run_ids) > 1 else 'run'} {', '.join(map(str, run_ids))}"

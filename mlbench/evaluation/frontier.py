@@ -15,6 +15,7 @@ from mlbench.evaluation import statistics
 from mlbench.evaluation.intervals import CONFIDENCE, Interval, log_mean
 from mlbench.evaluation.sweeps import keys_of
 from mlbench.results import Crossing, Frontier, Profile, Result
+from mlbench.words import count
 
 _BANDWIDTH = "bandwidth"
 # What else is swept that is no part of an algorithm.
@@ -56,14 +57,11 @@ def timed(results: Sequence[Result]) -> list[Timed]:
 def _timed(result: Result, keys: Sequence[str]) -> Timed:
     # A single key goes without saying.
     name = " ".join(f"{key} {result.swept[key]}" if keys[1:] else result.swept[key] for key in keys)
-    count = "1 worker" if result.num_workers == 1 else f"{result.num_workers} workers"
     others = [f"{key} {result.swept[key]}" for key in _CONDITIONS if key in result.swept]
+    where = ", ".join([count(result.num_workers, "worker"), *others])
     reached = result.time_to_accuracy
-    return Timed(
-        name,
-        Workload(", ".join([count, *others]), _mbits(result.swept[_BANDWIDTH])),
-        reached.training_seconds if reached else None,
-    )
+    seconds = reached.training_seconds if reached else None
+    return Timed(name, Workload(where, _mbits(result.swept[_BANDWIDTH])), seconds)
 
 
 def _mbits(text: str) -> float | None:
@@ -148,15 +146,12 @@ class _Logs:
 
 def _logs(seconds: Sequence[float | None], draw: Random) -> _Logs:
     times = [one for one in seconds if one is not None and one > 0]
-    mean = _log(statistics.mean_of_times(seconds))
+    mean_seconds = statistics.mean_of_times(seconds)
+    mean = math.log(mean_seconds) if mean_seconds > 0 else -math.inf
     if len(times) < max(len(seconds), statistics.ENOUGH):
         return _Logs(mean, ())
     found = log_mean(times)
     return _Logs(mean, [found.draw(draw) for _ in range(_DRAWS)])
-
-
-def _log(seconds: float) -> float:
-    return math.log(seconds) if seconds > 0 else -math.inf
 
 
 def _crossings(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mlbench.names import ACTIVE_STATES
 from mlbench.records import Planned, SetPlace, Trial
+from mlbench.words import count
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,6 @@ def places_of(
     at: dict[int, list[Entry]] = {number: [] for number in range(1, len(plan) + 1)}
     for entry in sorted(entries, key=lambda one: one.run_id):
         at[entry.place].append(entry)
-    judge = _judge_official if official else _judge
     return tuple(
         SetPlace(
             number,
@@ -60,7 +60,7 @@ def places_of(
             not at[number]
             if official
             else _is_open(at[number], may_repeat=_may_repeat(number, plan, at)),
-            judge(at[number]),
+            _judge(at[number], official=official),
             planned.swept,
         )
         for (number, planned), run_name in zip(
@@ -93,8 +93,8 @@ def describe(places: Sequence[SetPlace]) -> str:
         "deleted": sum(one.deleted for one in trials),
     }
     counts = [f"{times} {what}" for what, times in happened.items() if times]
-    runs = f"{len(trials)} {'run' if len(trials) == 1 else 'runs'}"
-    return "; ".join([f"{done} of {len(places)} places have a run that counts", runs, *counts])
+    have = f"{done} of {len(places)} places have a run that counts"
+    return "; ".join([have, count(len(trials), "run"), *counts])
 
 
 def _may_repeat(number: int, plan: Sequence[Planned], at: Mapping[int, Sequence[Entry]]) -> bool:
@@ -109,16 +109,11 @@ def _may_repeat(number: int, plan: Sequence[Planned], at: Mapping[int, Sequence[
     repeats = max(Counter(plan[i - 1].num_workers for i in like).values())
     finished = {i: sum(entry.state == "FINISHED" for entry in at[i]) for i in like}
     spent = sum(max(0, runs - 1) for runs in finished.values())
+    disturbed = {i for i in like if (counted := _counted(at[i])) and counted.disturbed}
     is_its_turn = finished[number] < 2 or all(  # noqa: PLR2004 - the first, and who stood in for it
-        runs >= finished[number] or (runs and not _is_disturbed(at[i]))
-        for i, runs in finished.items()
+        runs >= finished[number] or (runs and i not in disturbed) for i, runs in finished.items()
     )
     return spent < repeats and is_its_turn
-
-
-def _is_disturbed(entries: Sequence[Entry]) -> bool:
-    counted = _counted(entries)
-    return counted is not None and counted.disturbed
 
 
 def _combination(place: Planned) -> str:
@@ -140,24 +135,17 @@ def _counted(entries: Sequence[Entry]) -> Entry | None:
     return next(undisturbed, finished[-1] if finished else None)
 
 
-def _judge(entries: Sequence[Entry]) -> tuple[Trial, ...]:
+def _judge(entries: Sequence[Entry], *, official: bool) -> tuple[Trial, ...]:
+    """Judge runs. MLPerf counts each: one that failed, or was deleted, took infinitely long."""
     counted = _counted(entries)
-    return tuple(
-        Trial(**vars(entry), counts=entry is counted, remark=_remark(entry, counted))
-        for entry in entries
-    )
 
+    def trial(entry: Entry) -> Trial:
+        ended = entry.deleted or entry.state not in ACTIVE_STATES
+        counts = ended if official else entry is counted
+        remark = _remark(entry, entry if official else counted)
+        return Trial(**vars(entry), counts=counts, remark=remark)
 
-def _judge_official(entries: Sequence[Entry]) -> tuple[Trial, ...]:
-    """Count every run: one that failed, or of which nothing is left, took infinitely long."""
-    return tuple(
-        Trial(
-            **vars(entry),
-            counts=entry.deleted or entry.state not in ACTIVE_STATES,
-            remark=_remark(entry, entry),
-        )
-        for entry in entries
-    )
+    return tuple(map(trial, entries))
 
 
 def _remark(entry: Entry, counted: Entry | None) -> str:

@@ -15,6 +15,7 @@ from mlbench.evaluation.accuracy import Accuracy
 from mlbench.evaluation.columns import ByRank, Column, Columns, finite_by_rank
 from mlbench.evaluation.division import division
 from mlbench.evaluation.evaluate import RunContext, accuracy_of
+from mlbench.words import count
 
 _TARGET = "target_accuracy"
 _SETTINGS = {
@@ -81,12 +82,11 @@ def _facts(context: RunContext) -> dict[str, Any]:
     run, target = context.run, context.target
     settings = run.settings or {}
     cpus = sorted({machine.cpu_model for machine in context.machines if machine.cpu_model})
-    workers = f"{run.num_workers} worker{'s' if run.num_workers > 1 else ''}"
     facts = {
         "submission_benchmark": run.benchmark or run.name,
         "submission_division": division(run),
         "submission_org": "MLBench",
-        "submission_platform": ", ".join([workers, *cpus]),
+        "submission_platform": ", ".join([count(run.num_workers, "worker"), *cpus]),
         "submission_status": "research",
         "seed": settings.get("seed", run.seed),
         _TARGET: target.value if target else None,
@@ -129,14 +129,10 @@ def _evaluations(
             start_us = min(time_us, since_us + max(0, round((after - before) * 1e6)))
         which = {"epoch_num": round(begun.values[epoch]) + 1}
         yield _Event(start_us, "INTERVAL_START", "eval_start", None, which)
-        yield _Event(time_us, "POINT_IN_TIME", "eval_accuracy", _finite_or_none(value), which)
+        finite = value if isfinite(value) else None  # JSON has no other numbers
+        yield _Event(time_us, "POINT_IN_TIME", "eval_accuracy", finite, which)
         yield _Event(time_us, "INTERVAL_END", "eval_stop", None, which)
         former_us = time_us
-
-
-def _finite_or_none(value: float) -> float | None:
-    """JSON has no other numbers."""
-    return value if isfinite(value) else None
 
 
 def _of(rank: str, columns: ByRank) -> Column | None:

@@ -7,6 +7,7 @@ from itertools import product
 
 from mlbench.results import Axis, Evidence, Panel, Result, Sweep
 from mlbench.runspec import NETWORK_UNITS
+from mlbench.words import count
 
 _WORKERS = "workers"
 # A range of as many times the first value is seen better on a logarithmic axis.
@@ -90,9 +91,8 @@ def lay_out(points: Sequence[SweepPoint], evidence: Sequence[Evidence] = ()) -> 
     if not varied.keys() - {_WORKERS}:
         return None
     numeric = [key for key, axis in varied.items() if axis.numbers]
-    across = next(
-        iter([*(key for key in NETWORK_UNITS if key in numeric), *numeric, [*varied][-1]])
-    )
+    of_network = (key for key in NETWORK_UNITS if key in numeric)
+    across = next(iter([*of_network, *numeric, [*varied][-1]]))
     rest = [key for key in varied if key != across]
     by = varied[rest[0]] if rest else None
     rows = [{by.key: value} for value in by.values] if by else [{}]
@@ -102,7 +102,10 @@ def lay_out(points: Sequence[SweepPoint], evidence: Sequence[Evidence] = ()) -> 
     ]
     panels = tuple(
         Panel(
-            ", ".join(_said(key, value) for key, value in shared.items()),
+            ", ".join(
+                count(int(value), "worker") if key == _WORKERS else f"{key} {value}"
+                for key, value in shared.items()
+            ),
             tuple(
                 tuple(_find(places, {**shared, **row, across: x}) for x in varied[across].values)
                 for row in rows
@@ -142,9 +145,3 @@ def _axis(key: str, given: Sequence[str]) -> Axis:
 def _find(places: Sequence[Mapping[str, str]], wanted: Mapping[str, str]) -> int | None:
     """Return the first place with these values."""
     return next((i for i, one in enumerate(places) if wanted.items() <= one.items()), None)
-
-
-def _said(key: str, value: str) -> str:
-    if key != _WORKERS:
-        return f"{key} {value}"
-    return "1 worker" if value == "1" else f"{value} workers"

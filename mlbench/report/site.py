@@ -22,6 +22,7 @@ from mlbench.report.reproduce import commands
 from mlbench.report.statement import Fact, facts, title
 from mlbench.report.tables import tables
 from mlbench.results import Comparison, Group, Result
+from mlbench.words import count
 
 _LONGEST_NAME = 40
 _SHORT = 12  # characters of a digest that name an archive's files
@@ -141,7 +142,7 @@ def _run_page(entry: Entry, kept: Path) -> str:
         .get_template("run.html.jinja")
         .render(
             title=run.title,
-            subtitle=f"{entry.task}; {run.num_workers} {_workers(run)} on {entry.machine}",
+            subtitle=f"{entry.task}; {count(run.num_workers, 'worker')} on {entry.machine}",
             plots=plots(shown),
             tables=tables(shown),
             doubts={
@@ -162,7 +163,7 @@ def _alone(result: Result) -> Comparison:
     """Return the comparison of a run with no other."""
     nothing: dict[str, Any] = dict.fromkeys(one.name for one in fields(Group))
     facts = {
-        "label": f"{result.num_workers} workers" if result.num_workers > 1 else "1 worker",
+        "label": count(result.num_workers, "worker"),
         "num_workers": result.num_workers,
         "run_ids": (result.run_id,),
         "reached": int(result.time_to_accuracy is not None),
@@ -223,7 +224,3 @@ def _file_name_of(name: str) -> str:
 
 def _figure(value: float | None, text: str) -> _Cell:
     return _Cell(text, _NEVER if value is None else value)
-
-
-def _workers(run: Run) -> str:
-    return "workers" if run.num_workers > 1 else "worker"

@@ -9,6 +9,7 @@ from mlbench.records import Machine, Manifest, RankOnMachine
 from mlbench.report import figures
 from mlbench.results import Comparison, Judgement
 from mlbench.runspec import IMPAIRMENTS, Network, options_of
+from mlbench.words import count
 
 _OWN_CODE = "own code"
 # Of all installed packages, those that a training run depends on.
@@ -25,11 +26,10 @@ def title(comparison: Comparison) -> str:
 
 def subtitle(comparison: Comparison) -> str:
     """Return the number of runs, their goals, and what they sweep."""
-    count = len(comparison.results)
     goals = _distinct(figures.goal(result.target) for result in comparison.results if result.target)
     aim = f"goal: {', '.join(goals)}" if goals else "no goal"
     swept = ", ".join(comparison.groups[0].swept)
-    runs = f"{count} {'run' if count == 1 else 'runs'}, {aim}"
+    runs = f"{count(len(comparison.results), 'run')}, {aim}"
     return f"{runs}, swept: {swept}" if swept else runs
 
 
@@ -100,8 +100,7 @@ def _machine_parts(machine: Machine) -> Iterable[str]:
     yield from (f"{name.replace('_', ' ')} {fact}" for name, fact in machine.processor.items())
     if machine.cpus:
         limit = machine.cpu_limit
-        cores = "1 core" if machine.cpus == 1 else f"{machine.cpus} cores"
-        yield cores + (f" (limit {limit:g})" if limit else "")
+        yield count(machine.cpus, "core") + (f" (limit {limit:g})" if limit else "")
     if machine.memory_bytes:
         yield f"{figures.bytes_of_memory(machine.memory_bytes)} of memory"
     yield from machine.gpus
