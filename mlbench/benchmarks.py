@@ -5,21 +5,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import get_args
 
+from mlbench import tasks
 from mlbench.options import Backend, Options, TrainingOptions, describe
 from mlbench.records import Goal
 from mlbench.stated import Setting
-from mlbench.tasks import (
-    Cifar10Options,
-    CommunicationOptions,
-    DigitsLinearOptions,
-    DigitsOptions,
-    GptOptions,
-    ImagenetOptions,
-    LinearOptions,
-    LstmOptions,
-    StepsOptions,
-    WikiText2Options,
-)
 
 Rules = Mapping[str, tuple[Setting, ...]]
 
@@ -126,7 +115,7 @@ BENCHMARKS = {
         Benchmark(
             "cifar10-resnet",
             "mlbench_worker.tasks.cifar10",
-            Cifar10Options,
+            tasks.Cifar10Options,
             "Image classification: a ResNet (v1 or v2, 20 to 56 layers) on CIFAR-10, to 80 % "
             "validation accuracy (light: 70 %).",
             facts={
@@ -138,7 +127,7 @@ BENCHMARKS = {
         Benchmark(
             "imagenet-resnet",
             "mlbench_worker.tasks.imagenet",
-            ImagenetOptions,
+            tasks.ImagenetOptions,
             "Image classification: ResNet-50 on ImageNet, to 75.9 % validation accuracy "
             "(light: 70 %).",
             facts={
@@ -150,7 +139,7 @@ BENCHMARKS = {
         Benchmark(
             "logistic-regression",
             "mlbench_worker.tasks.linear",
-            LinearOptions,
+            tasks.LinearOptions,
             "Linear learning: logistic regression on data in LIBSVM's format such as epsilon, to "
             "89 % validation accuracy (light: 80 %).",
             args={"model": "logistic"},
@@ -158,7 +147,7 @@ BENCHMARKS = {
         Benchmark(
             "ridge-regression",
             "mlbench_worker.tasks.linear",
-            LinearOptions,
+            tasks.LinearOptions,
             "Linear learning: linear regression with an L2 penalty on data in LIBSVM's format.",
             args={"model": "ridge"},
             facts={"goal": (None,)},  # it trains all the epochs
@@ -166,7 +155,7 @@ BENCHMARKS = {
         Benchmark(
             "linear-svm",
             "mlbench_worker.tasks.linear",
-            LinearOptions,
+            tasks.LinearOptions,
             "Linear learning: a linear support vector machine on data in LIBSVM's format such as "
             "rcv1, to 89 % validation accuracy (light: 80 %).",
             args={"model": "svm"},
@@ -174,7 +163,7 @@ BENCHMARKS = {
         Benchmark(
             "communication",
             "mlbench_worker.tasks.communication",
-            CommunicationOptions,
+            tasks.CommunicationOptions,
             "No training: latency and bandwidth of all-reduce, broadcast and all-gather, from "
             "4 B to 256 MB, as nccl-tests defines them.",
             least_workers=2,
@@ -182,7 +171,7 @@ BENCHMARKS = {
         Benchmark(
             "digits",
             "mlbench_worker.tasks.digits",
-            DigitsOptions,
+            tasks.DigitsOptions,
             "A small ResNet on scikit-learn's handwritten digits, to 97 % validation accuracy "
             "(light: 90 %).",
             facts=_DIGITS_DATA,
@@ -190,7 +179,7 @@ BENCHMARKS = {
         Benchmark(
             "digits-linear",
             "mlbench_worker.tasks.digits_linear",
-            DigitsLinearOptions,
+            tasks.DigitsLinearOptions,
             "Multinomial logistic regression on scikit-learn's handwritten digits, to 93 % "
             "validation accuracy (light: 85 %).",
             facts=_DIGITS_DATA,
@@ -198,7 +187,7 @@ BENCHMARKS = {
         Benchmark(
             "wikitext2-lstm",
             "mlbench_worker.tasks.wikitext2",
-            WikiText2Options,
+            tasks.WikiText2Options,
             "Language modelling: AWD-LSTM on WikiText-2, to a validation perplexity of 70 "
             "(light: 90).",
             facts={
@@ -210,7 +199,7 @@ BENCHMARKS = {
         Benchmark(
             "sotu-lstm",
             "mlbench_worker.tasks.lstm",
-            LstmOptions,
+            tasks.LstmOptions,
             "Language modelling: a small AWD-LSTM on the words of 233 presidents' addresses, to a "
             "validation perplexity of 120 (light: 150).",
             facts=_SOTU_DATA,
@@ -218,7 +207,7 @@ BENCHMARKS = {
         Benchmark(
             "sotu-gpt",
             "mlbench_worker.tasks.gpt",
-            GptOptions,
+            tasks.GptOptions,
             "Language modelling: a small Transformer on the bytes of 233 presidents' addresses, to "
             "a validation perplexity of 6 (light: 8).",
             facts=_SOTU_DATA,
@@ -226,7 +215,7 @@ BENCHMARKS = {
         Benchmark(
             "steps",
             "mlbench_worker.tasks.steps",
-            StepsOptions,
+            tasks.StepsOptions,
             "No training: logs steps at a steady rate, to check the recording chain.",
         ),
     )
