@@ -86,11 +86,7 @@ def _curve(
 
 
 def stacked_bars(
-    title: str,
-    description: str,
-    *queries: Query,
-    x: str,
-    **look: Unpack[Look],
+    title: str, description: str, *queries: Query, x: str, **look: Unpack[Look]
 ) -> Panel:
     """Draw a stacked bar for each row of a table; the column ``x`` names the bars."""
     options = barchart.Options(

@@ -119,9 +119,7 @@ BENCHMARKS = {
             "Image classification: a ResNet (v1 or v2, 20 to 56 layers) on CIFAR-10, to 80 % "
             "validation accuracy (light: 70 %).",
             facts={
-                "data_sha256": (
-                    "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
-                ),
+                "data_sha256": ("6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",)
             },
         ),
         Benchmark(

@@ -64,14 +64,7 @@ STREAMS: Final[tuple[StreamName, ...]] = get_args(StreamName)
 # --- Where the time of a step goes. Phases do not nest. ---
 # "compute" is a step in one piece: a framework's program, which exchanges gradients as well.
 Phase = Literal[
-    "data",
-    "forward",
-    "backward",
-    "communication",
-    "optimizer",
-    "compute",
-    "metrics",
-    "evaluation",
+    "data", "forward", "backward", "communication", "optimizer", "compute", "metrics", "evaluation"
 ]
 PHASES: Final[tuple[Phase, ...]] = get_args(Phase)
 

@@ -14,10 +14,7 @@ MLBENCH_IMAGES: Final[Mapping[str, tuple[str, str, bool]]] = {
     for title, image in (
         ("PyTorch Cifar-10 ResNet-20", "pytorch-cifar10-resnet20-all-reduce"),
         ("PyTorch Cifar-10 ResNet-20 (DDP)", "pytorch-cifar10-resnet20-ddp"),
-        (
-            "PyTorch Linear Logistic Regression",
-            "pytorch-epsilon-logistic-regression-all-reduce",
-        ),
+        ("PyTorch Linear Logistic Regression", "pytorch-epsilon-logistic-regression-all-reduce"),
         ("PyTorch Language Modeling (AWD-LSTM)", "pytorch-wikitext2-lstm-all-reduce"),
         ("PyTorch Machine Translation GNMT", "pytorch-wmt16-gnmt-all-reduce"),
         ("PyTorch Machine Translation Transformer", "pytorch-wmt17-transformer-all-reduce"),

@@ -226,8 +226,7 @@ CURVES: Final = (
         ),
         column("workers", f"{by('run_id', 'mlbench_run_workers')} and on (run_id) ({_QUEUED})"),
         column(
-            "waiting",
-            f"time() - {by('run_id', names.RUN_CREATED)} and on (run_id) ({_QUEUED})",
+            "waiting", f"time() - {by('run_id', names.RUN_CREATED)} and on (run_id) ({_QUEUED})"
         ),
         columns=(
             Column("run"),

@@ -48,8 +48,7 @@ WRONG: Final = (
         "on a run leads to it.",
         column("firing", or_none(by(_ALERT, _FIRING), "severity", "No alert fires")),
         column(
-            "since",
-            by(_ALERT, f"time() - ALERTS_FOR_STATE and ignoring (alertstate) {_FIRING}"),
+            "since", by(_ALERT, f"time() - ALERTS_FOR_STATE and ignoring (alertstate) {_FIRING}")
         ),
         columns=(
             Column("severity", width=115, mappings=thresholds.SEVERITY),

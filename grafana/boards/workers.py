@@ -66,8 +66,7 @@ _WRONG = (
     f' or label_replace({_NOT_RUNNING}, "trouble", "$1", "phase", "(.*)")'
 )
 _TROUBLE = by(
-    "pod, trouble",
-    f"{_WRONG} or {called('trouble', '-', _PRESENT)} unless on (pod) ({_WRONG})",
+    "pod, trouble", f"{_WRONG} or {called('trouble', '-', _PRESENT)} unless on (pod) ({_WRONG})"
 )
 
 # More workers than this are drawn as a band, beside so many of them by name.

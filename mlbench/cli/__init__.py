@@ -94,10 +94,7 @@ def _print_version(asked: bool) -> None:
 
 
 app = typer.Typer(
-    name="mlbench",
-    cls=_Commands,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
+    name="mlbench", cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False
 )
 
 

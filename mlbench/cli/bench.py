@@ -62,8 +62,7 @@ def bench(
         ),
     ] = False,
     name: Annotated[
-        str | None,
-        typer.Option(help="Name of the set; an existing name resumes that set."),
+        str | None, typer.Option(help="Name of the set; an existing name resumes that set.")
     ] = None,
     spec: CommonSpec = FILLED_IN,
     oversubscribe: Annotated[

@@ -75,10 +75,7 @@ def compare(
             help="Time of `accuracy after time`, e.g. 10m; the deadline or 2h by default.",
         ),
     ] = None,
-    price: Annotated[
-        float | None,
-        typer.Option(min=0.0, help="Price of a worker-second."),
-    ] = None,
+    price: Annotated[float | None, typer.Option(min=0.0, help="Price of a worker-second.")] = None,
     output: OutputsOption = None,
     json: JsonOption = False,
 ) -> None:

@@ -13,15 +13,7 @@ from rich.console import Console
 
 from mlbench import names
 from mlbench.assets import too_old_for_dashboards
-from mlbench.cli.common import (
-    JsonOption,
-    UsageError,
-    connected,
-    err,
-    out,
-    tell,
-    warn,
-)
+from mlbench.cli.common import JsonOption, UsageError, connected, err, out, tell, warn
 from mlbench.cli.order import make_name
 from mlbench.cli.output import page_url, prometheus_url
 from mlbench.cli.run import run_and_show

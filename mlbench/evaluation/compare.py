@@ -16,13 +16,7 @@ from mlbench.evaluation.configurations import (
     labels_of,
     same_task,
 )
-from mlbench.evaluation.differences import (
-    SEED,
-    Facts,
-    are_comparable,
-    find_differences,
-    normalize,
-)
+from mlbench.evaluation.differences import SEED, Facts, are_comparable, find_differences, normalize
 from mlbench.evaluation.evidence import Pair, hold_against, judge
 from mlbench.evaluation.frontier import frontier, timed
 from mlbench.evaluation.intervals import of_ratio

@@ -12,13 +12,7 @@ from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
 from mlbench.evaluation.dates import dates_of
 from mlbench.evaluation.disturbance import disturbances
 from mlbench.evaluation.division import division, rule_violations
-from mlbench.evaluation.ranks import (
-    last_totals_us,
-    rank_results,
-    slowest_of,
-    value_at,
-    with_other,
-)
+from mlbench.evaluation.ranks import last_totals_us, rank_results, slowest_of, value_at, with_other
 from mlbench.evaluation.rows import RankRow, RunRow
 from mlbench.evaluation.statistics import mean_or_none, ratio
 from mlbench.names import ACTIVE_STATES, PHASES

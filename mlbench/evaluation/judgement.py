@@ -22,11 +22,7 @@ _SENTENCES: Mapping[Verdict, tuple[str, str, str]] = {
         ": some were disturbed.",
         "Some were disturbed: others' programs had their cores for a part of the time.",
     ),
-    "no": (
-        "These runs cannot be compared",
-        ":",
-        "They differ in what a result depends on:",
-    ),
+    "no": ("These runs cannot be compared", ":", "They differ in what a result depends on:"),
     "unknown": (
         "Whether these runs can be compared is not known",
         ":",

@@ -9,17 +9,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from mlbench import palette
 from mlbench.records import Goal
 from mlbench.report import figures
-from mlbench.report.drawing import (
-    DASHED,
-    FAINT,
-    INK,
-    LINES,
-    SERIES,
-    Plot,
-    canvas,
-    to_svg,
-    wrapped,
-)
+from mlbench.report.drawing import DASHED, FAINT, INK, LINES, SERIES, Plot, canvas, to_svg, wrapped
 from mlbench.report.tables import phase_names
 from mlbench.results import Cell, Chart, Comparison, Curve, Frontier, Group, Result, Sweep
 

@@ -73,11 +73,7 @@ class Supervisor:
     """Keeps one stack running until ``quit`` is called."""
 
     def __init__(
-        self,
-        home: Home,
-        services: Services,
-        workers: int,
-        on_ready: Callable[[Connection], None],
+        self, home: Home, services: Services, workers: int, on_ready: Callable[[Connection], None]
     ) -> None:
         self._home = home
         self._services = services

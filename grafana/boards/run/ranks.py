@@ -17,16 +17,7 @@ from grafana.boards.run.queries import (
 )
 from grafana.graphs import lines
 from grafana.panels import NO_DATA, dashed, markdown
-from grafana.queries import (
-    CORES,
-    Query,
-    by,
-    column,
-    graph,
-    latest,
-    newest_in_step,
-    rate,
-)
+from grafana.queries import CORES, Query, by, column, graph, latest, newest_in_step, rate
 from grafana.tables import Column, rows, share
 from mlbench import names, palette
 
