@@ -72,11 +72,7 @@ def _parse_arguments() -> argparse.Namespace:
 
 
 def _create_sources(arguments: argparse.Namespace) -> Iterator[Source]:
-    """Yield every place where usage is read: a new source is added here.
-
-    Raises:
-        OSError: the namespace of the service account cannot be read.
-    """
+    """Yield every place where usage is read: a new source is added here."""
     home, node = Home.from_environ().root, arguments.node
     if arguments.kubelet:
         account: Path = arguments.service_account

@@ -59,10 +59,8 @@ class Figure:
 def parse(pieces: Iterable[bytes], workers: WorkerPods, node: str) -> list[Sample]:
     """Return the samples of the worker pods and of the node, each with cAdvisor's own time.
 
-    ``pieces`` are the text's, cut anywhere.
-
-    Raises:
-        SourceError: the text is not cAdvisor's, or not whole.
+    ``pieces`` are the text's, cut anywhere. Of a text that is not cAdvisor's, or not whole, a
+    SourceError tells.
     """
     machine: dict[Series, float] = {}
     # By series, pod and container, and under those by cgroup.
@@ -95,17 +93,13 @@ def parse(pieces: Iterable[bytes], workers: WorkerPods, node: str) -> list[Sampl
         newest = max(cgroups.values(), key=lambda figure: figure.time or 0)
         if of is series.MEMORY_LIMIT and newest.value == 0:  # there is none
             continue
-        labels_of_it = (workers.namespace, pod, container, node)
-        samples.append(Sample(of, labels_of_it, newest.value, newest.time))
+        of_pod = (workers.namespace, pod, container, node)
+        samples.append(Sample(of, of_pod, newest.value, newest.time))
     return samples
 
 
 def parse_line(rest: bytes) -> tuple[dict[str, str], Figure]:
-    """Parse what follows the name of a metric and its brace: ``a="b",c="d"} 1.5 1637``.
-
-    Raises:
-        SourceError: it has another form.
-    """
+    """Parse what follows the name of a metric and its brace: ``a="b",c="d"} 1.5 1637``."""
     labels, _, figures = rest.rpartition(b"} ")
     try:
         value, _, milliseconds = figures.partition(b" ")

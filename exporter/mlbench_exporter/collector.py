@@ -37,9 +37,14 @@ class UsageCollector(Collector):
             start = time.perf_counter()
             works = True
             try:
-                for sample in _checked(source.read()):
+                for sample in source.read():
+                    # Prometheus would take it for newer than all to come.
+                    if sample.time is not None and sample.time > time.time() + _MOST_AHEAD_SECONDS:
+                        dated = f"{sample.series.name} is dated {sample.time:.0f}"
+                        raise SourceError(f"{dated}, in the future")
                     samples[sample.series].append(sample)
-                self._log_success(source.name)
+                if self._logged.pop(source.name, None) is not None:
+                    log.info("source %s works again", source.name)
             except Exception as error:  # whatever breaks in one source, the others are served
                 works = False
                 self._log_failure(source.name, error)
@@ -52,10 +57,6 @@ class UsageCollector(Collector):
                 family.add_metric(sample.labels, sample.value, timestamp=sample.time)
             yield family
 
-    def _log_success(self, source: str) -> None:
-        if self._logged.pop(source, None) is not None:
-            log.info("source %s works again", source)
-
     def _log_failure(self, source: str, error: Exception) -> None:
         """Log why a source fails: once, not in every scrape."""
         text = f"{type(error).__name__}: {error}"
@@ -63,16 +64,3 @@ class UsageCollector(Collector):
             self._logged[source] = text
             traceback = None if isinstance(error, SourceError) else error
             log.error("source %s failed: %s", source, error, exc_info=traceback)
-
-
-def _checked(samples: Iterable[Sample]) -> Iterator[Sample]:
-    """Yield samples up to the first that Prometheus would take for newer than all to come.
-
-    Raises:
-        SourceError: there is one.
-    """
-    latest = time.time() + _MOST_AHEAD_SECONDS
-    for sample in samples:
-        if sample.time is not None and sample.time > latest:
-            raise SourceError(f"{sample.series.name} is dated {sample.time:.0f}, in the future")
-        yield sample

@@ -1,6 +1,7 @@
 """Reads the GPUs of this machine through NVIDIA's library NVML."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -32,6 +33,7 @@ def driver_is_present() -> bool:
     return True
 
 
+@dataclass(frozen=True)
 class GpuSource:
     """Reads every GPU, with the pod of the local stack in the folder ``home`` that uses it.
 
@@ -41,9 +43,8 @@ class GpuSource:
 
     name = "gpu"
 
-    def __init__(self, home: Path, node: str) -> None:
-        self._home = home
-        self._node = node
+    home: Path
+    node: str
 
     def read(self) -> Iterator[Sample]:
         """Yield the samples of each GPU.
@@ -51,7 +52,7 @@ class GpuSource:
         Raises:
             SourceError: the driver failed, or a GPU did: then after the others were read.
         """
-        pods = find_processes(self._home)
+        pods = find_processes(self.home)
         failures: list[str] = []
         try:
             count = pynvml.nvmlDeviceGetCount()
@@ -70,10 +71,9 @@ class GpuSource:
         users = _ask(pynvml.nvmlDeviceGetComputeRunningProcesses, gpu) or ()
         using = {pods[process.pid] for process in users if process.pid in pods}
         pod = using.pop() if len(using) == 1 else ""
-        labels = (self._node, str(index), pynvml.nvmlDeviceGetUUID(gpu), pod)
+        labels = (self.node, str(index), pynvml.nvmlDeviceGetUUID(gpu), pod)
         for of, figure in FIGURES:
-            value = _ask(figure, gpu)
-            if value is not None:
+            if (value := _ask(figure, gpu)) is not None:
                 yield Sample(of, labels, value)
 
 

@@ -47,11 +47,7 @@ class KubeletSource:
     node: str
 
     def read(self) -> Sequence[Sample]:
-        """Return the samples of the worker pods that the kubelet knows, and of the node.
-
-        Raises:
-            SourceError: the kubelet gives no answer, or one that is not whole.
-        """
+        """Return the samples of the worker pods that the kubelet knows, and of the node."""
         try:
             with closing(self._get()) as pieces:
                 return parse(pieces, self.workers, self.node)
@@ -95,19 +91,19 @@ class KubeletSource:
 @contextmanager
 def _hanging_up(sock: socket.socket, deadline: float) -> Iterator[None]:
     """Close the connection at the deadline, so that whatever waits for it fails."""
-    timer = threading.Timer(deadline - time.monotonic(), _hang_up, [sock])
+
+    def hang_up() -> None:
+        with suppress(OSError):  # it is closed already
+            # Not the method of TLS's sockets, which is not made for two threads.
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+    timer = threading.Timer(deadline - time.monotonic(), hang_up)
     timer.daemon = True
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
-
-
-def _hang_up(sock: socket.socket) -> None:
-    with suppress(OSError):  # it is closed already
-        # Not the method of TLS's sockets, which is not made for two threads.
-        socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
 def _body(response: HTTPResponse) -> Iterator[bytes]:

@@ -17,6 +17,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -38,28 +39,28 @@ Usage = dict[Series, float]
 """What a process or a pod uses, as far as it is known."""
 
 
+@dataclass(frozen=True)
 class ProcessSource:
     """Reads this machine, and on it the pods of the local stack that has ``home`` as its folder."""
 
     name = "processes"
 
-    def __init__(self, home: Path, node: str) -> None:
-        self._home = home
-        self._node = node
+    home: Path
+    node: str
 
     def read(self) -> Iterator[Sample]:
         """Yield the samples of this machine, and of every pod that has a living process."""
-        yield Sample(series.MACHINE_MEMORY, (self._node,), psutil.virtual_memory().total)
-        yield Sample(series.MACHINE_CORES, (self._node,), psutil.cpu_count() or 1)
+        yield Sample(series.MACHINE_MEMORY, (self.node,), psutil.virtual_memory().total)
+        yield Sample(series.MACHINE_CORES, (self.node,), psutil.cpu_count() or 1)
         for pod, usage in sorted(self.read_pods().items()):
             for of, value in usage.items():
-                yield Sample(of, (NAMESPACE, pod, WORKER, self._node), value)
+                yield Sample(of, (NAMESPACE, pod, WORKER, self.node), value)
 
     def read_pods(self) -> dict[str, Usage]:
         """Add up what each pod uses that has a living process."""
         for _ in range(MAX_READINGS):
             pods: defaultdict[str, list[psutil.Process]] = defaultdict(list)
-            for pid, pod in find_processes(self._home).items():
+            for pid, pod in find_processes(self.home).items():
                 with suppress(psutil.NoSuchProcess):
                     pods[pod].append(psutil.Process(pid))
             usages = {
