@@ -1,4 +1,7 @@
-"""The run of an archive: its rows, and its result, computed from its samples and nothing else."""
+"""The run of an archive: its rows, and its result, computed from its samples and nothing else.
+
+Of an archive that is damaged, or whose run is invalid, an ArchiveError tells.
+"""
 
 from array import array
 from collections.abc import Collection, Iterator
@@ -18,11 +21,7 @@ _MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticErro
 
 
 def context_of(archive: Archive, criteria: Criteria = OWN_CRITERIA) -> RunContext:
-    """Return the run of an archive, which has ended, to be evaluated.
-
-    Raises:
-        ArchiveError: its run is invalid.
-    """
+    """Return the run of an archive, which has ended, to be evaluated."""
     with errors_of_archives():
         rows = archive.document(ROWS)
         run = RunRow.from_fields(rows["run"][0])
@@ -31,17 +30,13 @@ def context_of(archive: Archive, criteria: Criteria = OWN_CRITERIA) -> RunContex
 
 
 def recompute(archive: Archive, context: RunContext) -> Result:
-    """Compute the result of an archive's run from its samples.
-
-    Raises:
-        ArchiveError: it is damaged, or has no result that there can be.
-    """
+    """Compute the result of an archive's run from its samples."""
     with errors_of_archives():
         return evaluate(context, read_series(context, partial(_read, archive)))
 
 
 def manifest_of(archive: Archive) -> Manifest:
-    """Return the manifest of an archive's run. Raises as ``context_of`` does."""
+    """Return the manifest of an archive's run."""
     with errors_of_archives():
         return Manifest.from_fields(archive.document(RUN)["manifest"])
 

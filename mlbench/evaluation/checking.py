@@ -24,9 +24,6 @@ def check(archive: Archive) -> list[str]:
 
     Its digests, that no sample is missing, that the samples give the result that it states, and
     that clocks, dates and the task's own words do not contradict each other.
-
-    Raises:
-        ArchiveError: its run is invalid.
     """
     with errors_of_archives():
         return archive.check() or [
@@ -86,12 +83,10 @@ def _clocks(archive: Archive) -> Iterator[str]:
         at = sorted(training.keys() & evaluating.keys())
         if len(at) > 1:
             ends = [training[us] + evaluating[us] for us in (at[0], at[-1])]
-            stated_seconds, passed = ends[1] - ends[0], (at[-1] - at[0]) / 1e6
-            if abs(stated_seconds - passed) > max(_SECONDS, _SHARE * passed):
-                yield (
-                    f"the clocks of rank {name.rank} tell {stated_seconds:.2f} s, and the dates of "
-                    f"its samples {passed:.2f} s"
-                )
+            told, passed = ends[1] - ends[0], (at[-1] - at[0]) / 1e6
+            if abs(told - passed) > max(_SECONDS, _SHARE * passed):
+                clocks = f"the clocks of rank {name.rank} tell {told:.2f} s"
+                yield f"{clocks}, and the dates of its samples {passed:.2f} s"
 
 
 def _task_results(archive: Archive) -> Iterator[str]:

@@ -19,11 +19,7 @@ from mlbench.results import Comparison, Result
 def compare_archives(
     files: Sequence[Path], found: RunSet, criteria: Criteria = OWN_CRITERIA
 ) -> Comparison:
-    """Compare the runs of a set that count, given the archives of all of its runs.
-
-    Raises:
-        ArchiveError: one cannot be read, or is missing.
-    """
+    """Compare the runs of a set that count, given the archives of all of its runs."""
     return _compare([_read(files, found, criteria)])
 
 
@@ -33,10 +29,7 @@ def compare_files(
     """Compare the runs of archives, and of sets' files those that count.
 
     Of two files that have runs of the same ids, those of the later one get larger ids. Also returns
-    the manifest of the first run.
-
-    Raises:
-        ArchiveError: a file cannot be read, is damaged, or has a run that an earlier one has.
+    the manifest of the first run. ArchiveError if a file is damaged, or repeats a run.
     """
     parts: list[_Runs] = []
     seen: set[str] = set()
@@ -72,20 +65,16 @@ class _Runs:
 
     def numbered(self, more: int) -> "_Runs":
         """Return the same runs with ids that are so much larger."""
+        places = [
+            replace(place, trials=tuple(replace(o, run_id=o.run_id + more) for o in place.trials))
+            for place in (self.found.places if self.found else ())
+        ]
         return replace(
             self,
             results={i + more: replace(one, run_id=i + more) for i, one in self.results.items()},
             facts={i + more: one for i, one in self.facts.items()},
-            found=_numbered(self.found, more) if self.found else None,
+            found=self.found and replace(self.found, places=tuple(places)),
         )
-
-
-def _numbered(found: RunSet, more: int) -> RunSet:
-    places = [
-        replace(place, trials=tuple(replace(o, run_id=o.run_id + more) for o in place.trials))
-        for place in found.places
-    ]
-    return replace(found, places=tuple(places))
 
 
 def _read(files: Sequence[Path], run_set: RunSet | None, criteria: Criteria) -> _Runs:

@@ -1,6 +1,6 @@
 """The division of a run, and its violations of the rules of the closed division."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from mlbench.benchmarks import BENCHMARKS
 from mlbench.evaluation.facts import to_text
@@ -8,7 +8,6 @@ from mlbench.evaluation.rows import RunRow
 from mlbench.names import ACTIVE_STATES
 from mlbench.records import Division, Machine
 from mlbench.runspec import IMPAIRMENTS, options_of
-from mlbench.stated import Setting
 
 # Kernels round limits.
 _TOLERANCE = 1.01
@@ -26,13 +25,13 @@ def division(run: RunRow) -> Division:
 def rule_violations(run: RunRow, machines: Sequence[Machine]) -> list[str]:
     """Return a sentence for each violation of the task's rules; the open division has none.
 
-    Args:
-        run: the run; while it is active, settings that it has not stated yet are no violation.
-        machines: the machines of its ranks, as far as they are known.
+    While a run is active, settings that it has not stated yet are no violation.
     """
     if not run.benchmark:
         return []
-    return [*_of_settings(run), *_of_code(machines), *_of_limits(run, machines)]
+    changed = any(machine.git and machine.git.dirty for machine in machines)
+    of_code = ["the code that ran has changes that are not committed"] if changed else []
+    return [*_of_settings(run), *of_code, *_of_limits(run, machines)]
 
 
 def _of_settings(run: RunRow) -> list[str]:
@@ -40,17 +39,13 @@ def _of_settings(run: RunRow) -> list[str]:
     if run.settings is None:
         ended = run.state not in ACTIVE_STATES
         return ["the run has not stated its settings"] if ended and broken else []
+    settings = {name: f"is {to_text(value)}" for name, value in run.settings.items()}
     return [
-        f"{_MEANS.get(name, '')}{name} {_describe(run.settings, name)}; the task's rules say "
+        f"{_MEANS.get(name, '')}{name} {settings.get(name, 'is not stated')}; the task's rules say "
         + " or ".join(map(to_text, permitted))
         for name, permitted in broken.items()
-        if name in run.settings or name not in _LATER
+        if name in settings or name not in _LATER
     ]
-
-
-def _of_code(machines: Sequence[Machine]) -> list[str]:
-    changed = any(machine.git and machine.git.dirty for machine in machines)
-    return ["the code that ran has changes that are not committed"] if changed else []
 
 
 def _of_limits(run: RunRow, machines: Sequence[Machine]) -> list[str]:
@@ -60,19 +55,13 @@ def _of_limits(run: RunRow, machines: Sequence[Machine]) -> list[str]:
     """
     bandwidths = [machine.bandwidth_limit for machine in machines]
     cores = [machine.cpu_limit for machine in machines if machine.cpu_limit is not None]
-    return [
-        *_exceeding("the bandwidth of workers", run.max_bandwidth, bandwidths, "Mbit/s"),
-        *(
-            problem
-            for name in IMPAIRMENTS
-            for problem in _lacking(
-                options_of(RunRow)[name].unit_in_words,
-                getattr(run, name),
-                [getattr(machine, name) for machine in machines],
-            )
-        ),
-        *_exceeding("the time of workers", run.num_cpus, cores, "cores"),
-    ]
+    problems = _exceeding("the bandwidth of workers", run.max_bandwidth, bandwidths, "Mbit/s")
+    for name in IMPAIRMENTS:
+        unit, ordered = options_of(RunRow)[name].unit_in_words, getattr(run, name) or 0.0
+        in_force = {getattr(machine, name) or 0.0 for machine in machines}
+        less = sorted(more for more in in_force if more * _TOLERANCE < ordered)
+        problems += [f"what workers sent was not {ordered:g} {unit}, but {one:g}" for one in less]
+    return [*problems, *_exceeding("the time of workers", run.num_cpus, cores, "cores")]
 
 
 def _exceeding(
@@ -80,19 +69,6 @@ def _exceeding(
 ) -> list[str]:
     if ordered is None:
         return []
-    weaker = {limit for limit in in_force if limit is None or limit > ordered * _TOLERANCE}
-    return [
-        f"{what} was not limited to {ordered:g} {unit}, but to {limit:g}"
-        if limit is not None
-        else f"{what} was not limited to {ordered:g} {unit}"
-        for limit in sorted(weaker, key=lambda limit: limit or 0.0)
-    ]
-
-
-def _lacking(unit: str, ordered: float | None, in_force: Sequence[float | None]) -> list[str]:
-    found = {more or 0.0 for more in in_force if (more or 0.0) * _TOLERANCE < (ordered or 0.0)}
-    return [f"what workers sent was not {ordered:g} {unit}, but {more:g}" for more in sorted(found)]
-
-
-def _describe(settings: Mapping[str, Setting], name: str) -> str:
-    return f"is {to_text(settings[name])}" if name in settings else "is not stated"
+    weaker = {limit or 0.0 for limit in in_force if limit is None or limit > ordered * _TOLERANCE}
+    text = f"{what} was not limited to {ordered:g} {unit}"
+    return [f"{text}, but to {limit:g}" if limit else text for limit in sorted(weaker)]

@@ -93,10 +93,14 @@ def evaluate(context: RunContext, series: Columns) -> Result:
     accuracy = None
     if target is not None and started_at is not None:
         accuracy = accuracy_of(context, target, round(started_at * 1e6), series)
-    reached = accuracy.reached() if accuracy else None
+    reached, time_to_accuracy = accuracy.reached() if accuracy else None, None
+    if accuracy and reached:
+        epochs = _epochs(series, reached.time_us)
+        time_to_accuracy = replace(accuracy.time_to(reached), epochs=epochs)
     after_seconds = context.criteria.after_seconds or run.deadline_seconds or DEFAULT_AFTER_SECONDS
     clocks = finite_by_rank(series, names.TRAIN_SECONDS)
     done = finite_by_rank(series, names.SAMPLES)
+    sent = finite_by_rank(series, names.BYTES_PER_STEP)
     # The samples of some ranks would pass for those of all.
     samples = _last_values(done) if "" in done or done.keys() >= clocks.keys() else []
     phases, communication_share = _phases(series, clocks)
@@ -112,11 +116,7 @@ def evaluate(context: RunContext, series: Columns) -> Result:
         division=division(run),
         departures=tuple(rule_violations(run, context.machines)),
         target=target,
-        time_to_accuracy=(
-            replace(accuracy.time_to(reached), epochs=_epochs(series, reached.time_us))
-            if accuracy and reached
-            else None
-        ),
+        time_to_accuracy=time_to_accuracy,
         accuracy_after_time=accuracy.after(after_seconds) if accuracy else None,
         last_value=accuracy.last() if accuracy else None,
         best_value=accuracy.best() if accuracy else None,
@@ -135,9 +135,7 @@ def evaluate(context: RunContext, series: Columns) -> Result:
         curve=accuracy.curve(reached) if accuracy else None,
         clock_faults=tuple(_clock_faults(context)),
         world_size=run.world_size,
-        bytes_sent_per_step=mean_or_none(
-            _last_values(finite_by_rank(series, names.BYTES_PER_STEP))
-        ),
+        bytes_sent_per_step=mean_or_none(_last_values(sent)),
         swept=run.swept,
         step_seconds=mean_or_none([rank.step_seconds for rank in ranks if rank.step_seconds]),
         ranks=ranks,

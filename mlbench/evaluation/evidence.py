@@ -7,11 +7,11 @@ about how times are distributed. Of several comparisons at once, p is corrected 
 """
 
 import math
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate, groupby
 from statistics import NormalDist, fmean, stdev
 from typing import Literal
 
@@ -81,14 +81,10 @@ def hold_against(
     times_as_fast: float | None = None,
     seeds: tuple[Seeds, Seeds] = ((), ()),
 ) -> Pair | None:
-    """Compare two groups by a figure; None if one of them has fewer than two runs.
+    """Compare two groups by a figure of each run; None if one of them has fewer than two runs.
 
-    Args:
-        first: the figure of each run of the first group; infinite for a goal not reached.
-        other: that of the other group's.
-        names: the labels of the two.
-        times_as_fast: how many times as fast the other is by its mean, if that is known.
-        seeds: those of the runs, in the same order; empty where they are not known.
+    A figure is infinite for a goal not reached. ``times_as_fast`` is how many times as fast the
+    other group is by its mean; ``seeds`` are those of the runs, empty where they are not known.
     """
     if min(len(first), len(other)) < 2:  # noqa: PLR2004 - a spread takes two
         return None
@@ -106,23 +102,19 @@ def hold_against(
 
 def judge(comparisons: Sequence[Pair]) -> list[Evidence]:
     """Judge comparisons that are made at once, so that of equal groups 1 set in 20 is told."""
-    verdicts = []
-    for one, p in zip(comparisons, _corrected([one.p for one in comparisons]), strict=True):
-        significant = p < _LEVEL
-        text = _describe(one, p, len(comparisons))
-        verdicts.append(
-            Evidence(
-                p,
-                significant,
-                one.detectable,
-                one.needed,
-                text,
-                times_as_fast=one.times_as_fast,
-                test=one.test,
-                can_tell=one.least_p * len(comparisons) < _LEVEL,
-            )
+    return [
+        Evidence(
+            p,
+            p < _LEVEL,
+            one.detectable,
+            one.needed,
+            _describe(one, p, len(comparisons)),
+            times_as_fast=one.times_as_fast,
+            test=one.test,
+            can_tell=one.least_p * len(comparisons) < _LEVEL,
         )
-    return verdicts
+        for one, p in zip(comparisons, _corrected([one.p for one in comparisons]), strict=True)
+    ]
 
 
 def _corrected(ps: Sequence[float]) -> list[float]:
@@ -141,12 +133,8 @@ def _by_seed(
     """Return the logarithm of each seed's quotient; none unless both had the same seeds once."""
     mine, theirs = set(seeds[0]), set(seeds[1])
     once = len(mine) == len(first) == len(other) == len(theirs) >= _FEWEST["paired t"]
-    if (
-        not once
-        or mine != theirs
-        or None in mine
-        or not all(0 < x < math.inf for x in (*first, *other))
-    ):
+    are_known = mine == theirs and None not in mine
+    if not (once and are_known and all(0 < x < math.inf for x in (*first, *other))):
         return []
     of_first = dict(zip(seeds[0], first, strict=True))
     return [math.log(x / of_first[seed]) for seed, x in zip(seeds[1], other, strict=True)]
@@ -187,13 +175,8 @@ def _by_normal(ranks: Sequence[int], size: int, off: int) -> float:
 
 def _doubled_ranks(values: Sequence[float]) -> list[int]:
     """Return twice the rank of each value, from 1 on; equal ones share the mean of theirs."""
-    counts = [len(list(same)) for _, same in groupby(sorted(values))]
-    ends = list(accumulate(counts))
-    ranks = {
-        value: 2 * end - count + 1
-        for value, end, count in zip(sorted(set(values)), ends, counts, strict=True)
-    }
-    return [ranks[value] for value in values]
+    ranked = sorted(values)
+    return [bisect_left(ranked, one) + bisect_right(ranked, one) + 1 for one in values]
 
 
 def _difference(first: Sequence[float], other: Sequence[float]) -> float | None:

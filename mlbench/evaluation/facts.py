@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from mlbench.evaluation import differences as names
@@ -16,10 +15,6 @@ _NONE = "none"
 _HERE, _ELSEWHERE = "here", "elsewhere"
 
 
-def _package(name: str, machine: Machine) -> str | None:
-    return machine.packages.get(name)
-
-
 _OF_MACHINES: Mapping[str, Callable[[Machine], Any]] = {
     "cpu": lambda machine: machine.cpu_model,
     "cpus": lambda machine: machine.cpus,
@@ -29,7 +24,10 @@ _OF_MACHINES: Mapping[str, Callable[[Machine], Any]] = {
     "gpu_driver": lambda machine: machine.gpu_driver,
     "os": lambda machine: machine.os,
     "python": lambda machine: machine.python,
-    **{name: partial(_package, name) for name in ("torch", "numpy", "jax", "tensorflow")},
+    "torch": lambda machine: machine.packages.get("torch"),
+    "numpy": lambda machine: machine.packages.get("numpy"),
+    "jax": lambda machine: machine.packages.get("jax"),
+    "tensorflow": lambda machine: machine.packages.get("tensorflow"),
     "mlbench": lambda machine: machine.mlbench,
     "git_commit": lambda machine: machine.git and machine.git.commit,
     "git_dirty": lambda machine: machine.git and machine.git.dirty,
@@ -41,13 +39,7 @@ _KNOWN_OR_NOT = (names.DATA, names.DATA_CHECKSUM, names.BATCH_SIZE)
 
 
 def facts_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> dict[str, str]:
-    """Return the facts of a run by name.
-
-    Args:
-        run: the run.
-        ranks: those of its latest attempt.
-        result: its result, with the target that it was evaluated by.
-    """
+    """Return the facts of a run by name, given the ranks of its latest attempt, and its result."""
     machines = [rank.machine for rank in ranks if rank.machine]
     settings = _settings(run)
     facts = {
@@ -114,10 +106,8 @@ def _goal(target: Goal | None) -> str | None:
 
 def _common(stated: Iterable[Any]) -> str | None:
     """Return the distinct values that machines state; None if none states any."""
-    known = [one for one in stated if one is not None]
-    things = {
-        to_text(thing) for one in known for thing in (one if isinstance(one, tuple) else [one])
-    }
+    known = [one if isinstance(one, tuple) else (one,) for one in stated if one is not None]
+    things = {to_text(thing) for one in known for thing in one}
     return ("; ".join(sorted(things)) or _NONE) if known else None
 
 

@@ -1,7 +1,8 @@
 """The figures of a run that are stored with it at its end, for lists and for Prometheus."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from mlbench.results import Result
 
@@ -32,20 +33,12 @@ class Figures:
 def figures_of(result: Result) -> Figures:
     """Return the figures of a result."""
     most = max(result.disturbances, key=lambda one: one.waiting_share, default=None)
-    return Figures(
-        disturbed=bool(result.disturbed),
-        waiting_share=result.waiting_share,
-        waiting_rank=most.rank if most else None,
-        training_seconds=result.training_seconds,
-        samples=result.samples,
-        samples_per_second=result.samples_per_second,
-        step_seconds=result.step_seconds,
-        communication_share=result.communication_share,
-        slowest_rank=result.slowest.rank if result.slowest else None,
-        slowest_factor=result.slowest.factor if result.slowest else None,
-        epochs=result.epochs,
-        metric=result.target.metric if result.target else "",
-        best_value=result.best_value,
-        last_value=result.last_value,
-        phases=result.phases,
-    )
+    same: dict[str, Any] = {one.name: getattr(result, one.name, None) for one in fields(Figures)}
+    others = {
+        "disturbed": bool(result.disturbed),
+        "waiting_rank": most.rank if most else None,
+        "slowest_rank": result.slowest.rank if result.slowest else None,
+        "slowest_factor": result.slowest.factor if result.slowest else None,
+        "metric": result.target.metric if result.target else "",
+    }
+    return Figures(**(same | others))

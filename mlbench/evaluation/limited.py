@@ -1,7 +1,8 @@
 """Reading the archives of others in a process of its own, whose memory is limited.
 
 A file can be made to fill memory, or to have libraries abort where they get none. A limit of memory
-holds for a whole process and for good: a server, or a notebook, cannot set one for itself.
+holds for a whole process and for good: a server, or a notebook, cannot set one for itself. What
+cannot be read, or not within the memory and time for that, is an ArchiveError.
 """
 
 import json
@@ -23,11 +24,7 @@ _POLL_SECONDS = 0.2
 
 
 def check(file: Path) -> list[str]:
-    """Return what is wrong with an archive, a sentence each, as ``checking.check`` does.
-
-    Raises:
-        ArchiveError: it cannot be read, or not within the memory for that.
-    """
+    """Return what is wrong with an archive, a sentence each, as ``checking.check`` does."""
     problems: list[str] = _ask("check", str(file))
     return problems
 
@@ -35,13 +32,7 @@ def check(file: Path) -> list[str]:
 def damage(file: int, seconds: float, is_gone: Callable[[], bool]) -> list[str]:
     """Return which digests of an archive differ, given its file's descriptor.
 
-    Args:
-        file: the descriptor.
-        seconds: for how long that may take.
-        is_gone: tells when nobody waits for the answer any more.
-
-    Raises:
-        ArchiveError: it cannot be read, or not within the memory and time for that.
+    ``seconds`` are how long that may take; ``is_gone`` tells that nobody waits for it any more.
     """
     problems: list[str] = _ask("damage", f"/dev/fd/{file}", keep=[file], until=(seconds, is_gone))
     return problems
@@ -50,7 +41,7 @@ def damage(file: int, seconds: float, is_gone: Callable[[], bool]) -> list[str]:
 def compare(
     files: Sequence[Path], criteria: Criteria = OWN_CRITERIA
 ) -> tuple[Comparison, Manifest]:
-    """Compare the runs of files, as ``comparing.compare_files`` does. Raises as ``check`` does."""
+    """Compare the runs of files, as ``comparing.compare_files`` does."""
     answer = _ask("compare", json.dumps(criteria.to_fields()), *map(str, files))
     return Comparison.from_fields(answer["comparison"]), Manifest.from_fields(answer["manifest"])
 

@@ -58,6 +58,8 @@ def _rank_result(
 
     seconds, steps = total(names.TRAIN_SECONDS), _step_at(totals[names.STEP].get(rank), at_us)
     phases = {phase: total(metric) for phase, metric in _PHASES.items()}
+    network = (totals[metric].get(rank) for metric in _NETWORK)
+    sent, received = (column.values[-1] if column else None for column in network)
     communication = phases["communication"] if seconds else None
     compute = None if seconds is None or communication is None else seconds - communication
     return RankResult(
@@ -70,13 +72,9 @@ def _rank_result(
         communication_share=ratio(communication, seconds),
         phases=with_other({phase: one for phase, one in phases.items() if one}, seconds),
         waiting_share=waiting_share,
-        network_sent_bytes=_last(totals[names.NETWORK_SENT].get(rank)),
-        network_received_bytes=_last(totals[names.NETWORK_RECEIVED].get(rank)),
+        network_sent_bytes=sent,
+        network_received_bytes=received,
     )
-
-
-def _last(column: Column | None) -> float | None:
-    return column.values[-1] if column else None
 
 
 def with_other(phases: Mapping[str, float], seconds: float | None) -> dict[str, float]:

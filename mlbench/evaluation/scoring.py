@@ -47,15 +47,8 @@ class Reference:
         text = f"{took}, the reference {point.mean:.3g}"
         if too_fast:
             text += f": fewer than it allows for so many runs ({least:.3g}; t-test, p < 0.05)"
-        return Convergence(
-            self.batch_size,
-            epochs,
-            point.mean,
-            least,
-            too_fast,
-            max(1.0, point.mean / epochs),
-            text,
-        )
+        factor = max(1.0, point.mean / epochs)
+        return Convergence(self.batch_size, epochs, point.mean, least, too_fast, factor, text)
 
 
 def reference_of(run: Result, facts: Mapping[str, str]) -> Reference | None:

@@ -1,7 +1,7 @@
 """The groups of a sweep: the baseline of each, and the panels in which they are drawn. Pure."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -62,16 +62,12 @@ def baseline(points: Sequence[SweepPoint], index: int) -> Baseline:
     It has as many workers, and the first value of the first key of which the combination has a
     later one. Where there is none, it is the one with the fewest workers.
     """
-    there = next(_steps(points, points[index]), None)
-    return there or Baseline(fewest_workers(points, index), "")
-
-
-def _steps(points: Sequence[SweepPoint], point: SweepPoint) -> Iterator[Baseline]:
-    for key, values in _ranks(points).items():
-        if point.swept[key] != values[0]:
-            wanted = SweepPoint(point.num_workers, {**point.swept, key: values[0]})
-            if wanted in points:
-                yield Baseline(points.index(wanted), f"{key} {values[0]}")
+    point = points[index]
+    for key, (first, *_) in _ranks(points).items():
+        wanted = SweepPoint(point.num_workers, {**point.swept, key: first})
+        if point.swept[key] != first and wanted in points:
+            return Baseline(points.index(wanted), f"{key} {first}")
+    return Baseline(fewest_workers(points, index), "")
 
 
 def _ranks(points: Sequence[SweepPoint]) -> dict[str, list[str]]:
@@ -133,8 +129,8 @@ def _axis(key: str, given: Sequence[str]) -> Axis:
     try:
         numbers = {value: float(value.removesuffix(unit)) for value in values}
     except ValueError:
-        return Axis(key, "", tuple(values), None, is_wide=False)
-    if not all(map(math.isfinite, numbers.values())):
+        numbers = {}
+    if not numbers or not all(map(math.isfinite, numbers.values())):
         return Axis(key, "", tuple(values), None, is_wide=False)
     values.sort(key=lambda value: numbers[value])
     first, last = numbers[values[0]], numbers[values[-1]]
