@@ -257,11 +257,7 @@ def _to_table(schema: Any, name: SeriesName, piece: Piece) -> Any:
 
 @contextmanager
 def opened(path: Path, name: str | None = None) -> Iterator["Archive"]:
-    """Open an archive of this machine, which errors call by a name, or else by its path.
-
-    Raises:
-        ArchiveError: it cannot be read.
-    """
+    """Open an archive of this machine, which errors call by a name, or else by its path."""
     try:
         file = path.open("rb")
     except OSError as error:
@@ -289,9 +285,8 @@ class Archive:
                 self._members: Mapping[str, str] = dict(index["members"])
                 self._check_members()
         except Exception as error:
-            raise ArchiveError(
-                f"{name} is no archive of a run, or a damaged one: {error}"
-            ) from None
+            what = f"{name} is no archive of a run, or a damaged one"
+            raise ArchiveError(f"{what}: {error}") from None
         if version > FORMAT:
             raise ArchiveError(
                 f"{name} has format {version}, and this version of MLBench reads up to {FORMAT}: "
@@ -320,7 +315,10 @@ class Archive:
 
     def text(self, name: str) -> bytes:
         """Return another member."""
-        return self._read(name)
+        try:
+            return self._zip.read(name)
+        except Exception as error:
+            raise ArchiveError(f"{self._name}: {name} is damaged: {error}") from None
 
     def read(self, name: SeriesName, *, kept: bool | None = None) -> Iterator[Piece]:
         """Yield the samples of a series; only those that are kept, or only the others, if asked."""
@@ -386,12 +384,6 @@ class Archive:
         except Exception:
             return True
 
-    def _read(self, name: str) -> bytes:
-        try:
-            return self._zip.read(name)
-        except Exception as error:
-            raise ArchiveError(f"{self._name}: {name} is damaged: {error}") from None
-
     def _read_rows(self, first: int, last: int, *, kept: bool) -> Iterator[Piece]:
         start = 0
         parquet = self._open_samples()
@@ -407,33 +399,27 @@ class Archive:
     def _read_group(self, number: int) -> Any:
         """Read a group of rows. Series are read one after the other, so the last one is held."""
         if self._group[0] != number:
-            try:
-                columns = ["time", "value", "text", "cumulative", "metadata"]
+            columns = ["time", "value", "text", "cumulative", "metadata"]
+            with self._errors_of_samples():
                 table = self._parquet.read_row_group(number, columns, use_threads=False)
-                table = table.select(columns)
-            except (OSError, KeyError, pyarrow()[0].ArrowException) as error:
-                raise self._damaged_samples(error) from None
-            self._group = (number, table)
+                self._group = (number, table.select(columns))
         return self._group[1]
 
     def _open_samples(self) -> Any:
-        pa, pq = pyarrow()
         if self._parquet is None:
-            try:
+            pa, pq = pyarrow()
+            with self._errors_of_samples():
                 info = self._zip.getinfo(_SAMPLES)
                 self._file.seek(info.header_offset)
                 name, extra = _LOCAL_HEADER.unpack(self._file.read(_LOCAL_HEADER.size))
                 start = info.header_offset + _LOCAL_HEADER.size + name + extra
-                part = _Part(self._file, start, info.file_size)
                 parquet = pq.ParquetFile(
-                    pa.PythonFile(part, "r"),
+                    pa.PythonFile(_Part(self._file, start, info.file_size), "r"),
                     page_checksum_verification=True,
                     read_dictionary=["text", "metadata"],
                 )
                 self._check_rows(parquet.metadata)
                 self._parquet = parquet
-            except (OSError, KeyError, ValueError, pa.ArrowException, struct.error) as error:
-                raise self._damaged_samples(error) from None
         return self._parquet
 
     def _check_rows(self, told: Any) -> None:
@@ -443,12 +429,16 @@ class Archive:
             raise ValueError(f"it has {told.num_rows:,} rows, and {listed:,} are listed")
         for group in map(told.row_group, range(told.num_row_groups)):
             if group.num_rows > 2 * _GROUP_ROWS or group.total_byte_size > _MOST_GROUP_BYTES:
-                raise ValueError(
-                    f"a group of {group.num_rows:,} rows has {group.total_byte_size:,} bytes"
-                )
+                size = f"{group.num_rows:,} rows has {group.total_byte_size:,} bytes"
+                raise ValueError(f"a group of {size}")
 
-    def _damaged_samples(self, error: Exception) -> ArchiveError:
-        return ArchiveError(f"{self._name}: {_SAMPLES} is damaged: {error}")
+    @contextmanager
+    def _errors_of_samples(self) -> Iterator[None]:
+        of_arrow = pyarrow()[0].ArrowException
+        try:
+            yield
+        except (OSError, LookupError, ValueError, struct.error, of_arrow) as error:
+            raise ArchiveError(f"{self._name}: {_SAMPLES} is damaged: {error}") from None
 
 
 def _to_piece(table: Any, *, kept: bool) -> Piece:

@@ -54,19 +54,12 @@ class Assignment:
 
     @classmethod
     def from_fields(cls, fields: Any) -> "Assignment":
-        """Return the assignment that a JSON object describes.
-
-        Raises:
-            ValueError: it does not describe one.
-        """
+        """Return the assignment that a JSON object describes; ValueError if it describes none."""
         try:
-            command, cpus = tuple(fields["command"]), tuple(fields["cpus"])
-            attachment = (
-                Attachment.from_fields(fields["attachment"]) if fields.get("attachment") else None
-            )
-            assignment = cls(
-                **{**fields, "command": command, "cpus": cpus, "attachment": attachment}
-            )
+            read: dict[str, Any] = {name: tuple(fields[name]) for name in ("command", "cpus")}
+            if found := fields.get("attachment"):
+                read["attachment"] = Attachment.from_fields(found)
+            assignment = cls(**{**fields, **read})
         except (KeyError, TypeError) as error:
             raise ValueError(f"not an assignment: {error}") from error
         # The agent makes paths of these.

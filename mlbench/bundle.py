@@ -7,7 +7,8 @@ the SHA-256 of all that comes before it, as in an archive.
 import json
 import shutil
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +43,7 @@ def write(target: Path, archives: Mapping[int, Path], run_set: RunSet) -> None:
 
 
 def read_set(file: Path) -> RunSet | None:
-    """Return the set of a file; None for an archive.
-
-    Raises:
-        ArchiveError: it is malformed.
-    """
+    """Return the set of a file; None for an archive. A malformed one is an ArchiveError."""
     content = _about(file)
     try:
         return RunSet.from_fields(content["set"]) if content else None
@@ -93,39 +90,33 @@ def check(file: Path, archives: Sequence[Path]) -> list[str]:
 
 
 def _about(file: Path) -> Any:
-    """Return what is said of a file's set; None for an archive.
+    """Return what is said of a file's set; None for an archive."""
+    with _reading(file) as bundle:
+        return json.loads(bundle.read(_SET)) if _SET in bundle.namelist() else None
 
-    Raises:
-        ArchiveError: it cannot be read.
-    """
+
+def archives_in(file: Path, folder: Path) -> list[Path]:
+    """Return the archives that a file holds, copied into a folder; or the file, if it is one."""
+    archives = []
+    with _reading(file) as bundle:
+        members = [one for one in bundle.infolist() if one.filename.endswith(SUFFIX)]
+        for i, member in enumerate(members):
+            # Compressed, it could grow to any size.
+            if member.compress_type != zipfile.ZIP_STORED:
+                raise ArchiveError(f"{file}: {member.filename} is compressed")
+            archives.append(folder / f"{file.stem}-{i}{SUFFIX}")
+            with bundle.open(member) as source, archives[-1].open("wb") as target:
+                shutil.copyfileobj(source, target)
+    return archives or [file]
+
+
+@contextmanager
+def _reading(file: Path) -> Iterator[zipfile.ZipFile]:
+    """Open a file; what is wrong with it is an ArchiveError."""
     try:
         with zipfile.ZipFile(file) as bundle:
-            return json.loads(bundle.read(_SET)) if _SET in bundle.namelist() else None
+            yield bundle
     except OSError as error:
         raise ArchiveError(f"{file} cannot be read: {error.strerror or error}") from None
     except (ValueError, zipfile.BadZipFile) as error:
         raise ArchiveError(f"{file} is no archive, or a damaged one: {error}") from None
-
-
-def archives_in(file: Path, folder: Path) -> list[Path]:
-    """Return the archives that a file holds, copied into a folder; or the file, if it is one.
-
-    Raises:
-        ArchiveError: it cannot be read.
-    """
-    archives = []
-    try:
-        with zipfile.ZipFile(file) as bundle:
-            members = [one for one in bundle.infolist() if one.filename.endswith(SUFFIX)]
-            for i, member in enumerate(members):
-                # Compressed, it could grow to any size.
-                if member.compress_type != zipfile.ZIP_STORED:
-                    raise ArchiveError(f"{file}: {member.filename} is compressed")
-                archives.append(folder / f"{file.stem}-{i}{SUFFIX}")
-                with bundle.open(member) as source, archives[-1].open("wb") as target:
-                    shutil.copyfileobj(source, target)
-    except OSError as error:
-        raise ArchiveError(f"{file} cannot be read: {error.strerror or error}") from None
-    except zipfile.BadZipFile as error:
-        raise ArchiveError(f"{file} is no archive, or a damaged one: {error}") from None
-    return archives or [file]

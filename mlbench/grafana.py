@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit
@@ -31,8 +32,6 @@ Outcome = Literal["created", "updated", "unchanged", "provisioned"]
 # Set by Grafana: the database id, and how often the dashboard was saved.
 _SET_BY_GRAFANA = frozenset({"id", "version"})
 
-_NOT_FOUND = 404
-_SERVER_ERROR = 500
 _ADVICE = {
     401: "it does not know the token: give one of a service account, or user:password",
     403: "the token lacks a right: it takes the role Admin",
@@ -210,7 +209,7 @@ class Grafana:
         try:
             answer = call()
         except GrafanaException as error:
-            if may_be_missing and error.status_code == _NOT_FOUND:
+            if may_be_missing and error.status_code == HTTPStatus.NOT_FOUND:
                 self._count("done")
                 return None
             self._count("failed")
@@ -264,7 +263,7 @@ def _readable(source: Mapping[str, Any]) -> dict[str, Any]:
 
 def _refusal(url: str, what: str, error: GrafanaException) -> str:
     said = str(error.message)
-    if error.status_code >= _SERVER_ERROR:
+    if error.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return f"Grafana at {url} does not work now: {said}"
     provisioned = "provisioned" in said or "read-only" in said
     advice = _PROVISIONED if provisioned else _ADVICE.get(error.status_code)
@@ -279,10 +278,8 @@ def _unreachable(url: str, error: Exception, timeout_seconds: float) -> str:
         case requests.Timeout():
             return f"Grafana at {url} does not answer within {timeout_seconds:g} s"
         case requests.exceptions.SSLError():
-            return (
-                f"the certificate of {url} is not trusted: name the file of its authority in "
-                "$REQUESTS_CA_BUNDLE"
-            )
+            name_it = "name the file of its authority in $REQUESTS_CA_BUNDLE"
+            return f"the certificate of {url} is not trusted: {name_it}"
         case requests.ConnectionError():
             return f"Grafana at {url} cannot be reached"
         case _:

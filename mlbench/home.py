@@ -70,11 +70,7 @@ class Home:
         return self.root / "pod-tokens" / pod
 
     def make(self) -> None:
-        """Make the folder readable by this user alone: it holds tokens and the output of runs.
-
-        Raises:
-            OSError: it cannot be made, or belongs to another user.
-        """
+        """Make the folder readable by this user alone: it holds tokens and the output of runs."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         mode = self.root.stat().st_mode
         # A folder like /tmp stays open to everyone; what is in it is private.

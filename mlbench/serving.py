@@ -54,7 +54,9 @@ def is_address(host: str) -> bool:
 
 def _only_here(app: WSGIApplication) -> WSGIApplication:
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        host = _without_port(environ.get("HTTP_HOST", ""))
+        header = environ.get("HTTP_HOST", "")
+        is_ipv6 = header.startswith("[")
+        host = header[1:].partition("]")[0] if is_ipv6 else header.partition(":")[0]
         # A browser always sends the header.
         if host.lower() in {"", "localhost"} or is_address(host):
             return app(environ, start_response)
@@ -62,9 +64,3 @@ def _only_here(app: WSGIApplication) -> WSGIApplication:
         return [b"Host: call this by its address, or as localhost\n"]
 
     return answer
-
-
-def _without_port(header: str) -> str:
-    if header.startswith("["):
-        return header[1:].partition("]")[0]
-    return header.partition(":")[0]

@@ -50,11 +50,7 @@ class Shaping(Network):
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> "Shaping":
-        """Read it from the variables of ``variables``.
-
-        Raises:
-            ShapingError: one of them is no number.
-        """
+        """Read it from the variables of ``variables``; ShapingError if one is no number."""
         limits = {}
         for field, name in _VARIABLES.items():
             text = environ.get(name) or "0"
@@ -102,19 +98,13 @@ def commands(shaping: Shaping, interface: str, packet_bytes: int = 1514) -> list
         # than the rate. With one packet in it, long ones would be sent more slowly, as timers are
         # late.
         burst = str(BURST_PACKETS * packet_bytes)
-        bucket = ["tbf", "rate", f"{rate:.15g}mbit", "burst", burst]
-        tc_commands.append(
-            ["tc", "qdisc", "replace", *of_device, *root, *bucket, "latency", "50ms"]
-        )
+        bucket = ["tbf", "rate", f"{rate:.15g}mbit", "burst", burst, "latency", "50ms"]
+        tc_commands.append(["tc", "qdisc", "replace", *of_device, *root, *bucket])
     return tc_commands
 
 
 def shape(shaping: Shaping, interface: str) -> None:
-    """Bring a shaping into force on an interface of this network namespace.
-
-    Raises:
-        ShapingError: it cannot be; the text says what is missing.
-    """
+    """Bring a shaping into force on an interface; a ShapingError says what is missing for it."""
     for command in commands(shaping, interface, _largest_packet(interface)):
         run_tool(command)
 
@@ -131,15 +121,10 @@ def _largest_packet(interface: str) -> int:
 
 
 def run_tool(command: Sequence[str]) -> None:
-    """Run a command of iproute2 or util-linux.
-
-    Raises:
-        ShapingError: it fails, or is not installed.
-    """
+    """Run a command of iproute2 or util-linux; ShapingError if it fails, or is not installed."""
+    env = with_tools()
     try:
-        done = subprocess.run(
-            command, env=with_tools(), capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise ShapingError(f"there is no {command[0]}: install {PACKAGES[command[0]]}") from None
     if done.returncode:

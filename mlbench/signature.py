@@ -23,11 +23,7 @@ def signature_of(file: Path) -> Path:
 
 
 def sign(file: Path, key: Path) -> Path:
-    """Sign a file with a private key, or the public one of a key that an agent holds.
-
-    Raises:
-        SignatureError: it could not be signed.
-    """
+    """Sign a file with a private key, or the public one of a key that an agent holds."""
     target = signature_of(file)
     target.unlink(missing_ok=True)
     _ssh_keygen("sign", "-f", str(key), str(file))
@@ -68,7 +64,6 @@ def _ssh_keygen(what: str, *arguments: str, content: Path | None = None) -> str:
         check=False,
     )
     if done.returncode:
-        raise SignatureError(
-            f"ssh-keygen -Y {what}: {done.stderr.decode(errors='replace').strip()}"
-        )
+        said = done.stderr.decode(errors="replace").strip()
+        raise SignatureError(f"ssh-keygen -Y {what}: {said}")
     return done.stdout.decode(errors="replace")

@@ -130,7 +130,7 @@ def _read_event(event: bytes) -> Iterator[Scalar | Hyperparameters]:
             case 1, bytes():
                 [time] = struct.unpack("<d", content)
             case 2, int():
-                step = _signed(content)
+                step = int.from_bytes((content % (1 << 64)).to_bytes(8), signed=True)
             case 5, bytes():
                 values += [_message(value) for field, value in _fields(content) if field == 1]
     for value in values:
@@ -237,11 +237,6 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
     raise IndexError("a number that does not end")
 
 
-def _signed(number: int) -> int:
-    number &= (1 << 64) - 1
-    return number - (1 << 64) if number >> 63 else number
-
-
 def _to_varint(number: int) -> bytes:
     number &= (1 << 64) - 1
     digits = []
@@ -257,12 +252,5 @@ def _field(number: int, content: bytes, kind: int = _BYTES) -> bytes:
 
 
 def _record(content: bytes) -> bytes:
-    length = struct.pack("<Q", len(content))
-    return b"".join(
-        [
-            length,
-            _CHECKSUM.pack(masked_checksum(length)),
-            content,
-            _CHECKSUM.pack(masked_checksum(content)),
-        ]
-    )
+    parts = struct.pack("<Q", len(content)), content
+    return b"".join(part + _CHECKSUM.pack(masked_checksum(part)) for part in parts)

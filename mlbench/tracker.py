@@ -201,16 +201,14 @@ class Tracker:
             self._last_step = now
             if perf_counter() - self._published.at > _PUBLISH_SECONDS:
                 self._publish()
-        if self._recorder is not None and self._is_due(perf_counter() - self._recorded_at):
+        since = perf_counter() - self._recorded_at
+        is_due = since > _TOTALS_SECONDS and since > _TOTALS_PART * self.train_seconds
+        if self._recorder is not None and is_due:
             # With the step that they are of, so a process that is killed leaves both.
             self._logged = self._cumulative()
             metrics |= self._logged
         if metrics:
             self.log(metrics, step=self.steps)
-
-    def _is_due(self, seconds: float) -> bool:
-        """Check if the totals are to be recorded again after so much time."""
-        return seconds > _TOTALS_SECONDS and seconds > _TOTALS_PART * self.train_seconds
 
     def goal(self, metric: str, value: float, *, lower_is_better: bool = False) -> None:
         """Set the goal: time to accuracy ends when ``metric`` reaches ``value``.

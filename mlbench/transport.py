@@ -123,10 +123,9 @@ class HttpClient:
             method, path, params=params, content=text, headers=headers
         )
 
-        def exchange() -> Answer[Value]:
-            return _decoded(self._send(request, repeatable=repeatable, stream=False), decode)
-
-        return self._executor.submit(exchange)
+        return self._executor.submit(
+            lambda: _decoded(self._send(request, repeatable=repeatable, stream=False), decode)
+        )
 
     def upload(self, path: str, decode: Callable[[bytes], Value], file: BinaryIO) -> Answer[Value]:
         """Send a file with POST, in this thread, once; the errors are those of ``request``."""
