@@ -103,12 +103,6 @@ def _decimals(values: Iterable[float]) -> int:
 
 
 def _cell(value: float | int | str | None, decimals: int) -> str:
-    match value:
-        case None:
-            return NOTHING
-        case float():
-            return number(value, decimals)
-        case int():
-            return f"{value:,}"
-        case str():
-            return value
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if isinstance(value, int) else number(value, decimals)

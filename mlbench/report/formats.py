@@ -6,16 +6,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from mlbench import palette
 from mlbench.csv_cells import escape_formula
 from mlbench.report.statement import Fact, lists, subtitle, title
 from mlbench.report.tables import Table, tables
 from mlbench.results import Comparison, Group, Result
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 SUFFIXES = (".json", ".csv", ".md", ".html")
 
@@ -63,8 +60,7 @@ def to_csv(comparison: Comparison) -> str:
         group = groups[result.run_id]
         lists = ("departures", "disturbed", "clock_faults")
         texts = {name: "; ".join(getattr(result, name)) for name in lists}
-        values = result.to_fields() | texts
-        row = _flat(Result, values, "", [*phases])
+        row = _flat(Result, result.to_fields() | texts, "", [*phases])
         row |= {"group": group.label, **_flat(Group, group.to_fields(), "group_", [])}
         # No spreadsheet shall take a text for a formula.
         safe = {
@@ -150,25 +146,22 @@ def to_html(report: Report, site_of: str = "") -> str:
     from mlbench.report.plots import plots  # noqa: PLC0415 - in the extra `report`, and slow
 
     comparison = report.comparison
-    return (
-        templates()
-        .get_template("report.html.jinja")
-        .render(
-            title=title(comparison),
-            subtitle=subtitle(comparison),
-            said=comparison.judgement,
-            lists=lists(comparison.judgement),
-            plots=plots(comparison),
-            tables=tables(comparison),
-            environment=report.environment,
-            first_run=comparison.results[0].run_id,
-            archive=site_of,
-        )
+    return render_page(
+        "report",
+        title=title(comparison),
+        subtitle=subtitle(comparison),
+        said=comparison.judgement,
+        lists=lists(comparison.judgement),
+        plots=plots(comparison),
+        tables=tables(comparison),
+        environment=report.environment,
+        first_run=comparison.results[0].run_id,
+        archive=site_of,
     )
 
 
-def templates() -> "Environment":
-    """Return the templates of pages."""
+def render_page(name: str, **content: Any) -> str:
+    """Return a page, made of the template of this name."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415
 
     environment = Environment(
@@ -178,6 +171,5 @@ def templates() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["heat"] = palette.HEAT
-    environment.globals["series"] = palette.SERIES
-    return environment
+    environment.globals |= {"heat": palette.HEAT, "series": palette.SERIES}
+    return environment.get_template(f"{name}.html.jinja").render(content)

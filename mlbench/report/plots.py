@@ -11,7 +11,7 @@ from mlbench.records import Goal
 from mlbench.report import figures
 from mlbench.report.drawing import DASHED, FAINT, INK, LINES, SERIES, Plot, canvas, to_svg, wrapped
 from mlbench.report.tables import phase_names
-from mlbench.results import Cell, Chart, Comparison, Curve, Frontier, Group, Result, Sweep
+from mlbench.results import Chart, Comparison, Curve, Frontier, Group, Result, Sweep
 
 __all__ = ["Plot", "plots"]
 
@@ -32,14 +32,10 @@ _ROOM = 1.08
 def plots(comparison: Comparison) -> list[Plot]:
     """Return the plots that a comparison has the figures for."""
     sweep = comparison.sweep
-    of_sweep = [
-        *(
-            [_sweep(sweep, one, f"sweep-{i}") for i, one in enumerate(sweep.charts)]
-            if sweep
-            else []
-        ),
-        *([_profiles(comparison.frontier)] if comparison.frontier else []),
-    ]
+    charts = sweep.charts if sweep else ()
+    of_sweep = [_sweep(sweep, one, f"sweep-{i}") for i, one in enumerate(charts) if sweep]
+    if comparison.frontier:
+        of_sweep.append(_profiles(comparison.frontier))
     if of_sweep and len(comparison.groups) > _MOST_IN_LEGEND:
         return of_sweep
     metrics = dict.fromkeys(one.target.metric for one in comparison.results if one.target)
@@ -60,12 +56,14 @@ def _sweep(sweep: Sweep, chart: Chart, name: str) -> Plot:
     with canvas() as (figure, axes):
         for i, row in enumerate(chart.cells):
             filled = [(x, cell) for x, cell in zip(places, row, strict=True) if cell]
-            errors = [_errors(cell) for _, cell in filled]
+            # How far the interval of a figure reaches below and above it; 0 where there is none.
+            below = [0.0 if cell.low is None else cell.mean - cell.low for _, cell in filled]
+            above = [0.0 if cell.high is None else cell.high - cell.mean for _, cell in filled]
             style = LINES[i // len(SERIES) % len(LINES)]
             axes.errorbar(
                 [x for x, _ in filled],
                 [cell.mean for _, cell in filled],
-                yerr=[[below for below, _ in errors], [above for _, above in errors]],
+                yerr=[below, above],
                 color=SERIES[i % len(SERIES)],
                 # Connected only if there is something in between.
                 linestyle=style if across.numbers else "",
@@ -92,12 +90,6 @@ def _sweep(sweep: Sweep, chart: Chart, name: str) -> Plot:
     return Plot(chart.title, "Each dot is the mean of a group, with its 95 % interval.", svg)
 
 
-def _errors(cell: Cell) -> tuple[float, float]:
-    """Return how far the interval of a figure reaches below and above it; 0 where there is none."""
-    low, high = (cell.mean if end is None else end for end in (cell.low, cell.high))
-    return cell.mean - low, high - cell.mean
-
-
 def _profiles(frontier: Frontier) -> Plot:
     """Plot the share of workloads on which each algorithm is nearly the fastest."""
     with canvas() as (figure, axes):
@@ -118,10 +110,8 @@ def _profiles(frontier: Frontier) -> Plot:
         if len(frontier.profiles) <= _MOST_IN_LEGEND:
             figure.legend(loc="outside right upper")
         svg = to_svg(figure, "profiles")
-    caption = (
-        "On which share of the workloads each takes at most so many times as long as the best."
-    )
-    return Plot("Performance profiles", caption, svg)
+    share = "On which share of the workloads each takes at most so many times as long as the best."
+    return Plot("Performance profiles", share, svg)
 
 
 def _metric_over_time(comparison: Comparison, metric: str, name: str) -> Plot | None:
@@ -262,10 +252,8 @@ def _phases(groups: Sequence[Group]) -> Plot | None:
 
 def _points(curve: Curve, *, in_training: bool) -> tuple[list[float], list[float]]:
     clock = curve.training_seconds if in_training else curve.wall_seconds
-    pairs = list(zip(clock, curve.values, strict=True))
-    known = [
-        (seconds, value) for seconds, value in pairs if seconds is not None and value is not None
-    ]
+    pairs = zip(clock, curve.values, strict=True)
+    known = [(s, value) for s, value in pairs if s is not None and value is not None]
     return [seconds for seconds, _ in known], [value for _, value in known]
 
 

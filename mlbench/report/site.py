@@ -16,7 +16,7 @@ from mlbench import archive
 from mlbench.archive import ArchiveError
 from mlbench.records import Manifest, Run
 from mlbench.report import figures
-from mlbench.report.formats import Report, templates, to_html
+from mlbench.report.formats import Report, render_page, to_html
 from mlbench.report.plots import plots
 from mlbench.report.reproduce import commands
 from mlbench.report.statement import Fact, facts, title
@@ -66,11 +66,7 @@ class Entry:
 
 
 def read_entry(file: Path) -> Entry:
-    """Read an archive, and make sure that nothing in it is damaged.
-
-    Raises:
-        ArchiveError: it cannot be read, or is damaged.
-    """
+    """Read an archive; ArchiveError if anything in it is damaged."""
     with archive.opened(file) as sealed:
         if damaged := sealed.check():
             raise ArchiveError("; ".join(damaged))
@@ -107,11 +103,7 @@ class SetEntry:
 
 
 def write(entries: Sequence[Entry], sets: Sequence[SetEntry], folder: Path) -> None:
-    """Write the site into a folder. What another call left there stays, but for the list.
-
-    Raises:
-        OSError: a file cannot be written.
-    """
+    """Write the site into a folder. What another call left there stays, but for the list."""
     for name in ("runs", "archives"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     for entry in entries:
@@ -137,25 +129,22 @@ def _run_page(entry: Entry, kept: Path) -> str:
         Fact("started", run.started_at or figures.NOTHING),
         Fact("samples", f"{run.delivery.recorded:,}" if run.delivery else figures.NOTHING),
     ]
-    return (
-        templates()
-        .get_template("run.html.jinja")
-        .render(
-            title=run.title,
-            subtitle=f"{entry.task}; {count(run.num_workers, 'worker')} on {entry.machine}",
-            plots=plots(shown),
-            tables=tables(shown),
-            doubts={
-                "Disturbed, so that figures are not those of the run alone:": result.disturbed,
-                "Departures from the rules of the task:": result.departures,
-                "Clocks were wrong:": result.clock_faults,
-            },
-            environment=facts(entry.manifest),
-            sealed=sealed,
-            archive=kept.name,
-            size=figures.number(kept.stat().st_size / 1000),
-            commands=commands(run, entry.manifest, kept.name),
-        )
+    return render_page(
+        "run",
+        title=run.title,
+        subtitle=f"{entry.task}; {count(run.num_workers, 'worker')} on {entry.machine}",
+        plots=plots(shown),
+        tables=tables(shown),
+        doubts={
+            "Disturbed, so that figures are not those of the run alone:": result.disturbed,
+            "Departures from the rules of the task:": result.departures,
+            "Clocks were wrong:": result.clock_faults,
+        },
+        environment=facts(entry.manifest),
+        sealed=sealed,
+        archive=kept.name,
+        size=figures.number(kept.stat().st_size / 1000),
+        commands=commands(run, entry.manifest, kept.name),
     )
 
 
@@ -185,28 +174,23 @@ def _index(entries: Sequence[Entry], sets: Sequence[SetEntry]) -> str:
     tasks: dict[str, list[Entry]] = {}
     for entry in sorted(entries, key=lambda one: (one.task, one.seconds or _NEVER)):
         tasks.setdefault(entry.task, []).append(entry)
-    return (
-        templates()
-        .get_template("index.html.jinja")
-        .render(
-            tasks={task: [(one, _row(one)) for one in found] for task, found in tasks.items()},
-            title="MLBench results",
-            sets=[(run_set, title(run_set.comparison)) for run_set in sets],
-            count=len(entries),
-            published=datetime.now(UTC).date().isoformat(),
-        )
+    return render_page(
+        "index",
+        tasks={task: [(one, _row(one)) for one in found] for task, found in tasks.items()},
+        title="MLBench results",
+        sets=[(run_set, title(run_set.comparison)) for run_set in sets],
+        count=len(entries),
+        published=datetime.now(UTC).date().isoformat(),
     )
 
 
 def _row(entry: Entry) -> Mapping[str, _Cell]:
     run, result = entry.run, entry.result
     reached = result.time_to_accuracy
+    since_start = reached.wall_seconds if reached else None
     return {
         "time to accuracy": _figure(entry.seconds, figures.seconds(entry.seconds)),
-        "since start": _figure(
-            reached.wall_seconds if reached else None,
-            figures.seconds(reached.wall_seconds if reached else None),
-        ),
+        "since start": _figure(since_start, figures.seconds(since_start)),
         "best": _figure(result.best_value, figures.number(result.best_value)),
         "samples/s": _figure(result.samples_per_second, figures.number(result.samples_per_second)),
         "workers": _figure(run.num_workers, str(run.num_workers)),

@@ -23,6 +23,7 @@ _PROFILES = (
     "at most so many times as long as the fastest, by median times. Score: the mean of that share "
     "from 1 to 4 times (AlgoPerf, Dahl et al. 2023)."
 )
+_P = "p: of a test against that one, corrected for all of these."
 _TIMES_OF_FASTEST = (1, 1.5, 2, 4)
 _CAUTIONS = {
     "scaling": "Speed-up and efficiency are not those of the number of workers alone: see above.",
@@ -61,18 +62,16 @@ def tables(comparison: Comparison) -> list[Table]:
     sweep = comparison.sweep
     of_sweep = [_sweep(groups), *(_heat(sweep, chart) for chart in sweep.charts)] if sweep else []
     of_frontier = _frontier(comparison.frontier) if comparison.frontier else []
+    limits = {r.accuracy_after_time.limit_seconds for r in results if r.accuracy_after_time}
     # A single run is described by the table of runs.
     caution = _CAUTIONS.get(comparison.judgement.verdict, "")
-    of_groups = (
-        [
-            _time_to_accuracy(groups, caution),
-            _throughput_and_cost(groups, _limits(results), caution),
-        ]
-        if results[1:]
-        else []
-    )
-    others = [*of_groups, _phases(groups), _runs(results, groups[0].swept)]
-    return [table for table in [*of_sweep, *of_frontier, *others] if table]
+    of_groups = [
+        _time_to_accuracy(groups, caution),
+        _throughput_and_cost(groups, " or ".join(map(figures.seconds, sorted(limits))), caution),
+    ]
+    others = [_phases(groups), _runs(results, groups[0].swept)]
+    every = [*of_sweep, *of_frontier, *(of_groups if results[1:] else []), *others]
+    return [table for table in every if table]
 
 
 @dataclass(frozen=True)
@@ -83,8 +82,8 @@ class _Column:
     note: str = ""
 
 
-def _figure(text: str, unit: str, path: str, note: str = "", *, is_minor: bool = False) -> _Column:
-    """Return a column of numbers at a dotted path of attributes; shares in percent."""
+def _figure(text: str, unit: str, path: str, note: str = "", **heading: bool) -> _Column:
+    """Return a column of what is at a dotted path of attributes; shares are in percent."""
 
     def value(record: Any) -> Cell:
         for name in path.split("."):
@@ -94,7 +93,7 @@ def _figure(text: str, unit: str, path: str, note: str = "", *, is_minor: bool =
         found: Cell = record * 100 if unit == "%" else record
         return found
 
-    return _Column(Heading(text, unit, is_minor=is_minor), value, note)
+    return _Column(Heading(text, unit, **heading), value, note)
 
 
 def _text(text: str, value: Callable[[Any], str], *, is_minor: bool = False) -> _Column:
@@ -125,7 +124,7 @@ def _differ_in_workers(groups: Sequence[Group]) -> bool:
 
 def _sweep(groups: Sequence[Group]) -> Table:
     times = [
-        _Column(Heading("reached"), lambda group: f"{group.reached}/{len(group.run_ids)}"),
+        _reached(),
         *_with_interval("to the goal", "s", "training_seconds_to_accuracy"),
         _figure("throughput", "samples/s", "samples_per_second.mean", is_minor=True),
     ]
@@ -137,15 +136,14 @@ def _sweep(groups: Sequence[Group]) -> Table:
         *_naming(groups),
         *(times if any(group.training_seconds_to_accuracy for group in groups) else rates),
         _figure("times", figures.TIMES, "evidence.times_as_fast"),
-        _Column(
-            Heading("as fast as", is_figure=False),
-            lambda group: group.evidence.than if group.evidence else None,
-        ),
-        _figure(
-            "p", "", "evidence.p", "p: of a test against that one, corrected for all of these."
-        ),
+        _figure("as fast as", "", "evidence.than", is_figure=False),
+        _figure("p", "", "evidence.p", _P),
     ]
     return _table("Sweep", "", columns, groups)
+
+
+def _reached(note: str = "") -> _Column:
+    return _Column(Heading("reached"), lambda group: f"{group.reached}/{len(group.run_ids)}", note)
 
 
 def _with_interval(text: str, unit: str, path: str) -> list[_Column]:
@@ -179,11 +177,7 @@ def _time_to_accuracy(groups: Sequence[Group], caution: str) -> Table | None:
         return None
     columns = [
         *_naming(groups),
-        _Column(
-            Heading("reached"),
-            lambda group: f"{group.reached}/{len(group.run_ids)}",
-            "In training time, evaluation left out.",
-        ),
+        _reached("In training time, evaluation left out."),
         *_with_interval("mean", "s", "training_seconds_to_accuracy"),
         _figure("fastest", "s", "training_seconds_to_accuracy.minimum"),
         _figure("slowest", "s", "training_seconds_to_accuracy.maximum"),
@@ -251,7 +245,7 @@ def _scaling(groups: Sequence[Group], by: str, speedup: str, efficiency: str) ->
     ]
 
 
-def _frontier(frontier: Frontier) -> list[Table | None]:
+def _frontier(frontier: Frontier) -> list[Table]:
     """Return the tables of crossings and of performance profiles."""
     crossings = [
         _text("on", lambda one: one.where),
@@ -268,12 +262,11 @@ def _frontier(frontier: Frontier) -> list[Table | None]:
         _figure("score", "", "score"),
         *(_within(times) for times in _TIMES_OF_FASTEST),
     ]
-    return [
-        _table("Crossings", _CROSSINGS, crossings, frontier.crossings)
-        if frontier.crossings
-        else None,
-        _table("Performance profiles", _PROFILES, profiles, best_first) if best_first else None,
-    ]
+    of_both = (
+        ("Crossings", _CROSSINGS, crossings, frontier.crossings),
+        ("Performance profiles", _PROFILES, profiles, best_first),
+    )
+    return [_table(*one) for one in of_both if one[-1]]
 
 
 def _within(times: float) -> _Column:
@@ -303,10 +296,8 @@ def _phases(groups: Sequence[Group]) -> Table | None:
 
 def _in_phase(name: str) -> _Column:
     # So short that all phases fit onto a terminal of 80 columns.
-    return _Column(
-        Heading("comm." if name == "communication" else name, "s"),
-        lambda group: group.phases.get(name),
-    )
+    heading = Heading("comm." if name == "communication" else name, "s")
+    return _Column(heading, lambda group: group.phases.get(name))
 
 
 def _runs(results: Sequence[Result], keys: Iterable[str]) -> Table:
@@ -359,12 +350,6 @@ def _table(title: str, note: str, columns: Sequence[_Column], records: Sequence[
         tuple(column.heading for column, _ in kept),
         tuple(zip(*(figures.column(values) for _, values in kept), strict=True)),
     )
-
-
-def _limits(results: Sequence[Result]) -> str:
-    """Return the times of accuracy after time, such as ``2 h 00 min``."""
-    limits = {r.accuracy_after_time.limit_seconds for r in results if r.accuracy_after_time}
-    return " or ".join(figures.seconds(limit) for limit in sorted(limits))
 
 
 def _how_means_are_made(groups: Sequence[Group]) -> str:

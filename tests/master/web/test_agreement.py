@@ -7,7 +7,7 @@ from typing import Any
 
 from grafana import build
 from mlbench import names, palette
-from mlbench.report.formats import templates
+from mlbench.report.formats import render_page
 from mlbench_master.web.assets import load
 
 
@@ -26,7 +26,7 @@ def test_curves_states_and_phases_have_one_colour_on_pages_reports_and_dashboard
     phases = {f"phase-{phase}": colour for phase, colour in palette.PHASE.items()}
     series = {f"series-{i}": colour for i, colour in enumerate(palette.SERIES)}
     assert ours == states | pods | phases | series
-    of_reports = templates().get_template("layout.html.jinja").render(title="")
+    of_reports = render_page("layout", title="")
     assert dict(re.findall(_OURS, of_reports)) == series
 
 
