@@ -1,7 +1,7 @@
 """Finding the master: by the environment, the local stack, or the Kubernetes API."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,11 +32,8 @@ def find_connection(environ: Mapping[str, str] = os.environ) -> Connection:
     """Return the connection to the master at $MLBENCH_URL, or else to the running local stack.
 
     $MLBENCH_TOKEN is its token, unless the address carries one. $MLBENCH_PROMETHEUS_URL and
-    $GRAFANA_URL may name its Prometheus and Grafana.
-
-    Raises:
-        NotConnectedError: only one of address and token is set, or no local stack is running.
-        MLBenchError: $MLBENCH_URL is not an address.
+    $GRAFANA_URL may name its Prometheus and Grafana. NotConnectedError if only one of address and
+    token is set, or no local stack is running; MLBenchError if $MLBENCH_URL is not an address.
     """
     url, token = environ.get(names.ENV_URL), environ.get(names.ENV_TOKEN)
     if not url:
@@ -81,10 +78,7 @@ def find_pod(place: Place, *, load_config: bool) -> Address:
     """Return the address of the master's pod, which only pods of its cluster reach.
 
     Without ``load_config``, the caller has set the ``kubernetes`` package's default configuration;
-    otherwise the pod's own service account is used.
-
-    Raises:
-        DiscoveryError: no such pod is ready, or the Kubernetes API cannot be asked.
+    otherwise the pod's own service account is used. DiscoveryError if no such pod is ready.
     """
     with _kubernetes("load_incluster_config" if load_config else None) as core:
         pod = _find_ready_pod(core, place)
@@ -97,9 +91,7 @@ def find_service(place: Place, *, load_config: bool) -> Address:
     """Return the address of the master's service, for clients outside its cluster.
 
     ``load_config`` is as for ``find_pod``, with the kubeconfig file that kubectl uses.
-
-    Raises:
-        DiscoveryError: there is no such service, there are several, or it has no address.
+    DiscoveryError if there is no such service, there are several, or it has no address.
     """
     with _kubernetes("load_kube_config" if load_config else None) as core:
         service = _find_service(core, place)
@@ -112,7 +104,9 @@ def find_service(place: Place, *, load_config: bool) -> Address:
             'and url="127.0.0.1:8000" reach it from anywhere'
         )
         if spec.type == "NodePort":
-            host = _external_ip(core, spec) or _node_address(core, place)
+            # The attribute's name differs between versions of the package; JSON's does not.
+            external = core.api_client.sanitize_for_serialization(spec).get("externalIPs")
+            host = external[0] if external else _node_address(core, place)
             return _address(host, port.node_port, forward)
     if spec.type == "LoadBalancer":
         for ingress in service.status.load_balancer.ingress or []:
@@ -125,44 +119,34 @@ def find_service(place: Place, *, load_config: bool) -> Address:
 
 
 def _find_service(core: Any, place: Place) -> Any:
-    services = core.list_namespaced_service(
-        place.namespace, label_selector=place.label_selector, _request_timeout=_TIMEOUT
-    ).items
+    services = _labelled(core.list_namespaced_service, place)
     there = ", ".join(sorted(service.metadata.name for service in services)) or "none"
     named = [s for s in services if place.service_name in {None, s.metadata.name}]
     if len(named) == 1:
         return named[0]
     if len(named) > 1:
-        raise DiscoveryError(
-            f"there are several services with {place} ({there}): give service_name="
-        )
+        several = f"there are several services with {place} ({there})"
+        raise DiscoveryError(f"{several}: give service_name=")
     wanted = f"service {place.service_name!r}" if place.service_name else "service"
     raise DiscoveryError(f"there is no {wanted} with {place} (there: {there}): {_NOT_THERE}")
 
 
 def _find_ready_pod(core: Any, place: Place) -> Any:
-    pods = core.list_namespaced_pod(
+    pods = _labelled(core.list_namespaced_pod, place)
+    for pod in pods:
+        conditions = pod.status.conditions or []
+        ready = any(part.type == "Ready" and part.status == "True" for part in conditions)
+        if ready and pod.metadata.deletion_timestamp is None:
+            return pod
+    phases = ", ".join(f"{pod.metadata.name}: {pod.status.phase}, not ready" for pod in pods)
+    none = f"there is no ready pod with {place} ({phases or 'there: none'})"
+    raise DiscoveryError(f"{none}: {_NOT_THERE}")
+
+
+def _labelled(ask: Callable[..., Any], place: Place) -> Any:
+    return ask(
         place.namespace, label_selector=place.label_selector, _request_timeout=_TIMEOUT
     ).items
-    ready = next((pod for pod in pods if _is_ready(pod)), None)
-    if ready is not None:
-        return ready
-    phases = ", ".join(f"{pod.metadata.name}: {pod.status.phase}, not ready" for pod in pods)
-    raise DiscoveryError(
-        f"there is no ready pod with {place} ({phases or 'there: none'}): {_NOT_THERE}"
-    )
-
-
-def _is_ready(pod: Any) -> bool:
-    conditions = pod.status.conditions or []
-    ready = any(part.type == "Ready" and part.status == "True" for part in conditions)
-    return ready and pod.metadata.deletion_timestamp is None
-
-
-def _external_ip(core: Any, spec: Any) -> str | None:
-    # The attribute's name differs between versions of the package; JSON's does not.
-    found: list[str] = core.api_client.sanitize_for_serialization(spec).get("externalIPs") or []
-    return found[0] if found else None
 
 
 def _node_address(core: Any, place: Place) -> str:

@@ -66,23 +66,13 @@ def _is_home(folder: Path) -> bool:
     return (folder / "conf" / "defaults.ini").is_file()
 
 
-def without_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without settings of another Grafana, such as its database."""
-    return {key: value for key, value in environ.items() if not key.startswith("GF_")}
-
-
 def settings(
     folder: Path, host: str, port: int, password: str, prometheus_url: str, login: Login
 ) -> dict[str, str]:
     """Return the environment of a Grafana whose dashboards anyone on this machine may see.
 
-    Args:
-        folder: for its data and logs.
-        host: the only address that it listens on.
-        port: likewise.
-        password: of the user ``admin``.
-        prometheus_url: how it reaches Prometheus, without a login, as viewers can read it.
-        login: of Prometheus.
+    ``folder`` is for its data and logs, ``password`` that of the user ``admin``. Viewers can read
+    ``prometheus_url``, so ``login`` is apart.
     """
     return {
         "GF_PATHS_DATA": str(folder),

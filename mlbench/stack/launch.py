@@ -32,12 +32,7 @@ def run_in_front(
     port: int | None,
     on_ready: Callable[[Connection], None] = lambda _: None,
 ) -> None:
-    """Run a stack until SIGTERM or Ctrl-C.
-
-    Raises:
-        AlreadyRunningError: a stack with this home folder is running.
-        StackError: it cannot be started; nothing is left running.
-    """
+    """Run a stack until SIGTERM or Ctrl-C; StackError if it cannot be started, or runs already."""
     check_installed()
     # Only this user may read what its processes write.
     os.umask(_PRIVATE)
@@ -53,8 +48,7 @@ def run_in_front(
 def start_detached(home: Home, workers: int, port: int | None) -> Connection:
     """Start a stack that outlives this process, and wait until it is ready.
 
-    Raises:
-        StackError: it cannot be started; the text ends with its last output.
+    If it cannot be started, a StackError ends with its last output.
     """
     check_installed()
     try:

@@ -94,11 +94,9 @@ def _try(unshare: Sequence[str], *lines: str) -> str:
     # The shell writes each command before it runs it.
     _, found, said = f"\n{done.stderr}".rpartition("\n+ ")
     failed, _, said = said.partition("\n") if found else ("unshare", "", said)
-    return explain(shlex.split(failed), said) + "".join(_forbidden())
-
-
-def _forbidden() -> Iterator[str]:
+    why = explain(shlex.split(failed), said)
     for name, (forbids, allows) in _FORBIDDING.items():
         path = Path("/proc/sys", *name.split("."))
         if path.is_file() and path.read_text().strip() == forbids:
-            yield f"; an administrator allows it by `sysctl {name}={allows}`"
+            why += f"; an administrator allows it by `sysctl {name}={allows}`"
+    return why

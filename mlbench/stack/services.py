@@ -12,6 +12,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
@@ -35,6 +36,7 @@ _CONTROLLER_PORT = 9300
 _EXPORTER_PORT = 9400
 _WORKER_PORT = 9500
 _PORTS_TRIED = 200
+_ANSWER_SECONDS = 5.0
 # Results are looked at long after the run.
 _RETENTION = "1y"
 # The lowest cost that bcrypt has: the password is random, so nobody guesses it however fast.
@@ -81,8 +83,16 @@ class Service:
         return f"{LOOPBACK}:{self.port}"
 
     def answers(self) -> bool:
-        """Check whether it works, as far as HTTP tells."""
-        return self.port is None or answers(self.address, self.health_path, login=self.login)
+        """Check whether it works, as far as HTTP tells: it answers a GET with 200."""
+        if self.port is None:
+            return True
+        headers = {"Authorization": self.login.header} if self.login else {}
+        with closing(HTTPConnection(self.address, timeout=_ANSWER_SECONDS)) as connection:
+            try:
+                connection.request("GET", self.health_path, headers=headers)
+                return connection.getresponse().status == HTTPStatus.OK
+            except (OSError, HTTPException):
+                return False
 
 
 class Services:
@@ -103,6 +113,7 @@ class Services:
         self._prometheus_url = f"http://{LOOPBACK}:{prometheus_port}{self._prometheus_path}"
         self.prometheus_url = with_login(self._prometheus_url, self._prometheus_login)
         ability = network.probe()
+        switch = ability.switch(home.switch)
         self._environ = {
             **{key: value for key, value in os.environ.items() if key not in _OUR_VARIABLES},
             **_no_proxy(),
@@ -120,13 +131,15 @@ class Services:
         installed = grafana.find_grafana()
         grafana_service = self._grafana(installed) if installed else None
         self.grafana_url = f"http://{grafana_service.address}" if grafana_service else None
+        environ = with_tools(self._environ)
+        network_service = Service(network.SERVICE, switch, environ, optional=True)
         self.fixed: tuple[Service, ...] = (
             self._prometheus(prometheus_port),
             self._master(master_port),
             self._controller(),
             self._exporter(),
             *([grafana_service] if grafana_service else []),
-            *([] if ability.no_bandwidth else [self._switch(ability)]),
+            *([] if ability.no_bandwidth else [network_service]),
         )
 
     def worker(self, number: int) -> Service:
@@ -207,32 +220,24 @@ class Services:
 
     def _grafana(self, installed: grafana.InstalledGrafana) -> Service:
         port = port_near(_GRAFANA_PORT)
+        password, login = self._secret("grafana-password"), self._prometheus_login
         settings = grafana.settings(
-            self._home.grafana,
-            LOOPBACK,
-            port,
-            self._secret("grafana-password"),
-            self._prometheus_url,
-            self._prometheus_login,
+            self._home.grafana, LOOPBACK, port, password, self._prometheus_url, login
         )
         return Service(
             name="grafana",
             command=installed.command(),
-            environ={**grafana.without_settings(self._environ), **settings},
+            # Without settings of another Grafana, such as its database.
+            environ={k: v for k, v in self._environ.items() if not k.startswith("GF_")} | settings,
             port=port,
             health_path="/api/health",
             optional=True,
         )
 
-    def _switch(self, found: network.Network) -> Service:
-        command = found.switch(self._home.switch)
-        return Service(network.SERVICE, command, with_tools(self._environ), optional=True)
-
     def _exporter(self) -> Service:
         port = port_near(_EXPORTER_PORT)
-        return Service(
-            "exporter", (*_python("mlbench_exporter.app"), "--port", str(port)), self._environ, port
-        )
+        command = (*_python("mlbench_exporter.app"), "--port", str(port))
+        return Service("exporter", command, self._environ, port)
 
     def _secret(self, name: str) -> str:
         """Return a secret of this home folder, which is made up the first time."""
@@ -277,21 +282,6 @@ def _take(port: int) -> bool:
             return False
     mark.detach()
     return True
-
-
-def answers(
-    address: str, path: str, timeout_seconds: float = 5.0, login: Login | None = None
-) -> bool:
-    """Check whether an address of this machine answers a GET with 200."""
-    connection = HTTPConnection(address, timeout=timeout_seconds)
-    try:
-        headers = {"Authorization": login.header} if login else {}
-        connection.request("GET", path, headers=headers)
-        return connection.getresponse().status == HTTPStatus.OK
-    except (OSError, HTTPException):
-        return False
-    finally:
-        connection.close()
 
 
 def find_prometheus() -> Path:

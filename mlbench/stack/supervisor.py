@@ -60,11 +60,6 @@ class _Child:
     def keeps_ending(self) -> bool:
         return self.ends >= _ENDS_WHILE_STARTING
 
-    @property
-    def cannot_work(self) -> bool:
-        """Whether it says that it cannot work as it is set up, however often it is started."""
-        return self.process.poll() == os.EX_CONFIG
-
     def works(self) -> bool:
         return self.process.poll() is None and self.service.answers()
 
@@ -132,18 +127,15 @@ class Supervisor:
         for left in (self._home.pool_spec, self._home.pool_status):
             left.unlink(missing_ok=True)
         self._home.logs.mkdir(parents=True, exist_ok=True)
-        self._copy_prometheus_folder()
-        for service in self._services.fixed:
-            if service.port is not None:
-                self._write_targets(service.name, [service])
-
-    def _copy_prometheus_folder(self) -> None:
-        """Copy the configuration beside the scrape targets, without rules of an older version."""
+        # The configuration lies beside the scrape targets, without rules of an older version.
         source, home = prometheus_folder(), self._home.prometheus
         shutil.rmtree(home / "rules", ignore_errors=True)
         # copyfile: the originals may be read by everyone, the copies must not.
         shutil.copytree(source / "rules", home / "rules", copy_function=shutil.copyfile)
         shutil.copyfile(source / "prometheus.yml", home / "prometheus.yml")
+        for service in self._services.fixed:
+            if service.port is not None:
+                self._write_targets(service.name, [service])
 
     def _wait_until_ready(self) -> bool:
         """Wait until the services work; false if ``quit`` was called meanwhile.
@@ -162,7 +154,9 @@ class Supervisor:
                     log.warning("%s; %s", text, self._last_words(child))
                 return True
             for child in required:
-                if child.cannot_work:
+                if (
+                    child.process.poll() == os.EX_CONFIG
+                ):  # it says that it cannot work as it is set up
                     raise StackError(self._last_lines(child))
                 if child.keeps_ending:
                     text = f"{child.service.name} ended {child.ends} times while the stack started"
@@ -225,17 +219,14 @@ class Supervisor:
                 continue
             again_soon = age < _STABLE_SECONDS
             if again_soon and child.service.optional and child.pause >= _LONGEST_PAUSE_SECONDS:
-                self._give_up(child)
+                name, log_file = child.service.name, self._log_file(child.service)
+                log.warning("%s keeps ending, and is left out; see %s", name, log_file)
+                del self._children[name]
                 continue
             pause = min(max(1.0, child.pause * 2), _LONGEST_PAUSE_SECONDS) if again_soon else 0.0
             with self._tried_again(f"{child.service.name} ended with code {code} and cannot start"):
                 self._start(child.service, pause, child.restarts + 1)
                 log.warning("%s ended with code %d; restarted it", child.service.name, code)
-
-    def _give_up(self, child: _Child) -> None:
-        log_file = self._log_file(child.service)
-        log.warning("%s keeps ending, and is left out; see %s", child.service.name, log_file)
-        del self._children[child.service.name]
 
     def _adjust_workers(self) -> None:
         """Run as many workers as the controller's pool asks for, and report which there are."""
