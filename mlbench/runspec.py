@@ -4,6 +4,7 @@ Requests and their errors, records, what a pool gives, the command line, sweeps,
 form of the page derive theirs from these classes. Standard library only: agents use it too.
 """
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
@@ -11,11 +12,12 @@ from typing import Annotated, Any, TypedDict, TypeVar, get_args, get_type_hints
 
 S = TypeVar("S")
 
-_IN_SCHEMAS = {
-    "least": "minimum",
-    "above": "exclusiveMinimum",
-    "most": "maximum",
-    "below": "exclusiveMaximum",
+# Of each bound: its name in schemas, in words, and what holds of a number out of it.
+_BOUNDS = {
+    "least": ("minimum", "at least", operator.lt),
+    "above": ("exclusiveMinimum", "more than", operator.le),
+    "most": ("maximum", "at most", operator.gt),
+    "below": ("exclusiveMaximum", "less than", operator.ge),
 }
 
 
@@ -86,24 +88,20 @@ class Option:
     @property
     def bounds(self) -> Mapping[str, float]:
         """The bounds that it has, by name."""
-        bounds = {name: getattr(self, name) for name in ("least", "above", "most", "below")}
+        bounds = {name: getattr(self, name) for name in _BOUNDS}
         return {name: bound for name, bound in bounds.items() if bound is not None}
 
     def problem(self, value: float) -> str:
         """Return what would be right, if a number is out of bounds; else an empty text."""
-        if self.least is not None and value < self.least:
-            return f"at least {self.least:.15g}"
-        if self.above is not None and value <= self.above:
-            return f"more than {self.above:.15g}"
-        if self.most is not None and value > self.most:
-            return f"at most {self.most:.15g}"
-        if self.below is not None and value >= self.below:
-            return f"less than {self.below:.15g}"
+        for name, bound in self.bounds.items():
+            _, words, is_out = _BOUNDS[name]
+            if is_out(value, bound):
+                return f"{words} {bound:.15g}"
         return ""
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
         """Describe the option in the OpenAPI document."""
-        bounds = {_IN_SCHEMAS[name]: bound for name, bound in self.bounds.items()}
+        bounds = {_BOUNDS[name][0]: bound for name, bound in self.bounds.items()}
         return {**handler(schema), **bounds, "description": self.sentence}
 
 
