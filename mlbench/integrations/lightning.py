@@ -115,21 +115,17 @@ class MLBenchCallback(_Callback):
             recording().tracker.step(self._samples)
             self._steps, self._samples = trainer.global_step, 0
 
-    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Time no phase between epochs."""
-        recording().enter(None)
-
     def on_validation_batch_start(self, trainer: Any, *args: Any, **kwargs: Any) -> None:
         """Time the evaluation, which goes on; Lightning tries a batch or two beforehand."""
         if not trainer.sanity_checking:
             recording().enter("evaluation")
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        """End the evaluation, whose values are logged by now."""
+        """Time no phase between epochs, or after an evaluation, whose values are logged by now."""
         recording().enter(None)
 
     on_validation_start = on_test_start = on_test_batch_start = on_validation_batch_start
-    on_test_end = on_validation_end
+    on_test_end = on_train_epoch_end = on_validation_end
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Record the totals."""

@@ -59,8 +59,10 @@ class MLBenchCallback(TrainerCallback):
         recording().enter("data")
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Time no phase: the data is there, and the model is called next."""
+        """Time no phase: the model is called next, or gradients are accumulated or applied."""
         recording().enter(None)
+
+    on_substep_end = on_optimizer_step = on_step_begin
 
     def before_forward(self, model: Any, args: Any, inputs: Mapping[str, Any]) -> None:
         """Begin the forward pass, and count its samples."""
@@ -73,17 +75,9 @@ class MLBenchCallback(TrainerCallback):
         if model.training:
             recording().enter("backward")
 
-    def on_substep_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """End a backward pass whose gradients are accumulated."""
-        recording().enter(None)
-
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begin the optimizer's part."""
         recording().enter("optimizer")
-
-    def on_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """End the optimizer's part."""
-        recording().enter(None)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Count a step."""
