@@ -3,6 +3,8 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 from mlbench.home import Home, write_atomically
 
@@ -32,11 +34,8 @@ class PoolFiles:
 
     def read_wanted(self) -> int | None:
         """Return the wanted number of workers, or None before the controller has set it."""
-        try:
-            workers: int = json.loads(self.home.pool_spec.read_text())["workers"]
-        except (FileNotFoundError, ValueError):  # the latter after a power cut
-            return None
-        return workers
+        found = _read(self.home.pool_spec)
+        return int(found["workers"]) if found else None
 
     def write_status(self, workers: Sequence[LocalWorker]) -> None:
         """Set the workers there are."""
@@ -44,8 +43,11 @@ class PoolFiles:
 
     def read_status(self) -> list[LocalWorker]:
         """Return the workers there are."""
-        try:
-            found = json.loads(self.home.pool_status.read_text())
-        except (FileNotFoundError, ValueError):  # the latter after a power cut
-            return []
-        return [LocalWorker(**worker) for worker in found]
+        return [LocalWorker(**worker) for worker in _read(self.home.pool_status) or ()]
+
+
+def _read(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text())
+    except (FileNotFoundError, ValueError):  # the latter after a power cut
+        return None
