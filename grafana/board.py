@@ -61,11 +61,7 @@ class Board:
     """The label selector of the runs whose start, goal and end are marked; all, if one asks."""
 
     def to_json(self) -> str:
-        """Write the dashboard as JSON, the same text every time.
-
-        Raises:
-            ValueError: two panels or rows have the same title, and so the same id.
-        """
+        """Write the dashboard as JSON, the same text every time."""
         dashboard = Dashboard(
             uid=self.uid,
             title=self.title,

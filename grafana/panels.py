@@ -75,18 +75,10 @@ def panel(
     least: float | None = None,
     custom: object = None,
 ) -> Panel:
-    """Make a panel of any kind that shows data.
+    """Make a panel of a ``kind`` as Grafana names it, with the options of that kind.
 
-    Args:
-        kind: Grafana's name of it.
-        title: unique on its board.
-        description: what is shown, how to read it, and what is bad.
-        queries: what Prometheus is asked.
-        options: of the kind.
-        look: what the board says, over the defaults of the kind.
-        color: how series get their colours.
-        least: the lowest value of the scale.
-        custom: field options of the kind.
+    The title is unique on its board; the description says how to read it, and what is bad.
+    ``least`` is the lowest value of the scale, ``custom`` the kind's options of fields.
     """
     return Panel(
         type_val=kind,

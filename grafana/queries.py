@@ -171,4 +171,4 @@ def or_none(expr: str, label: str, text: str) -> str:
 
     So a timeline is a strip that says so, not an error, and a table a row.
     """
-    return f'({expr}) or on () label_replace(vector(0), "{label}", "{text}", "", "")'
+    return f"({expr}) or on () {called(label, text, 'vector(0)')}"

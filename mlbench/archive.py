@@ -137,11 +137,8 @@ def write(
 ) -> str:
     """Write an archive, and return its digest.
 
-    Args:
-        path: the file to write.
-        documents: what becomes JSON, by the names of members.
-        series: each series once, read as it is written.
-        texts: other members, such as logs, and their pieces.
+    ``documents`` become JSON, by the names of members; each series comes once, and is read as it is
+    written; ``texts`` are other members, such as logs, and their pieces.
     """
     digests: dict[str, str] = {}
     with path.open("w+b") as file:

@@ -8,11 +8,7 @@ DISTRIBUTION: Final = "mlbench-stack"
 
 
 def own_version() -> str:
-    """Return the version that is installed.
-
-    Raises:
-        PackageNotFoundError: the code runs without being installed.
-    """
+    """Return the version that is installed; PackageNotFoundError for code that is not."""
     return version(DISTRIBUTION)
 
 

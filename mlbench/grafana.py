@@ -66,16 +66,10 @@ class Grafana:
         count: Callable[[str], None] = lambda outcome: None,
         timeout_seconds: float = 5.0,
     ) -> None:
-        """Create the client; nothing is sent yet.
+        """Create the client for Grafana's first page; nothing is sent yet.
 
-        Args:
-            url: address of Grafana's first page.
-            token: of a service account, or ``user:password``.
-            count: is called with the outcome of each request: "done" or "failed".
-            timeout_seconds: for the connection, and for each part of an answer.
-
-        Raises:
-            GrafanaError: the token is empty, or the address is malformed.
+        ``token`` is that of a service account, or ``user:password``. ``count`` is called with the
+        outcome of each request: "done" or "failed".
         """
         self.url = url.rstrip("/")
         self._count = count
@@ -109,18 +103,14 @@ class Grafana:
     def push(self, dashboards: Path, prometheus_url: str, scrape_interval: str) -> Pushed:
         """Bring folder, data source and dashboards up to date.
 
-        Only what differs is written, so a second push changes nothing and adds no version.
+        Only what differs is written, so a second push changes nothing and adds no version. After a
+        GrafanaError, what came before the refused request is done.
 
         Args:
             dashboards: a folder of dashboards as JSON.
             prometheus_url: how Grafana reaches Prometheus, with user and password if needed.
             scrape_interval: of that Prometheus, such as ``2s``; Grafana derives the shortest span
                 of a rate from it.
-
-        Raises:
-            GrafanaError: Grafana cannot be reached, is too old or refuses a request, or the folder
-                is empty.
-                What came before the refused request is done.
         """
         boards = [json.loads(file.read_text()) for file in sorted(dashboards.glob("*.json"))]
         if not boards:

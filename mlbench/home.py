@@ -78,12 +78,7 @@ class Home:
             self.root.chmod(0o700)
 
     def read_connection(self) -> Connection:
-        """Return how to reach the running stack.
-
-        Raises:
-            NotConnectedError: no stack was started with this home folder, or the file that tells
-                of it is damaged.
-        """
+        """Return how to reach the running stack; a NotConnectedError says why that is not known."""
         file = self.connection_file
         try:
             connection = Connection(**json.loads(file.read_text()))

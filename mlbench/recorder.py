@@ -67,11 +67,7 @@ class Recorder:
         self._state("goal", goal)
 
     def write_settings(self, settings: Mapping[str, Setting]) -> None:
-        """Append a line with the settings of the run's task.
-
-        Raises:
-            ValueError: they are too many or too long, or of other types.
-        """
+        """Append a line with the settings of the run's task, which ``check_settings`` checks."""
         check_settings(settings)
         list_own(self._path, [""])
         self._state("settings", dict(settings))
@@ -107,9 +103,8 @@ def list_own(metrics_file: Path, own: Iterable[str]) -> None:
 def to_float(value: Value) -> float:
     """Return a value as a float.
 
-    Raises:
-        TypeError: it is neither a number nor a text.
-        ValueError: it is a text that spells no number, or a tensor of more than one number.
+    TypeError if it is neither a number nor a text; ValueError for a text that spells no number, or
+    a tensor of more than one.
     """
     if isinstance(value, (float, int, str)):
         return float(value)

@@ -58,8 +58,7 @@ class Record:
     def from_fields(cls, fields: Mapping[str, Any]) -> Self:
         """Return the record that a JSON object describes; unknown fields are passed over.
 
-        Raises:
-            ValueError: a field is missing, or of another type.
+        ValueError if a field is missing, or of another type.
         """
         # The agent of a worker has the standard library only; it uses records, but never reads one.
         import msgspec  # noqa: PLC0415
@@ -688,11 +687,7 @@ class Point(SparseRecord):
 
     @property
     def number(self) -> float:
-        """The value as a number.
-
-        Raises:
-            ValueError: the value is a text.
-        """
+        """The value as a number; ValueError if it is a text."""
         return float(self.value)
 
 

@@ -29,10 +29,8 @@ def split_name(name: str) -> SeriesKey:
 def number_or_text(value: object) -> float | str:
     """Return a number, or the text of one, as a float; any other text as it is.
 
-    A number that no float holds exactly (too large, too small, too many digits) stays a text.
-
-    Raises:
-        ValueError: the value is neither a number nor a text.
+    A number that no float holds exactly (too large, too small, too many digits) stays a text. Any
+    other value is a ValueError.
     """
     if type(value) is float:  # nearly all of them
         return value
@@ -75,11 +73,7 @@ def spell(value: float | str) -> str:
 
 
 def storable_text(value: object) -> str:
-    """Return a text that Prometheus and every database can store.
-
-    Raises:
-        ValueError: the value is none.
-    """
+    """Return a text that Prometheus and every database can store; ValueError for anything else."""
     if not isinstance(value, str) or len(value) > MAX_TEXT_LENGTH or "\0" in value:
         raise ValueError(f"a text of at most {MAX_TEXT_LENGTH} characters, without NUL")
     # Fails for half of a surrogate pair.

@@ -20,11 +20,7 @@ def spell(value: Setting) -> str:
 
 
 def check_settings(settings: object) -> None:
-    """Make sure that settings can be stored and shown as they are.
-
-    Raises:
-        ValueError: they are too many or too long, or one is no text, number, truth value or None.
-    """
+    """Make sure that settings can be stored and shown as they are; a ValueError says why not."""
     if not isinstance(settings, Mapping):
         raise ValueError("settings map names to values")
     if len(settings) > MOST_SETTINGS:

@@ -56,8 +56,7 @@ class Hyperparameters(NamedTuple):
 def read_events(file: BinaryIO) -> Iterator[Scalar | Hyperparameters]:
     """Yield what the complete records from here on have; the file is left behind the last.
 
-    Raises:
-        DamagedError: a record is damaged.
+    A damaged record is a DamagedError.
     """
     while True:
         start = file.tell()

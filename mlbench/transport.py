@@ -38,14 +38,10 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """Return the address that a text names.
+    """Return the address that a text names; MLBenchError if it names none.
 
-    Args:
-        text: ``host:port/path``, as MLBench's users write it, or a whole URL. Both may have the
-            token as their password: ``user:TOKEN@host:port``.
-
-    Raises:
-        MLBenchError: it is not an address.
+    That is ``host:port/path``, as MLBench's users write it, or a whole URL. Both may have the token
+    as their password: ``user:TOKEN@host:port``.
     """
     try:
         url = httpx.URL(text if "://" in text else f"http://{text}")
@@ -143,9 +139,7 @@ class HttpClient:
     ) -> int:
         """Write the answer to a GET to a file piece by piece; return its size in bytes.
 
-        Raises:
-            ApiError: the master refuses.
-            NoAnswerError: it does not answer, or breaks off.
+        The errors are those of ``request``, also for an answer that breaks off.
         """
         written = 0
         request = self._http.build_request("GET", path, params=params)

@@ -47,11 +47,7 @@ class GpuSource:
     node: str
 
     def read(self) -> Iterator[Sample]:
-        """Yield the samples of each GPU.
-
-        Raises:
-            SourceError: the driver failed, or a GPU did: then after the others were read.
-        """
+        """Yield the samples of each GPU; if one fails, SourceError after the others were read."""
         pods = find_processes(self.home)
         failures: list[str] = []
         try:

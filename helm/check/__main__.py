@@ -33,7 +33,10 @@ def main() -> int:
     checker = SchemaChecker()
     with TemporaryDirectory() as folder:
         archive = helm4.package(Path(folder))
-        wrong = [*helm4.missing_files(archive), *_missing_in_package(helm)]
+        wrong = helm4.missing_files(archive)
+        helm.run("package", CHART, "--destination", Path(folder, "helm3"))
+        for packed in Path(folder, "helm3").glob("*.tgz"):
+            wrong += helm4.missing_files(packed)
         for file in values_files():
             try:
                 problems = [*_helm3(helm, promtool, checker, file), *_helm4(archive, checker, file)]
@@ -71,13 +74,6 @@ def _helm4(archive: Path, checker: SchemaChecker, file: Path) -> list[str]:
         *(f"Helm 4: {error}" for error in helm4.lint(archive, values, _VALIDATED[-1])),
         *checker.errors([*documents, *worker_documents(documents)], _VALIDATED[-1]),
     ]
-
-
-def _missing_in_package(helm: Helm) -> list[str]:
-    with TemporaryDirectory() as folder:
-        helm.run("package", CHART, "--destination", folder)
-        (archive,) = Path(folder).glob("*.tgz")
-        return helm4.missing_files(archive)
 
 
 if __name__ == "__main__":

@@ -30,11 +30,7 @@ class Helm:
     program: str
 
     def run(self, *arguments: str | Path) -> str:
-        """Run Helm, and return what it prints.
-
-        Raises:
-            ChartError: it fails.
-        """
+        """Run Helm, and return what it prints; ChartError if it fails."""
         command = [self.program, *arguments]
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         if done.returncode != 0:
@@ -54,10 +50,7 @@ class Helm:
         """Render the chart's objects as a cluster of a version such as ``1.31.0`` would get them.
 
         ``options`` are Helm's, such as ``--values FILE``; ``operator`` is whether the cluster knows
-        the kinds of Prometheus's operator.
-
-        Raises:
-            ChartError: the chart refuses the values.
+        the kinds of Prometheus's operator. ChartError if the chart refuses the values.
         """
         versions = ("--api-versions", _OPERATOR) if operator else ()
         text = self.run(

@@ -33,9 +33,6 @@ def write_event_files(client: ApiClient, run: Run, folder: Path, on_progress: On
 
     A value has the step that its rank has recorded last; where there is none, its place in its
     series. Texts are left out.
-
-    Raises:
-        OSError: the folder is there, or cannot be written.
     """
     folder.mkdir(parents=True)
     with tempfile.TemporaryFile() as table, ExitStack() as stack:

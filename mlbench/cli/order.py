@@ -75,11 +75,7 @@ class Code:
     """None for that of the benchmark."""
 
     def ordered_with(self, spec: CommonSpec, settings: Sequence[str] | None) -> dict[str, Any]:
-        """Return the arguments of ``create_run`` and ``create_set`` that say what to run and how.
-
-        Raises:
-            UsageError: ``settings``, of --set, have another form, or are for one's own code.
-        """
+        """Return arguments of ``create_run`` and ``create_set`` that say what to run and how."""
         if spec.max_bandwidth == UNASKED_BANDWIDTH:
             raise UsageError(
                 f"--bandwidth: {UNASKED_BANDWIDTH} is what clients send where nothing is asked "

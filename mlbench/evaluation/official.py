@@ -32,12 +32,8 @@ def choose(seconds: Sequence[float], size: int = OFFICIAL_RUNS) -> Window:
 
     "Scoring": of more runs than asked for, those are taken that are closest to the median, and
     windows that are invalid count as infinite. Of an even number of windows, whose median lies
-    between two, it is the slower one, so that nobody gains by it; of equal ones the first.
-
-    Args:
-        seconds: the time of each run in the order in which they began; infinite for one that did
-            not converge, or crashed. At least ``size``.
-        size: how many runs a result takes.
+    between two, it is the slower one, so that nobody gains by it; of equal ones the first. Runs
+    come in the order in which they began; that of one that did not converge is infinite.
     """
     starts = range(len(seconds) - size + 1)
     windows = [Window(first, score(seconds[first : first + size])) for first in starts]

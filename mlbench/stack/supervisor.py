@@ -83,8 +83,7 @@ class Supervisor:
     def run(self) -> None:
         """Start everything, keep it running, and end it all after ``quit``.
 
-        Raises:
-            StackError: the stack did not get ready.
+        A stack that does not get ready is a StackError.
         """
         self._prepare()
         try:
@@ -154,9 +153,8 @@ class Supervisor:
                     log.warning("%s; %s", text, self._last_words(child))
                 return True
             for child in required:
-                if (
-                    child.process.poll() == os.EX_CONFIG
-                ):  # it says that it cannot work as it is set up
+                # It says that it cannot work as it is set up, however often it is started.
+                if child.process.poll() == os.EX_CONFIG:
                     raise StackError(self._last_lines(child))
                 if child.keeps_ending:
                     text = f"{child.service.name} ended {child.ends} times while the stack started"
