@@ -12,7 +12,7 @@ from grafana.links import DataLink
 from grafana.panels import Look, panel
 from grafana.queries import Query, by, column
 from grafana.thresholds import PLAIN, STILL_RUNNING, missing
-from grafana.transformations import step
+from grafana.transformations import organized, step
 
 _BAR: Final = {"type": "gauge", "mode": "basic", "valueDisplayMode": "text"}
 
@@ -89,16 +89,12 @@ def rows(
     fields = {source: values.get(source, source) for source in sources}
     unused = [name for ref, name in values.items() if ref not in fields]
     titles = {one.source: one.title or one.source for one in columns}
+    renamed = {fields[at]: titles[at] for at in fields if titles[at] != fields[at]}
     look = Look(width=24, height=9, unit="short") | look
     look["overrides"] = {titles[one.source]: one.properties() for one in columns}
     look["transformations"] = [
         step("merge"),
-        step(
-            "organize",
-            excludeByName=dict.fromkeys(("Time", *unused), True),
-            indexByName={name: at for at, name in enumerate(fields.values())},
-            renameByName={fields[at]: titles[at] for at in fields if titles[at] != fields[at]},
-        ),
+        organized(fields.values(), renamed, without=("Time", *unused)),
     ]
     options = table.Options(
         show_header=headings,

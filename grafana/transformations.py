@@ -4,7 +4,7 @@ Grafana versions differ in what they call the first column of a matrix (``row\co
 so both names are given. A ``groupBy`` adds its aggregation to a column's name.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from grafana_foundation_sdk.models.dashboard import DataTransformerConfig, MatcherConfig
 
@@ -20,15 +20,17 @@ def over(x: str, value: str, curve: str, keep: str) -> list[DataTransformerConfi
     The label ``curve`` tells to which curve a row belongs. Of several values at one ``x``, such as
     of a step after a restart, ``keep`` tells which counts: ``lastNotNull``, or the ``mean``.
     """
-    column = f"Value #{x}"
+    column, values = f"Value #{x}", f"Value #{value}"
+    key: dict[str, object] = {"operation": "groupby", "aggregations": []}
+    aggregated = {"operation": "aggregate", "aggregations": [keep]}
     return [
         step("merge"),
-        _present(f"Value #{value}"),
+        _present(values),
         _present(column),
-        _grouped([column, curve], [f"Value #{value}"], keep),
+        step("groupBy", fields={column: key, curve: key, values: aggregated}),
         sorted_by(column),
-        renamed({column: x}),
-        *matrix(x, curve, f"Value #{value} ({keep})", x=x),
+        organized((), {column: x}),
+        *matrix(x, curve, f"{values} ({keep})", x=x),
         _converted(x, "number"),
     ]
 
@@ -43,13 +45,13 @@ def over_clock(
     out. The label ``curve``, of a last query, tells to which curve a row belongs.
     """
     # Rows of all queries are merged by what they have in common: a time, if they are raw samples.
-    at = _calculated("at", "Time", "*", "1")
+    binary = {"left": "Time", "operator": "*", "right": "1", "reducer": "sum"}
+    at = step("calculateField", mode="binary", alias="at", binary=binary, replaceFields=False)
     at.filter_val = MatcherConfig(id_val="byRefId", options=f"/^({values[0]}|{clocks[0]})$/")
-    apart = {"Time": True, "metric": True, "__name__": True}
     return [
         _converted("Time", "number"),
         at,
-        step("organize", excludeByName=apart, indexByName={}, renameByName={}),
+        organized((), {}, without=("Time", "metric", "__name__")),
         step("merge"),
         # Without samples nothing was merged.
         step("concatenate", frameNameMode="drop"),
@@ -75,21 +77,16 @@ def in_parts(
         _present(f"Value #{value}"),
         sorted_by(f"Value #{order}"),
         *matrix(bar, part, f"Value #{value}", x=bar),
-        in_order((bar, *parts)),
+        organized((bar, *parts), {}),
     ]
 
 
 def matrix(row: str, column: str, value: str, *, x: str) -> list[DataTransformerConfig]:
     """Turn rows into a matrix of the columns ``row``, which is renamed to ``x``, and ``column``."""
+    fields = {"rowField": row, "columnField": column, "valueField": value}
     return [
-        step(
-            "groupingToMatrix",
-            rowField=row,
-            columnField=column,
-            valueField=value,
-            emptyValue="null",
-        ),
-        renamed({f"{row}\\{column}": x, row: x}),
+        step("groupingToMatrix", **fields, emptyValue="null"),
+        organized((), {f"{row}\\{column}": x, row: x}),
     ]
 
 
@@ -98,36 +95,21 @@ def states(column: str, state: str) -> list[DataTransformerConfig]:
     return [*matrix("Time", column, state, x="time"), _converted("time", "time")]
 
 
-def renamed(titles: dict[str, str]) -> DataTransformerConfig:
-    """Rename columns."""
-    return step("organize", excludeByName={}, indexByName={}, renameByName=titles)
+def organized(
+    columns: Iterable[str], titles: Mapping[str, str], without: Iterable[str] = ()
+) -> DataTransformerConfig:
+    """Put columns first, in this order, rename some, and leave others out."""
+    return step(
+        "organize",
+        excludeByName=dict.fromkeys(without, True),
+        indexByName={name: at for at, name in enumerate(columns)},
+        renameByName=dict(titles),
+    )
 
 
-def one_row(titles: dict[str, str]) -> list[DataTransformerConfig]:
+def one_row(titles: Mapping[str, str]) -> list[DataTransformerConfig]:
     """Put the answers of queries that have one row each side by side, in order of the titles."""
-    index = {name: at for at, name in enumerate(titles)}
-    return [
-        step("merge"),
-        step("organize", excludeByName={}, indexByName=index, renameByName=titles),
-    ]
-
-
-def in_order(columns: Sequence[str]) -> DataTransformerConfig:
-    """Put columns first, in this order."""
-    index = {name: at for at, name in enumerate(columns)}
-    return step("organize", excludeByName={}, indexByName=index, renameByName={})
-
-
-def _grouped(keys: Sequence[str], values: Sequence[str], keep: str) -> DataTransformerConfig:
-    """Group rows by the keys; ``keep`` is how values are aggregated."""
-    key: dict[str, object] = {"operation": "groupby", "aggregations": []}
-    aggregated: dict[str, object] = {"operation": "aggregate", "aggregations": [keep]}
-    return step("groupBy", fields=dict.fromkeys(keys, key) | dict.fromkeys(values, aggregated))
-
-
-def _calculated(name: str, left: str, operator: str, right: str) -> DataTransformerConfig:
-    binary = {"left": left, "operator": operator, "right": right, "reducer": "sum"}
-    return step("calculateField", mode="binary", alias=name, binary=binary, replaceFields=False)
+    return [step("merge"), organized(titles, titles)]
 
 
 def _either(name: str, queries: Sequence[str]) -> DataTransformerConfig:
@@ -143,13 +125,8 @@ def sorted_by(column: str) -> DataTransformerConfig:
 
 def _present(column: str) -> DataTransformerConfig:
     """Keep only rows with a value in the column."""
-    there = {"id": "isNotNull", "options": {}}
-    return step(
-        "filterByValue",
-        type="include",
-        match="all",
-        filters=[{"fieldName": column, "config": there}],
-    )
+    present = {"fieldName": column, "config": {"id": "isNotNull", "options": {}}}
+    return step("filterByValue", type="include", match="all", filters=[present])
 
 
 def _converted(column: str, kind: str) -> DataTransformerConfig:

@@ -132,11 +132,16 @@ def find_processes(home: Path) -> dict[int, str]:
     for entry in os.scandir(PROC):
         with suppress(OSError):  # it is gone
             if entry.name.isdecimal() and entry.stat().st_uid == user:
-                pod = named_pod(_read_environment(entry.path), home)
+                environment = b""
+                with suppress(OSError):  # it is a zombie, or hidden
+                    environment = _read(f"{entry.path}/environ")
+                pod = named_pod(environment, home)
                 if pod is not None:
                     pods[int(entry.name)] = pod
                 else:
-                    parents[int(entry.name)] = _read_parent(entry.path)
+                    # The name, second in the line, stands in brackets and may hold any character.
+                    behind_name = _read(f"{entry.path}/stat").rpartition(b")")[2]
+                    parents[int(entry.name)] = int(behind_name.split(None, 2)[1])
     return {pid: pod for pid, pod in adopt(pods, parents).items() if pod}
 
 
@@ -169,18 +174,6 @@ def adopt(pods: dict[int, str], parents: dict[int, int]) -> dict[int, str]:
     }:
         pods |= children
     return pods
-
-
-def _read_environment(folder: str) -> bytes:
-    try:
-        return _read(f"{folder}/environ")
-    except OSError:  # it is gone, a zombie, or hidden
-        return b""
-
-
-def _read_parent(folder: str) -> int:
-    # The name, second in the line, stands in brackets and may hold any character.
-    return int(_read(f"{folder}/stat").rpartition(b")")[2].split(None, 2)[1])
 
 
 def _read(path: str) -> bytes:

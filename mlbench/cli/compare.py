@@ -85,7 +85,11 @@ def compare(
     if archives := [Path(one) for one in wanted if one.endswith(SUFFIX) or Path(one).is_file()]:
         if len(archives) < len(wanted):
             raise UsageError("compare files, or runs of a master: not both")
-        comparison, manifest = _compare_files(archives, goal, after, price)
+        try:
+            criteria = Criteria(read_goal(goal) if goal else None, after, price)
+            comparison, manifest = limited.compare(archives, criteria)
+        except ValueError as error:
+            raise UsageError(f"--goal: {error}") from None
         _warn_of_goal(goal, comparison)
         write_and_show(lambda _: manifest, comparison, files, as_json=json)
         return
@@ -95,16 +99,6 @@ def compare(
         comparison = asked.result().value
         _warn_of_goal(goal, comparison)
         write_and_show(manifests_of(client), comparison, files, as_json=json)
-
-
-def _compare_files(
-    files: Sequence[Path], goal: str | None, after: float | None, price: float | None
-) -> tuple[Comparison, Manifest]:
-    try:
-        criteria = Criteria(read_goal(goal) if goal else None, after, price)
-        return limited.compare(files, criteria)
-    except ValueError as error:
-        raise UsageError(f"--goal: {error}") from None
 
 
 def _warn_of_goal(goal: str | None, comparison: Comparison) -> None:
@@ -149,7 +143,11 @@ def write_and_show(
     try:
         if files:
             manifest = manifest_of(comparison.results[0].run_id)
-            _write(files, formats.Report(comparison, facts(manifest)))
+            report = formats.Report(comparison, facts(manifest))
+            for file in files:
+                text = formats.render(report, file.suffix.lower())
+                with writing(file):
+                    file.write_text(text, encoding="utf-8")
     finally:
         if as_json:
             print_json(comparison.to_fields())
@@ -158,13 +156,6 @@ def write_and_show(
     if not as_json:
         for file in files:
             out.print(f"written: {file}", soft_wrap=True)
-
-
-def _write(files: Iterable[Path], report: formats.Report) -> None:
-    for file in files:
-        text = formats.render(report, file.suffix.lower())
-        with writing(file):
-            file.write_text(text, encoding="utf-8")
 
 
 def show_comparison(comparison: Comparison) -> None:

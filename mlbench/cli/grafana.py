@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,9 +13,6 @@ from mlbench.cli.common import JsonOption, out, print_json
 from mlbench.discovery import find_connection
 from mlbench.distribution import how_to_install
 from mlbench.errors import MLBenchError, NotConnectedError
-
-if TYPE_CHECKING:
-    from mlbench.grafana import Pushed
 
 
 class NotPushedError(MLBenchError):
@@ -54,7 +51,14 @@ def push(
 
     $MLBENCH_SCRAPE_INTERVAL is that Prometheus's scrape interval, 2s by default.
     """
-    pushed = _push(url, token, prometheus_url or _stack_prometheus())
+    prometheus_url = prometheus_url or _stack_prometheus()
+    try:
+        from mlbench.grafana import Grafana  # noqa: PLC0415 - its packages are optional
+    except ModuleNotFoundError as error:
+        raise NotPushedError(f"a part is missing: run `{how_to_install('master')}`") from error
+    interval = os.environ.get(names.ENV_SCRAPE_INTERVAL) or names.DEFAULT_SCRAPE_INTERVAL
+    with Grafana(url, token) as grafana:
+        pushed = grafana.push(grafana_folder() / "dashboards", prometheus_url, interval)
     if json:
         print_json(asdict(pushed))
     else:
@@ -83,13 +87,3 @@ def _stack_prometheus() -> str:
             "here: say it with --prometheus-url"
         )
     return connection.prometheus_url
-
-
-def _push(url: str, token: str, prometheus_url: str) -> "Pushed":
-    try:
-        from mlbench.grafana import Grafana  # noqa: PLC0415 - its packages are optional
-    except ModuleNotFoundError as error:
-        raise NotPushedError(f"a part is missing: run `{how_to_install('master')}`") from error
-    interval = os.environ.get(names.ENV_SCRAPE_INTERVAL) or names.DEFAULT_SCRAPE_INTERVAL
-    with Grafana(url, token) as grafana:
-        return grafana.push(grafana_folder() / "dashboards", prometheus_url, interval)

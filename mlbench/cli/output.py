@@ -17,7 +17,7 @@ from mlbench.login import split_login
 from mlbench.options import in_use
 from mlbench.records import Alert, Pod, Run
 from mlbench.report import figures
-from mlbench.results import AccuracyAfterTime, Cost, Result
+from mlbench.results import Result
 
 _EVALUATION: names.Phase = "evaluation"
 _STATE_STYLES = {"FINISHED": "green", "FAILED": "red", "STOPPED": "yellow"}
@@ -70,7 +70,11 @@ def show_result(
     print_pairs([*(_facts(run, result) if result else ()), *_delivery(run)])
     if result and result.phases:
         out.print(_phase_table(result))
-    _show_links(run, connection, _metric_to_look_at(run, metrics))
+    # What own code is judged by, or else the loss, or else any metric that is there.
+    metric = names.loss_among(metrics) or next(iter(metrics), None)
+    if run.goal and not run.benchmark and run.goal.metric in metrics:
+        metric = run.goal.metric
+    _show_links(run, connection, metric)
 
 
 def show_runs(runs: list[Run], pods: list[Pod], of: int) -> None:
@@ -149,8 +153,10 @@ def _facts(run: Run, result: Result) -> Iterator[tuple[str, str | Text]]:
         best = result.best_value
         at_best = f", at best {figures.number(best)}" if best != last else ""
         yield "last value", figures.number(last) + at_best
-    if result.accuracy_after_time and result.accuracy_after_time.value is not None:
-        yield "after time", _after_time(result.accuracy_after_time)
+    if (after := result.accuracy_after_time) and after.value is not None:
+        clock = "of training" if after.clock == "training" else "since the start"
+        limit = f"within {figures.seconds(after.limit_seconds)} {clock}"
+        yield "after time", f"{figures.number(after.value)} {limit}"
     if result.epochs is not None:
         yield "epochs", str(result.epochs)
     if result.samples_per_second is not None:
@@ -161,8 +167,10 @@ def _facts(run: Run, result: Result) -> Iterator[tuple[str, str | Text]]:
         yield "communication", f"{share}, {sent:,.0f} B a step" if sent else share
     if result.disturbances and not result.disturbed:
         yield "waiting", max(result.disturbances, key=lambda one: one.waiting_share).text
-    if result.cost:
-        yield "cost", _cost(result.cost)
+    if cost := result.cost:
+        until = cost.worker_seconds_to_target
+        more = "" if until is None else f", {figures.number(until)} until the goal"
+        yield "cost", f"{figures.number(cost.worker_seconds)} worker-seconds{more}"
     if result.energy_joules is not None:
         yield "energy", f"{figures.number(result.energy_joules)} J"
 
@@ -182,19 +190,6 @@ def _time_to_accuracy(result: Result) -> str:
     if reached.training_seconds is None:
         return wall
     return f"{figures.seconds(reached.training_seconds)} of training, {wall}"
-
-
-def _after_time(after: AccuracyAfterTime) -> str:
-    clock = "of training" if after.clock == "training" else "since the start"
-    limit = f"within {figures.seconds(after.limit_seconds)} {clock}"
-    return f"{figures.number(after.value)} {limit}"
-
-
-def _cost(cost: Cost) -> str:
-    text = f"{figures.number(cost.worker_seconds)} worker-seconds"
-    if cost.worker_seconds_to_target is not None:
-        text += f", {figures.number(cost.worker_seconds_to_target)} until the goal"
-    return text
 
 
 def _phase_table(result: Result) -> Table:
@@ -226,13 +221,6 @@ def _time_ranges(run: Run) -> tuple[str, str]:
     # The last scrapes and computed series come some seconds after the end. In milliseconds.
     until = math.ceil(ended.timestamp()) + 30
     return graph, f"&from={math.floor(began.timestamp()) * 1000}&to={until * 1000}"
-
-
-def _metric_to_look_at(run: Run, metrics: Collection[str]) -> str | None:
-    """Return what own code is judged by, or else the loss, or else any metric that is there."""
-    if run.goal and not run.benchmark and run.goal.metric in metrics:
-        return run.goal.metric
-    return names.loss_among(metrics) or next(iter(metrics), None)
 
 
 def _show_links(run: Run, connection: Connection, metric: str | None) -> None:

@@ -20,6 +20,7 @@ from mlbench.cli.common import (
     out,
     print_json,
     print_pairs,
+    tell,
     visible,
     warn,
 )
@@ -36,9 +37,8 @@ from mlbench.client import ApiClient
 from mlbench.discovery import find_connection
 from mlbench.errors import ApiError
 from mlbench.home import Connection, Home, write_private
-from mlbench.records import Alert, LogPage, Point, Run, Series
+from mlbench.records import LogPage, Point, Run, Series
 from mlbench.report.statement import facts
-from mlbench.results import Result
 from mlbench.stated import spell
 
 _FOLLOW_SECONDS = 0.3
@@ -68,7 +68,11 @@ def status(
             return
         listed, counted = client.get_runs(limit=limit), client.count_runs()
         found, info = client.get_worker_pods(), client.get_info()
-        runs, pods, alerts = listed.result().value, found.result().value, _alerts(client)
+        runs, pods, alerts = listed.result().value, found.result().value, None
+        try:
+            alerts = client.get_alerts().result().value
+        except ApiError as error:  # while Prometheus does not tell them
+            warn(f"mlbench: {error}")
         database = info.result().value.database
         if json:
             print_json(
@@ -87,7 +91,13 @@ def status(
 
 def show_run(client: ApiClient, connection: Connection, run: Run, *, as_json: bool) -> bool:
     """Print a run and its result; return whether the result is available."""
-    result, problem = _result(client, run)
+    result, problem = None, ""
+    # Without a count, Prometheus may not answer at all about the run.
+    seconds = _COUNT_SECONDS if run.delivery is None else AWAY_SECONDS
+    try:
+        result = patiently(lambda: client.get_result(run.id).result().value, seconds)
+    except ApiError as error:
+        problem = str(error)
     if as_json:
         fields = result.to_fields() if result else None
         web_url = run_page_url(connection, run)
@@ -97,25 +107,6 @@ def show_run(client: ApiClient, connection: Connection, run: Run, *, as_json: bo
     if problem:
         err.print(f"mlbench: the result is not available: {problem}", style="red", soft_wrap=True)
     return result is not None
-
-
-def _result(client: ApiClient, run: Run) -> tuple[Result | None, str]:
-    """Return the result of a run, or why it is not available."""
-    try:
-        # Without a count, Prometheus may not answer at all about the run.
-        seconds = _COUNT_SECONDS if run.delivery is None else AWAY_SECONDS
-        return patiently(lambda: client.get_result(run.id).result().value, seconds), ""
-    except ApiError as error:
-        return None, str(error)
-
-
-def _alerts(client: ApiClient) -> list[Alert] | None:
-    """Return the alerts that fire, or None with a warning while Prometheus does not tell them."""
-    try:
-        return client.get_alerts().result().value
-    except ApiError as error:
-        warn(f"mlbench: {error}")
-        return None
 
 
 def benchmarks(
@@ -254,21 +245,11 @@ def open_page(
         path = f"/runs/{find_run(client, wanted).id}" if wanted else "/"
     signed_in = sign_in_url(connection, path)
     url = page_url(connection, path) if connection.elsewhere else signed_in
-    opened = _open_signed_in(signed_in)
-    if json:
-        print_json({"web_url": url, "opened": opened})
-        return
-    out.print(url, soft_wrap=True)
-    if not opened:
-        err.print("there is no browser here: open this address in yours", style="yellow")
-
-
-def _open_signed_in(url: str) -> bool:
-    """Open an address with a token in a browser; return whether there is a browser.
-
-    The browser gets a file that only this user can read: everyone on this machine can read the
-    command line of a process.
-    """
+    # Everyone on this machine can read the command line of a process: the browser gets a file that
+    # only this user can read.
     file = Home.from_environ().sign_in_page
-    write_private(file, _SIGN_IN_PAGE.format(url=html.escape(url)))
-    return webbrowser.open(file.as_uri())
+    write_private(file, _SIGN_IN_PAGE.format(url=html.escape(signed_in)))
+    opened = webbrowser.open(file.as_uri())
+    tell({"web_url": url, "opened": opened}, url, as_json=json)
+    if not opened and not json:
+        err.print("there is no browser here: open this address in yours", style="yellow")

@@ -65,11 +65,8 @@ def _stopped_early(run_set: RunSet, groups: Sequence[Group]) -> str:
     tried = sum(bool(place.trials) for place in run_set.places)
     percent, runs = run_set.until_percent, set(run_set.counted)
     mine = [group for group in groups if runs & set(group.run_ids)]
-    if (
-        percent is None
-        or tried == len(run_set.places)
-        or not all(g.is_known(percent) for g in mine)
-    ):
+    is_early = percent is not None and tried < len(run_set.places)
+    if percent is None or not is_early or not all(one.is_known(percent) for one in mine):
         return ""
     return (
         f"; stopped early after {tried} of {len(run_set.places)} places, as every mean was known "
@@ -131,30 +128,12 @@ def to_groups(
         for config, label, point in zip(configs, labels_of(configs, points), points, strict=True)
     ]
     scaled = [_scaled(groups, configs, points, i) for i in range(len(groups))]
-    held = {
-        i: one
-        for i in range(len(groups))
-        if (one := _pair(scaled, configs, points, i, seeds or {}))
-    }
-    judged = dict(zip(held, judge([*held.values()]), strict=True))
-    return tuple(
-        replace(group, evidence=replace(judged[i], than=_than(groups, points, i)))
-        if i in judged
-        else group
-        for i, group in enumerate(scaled)
-    )
-
-
-def _scaled(
-    groups: Sequence[Group], configs: Sequence[Configuration], points: Sequence[SweepPoint], i: int
-) -> Group:
-    """Return a group with its speed-ups over the one with the fewest workers."""
-    first = sweeps.fewest_workers(points, i)
-    if not same_task(configs[first], configs[i]):
-        return groups[i]
-    alike = [one for one in points if one.swept == points[i].swept]
-    has_efficiency = len({one.num_workers for one in alike}) > 1
-    return _against((configs[first], groups[first]), (configs[i], groups[i]), scaled=has_efficiency)
+    pairs = [_pair(scaled, configs, points, i, seeds or {}) for i in range(len(groups))]
+    held = {i: one for i, one in enumerate(pairs) if one}
+    for i, evidence in zip(held, judge([*held.values()]), strict=True):
+        than = _than(groups, points, i)
+        scaled[i] = replace(scaled[i], evidence=replace(evidence, than=than))
+    return tuple(scaled)
 
 
 def _pair(
@@ -164,11 +143,24 @@ def _pair(
     i: int,
     seeds: Mapping[int, str],
 ) -> Pair | None:
-    """Compare a group with its baseline; None if it has none with the same data and goal."""
+    """Hold a group's times to accuracy against its baseline's, or throughput if none has a goal.
+
+    None if it has no baseline with the same data and goal.
+    """
     baseline = sweeps.baseline(points, i).index
     if baseline == i or not same_task(configs[baseline], configs[i]):
         return None
-    return _evidence((configs[baseline], groups[baseline]), (configs[i], groups[i]), seeds)
+    first, other = groups[baseline], groups[i]
+    both = configs[baseline], configs[i]
+    labels = (first.label, other.label)
+    ours, theirs = ([seeds.get(run.run_id) for run in one.results] for one in both)
+    times = [statistics.missed_as_slowest(_training_seconds(one)) for one in both]
+    if any(map(math.isfinite, [*times[0], *times[1]])):
+        means = [_mean(one.training_seconds_to_accuracy) for one in (first, other)]
+        return hold_against(times[0], times[1], labels, ratio(*means), (ours, theirs))
+    rates = [statistics.known(_rates(one)) for one in both]
+    means = [_mean(one.samples_per_second) for one in (other, first)]
+    return hold_against(rates[0], rates[1], labels, ratio(*means), (ours, theirs))
 
 
 def _than(groups: Sequence[Group], points: Sequence[SweepPoint], i: int) -> str:
@@ -223,14 +215,18 @@ def _phases(runs: Sequence[Result]) -> dict[str, float]:
     return {name: mean(phases.get(name, 0.0) for phases in found) for name in names}
 
 
-def _against(
-    first: tuple[Configuration, Group], other: tuple[Configuration, Group], *, scaled: bool
+def _scaled(
+    groups: Sequence[Group], configs: Sequence[Configuration], points: Sequence[SweepPoint], i: int
 ) -> Group:
-    """Return the other group with its speed-ups over the first one.
+    """Return a group with its speed-ups over the one with the fewest workers.
 
     Efficiency is of more workers: there is none if no groups, or not these, differ in their number.
     """
-    (base, origin), (config, group) = first, other
+    first = sweeps.fewest_workers(points, i)
+    (base, origin), (config, group) = (configs[first], groups[first]), (configs[i], groups[i])
+    if not same_task(base, config):
+        return group
+    scaled = len({one.num_workers for one in points if one.swept == points[i].swept}) > 1
     faster = ratio(
         _mean(origin.training_seconds_to_accuracy), _mean(group.training_seconds_to_accuracy)
     )
@@ -257,22 +253,6 @@ def _against(
         for end, figure in zip(("", "_low", "_high"), figures, strict=True)
     }
     return replace(group, **found, doubt=_doubt(group, by, origin))
-
-
-def _evidence(
-    first: tuple[Configuration, Group], other: tuple[Configuration, Group], seeds: Mapping[int, str]
-) -> Pair | None:
-    """Hold two kinds' times to accuracy against each other, or throughput if none has a goal."""
-    (config, group), (other_config, other_group) = first, other
-    labels = (group.label, other_group.label)
-    own = tuple([seeds.get(run.run_id) for run in one.results] for one in (config, other_config))
-    times = [statistics.missed_as_slowest(_training_seconds(one)) for one in (config, other_config)]
-    if any(map(math.isfinite, [*times[0], *times[1]])):
-        means = [_mean(one.training_seconds_to_accuracy) for one in (group, other_group)]
-        return hold_against(times[0], times[1], labels, ratio(means[0], means[1]), (own[0], own[1]))
-    rates = [statistics.known(_rates(one)) for one in (config, other_config)]
-    means = [_mean(one.samples_per_second) for one in (group, other_group)]
-    return hold_against(rates[0], rates[1], labels, ratio(means[1], means[0]), (own[0], own[1]))
 
 
 def _training_seconds(config: Configuration) -> list[float | None]:

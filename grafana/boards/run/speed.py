@@ -35,7 +35,7 @@ from grafana.queries import (
     rate,
     value,
 )
-from grafana.transformations import in_order, matrix, sorted_by
+from grafana.transformations import matrix, organized, sorted_by
 from mlbench import names
 
 # Of all ranks together. Where a run begins or ends within a step, both rates are low alike.
@@ -98,7 +98,7 @@ SPEED: Final = (
         height=8,
         transformations=[
             *matrix("rank", "phase", "Value", x="rank"),
-            in_order(("rank", *names.PHASES, "other")),
+            organized(("rank", *names.PHASES, "other"), {}),
             sorted_by("communication"),
         ],
         overrides=PHASE_COLOURS,
