@@ -43,6 +43,10 @@ def _active(expr: str) -> str:
     return f"{expr} and on (run_id) ({_ACTIVE})"
 
 
+def _queued(expr: str) -> str:
+    return f"{expr} and on (run_id) ({_QUEUED})"
+
+
 def _step_of_active(expr: str) -> str:
     """Take the active run's value, which is NaN as long as it has done no step."""
     return f"{by('run_id', _active(expr))} or on () ({_ACTIVE}) * NaN"
@@ -94,6 +98,7 @@ _DOTS: Final[Overrides] = {"/.*/": {"custom.showPoints": "always", "custom.spanN
 _FROM = f"(({moment('started')} or on (run_id) {moment('created')}) - 5) * 1000"
 _TO = f"({moment('finished')} + 30) * 1000 or on (run_id) {moment('created')} * 0"
 
+_STATE = by("run_id, state", latest("mlbench_run_state"))
 ALL: Final = rows(
     "All runs",
     "Every run that the time range has seen, of the newest hundred. A click on a run leads to its "
@@ -103,10 +108,7 @@ ALL: Final = rows(
     "that waited most for it (of a run that goes on, of the last minute). "
     "Missing is what was recorded and is neither in Prometheus nor kept: 0, or something is wrong.",
     column("info", or_none(_info(_CHOSEN), "run", "None in this time range")),
-    column(
-        "states",
-        f"{by('run_id, state', latest('mlbench_run_state'))} == 1 and on (run_id) {_CHOSEN}",
-    ),
+    column("states", f"{_STATE} == 1 and on (run_id) {_CHOSEN}"),
     column("result", _of_metric(_result(names.RUN_BEST_VALUE, _NEWEST, "run_id, metric"))),
     column("goal", _of_metric(_GOAL)),
     column("time_to_goal", _shown(of_result(names.RUN_TIME_TO_GOAL))),
@@ -144,15 +146,15 @@ ALL: Final = rows(
     height=10,
 )
 
+_NAMES = by("run_id, name", "mlbench_run_info")
+_AGE = "run:mlbench_worker_progress:age_seconds"
+_HAS_STEPS = "sum by (run_id) (mlbench_worker_step_seconds_count) > 0"
 _now = partial(figure, no_value="No run is active")
 NOW: Final = (
     figure(
         "Active run",
         "The run that trains now. A click leads to it.",
-        value(
-            or_none(_active(by("run_id, name", "mlbench_run_info")), "name", "No run is active"),
-            "{{name}}",
-        ),
+        value(or_none(_active(_NAMES), "name", "No run is active"), "{{name}}"),
         show=BigValueTextMode.NAME,
         links=(links.RUN_OF_SERIES,),
         colours=thresholds.thresholds(GREY, {1: BLUE}),
@@ -183,13 +185,7 @@ NOW: Final = (
     _now(
         "Last step",
         "How long ago the rank of the active run that is furthest behind did its last step.",
-        value(
-            _step_of_active(
-                "run:mlbench_worker_progress:age_seconds"
-                " and on (run_id) sum by (run_id) (mlbench_worker_step_seconds_count) > 0"
-            ),
-            "run {{run_id}}",
-        ),
+        value(_step_of_active(f"{_AGE} and on (run_id) {_HAS_STEPS}"), "run {{run_id}}"),
         unit="suffix: s ago",
         decimals=0,
         colours=thresholds.PROGRESS_AGE,
@@ -218,16 +214,9 @@ CURVES: Final = (
     rows(
         "Queue in order",
         "Runs that wait, the next one on top.",
-        column(
-            "info",
-            or_none(
-                f"{_info('mlbench_run_info')} and on (run_id) ({_QUEUED})", "run", "No run waits"
-            ),
-        ),
-        column("workers", f"{by('run_id', 'mlbench_run_workers')} and on (run_id) ({_QUEUED})"),
-        column(
-            "waiting", f"time() - {by('run_id', names.RUN_CREATED)} and on (run_id) ({_QUEUED})"
-        ),
+        column("info", or_none(_queued(_info("mlbench_run_info")), "run", "No run waits")),
+        column("workers", _queued(by("run_id", "mlbench_run_workers"))),
+        column("waiting", _queued(f"time() - {by('run_id', names.RUN_CREATED)}")),
         columns=(
             Column("run"),
             Column("waiting", "waits for", unit="dthms", width=110),

@@ -41,15 +41,15 @@ def _fails(what: str, counter: str, failed: str = "") -> Query:
 _ALERT: Final = "alertname, severity, run_id, rank, pod, instance"
 _FIRING: Final = 'ALERTS{alertname=~"MLBench.*",alertstate="firing"}'
 
+_REFUSED: Final = 'mlbench_writer_samples_total{outcome="refused"}'
+_SINCE: Final = f"ALERTS_FOR_STATE and ignoring (alertstate) {_FIRING}"
 WRONG: Final = (
     rows(
         "Alerts that fire now",
         "What is wrong, with what, and for how long. A click on an alert tells what to do, a click "
         "on a run leads to it.",
         column("firing", or_none(by(_ALERT, _FIRING), "severity", "No alert fires")),
-        column(
-            "since", by(_ALERT, f"time() - ALERTS_FOR_STATE and ignoring (alertstate) {_FIRING}")
-        ),
+        column("since", by(_ALERT, f"time() - {_SINCE}")),
         columns=(
             Column("severity", width=115, mappings=thresholds.SEVERITY),
             Column("alertname", "alert", width=210, links=(links.RUNBOOK,)),
@@ -81,10 +81,7 @@ WRONG: Final = (
     _figure(
         "Refused values",
         "Values that Prometheus refused in this time range. They are kept in the database.",
-        value(
-            'sum(increase(mlbench_writer_samples_total{outcome="refused"}[$__range])) or vector(0)',
-            "refused",
-        ),
+        value(f"sum(increase({_REFUSED}[$__range])) or vector(0)", "refused"),
         decimals=0,
         colours=thresholds.ANY_IS_BAD,
     ),
@@ -182,6 +179,8 @@ MASTER: Final = (
     ),
 )
 
+_QUERIES: Final = "prometheus_engine_query_duration_seconds"
+_GROUPS: Final = "max by (rule_group) (prometheus_rule_group_last_duration_seconds)"
 PROMETHEUS: Final = (
     lines(
         "Scrape time by job",
@@ -204,20 +203,14 @@ PROMETHEUS: Final = (
     lines(
         "Query time",
         "How long Prometheus takes for queries, 9 in 10 of them: dashboards are as quick as this.",
-        graph(
-            'max by (slice) (prometheus_engine_query_duration_seconds{quantile="0.9"})', "{{slice}}"
-        ),
+        graph(f'max by (slice) ({_QUERIES}{{quantile="0.9"}})', "{{slice}}"),
         unit="s",
     ),
     lines(
         "Rule evaluation",
         "How long each group of recording rules and alerts takes. It must stay far below its "
         "interval, or alerts come late.",
-        graph(
-            "label_replace(max by (rule_group) (prometheus_rule_group_last_duration_seconds),"
-            ' "group", "$1", "rule_group", ".*;(.*)")',
-            "{{group}}",
-        ),
+        graph(f'label_replace({_GROUPS}, "group", "$1", "rule_group", ".*;(.*)")', "{{group}}"),
         unit="s",
         no_value="Prometheus has no rules",
     ),
