@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from mlbench.errors import MLBenchError
+from mlbench.series import series_name
 
 FORMAT = 1
 SUFFIX = ".mlbench"
@@ -85,7 +86,7 @@ class SeriesName:
     """Whose resource use it is; empty for a series that the run has recorded."""
 
     def __str__(self) -> str:
-        series = f"{self.metric} @ {self.rank}" if self.rank else self.metric
+        series = series_name(self.metric, self.rank)
         return f"{series} of {self.pod}" if self.pod else series
 
 

@@ -14,6 +14,7 @@ from typing import BinaryIO, NamedTuple
 from mlbench import names
 from mlbench.client import ApiClient
 from mlbench.records import Run
+from mlbench.series import split_name
 from mlbench.tensorboard import Scalar, first_record, to_record
 from mlbench.transport import OnProgress
 
@@ -45,7 +46,10 @@ def write_event_files(client: ApiClient, run: Run, folder: Path, on_progress: On
         places: Counter[tuple[str, str]] = Counter()
         for row in _rows(table):
             if row.rank not in files:
-                files[row.rank] = stack.enter_context(_file(folder, run, row).open("xb"))
+                place = folder / (f"rank-{row.rank}" if row.rank else "posted")
+                place.mkdir()
+                file = place / _FILE.format(began=row.time, run=run.id)
+                files[row.rank] = stack.enter_context(file.open("xb"))
                 files[row.rank].write(first_record(row.time))
             of_rank = steps.get(row.rank, [])
             position = bisect_right(of_rank, row.time, key=lambda one: one[0])
@@ -60,9 +64,7 @@ def _rows(table: BinaryIO) -> Iterator[_Row]:
     text = io.TextIOWrapper(table, encoding="utf-8", newline="")
     try:
         for one in csv.DictReader(text):
-            metric, separator, rank = one["series"].rpartition(" @ ")
-            if not (separator and rank.isdecimal()):
-                metric, rank = one["series"], ""
+            metric, rank = split_name(one["series"])
             try:
                 value = float(one["value"])
             except ValueError:
@@ -70,9 +72,3 @@ def _rows(table: BinaryIO) -> Iterator[_Row]:
             yield _Row(metric, rank, datetime.fromisoformat(one["date"]).timestamp(), value)
     finally:
         text.detach()
-
-
-def _file(folder: Path, run: Run, first: _Row) -> Path:
-    place = folder / (f"rank-{first.rank}" if first.rank else "posted")
-    place.mkdir()
-    return place / _FILE.format(began=first.time, run=run.id)

@@ -22,6 +22,7 @@ from mlbench.client import ApiClient
 from mlbench.errors import ApiError, MLBenchError, NoAnswerError
 from mlbench.records import Alert, Run, Series
 from mlbench.report import figures
+from mlbench.series import split_name
 from mlbench.words import count
 
 _REFRESH_SECONDS = 0.3
@@ -99,11 +100,10 @@ def last_numbers(series: Series) -> dict[str, list[float]]:
     """Return the last number of each metric, rank by rank; a series without a rank comes first."""
     found: dict[str, dict[int, float]] = {}
     for name, points in series.items():
-        metric, _, rank = name.rpartition(" @ ")
-        key, place = (metric, int(rank)) if metric and rank.isdecimal() else (name, -1)
+        metric, rank = split_name(name)
         for point in points:
             with suppress(ValueError):  # a text
-                found.setdefault(key, {})[place] = point.number
+                found.setdefault(metric, {})[int(rank or -1)] = point.number
     return {metric: [value for _, value in sorted(found[metric].items())] for metric in found}
 
 
