@@ -86,7 +86,7 @@ class ApiClient:
 
     ``future.result()`` waits for the ``Answer``: its ``value`` is typed; its ``json()``,
     ``status_code`` and ``content`` are what was received. It raises ``ApiError`` if the master
-    refuses, and ``NoAnswerError`` if it does not answer. Threads may share a client.
+    refuses, and ``NoAnswerError`` if it does not answer, or breaks off. Threads may share a client.
 
     Requests are repeated for a few seconds if the connection was refused, and, if carrying them out
     twice does no harm, also if it broke or the master asks for it (503 with Retry-After).
@@ -143,11 +143,7 @@ class ApiClient:
 
     @classmethod
     def from_home(cls, home: Home | None = None) -> "ApiClient":
-        """Connect to the stack of a home folder, or else as ``find_connection`` says.
-
-        Raises:
-            NotConnectedError: no stack is running there.
-        """
+        """Connect to the stack of a home folder, or else as ``find_connection`` says."""
         return cls.from_connection(home.read_connection() if home else find_connection())
 
     @classmethod
@@ -321,9 +317,7 @@ class ApiClient:
     def import_archive(self, file: BinaryIO) -> Answer[Imported]:
         """Import the run of an archive, in this thread.
 
-        Raises:
-            ApiError: the file is no archive, is damaged, or is too large.
-            NoAnswerError: the master does not answer.
+        ApiError if the file is no archive, is damaged, or is too large.
         """
         return self._http.upload("/api/archives/", _one(Imported), file)
 
@@ -433,13 +427,9 @@ class ApiClient:
             before: instead, the lines that end at this byte, as many as fit into an answer.
             attempt: of the run; by default the latest one.
         """
-        params = _given(rank=rank, stream=stream, attempt=attempt)
-        if before is not None:
-            params["before"] = before
-        elif tail is not None:
-            params["tail"] = tail
-        else:
-            params["offset"] = offset
+        where = {"before": before, "tail": tail, "offset": offset}
+        chosen = next(name for name, place in where.items() if place is not None)
+        params = _given(rank=rank, stream=stream, attempt=attempt) | {chosen: where[chosen]}
         return self._get(f"{_run(run_id)}logs/", _one(LogPage), params)
 
     def search_logs(
@@ -564,10 +554,6 @@ class ApiClient:
             summarize: at most this many points of each series, averaged.
             on_progress: called after each piece with the bytes received so far, and with all
                 there will be, if the master says.
-
-        Raises:
-            ApiError: the master refuses.
-            NoAnswerError: it does not answer, or breaks off.
         """
         if format == "mllog":
             return self._http.download(f"{_run(run_id)}mllog/", {}, file, on_progress)

@@ -1,6 +1,6 @@
 """The words of a report: what was compared, whether that is fair, and where it ran."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -62,6 +62,8 @@ class Fact:
 
 def facts(manifest: Manifest) -> tuple[Fact, ...]:
     """Return what a run ran, and on which machines; facts that are not known are left out."""
+    ranks = manifest.ranks
+    bound = [f"rank {rank.rank} on {', '.join(map(str, rank.cpus))}" for rank in ranks if rank.cpus]
     stated_facts = [
         Fact("division", manifest.division),
         *(Fact("departure", text) for text in manifest.departures),
@@ -75,7 +77,7 @@ def facts(manifest: Manifest) -> tuple[Fact, ...]:
         Fact("backend", manifest.backend),
         Fact("limits", _pairs({"num_workers": 0} | asdict(manifest.limits))),
         Fact("image ids", ", ".join(sorted({rank.image for rank in manifest.ranks if rank.image}))),
-        Fact("cores", _cores(manifest.ranks)),
+        Fact("cores", "; ".join(bound) or ("bound to none" if manifest.ranks else "")),
         Fact("clocks", _clocks(manifest.ranks)),
         *(_machine_fact(machine) for machine in manifest.machines),
         Fact("MLBench", manifest.versions.mlbench),
@@ -118,11 +120,6 @@ def _machine_parts(machine: Machine) -> Iterable[str]:
     if machine.git:
         changed = " with uncommitted changes" if machine.git.dirty else ""
         yield f"git {machine.git.commit[:12]}{changed}"
-
-
-def _cores(ranks: Sequence[RankOnMachine]) -> str:
-    bound = [f"rank {rank.rank} on {', '.join(map(str, rank.cpus))}" for rank in ranks if rank.cpus]
-    return "; ".join(bound) or ("bound to none" if ranks else "")
 
 
 def _clocks(ranks: Iterable[RankOnMachine]) -> str:

@@ -114,9 +114,11 @@ class Services:
         self.prometheus_url = with_login(self._prometheus_url, self._prometheus_login)
         ability = network.probe()
         switch = ability.switch(home.switch)
+        given = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
         self._environ = {
             **{key: value for key, value in os.environ.items() if key not in _OUR_VARIABLES},
-            **_no_proxy(),
+            # The stack's own traffic keeps away from the user's proxy.
+            **dict.fromkeys(("no_proxy", "NO_PROXY"), f"{given},{LOOPBACK}".lstrip(",")),
             names.ENV_HOME: str(home.root),
         }
         self._master_environ = {
@@ -166,6 +168,8 @@ class Services:
     def _prometheus(self, port: int) -> Service:
         folder, path = self._home.prometheus, self._prometheus_path
         binary = find_prometheus()
+        # Those of a Debian package that was unpacked elsewhere.
+        pages = binary.resolve().parents[1] / "share" / "prometheus" / "web"
         return Service(
             name="prometheus",
             command=(
@@ -179,7 +183,7 @@ class Services:
                 "--web.enable-remote-write-receiver",
                 "--web.enable-admin-api",  # for the series of deleted runs
                 "--log.level=warn",
-                *_web_assets(binary),
+                *([f"--web.local-assets={pages}"] if pages.is_dir() else []),
             ),
             environ=self._environ,
             port=port,
@@ -312,13 +316,6 @@ def _given(*variables: str) -> dict[str, str]:
     return {name: os.environ[name] for name in variables if name in os.environ}
 
 
-def _no_proxy() -> dict[str, str]:
-    """Return the variables that keep the stack's own traffic away from the user's proxy."""
-    given = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")
-    value = f"{given},{LOOPBACK}" if given else LOOPBACK
-    return {"no_proxy": value, "NO_PROXY": value}
-
-
 def _write_prometheus_login(folder: Path, login: Login) -> Path:
     """Write a password for Prometheus, hashed, and return its ``--web.config.file``.
 
@@ -331,12 +328,6 @@ def _write_prometheus_login(folder: Path, login: Login) -> Path:
     path = folder / "web.yml"
     write_private(path, f'basic_auth_users:\n  {login.user}: "{hashed}"\n')
     return path
-
-
-def _web_assets(binary: Path) -> tuple[str, ...]:
-    """Return the option for the web pages of a Debian package that was unpacked elsewhere."""
-    assets = binary.resolve().parents[1] / "share" / "prometheus" / "web"
-    return (f"--web.local-assets={assets}",) if assets.is_dir() else ()
 
 
 def _python(module: str) -> tuple[str, ...]:
