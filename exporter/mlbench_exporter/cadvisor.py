@@ -20,15 +20,9 @@ _LABEL = re.compile(r'(\w+)="([^"\\]*(?:\\.[^"\\]*)*)"')
 _MACHINE = {of.name.encode(): of for of in (series.MACHINE_MEMORY, series.MACHINE_CORES)}
 _OF_PODS = (series.NETWORK_RECEIVE, series.NETWORK_TRANSMIT)
 _OF_CONTAINERS = (
-    series.CPU_USAGE,
-    series.CPU_USER,
-    series.MEMORY_USAGE,
-    series.MEMORY_WORKING_SET,
-    series.MEMORY_LIMIT,
-    series.THREADS,
-    series.PROCESSES,
-    series.FS_READS,
-    series.FS_WRITES,
+    *(series.CPU_USAGE, series.CPU_USER, series.THREADS, series.PROCESSES),
+    *(series.MEMORY_USAGE, series.MEMORY_WORKING_SET, series.MEMORY_LIMIT),
+    *(series.FS_READS, series.FS_WRITES),
 )
 _FIGURES = {of.name.encode(): of for of in (*_OF_CONTAINERS, *_OF_PODS)}
 
@@ -72,11 +66,9 @@ def parse(pieces: Iterable[bytes], workers: WorkerPods, node: str) -> list[Sampl
         name, _, rest = text_line.partition(b"{")
         if name in _MACHINE:
             machine[_MACHINE[name]] = parse_line(rest)[1].value
-        elif (
-            (of := _FIGURES.get(name))
-            and of_workers in rest
-            and (of in _OF_PODS or _NO_CONTAINER not in rest)
-        ):
+            continue
+        of = _FIGURES.get(name)
+        if of and of_workers in rest and (of in _OF_PODS or _NO_CONTAINER not in rest):
             labels, time = parse_line(rest)
             pod, container = labels.get("pod", ""), _container(of, labels)
             if container and workers.include(labels.get("namespace", ""), pod):

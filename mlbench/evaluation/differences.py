@@ -48,15 +48,8 @@ _NOT_LEARNED = frozenset(
         *("cpu", "gpus", "gpu_driver", "device_name", "channels_last", "compile"),
         *("os", "python", "torch", "numpy", "jax", "tensorflow", "blas"),
         *("mlbench", "git_commit", "git_dirty"),
-        *(
-            ORIGIN,
-            "division",
-            "own_goal",
-            "deadline_seconds",
-            "max_restarts",
-            "backend",
-            "run_all_nodes",
-        ),
+        *(ORIGIN, "division", "own_goal"),
+        *("deadline_seconds", "max_restarts", "backend", "run_all_nodes"),
     }
 )
 
@@ -80,13 +73,9 @@ def normalize(facts: Mapping[int, Facts]) -> dict[int, dict[str, str]]:
         DATA: DATA_CHECKSUM if _all_state(facts, DATA_CHECKSUM) else DATA,
         BATCH_SIZE: WORKER_BATCH_SIZE if by_worker else BATCH_SIZE,
     }
-    replaced = {
-        *sources,
-        SEED,
-        DATA_CHECKSUM,
-        WORKER_BATCH_SIZE,
-        *([OWN_GOAL] if by_own_goals else ()),
-    }
+    replaced = {*sources, SEED, DATA_CHECKSUM, WORKER_BATCH_SIZE}
+    if by_own_goals:
+        replaced.add(OWN_GOAL)
     normalized = {}
     for run_id, of_run in facts.items():
         others = {name: value for name, value in of_run.items() if name not in replaced}

@@ -12,7 +12,14 @@ from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
 from mlbench.evaluation.dates import dates_of
 from mlbench.evaluation.disturbance import disturbances
 from mlbench.evaluation.division import division, rule_violations
-from mlbench.evaluation.ranks import last_totals_us, rank_results, slowest_of, value_at, with_other
+from mlbench.evaluation.ranks import (
+    last_recorded_us,
+    last_totals_us,
+    rank_results,
+    slowest_of,
+    value_at,
+    with_other,
+)
 from mlbench.evaluation.rows import RankRow, RunRow
 from mlbench.evaluation.statistics import mean_or_none, ratio
 from mlbench.names import ACTIVE_STATES, PHASES
@@ -23,12 +30,8 @@ from mlbench.results import DEFAULT_AFTER_SECONDS, Cost, Result
 _LARGEST_COUNT = 2**53
 
 TOTALS = (
-    names.TRAIN_SECONDS,
-    names.SAMPLES,
-    names.EPOCH,
-    names.BYTES_PER_STEP,
-    names.NETWORK_SENT,
-    names.NETWORK_RECEIVED,
+    *(names.TRAIN_SECONDS, names.SAMPLES, names.EPOCH, names.BYTES_PER_STEP),
+    *(names.NETWORK_SENT, names.NETWORK_RECEIVED),
     *(names.phase_metric(phase) for phase in PHASES),
 )
 """The metrics that a result is computed from, besides its target's."""
@@ -192,11 +195,8 @@ def _clocked(totals: Sequence[ByRank], clocks: ByRank) -> float | None:
 
     Ranks record their clock more often than totals, so the last clock may be too late.
     """
-    last_us: dict[str, int] = {}
-    for ranks in totals:
-        for rank, column in ranks.items():
-            last_us[rank] = max(column.times_us[-1], last_us.get(rank, column.times_us[-1]))
-    at_totals = [value_at(clocks[rank], at) for rank, at in last_us.items() if rank in clocks]
+    last = last_recorded_us(totals)
+    at_totals = [value_at(clocks[rank], at) for rank, at in last.items() if rank in clocks]
     return mean_or_none(at_totals or _last_values(clocks))
 
 

@@ -1,6 +1,6 @@
 """What each rank of a run did by its own last totals, and which one held up the others. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 from mlbench import names
@@ -18,12 +18,18 @@ _SLOWER = 1.02
 
 def last_totals_us(series: Columns) -> Mapping[str, int]:
     """Return when each rank recorded its last samples or phases; else its last training time."""
+    totals = (finite_by_rank(series, metric) for metric in (names.SAMPLES, *_PHASES.values()))
+    clocks = last_recorded_us([finite_by_rank(series, names.TRAIN_SECONDS)])
+    return clocks | last_recorded_us(totals)
+
+
+def last_recorded_us(totals: Iterable[ByRank]) -> dict[str, int]:
+    """Return when each rank recorded its last value of any of these."""
     last: dict[str, int] = {}
-    for metric in (names.SAMPLES, *_PHASES.values()):
-        for rank, column in finite_by_rank(series, metric).items():
+    for ranks in totals:
+        for rank, column in ranks.items():
             last[rank] = max(column.times_us[-1], last.get(rank, column.times_us[-1]))
-    clocks = finite_by_rank(series, names.TRAIN_SECONDS)
-    return {rank: column.times_us[-1] for rank, column in clocks.items()} | last
+    return last
 
 
 def value_at(column: Column, time_us: int) -> float:
