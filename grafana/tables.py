@@ -116,29 +116,22 @@ def ranking(
     *,
     name: str,
     name_width: int = 210,
-    unit: str,
-    no_value: str,
-    decimals: int | None = None,
     most_first: bool = False,
-    width: int = 10,
-    height: int = 8,
+    **look: Unpack[Look],
 ) -> Panel:
     """Draw a bar for each value of the label ``name``, as long as the number that goes with it.
 
     It is a table, which is as readable with many as with few, and says where there are none.
     """
+    unit, decimals = look.pop("unit"), look.pop("decimals", None)
+    look = Look(width=10, height=8) | look
     return rows(
         title,
         description,
         column("value", by(name, expr)),
-        columns=(
-            Column(name, width=name_width),
-            Column("value", unit=unit, decimals=decimals, bar=True),
-        ),
+        columns=(Column(name, width=name_width), Column("value", "", unit, decimals, bar=True)),
         sort_by="value",
         descending=most_first,
         headings=False,
-        width=width,
-        height=height,
-        no_value=no_value,
+        **look,
     )
