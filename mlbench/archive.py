@@ -452,14 +452,14 @@ def _to_piece(table: Any, *, kept: bool) -> Piece:
     return Piece(array("q", times), array("d", values), more, kept)
 
 
-class _Counting:
+class _Counting(io.RawIOBase):
     """A member of a zip file that knows how much was written, as pyarrow asks for that."""
 
-    closed = False
-
     def __init__(self, member: Any) -> None:
-        self._member = member
-        self._written = 0
+        self._member, self._written = member, 0
+
+    def writable(self) -> bool:
+        return True
 
     def write(self, data: Any) -> int:
         self._member.write(data)
@@ -468,12 +468,6 @@ class _Counting:
 
     def tell(self) -> int:
         return self._written
-
-    def flush(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 class _Part(io.RawIOBase):

@@ -39,11 +39,6 @@ def sign_in_url(connection: Connection, path: str = "/") -> str:
     return f"{connection.url}{path}?{urlencode({'token': connection.token})}"
 
 
-def run_page_url(connection: Connection, run: Run, console: Console | None = None) -> str:
-    """Return the address of a run's web page, as ``page_url`` does."""
-    return page_url(connection, f"/runs/{run.id}", console)
-
-
 def prometheus_url(connection: Connection) -> str | None:
     """Return the address of Prometheus: on a terminal with password and secret path."""
     url = connection.prometheus_url
@@ -229,7 +224,7 @@ def _show_links(run: Run, connection: Connection, metric: str | None) -> None:
     if metric and not run.origin:
         quoted = json.dumps(metric, ensure_ascii=False)
         promql = f'{names.RUN_METRIC}{{run_id="{run.id}",metric={quoted}}}'
-    out.print(f"Web page    {run_page_url(connection, run, out)}", soft_wrap=True)
+    out.print(f"Web page    {page_url(connection, f'/runs/{run.id}', out)}", soft_wrap=True)
     out.print(f"API         {connection.url}/api/runs/{run.id}/", soft_wrap=True)
     graph_range, board_range = _time_ranges(run)
     if promql and out.is_terminal and connection.prometheus_url:

@@ -19,7 +19,7 @@ from mlbench.cli.common import (
     tell,
 )
 from mlbench.cli.live import follow
-from mlbench.cli.output import run_page_url
+from mlbench.cli.output import page_url
 from mlbench.cli.show import show_run
 from mlbench.cli.spec import FILLED_IN, takes
 from mlbench.client import ApiClient
@@ -62,7 +62,7 @@ def run(
         if not detach:
             raise typer.Exit(run_and_show(client, connection, ordered, as_json=json))
         tell(
-            {**ordered.fields, "web_url": run_page_url(connection, ordered)},
+            {**ordered.fields, "web_url": page_url(connection, f"/runs/{ordered.id}")},
             f"run {ordered.id} ({ordered.title}) is ordered; `mlbench status {ordered.id}`",
             _page_line(ordered, connection),
             as_json=json,
@@ -119,4 +119,4 @@ def delete(wanted: RunArgument, json: JsonOption = False) -> None:
 
 
 def _page_line(ordered: Run, connection: Connection) -> str:
-    return f"Web page    {run_page_url(connection, ordered, err)}"
+    return f"Web page    {page_url(connection, f'/runs/{ordered.id}', err)}"

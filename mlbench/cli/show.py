@@ -27,7 +27,6 @@ from mlbench.cli.common import (
 from mlbench.cli.live import AWAY_SECONDS, last_numbers, patiently, read_last_values
 from mlbench.cli.output import (
     page_url,
-    run_page_url,
     show_alerts,
     show_result,
     show_runs,
@@ -100,7 +99,7 @@ def show_run(client: ApiClient, connection: Connection, run: Run, *, as_json: bo
         problem = str(error)
     if as_json:
         fields = result.to_fields() if result else None
-        web_url = run_page_url(connection, run)
+        web_url = page_url(connection, f"/runs/{run.id}")
         print_json({**run.fields, "web_url": web_url, "result": fields})
     else:
         show_result(run, result, connection, last_numbers(read_last_values(client, run)))
