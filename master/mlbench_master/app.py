@@ -13,37 +13,21 @@ from mlbench_master.access import OriginMiddleware, TokenMiddleware
 from mlbench_master.archives.verifying import Verifier
 from mlbench_master.database import UnreachableDatabaseError, explain
 from mlbench_master.models import open_database
+from mlbench_master.openapi.operation import Route
 from mlbench_master.reading.promql import CircuitBreaker, PrometheusClient
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.recording.limits import SeriesLimit, Spool
-from mlbench_master.resources.alerts import AlertsResource, RunAlertsResource
-from mlbench_master.resources.archives import ArchivesResource, RunArchiveResource
-from mlbench_master.resources.health import (
-    HealthResource,
-    OpenApiResource,
-    OwnMetricsResource,
-    ReadyResource,
-)
+from mlbench_master.resources.alerts import AlertsResource
+from mlbench_master.resources.archives import ArchivesResource
+from mlbench_master.resources.health import HealthResource, OpenApiResource, OwnMetricsResource
 from mlbench_master.resources.info import BenchmarksResource, InfoResource
 from mlbench_master.resources.logs import LogsResource
-from mlbench_master.resources.metrics import (
-    MetricsResource,
-    OwnerMetricsResource,
-    RunMetricsResource,
-)
+from mlbench_master.resources.metrics import MetricsResource
 from mlbench_master.resources.pods import PodsResource
-from mlbench_master.resources.results import CompareResource, MllogResource, ResultResource
-from mlbench_master.resources.runs import (
-    EventsResource,
-    ManifestResource,
-    RunCountsResource,
-    RunResource,
-    RunsResource,
-    RunStopResource,
-)
-from mlbench_master.resources.sets import SetResource, SetRunsResource, SetsResource
-from mlbench_master.resources.verification import VerificationResource
+from mlbench_master.resources.results import ResultsResource
+from mlbench_master.resources.runs import RunsResource
+from mlbench_master.resources.sets import SetsResource
 from mlbench_master.resources.workers import PollResource, StreamResource
 from mlbench_master.settings import Settings
 from mlbench_master.telemetry import DatabaseCollector, RequestMiddleware
@@ -68,8 +52,6 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     app.add_middleware(OriginMiddleware(settings.allowed_hosts))
     app.add_middleware(TokenMiddleware(settings.token, settings.agent_secret))
     app.add_middleware(SecurityHeadersMiddleware())
-    app.add_middleware(http.ParametersMiddleware())
-    app.add_middleware(http.CompactMiddleware())
     app.req_options.strip_url_path_trailing_slash = True
     http.write_json(app)
     static = assets.load()
@@ -78,62 +60,65 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     app.set_error_serializer(renderer.render_error)
 
     spool = Spool(settings.spool_bytes)
-    limit = SeriesLimit(settings.limits.series)
     reader = SeriesReader(prometheus, ArchiveStore(settings.archive))
-    routes: dict[str, object] = {
-        "/api/pods": PodsResource(),
-        "/api/metrics": MetricsResource(spool, limit, reader),
-        "/api/metrics/{owner}": OwnerMetricsResource(reader),
-        "/api/runs": RunsResource(settings.limits),
-        "/api/runs/counts": RunCountsResource(),
-        "/api/runs/{run_id:int}": RunResource(),
-        "/api/runs/{run_id:int}/stop": RunStopResource(),
-        "/api/runs/{run_id:int}/verification": VerificationResource(
-            Verifier(reader, settings.prometheus_url)
-        ),
-        "/api/runs/{run_id:int}/logs": LogsResource(),
-        "/api/runs/{run_id:int}/events": EventsResource(),
-        "/api/runs/{run_id:int}/metrics": RunMetricsResource(reader),
-        "/api/runs/{run_id:int}/alerts": RunAlertsResource(prometheus),
-        "/api/runs/{run_id:int}/manifest": ManifestResource(),
-        "/api/runs/{run_id:int}/result": ResultResource(reader),
-        "/api/runs/{run_id:int}/mllog": MllogResource(reader),
-        "/api/sets": SetsResource(settings.limits),
-        "/api/sets/{name}": SetResource(),
-        "/api/sets/{name}/runs": SetRunsResource(settings.limits),
-        "/api/compare": CompareResource(reader),
-        "/api/archives": ArchivesResource(reader),
-        "/api/runs/{run_id:int}/archive": RunArchiveResource(reader),
-        "/api/alerts": AlertsResource(prometheus),
-        "/api/benchmarks": BenchmarksResource(settings.limits),
-        "/api/info": InfoResource(settings),
+    alerts = AlertsResource(prometheus)
+    archives = ArchivesResource(reader, Verifier(reader, settings.prometheus_url))
+    health = HealthResource(prometheus)
+    metrics = MetricsResource(spool, SeriesLimit(settings.limits.series), reader)
+    results = ResultsResource(reader)
+    runs = RunsResource(settings.limits)
+    sets = SetsResource(settings.limits)
+    stream = StreamResource(spool, settings.log_bytes)
+    routes = [
+        Route("/api/pods", PodsResource()),
+        Route("/api/metrics", metrics),
+        Route("/api/metrics/{owner}", metrics, "owner"),
+        Route("/api/runs", runs),
+        Route("/api/runs/counts", runs, "counts"),
+        Route("/api/runs/{run_id:int}", runs, "one"),
+        Route("/api/runs/{run_id:int}/stop", runs, "stop"),
+        Route("/api/runs/{run_id:int}/verification", archives, "verification"),
+        Route("/api/runs/{run_id:int}/logs", LogsResource()),
+        Route("/api/runs/{run_id:int}/events", runs, "events"),
+        Route("/api/runs/{run_id:int}/metrics", metrics, "run"),
+        Route("/api/runs/{run_id:int}/alerts", alerts, "run"),
+        Route("/api/runs/{run_id:int}/manifest", runs, "manifest"),
+        Route("/api/runs/{run_id:int}/result", results),
+        Route("/api/runs/{run_id:int}/mllog", results, "mllog"),
+        Route("/api/sets", sets),
+        Route("/api/sets/{name}", sets, "one"),
+        Route("/api/sets/{name}/runs", sets, "runs"),
+        Route("/api/compare", results, "comparison"),
+        Route("/api/archives", archives),
+        Route("/api/runs/{run_id:int}/archive", archives, "run"),
+        Route("/api/alerts", alerts),
+        Route("/api/benchmarks", BenchmarksResource(settings.limits)),
+        Route("/api/info", InfoResource(settings)),
         # The agents' two.
-        "/api/workers/{pod}/poll": PollResource(),
-        "/api/runs/{run_id:int}/ranks/{rank:int}/{stream}": StreamResource(
-            spool, settings.log_bytes
-        ),
+        Route("/api/workers/{pod}/poll", PollResource()),
+        Route("/api/runs/{run_id:int}/ranks/{rank:int}/{stream}", stream),
         # For probes, Prometheus and tools.
-        "/healthz": HealthResource(),
-        "/readyz": ReadyResource(prometheus),
-        "/metrics": OwnMetricsResource(registry),
-    }
-    routes["/openapi.json"] = OpenApiResource(routes)
+        Route("/healthz", health),
+        Route("/readyz", health, "ready"),
+        Route("/metrics", OwnMetricsResource(registry)),
+    ]
+    routes.append(Route("/openapi.json", OpenApiResource(routes)))
     https = settings.url.startswith("https://")
     sign_in = SignInResource(renderer, settings.token, https)
-    pages: dict[str, object] = {
-        "/": PageResource(sign_in, "workers"),
-        "/workers": PageResource(sign_in, "workers"),
-        "/workers/{pod}": PageResource(sign_in, "worker"),
-        "/runs": PageResource(sign_in, "runs"),
-        "/runs/{run_id:int}": PageResource(sign_in, "run"),
-        "/compare": PageResource(sign_in, "compare"),
-        "/signin": sign_in,
-        "/docs/runbooks/{alert}.md": RunbookResource(),
-        "/static/{version}/{path:path}": StaticResource(static),
-    }
-    for route, resource in {**routes, **pages}.items():
-        app.add_route(route, resource)
-    app.add_route("/signout", sign_in, suffix="out")
+    pages = [
+        Route("/", PageResource(sign_in, "workers")),
+        Route("/workers", PageResource(sign_in, "workers")),
+        Route("/workers/{pod}", PageResource(sign_in, "worker")),
+        Route("/runs", PageResource(sign_in, "runs")),
+        Route("/runs/{run_id:int}", PageResource(sign_in, "run")),
+        Route("/compare", PageResource(sign_in, "compare")),
+        Route("/signin", sign_in),
+        Route("/signout", sign_in, "out"),
+        Route("/docs/runbooks/{alert}.md", RunbookResource()),
+        Route("/static/{version}/{path:path}", StaticResource(static)),
+    ]
+    for path, resource, suffix in (*routes, *pages):
+        app.add_route(path, resource, suffix=suffix)
     return app
 
 

@@ -1,12 +1,11 @@
-"""HTTP: parameters and bodies of requests, and JSON answers.
+"""HTTP: bodies of requests, and JSON answers.
 
 A wrong request raises a ``falcon.HTTPError`` with a message that names the field: 400, 413 for a
 body that is too large, 415 for a compressed one.
 """
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from difflib import get_close_matches
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from hashlib import blake2b
 from http import HTTPStatus
@@ -19,10 +18,8 @@ from falcon import Request, Response
 from falcon.media import JSONHandler
 from pydantic import TypeAdapter
 
-from mlbench_master import exact_json, times
+from mlbench_master import exact_json
 from mlbench_master.errors import BadFieldError
-from mlbench_master.fields import parse_whole_number
-from mlbench_master.openapi.operation import operation_of
 
 # The largest body of a request that is no stream, and of a list of samples.
 _MAX_BODY_BYTES = 1 << 20
@@ -64,10 +61,9 @@ def _read_fields(req: Request, limit: int) -> Any:
         return _read_form(req)
     body = read_bytes(req, limit) or b"{}"
     try:
-        fields = exact_json.loads(body)
+        return exact_json.loads(body)
     except (ValueError, RecursionError) as error:
         raise BadFieldError("body", f"it must be JSON: {error}") from None
-    return fields
 
 
 def _read_form(req: Request) -> dict[str, str]:
@@ -101,10 +97,7 @@ def read_bytes(req: Request, limit: int) -> bytes:
             description=f"Content-Encoding: a body is taken uncompressed only (not {encoding!r})",
             headers={"Accept-Encoding": "identity"},
         )
-    announced = req.content_length or 0
-    # A body in chunks says no length.
-    chunked = req.content_length is None and req.get_header("Transfer-Encoding")
-    stream = req.stream if chunked else req.bounded_stream
+    announced, stream = req.content_length or 0, _stream(req)
     body: bytes = stream.read(limit + 1) if announced <= limit else b""
     if max(len(body), announced) > limit:
         if announced <= 2 * limit:
@@ -115,14 +108,19 @@ def read_bytes(req: Request, limit: int) -> bytes:
 
 def read_to_file(req: Request, file: BinaryIO, limit: int) -> None:
     """Write the raw body, of at most ``limit`` bytes, to a file piece by piece."""
-    chunked = req.content_length is None and req.get_header("Transfer-Encoding")
-    stream = req.stream if chunked else req.bounded_stream
+    stream = _stream(req)
     left = limit if (req.content_length or 0) <= limit else -1
     while left >= 0 and (piece := stream.read(_PIECE_BYTES)):
         left -= len(piece)
         file.write(piece)
     if left < 0:
         raise falcon.HTTPContentTooLarge(description=f"body: at most {limit} bytes")
+
+
+def _stream(req: Request) -> Any:
+    # A body in chunks says no length.
+    chunked = req.content_length is None and req.get_header("Transfer-Encoding")
+    return req.stream if chunked else req.bounded_stream
 
 
 def _let_finish(stream: Any, most: int) -> None:
@@ -135,92 +133,24 @@ def _let_finish(stream: Any, most: int) -> None:
             return
 
 
-def choice(req: Request, name: str, allowed: tuple[str, ...], default: str) -> str:
-    """Return a query parameter that has few possible values."""
-    value = req.get_param(name, default=default)
-    if value not in allowed:
-        raise BadFieldError(name, f"one of {', '.join(allowed)} (not {value!r})")
-    return value
-
-
-def text(req: Request, name: str) -> str | None:
-    """Return a query parameter that is looked for in the database; None if it is not given."""
-    value = req.get_param(name)
-    if value is not None and "\0" in value:
-        raise BadFieldError(name, "a text without NUL")
-    return value
-
-
-def whole_number(req: Request, name: str, least: int = 0) -> int | None:
-    """Return a query parameter that is a whole number; None if it is not given."""
-    text = req.get_param(name)
-    if text is None:
-        return None
-    number = parse_whole_number(text)
-    if number is None or number < least:
-        raise BadFieldError(name, f"a whole number, {least} or more (not {text!r})")
-    return number
-
-
-def moment(req: Request, name: str, default: int) -> int:
-    """Return a query parameter that is a time, in microseconds since 1970."""
-    text = req.get_param(name)
-    if text is None:
-        return default
-    try:
-        return times.parse(text)
-    except ValueError:
-        raise BadFieldError(name, f"a time like 2018-08-03T09:21:29.347Z (not {text!r})") from None
-
-
 def write_json(app: falcon.App[Request, Response]) -> None:
     """Have the app write JSON, records too, as ``application/json`` or ``text/javascript``."""
     handler = JSONHandler(dumps=orjson.dumps, loads=orjson.loads)
     app.resp_options.media_handlers.update({falcon.MEDIA_JSON: handler, JAVASCRIPT: handler})
-    app.add_middleware(MediaTypeMiddleware())
+    app.add_middleware(AnswerMiddleware())
 
 
-class ParametersMiddleware:
-    """Refuses query parameters that a route of the API does not know."""
-
-    def process_resource(
-        self, req: Request, resp: Response, resource: object, params: dict[str, object]
-    ) -> None:
-        """Answer with 400 if a parameter is misspelt: it would be ignored."""
-        operation = operation_of(resource, req.method)
-        known = [parameter.name for parameter in operation.parameters] if operation else []
-        for name in req.params if operation else ():
-            if name not in known:
-                raise BadFieldError(name, f"no such parameter here{_alternatives(name, known)}")
-
-
-def _alternatives(name: str, known: Sequence[str]) -> str:
-    if close := get_close_matches(name, known, n=1):
-        return f"; do you mean {close[0]}?"
-    return f"; there are {', '.join(known)}" if known else "; there are none"
-
-
-class MediaTypeMiddleware:
-    """Calls JSON ``text/javascript`` where the client accepts that by name."""
+class AnswerMiddleware:
+    """Calls JSON by another name, spares answers that a client has already, and compresses them."""
 
     def process_response(
         self, req: Request, resp: Response, resource: object, req_succeeded: bool
     ) -> None:
-        """Set Content-Type by the Accept header."""
-        if not (resp.content_type or falcon.MEDIA_JSON).startswith(falcon.MEDIA_JSON):
-            return
-        resp.append_header("Vary", "Accept")
-        if JAVASCRIPT in req.accept:
-            resp.content_type = JAVASCRIPT
-
-
-class CompactMiddleware:
-    """Spares answers that a client has already, and compresses JSON for those that accept it."""
-
-    def process_response(
-        self, req: Request, resp: Response, resource: object, req_succeeded: bool
-    ) -> None:
-        """Give JSON an entity tag, and answer with 304 if the client names that."""
+        """Set Content-Type by the Accept header, and give JSON an entity tag."""
+        if (resp.content_type or falcon.MEDIA_JSON).startswith(falcon.MEDIA_JSON):
+            resp.append_header("Vary", "Accept")
+            if JAVASCRIPT in req.accept:
+                resp.content_type = JAVASCRIPT
         if req.method != "GET" or resp.media is None or resp.status_code != HTTPStatus.OK:
             return
         body = resp.render_body() or b""

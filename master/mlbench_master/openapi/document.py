@@ -3,25 +3,26 @@
 import inspect
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
+from falcon.routing import map_http_methods
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from mlbench.distribution import own_version
 from mlbench.names import STREAMS
 from mlbench.records import Error
-from mlbench_master.access import access_of
+from mlbench_master.access import Access, access_of
 from mlbench_master.http import JAVASCRIPT
-from mlbench_master.openapi.operation import Operation, Parameter, Schema
+from mlbench_master.openapi.operation import Operation, Route
+from mlbench_master.parameters import Parameter, Schema
 
 JSON = "application/json"
 _FORM = "application/x-www-form-urlencoded"
 _BYTES = "application/octet-stream"
-_METHODS = ("get", "post", "put", "delete")
 
 # Answers by operation or by record, and bodies by operation and a name for each. Tests send them.
 _EXAMPLES = json.loads(Path(__file__).with_name("examples.json").read_text())
@@ -37,7 +38,10 @@ truth value does for it.
 """
 
 _PATH_PARAMETERS = {
-    name: Parameter(name, schema, description, example, required=True)
+    name: {
+        **{"name": name, "in": "path", "required": True, "description": description},
+        **{"schema": schema, "example": example},
+    }
     for name, schema, description, example in (
         ("run_id", {"type": "integer"}, "The run.", 1),
         ("rank", {"type": "integer"}, "The rank.", 0),
@@ -104,15 +108,16 @@ _FAILURES_OF_ALL = (400, 403, 414, 431)
 _FAILURES_OF_TOKEN = (401, 421)
 
 
-def build(routes: Mapping[str, object]) -> dict[str, Any]:
-    """Return the document of the resources at these routes, ready for JSON."""
+def build(routes: Iterable[Route]) -> dict[str, Any]:
+    """Return the document of these routes, ready for JSON."""
     schemas = _Schemas()
     paths: dict[str, dict[str, Any]] = {}
-    for route, resource in routes.items():
-        path = path_of(route)
+    for route in routes:
+        # No converters, and the API's paths end with a slash.
+        path = re.sub(r":\w+}", "}", route.path) + "/" * route.path.startswith("/api/")
         paths[path] = {
-            method: _describe(one, path, resource, method, schemas)
-            for method, one in operations_of(resource)
+            method.lower(): _describe(responder, path, access_of(route.resource), schemas)
+            for method, responder in map_http_methods(route.resource, route.suffix).items()
         }
     return {
         "openapi": "3.1.0",
@@ -133,23 +138,6 @@ def build(routes: Mapping[str, object]) -> dict[str, Any]:
             "securitySchemes": _SECURITY_SCHEMES,
         },
     }
-
-
-def path_of(route: str) -> str:
-    """Return a route as the document writes it: no converters, and the API's end with a slash."""
-    path = re.sub(r":\w+}", "}", route)
-    return f"{path}/" if path.startswith("/api/") else path
-
-
-def operations_of(resource: object) -> Iterator[tuple[str, Operation]]:
-    """Yield the methods of a resource, and what stands at each.
-
-    Raises:
-        AttributeError: nothing stands there.
-    """
-    for method in _METHODS:
-        if responder := getattr(resource, f"on_{method}", None):
-            yield method, responder.operation
 
 
 class _Generator(GenerateJsonSchema):
@@ -184,11 +172,9 @@ class _Schemas:
         return {"$ref": f"#/components/schemas/{schema['title']}"}
 
 
-def _describe(
-    operation: Operation, path: str, resource: object, method: str, schemas: _Schemas
-) -> dict[str, Any]:
-    text = inspect.getdoc(getattr(resource, f"on_{method}")) or ""
-    access = access_of(resource)
+def _describe(responder: Any, path: str, access: Access, schemas: _Schemas) -> dict[str, Any]:
+    operation: Operation = responder.operation
+    text = inspect.getdoc(responder) or ""
     variables = [_PATH_PARAMETERS[name] for name in re.findall(r"{(\w+)}", path)]
     schemes = () if access == "open" else (f"{access}_bearer", f"{access}_basic")
     failures = {*_FAILURES_OF_ALL, *operation.errors, *(_FAILURES_OF_TOKEN if schemes else ())}
@@ -197,8 +183,8 @@ def _describe(
         "summary": text.partition("\n")[0],
         "description": text,
         "parameters": [
-            *(_describe_parameter(variable, "path") for variable in variables),
-            *(_describe_parameter(parameter, "query") for parameter in operation.parameters),
+            *variables,
+            *map(_describe_parameter, operation.parameters),
         ],
         "responses": {
             str(operation.status): _describe_answer(operation, schemas),
@@ -215,10 +201,10 @@ def _describe(
     return described
 
 
-def _describe_parameter(parameter: Parameter, where: str) -> dict[str, Any]:
+def _describe_parameter(parameter: Parameter[Any]) -> dict[str, Any]:
     described = {
         "name": parameter.name,
-        "in": where,
+        "in": "query",
         "required": parameter.required,
         "description": parameter.description,
         "schema": parameter.schema,

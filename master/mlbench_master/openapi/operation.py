@@ -2,30 +2,27 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import wraps
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
+from falcon import Request, Response
 from pydantic import BaseModel
 
-Schema = Mapping[str, Any]
+from mlbench_master.errors import BadFieldError
+from mlbench_master.parameters import Parameter, Schema
+
 _Method = TypeVar("_Method", bound=Callable[..., None])
 
-# The largest number that the API reads in a path or a query.
-_LARGEST = 10**18 - 1
 
-WHOLE: Schema = {"type": "integer", "minimum": 0, "maximum": _LARGEST}
-ABOVE_0: Schema = {"type": "integer", "minimum": 1, "maximum": _LARGEST}
+class Route(NamedTuple):
+    """A path, and what answers at it."""
 
-
-@dataclass(frozen=True)
-class Parameter:
-    """A query parameter, or a variable part of a path."""
-
-    name: str
-    schema: Schema
-    description: str
-    example: Any = None
-    required: bool = False
+    path: str
+    resource: object
+    suffix: str | None = None
+    """The end of the names of the resource's methods that answer there, as in ``on_get_counts``."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ class Operation:
     """The description of the answer 202, which has no content; empty where there is none."""
     files: Mapping[str, Schema] = field(default_factory=dict)
     """Schemas of answers that are not JSON, by media type."""
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[Parameter[Any], ...] = ()
     """Of the query."""
     body: Any = None
     """The pydantic model of the request's body, or a type made of such; or ``bytes``."""
@@ -56,16 +53,30 @@ class Operation:
 def operation(
     name: str, answer: str, model: Any = None, **facts: Any
 ) -> Callable[[_Method], _Method]:
-    """Describe a resource's method for the document; see ``Operation``."""
+    """Describe a resource's method for the document, and refuse parameters that it does not have.
+
+    See ``Operation``.
+    """
+    described = Operation(name, answer, model, **facts)
+    known = [parameter.name for parameter in described.parameters]
 
     def describe(method: _Method) -> _Method:
-        method.operation = Operation(name, answer, model, **facts)  # type: ignore[attr-defined]
-        return method
+        @wraps(method)
+        def respond(self: Any, req: Request, resp: Response, **variables: Any) -> None:
+            for given in req.params:
+                if given not in known:  # it would be ignored if it is misspelt
+                    raise BadFieldError(
+                        given, f"no such parameter here{_alternatives(given, known)}"
+                    )
+            method(self, req, resp, **variables)
+
+        respond.operation = described  # type: ignore[attr-defined]
+        return cast("_Method", respond)
 
     return describe
 
 
-def operation_of(resource: object, method: str) -> Operation | None:
-    """Return the operation that a responder is decorated with; None if it has none."""
-    responder = getattr(resource, f"on_{method.lower()}", None)
-    return getattr(responder, "operation", None)
+def _alternatives(name: str, known: list[str]) -> str:
+    if close := get_close_matches(name, known, n=1):
+        return f"; do you mean {close[0]}?"
+    return f"; there are {', '.join(known)}" if known else "; there are none"

@@ -18,7 +18,7 @@ from mlbench_master.runs import life
 
 @dataclass(frozen=True)
 class AlertsResource:
-    """The alerts that fire."""
+    """The alerts that fire, and ``/api/runs/{id}/alerts/``: those that fired about one run."""
 
     prometheus: PrometheusClient
 
@@ -28,20 +28,13 @@ class AlertsResource:
         firing = (one for one in self.prometheus.alerts() if one["state"] == "firing")
         resp.media = sorted(map(_describe, firing), key=lambda alert: alert.since)
 
-
-@dataclass(frozen=True)
-class RunAlertsResource:
-    """``/api/runs/{id}/alerts/``: those that fired about one run."""
-
-    prometheus: PrometheusClient
-
     @operation(
         "list_run_alerts",
         "The alerts that fired about the run, in order of time.",
         list[RunAlert],
         errors=(404, 502, 503),
     )
-    def on_get(self, req: Request, resp: Response, run_id: int) -> None:
+    def on_get_run(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with every alert that fired about the run, as far as Prometheus remembers."""
         resp.media = alerts_of(self.prometheus, life.find(run_id), time.time())
 

@@ -1,4 +1,4 @@
-"""``/api/archives/`` and ``/api/runs/{id}/archive/``: runs as files, to take elsewhere and back."""
+"""``/api/archives/`` and ``/api/runs/{id}/archive/``: runs as files, and whether they have all."""
 
 from dataclasses import dataclass
 from tempfile import TemporaryFile
@@ -6,10 +6,12 @@ from tempfile import TemporaryFile
 import falcon
 from falcon import Request, Response
 
-from mlbench.records import Imported
+from mlbench.records import Imported, Verification
 from mlbench_master.archives import importing
+from mlbench_master.archives.verifying import Verifier
 from mlbench_master.http import read_to_file
 from mlbench_master.openapi.operation import operation
+from mlbench_master.parameters import flag
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.runs import life
 from mlbench_master.serving.buffered import BufferedSocket
@@ -17,13 +19,20 @@ from mlbench_master.serving.buffered import BufferedSocket
 _FILE = "application/zip"
 # The four requests that may have such bodies at once share the 1 GiB of the chart's /tmp.
 _MOST_BYTES = 200 << 20
+_RESTORE = flag(
+    "restore",
+    "`true` writes what Prometheus lacks, as far as it is not older than 23 hours. An archive that "
+    "is damaged is sealed again from what Prometheus has.",
+    default=False,
+)
 
 
 @dataclass(frozen=True)
 class ArchivesResource:
-    """Where archives are imported."""
+    """Where archives are imported; and the archive of one run, to get it and to verify it."""
 
     reader: SeriesReader
+    verifier: Verifier
 
     @operation(
         "import_archive",
@@ -45,20 +54,13 @@ class ArchivesResource:
             run, added = importing.import_archive(self.reader, file, is_gone or (lambda: False))
         resp.media = Imported(life.describe(life.find(run.id)), added)
 
-
-@dataclass(frozen=True)
-class RunArchiveResource:
-    """``…/archive/``: the archive of one run."""
-
-    reader: SeriesReader
-
     @operation(
         "get_archive",
         "The archive, a zip file.",
         files={_FILE: {"type": "string", "contentMediaType": _FILE}},
         errors=(404, 409, 502),
     )
-    def on_get(self, req: Request, resp: Response, run_id: int) -> None:
+    def on_get_run(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with the archive of the run."""
         run = life.find(run_id)
         if run.archive is None:
@@ -67,3 +69,14 @@ class RunArchiveResource:
         resp.stream, resp.content_length = self.reader.archives.read(run.archive)
         resp.content_type = _FILE
         resp.downloadable_as = run.archive
+
+    @operation(
+        "verify_run",
+        "What is damaged or missing, if anything is.",
+        Verification,
+        parameters=(_RESTORE,),
+        errors=(404, 502, 503),
+    )
+    def on_post_verification(self, req: Request, resp: Response, run_id: int) -> None:
+        """Verify the run's archive: by itself, and against what Prometheus has."""
+        resp.media = self.verifier.verify(life.find(run_id), restore=_RESTORE.read(req))

@@ -1,6 +1,6 @@
 """The master itself, for probes, Prometheus and tools: its state, metrics and description."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,13 +13,16 @@ from mlbench.records import Health
 from mlbench_master.access import Access
 from mlbench_master.database import NotWritableError, WriteTest
 from mlbench_master.openapi.document import build
-from mlbench_master.openapi.operation import operation
+from mlbench_master.openapi.operation import Route, operation
 from mlbench_master.reading.promql import PrometheusClient
 
 
+@dataclass(frozen=True)
 class HealthResource:
-    """``/healthz``: whether the process is alive."""
+    """``/healthz``: whether the process is alive, and ``/readyz``: whether it can do its work."""
 
+    prometheus: PrometheusClient
+    write_test: WriteTest = field(default_factory=WriteTest)
     access: Access = "open"
 
     @operation("get_health", "The process is alive.", Health)
@@ -27,17 +30,8 @@ class HealthResource:
         """Answer at all."""
         resp.media = Health()
 
-
-@dataclass(frozen=True)
-class ReadyResource:
-    """``/readyz``: whether the API can do its work."""
-
-    prometheus: PrometheusClient
-    write_test: WriteTest = field(default_factory=WriteTest)
-    access: Access = "open"
-
     @operation("get_readiness", "The database and Prometheus answer.", Health, errors=(503,))
-    def on_get(self, req: Request, resp: Response) -> None:
+    def on_get_ready(self, req: Request, resp: Response) -> None:
         """Answer 200 if the database can be written and Prometheus answers, else 503."""
         try:
             self.write_test.check()
@@ -73,8 +67,7 @@ class OwnMetricsResource:
 class OpenApiResource:
     """``/openapi.json``: the API's description of itself. It holds no secret."""
 
-    routes: Mapping[str, object]
-    """The resources of the API."""
+    routes: Iterable[Route]
     access: Access = "open"
 
     @cached_property

@@ -4,44 +4,33 @@ from falcon import Request, Response
 
 from mlbench.records import LogPage, LogSearch
 from mlbench_master.errors import BadFieldError
-from mlbench_master.http import choice, whole_number
 from mlbench_master.models import Run
-from mlbench_master.openapi.operation import ABOVE_0, WHOLE, Parameter, operation
+from mlbench_master.openapi.operation import operation
+from mlbench_master.parameters import Parameter, one_of, whole
 from mlbench_master.reading import logs
 from mlbench_master.runs import life
 
 MAX_SEARCH_LENGTH = 500
-
-
-_PARAMETERS = (
-    Parameter("rank", WHOLE, "Whose log: the processes of a worker have one together.", example=0),
-    Parameter(
-        "stream",
-        {"type": "string", "enum": ["stdout", "stderr"], "default": "stdout"},
-        "Which of the two.",
-        example="stdout",
-    ),
-    Parameter("attempt", ABOVE_0, "Of which attempt; by default the latest."),
-    Parameter("offset", WHOLE, "Where to begin, in bytes.", example=0),
-    Parameter("tail", WHOLE, "The last lines, this many; `offset` is then unused."),
-    Parameter(
-        "before",
-        WHOLE,
-        "The lines that end at this byte, at most 256 KiB of them, to read upwards; `offset` and "
-        "`tail` are then unused.",
-    ),
-    Parameter(
-        "search",
-        {"type": "string", "minLength": 1, "maxLength": MAX_SEARCH_LENGTH},
-        "The lines from `offset` on that have this text, whatever the case of its letters: at most "
-        "200, in at most 32 MiB; `tail` and `before` are then unused.",
-    ),
-    Parameter(
-        "format",
-        {"type": "string", "enum": ["json", "text"], "default": "json"},
-        "A piece as JSON, or the whole log as a text file.",
-        example="json",
-    ),
+_RANK = whole("rank", "Whose log: the processes of a worker have one together.", 0)
+_STREAM = one_of("stream", ("stdout", "stderr"), "Which of the two.", "stdout")
+_ATTEMPT = whole("attempt", "Of which attempt; by default the latest.")
+_OFFSET = whole("offset", "Where to begin, in bytes.", 0)
+_TAIL = whole("tail", "The last lines, this many; `offset` is then unused.")
+_BEFORE = whole(
+    "before",
+    "The lines that end at this byte, at most 256 KiB of them, to read upwards; `offset` and "
+    "`tail` are then unused.",
+)
+_SEARCH = Parameter(
+    "search",
+    {"type": "string", "minLength": 1, "maxLength": MAX_SEARCH_LENGTH},
+    "The lines from `offset` on that have this text, whatever the case of its letters: at most "
+    "200, in at most 32 MiB; `tail` and `before` are then unused.",
+    str,
+    default=None,
+)
+_FORMAT = one_of(
+    "format", ("json", "text"), "A piece as JSON, or the whole log as a text file.", "json"
 )
 
 
@@ -55,7 +44,7 @@ class LogsResource:
         files={
             "text/plain; charset=utf-8": {"type": "string", "examples": ["epoch 1: loss 0.31\n"]}
         },
-        parameters=_PARAMETERS,
+        parameters=(_RANK, _STREAM, _ATTEMPT, _OFFSET, _TAIL, _BEFORE, _SEARCH, _FORMAT),
         errors=(404,),
     )
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
@@ -65,19 +54,19 @@ class LogsResource:
         ``offset`` on; as ``text``, the whole.
         """
         run = life.find(run_id)
-        rank = whole_number(req, "rank") or 0
+        rank = _RANK.read(req) or 0
         attempt = _attempt(req, run)
         worker = life.worker_of(run, attempt, rank)
         if worker is None:
             raise BadFieldError("rank", f"run {run_id} has ranks 0 to {run.world_size - 1}")
-        stream = choice(req, "stream", ("stdout", "stderr"), default="stdout")
+        stream = _STREAM.read(req)
         log = logs.find(run, worker, stream, attempt)
-        offset = whole_number(req, "offset") or 0
-        tail, before = whole_number(req, "tail"), whole_number(req, "before")
-        search = req.get_param("search")
+        offset = _OFFSET.read(req) or 0
+        tail, before = _TAIL.read(req), _BEFORE.read(req)
+        search = _SEARCH.read(req)
         if search is not None and not 0 < len(search) <= MAX_SEARCH_LENGTH:
             raise BadFieldError("search", f"1 to {MAX_SEARCH_LENGTH} characters")
-        if choice(req, "format", ("json", "text"), default="json") == "text":
+        if _FORMAT.read(req) == "text":
             resp.content_type = "text/plain; charset=utf-8"
             resp.downloadable_as = f"run-{run.id}-rank-{rank}-{stream}.txt"
             resp.stream, resp.content_length = logs.whole(log), log.length
@@ -92,7 +81,7 @@ class LogsResource:
 
 
 def _attempt(req: Request, run: Run) -> int:
-    wanted = whole_number(req, "attempt")
+    wanted = _ATTEMPT.read(req)
     if wanted is None:
         return run.attempt
     if not 0 < wanted <= run.attempt:

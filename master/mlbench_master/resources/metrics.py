@@ -11,12 +11,13 @@ from pydantic import Field
 
 from mlbench.records import Count, Echo, Point, RunMetric
 from mlbench_master import times
-from mlbench_master.errors import BadFieldError
+from mlbench_master.errors import BadFieldError, NotFoundError
 from mlbench_master.fields import NO_NUL, parse_whole_number
-from mlbench_master.http import choice, compressed, moment, read_bodies, whole_number
+from mlbench_master.http import compressed, read_bodies
 from mlbench_master.models import Run
-from mlbench_master.openapi.operation import ABOVE_0, Parameter, Schema, operation
+from mlbench_master.openapi.operation import operation
 from mlbench_master.original import is_original
+from mlbench_master.parameters import Parameter, Schema, flag, moment, one_of, whole
 from mlbench_master.reading import formats
 from mlbench_master.reading.formats import Answer, Owner
 from mlbench_master.reading.selection import AFTER_ALL_US, BEFORE_ALL_US, Selection
@@ -27,58 +28,53 @@ from mlbench_master.recording.posting import MAX_SAMPLES, PostedSample
 from mlbench_master.runs import life
 
 _WHOSE = "Whose series: what was recorded for runs, or the resource use of pods"
-_SELECTION = (
-    Parameter(
-        "since",
-        {"type": "string", "format": "date-time"},
-        "Only points newer than this; `2018-08-03 09:21:29.347960` is UTC too.",
-        example="2018-08-03T09:21:29.347960Z",
-    ),
-    Parameter(
-        "until",
-        {"type": "string", "format": "date-time"},
-        "Only points up to this time, which is included.",
-        example="2038-08-03T09:21:29Z",
-    ),
-    Parameter(
-        "metric_filter",
-        {"type": "array", "items": {"type": "string", "pattern": NO_NUL}},
-        "Only the series of this name, such as `train_loss @ 0`, or of this metric, such as "
-        "`train_loss`, whatever its rank. Given several times: of any of them.",
-        example=["train_loss", "learning_rate"],
-    ),
-    Parameter(
-        "summarize",
-        ABOVE_0,
-        "At most this many points of each series: averages of as many points each. In JSON, `min` "
-        "and `max` keep the spikes.",
-        example=100,
-    ),
-    Parameter(
-        "added",
-        {"type": "string", "enum": ["true", "false"], "default": "true"},
-        "`false` leaves out what was posted for a run after its end; else its points say `added`.",
-        example="false",
-    ),
-    Parameter("last_n", ABOVE_0, "Only this many points of each series, the newest.", example=10),
-    Parameter(
-        "format",
-        {"type": "string", "enum": list(formats.FORMATS), "default": "json"},
-        "JSON, a zip file with a JSON file for each series, or CSV with a header.",
-        example="json",
-    ),
+_SINCE = moment(
+    "since",
+    "Only points newer than this; `2018-08-03 09:21:29.347960` is UTC too.",
+    "2018-08-03T09:21:29.347960Z",
+    default=BEFORE_ALL_US,
 )
-_OF_ONE = Parameter(
-    "metric_type",
-    {"type": "string", "enum": ["pod", "run"], "default": "pod"},
-    f"{_WHOSE}.",
-    example="run",
+_UNTIL = moment(
+    "until",
+    "Only points up to this time, which is included.",
+    "2038-08-03T09:21:29Z",
+    default=AFTER_ALL_US,
 )
-_OF_MANY = Parameter(
+_FILTER = Parameter(
+    "metric_filter",
+    {"type": "array", "items": {"type": "string", "pattern": NO_NUL}},
+    "Only the series of this name, such as `train_loss @ 0`, or of this metric, such as "
+    "`train_loss`, whatever its rank. Given several times: of any of them.",
+    str,
+    default="",
+    example=["train_loss", "learning_rate"],
+)
+_SUMMARIZE = whole(
+    "summarize",
+    "At most this many points of each series: averages of as many points each. In JSON, `min` "
+    "and `max` keep the spikes.",
+    100,
+    least=1,
+)
+_ADDED = flag(
+    "added",
+    "`false` leaves out what was posted for a run after its end; else its points say `added`.",
+    default=True,
+)
+_LAST_N = whole("last_n", "Only this many points of each series, the newest.", 10, least=1)
+_FORMAT = one_of(
+    "format",
+    formats.FORMATS,
+    "JSON, a zip file with a JSON file for each series, or CSV with a header.",
+    "json",
+)
+_SELECTION = (_SINCE, _UNTIL, _FILTER, _SUMMARIZE, _ADDED, _LAST_N, _FORMAT)
+_OF_ONE = one_of("metric_type", ("pod", "run"), f"{_WHOSE}.", "run")
+_OF_MANY = one_of(
     "metric_type",
-    {"type": "string", "enum": ["pod", "run", "all"], "default": "pod"},
+    ("pod", "run", "all"),
     f"{_WHOSE}, or `all`, which MLBench's original client gets by default.",
-    example="run",
+    "run",
 )
 _FILES: dict[str, Schema] = {
     "text/csv": {
@@ -96,7 +92,7 @@ _Series = dict[str, list[Point]]
 
 @dataclass(frozen=True)
 class MetricsResource:
-    """``/api/metrics/``: the series of all pods or runs, and where samples are added."""
+    """``/api/metrics/``: the series of all pods or runs, of one, and where samples are added."""
 
     spool: Spool
     limit: SeriesLimit
@@ -113,9 +109,9 @@ class MetricsResource:
     )
     def on_get(self, req: Request, resp: Response) -> None:
         """Answer with the series of each pod, of each run, or of all of them."""
-        selection, format_ = _selection(req), _format(req)
-        usual = "all" if is_original(req) else "pod"
-        kind = choice(req, "metric_type", ("pod", "run", "all"), default=usual)
+        selection, format_ = _selection(req), _FORMAT.read(req)
+        is_told = req.has_param(_OF_MANY.name) or not is_original(req)
+        kind = _OF_MANY.read(req) if is_told else "all"
         owners = {"pod": self._pods, "run": self._runs}
         wanted = (of(selection) for name, of in owners.items() if kind in {name, "all"})
         _send(req, resp, formats.write_all(chain.from_iterable(wanted), kind, format_))
@@ -125,7 +121,11 @@ class MetricsResource:
 
     def _runs(self, selection: Selection) -> Iterator[Owner]:
         found = Run.select(Run.id, Run.created_at, Run.finished_at).order_by(Run.id)
-        return (_run(self.reader, run, selection) for run in list(found))
+        return (self._run(run, selection) for run in list(found))
+
+    def _run(self, run: Run, selection: Selection) -> Owner:
+        series, pods = self.reader.run(run.id, selection), self.reader.pods_of(run, selection)
+        return Owner("run", str(run.id), series, pods)
 
     @operation(
         "add_metrics",
@@ -148,13 +148,6 @@ class MetricsResource:
             posting.store([posted], self.limit)
             resp.media = _echo(posted)
 
-
-@dataclass(frozen=True)
-class OwnerMetricsResource:
-    """``/api/metrics/{pod or run}/``: the series of one pod or one run."""
-
-    reader: SeriesReader
-
     @operation(
         "get_metrics",
         "The series by name, each in order of time.",
@@ -163,35 +156,23 @@ class OwnerMetricsResource:
         parameters=(*_SELECTION, _OF_ONE),
         errors=(404, 502, 503),
     )
-    def on_get(self, req: Request, resp: Response, owner: str) -> None:
+    def on_get_owner(self, req: Request, resp: Response, owner: str) -> None:
         """Answer with the series by name, each in order of time."""
-        selection, format_ = _selection(req), _format(req)
-        if choice(req, "metric_type", ("pod", "run"), default="pod") == "pod":
-            pod = posting.find_pod(owner)
-            found = Owner("pod", pod, self.reader.pod(pod, selection))
-            _send(req, resp, formats.write_one(found, format_, pod))
+        selection, format_, title = _selection(req), _FORMAT.read(req), owner
+        if _OF_ONE.read(req) == "pod":
+            found = Owner("pod", posting.find_pod(owner), self.reader.pod(owner, selection))
         else:
-            run = life.find(_run_id(owner))
-            _send(
-                req, resp, formats.write_one(_run(self.reader, run, selection), format_, run.name)
-            )
-
-
-@dataclass(frozen=True)
-class RunMetricsResource:
-    """``/api/runs/{id}/metrics/``: what a run has recorded, without the values."""
-
-    reader: SeriesReader
+            run_id = parse_whole_number(owner)
+            if run_id is None:
+                raise NotFoundError(f"run_id: there is no run {owner!r}")
+            run = life.find(run_id)
+            found, title = self._run(run, selection), run.name
+        _send(req, resp, formats.write_one(found, format_, title))
 
     @operation("list_run_metrics", "The metrics, by name.", list[RunMetric], errors=(404, 503))
-    def on_get(self, req: Request, resp: Response, run_id: int) -> None:
+    def on_get_run(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with the metrics that the run has recorded so far, in order of their names."""
         resp.media = self.reader.metrics(life.find(run_id))
-
-
-def _run(reader: SeriesReader, run: Run, selection: Selection) -> Owner:
-    series, pods = reader.run(run.id, selection), reader.pods_of(run, selection)
-    return Owner("run", str(run.id), series, pods)
 
 
 def _echo(posted: PostedSample) -> dict[str, Any]:
@@ -205,33 +186,22 @@ def _send(req: Request, resp: Response, answer: Answer) -> None:
     # An error before the first piece is answered; a later one breaks the answer off.
     chunks = chain([next(answer.chunks)], answer.chunks)
     # What pages draw; a download of all takes longer to compress than to send.
-    is_summary = req.get_param("summarize") is not None
+    is_summary = req.has_param(_SUMMARIZE.name)
     resp.stream = compressed(req, resp, chunks) if is_summary else chunks
     resp.content_type = answer.content_type
     if answer.file_name:
         resp.downloadable_as = answer.file_name
 
 
-def _format(req: Request) -> str:
-    return choice(req, "format", formats.FORMATS, default="json")
-
-
 def _selection(req: Request) -> Selection:
-    wanted = req.get_param_as_list("metric_filter", default=[])
+    wanted = req.get_param_as_list(_FILTER.name, default=[])
     if any("\0" in name for name in wanted):
-        raise BadFieldError("metric_filter", "a name without NUL")
+        raise BadFieldError(_FILTER.name, "a name without NUL")
     return Selection(
-        after_us=moment(req, "since", default=BEFORE_ALL_US),
-        until_us=moment(req, "until", default=AFTER_ALL_US),
+        after_us=_SINCE.read(req),
+        until_us=_UNTIL.read(req),
         names=tuple(filter(None, wanted)),
-        summarize=whole_number(req, "summarize", least=1),
-        last_n=whole_number(req, "last_n", least=1),
-        with_added=choice(req, "added", ("true", "false"), default="true") == "true",
+        summarize=_SUMMARIZE.read(req),
+        last_n=_LAST_N.read(req),
+        with_added=_ADDED.read(req),
     )
-
-
-def _run_id(text: str) -> int:
-    number = parse_whole_number(text)
-    if number is None:
-        raise falcon.HTTPNotFound(description=f"run_id: there is no run {text!r}")
-    return number

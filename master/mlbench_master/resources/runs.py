@@ -8,30 +8,50 @@ from falcon import Request, Response
 from mlbench.names import RUN_STATES
 from mlbench.records import Manifest, OriginalRun, Run, RunCounts, RunEvent
 from mlbench_master.errors import BadFieldError
-from mlbench_master.http import choice, read_body, text, whole_number
-from mlbench_master.openapi.operation import ABOVE_0, WHOLE, Parameter, operation
+from mlbench_master.http import read_body
+from mlbench_master.openapi.operation import operation
 from mlbench_master.original import is_original, listed, with_its_name
+from mlbench_master.parameters import Parameter, flag, text, whole
 from mlbench_master.runs import life, listing, manifest
 from mlbench_master.runs.events import events_of
 from mlbench_master.runs.requests import RunRequest
 from mlbench_master.settings import Limits
 
 _MOST_WORDS = 50
-_WORDS = Parameter(
+
+
+def _read_state(text: str) -> str | None:
+    if text not in {"", *RUN_STATES}:
+        raise ValueError
+    return text or None
+
+
+_FROM_ID = whole("from_id", "Only runs from this id on.", 1)
+_BEFORE = whole("before", "Only runs with ids below this one.", 100)
+_LIMIT = whole("limit", "Only the newest so many of these.", 50, least=1)
+_STATE = Parameter(
+    "state",
+    {"type": "string", "enum": [*RUN_STATES]},
+    "Only runs in this state.",
+    _read_state,
+    default=None,
+    must_be=f"one of {', '.join(RUN_STATES)}",
+)
+_WORDS = text(
     "q",
-    {"type": "string"},
     "Only runs that have each of these words in their id, name, benchmark, command, set, swept "
     "values or state.",
-    example="digits topk",
+    "digits topk",
 )
-_KEEP_ARCHIVE = Parameter(
-    "keep_archive", {"type": "boolean"}, "Whether its archive stays where it is.", example=True
+_POD = text(
+    "pod", "Only runs whose latest attempt has a rank on this pod.", "local-mlbench-worker-0"
 )
+_KEEP_ARCHIVE = flag("keep_archive", "Whether its archive stays where it is.", default=False)
 
 
 @dataclass(frozen=True)
 class RunsResource:
-    """All runs."""
+    """All runs, and all that concerns one of them alone."""
 
     limits: Limits
 
@@ -40,31 +60,17 @@ class RunsResource:
         "All runs, the oldest first; in short for MLBench's original client, which sends the "
         "`User-Agent` of Python's `requests`, `Accept: */*`, and its token by HTTP Basic.",
         list[Run | OriginalRun],
-        parameters=(
-            Parameter("from_id", WHOLE, "Only runs from this id on.", example=1),
-            Parameter("before", WHOLE, "Only runs with ids below this one.", example=100),
-            Parameter("limit", ABOVE_0, "Only the newest so many of these.", example=50),
-            Parameter(
-                "state", {"type": "string", "enum": [*RUN_STATES]}, "Only runs in this state."
-            ),
-            _WORDS,
-            Parameter(
-                "pod",
-                {"type": "string"},
-                "Only runs whose latest attempt has a rank on this pod.",
-                example="local-mlbench-worker-0",
-            ),
-        ),
+        parameters=(_FROM_ID, _BEFORE, _LIMIT, _STATE, _WORDS, _POD),
     )
     def on_get(self, req: Request, resp: Response) -> None:
         """Answer with all runs that match, the oldest first, or with the newest of them."""
         wanted = listing.Wanted(
-            from_id=whole_number(req, "from_id") or 0,
-            before=whole_number(req, "before"),
-            state=choice(req, "state", ("", *RUN_STATES), "") or None,
+            from_id=_FROM_ID.read(req) or 0,
+            before=_BEFORE.read(req),
+            state=_STATE.read(req),
             words=_read_words(req),
-            pod=text(req, "pod"),
-            limit=whole_number(req, "limit", least=1),
+            pod=_POD.read(req),
+            limit=_LIMIT.read(req),
         )
         found = listing.list_runs(wanted)
         resp.media = [listed(run) for run in found] if is_original(req) else found
@@ -82,28 +88,13 @@ class RunsResource:
         created = life.describe(life.create(read_body(req, RunRequest), self.limits))
         resp.media = with_its_name(created) if is_original(req) else created
 
-
-class RunCountsResource:
-    """``…/counts/``: how many runs there are."""
-
     @operation("count_runs", "The counts.", RunCounts, parameters=(_WORDS,))
-    def on_get(self, req: Request, resp: Response) -> None:
+    def on_get_counts(self, req: Request, resp: Response) -> None:
         """Answer with the number of runs, and of those that match in each state."""
         resp.media = listing.count_runs(_read_words(req))
 
-
-def _read_words(req: Request) -> list[str]:
-    words = (text(req, "q") or "").split()
-    if len(words) > _MOST_WORDS:
-        raise BadFieldError("q", f"at most {_MOST_WORDS} words (not {len(words)})")
-    return words
-
-
-class RunResource:
-    """One run."""
-
     @operation("get_run", "The run.", Run, errors=(404,))
-    def on_get(self, req: Request, resp: Response, run_id: int) -> None:
+    def on_get_one(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with the run."""
         resp.media = listing.describe_all([life.find(run_id)])[0]
 
@@ -115,27 +106,18 @@ class RunResource:
         parameters=(_KEEP_ARCHIVE,),
         errors=(404,),
     )
-    def on_delete(self, req: Request, resp: Response, run_id: int) -> None:
+    def on_delete_one(self, req: Request, resp: Response, run_id: int) -> None:
         """Delete the run, its series and its archive; one that is active is stopped first."""
-        keep = choice(req, "keep_archive", ("false", "true"), "false") == "true"
-        is_gone = life.delete(life.find(run_id), keep_archive=keep)
+        is_gone = life.delete(life.find(run_id), keep_archive=_KEEP_ARCHIVE.read(req))
         resp.status = falcon.HTTP_NO_CONTENT if is_gone else falcon.HTTP_ACCEPTED
 
-
-class RunStopResource:
-    """``…/stop/``: the request that a run stops."""
-
     @operation("stop_run", "The run, whose `stop_requested` is now true.", Run, errors=(404, 409))
-    def on_post(self, req: Request, resp: Response, run_id: int) -> None:
+    def on_post_stop(self, req: Request, resp: Response, run_id: int) -> None:
         """Ask for the run to be stopped, and answer with the run."""
         found = life.find(run_id)
         life.check_own(found)
         life.stop(found)
         resp.media = life.describe(life.find(run_id))
-
-
-class EventsResource:
-    """``…/events/``: what happened to a run."""
 
     @operation(
         "get_events",
@@ -143,15 +125,18 @@ class EventsResource:
         list[RunEvent],
         errors=(404,),
     )
-    def on_get(self, req: Request, resp: Response, run_id: int) -> None:
+    def on_get_events(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with what has happened to the run by now, in order of time."""
         resp.media = events_of(life.find(run_id))
 
-
-class ManifestResource:
-    """``…/manifest/``: what a run's result depends on."""
-
     @operation("get_manifest", "The manifest.", Manifest, errors=(404,))
-    def on_get(self, req: Request, resp: Response, run_id: int) -> None:
+    def on_get_manifest(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with what the run's result depends on: order, settings, data, machines."""
         resp.media = manifest.build(life.find(run_id))
+
+
+def _read_words(req: Request) -> list[str]:
+    words = (_WORDS.read(req) or "").split()
+    if len(words) > _MOST_WORDS:
+        raise BadFieldError("q", f"at most {_MOST_WORDS} words (not {len(words)})")
+    return words

@@ -14,7 +14,7 @@ from mlbench_master.settings import Limits
 
 @dataclass(frozen=True)
 class SetsResource:
-    """All sets."""
+    """All sets, and the runs of one."""
 
     limits: Limits
 
@@ -34,21 +34,10 @@ class SetsResource:
         """Register what is to be run, before any of it is."""
         resp.media = sets.describe(sets.register(read_body(req, SetRequest), self.limits))
 
-
-class SetResource:
-    """One set."""
-
     @operation("get_set", "What was registered, and what became of it.", RunSet, errors=(404,))
-    def on_get(self, req: Request, resp: Response, name: str) -> None:
+    def on_get_one(self, req: Request, resp: Response, name: str) -> None:
         """Answer with the plan of the set and its ledger."""
         resp.media = sets.describe(sets.find(name))
-
-
-@dataclass(frozen=True)
-class SetRunsResource:
-    """``…/runs/``: the runs of a set."""
-
-    limits: Limits
 
     @operation(
         "create_set_run",
@@ -57,8 +46,7 @@ class SetRunsResource:
         body=NextRunRequest,
         errors=(404, 409, 413),
     )
-    def on_post(self, req: Request, resp: Response, name: str) -> None:
+    def on_post_runs(self, req: Request, resp: Response, name: str) -> None:
         """Order the run of a place."""
-        resp.media = life.describe(
-            sets.order_run(name, read_body(req, NextRunRequest), self.limits)
-        )
+        run = sets.order_run(name, read_body(req, NextRunRequest), self.limits)
+        resp.media = life.describe(run)

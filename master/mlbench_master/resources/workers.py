@@ -11,9 +11,10 @@ from mlbench.records import Held
 from mlbench_master.access import Access, asking_pod
 from mlbench_master.database import check_room, run_sql
 from mlbench_master.errors import BadFieldError
-from mlbench_master.http import read_body, read_bytes, whole_number
+from mlbench_master.http import read_body, read_bytes
 from mlbench_master.models import run_owner
-from mlbench_master.openapi.operation import WHOLE, Parameter, operation
+from mlbench_master.openapi.operation import operation
+from mlbench_master.parameters import whole
 from mlbench_master.recording import streams
 from mlbench_master.recording.limits import Spool
 from mlbench_master.runs import workers
@@ -23,6 +24,12 @@ from mlbench_master.serving.buffered import waited_seconds
 _MAX_CHUNK_BYTES = 4 << 20
 # No run, attempt or rank has this number; databases take none of any size.
 _LARGEST = 2**31 - 1
+_ATTEMPT = whole("attempt", "The run's attempt.", 1, required=True)
+_OFFSET = whole("offset", "Where the body begins in the stream.", 0, required=True)
+_WRITTEN = whole(
+    "written",
+    "How long the stream is by now. The answer may lead past what is left out of a long log.",
+)
 # Spelled in SQL, as a thousand ranks ship every second or two.
 _RANK = """
     SELECT run.state, run.attempt, run.num_workers, mine.worker, mine.pod_uid, mine.lost, pod.uid
@@ -72,18 +79,7 @@ class StreamResource:
         "ship_stream",
         "The offset to go on from: all before it is held, or left out.",
         Held,
-        parameters=(
-            Parameter("attempt", WHOLE, "The run's attempt.", example=1, required=True),
-            Parameter(
-                "offset", WHOLE, "Where the body begins in the stream.", example=0, required=True
-            ),
-            Parameter(
-                "written",
-                WHOLE,
-                "How long the stream is by now. The answer may lead past what is left out of a "
-                "long log.",
-            ),
-        ),
+        parameters=(_ATTEMPT, _OFFSET, _WRITTEN),
         body=bytes,
         errors=(404, 409, 413, 503),
     )
@@ -98,8 +94,7 @@ class StreamResource:
         """
         if stream not in STREAMS:
             raise falcon.HTTPNotFound(description=f"stream: one of {', '.join(STREAMS)}")
-        attempt = whole_number(req, "attempt")
-        offset = whole_number(req, "offset")
+        attempt, offset = _ATTEMPT.read(req), _OFFSET.read(req)
         if attempt is None or offset is None:
             raise BadFieldError("attempt and offset", "both are needed")
         num_workers = _check_open(run_id, attempt, rank, asking_pod(req))
@@ -113,7 +108,7 @@ class StreamResource:
             offset,
             read_bytes(req, _MAX_CHUNK_BYTES),
             limit=self.log_bytes if is_log else None,
-            written=whole_number(req, "written") or 0,
+            written=_WRITTEN.read(req) or 0,
         )
         resp.media = Held(held, workers.next_ship_seconds(num_workers, waited_seconds(req.env)))
 
