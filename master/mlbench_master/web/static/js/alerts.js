@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { h, reconcile } from "./dom.js";
 import { moment } from "./format.js";
 
-/** @typedef {import("./records.js").Alert} Alert */
+/** @import { Alert } from "./records.js" */
 
 const POLL_MS = 5000;
 

@@ -6,7 +6,7 @@ import { number } from "./format.js";
 import { drawOver, plotOf, styleOf } from "./plot.js";
 import * as theme from "./theme.js";
 
-/** @typedef {import("./plot.js").Line} Line @typedef {import("./plot.js").Axes} Axes */
+/** @import { Axes, Line } from "./plot.js" */
 
 // Of more lines, the values of those are shown that are next to the cursor.
 const MAX_VALUES = 20;

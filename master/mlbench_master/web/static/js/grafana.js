@@ -4,11 +4,8 @@ import { query } from "./api.js";
 import { byId, h } from "./dom.js";
 import * as theme from "./theme.js";
 
-/**
- * @typedef {import("./records.js").Run} Run
- * @typedef {import("./records.js").Manifest} Manifest
- * @typedef {import("./records.js").Comparison} Comparison
- */
+/** @import { Run } from "./records.js" */
+/** @import { Found } from "./compare/loader.js" */
 
 // Pages that have a dashboard of their own.
 const BOARDS = ["workers", "runs", "run", "compare"];
@@ -29,10 +26,8 @@ export function boardOf(/** @type {string} */ page) {
 }
 
 /** @returns {string} the dashboard of comparisons, with these runs, their goal and time. */
-export function comparisonUrl(
-  /** @type {string} */ base,
-  /** @type {{ comparison: Comparison, manifests: Manifest[] }} */ { comparison, manifests },
-) {
+export function comparisonUrl(/** @type {string} */ base, /** @type {Found} */ found) {
+  const { comparison, manifests } = found;
   const isOver = manifests.every((one) => one.finished_at);
   const starts = manifests.map((one) => Date.parse(one.started_at ?? one.created_at));
   const ends = manifests.map((one) => Date.parse(one.finished_at));

@@ -1,6 +1,6 @@
 // Polling: less often while the tab is hidden, and not at all once nothing can change.
 
-import { setText } from "./dom.js";
+import { byId, setNotice } from "./dom.js";
 
 const HIDDEN_FACTOR = 6;
 const MAX_RETRY_MS = 15_000;
@@ -75,7 +75,5 @@ export function poll(task, onError) {
 function setProblem(poller, problem) {
   if (problem) problems.set(poller, problem);
   else problems.delete(poller);
-  const line = document.getElementById("connection");
-  setText(line, [...problems.values()][0] ?? "");
-  line.hidden = problems.size === 0;
+  setNotice(byId("connection"), [...problems.values()][0] ?? "");
 }

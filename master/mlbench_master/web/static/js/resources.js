@@ -2,7 +2,7 @@
 
 import { get, getOrNull } from "./api.js";
 import { Chart } from "./chart.js";
-import { byId, setOptions, setText } from "./dom.js";
+import { byId, setNotice, setOptions } from "./dom.js";
 import { styleOf } from "./plot.js";
 import { combine, longest, mapColumns, mean, rate, since, sum, toSeries } from "./series.js";
 
@@ -63,19 +63,13 @@ export class Resources {
     const { none, axis } = this.#usage;
     const figure = FIGURES[this.#figure.value];
     const hasAny = this.#byPod.size > 0;
-    const empty = byId("no-resources");
+    const empty = none || `${figure.text} was not measured in this time.`;
     this.#place.hidden = !hasAny;
-    empty.hidden = hasAny;
-    setText(empty, none || `${figure.text} was not measured in this time.`);
+    setNotice(byId("no-resources"), hasAny ? "" : empty);
     if (!hasAny) return;
-    const lines = this.#lines().map(({ name, series }, i) => ({
-      name,
-      x: axis.place(series.times),
-      y: series.values,
-      lows: series.lows,
-      highs: series.highs,
-      colour: styleOf(i).colour,
-    }));
+    const lines = this.#lines().map(({ name, series: { times, values: y, lows, highs } }, i) => {
+      return { name, x: axis.place(times), y, lows, highs, colour: styleOf(i).colour };
+    });
     this.chart.draw(lines, { x: axis.title, y: figure.unit, fromZero: true });
   }
 

@@ -9,7 +9,7 @@ import { labelOf, sweptOf } from "../records.js";
 import { badge } from "../ui.js";
 import { AXES } from "./curves.js";
 
-/** @typedef {import("../records.js").Run} Run */
+/** @import { Run } from "../records.js" */
 
 const MAX_RECENT = 100;
 

@@ -9,7 +9,9 @@ import { interpolate } from "../series.js";
 import { CLOCKS } from "./loader.js";
 
 /**
- * @typedef {import("../records.js").Result} Result
+ * @import { Result } from "../records.js"
+ * @import { Found } from "./loader.js"
+ * @import { View } from "./choice.js"
  * @typedef {{ x: number[], y: number[], lows?: number[], highs?: number[] }} Columns
  */
 
@@ -44,10 +46,7 @@ export class Curves {
   }
 
   /** Show the curves of runs. */
-  async show(
-    /** @type {import("./loader.js").Found} */ found,
-    /** @type {import("./choice.js").View} */ view,
-  ) {
+  async show(/** @type {Found} */ found, /** @type {View} */ view) {
     const drawing = ++this.#drawing;
     const { results } = found.comparison;
     const first = [...results.map((one) => one.target?.metric), view.metric];

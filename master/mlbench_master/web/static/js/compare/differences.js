@@ -4,8 +4,7 @@ import { byId, h, reconcile, setText } from "../dom.js";
 import { fillTable } from "../ui.js";
 
 /**
- * @typedef {import("../records.js").Comparison} Comparison
- * @typedef {import("../records.js").Manifest} Manifest
+ * @import { Comparison, Manifest } from "../records.js"
  *
  * A fact, with the value of each run.
  * @typedef {{ key: string, group: string, name: string,

@@ -10,7 +10,7 @@ const MAX_POINTS = 600;
 export const CLOCKS = { training: "train_seconds", step: "step" };
 
 /**
- * @typedef {import("../records.js").Manifest} Manifest
+ * @import { Manifest } from "../records.js"
  *
  * A comparison, the manifests of its runs, and the ids of runs that do not exist.
  * @typedef {{ comparison: import("../records.js").Comparison | null, manifests: Manifest[],

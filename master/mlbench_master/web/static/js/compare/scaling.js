@@ -8,7 +8,7 @@ import { PHASES, colourOfPhase } from "../records.js";
 import { sum } from "../series.js";
 import { fillTable } from "../ui.js";
 
-/** @typedef {import("../records.js").Group} Group */
+/** @import { Group } from "../records.js" */
 
 // From this range of workers on, the axes are logarithmic.
 const WIDE_RANGE = 8;

@@ -6,7 +6,7 @@ import { byId, h, reconcile, setText } from "../dom.js";
 import { alignedNumbers, number } from "../format.js";
 
 /**
- * @typedef {import("../records.js").Comparison} Comparison
+ * @import { Comparison } from "../records.js"
  * @typedef {import("../records.js").Schemas["Axis"]} Axis
  * @typedef {import("../records.js").Schemas["Cell"]} Cell
  * @typedef {import("../records.js").Schemas["Chart"] & { across: Axis, by: Axis | null }} Figure

@@ -8,10 +8,7 @@ import { styleOfRun } from "../plot.js";
 import { labelOf } from "../records.js";
 import { badge, fillTable, setBadge } from "../ui.js";
 
-/**
- * @typedef {import("../records.js").Comparison} Comparison
- * @typedef {import("../records.js").Result} Result
- */
+/** @import { Comparison, Result } from "../records.js" */
 
 const TRAINING_HINT = "Training time until the goal was reached first, without evaluation";
 const WALL_HINT = "From the run's start until the goal was reached first";

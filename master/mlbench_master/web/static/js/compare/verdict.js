@@ -3,7 +3,7 @@
 import { byId, setList, setText } from "../dom.js";
 import { alignedDurations, goal, number } from "../format.js";
 
-/** @typedef {import("../records.js").Comparison} Comparison */
+/** @import { Comparison } from "../records.js" */
 
 /** Show the verdict on a comparison. */
 export function showVerdict(/** @type {Comparison} */ comparison) {

@@ -3,7 +3,7 @@
 import { LOSSES, PHASES } from "../records.js";
 import { areSame, combine, counterAt, longest, mean } from "../series.js";
 
-/** @typedef {import("../series.js").Series} Series */
+/** @import { Series } from "../series.js" */
 
 /** The choice of all ranks as their mean and range. */
 export const ALL = "all";

@@ -6,7 +6,7 @@ import { moment, plural } from "../format.js";
 import { isActive, originOf, waitingFor } from "../records.js";
 import { confirm, menu, setBadge } from "../ui.js";
 
-/** @typedef {import("../records.js").Run} Run */
+/** @import { Run } from "../records.js" */
 
 const MAX_NAME_LENGTH = 100;
 const BACKENDS = ["gloo", "nccl"];
@@ -35,8 +35,7 @@ export class Head {
     document.title = `${run.display_name} · MLBench`;
     setText(byId("name"), run.display_name);
     setBadge(byId("state"), run.state);
-    byId("state").hidden = false;
-    byId("actions").hidden = false;
+    byId("state").hidden = byId("actions").hidden = false;
     this.#stop.hidden = !active;
     this.#stop.disabled = run.stop_requested;
     this.#delete.disabled = run.delete_requested;

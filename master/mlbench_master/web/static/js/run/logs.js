@@ -5,10 +5,7 @@ import { byId, setNotice, setOptions, setText } from "../dom.js";
 import { LogList } from "./loglist.js";
 import { LogWindow } from "./logwindow.js";
 
-/**
- * @typedef {import("../records.js").Run} Run
- * @typedef {import("../records.js").Rank} Rank
- */
+/** @import { Run, Rank } from "../records.js" */
 
 const TAIL_LINES = 1000;
 // If a followed log is ahead by more than this, the page jumps to its end.
@@ -116,14 +113,13 @@ export class Logs {
 
   async #grow() {
     // A reader who scrolled away from the end comes back to it by scrolling.
-    if (!this.#window.isAtEnd && !this.#follow.checked) return;
-    await this.#downwards();
+    if (this.#window.isAtEnd || this.#follow.checked) await this.#downwards();
   }
 
   // When it is its turn, the reader may be elsewhere.
   async #onwards() {
-    if (!this.#isOpen || !this.list.isNearBottom || this.#window.isAtEnd) return;
-    await this.#downwards();
+    const isWanted = this.#isOpen && this.list.isNearBottom && !this.#window.isAtEnd;
+    if (isWanted) await this.#downwards();
   }
 
   async #downwards() {
@@ -132,10 +128,7 @@ export class Logs {
     const page = await get(this.path, { ...log, offset: window.end });
     if (!this.#isStill(log)) return;
     const isFollowed = this.#follow.checked;
-    if (isFollowed && page.size - page.offset > TOO_FAR_BYTES) {
-      await this.#toEnd();
-      return;
-    }
+    if (isFollowed && page.size - page.offset > TOO_FAR_BYTES) return this.#toEnd();
     window.append(page);
     this.#trim(isFollowed ? window.count : null);
     this.list.show();
@@ -157,10 +150,7 @@ export class Logs {
   }
 
   async #toEnd() {
-    if (this.#window.isAtEnd) {
-      this.list.toEnd();
-      return;
-    }
+    if (this.#window.isAtEnd) return this.list.toEnd();
     const log = this.#log;
     const page = await get(this.path, { ...log, tail: TAIL_LINES });
     if (this.#isStill(log)) this.#replace(page);

@@ -116,11 +116,8 @@ function humanise(name) {
 function textOf(value) {
   if (value === true) return "yes";
   if (value === false) return "no";
-  if (typeof value === "object")
-    return Object.values(value)
-      .filter((one) => one != null)
-      .join(", ");
-  return String(value);
+  if (typeof value !== "object") return String(value);
+  return Object.values(value).filter((one) => one != null).join(", ");
 }
 
 function milliseconds(seconds) {

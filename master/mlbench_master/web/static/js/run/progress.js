@@ -5,12 +5,7 @@ import { byId, h, reconcile, setList, setText } from "../dom.js";
 import { clock, count, duration, metric, moment, number, percent, plural, samples } from "../format.js";
 import { elapsedSeconds, isActive } from "../records.js";
 
-/**
- * @typedef {import("../records.js").Run} Run
- * @typedef {import("../records.js").Result} Result
- * @typedef {import("../records.js").RunAlert} RunAlert
- * @typedef {import("../records.js").RunEvent} RunEvent
- */
+/** @import { Run, Result, RunAlert, RunEvent } from "../records.js" */
 
 /** The section "Progress". */
 export class Progress {
@@ -175,17 +170,14 @@ export function showDelivery(/** @type {Run} */ run) {
   byId("delivery-verdict").dataset.verdict = verdict;
   byId("delivery-figures").hidden = !delivery;
   if (!delivery) return;
-  const recorded = ["Recorded", count(delivery.recorded), "by the ranks"];
-  if (run.origin) {
-    const archived = ["In its archive", count(delivery.recorded), "with the digest of each series"];
-    showFigures(byId("delivery-figures"), [recorded, archived]);
-    return;
-  }
-  showFigures(byId("delivery-figures"), [
-    recorded,
+  const recorded = count(delivery.recorded);
+  const places = [
     ["In Prometheus", count(delivery.in_prometheus), "counted by a query"],
     ["Kept", count(delivery.kept), "in the database: what Prometheus cannot hold"],
-  ]);
+  ];
+  const archive = [["In its archive", recorded, "with the digest of each series"]];
+  const figures = [["Recorded", recorded, "by the ranks"], ...(run.origin ? archive : places)];
+  showFigures(byId("delivery-figures"), figures);
 }
 
 /** @returns {{ verdict: "good" | "bad" | "open", text: string }} whether samples are missing. */

@@ -1,14 +1,13 @@
 // What each rank has done: the sections "Where the time goes" and "Ranks".
 
 import { showBars, showKey } from "../bars.js";
-import { byId, h, reconcile, setText } from "../dom.js";
+import { byId, h, reconcile, setNotice, setText } from "../dom.js";
 import { NONE, bytes, count, duration, percent } from "../format.js";
 import { PHASES, colourOfPhase } from "../records.js";
 import { sum } from "../series.js";
 
 /**
- * @typedef {import("../records.js").Rank} Rank
- * @typedef {import("../records.js").Result} Result
+ * @import { Rank, Result } from "../records.js"
  * @typedef {Result["ranks"][number]} RankResult
  */
 
@@ -32,14 +31,10 @@ const NO_PHASES = "The run recorded no phases: the tracker’s phase() does it."
 export function rankFigures(workers, result) {
   const known = new Map(result?.ranks.map((one) => [one.rank, one]));
   const factorOf = (rank) => (result?.slowest?.rank === rank ? result.slowest.factor : null);
-  return workers.flatMap((worker) =>
-    worker.processes.map((rank) => ({
-      rank,
-      worker,
-      figures: known.get(rank) ?? null,
-      factor: factorOf(rank),
-    })),
-  );
+  const toFigures = (worker, rank) => {
+    return { rank, worker, figures: known.get(rank) ?? null, factor: factorOf(rank) };
+  };
+  return workers.flatMap((worker) => worker.processes.map((rank) => toFigures(worker, rank)));
 }
 
 // The time of a step; without communication, if that is known.
@@ -65,8 +60,7 @@ export class Phases {
     const average = result?.phases ?? {};
     const hasAny = Object.keys(average).length > 0;
     for (const part of [this.#key, this.#rows, this.#unit]) part.hidden = !hasAny;
-    byId("no-phases").hidden = hasAny;
-    setText(byId("no-phases"), hasEnded ? NO_PHASES : "No phases so far.");
+    setNotice(byId("no-phases"), hasAny ? "" : hasEnded ? NO_PHASES : "No phases so far.");
     if (!hasAny) return;
     const rows = [
       { name: "Mean", phases: average },

@@ -3,7 +3,7 @@
 import { get } from "../api.js";
 import { append, byMetric } from "../series.js";
 
-/** @typedef {import("../series.js").ByMetric} ByMetric */
+/** @import { ByMetric } from "../series.js" */
 
 // The master receives the samples of different ranks in any order.
 const OVERLAP_MS = 10_000;

@@ -2,10 +2,10 @@
 
 import { now } from "../api.js";
 import { Chart } from "../chart.js";
-import { byId, h, reconcile, setNotice, setOptions, setText } from "../dom.js";
+import { byId, h, reconcile, setNotice, setOptions } from "../dom.js";
 import { isPercent, metric as formatMetric, samples as samplesOf } from "../format.js";
 import { styleOf } from "../plot.js";
-import { counterAt, withGaps } from "../series.js";
+import { EMPTY, counterAt, withGaps } from "../series.js";
 import {
   ALL,
   EACH,
@@ -20,10 +20,7 @@ import {
 import { notFiniteOf } from "../records.js";
 import { Recorded } from "./recorded.js";
 
-/**
- * @typedef {import("../records.js").Run} Run
- * @typedef {import("../records.js").RunEvent} RunEvent
- */
+/** @import { Run, RunEvent } from "../records.js" */
 
 const POINTS = 1000;
 // Shared by all ranks, when all are fetched.
@@ -181,15 +178,8 @@ export class Training {
   #placing() {
     const steps = this.recorded.series.get("step") ?? new Map();
     if (this.#shown.isByStep) {
-      const any = steps.values().next().value;
-      const none = (times) => times.map(() => NaN);
-      return {
-        title: "Step",
-        place: (times, rank) => {
-          const own = steps.get(rank) ?? any;
-          return own ? counterAt(own, times) : none(times);
-        },
-      };
+      const [any = EMPTY] = steps.values();
+      return { title: "Step", place: (times, rank) => counterAt(steps.get(rank) ?? any, times) };
     }
     const { started_at: start, finished_at: end } = this.#run;
     return timeAxis(start, end ? Date.parse(end) : now());
@@ -267,10 +257,8 @@ export class Throughput {
     );
     const found = throughput(samples, clocks);
     const hasAny = found.times.length > 0;
-    const empty = byId("no-throughput");
     this.#place.hidden = !hasAny;
-    empty.hidden = hasAny;
-    setText(empty, NO_THROUGHPUT);
+    setNotice(byId("no-throughput"), hasAny ? "" : NO_THROUGHPUT);
     if (!hasAny) return;
     const axis = timeAxis(run.started_at, run.finished_at ? Date.parse(run.finished_at) : now());
     const line = { name: "samples/s", x: axis.place(found.times), y: found.values, step: true };

@@ -4,10 +4,7 @@ import { byId, h, setOptions, setText } from "../dom.js";
 import * as format from "../format.js";
 import { CUSTOM, MAX_NAME_LENGTH } from "./order.js";
 
-/**
- * @typedef {import("../records.js").Benchmark} Benchmark
- * @typedef {import("../records.js").Info} Info
- */
+/** @import { Benchmark, Info } from "../records.js" */
 
 // What the user's own command can be asked for.
 const OWN = {

@@ -5,7 +5,7 @@ import * as format from "../format.js";
 import { codeOf, elapsedSeconds, errorOf, isActive, notFiniteOf, originOf, sweptOf, waitingFor } from "../records.js";
 import { badge, setBadge } from "../ui.js";
 
-/** @typedef {import("../records.js").Run} Run */
+/** @import { Run } from "../records.js" */
 
 const MAX_REASON_LENGTH = 120;
 

@@ -110,19 +110,14 @@ export class NewRun {
     return values.benchmark === CUSTOM ? values : { ...values, args: this.options.read() };
   }
 
-  #problems(values) {
-    return problemsOf(values, fields.bounds());
-  }
-
   #refresh() {
     const values = this.#values();
     const order = toOrder(values);
     setText(byId("command-line"), toCommandLine(order, fields.flags()));
     setText(byId("curl"), toCurl(order, location.origin));
     fields.showLength(values.name);
-    const touched = Object.entries(this.#problems(values)).filter(([field]) =>
-      this.#touched.has(field.split(".")[0]),
-    );
+    const problems = Object.entries(problemsOf(values, fields.bounds()));
+    const touched = problems.filter(([field]) => this.#touched.has(field.split(".")[0]));
     this.#showProblems(Object.fromEntries(touched));
   }
 
@@ -139,7 +134,7 @@ export class NewRun {
   async #send() {
     if (this.#isSending || !this.#info) return;
     const values = this.#values();
-    const problems = this.#problems(values);
+    const problems = problemsOf(values, fields.bounds());
     this.#refused = {};
     this.#alert("");
     if (Object.keys(problems).length) {

@@ -2,15 +2,15 @@
 
 import { listAlerts } from "../alerts.js";
 import { get, now } from "../api.js";
-import { byId, h, setNotice, setText } from "../dom.js";
+import { byId, h } from "../dom.js";
 import * as format from "../format.js";
 import { poll } from "../poll.js";
 import { codeOf, elapsedSeconds, isActive } from "../records.js";
 import { Resources } from "../resources.js";
 import { badge, errorState, fillTable, setBadge } from "../ui.js";
-import { activityOf, lastSeen } from "./worker.js";
+import { fillFacts } from "./worker.js";
 
-/** @typedef {import("../records.js").Run} Run */
+/** @import { Run } from "../records.js" */
 
 const POLL_MS = 2000;
 const SLOW_MS = 5000;
@@ -76,12 +76,7 @@ function showWorker() {
   byId("facts").hidden = byId("phase").hidden = pod === null;
   if (pod === null) return;
   setBadge(byId("phase"), pod.phase);
-  setText(byId("does"), activityOf(pod, now()));
-  setNotice(byId("run"), pod.run_id === null ? "" : `Run ${pod.run_id}, rank ${pod.rank}`);
-  byId("run").href = `/runs/${pod.run_id}`;
-  setText(byId("node"), pod.node ?? format.NONE);
-  setText(byId("ip"), pod.ip || format.NONE);
-  setText(byId("seen"), lastSeen(pod, now()));
+  fillFacts(byId, pod, now());
 }
 
 function isAboutIt(/** @type {import("../records.js").Alert} */ alert) {

@@ -20,7 +20,7 @@ const METRICS = {
 export const FILTER = Object.values(METRICS);
 
 /**
- * @typedef {import("../series.js").Series} Series
+ * @import { Series } from "../series.js"
  *
  * Cores; bytes of the working set; bytes received and sent per second.
  * @typedef {{ cpu: Series, memory: Series, received: Series, sent: Series }} Curves

@@ -5,7 +5,7 @@ import * as format from "../format.js";
 import { badge, setBadge } from "../ui.js";
 import { WINDOW_MS, current } from "./usage.js";
 
-/** @typedef {import("../records.js").Pod} Pod */
+/** @import { Pod } from "../records.js" */
 
 // Of a label, the first part is left out where there is little room.
 const CURVES = [
@@ -41,15 +41,19 @@ export function createWorker(/** @type {Pod} */ pod) {
 /** Update all of a worker but its curves. */
 export function updateWorker(entry, /** @type {Pod} */ pod, /** @type {number} */ now) {
   setBadge(entry.querySelector(".badge"), pod.phase);
-  setText(part(entry, "does"), activityOf(pod, now));
-  setText(part(entry, "node"), pod.node ?? format.NONE);
-  setText(part(entry, "ip"), pod.ip || format.NONE);
-  setText(part(entry, "cores"), format.spans(pod.cpus) || format.NONE);
-  setText(part(entry, "seen"), lastSeen(pod, now));
+  fillFacts((name) => part(entry, name), pod, now);
   part(entry, "seen").classList.toggle("bad-text", isSilent(pod, now));
-  const link = part(entry, "run");
-  setNotice(link, pod.run_id === null ? "" : `Run ${pod.run_id}, rank ${pod.rank}`);
-  link.href = `/runs/${pod.run_id}`;
+}
+
+/** Say what a worker does and where it is, in the elements that `find` returns by their names. */
+export function fillFacts(find, /** @type {Pod} */ pod, /** @type {number} */ now) {
+  setText(find("does"), activityOf(pod, now));
+  setText(find("node"), pod.node ?? format.NONE);
+  setText(find("ip"), pod.ip || format.NONE);
+  setText(find("cores"), format.spans(pod.cpus) || format.NONE);
+  setText(find("seen"), lastSeen(pod, now));
+  setNotice(find("run"), pod.run_id === null ? "" : `Run ${pod.run_id}, rank ${pod.rank}`);
+  find("run").href = `/runs/${pod.run_id}`;
 }
 
 /**
