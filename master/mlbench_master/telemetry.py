@@ -29,8 +29,8 @@ _OWN_RUNS = "SELECT id, state, * FROM run WHERE origin IS NULL ORDER BY id DESC 
 # As a label.
 _REASON_LENGTH = 100
 
-_Values = Iterable[tuple[tuple[str, ...], float]]
-"""Label values, and the value of that series."""
+_Values = Iterable[tuple[tuple[str, ...], float | None]]
+"""Label values, and the value of that series, if it has one."""
 
 
 class RequestMiddleware:
@@ -97,38 +97,22 @@ class DatabaseCollector(Collector):
             ("url", "version"),
             [((self._url, own_version()), 1.0)],
         )
-        yield GaugeMetricFamily(
-            "mlbench_spool_bytes",
-            "Bytes of recorded samples that wait for Prometheus.",
-            waiting_bytes(),
-        )
-        yield GaugeMetricFamily(
-            "mlbench_spool_limit_bytes",
-            "Bytes that may wait: the master takes no samples beyond it.",
-            self._spool_limit_bytes,
-        )
+        wait, may_wait = "mlbench_spool_bytes", "mlbench_spool_limit_bytes"
+        family = GaugeMetricFamily
+        yield family(wait, "Bytes of recorded samples that wait for Prometheus.", waiting_bytes())
+        text = "Bytes that may wait: the master takes no samples beyond it."
+        yield family(may_wait, text, self._spool_limit_bytes)
         if room := find_room():
-            yield _gauge(
-                "mlbench_database_disk_free_bytes",
-                "Bytes that are free on the disk of the database.",
-                ("path",),
-                [((room.path,), float(room.free))],
-            )
-            yield GaugeMetricFamily(
-                "mlbench_database_reserve_bytes",
-                "Below so many free bytes the master takes no logs and samples.",
-                room.least,
-            )
-        yield GaugeMetricFamily(
-            "mlbench_unsealed_runs",
-            "Runs that have ended and whose archive could not be written yet.",
-            Run.select().where(Run.sealed_at.is_null(), Run.archive_problem != "").count(),
-        )
-        yield GaugeMetricFamily(
-            "mlbench_kept_samples",
-            "Samples that Prometheus cannot hold.",
-            KeptSample.select().count(),
-        )
+            free = "mlbench_database_disk_free_bytes"
+            text = "Bytes that are free on the disk of the database."
+            yield _gauge(free, text, ("path",), [((room.path,), room.free)])
+            text = "Below so many free bytes the master takes no logs and samples."
+            yield family("mlbench_database_reserve_bytes", text, room.least)
+        unsealed = Run.select().where(Run.sealed_at.is_null(), Run.archive_problem != "")
+        text = "Runs that have ended and whose archive could not be written yet."
+        yield family("mlbench_unsealed_runs", text, unsealed.count())
+        kept = KeptSample.select().count()
+        yield family("mlbench_kept_samples", "Samples that Prometheus cannot hold.", kept)
 
 
 def _find(ids: Sequence[int]) -> list[Run]:
@@ -138,7 +122,8 @@ def _find(ids: Sequence[int]) -> list[Run]:
 def _gauge(name: str, help_text: str, labels: Sequence[str], values: _Values) -> Metric:
     family = GaugeMetricFamily(name, help_text, labels=labels)
     for label_values, value in values:
-        family.add_metric(label_values, value)
+        if value is not None:
+            family.add_metric(label_values, float(value))
     return family
 
 
@@ -153,11 +138,7 @@ def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
         names.RUN_STATE,
         "1 for the state that the run is in.",
         ("run_id", "state"),
-        [
-            ((str(r.id), state), float(r.state == state))
-            for r in runs
-            for state in get_args(RunState)
-        ],
+        [((str(r.id), state), r.state == state) for r in runs for state in get_args(RunState)],
     )
     yield _gauge(
         names.RUN_GOAL,
@@ -193,57 +174,37 @@ def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
         (names.RUN_WAITING, "Bytes that wait for Prometheus, of an active run.", _waiting),
     )
     for name, help_text, value in each:
-        values = [((str(run.id),), value(run)) for run in runs]
-        yield _gauge(name, help_text, ("run_id",), [(ls, v) for ls, v in values if v is not None])
+        yield _gauge(name, help_text, ("run_id",), [((str(r.id),), value(r)) for r in runs])
     yield from _figures({str(run.id): Figures(**run.figures) for run in runs if run.figures})
 
 
 def _figures(runs: Mapping[str, Figures]) -> Iterator[Metric]:
     """Yield what the results of runs that have ended say, by the runs' ids."""
-    each: tuple[tuple[str, str, str, Callable[[Figures], Mapping[str, float | None]]], ...] = (
-        (names.RUN_TRAINING_SECONDS, "Training time.", "", lambda f: {"": f.training_seconds}),
-        (
-            names.RUN_SAMPLES_PER_SECOND,
-            "Samples a second.",
-            "",
-            lambda f: {"": f.samples_per_second},
-        ),
-        (names.RUN_TRAINED_SAMPLES, "Samples of all ranks.", "", lambda f: {"": f.samples}),
-        (names.RUN_STEP_SECONDS, "Mean time of a step.", "", lambda f: {"": f.step_seconds}),
-        (names.RUN_COMMUNICATION, "Of training.", "", lambda f: {"": f.communication_share}),
-        (names.RUN_DISTURBED, "1 if it was disturbed.", "", lambda f: {"": float(f.disturbed)}),
-        (names.RUN_EPOCHS, "Epochs begun.", "", lambda f: {"": f.epochs}),
-        (
-            *(names.RUN_WAITING_RATIO, "Of the time, the rank waited for a core.", "rank"),
-            lambda f: {str(f.waiting_rank): f.waiting_share},
-        ),
-        (
-            *(names.RUN_SLOWEST, "Time of a step by the median of the other ranks.", "rank"),
-            lambda f: {str(f.slowest_rank): f.slowest_factor},
-        ),
-        (
-            names.RUN_BEST_VALUE,
-            "Of the goal's metric.",
-            "metric",
-            lambda f: {f.metric: f.best_value},
-        ),
-        (
-            names.RUN_LAST_VALUE,
-            "Of the goal's metric.",
-            "metric",
-            lambda f: {f.metric: f.last_value},
-        ),
-        (names.RUN_PHASE_SECONDS, "Mean of the ranks.", "phase", lambda f: f.phases),
+    of_runs = (
+        (names.RUN_TRAINING_SECONDS, "Training time.", "training_seconds"),
+        (names.RUN_SAMPLES_PER_SECOND, "Samples a second.", "samples_per_second"),
+        (names.RUN_TRAINED_SAMPLES, "Samples of all ranks.", "samples"),
+        (names.RUN_STEP_SECONDS, "Mean time of a step.", "step_seconds"),
+        (names.RUN_COMMUNICATION, "Of training.", "communication_share"),
+        (names.RUN_DISTURBED, "1 if it was disturbed.", "disturbed"),
+        (names.RUN_EPOCHS, "Epochs begun.", "epochs"),
     )
-    for name, help_text, label, values in each:
-        labels = ("run_id", label) if label else ("run_id",)
-        rows = [
-            ((run_id, value_of_label)[: len(labels)], value)
-            for run_id, figures in runs.items()
-            for value_of_label, value in values(figures).items()
-            if value is not None
-        ]
-        yield _gauge(name, help_text, labels, rows)
+    for name, help_text, field in of_runs:
+        values = [((run_id,), getattr(of, field)) for run_id, of in runs.items()]
+        yield _gauge(name, help_text, ("run_id",), values)
+    waiting = "Of the time, the rank waited for a core."
+    slowest = "Time of a step by the median of the other ranks."
+    of_one = (
+        (names.RUN_WAITING_RATIO, waiting, "rank", "waiting_rank", "waiting_share"),
+        (names.RUN_SLOWEST, slowest, "rank", "slowest_rank", "slowest_factor"),
+        (names.RUN_BEST_VALUE, "Of the goal's metric.", "metric", "metric", "best_value"),
+        (names.RUN_LAST_VALUE, "Of the goal's metric.", "metric", "metric", "last_value"),
+    )
+    for name, help_text, label, which, field in of_one:
+        ones = [((i, str(getattr(of, which))), getattr(of, field)) for i, of in runs.items()]
+        yield _gauge(name, help_text, ("run_id", label), ones)
+    phases = [((i, phase), value) for i, of in runs.items() for phase, value in of.phases.items()]
+    yield _gauge(names.RUN_PHASE_SECONDS, "Mean of the ranks.", ("run_id", "phase"), phases)
 
 
 def _goal_labels(run: Run) -> tuple[str, str, str]:
