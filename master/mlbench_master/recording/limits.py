@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from peewee import chunked, fn
+from peewee import fn
 
 from mlbench.series import SeriesKey, series_name
 from mlbench_master.database import NoRoomError, check_room, database, exclusive, run_many, run_sql
@@ -14,8 +14,6 @@ from mlbench_master.models import Run, SeriesName, Stream
 from mlbench_master.recording.samples import MALFORMED, Sample
 from mlbench_master.recording.streams import OF_SAMPLES
 
-# Rows in one statement: databases limit its parameters.
-_ROWS = 500
 # Spelled in SQL, as a thousand ranks begin with fifty series each.
 _COUNT = "SELECT COUNT(*) FROM seriesname WHERE owner = ?"
 _ADMIT = "INSERT INTO seriesname (owner, metric, rank) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
@@ -52,7 +50,7 @@ def admit(owner: str, keys: Sequence[SeriesKey], most: int) -> frozenset[SeriesK
             run_many(_ADMIT, [(owner, *key) for key in wanted])
             return frozenset()
         new, room = _new_series(owner, wanted, most)
-        _add(owner, new[:room])
+        run_many(_ADMIT, [(owner, *key) for key in new[:room]])
     return frozenset(new[room:])
 
 
@@ -116,7 +114,7 @@ class SeriesLimit:
                     f"{owner.replace('/', ' ')} has more than {self.most:,} series with these: "
                     f"{series_name(*new[room])!r} is refused; {_ADVICE}",
                 )
-            _add(owner, new)
+            run_many(_ADMIT, [(owner, *key) for key in new])
         if len(self._known) > _REMEMBERED:
             self._known.clear()
         self._known.update((owner, key) for key in wanted)
@@ -132,12 +130,6 @@ def _new_series(owner: str, keys: Iterable[SeriesKey], most: int) -> tuple[list[
     rows = SeriesName.select(SeriesName.metric, SeriesName.rank).where(SeriesName.owner == owner)
     known = set(database.execute(rows.tuples()))
     return [key for key in wanted if key not in known], max(0, most - len(known))
-
-
-def _add(owner: str, keys: Iterable[SeriesKey]) -> None:
-    rows = ({"owner": owner, "metric": metric, "rank": rank} for metric, rank in keys)
-    for some in chunked(rows, _ROWS):
-        SeriesName.insert_many(some).execute()
 
 
 def waiting_bytes(owner: str | None = None) -> int:
