@@ -128,28 +128,19 @@ class PrometheusClient:
         A range selector such as ``up[5m]`` returns raw samples; an instant vector one each.
         """
         form = {"query": promql} if time is None else {"query": promql, "time": f"{time:.3f}"}
-        return [_to_result(one) for one in self._post("query", form)["result"]]
+        return [_to_result(one) for one in self._call("query", form)["result"]]
 
     def query_range(
         self, promql: str, first_ms: int, last_ms: int, step_ms: int
     ) -> list[QueryResult]:
         """Evaluate a query at every step from the first time to the last."""
-        form = {
-            "query": promql,
-            "start": f"{first_ms / 1000:.3f}",
-            "end": f"{last_ms / 1000:.3f}",
-            "step": f"{step_ms / 1000:.3f}",
-        }
-        return [_to_result(one) for one in self._post("query_range", form)["result"]]
+        form = {"query": promql, **_between(first_ms, last_ms), "step": f"{step_ms / 1000:.3f}"}
+        return [_to_result(one) for one in self._call("query_range", form)["result"]]
 
     def series(self, selector: str, first_ms: int, last_ms: int) -> list[dict[str, str]]:
         """Return the labels of every series with samples between two times."""
-        form = {
-            "match[]": selector,
-            "start": f"{first_ms / 1000:.3f}",
-            "end": f"{last_ms / 1000:.3f}",
-        }
-        found: list[dict[str, str]] = self._post("series", form)
+        form = {"match[]": selector, **_between(first_ms, last_ms)}
+        found: list[dict[str, str]] = self._call("series", form)
         return found
 
     def delete_series(self, *selectors: str) -> None:
@@ -171,12 +162,12 @@ class PrometheusClient:
 
     def alerts(self) -> list[dict[str, Any]]:
         """Return the alerts that are pending or fire, as ``GET /api/v1/alerts`` has them."""
-        found: list[dict[str, Any]] = self._get("alerts")["alerts"]
+        found: list[dict[str, Any]] = self._call("alerts")["alerts"]
         return found
 
     def began(self) -> str:
         """Return when Prometheus was started; a restarted one has another time."""
-        return str(self._get("status/runtimeinfo")["startTime"])
+        return str(self._call("status/runtimeinfo")["startTime"])
 
     def ready(self) -> bool:
         """Check if Prometheus answers queries."""
@@ -190,31 +181,26 @@ class PrometheusClient:
         """Close the connections."""
         self._client.close()
 
-    def _get(self, call: str) -> Any:
+    def _call(self, call: str, form: Mapping[str, str] | None = None) -> Any:
+        """Make a call of the API, by GET if it has no form, and return the data of its answer."""
+        asked = call if form is None else form.get("query") or form["match[]"]
+        method = "GET" if form is None else "POST"
         with self._guard():
             try:
-                answer = self._client.get(f"{self._url}/api/v1/{call}").raise_for_status()
-                return answer.json()["data"]
-            except httpx.TransportError as error:
-                raise NoAnswerError(f"Prometheus gave no answer to {call}: {error}") from error
-            except (httpx.HTTPError, ValueError, KeyError) as error:
-                raise PrometheusError(f"Prometheus refused {call}: {error}") from error
-
-    def _post(self, call: str, form: Mapping[str, str]) -> Any:
-        """Make a call of the API, and return the data of its answer."""
-        asked = form.get("query") or form["match[]"]
-        with self._guard():
-            try:
-                content = self._client.post(f"{self._url}/api/v1/{call}", data=form).content
+                answer = self._client.request(method, f"{self._url}/api/v1/{call}", data=form)
             except httpx.HTTPError as error:
                 raise NoAnswerError(f"Prometheus gave no answer to {asked}: {error}") from error
         try:
-            answer = orjson.loads(_flatten(content))
+            found = orjson.loads(_flatten(answer.content))
         except ValueError as error:
             raise PrometheusError(f"Prometheus gave no answer to {asked}: {error}") from error
-        if answer.get("status") != "success":
-            raise PrometheusError(f"Prometheus refused {asked}: {answer.get('error')}")
-        return answer["data"]
+        if found.get("status") != "success":
+            raise PrometheusError(f"Prometheus refused {asked}: {found.get('error')}")
+        return found["data"]
+
+
+def _between(first_ms: int, last_ms: int) -> dict[str, str]:
+    return {"start": f"{first_ms / 1000:.3f}", "end": f"{last_ms / 1000:.3f}"}
 
 
 def _flatten(answer: bytes) -> bytes:
