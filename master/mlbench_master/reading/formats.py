@@ -129,15 +129,19 @@ def _json_object(entries: Iterable[tuple[str, Iterable[bytes]]]) -> Iterator[byt
 
 def _json_series(series: NamedSeries, dates: "Dates") -> Iterator[bytes]:
     """Write ``{name: [{"date", "value"}, …], …}``; averages have ``min`` and ``max``."""
-    return _json_object((name, _json_list(chunks, dates)) for name, chunks in series)
+    return _json_object(
+        (name, _json_list(_json_points(points, dates) for points in chunks))
+        for name, chunks in series
+    )
 
 
-def _json_list(chunks: Chunks, dates: "Dates") -> Iterator[bytes]:
-    before = "["
-    for points in chunks:
-        yield (before + ",".join(_json_points(points, dates))).encode()
-        before = ","
-    yield b"]"
+def _json_list(parts: Iterable[list[str]], around: str = "") -> Iterator[bytes]:
+    """Write a list of entries, with a text such as a line break before each and at the end."""
+    before = f"[{around}"
+    for entries in parts:
+        yield (before + f",{around}".join(entries)).encode()
+        before = f",{around}"
+    yield f"{around}]".encode()
 
 
 def _json_of_all(owners: Iterable[Owner]) -> Iterator[bytes]:
@@ -243,16 +247,12 @@ def _or_incomplete(files: Iterator[_File]) -> Iterator[_File]:
 
 
 def _json_file(chunks: Chunks) -> Iterator[bytes]:
-    """Write a list of points, indented as MLBench does."""
     dates = Dates()
-    before = "[\n"
-    for points in chunks:
-        yield (before + ",\n".join(_indented_points(points, dates))).encode()
-        before = ",\n"
-    yield b"\n]"
+    return _json_list((_indented_points(points, dates) for points in chunks), "\n")
 
 
 def _indented_points(points: Points, dates: "Dates") -> list[str]:
+    """Write points indented as MLBench does."""
     entries = [
         f'    {{\n        "date": "{date}",\n        "value": {value},\n        "cumulative": false'
         for date, value in _dated_values(points, dates)
