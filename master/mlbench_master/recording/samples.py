@@ -110,18 +110,20 @@ def parse_lines(
 def _stated(fields: dict[str, Any], time_us: int, length: int) -> Statement:
     """Return what a line states that has one of the names in ``_STATED``."""
     match fields:
-        case {"goal": goal}:
+        case {"goal": {**goal}}:
             return _goal(goal)
         case {"settings": settings}:
             check_settings(settings)
             return Settings(settings)
-        case {"process": process}:
+        case {"process": {**process}}:
             return Began(_process(process), time_us / 1e6)
         case {"machine": _} | {"disturbance": _} if length > MAX_MACHINE_BYTES:
             raise ValueError(f"an agent states at most {MAX_MACHINE_BYTES} bytes")
         case {"machine": machine}:
             return read_machine(machine)
-    return _disturbance(fields["disturbance"])
+        case {"disturbance": {**disturbance}}:
+            return _disturbance(disturbance)
+    raise ValueError("what a line states is a JSON object")
 
 
 def parse_posted(data: bytes) -> Iterator[Sample]:
@@ -192,9 +194,7 @@ def _note(fields: dict[str, Any]) -> tuple[bool, Any]:
     return bool(fields.get("cumulative", False)), fields["metadata"]
 
 
-def _goal(goal: Any) -> Goal:
-    if not isinstance(goal, dict):
-        raise ValueError("a goal must name its metric")
+def _goal(goal: Mapping[Any, Any]) -> Goal:
     value = number_or_text(goal.get("value"))
     if isinstance(value, str) or not math.isfinite(value):
         raise ValueError("a goal's value must be a finite number")
@@ -209,9 +209,7 @@ def _name(value: object) -> str:
     return name
 
 
-def _process(stated: Any) -> Process:
-    if not isinstance(stated, dict):
-        raise ValueError("a process must be a JSON object")
+def _process(stated: Mapping[Any, Any]) -> Process:
     numbers = (stated.get(name) for name in ("rank", "world_size", "restart"))
     found = Process(*(int(_rank(number)) for number in numbers))
     if found.rank >= found.world_size:
@@ -250,9 +248,7 @@ def read_machine(fields: object) -> StatedMachine:
     return machine
 
 
-def _disturbance(fields: object) -> Disturbance:
-    if not isinstance(fields, Mapping):
-        raise ValueError("a disturbance must be a JSON object")
+def _disturbance(fields: Mapping[Any, Any]) -> Disturbance:
     found = Disturbance.from_fields(fields)
     _check_storable(asdict(found))
     if not found.seconds > 0 or found.cores < 1:
