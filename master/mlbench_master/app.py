@@ -33,9 +33,8 @@ from mlbench_master.settings import Settings
 from mlbench_master.telemetry import DatabaseCollector, RequestMiddleware
 from mlbench_master.web import assets
 from mlbench_master.web.assets import StaticResource
-from mlbench_master.web.pages import PageResource, SignInResource
+from mlbench_master.web.pages import PageResource, RunbookResource, SignInResource
 from mlbench_master.web.rendering import PageRenderer, SecurityHeadersMiddleware, page_headers
-from mlbench_master.web.runbooks import RunbookResource
 
 # With an answer to a query, while a thread waits for it.
 _PATIENCE_SECONDS = 5.0

@@ -1,6 +1,6 @@
 """The pages, and signing in and out: the token is exchanged for a session in a cookie.
 
-Pages are open to all, as they hold no data: the API asks for the session.
+Pages are open to all, as they hold no data: the API asks for the session. So are the runbooks.
 """
 
 import string
@@ -12,6 +12,7 @@ import falcon
 from falcon import Request, Response
 from pydantic import BaseModel
 
+from mlbench.assets import runbooks_folder
 from mlbench_master.access import SESSION_SECONDS, Access, cookie_name, is_token, make_session
 from mlbench_master.http import read_body
 from mlbench_master.web.rendering import PageRenderer
@@ -97,6 +98,21 @@ class PageResource:
             self.sign_in.pages.render(resp, self.page, **variables)
         else:
             self.sign_in.sign_in(req, resp, token, _path_without_token(req))
+
+
+@dataclass(frozen=True)
+class RunbookResource:
+    """``/docs/runbooks/{alert}.md``: what to do about an alert. Everybody may read it."""
+
+    access: Access = "open"
+
+    def on_get(self, req: Request, resp: Response, alert: str) -> None:
+        """Answer with the Markdown, as text that a browser shows."""
+        path = runbooks_folder() / f"{alert}.md"
+        if not alert.isidentifier() or not path.is_file():
+            raise falcon.HTTPNotFound(description="there is no alert of this name")
+        resp.content_type = "text/plain; charset=utf-8"
+        resp.data = path.read_bytes()
 
 
 def local_path(text: str) -> str:
