@@ -21,6 +21,7 @@ from peewee import (
     Database,
     DatabaseError,
     DatabaseProxy,
+    Model,
     OperationalError,
     PeeweeException,
     PostgresqlDatabase,
@@ -376,6 +377,13 @@ def run_sql(sql: str, *values: object) -> Any:
 def run_many(sql: str, rows: Sequence[Sequence[object]]) -> None:
     """Run a statement that has ``?`` for its values once for each row."""
     database.cursor().executemany(sql.replace("?", database.param), rows)
+
+
+def store(row: Model, **columns: Any) -> None:
+    """Set some columns of a row, and write them alone."""
+    for name, value in columns.items():
+        setattr(row, name, value)
+    row.save(only=[*columns])
 
 
 def _is_dropped(connection: Any) -> bool:

@@ -20,7 +20,7 @@ from mlbench.evaluation.figures import figures_of
 from mlbench.names import ACTIVE_STATES
 from mlbench.records import Manifest
 from mlbench.records import Run as RunRecord
-from mlbench_master.database import STATE, exclusive
+from mlbench_master.database import STATE, exclusive, store
 from mlbench_master.errors import BadFieldError, TooLargeError
 from mlbench_master.models import JSONField, Rank, Run
 from mlbench_master.reading.series import SeriesReader
@@ -82,8 +82,7 @@ def import_archive(
     if run.origin and run.archive is None:  # also if this was cut short before
         _keep(reader.archives, run, file, archive.digest)
         try:
-            run.figures = asdict(figures_of(result_of(reader, run)))
-            run.save(only=[Run.figures])
+            store(run, figures=asdict(figures_of(result_of(reader, run))))
         except _MALFORMED as error:
             life.delete(run)
             raise BadFieldError("body", f"it has no result that there can be: {error!r}") from None
@@ -164,7 +163,7 @@ def _columns(table: Any, row: Mapping[str, Any]) -> dict[str, Any]:
     return columns
 
 
-def _keep(store: ArchiveStore, run: Run, file: BinaryIO, digest: str) -> None:
+def _keep(archives: ArchiveStore, run: Run, file: BinaryIO, digest: str) -> None:
     """Put the archive where that of a run belongs."""
 
     def copy(draft: Path) -> str:
@@ -173,6 +172,5 @@ def _keep(store: ArchiveStore, run: Run, file: BinaryIO, digest: str) -> None:
             shutil.copyfileobj(file, target)
         return digest
 
-    run.archive, run.archive_sha256 = file_name(run.name, run.id), digest
-    store.put(run.archive, copy)
-    run.save(only=[Run.archive, Run.archive_sha256])
+    archives.put(name := file_name(run.name, run.id), copy)
+    store(run, archive=name, archive_sha256=digest)

@@ -19,7 +19,7 @@ from mlbench.errors import MLBenchError
 from mlbench.evaluation.figures import figures_of
 from mlbench.results import Result
 from mlbench_master.archives import contents
-from mlbench_master.database import STATE, exclusive
+from mlbench_master.database import STATE, exclusive, store
 from mlbench_master.models import Deletion, Run, added_owner, run_owner
 from mlbench_master.notify import Waiter
 from mlbench_master.reading import stored
@@ -96,8 +96,7 @@ class Sealer:
             raise NotSealedError(counted.disagreement)
         run.energy_joules = energy_of(self.reader.prometheus, run)
         result = result_of(self.reader, run)
-        run.figures = asdict(figures_of(result))
-        run.save(only=[Run.energy_joules, Run.figures])
+        store(run, energy_joules=run.energy_joules, figures=asdict(figures_of(result)))
         _note_goal(run, result)
         documents = contents.documents(run, result)
 
@@ -178,9 +177,8 @@ def _note_goal(run: Run, result: Result) -> None:
     """Store when a run reached its goal, as its result has it."""
     reached, began_at = result.time_to_accuracy, run.started_at
     if reached is not None and began_at is not None:
-        run.goal_reached_at = began_at + reached.wall_seconds
-        run.goal_train_seconds = reached.training_seconds
-        run.save(only=[Run.goal_reached_at, Run.goal_train_seconds])
+        at, seconds = began_at + reached.wall_seconds, reached.training_seconds
+        store(run, goal_reached_at=at, goal_train_seconds=seconds)
 
 
 def _due() -> list[Run]:

@@ -9,6 +9,7 @@ from mlbench import names
 from mlbench.clock import SLACK_SECONDS
 from mlbench.records import Disturbance, Goal, StatedMachine
 from mlbench.stated import reaches
+from mlbench_master.database import store
 from mlbench_master.models import Rank, Run, Stream
 from mlbench_master.recording.samples import Began, Sample, Settings
 from mlbench_master.recording.streams import POSTED
@@ -47,8 +48,7 @@ def store_facts(
             case Began():
                 began.append(fact)
     if settings is not None:
-        run.settings = settings
-        run.save(only=[Run.settings])
+        store(run, settings=settings)
     of_rank = (Rank.run == run, Rank.attempt == stream.attempt, Rank.rank == stream.rank)
     if machine is not None:
         ahead = Rank.clock_ahead + clock_ahead(machine)
@@ -57,15 +57,12 @@ def store_facts(
     if disturbance is not None:
         Rank.update(disturbance=disturbance).where(*of_rank).execute()
     if began and (rank := Rank.get_or_none(*of_rank)) is not None:
-        rank.processes = with_processes(rank.processes, began)
-        rank.save(only=[Rank.processes])
-        run.stated_world_size = began[-1].process.world_size
-        run.save(only=[Run.stated_world_size])
+        store(rank, processes=with_processes(rank.processes, began))
+        store(run, stated_world_size=began[-1].process.world_size)
     _store_goal(run, goal, samples, _placing(run, stream, samples))
     not_finite = not_finite_after(run.not_finite, samples)
     if not_finite != run.not_finite:
-        run.not_finite = not_finite
-        run.save(only=[Run.not_finite])
+        store(run, not_finite=not_finite)
 
 
 def not_finite_after(
@@ -132,9 +129,8 @@ def _placing(run: Run, stream: Stream, samples: Sequence[Sample]) -> Callable[[S
         if rank is not None:
             ahead = rank.clock_ahead
             before, after = rank.assigned_at - (min(dates) - ahead), max(dates) - ahead - now
-            rank.dated_before = max(rank.dated_before, _wrong(before))
-            rank.dated_ahead = max(rank.dated_ahead, _wrong(after))
-            rank.save(only=[Rank.dated_before, Rank.dated_ahead])
+            before = max(rank.dated_before, _wrong(before))
+            store(rank, dated_before=before, dated_ahead=max(rank.dated_ahead, _wrong(after)))
     return lambda sample: clock.place(sample.time_us / 1e6 - ahead, began, now)
 
 
@@ -153,16 +149,14 @@ def _store_goal(
     Batches may come twice, and those of several ranks in any order: the first moment stays.
     """
     if stated != run.goal:
-        run.goal, run.goal_reached_at, run.goal_train_seconds = stated, None, None
-        run.save(only=[Run.goal, Run.goal_reached_at, Run.goal_train_seconds])
+        store(run, goal=stated, goal_reached_at=None, goal_train_seconds=None)
     reached = min(_reaching(Goal(**stated), samples), key=placed, default=None) if stated else None
     if reached is None:
         return
     reached_at = placed(reached)
     if run.goal_reached_at is None or reached_at < run.goal_reached_at:
-        run.goal_reached_at = reached_at
-        run.goal_train_seconds = _train_seconds(reached, samples)
-        run.save(only=[Run.goal_reached_at, Run.goal_train_seconds])
+        seconds = _train_seconds(reached, samples)
+        store(run, goal_reached_at=reached_at, goal_train_seconds=seconds)
 
 
 def _reaching(goal: Goal, samples: Iterable[Sample]) -> Iterable[Sample]:

@@ -11,7 +11,7 @@ from typing import cast
 from peewee import fn
 
 from mlbench.names import STREAMS, StreamName
-from mlbench_master.database import exclusive, run_sql
+from mlbench_master.database import exclusive, run_sql, store
 from mlbench_master.group_commit import GroupCommit
 from mlbench_master.models import (
     Chunk,
@@ -217,11 +217,9 @@ def advance(stream: Stream, length: int, recorded: int) -> bool:
 def forget_delivered(owner: str) -> None:
     """Delete the chunks whose samples have all been delivered."""
     for stream in list(_of_samples(owner)):
-        if stream.delivered == stream.size:
-            Chunk.delete().where(Chunk.stream == stream).execute()
-        else:
-            first = _first_chunk(stream, stream.delivered)
-            Chunk.delete().where(Chunk.stream == stream, Chunk.offset < first).execute()
+        is_all = stream.delivered == stream.size
+        end = stream.size if is_all else _first_chunk(stream, stream.delivered)
+        Chunk.delete().where(Chunk.stream == stream, Chunk.offset < end).execute()
 
 
 def forget_some(owner: str) -> bool:
@@ -291,8 +289,7 @@ def _leave_out(stream: Stream, limit: int, written: int) -> None:
     if end < stream.size:
         end = _first_chunk(stream, end)
     if end > max(start, stream.gap_end):
-        stream.gap_start, stream.gap_end, stream.size = start, end, max(stream.size, end)
-        stream.save(only=[Stream.gap_start, Stream.gap_end, Stream.size])
+        store(stream, gap_start=start, gap_end=end, size=max(stream.size, end))
     in_gap = (Chunk.stream == stream) & Chunk.offset.between(stream.gap_start, stream.gap_end - 1)
     offsets = Chunk.select(Chunk.offset).where(in_gap).order_by(Chunk.offset)
     Chunk.delete().where(
