@@ -21,7 +21,7 @@ from mlbench_master.recording.limits import SeriesLimit, Spool
 from mlbench_master.resources.alerts import AlertsResource
 from mlbench_master.resources.archives import ArchivesResource
 from mlbench_master.resources.health import HealthResource, OpenApiResource, OwnMetricsResource
-from mlbench_master.resources.info import BenchmarksResource, InfoResource
+from mlbench_master.resources.info import InfoResource
 from mlbench_master.resources.logs import LogsResource
 from mlbench_master.resources.metrics import MetricsResource
 from mlbench_master.resources.pods import PodsResource
@@ -63,6 +63,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     alerts = AlertsResource(prometheus)
     archives = ArchivesResource(reader, Verifier(reader, settings.prometheus_url))
     health = HealthResource(prometheus)
+    info = InfoResource(settings)
     metrics = MetricsResource(spool, SeriesLimit(settings.limits.series), reader)
     results = ResultsResource(reader)
     runs = RunsResource(settings.limits)
@@ -91,8 +92,8 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         Route("/api/archives", archives),
         Route("/api/runs/{run_id:int}/archive", archives, "run"),
         Route("/api/alerts", alerts),
-        Route("/api/benchmarks", BenchmarksResource(settings.limits)),
-        Route("/api/info", InfoResource(settings)),
+        Route("/api/benchmarks", info, "benchmarks"),
+        Route("/api/info", info),
         # The agents' two.
         Route("/api/workers/{pod}/poll", PollResource()),
         Route("/api/runs/{run_id:int}/ranks/{rank:int}/{stream}", stream),

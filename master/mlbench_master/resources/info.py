@@ -16,7 +16,7 @@ from mlbench_master.settings import Limits, Settings
 
 @dataclass(frozen=True)
 class InfoResource:
-    """The installation."""
+    """The installation, and what ``benchmark`` of a run may name."""
 
     settings: Settings
 
@@ -36,6 +36,13 @@ class InfoResource:
             prometheus=_place(prometheus_url),
         )
 
+    @operation("list_benchmarks", "All official tasks.", list[records.Benchmark])
+    def on_get_benchmarks(self, req: Request, resp: Response) -> None:
+        """Answer with every official task: its goals, and which fields of a run it knows."""
+        resp.media = [
+            _describe(benchmark, self.settings.limits) for benchmark in BENCHMARKS.values()
+        ]
+
 
 def _limits(limits: Limits) -> RunLimits:
     return RunLimits(
@@ -50,18 +57,6 @@ def _limits(limits: Limits) -> RunLimits:
 
 def _place(url: str | None) -> Place | None:
     return Place(url) if url else None
-
-
-@dataclass(frozen=True)
-class BenchmarksResource:
-    """What ``benchmark`` of a run may name."""
-
-    limits: Limits
-
-    @operation("list_benchmarks", "All official tasks.", list[records.Benchmark])
-    def on_get(self, req: Request, resp: Response) -> None:
-        """Answer with every official task: its goals, and which fields of a run it knows."""
-        resp.media = [_describe(benchmark, self.limits) for benchmark in BENCHMARKS.values()]
 
 
 def _describe(benchmark: Benchmark, limits: Limits) -> records.Benchmark:
