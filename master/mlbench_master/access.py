@@ -159,7 +159,7 @@ class OriginMiddleware:
         """
         host = _host(req)
         is_here = host in self.allowed_hosts or is_address(host)
-        if not is_here and not _takes_any_host(resource):
+        if not is_here and not getattr(resource, "any_host", access_of(resource) == "open"):
             raise falcon.HTTPError(
                 falcon.HTTP_421,
                 description=f"Host: this master is {', '.join(sorted(self.allowed_hosts))} "
@@ -170,11 +170,6 @@ class OriginMiddleware:
             raise falcon.HTTPForbidden(
                 description=f"Origin: pages of another site may not send requests (not {origin!r})"
             )
-
-
-def _takes_any_host(resource: object) -> bool:
-    takes_any: bool = getattr(resource, "any_host", access_of(resource) == "open")
-    return takes_any
 
 
 def _host(req: Request) -> str:

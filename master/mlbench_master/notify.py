@@ -42,7 +42,7 @@ class Waker:
         self._sleepers: list[_Waiter] = []
         receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
-            receiver.bind(_address())
+            receiver.bind(_address_of(database.obj))
         except OSError:  # another process has the name: threads look by themselves
             receiver.close()
         else:
@@ -88,11 +88,7 @@ class _Waiter:
 def notify(reason: Reason = "work") -> None:
     """Wake the controller; call this after the transaction that leaves it work."""
     with suppress(OSError):
-        _sender.sendto(reason.encode(), _address())
-
-
-def _address() -> str:
-    return _address_of(database.obj)
+        _sender.sendto(reason.encode(), _address_of(database.obj))
 
 
 @cache

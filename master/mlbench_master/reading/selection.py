@@ -75,21 +75,11 @@ class Selection:
 
     def apply(self, read: Reader) -> Chunks:
         """Yield the averages, or last points, of a series that has been limited to the time."""
-        if self.summarize is not None:
-            read = _summarized(read, self.summarize)
-        if self.last_n is not None:
-            read = _last(read, self.last_n)
+        if self.summarize is not None and (size := -(-_count(read) // self.summarize)) > 1:
+            read = partial(_averages, read, size)
+        if self.last_n is not None and (surplus := _count(read) - self.last_n) > 0:
+            read = partial(_skip, read, surplus)
         return read()
-
-
-def _summarized(read: Reader, at_most: int) -> Reader:
-    size = math.ceil(_count(read) / at_most)
-    return partial(_averages, read, size) if size > 1 else read
-
-
-def _last(read: Reader, n: int) -> Reader:
-    surplus = _count(read) - n
-    return partial(_skip, read, surplus) if surplus > 0 else read
 
 
 def _count(read: Reader) -> int:

@@ -21,9 +21,12 @@ class ArchiveStore:
         """Have an archive written, put it into its place in one step, and return its digest."""
         with self._errors():
             if self._is_remote:
+                from pyarrow.fs import LocalFileSystem, copy_files  # noqa: PLC0415
+
+                files, root = self._place
                 with TemporaryDirectory() as folder:
                     digest = write(Path(folder, name))
-                    self._upload(Path(folder, name))
+                    copy_files(f"{folder}/{name}", f"{root}/{name}", LocalFileSystem(), files)
                 return digest
             Path(self._url).mkdir(mode=0o700, parents=True, exist_ok=True)
             # A killed process leaves it to the next, which writes it again.
@@ -60,13 +63,6 @@ class ArchiveStore:
             for one in files.get_file_info(FileSelector(root, allow_not_found=True)):
                 if one.base_name.endswith((f"-{run_id}{SUFFIX}", f"-{run_id}{ADDED_SUFFIX}")):
                     files.delete_file(one.path)
-
-    def _upload(self, draft: Path) -> None:
-        """Copy an archive to where it appears once it is whole."""
-        from pyarrow.fs import LocalFileSystem, copy_files  # noqa: PLC0415
-
-        files, root = self._place
-        copy_files(str(draft), f"{root}/{draft.name}", LocalFileSystem(), files)
 
     @cached_property
     def _place(self) -> tuple[Any, str]:

@@ -9,7 +9,6 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from mlbench.errors import MLBenchError
 from mlbench_master.database import exclusive, run_sql
@@ -85,7 +84,9 @@ def _append(owner: str, bodies: Mapping[bytes, bytes]) -> None:
         stream_id, size = grown
         run_sql(_ADD_CHUNK, stream_id, size - len(new), new)
         if ended is not None:
-            added = _counted(json.loads(ended[0] or "{}"), new.count(b"\n"))
+            now, added = time.time(), json.loads(ended[0] or "{}")
+            samples = added.get("samples", 0) + new.count(b"\n")
+            added = {"first_at": now, **added, "samples": samples, "last_at": now}
             run_sql(_COUNT_ADDED, json.dumps(added), int(name))
 
 
@@ -94,13 +95,6 @@ def _without_known(owner: str, bodies: Mapping[bytes, bytes]) -> dict[bytes, byt
     known = _KNOWN.format(", ".join("?" * len(bodies)))
     found = {bytes(row[0]) for row in run_sql(known, owner, *bodies).fetchall()}
     return {digest: lines for digest, lines in bodies.items() if digest not in found}
-
-
-def _counted(added: dict[str, Any], samples: int) -> dict[str, Any]:
-    """Return what is known of a run's additions, with so many more that came now."""
-    now = time.time()
-    count = added.get("samples", 0) + samples
-    return {"first_at": now, **added, "samples": count, "last_at": now}
 
 
 _group = GroupCommit(_append_all)

@@ -1,4 +1,7 @@
-"""Gathering what results and comparisons are computed from, and having them computed."""
+"""Gathering what results and comparisons are computed from, and having them computed.
+
+All of it raises ``PrometheusError`` if Prometheus gives no answer.
+"""
 
 from array import array
 from collections.abc import Collection, Iterator, Sequence
@@ -26,17 +29,12 @@ def result_of(reader: SeriesReader, run: Run, criteria: Criteria = OWN_CRITERIA)
 
     Raises:
         NotFoundError: the run was deleted meanwhile.
-        PrometheusError: Prometheus gives no answer.
     """
     return _evaluate(reader, run, criteria)[0]
 
 
 def mllog_of(reader: SeriesReader, run: Run) -> Iterator[str]:
-    """Yield a run in the lines of MLPerf's logging; see ``mllog``.
-
-    Raises:
-        PrometheusError: Prometheus gives no answer.
-    """
+    """Yield a run in the lines of MLPerf's logging; see ``mllog``."""
     context = _context(reader.prometheus, run, OWN_CRITERIA)
     return mllog.write(context, read_series(context, partial(_read, reader, run.id)))
 
@@ -46,7 +44,6 @@ def comparison_of(reader: SeriesReader, wanted: Sequence[Run], criteria: Criteri
 
     Raises:
         NotFoundError: a run was deleted meanwhile.
-        PrometheusError: Prometheus gives no answer.
     """
     results, facts = [], {}
     for run in wanted:
@@ -93,11 +90,7 @@ def _ranks(run: Run) -> list[RankRow]:
 
 
 def energy_of(prometheus: PrometheusClient, run: Run) -> float | None:
-    """Return the energy that a run's GPUs used so far; once it is sealed, what was measured then.
-
-    Raises:
-        PrometheusError: Prometheus gives no answer.
-    """
+    """Return the energy of a run's GPUs so far; once it is sealed, what was measured then."""
     is_known = run.archive is not None or run.energy_joules is not None or run.origin
     if is_known or run.started_at is None:
         return run.energy_joules
@@ -113,9 +106,6 @@ def used_joules(
     """Return the energy that the GPUs of pods used between two times, in Unix seconds.
 
     None if it was not measured for all of them, as a part would pass for the whole.
-
-    Raises:
-        PrometheusError: Prometheus gives no answer.
     """
     length_ms = round((ended_at - began_at) * 1000)
     if not pods or length_ms <= 0:

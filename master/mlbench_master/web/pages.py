@@ -125,9 +125,6 @@ def local_path(text: str) -> str:
 
 
 def _path_without_token(req: Request) -> str:
-    kept = "&".join(part for part in req.query_string.split("&") if not _is_token(part))
+    parts = req.query_string.split("&")
+    kept = "&".join(one for one in parts if unquote_plus(one.partition("=")[0]) != "token")
     return quote(f"{req.path}?{kept}" if kept else req.path, safe=string.punctuation)
-
-
-def _is_token(part: str) -> bool:
-    return unquote_plus(part.partition("=")[0]) == "token"
