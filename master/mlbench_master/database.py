@@ -78,10 +78,6 @@ class UnreachableDatabaseError(MLBenchError):
     """The database's server gives no answer, or its file cannot be opened."""
 
 
-class NotWritableError(MLBenchError):
-    """The database cannot be written now."""
-
-
 class NoRoomError(ServiceUnavailableError):
     """The database's disk is too full for logs and samples."""
 
@@ -341,13 +337,13 @@ class WriteTest:
     _tried_at: float = float("-inf")
 
     def check(self) -> None:
-        """Raise NotWritableError if the database cannot be written."""
+        """Raise ServiceUnavailableError if the database cannot be written."""
         with self._lock:
             if time.monotonic() - self._tried_at > _TEST_VALID_SECONDS:
                 self._problem = _try_to_write()
                 self._tried_at = time.monotonic()
             if self._problem:
-                raise NotWritableError(f"the database cannot be written: {self._problem}")
+                raise ServiceUnavailableError(f"the database cannot be written: {self._problem}")
 
 
 def _try_to_write() -> str:

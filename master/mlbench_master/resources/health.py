@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import falcon
 from falcon import Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from mlbench.records import Health
 from mlbench_master.access import Access
-from mlbench_master.database import NotWritableError, WriteTest
+from mlbench_master.database import WriteTest
+from mlbench_master.errors import ServiceUnavailableError
 from mlbench_master.openapi.document import build
 from mlbench_master.openapi.operation import Route, operation
 from mlbench_master.reading.promql import PrometheusClient
@@ -33,12 +33,9 @@ class HealthResource:
     @operation("get_readiness", "The database and Prometheus answer.", Health, errors=(503,))
     def on_get_ready(self, req: Request, resp: Response) -> None:
         """Answer 200 if the database can be written and Prometheus answers, else 503."""
-        try:
-            self.write_test.check()
-        except NotWritableError as error:
-            raise falcon.HTTPServiceUnavailable(description=str(error)) from error
+        self.write_test.check()
         if not self.prometheus.ready():
-            raise falcon.HTTPServiceUnavailable(description="Prometheus is not ready")
+            raise ServiceUnavailableError("Prometheus is not ready")
         resp.media = Health()
 
 
