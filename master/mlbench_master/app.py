@@ -34,7 +34,7 @@ from mlbench_master.telemetry import DatabaseCollector, RequestMiddleware
 from mlbench_master.web import assets
 from mlbench_master.web.assets import StaticResource
 from mlbench_master.web.pages import PageResource, RunbookResource, SignInResource
-from mlbench_master.web.rendering import PageRenderer, SecurityHeadersMiddleware, page_headers
+from mlbench_master.web.rendering import PageRenderer, page_headers
 
 # With an answer to a query, while a thread waits for it.
 _PATIENCE_SECONDS = 5.0
@@ -50,7 +50,6 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     app.add_middleware(RequestMiddleware(registry))
     app.add_middleware(OriginMiddleware(settings.allowed_hosts))
     app.add_middleware(TokenMiddleware(settings.token, settings.agent_secret))
-    app.add_middleware(SecurityHeadersMiddleware())
     app.req_options.strip_url_path_trailing_slash = True
     http.write_json(app)
     static = assets.load()

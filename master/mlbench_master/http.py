@@ -141,12 +141,20 @@ def write_json(app: falcon.App[Request, Response]) -> None:
 
 
 class AnswerMiddleware:
-    """Calls JSON by another name, spares answers that a client has already, and compresses them."""
+    """Protects answers, also errors; spares JSON that a client has already, or compresses it."""
 
     def process_response(
         self, req: Request, resp: Response, resource: object, req_succeeded: bool
     ) -> None:
-        """Set Content-Type by the Accept header, and give JSON an entity tag."""
+        """Forbid browsers to guess the content type, and to cache unless the answer allows it.
+
+        A cached answer could still be read after signing out. Pages on other ports of this host
+        are of the same site and send the session, so that they must not load our answers.
+        """
+        resp.set_header("X-Content-Type-Options", "nosniff")
+        resp.set_header("Cross-Origin-Resource-Policy", "same-origin")
+        if resp.get_header("Cache-Control") is None:
+            resp.set_header("Cache-Control", "no-store")
         if (resp.content_type or falcon.MEDIA_JSON).startswith(falcon.MEDIA_JSON):
             resp.append_header("Vary", "Accept")
             if JAVASCRIPT in req.accept:

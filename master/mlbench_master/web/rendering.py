@@ -1,4 +1,4 @@
-"""Rendering of pages, and the headers that say what a browser may do with an answer."""
+"""Rendering of pages, and the headers that say what a browser may do with them."""
 
 import re
 from collections.abc import Mapping
@@ -14,23 +14,6 @@ from mlbench_master import http_errors
 from mlbench_master.web import assets
 
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9._-]+(:[0-9]+)?|https?://\[[0-9A-Fa-f:.]+\](:[0-9]+)?")
-
-
-class SecurityHeadersMiddleware:
-    """Sets the headers of all answers, also of errors."""
-
-    def process_response(
-        self, req: Request, resp: Response, resource: object, req_succeeded: bool
-    ) -> None:
-        """Forbid browsers to guess the content type, and to cache unless the answer allows it.
-
-        A cached answer could still be read after signing out. Pages on other ports of this host
-        are of the same site and send the session, so that they must not load our answers.
-        """
-        resp.set_header("X-Content-Type-Options", "nosniff")
-        resp.set_header("Cross-Origin-Resource-Policy", "same-origin")
-        if resp.get_header("Cache-Control") is None:
-            resp.set_header("Cache-Control", "no-store")
 
 
 @dataclass(frozen=True)
@@ -66,19 +49,10 @@ def page_headers(grafana_url: str | None) -> Mapping[str, str]:
     """Return the headers of pages: they may load our own files, and frame that Grafana."""
     frames = (grafana_url and origin_of(grafana_url)) or "'none'"
     return {
-        "Content-Security-Policy": "; ".join(
-            (
-                "default-src 'none'",
-                "script-src 'self'",
-                "style-src 'self'",
-                "img-src 'self' data: blob:",
-                "connect-src 'self'",
-                "font-src 'self'",
-                f"frame-src {frames}",
-                "form-action 'self'",
-                "base-uri 'none'",
-                "frame-ancestors 'none'",
-            )
+        "Content-Security-Policy": (
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+            f"connect-src 'self'; font-src 'self'; frame-src {frames}; form-action 'self'; "
+            "base-uri 'none'; frame-ancestors 'none'"
         ),
         # With no-referrer, browsers would send forms without an Origin that can be checked.
         "Referrer-Policy": "same-origin",
