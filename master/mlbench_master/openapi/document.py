@@ -17,8 +17,7 @@ from mlbench.names import STREAMS
 from mlbench.records import Error
 from mlbench_master.access import Access, access_of
 from mlbench_master.http import JAVASCRIPT
-from mlbench_master.openapi.operation import Operation, Route
-from mlbench_master.parameters import Parameter, Schema
+from mlbench_master.openapi.operation import Operation, Parameter, Route, Schema
 
 JSON = "application/json"
 _FORM = "application/x-www-form-urlencoded"

@@ -10,8 +10,7 @@ from mlbench.records import Imported, Verification
 from mlbench_master.archives import importing
 from mlbench_master.archives.verifying import Verifier
 from mlbench_master.http import read_to_file
-from mlbench_master.openapi.operation import operation
-from mlbench_master.parameters import flag
+from mlbench_master.openapi.operation import flag, operation
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.runs import life
 from mlbench_master.serving.buffered import BufferedSocket

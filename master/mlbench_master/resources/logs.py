@@ -5,8 +5,7 @@ from falcon import Request, Response
 from mlbench.records import LogPage, LogSearch
 from mlbench_master.errors import BadFieldError
 from mlbench_master.models import Run
-from mlbench_master.openapi.operation import operation
-from mlbench_master.parameters import Parameter, one_of, whole
+from mlbench_master.openapi.operation import Parameter, one_of, operation, whole
 from mlbench_master.reading import logs
 from mlbench_master.runs import life
 

@@ -15,9 +15,8 @@ from mlbench_master.errors import BadFieldError, NotFoundError
 from mlbench_master.fields import NO_NUL, parse_whole_number
 from mlbench_master.http import compressed, read_bodies
 from mlbench_master.models import Run
-from mlbench_master.openapi.operation import operation
+from mlbench_master.openapi.operation import Parameter, flag, moment, one_of, operation, whole
 from mlbench_master.original import is_original
-from mlbench_master.parameters import Parameter, Schema, flag, moment, one_of, whole
 from mlbench_master.reading import formats
 from mlbench_master.reading.formats import Answer, Owner
 from mlbench_master.reading.selection import AFTER_ALL_US, BEFORE_ALL_US, Selection
@@ -76,7 +75,7 @@ _OF_MANY = one_of(
     f"{_WHOSE}, or `all`, which MLBench's original client gets by default.",
     "run",
 )
-_FILES: dict[str, Schema] = {
+_FILES: dict[str, Any] = {
     "text/csv": {
         "type": "string",
         "examples": [

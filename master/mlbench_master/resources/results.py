@@ -10,8 +10,7 @@ from mlbench.results import Comparison, Result
 from mlbench_master.errors import BadFieldError
 from mlbench_master.fields import parse_whole_number
 from mlbench_master.models import Run
-from mlbench_master.openapi.operation import operation
-from mlbench_master.parameters import Parameter
+from mlbench_master.openapi.operation import Parameter, operation
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.results.query import comparison_of, mllog_of, result_of
 from mlbench_master.runs import life

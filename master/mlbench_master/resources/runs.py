@@ -9,9 +9,8 @@ from mlbench.names import RUN_STATES
 from mlbench.records import Manifest, OriginalRun, Run, RunCounts, RunEvent
 from mlbench_master.errors import BadFieldError
 from mlbench_master.http import read_body
-from mlbench_master.openapi.operation import operation
+from mlbench_master.openapi.operation import Parameter, flag, operation, text, whole
 from mlbench_master.original import is_original, listed, with_its_name
-from mlbench_master.parameters import Parameter, flag, text, whole
 from mlbench_master.runs import life, listing, manifest
 from mlbench_master.runs.events import events_of
 from mlbench_master.runs.requests import RunRequest

@@ -13,8 +13,7 @@ from mlbench_master.database import check_room, run_sql
 from mlbench_master.errors import BadFieldError
 from mlbench_master.http import read_body, read_bytes
 from mlbench_master.models import run_owner
-from mlbench_master.openapi.operation import operation
-from mlbench_master.parameters import whole
+from mlbench_master.openapi.operation import operation, whole
 from mlbench_master.recording import streams
 from mlbench_master.recording.limits import Spool
 from mlbench_master.runs import workers
