@@ -37,16 +37,13 @@ def documents(run: Run, result: Result) -> dict[str, Any]:
     }
     row = {name: value for name, value in run.__data__.items() if name not in _NOT_SEALED}
     owner = run_owner(run.id)
-    ranks = Rank.select().where(Rank.run == run.id).order_by(Rank.attempt, Rank.rank)
-    streams = Stream.select().where(Stream.owner == owner).order_by(Stream.id)
-    series = Series.select().where(Series.owner == owner).order_by(Series.metric, Series.rank)
-    rows = {
-        "run": [row],
-        "rank": list(ranks.dicts()),
-        "stream": list(streams.dicts()),
-        "series": list(series.dicts()),
+    tables: dict[str, Any] = {
+        "rank": Rank.select().where(Rank.run == run.id).order_by(Rank.attempt, Rank.rank),
+        "stream": Stream.select().where(Stream.owner == owner).order_by(Stream.id),
+        "series": Series.select().where(Series.owner == owner).order_by(Series.metric, Series.rank),
     }
-    return {RUN: content, ROWS: rows}
+    rows = {name: list(found.dicts()) for name, found in tables.items()}
+    return {RUN: content, ROWS: {"run": [row], **rows}}
 
 
 def logs_of(run: Run) -> Iterator[tuple[str, Iterator[bytes]]]:

@@ -35,15 +35,8 @@ _MOST_CHECK_SECONDS = 120.0
 _LONGEST_ORIGIN = 100
 # What is not so here, whatever it was there.
 _LEFT_BEHIND = {
-    "id",
-    "run",
-    "stop_requested",
-    "delete_requested",
-    "waiting",
-    *("figures", "added"),
-    "set_name",
-    "place",
-    "origin",
+    *("id", "run", "stop_requested", "delete_requested", "waiting"),
+    *("figures", "added", "set_name", "place", "origin"),
 }
 _TYPES: tuple[tuple[type[Field], tuple[type, ...]], ...] = (
     (JSONField, (object,)),

@@ -17,7 +17,6 @@ from mlbench import archive
 from mlbench.backoff import Backoff
 from mlbench.errors import MLBenchError
 from mlbench.evaluation.figures import figures_of
-from mlbench.results import Result
 from mlbench_master.archives import contents
 from mlbench_master.database import STATE, exclusive, store
 from mlbench_master.models import Deletion, Run, added_owner, run_owner
@@ -81,7 +80,7 @@ class Sealer:
             Deletion.update(archived=False).where(Deletion.owner == deletion.owner).execute()
         for run in self._expired():
             self.archives.delete(run.id)
-            Run.update(archive=None, archive_sha256=None).where(Run.id == run.id).execute()
+            _store(run, archive=None, archive_sha256=None)
         return not all(outcomes)
 
     def seal(self, run: Run) -> None:
@@ -97,14 +96,18 @@ class Sealer:
         run.energy_joules = energy_of(self.reader.prometheus, run)
         result = result_of(self.reader, run)
         store(run, energy_joules=run.energy_joules, figures=asdict(figures_of(result)))
-        _note_goal(run, result)
+        if (reached := result.time_to_accuracy) is not None and run.started_at is not None:
+            at, seconds = run.started_at + reached.wall_seconds, reached.training_seconds
+            store(run, goal_reached_at=at, goal_train_seconds=seconds)
         documents = contents.documents(run, result)
-
         pods = contents.series_of_pods(self.reader.pods_of(run, Selection()))
         logs = contents.logs_of(run) if self.with_logs else ()
         name = archive.file_name(run.name, run.id)
         digest = self._put(name, run_owner(run.id), documents, pods, logs)
-        if not _store(run, name, digest):
+        sealed = {"archive": name, "archive_sha256": digest, "archive_problem": ""}
+        with exclusive(STATE):
+            is_there = _store(run, **sealed, sealed_at=time.time())
+        if not is_there:
             self.archives.delete(run.id)
 
     def seal_added(self, run: Run) -> None:
@@ -156,10 +159,10 @@ class Sealer:
         except (NotSealedError, LostSamplesError) as error:
             # What is lost does not come back.
             log.warning("run %d cannot be sealed: %s", run.id, error)
-            _tell(run, str(error), sealed_at=time.time())
+            _store(run, archive_problem=str(error), sealed_at=time.time())
         except Exception as error:
             log.warning("run %d is not sealed yet, trying again: %s", run.id, error)
-            _tell(run, f"{error}: it is tried again")
+            _store(run, archive_problem=f"{error}: it is tried again", sealed_at=None)
             return False
         else:
             log.info("run %d: sealed", run.id)
@@ -171,14 +174,6 @@ class Sealer:
             # Of an imported run, the archive is all there is: it is deleted with the run.
             own = Run.archive.is_null(False) & Run.origin.is_null()
             yield from list(Run.select(Run.id).where(own, old))
-
-
-def _note_goal(run: Run, result: Result) -> None:
-    """Store when a run reached its goal, as its result has it."""
-    reached, began_at = result.time_to_accuracy, run.started_at
-    if reached is not None and began_at is not None:
-        at, seconds = began_at + reached.wall_seconds, reached.training_seconds
-        store(run, goal_reached_at=at, goal_train_seconds=seconds)
 
 
 def _due() -> list[Run]:
@@ -200,21 +195,10 @@ def _store_added(run: Run, **archived: str) -> bool:
         now = Run.get_or_none(Run.id == run.id)
         if now is not None:
             added = now.added | archived | {"sealed": run.added["samples"]}
-            Run.update(added=added).where(Run.id == run.id).execute()
+            _store(run, added=added)
         return now is not None
 
 
-def _store(run: Run, name: str, digest: str) -> bool:
-    """Store that a run is sealed; return False if it was deleted meanwhile."""
-    with exclusive(STATE):
-        return bool(
-            Run.update(
-                archive=name, archive_sha256=digest, archive_problem="", sealed_at=time.time()
-            )
-            .where(Run.id == run.id)
-            .execute()
-        )
-
-
-def _tell(run: Run, problem: str, sealed_at: float | None = None) -> None:
-    Run.update(archive_problem=problem, sealed_at=sealed_at).where(Run.id == run.id).execute()
+def _store(run: Run, **columns: Any) -> bool:
+    """Set columns of a run; return False if it was deleted meanwhile."""
+    return bool(Run.update(**columns).where(Run.id == run.id).execute())

@@ -93,7 +93,7 @@ def test_a_sealer_that_is_killed_leaves_nothing_that_counts(
 ) -> None:
     run = master.make_ended()
 
-    def killed(*_: object) -> None:
+    def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     for step in ("result_of", "archive.write", "_store"):
