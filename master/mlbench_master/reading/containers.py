@@ -31,10 +31,10 @@ class _Figure:
     labels: Mapping[str, str]
     """All labels but those of the scrape."""
 
-    def is_in(self, labels: Mapping[str, str]) -> bool:
-        """Check if the series with these labels belongs to the figure."""
-        return labels["__name__"] == self.metric and all(
-            labels.get(name, "") == value for name, value in self.labels.items()
+    def holds(self, series: QueryResult) -> bool:
+        """Check if a series belongs to the figure."""
+        return series.labels["__name__"] == self.metric and all(
+            series.labels.get(name, "") == value for name, value in self.labels.items()
         )
 
 
@@ -91,11 +91,13 @@ def _read_some(
         for one in windows.read_at_once(prometheus, selector, span):
             by_pod[one.labels["pod"]].append(one)
     for pod, figures in wanted.items():
-        labels = [
-            (name, [one for one in by_pod[pod] if figure.is_in(one.labels)])
-            for name, figure in figures
-        ]
-        yield pod, [(name, partial(_points, series, span)) for name, series in labels]
+        yield (
+            pod,
+            [
+                (name, partial(_points, list(filter(figure.holds, by_pod[pod])), span))
+                for name, figure in figures
+            ],
+        )
 
 
 def _selector(metrics: str, pods: Sequence[str]) -> str:
