@@ -1,6 +1,6 @@
 """``/api/runs/``: order a run, see how it goes, stop it, delete it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import falcon
 from falcon import Request, Response
@@ -9,7 +9,7 @@ from mlbench.names import RUN_STATES
 from mlbench.records import Manifest, OriginalRun, Run, RunCounts, RunEvent
 from mlbench_master.errors import BadFieldError
 from mlbench_master.http import read_body
-from mlbench_master.openapi.operation import Parameter, flag, operation, text, whole
+from mlbench_master.openapi.operation import flag, one_of, operation, text, whole
 from mlbench_master.original import is_original, listed, with_its_name
 from mlbench_master.runs import life, listing, manifest
 from mlbench_master.runs.events import events_of
@@ -17,24 +17,13 @@ from mlbench_master.runs.requests import RunRequest
 from mlbench_master.settings import Limits
 
 _MOST_WORDS = 50
-
-
-def _read_state(text: str) -> str | None:
-    if text not in {"", *RUN_STATES}:
-        raise ValueError
-    return text or None
-
-
 _FROM_ID = whole("from_id", "Only runs from this id on.", 1)
 _BEFORE = whole("before", "Only runs with ids below this one.", 100)
 _LIMIT = whole("limit", "Only the newest so many of these.", 50, least=1)
-_STATE = Parameter(
-    "state",
-    {"type": "string", "enum": [*RUN_STATES]},
-    "Only runs in this state.",
-    _read_state,
-    default=None,
-    must_be=f"one of {', '.join(RUN_STATES)}",
+# An empty one is none.
+_STATE = replace(
+    one_of("state", ("", *RUN_STATES), "Only runs in this state."),
+    schema={"type": "string", "enum": [*RUN_STATES]},
 )
 _WORDS = text(
     "q",
@@ -66,7 +55,7 @@ class RunsResource:
         wanted = listing.Wanted(
             from_id=_FROM_ID.read(req) or 0,
             before=_BEFORE.read(req),
-            state=_STATE.read(req),
+            state=_STATE.read(req) or None,
             words=_read_words(req),
             pod=_POD.read(req),
             limit=_LIMIT.read(req),
