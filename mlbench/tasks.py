@@ -49,7 +49,7 @@ _OF_RECIPE: dict[str, dict[str, Any]] = {
     "mlbench-2020": {"learning_rate": 0.02},
     "one-cycle": {"learning_rate": 0.2, "epochs": 8},
 }
-# Learning rate and momentum of each exchange: what benchmarks/exchange_tuning.py found.
+# Learning rate and momentum of each exchange: what a search found (docs/benchmarks.md).
 _TUNED: dict[str, tuple[float, float]] = {
     "ddp": (0.02, 0.9),
     "local-sgd": (0.02, 0.9),

@@ -1,12 +1,12 @@
 """Writing the page of results from archives: Markdown, and the pictures that it shows."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
 
-from benchmarks.results.parts import Block
+from benchmarks.results.parts import Block, of_report, to_goals
 from benchmarks.results.sections import Section
 from benchmarks.results.sets import Bench, Measured, read
 from mlbench import bundle, palette
@@ -67,12 +67,10 @@ def _section(section: Section, sets: Mapping[Bench, Measured], pictures: Path) -
             yield "*Not measured yet.*"
             continue
         yield from _set(sets[bench])
-        blocks = [block for part in section.parts for block in part(sets[bench])]
-        yield from _blocks(blocks, bench.name, pictures)
+        yield from _blocks(of_report(sets[bench], section.report), bench.name, pictures)
     measured = [sets[bench] for bench in section.sets if bench in sets]
-    if measured:
-        blocks = [block for part in section.together for block in part(measured)]
-        yield from _blocks(blocks, section.key, pictures)
+    if measured and section.goals:
+        yield from _blocks([to_goals(measured, section)], section.key, pictures)
 
 
 def _set(measured: Measured) -> Iterator[str]:
@@ -110,7 +108,7 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ", ".join(" to ".join(map(str, dict.fromkeys((of[0], of[-1])))) for of in ranges)
 
 
-def _blocks(blocks: Sequence[Block], name: str, pictures: Path) -> Iterator[str]:
+def _blocks(blocks: Iterable[Block], name: str, pictures: Path) -> Iterator[str]:
     for i, block in enumerate(blocks, 1):
         if isinstance(block, Plot):
             file = pictures / f"{name}-{i}.svg"
