@@ -10,41 +10,63 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.faults.stack import PROCESSES, Stack, wait_for
+from mlbench import names
+from mlbench.home import Home
+from mlbench.stack import launch
+from tests.conftest import wait_for
+from tests.support.stacks import service, training
 
+WORKERS = 2
 _LONGEST_PAUSE_SECONDS = 2.0
+# What a user may see die, by a word of its command line.
+_PROCESSES = {
+    "Prometheus": "--config.file",
+    "API": "gunicorn",
+    "controller": "mlbench_master.controller",
+    "exporter": "mlbench_exporter.app",
+    "agent 0": f"{names.LOCAL_POD_PREFIX}0",
+    "agent 1": f"{names.LOCAL_POD_PREFIX}1",
+}
 
 
-def kill_at_random(
-    stack: Stack, times: int, choose: random.Random, between: Callable[[], None]
-) -> None:
+def kill_at_random(home: Home, times: int, between: Callable[[], None]) -> None:
     """Kill processes with -9, each a random while after the other; call ``between`` before each."""
-    names = [*PROCESSES, "the API's worker", "a rank", "a rank", "supervisor"]
+    choose = random.Random(16)  # noqa: S311 - the same choices each time, not a secret
     for _ in range(times):
         time.sleep(choose.uniform(0, _LONGEST_PAUSE_SECONDS))
         between()
-        _kill(stack, choose.choice(names), choose)
+        name = choose.choice([*_PROCESSES, "the API's worker", "a rank", "a rank", "supervisor"])
+        if name == "supervisor":
+            _kill_supervisor(home)
+            continue
+        with suppress(psutil.Error, ValueError, IndexError):  # it is being started again
+            match name:
+                case "a rank":
+                    found = [one for rank in range(WORKERS) for one in training(home, rank)]
+                case "the API's worker":
+                    found = service(home, _PROCESSES["API"]).children()
+                case _:
+                    found = [service(home, _PROCESSES[name])]
+            choose.choice(found).kill()
 
 
-def _kill(stack: Stack, name: str, choose: random.Random) -> None:
-    if name == "supervisor":
-        stack.kill_supervisor()
-        return
-    with suppress(psutil.Error):
-        match name:
-            case "a rank":
-                processes = stack.ranks()
-            case "the API's worker":
-                processes = [child for api in stack.find("API") for child in api.children()]
-            case _:
-                processes = stack.find(name)
-        if processes:  # else it is being started again
-            choose.choice(processes).kill()
+def _kill_supervisor(home: Home) -> None:
+    """Kill the supervisor with -9, which ends all of the stack, and start it again."""
+    supervisor = _supervisor(home)
+    children = supervisor.children()
+    supervisor.kill()
+    supervisor.wait()
+    psutil.wait_procs(children, 30)
+    launch.start_detached(home, WORKERS, port=None)
 
 
-def hang(stack: Stack, name: str, seconds: float) -> None:
+def _supervisor(home: Home) -> psutil.Process:
+    return psutil.Process(launch.running_supervisor(home))
+
+
+def hang(home: Home, name: str, seconds: float) -> None:
     """Stop a process, with its children, for so long."""
-    [process] = stack.find(name)
+    process = service(home, _PROCESSES[name])
     family = [process, *process.children(recursive=True)]
     for member in family:
         member.send_signal(signal.SIGSTOP)
@@ -53,20 +75,25 @@ def hang(stack: Stack, name: str, seconds: float) -> None:
         member.send_signal(signal.SIGCONT)
 
 
-def empty_prometheus(stack: Stack) -> None:
+def empty_prometheus(home: Home) -> None:
     """Kill Prometheus with -9, and have it start again with an empty disk."""
-    [process] = stack.find("Prometheus")
-    supervisor = stack.supervisor
+    process, supervisor = service(home, _PROCESSES["Prometheus"]), _supervisor(home)
     # Or it would be there again before its data are gone.
     supervisor.suspend()
     try:
         process.kill()
         psutil.wait_procs([process], 10)
-        for path in (stack.home.prometheus / "data").iterdir():
+        for path in (home.prometheus / "data").iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     finally:
         supervisor.resume()
-    wait_for(lambda: stack.find("Prometheus"), 30, "Prometheus runs again")
+
+    def is_back() -> bool:
+        with suppress(psutil.Error, ValueError):
+            return service(home, _PROCESSES["Prometheus"]).pid != process.pid
+        return False
+
+    wait_for(is_back, 30, "Prometheus runs again")
 
 
 def fill(disk: Path, seconds: float) -> None:
