@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.measure import Figure, Ratio
-from benchmarks.rivals import installed, mlflow
+from benchmarks.rivals import serving_mlflow
 from mlbench import names
 from mlbench_worker.agent.sources.loopback import Line, Loopback
 from mlbench_worker.agent.sources.mlflow import Tracking, variables
@@ -26,7 +26,7 @@ def measure(folder: Path) -> list[Figure | Ratio]:
             file.flush()
 
         agent = Loopback([Tracking(1).answer], append, print)
-        with mlflow.serving(folder, installed("mlflow")) as port:
+        with serving_mlflow(folder) as port:
             own = variables({}, agent)["MLFLOW_TRACKING_URI"]
             words = [python, "-m", "benchmarks.logging_process", str(folder), own]
             printed = subprocess.check_output(

@@ -1,20 +1,23 @@
-"""MLflow's tracking server with SQLite, as ``mlflow server`` starts it."""
+"""The API beside what a user would pick instead: MLflow's tracking server with SQLite."""
 
 import json
 import random
+import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 
 from benchmarks import servers
-from benchmarks.api import CLIENTS, SAMPLES, SERIES
+from benchmarks.api import CLIENTS, SAMPLES, SERIES, posts, reading, store_long_run
 from benchmarks.load import post_json, send
-from benchmarks.measure import Measure
-from benchmarks.servers import Source
+from benchmarks.measure import Figure, Ratio, alternate
+from benchmarks.servers import Source, measured_master
 
+_REPOSITORY = Path(__file__).parents[1]
+_ROUNDS = 5
 _API = "/api/2.0/mlflow"
 _POSTS_OF_A_CLIENT = 40
 _BATCHES = 20
@@ -22,30 +25,49 @@ _STEPS_OF_A_BATCH = 1000 // SERIES
 _OK = 200
 
 
-@contextmanager
-def running(folder: Path, programs: Path) -> Iterator[Mapping[str, Measure]]:
-    """Run the server, with a run of 100,000 samples."""
-    with serving(folder, programs) as port:
+def measure(folder: Path) -> Iterator[Figure | Ratio]:
+    """Yield for each kind of request our figures, MLflow's, and how many times as fast we are."""
+    with measured_master(folder) as master, serving_mlflow(folder) as port:
         full = _create_run(port)
         _log_batches(port, full, SAMPLES // SERIES // _STEPS_OF_A_BATCH)
-        yield {
-            "single": lambda: _log_metrics(port, _create_run(port)),
-            "batch": lambda: _log_batches(port, _create_run(port), _BATCHES),
-            "read": lambda: _read(port, full),
-        }
+        path = f"/api/metrics/{store_long_run().id}/?metric_type=run&format=json"
+        for what, unit, ours, theirs in (
+            (
+                "one sample a request, 8 clients",
+                "posts/s",
+                posts(master, 250),
+                lambda: _log_metrics(port, _create_run(port)),
+            ),
+            (
+                "1,000 samples a request, 1 client",
+                "samples/s",
+                posts(master, 2500, lists=True),
+                lambda: _log_batches(port, _create_run(port), _BATCHES),
+            ),
+            (
+                "read a run's 100,000 samples",
+                "ms",
+                reading(master, path, "json"),
+                lambda: _read(port, full),
+            ),
+        ):
+            own, other = alternate(
+                _ROUNDS, unit, {f"{what}: ours": ours, f"{what}: MLflow": theirs}
+            )
+            speedup = other.median / own.median
+            yield from (own, other)
+            yield Ratio(f"{what}: as fast as MLflow", speedup if unit == "ms" else 1 / speedup)
 
 
 @contextmanager
-def serving(folder: Path, programs: Path) -> Iterator[int]:
-    """Run the server, and give its port."""
+def serving_mlflow(folder: Path) -> Iterator[int]:
+    """Run MLflow's server, which is installed the first time, and give its port."""
+    program = subprocess.check_output([_REPOSITORY / "scripts" / "get-mlflow.sh"], text=True)
     port = servers.free_port()
     command = [
-        str(programs / "mlflow"),
-        "server",
+        *(program.strip(), "server", "--host=127.0.0.1", f"--port={port}"),
         f"--backend-store-uri=sqlite:///{folder / 'mlflow.db'}",
         f"--artifacts-destination={folder / 'artifacts'}",
-        "--host=127.0.0.1",
-        f"--port={port}",
     ]
     # It would look for more programs beside its own, and report its use.
     environ = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
