@@ -9,7 +9,7 @@ import json
 import re
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -53,7 +53,7 @@ def post_rate(folder: Path) -> list[Figure]:
         running("empty", empty, folder, {}, f"http://127.0.0.1:{port}/"),
         measured_master(folder) as master,
     ):
-        requests = _requests("/", bodies(1, 4 * _POSTS_OF_A_CLIENT), {})
+        requests = _requests("/", _bodies(1, 4 * _POSTS_OF_A_CLIENT), {})
         measures = {
             "POST /api/metrics/, 8 clients, one sample each": posts(master, _POSTS_OF_A_CLIENT),
             "an empty Falcon POST, 8 clients": lambda: send(port, requests, CREATED),
@@ -71,7 +71,7 @@ def posts(master: Master, of_a_client: int, *, lists: bool = False) -> Measure:
 
     def measure_once() -> float:
         run_id = store_run(f"post-rate-{next(numbers)}").id
-        clients = bodies(run_id, of_a_client)
+        clients = _bodies(run_id, of_a_client)
         sent: list[Sequence[object]] = [*clients]
         if lists:
             sent = [[*chunked(itertools.chain(*clients), 1000)]]
@@ -82,7 +82,7 @@ def posts(master: Master, of_a_client: int, *, lists: bool = False) -> Measure:
     return measure_once
 
 
-def bodies(run_id: int, number: int) -> list[list[Body]]:
+def _bodies(run_id: int, number: int) -> list[list[Body]]:
     """Return samples by client, all different: each client has a metric of its own.
 
     Dates go up to just now, two milliseconds and some microseconds apart. All fields that MLBench's
@@ -126,27 +126,20 @@ def _check_all_there(master: Master, run_id: int, clients: Sequence[Sequence[Bod
     assert stored == posted, (len(stored), len(posted), sorted(stored ^ posted)[:4])
 
 
-class _Empty:
-    def on_get(self, req: Request, resp: Response) -> None:
-        """Answer that the app is there."""
-
-    def on_post(self, req: Request, resp: Response) -> None:
-        """Take the body, and answer as for something stored."""
-        req.bounded_stream.read()
-        resp.status = falcon.HTTP_CREATED
+def _take(req: Request, resp: Response, **_: object) -> None:
+    req.bounded_stream.read()
+    resp.status = falcon.HTTP_CREATED
 
 
 def empty_app() -> falcon.App[Request, Response]:
     """Return an app that takes a POST and does nothing: what any API under gunicorn could reach."""
     app = falcon.App()
-    app.add_route("/", _Empty())
+    app.add_sink(_take)
     return app
 
 
-_DELIVERED_LINES = 50_000
-_DELIVERED_METRICS = ("train_loss", "learning_rate", "grad_norm")
-# And the step, which is a series of its own.
-_DELIVERED = _DELIVERED_LINES * (len(_DELIVERED_METRICS) + 1)
+_DELIVERED_STEPS, _DELIVERED_METRICS = 50_000, 4
+_DELIVERED = _DELIVERED_STEPS * _DELIVERED_METRICS
 
 
 def delivery_rate(folder: Path) -> list[Figure]:
@@ -158,7 +151,7 @@ def delivery_rate(folder: Path) -> list[Figure]:
 
         def measure_once() -> float:
             run = store_run(f"rate-{next(numbers)}", "STARTED")
-            lines = _logged_lines()
+            lines = [*metric_lines(_DELIVERED_METRICS, _DELIVERED_STEPS, 0.001)]
             begin = time.perf_counter()
             append(run, 0, lines)
             while delivery.deliver_waiting():
@@ -175,19 +168,6 @@ def delivery_rate(folder: Path) -> list[Figure]:
     return figures
 
 
-def _logged_lines() -> list[bytes]:
-    """Return the lines of a rank that logged three metrics each millisecond until just now."""
-    start = time.time() - _DELIVERED_LINES / 1000
-    return [
-        line(
-            start + step / 1000,
-            dict.fromkeys(_DELIVERED_METRICS, step / _DELIVERED_LINES),
-            step=step,
-        )
-        for step in range(_DELIVERED_LINES)
-    ]
-
-
 SERIES = 20
 SAMPLES = 100_000
 # A run of eight minutes.
@@ -199,8 +179,8 @@ def read_rate(folder: Path) -> list[Figure]:
     with measured_master(folder) as master:
         path = f"/api/metrics/{store_long_run().id}/?metric_type=run&format="
         measures = {
-            f"GET a run's 100,000 samples: {format_}": reading(master, path + format_, format_)
-            for format_ in COUNT_SAMPLES
+            f"GET a run's 100,000 samples: {format_}": reading(master, path + format_)
+            for format_ in ("json", "zip", "csv")
         }
         return alternate(7, "ms", measures)
 
@@ -211,36 +191,27 @@ def store_long_run() -> Run:
     return store_delivered(store_run("read-rate"), lines)
 
 
-def reading(source: Source, path: str, format_: str) -> Measure:
-    """Return what measures milliseconds until the last byte, and finds every sample in them."""
+def reading(source: Source, path: str, *, is_result: bool = False) -> Measure:
+    """Return what measures milliseconds until the last byte, and finds every sample in them.
+
+    Or the training time, in an answer that is a result.
+    """
 
     def measure_once() -> float:
-        answer = source.get(path)
-        samples = COUNT_SAMPLES[format_](answer.body)
-        assert samples == SAMPLES, f"{samples} samples in {path}"
+        body = (answer := source.get(path)).body
+        is_whole = b'"training_seconds"' in body if is_result else _samples(body, path) == SAMPLES
+        assert is_whole, (path, body[:1000])
         return answer.seconds * 1000
 
     return measure_once
 
 
-def count_json(body: bytes) -> int:
-    """Return how many samples a run's series hold."""
-    return sum(len(points) for points in json.loads(body).values())
-
-
-def count_zip(body: bytes) -> int:
-    """Return how many samples the files of a run's series hold."""
-    with zipfile.ZipFile(io.BytesIO(body)) as archive:
-        members = [name for name in archive.namelist() if name.endswith(".json")]
-        return sum(len(json.loads(archive.read(name))) for name in members)
-
-
-def count_csv(body: bytes) -> int:
-    """Return how many lines follow the first."""
-    return len(body.splitlines()) - 1
-
-
-COUNT_SAMPLES = {"json": count_json, "zip": count_zip, "csv": count_csv}
+def _samples(body: bytes, path: str) -> int:
+    """Return how many samples an answer has: to parse millions would take gigabytes."""
+    if path.endswith("zip"):
+        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+            return sum(archive.read(name).count(b'"date"') for name in archive.namelist())
+    return len(body.splitlines()) - 1 if path.endswith("csv") else body.count(b'"date"')
 
 
 # Series, samples of each, and seconds between them.
@@ -260,12 +231,12 @@ def read_memory(folder: Path) -> Iterator[Figure]:
         lines = (metric_lines(*series) for series in (_LONG, _SHORT))
         run = store_delivered(store_run("read-memory"), *lines)
         idle_mb = _memory_mb(master, "VmRSS")
-        for what, path, count_samples in (
-            ("a run, json", f"/api/metrics/{run.id}/?metric_type=run", _count),
-            ("a run, zip", f"/api/metrics/{run.id}/?metric_type=run&format=zip", _count_in_zip),
-            ("all runs, json", "/api/metrics/?metric_type=run", _count),
+        for what, path in (
+            ("a run, json", f"/api/metrics/{run.id}/?metric_type=run"),
+            ("a run, zip", f"/api/metrics/{run.id}/?metric_type=run&format=zip"),
+            ("all runs, json", "/api/metrics/?metric_type=run"),
         ):
-            rounds = [_read_once(master, path, count_samples) for _ in range(_ROUNDS)]
+            rounds = [_read_once(master, path) for _ in range(_ROUNDS)]
             peaks_mb, first_bytes, speeds = zip(*rounds, strict=True)
             answer = f"GET 5 million samples, {what}"
             yield Figure(f"{answer}: memory above idle", "MB", [mb - idle_mb for mb in peaks_mb])
@@ -273,15 +244,12 @@ def read_memory(folder: Path) -> Iterator[Figure]:
             yield Figure(f"{answer}: speed", "MB/s", speeds)
 
 
-def _read_once(
-    master: Master, path: str, count_samples: Callable[[bytes], int]
-) -> tuple[float, float, float]:
+def _read_once(master: Master, path: str) -> tuple[float, float, float]:
     """Return the peak of the memory in MB, seconds until the first byte, and MB a second."""
     Path(f"/proc/{master.worker}/clear_refs").write_text(_FORGET_PEAK)
     answer = master.get(path)
     peak_mb = _memory_mb(master, "VmHWM")
-    samples = count_samples(answer.body)
-    assert samples == _LARGE_SAMPLES, f"{samples} samples in {path}"
+    assert _samples(answer.body, path) == _LARGE_SAMPLES, path
     return peak_mb, answer.first_byte_seconds, len(answer.body) / _MB / answer.seconds
 
 
@@ -290,16 +258,6 @@ def _memory_mb(master: Master, field: str) -> float:
     kilobytes = re.search(rf"^{field}:\s*(\d+) kB$", status, re.MULTILINE)
     assert kilobytes, status
     return int(kilobytes[1]) * 1024 / _MB
-
-
-def _count(body: bytes) -> int:
-    """Return how many samples a body of JSON holds: to parse it all would take gigabytes."""
-    return body.count(b'"date"')
-
-
-def _count_in_zip(body: bytes) -> int:
-    with zipfile.ZipFile(io.BytesIO(body)) as archive:
-        return sum(_count(archive.read(name)) for name in archive.namelist())
 
 
 _EPOCHS = 100
@@ -321,7 +279,8 @@ def result_rate(folder: Path) -> list[Figure]:
             _result_of(_SHORT_STEPS): f"/api/runs/{small[0].id}/result/",
             f"{_SMALL_RUNS} such runs compared": f"/api/compare/?runs={ids}",
         }
-        return alternate(7, "ms", {what: _asking(master, path) for what, path in paths.items()})
+        measures = {what: reading(master, path, is_result=True) for what, path in paths.items()}
+        return alternate(7, "ms", measures)
 
 
 def _result_of(steps: int) -> str:
@@ -349,14 +308,3 @@ def _epoch_lines(started_at: float, steps: int) -> Iterator[bytes]:
             totals = {names.SAMPLES: 64 * number, names.TRAIN_SECONDS: 0.9 * (moment - started_at)}
             score = {names.VAL_ACCURACY: 95.0 * (1 - 0.9**epoch), names.EPOCH: epoch}
             yield line(moment + _STEP_SECONDS / 2, score | totals | phases)
-
-
-def _asking(master: Master, path: str) -> Measure:
-    """Return what measures milliseconds until the last byte of an answer that has the time."""
-
-    def measure_once() -> float:
-        answer = master.get(path)
-        assert b'"training_seconds"' in answer.body, answer.body
-        return answer.seconds * 1000
-
-    return measure_once

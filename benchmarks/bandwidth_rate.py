@@ -1,37 +1,102 @@
-"""How long messages take in a limited bandwidth, by how long their size says that they take."""
+"""How long messages take in a limited bandwidth, by how long their size says that they take.
 
+``python -m benchmarks.bandwidth_rate MBIT`` is one of two ranks, which exchange messages of many
+sizes and record how long each took. Rank 0 waits for the first byte of the answer of rank 1, which
+it sends once it has the whole message, or, where both send at once, for the whole of the other's.
+"""
+
+import os
 import shlex
+import socket
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
+from typing import Any
 
-from benchmarks import bandwidth_messages
-from benchmarks.bandwidth_messages import SIZES, WAYS
 from benchmarks.measure import Ratio
 from benchmarks.stacks import local_stack, run_to_end
-from mlbench import ApiClient
+from mlbench import Tracker
+from mlbench.assets import CHECKOUT
 
 _MBIT = (5, 20, 80, 320)
+# Bytes; a message of one byte takes what the network needs besides.
+_SIZES = (1, 4_096, 16_384, 24_648, 65_536, 262_144, 1_048_576, 4_194_304)
+# After a pause of 0.3 s; one right after the other; both ranks at once, after a pause.
+_WAYS = ("idle", "back_to_back", "both")
+_MOST_SECONDS = 3.0
+_TIMES = 5
 
 
 def measure(folder: Path) -> Iterator[Ratio]:
     """Yield for each bandwidth, way and size the time by size / bandwidth + latency."""
     with local_stack(folder) as (_, client):
         for mbit in _MBIT:
-            seconds = _message_seconds(client, mbit)
-            for way in WAYS:
-                latency = seconds[f"{way} 1"]
-                for size in SIZES[1:]:
-                    if (took := seconds.get(f"{way} {size}")) is not None:
+            command = shlex.join([sys.executable, "-m", "benchmarks.bandwidth_rate", str(mbit)])
+            order: dict[str, Any] = {"max_bandwidth": mbit, "working_dir": str(CHECKOUT)}
+            run = run_to_end(client, 2, command=command, look_seconds=1.0, **order)
+            series = client.get_run_metrics(run.id).result().value
+            for way in _WAYS:
+                latency = series[f"{way} 1 @ 0"][0].number
+                for size in _SIZES[1:]:
+                    if points := series.get(f"{way} {size} @ 0"):
+                        took = points[0].number
                         what = f"{mbit} Mbit/s, {way}, {size:,} bytes: {took * 1e3:.2f} ms"
                         yield Ratio(what, took / (size * 8e-6 / mbit + latency))
 
 
-def _message_seconds(client: ApiClient, mbit: int) -> dict[str, float]:
-    """Return what rank 0 measured, by way and size."""
-    program = Path(bandwidth_messages.__file__)
-    command = shlex.join(["env", f"BENCH_MBIT={mbit}", sys.executable, str(program)])
-    run = run_to_end(client, 2, command=command, look_seconds=1.0, max_bandwidth=mbit)
-    series = client.get_run_metrics(run.id).result().value
-    of_rank_0 = {name for name in series if name.endswith(" @ 0")}
-    return {name.removesuffix(" @ 0"): series[name][0].number for name in of_rank_0}
+def main(mbit: float) -> None:
+    """Send messages, as long as their size and the bandwidth say that they take no minute."""
+    rank = int(os.environ["RANK"])
+    address = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+    with _connected(rank, address) as peer, Tracker() as tracker:
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for size in _SIZES:
+            if size * 8e-6 / mbit < _MOST_SECONDS:
+                for way in _WAYS:
+                    took = [_exchange(peer, rank, size, way) for _ in range(_TIMES)]
+                    tracker.log({f"{way} {size}": median(took)})
+
+
+def _connected(rank: int, address: tuple[str, int]) -> socket.socket:
+    if rank == 0:
+        with socket.create_server(address) as server:
+            return server.accept()[0]
+    while True:
+        try:
+            return socket.create_connection(address)
+        except OSError:
+            time.sleep(0.1)
+
+
+def _exchange(peer: socket.socket, rank: int, size: int, way: str) -> float:
+    """Send a message, or receive it, and return the seconds until it was there."""
+    if way != "back_to_back":
+        time.sleep(0.3)
+    began = time.perf_counter()
+    if way == "both":
+        sending = threading.Thread(target=peer.sendall, args=(bytes(size),))
+        sending.start()
+        _receive(peer, size)
+        sending.join()
+    elif rank == 0:
+        peer.sendall(bytes(size))
+        _receive(peer, 1)
+    else:
+        _receive(peer, size)
+        peer.sendall(b"x")
+    return time.perf_counter() - began
+
+
+def _receive(peer: socket.socket, size: int) -> None:
+    while size:
+        got = len(peer.recv(min(size, 1 << 20)))
+        if not got:
+            raise ConnectionError("the other rank has ended")
+        size -= got
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]))

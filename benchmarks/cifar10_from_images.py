@@ -6,7 +6,7 @@ are shuffled, so that each of the five batches has all classes, always in the sa
 files are lossy copies, as JPEG files are, runs say that the archive is not the standard one.
 """
 
-import argparse
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,15 +16,6 @@ from tests.support.cifar_archives import Bytes, write_archive
 
 CLASSES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 _SEED = 0
-
-
-def main() -> None:
-    """Write the archive."""
-    parser = argparse.ArgumentParser(description="Make CIFAR-10's archive of image files.")
-    parser.add_argument("images", type=Path, help="a folder with train/CLASS/* and test/CLASS/*")
-    parser.add_argument("datasets", type=Path, help="the folder to write the archive into")
-    given = parser.parse_args()
-    print(convert(given.images, given.datasets))
 
 
 def convert(images: Path, datasets: Path) -> Path:
@@ -47,4 +38,4 @@ def _read(folder: Path) -> tuple[Bytes, list[int]]:
 
 
 if __name__ == "__main__":
-    main()
+    print(convert(*map(Path, sys.argv[1:])))

@@ -8,7 +8,7 @@ copy lies in no repository, so that nobody's commit meanwhile makes the runs dif
 import shlex
 import shutil
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -20,53 +20,37 @@ from mlbench.results import Evidence
 _seeds = count(1)
 
 
-@dataclass(frozen=True)
-class _Sets:
-    """Two sets to compare, again and again."""
-
-    slower: float
-    """The share by which each step of the second is slower."""
-    wait_seconds: float
-    """What each step waits, as for an accelerator."""
-    runs: int
-    times: int
+# The share by which each step of the second set is slower, what each step waits, the runs of a set,
+# and how often two are compared. Equal sets have as many runs as a set by default, unequal ones as
+# many as MLPerf asks for; and their steps mostly wait, as for an accelerator: on a busy machine,
+# computing takes a third more or less from run to run, which hides 15 %.
+_SETS = ((0.0, 0.0, 5, 20), (0.15, 0.05, 10, 3))
 
 
-# As many runs as a set has by default.
-_EQUAL = _Sets(0.0, 0.0, runs=5, times=20)
-# As many as MLPerf asks for. Their steps mostly wait: on a busy machine, computing takes a third
-# more or less from run to run, which hides 15 %.
-_UNEQUAL = _Sets(0.15, 0.05, runs=10, times=3)
-
-
-def measure(folder: Path) -> list[Figure]:
-    """Return the p-values of all comparisons."""
+def measure(folder: Path) -> Iterator[Figure]:
+    """Yield the p-values of all comparisons."""
     script = folder / "train.py"
     shutil.copy(Path(__file__).with_name("slowed_training.py"), script)
     with local_stack(folder, workers=1) as (_, client):
-        return [_figure(client, script, sets) for sets in (_EQUAL, _UNEQUAL)]
+        for slower, wait, runs, times in _SETS:
+            evidence = [_compare(client, script, slower, wait, runs) for _ in range(times)]
+            differ = sum(each.distinguishable for each in evidence)
+            what = f"slower by {slower:.0%}, {runs} runs each: {differ} of {times} differ; p"
+            yield Figure(what, "", [each.p for each in evidence])
 
 
-def _figure(client: ApiClient, script: Path, sets: _Sets) -> Figure:
-    evidence = [_compare(client, script, sets) for _ in range(sets.times)]
-    differ = sum(each.distinguishable for each in evidence)
-    what = f"slower by {sets.slower:.0%}, {sets.runs} runs each: {differ} of {sets.times} differ"
-    return Figure(f"{what}; p", "", [each.p for each in evidence])
-
-
-def _compare(client: ApiClient, script: Path, sets: _Sets) -> Evidence:
+def _compare(client: ApiClient, script: Path, slower: float, wait: float, runs: int) -> Evidence:
     """Run two sets in turn, and return what tells them apart."""
     ids = []
-    for _ in range(sets.runs):
-        for share, label in ((0, "first"), (sets.slower, "second")):
-            words = [sys.executable, script, share, sets.wait_seconds, label]
-            command = shlex.join(map(str, words))
+    for _ in range(runs):
+        for share, label in ((0, "first"), (slower, "second")):
+            command = shlex.join(map(str, [sys.executable, script, share, wait, label]))
             run = run_to_end(
                 client, 1, num_cpus=1, command=command, backend="gloo", seed=next(_seeds)
             )
             ids.append(run.id)
     groups = client.compare(ids).result().value.groups
-    assert [len(group.run_ids) for group in groups] == [sets.runs, sets.runs]
+    assert [len(group.run_ids) for group in groups] == [runs, runs]
     evidence = groups[1].evidence
     assert evidence
     print(f"  {groups[1].throughput_speedup:.3f} times as fast, p = {evidence.p:.2g}", flush=True)

@@ -7,9 +7,7 @@ penalty, with that of scikit-learn's solution. The penalty is LIBLINEAR's defaul
 
 import argparse
 import os
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +17,13 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import LinearSVC
 
+from benchmarks.loops import session
 from mlbench import Tracker, names
 from mlbench.options import read
 from mlbench.tasks import LinearModel, LinearOptions
 from mlbench_worker.data.libsvm.dataset import Dataset, Samples, load_dataset
 from mlbench_worker.data.libsvm.rows import DenseRows
-from mlbench_worker.ranks.distributed import World, set_up
 from mlbench_worker.tasks.linear import LOSSES, Training
-from mlbench_worker.training.session import Session
 
 _SETTINGS = {"decay": "0", "momentum": "0.995", "epochs": "4000"}
 
@@ -42,14 +39,6 @@ _SOLVERS: dict[LinearModel, Callable[[float], Any]] = {
 }
 
 
-@dataclass(frozen=True)
-class Reached:
-    """The objective of a solution."""
-
-    objective: float
-    seconds: float
-
-
 def main() -> None:
     """Print a line for each model of each data set."""
     parser = argparse.ArgumentParser(description="Compare the linear tasks with scikit-learn.")
@@ -57,24 +46,19 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     given = parser.parse_args()
     more = dict(one.split("=", 1) for one in given.set)
+    folder = Path(os.environ[names.ENV_DATASETS])
     for name in given.datasets:
         for model in LOSSES:
-            data = load_dataset(
-                name, Path(os.environ[names.ENV_DATASETS]), classes=model != "ridge"
-            )
+            data = load_dataset(name, folder, classes=model != "ridge")
             ours, optimum = ours_and_the_optimum(model, data, more)
-            print(
-                f"{name}, {len(data.train)} rows of {data.features}, {model}: {ours.objective:.9f} "
-                f"in {ours.seconds:.1f} s, scikit-learn {optimum.objective:.9f} in "
-                f"{optimum.seconds:.1f} s; more by {ours.objective - optimum.objective:.1e}",
-                flush=True,
-            )
+            what = f"{name}, {len(data.train)} rows of {data.features}, {model}"
+            print(f"{what}: {ours:.9f}, scikit-learn {optimum:.9f}; more by {ours - optimum:.1e}")
 
 
 def ours_and_the_optimum(
     model: LinearModel, data: Dataset, settings: dict[str, str]
-) -> tuple[Reached, Reached]:
-    """Return what the task reaches on the rows to train on, and what scikit-learn does."""
+) -> tuple[float, float]:
+    """Return the objective of the task on the rows to train on, and that of scikit-learn."""
     rows, loss = len(data.train), LOSSES[model]
     matrix, targets = _matrix(data.train, data.features), data.train.targets.double()
     l2 = 1 / rows
@@ -88,21 +72,12 @@ def ours_and_the_optimum(
         losses = loss.value(torch.from_numpy(matrix @ weights.numpy()), targets)
         return (losses.mean() + l2 / 2 * weights.square().sum()).item()
 
-    weights, begin = torch.zeros(data.features), time.perf_counter()
-    training = Training(config, data, weights, session_of(config))
+    weights = torch.zeros(data.features)
+    training = Training(config, data, weights, session(config, Tracker({})))
     for epoch in range(config.epochs):
         training.epoch(epoch)
-    ours = Reached(objective(weights.double()), time.perf_counter() - begin)
-
-    begin = time.perf_counter()
     solver = _SOLVERS[model](l2 * rows).fit(matrix, targets.numpy())
-    seconds = time.perf_counter() - begin
-    return ours, Reached(objective(torch.from_numpy(solver.coef_.ravel())), seconds)
-
-
-def session_of(config: LinearOptions) -> Session:
-    """Return the session of a single rank that records nothing."""
-    return Session(World(), Tracker({}), set_up(config, World()))
+    return objective(weights.double()), objective(torch.from_numpy(solver.coef_.ravel()))
 
 
 def _matrix(samples: Samples, features: int) -> Any:

@@ -2,7 +2,6 @@
 
 import io
 import os
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,28 +12,27 @@ from sklearn.datasets import load_svmlight_file
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
-from benchmarks.loops import run_environ
+from benchmarks.loops import plain, session, tracker_of_a_run
 from benchmarks.measure import Figure, Measure, alternate, timed
 from mlbench import Tracker, names
+from mlbench.names import Phase
 from mlbench.options import DeviceOptions
 from mlbench.tasks import LinearOptions
 from mlbench_worker.data.libsvm.dataset import Dataset, Samples
 from mlbench_worker.data.libsvm.rows import DenseRows
 from mlbench_worker.data.libsvm.table import open_table
-from mlbench_worker.ranks.distributed import World, set_up
 from mlbench_worker.tasks.linear import Training
-from mlbench_worker.training.session import Session
 
 _FEATURES = 2000
 _BATCH = 100
-_STEPS = 1000
-_SLOW_STEPS = 200
+_STEPS, _SLOW_STEPS = 1000, 200
 _TIMES = 7
 _LINES = 8000
+_PHASES: tuple[Phase, ...] = ("forward", "backward", "communication", "optimizer")
 
 
 def measure(folder: Path) -> list[Figure]:
-    """Return training rates, on the same data side by side, and parsing rates."""
+    """Return training rates, on the same data in turn, what recording costs, and parsing rates."""
     torch.set_num_threads(2)
     # prometheus-client looks for it when it is imported, which the first tracker does.
     os.environ[names.ENV_MULTIPROC_DIR] = str(folder)
@@ -42,24 +40,16 @@ def measure(folder: Path) -> list[Figure]:
     values = torch.randn(_STEPS * _BATCH, _FEATURES, generator=generator)
     values /= values.norm(dim=1, keepdim=True)
     labels = torch.randn(len(values), generator=generator).sign()
-    slow = slice(_SLOW_STEPS * _BATCH)
-    dataset = TensorDataset(values[slow], labels[slow])
-    pairs = list(
-        zip(torch.split(values[slow], _BATCH), torch.split(labels[slow], _BATCH), strict=True)
-    )
-    with Tracker(run_environ(folder)) as inside, Tracker({}) as outside:
+    fewer = TensorDataset(*(each[: _SLOW_STEPS * _BATCH] for each in (values, labels)))
+    slices = list(zip(*(torch.split(each, _BATCH) for each in fewer.tensors), strict=True))
+    with tracker_of_a_run(folder) as tracker:
         loops = {
-            "our loop, in a run": _ours(values, labels, inside),
-            "our loop, outside a run": _ours(values, labels, outside),
-            "plain slices and autograd": lambda: _autograd(pairs),
-            "DataLoader and autograd": lambda: _autograd(
-                DataLoader(dataset, batch_size=_BATCH, shuffle=True)
-            ),
+            "our loop, in a run": _ours(values, labels, tracker),
+            "our loop, outside a run": _ours(values, labels, Tracker({})),
+            "plain slices and autograd": _autograd(slices),
+            "DataLoader and autograd": _autograd(DataLoader(fewer, _BATCH, shuffle=True)),
         }
-        recording = {
-            "recording in our loop, in a run": _recording(inside),
-            "recording in our loop, outside a run": _recording(outside),
-        }
+        recording = {"recording in our loop, in a run": _recording(tracker)}
         return [
             *alternate(_TIMES, "samples/s", loops),
             *alternate(_TIMES, "µs/step", recording),
@@ -70,23 +60,22 @@ def measure(folder: Path) -> list[Figure]:
 def _ours(values: torch.Tensor, labels: torch.Tensor, tracker: Tracker) -> Measure:
     samples = Samples(DenseRows(values), labels)
     data = Dataset(samples, samples[:0], features=_FEATURES, largest_norm2=1.0, sha256="")
-    execution = set_up(DeviceOptions(device="cpu"), World())
-    session = Session(World(), tracker, execution)
-    training = Training(LinearOptions(), data, torch.zeros(_FEATURES), session)
+    rank = session(DeviceOptions(device="cpu"), tracker)
+    training = Training(LinearOptions(), data, torch.zeros(_FEATURES), rank)
     return lambda: _STEPS * _BATCH / timed(lambda: training.epoch(0))
 
 
-def _autograd(batches: Iterable[Any]) -> float:
-    """Train as one would write it without more ado, and return samples/s."""
+def _autograd(batches: Iterable[Any]) -> Measure:
+    """Return what trains as one would write it without more ado."""
     model = torch.nn.Linear(_FEATURES, 1, bias=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=16.0, weight_decay=1e-6)
-    begin = time.perf_counter()
-    for rows, labels in batches:
-        optimizer.zero_grad()
-        loss = functional.softplus(-labels * model(rows).squeeze(1)).mean()
-        loss.backward()  # type: ignore[no-untyped-call]  # PyTorch states no types
-        optimizer.step()
-    return _SLOW_STEPS * _BATCH / (time.perf_counter() - begin)
+
+    def loss(batch: Any) -> torch.Tensor:
+        rows, labels = batch
+        return functional.softplus(-labels * model(rows).squeeze(1)).mean()
+
+    train = plain(model, optimizer, batches, loss)
+    return lambda: _SLOW_STEPS * _BATCH / timed(train)
 
 
 def _recording(tracker: Tracker) -> Measure:
@@ -95,14 +84,9 @@ def _recording(tracker: Tracker) -> Measure:
 
     def record() -> None:
         for step in range(_STEPS):
-            with tracker.phase("forward"):
-                pass
-            with tracker.phase("backward"):
-                pass
-            with tracker.phase("communication"):
-                pass
-            with tracker.phase("optimizer"):
-                pass
+            for phase in _PHASES:
+                with tracker.phase(phase):
+                    pass
             tracker.step(samples=_BATCH)
             if step % every == 0:
                 with tracker.phase("metrics"):

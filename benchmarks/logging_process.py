@@ -10,7 +10,7 @@ from lightning.pytorch.loggers import CSVLogger
 from mlflow import MlflowClient
 from torch.utils.tensorboard import SummaryWriter
 
-from benchmarks.measure import Measure, alternate, timed
+from benchmarks.measure import alternate, cost
 from mlbench import Tracker
 
 _ROUNDS = 9
@@ -23,13 +23,13 @@ def main(folder: Path, agent: str, server: str) -> None:
     writer = SummaryWriter(str(folder / "events"))
     csv = CSVLogger(folder)
     measures = {
-        "MLBench: tracker.log": _cost(20_000, lambda step: tracker.log(loss=_LOSS, step=step)),
-        "Lightning's CSVLogger": _cost(2_000, lambda step: csv.log_metrics({"loss": _LOSS}, step)),
-        "TensorBoard: SummaryWriter.add_scalar": _cost(
+        "MLBench: tracker.log": cost(20_000, lambda step: tracker.log(loss=_LOSS, step=step)),
+        "Lightning's CSVLogger": cost(2_000, lambda step: csv.log_metrics({"loss": _LOSS}, step)),
+        "TensorBoard: SummaryWriter.add_scalar": cost(
             2_000, lambda step: writer.add_scalar("loss", _LOSS, step), writer.flush
         ),
-        "MLflow's client to MLBench's agent": _cost(200, _mlflow(agent)),
-        "MLflow's client to MLflow's server": _cost(100, _mlflow(server)),
+        "MLflow's client to MLBench's agent": cost(200, _mlflow(agent)),
+        "MLflow's client to MLflow's server": cost(100, _mlflow(server)),
     }
     figures = alternate(_ROUNDS, "µs/value", measures)
     print(json.dumps([asdict(figure) for figure in figures]))
@@ -39,17 +39,6 @@ def _mlflow(uri: str) -> Callable[[int], object]:
     client = MlflowClient(uri)
     run_id = client.create_run("0").info.run_id
     return lambda step: client.log_metric(run_id, "loss", _LOSS, step=step)
-
-
-def _cost(
-    calls: int, log: Callable[[int], object], flush: Callable[[], object] = lambda: None
-) -> Measure:
-    def log_all() -> None:
-        for step in range(calls):
-            log(step)
-        flush()
-
-    return lambda: timed(log_all) / calls * 1e6
 
 
 if __name__ == "__main__":

@@ -1,87 +1,98 @@
-"""Training loops in processes of their own, which train when asked, and answer their speed.
+"""Training loops in processes of their own, which train when asked, and tell their speed."""
 
-``python -m benchmarks.loops MODULE LOOP FOLDER`` runs one of a module's ``LOOPS``: for every line
-on standard input it trains, and prints the samples a second.
-"""
-
-import importlib
 import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
-from benchmarks.measure import Figure, Measure, alternate, timed
-from mlbench import names
+import torch
+from torch import nn
+
+from benchmarks.measure import Figure, alternate, timed
+from mlbench import Tracker, names
+from mlbench.options import DeviceOptions
+from mlbench_worker.ranks.distributed import World, set_up
+from mlbench_worker.training.session import Session
 
 _ROUNDS = 7
 
-Loop = tuple[Callable[[], object], int]
+Train = Callable[[], object]
+Loop = tuple[Train, int]
 """Trains some steps; and the samples in these."""
 Loops = Mapping[str, Callable[[Path], Loop]]
 """Make loops, which may write into a folder, by what they are."""
 
+_made: list[Loop] = []
+"""The loop of this process."""
 
-def rates(
-    module: str,
-    loops: Loops,
-    unit: str,
-    folder: Path,
-    environ: Callable[[str], Mapping[str, str]] = lambda loop: {},
-) -> list[Figure]:
-    """Return the samples a second of loops of a module, taken in turn."""
+
+def rates(loops: Loops, unit: str, folder: Path) -> list[Figure]:
+    """Return the samples a second of loops, each in a process of its own, taken in turn."""
     with ExitStack() as stack:
-        processes = {
-            loop: stack.enter_context(_process(module, loop, folder / str(i), environ(loop)))
-            for i, loop in enumerate(loops)
-        }
-        return alternate(_ROUNDS, unit, processes)
+        measures = {}
+        for number, (name, make) in enumerate(loops.items()):
+            own = folder / str(number)
+            own.mkdir()
+            pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+            with patch.dict(os.environ, {names.ENV_MULTIPROC_DIR: str(own)}):
+                stack.enter_context(pool).submit(_make, make, own).result()
+            measures[name] = partial(_ask, pool)
+        return alternate(_ROUNDS, unit, measures)
 
 
-@contextmanager
-def _process(module: str, loop: str, folder: Path, environ: Mapping[str, str]) -> Iterator[Measure]:
-    folder.mkdir()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.loops", module, loop, folder],
-        env={**os.environ, names.ENV_MULTIPROC_DIR: str(folder), **environ},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    asked, answered = process.stdin, process.stdout
-
-    def ask() -> float:
-        asked.write("train\n")
-        asked.flush()
-        return float(answered.readline())
-
-    try:
-        yield ask
-    finally:
-        process.kill()
-        process.communicate()
+def _ask(pool: ProcessPoolExecutor) -> float:
+    return pool.submit(_speed).result()
 
 
-def run_environ(folder: Path) -> dict[str, str]:
-    """Return what the agent gives a training process; $PROMETHEUS_MULTIPROC_DIR must be set too."""
-    return {
+def _make(make: Callable[[Path], Loop], folder: Path) -> None:
+    _made.append(make(folder))
+
+
+def _speed() -> float:
+    [(train, samples)] = _made
+    return samples / timed(train)
+
+
+def tracker_of_a_run(folder: Path) -> Tracker:
+    """Return a tracker that records all that a run does; $PROMETHEUS_MULTIPROC_DIR must be set."""
+    environ = {
         names.ENV_METRICS_FILE: str(folder / "metrics.jsonl"),
         names.ENV_MULTIPROC_DIR: str(folder),
         names.ENV_RUN_ID: "1",
         names.ENV_RANK: "0",
     }
+    return Tracker(environ)
 
 
-def main(module: str, loop: str, folder: str) -> None:
-    """Answer each line with a speed."""
-    loops: Loops = importlib.import_module(module).LOOPS
-    train, samples = loops[loop](Path(folder))
-    for _ in sys.stdin:
-        print(samples / timed(train), flush=True)
+def session(options: DeviceOptions, tracker: Tracker, world: World | None = None) -> Session:
+    """Return the session of a rank, by default of the only one."""
+    world = world or World()
+    return Session(world, tracker, set_up(options, world))
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+def plain(
+    model: nn.Module,
+    optimizer: Any,
+    batches: Iterable[Any],
+    loss_of: Callable[[Any], torch.Tensor],
+    clip: float | None = None,
+) -> Train:
+    """Return the training of some batches, written down plainly in PyTorch."""
+
+    def train() -> None:
+        model.train()
+        for batch in batches:
+            optimizer.zero_grad()
+            loss = loss_of(batch)
+            loss.backward()  # type: ignore[no-untyped-call]  # PyTorch states no types
+            if clip is not None:
+                nn.utils.clip_grad_norm_(model.parameters(), clip)
+            optimizer.step()
+            loss.item()
+
+    return train

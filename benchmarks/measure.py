@@ -59,6 +59,19 @@ def timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
+def cost(
+    calls: int, call: Callable[[int], object], flush: Callable[[], object] = lambda: None
+) -> Measure:
+    """Return what measures the microseconds of a call, in a row of them and a flush at the end."""
+
+    def call_all() -> None:
+        for number in range(calls):
+            call(number)
+        flush()
+
+    return lambda: timed(call_all) / calls * 1e6
+
+
 def machine() -> str:
     """Return what the figures were measured on."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()

@@ -1,9 +1,8 @@
 """What the web pages cost a real Chromium, the network and the master, with much to show."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,18 +36,14 @@ _WAIT = """() => new Promise((done, fail) => {
 })"""
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What a page took, until it showed what it is for or in a time."""
-
-    seconds: float
-    requests: int
-    kilobytes: float
-    """That came over the network, compressed, headers included."""
-    tab_ms: float
-    """Of processor time of the tab's main thread."""
-    master_ms: float
-    """Of processor time of the master."""
+# What a page takes while it loads or is left open, with its unit.
+_UNITS = {
+    "requests": "",
+    "loaded": "kB",  # over the network, compressed, headers included
+    "CPU of the tab's main thread": "ms",
+    "CPU of the master": "ms",
+}
+Cost = dict[str, float]
 
 
 class Tab:
@@ -57,13 +52,12 @@ class Tab:
     def __init__(self, context: BrowserContext, master: Master) -> None:
         self._master = psutil.Process(master.worker)
         self._url = f"http://127.0.0.1:{master.port}"
-        self.page = context.new_page()
-        self.page.set_default_timeout(_TIMEOUT_MS)
-        self.page.goto(f"{self._url}/signin?token={TOKEN}")
-        self.page.goto("about:blank")
-        self._session: CDPSession = context.new_cdp_session(self.page)
-        self._kilobytes = 0.0
-        self._requests = 0
+        self._page = context.new_page()
+        self._page.set_default_timeout(_TIMEOUT_MS)
+        self._page.goto(f"{self._url}/signin?token={TOKEN}")
+        self._page.goto("about:blank")
+        self._session: CDPSession = context.new_cdp_session(self._page)
+        self._loaded: list[float] = []
         self._session.on("Network.loadingFinished", self._count)
         self._session.send("Network.enable")
         self._session.send("HeapProfiler.enable")
@@ -71,33 +65,35 @@ class Tab:
         self._session.send("Performance.enable", {"timeDomain": "threadTicks"})
 
     def open(self, path: str, is_shown: str) -> float:
-        """Open a page until a JavaScript expression is true in it; return the seconds."""
-        self.page.goto(self._url + path, wait_until="commit")
-        return float(self.page.evaluate(_WAIT % is_shown)) / 1000
+        """Open a page until a JavaScript expression is true in it; return the milliseconds."""
+        self._page.goto(self._url + path, wait_until="commit")
+        return float(self._page.evaluate(_WAIT % is_shown))
 
     def load(self, path: str, is_shown: str) -> Cost:
-        """Open a page, and let it load all that it wants; the seconds are those of opening it."""
-        self.page.goto("about:blank")
-        before = self._cost(0)
-        seconds = self.open(path, is_shown)
-        self.page.wait_for_load_state("networkidle")
-        return self._cost(seconds, before)
+        """Open a page, and let it load all that it wants."""
+        self._page.goto("about:blank")
+        with self._spending() as cost:
+            cost["load"] = self.open(path, is_shown)
+            self._page.wait_for_load_state("networkidle")
+        return cost
 
     def watch(self, seconds: float) -> Cost:
-        """Leave the page alone for a time."""
-        before = self._cost(0)
-        self.page.wait_for_timeout(seconds * 1000)
-        return self._cost(seconds, before)
+        """Leave the page alone for a time, and return what a second of it costs."""
+        with self._spending() as cost:
+            self._page.wait_for_timeout(seconds * 1000)
+        return {what: spent / seconds for what, spent in cost.items()}
 
-    def _cost(self, seconds: float, before: Cost = Cost(0, 0, 0, 0, 0)) -> Cost:
+    @contextmanager
+    def _spending(self) -> Iterator[Cost]:
+        cost, before = Cost(), self._spent()
+        yield cost
+        spent = zip(_UNITS, self._spent(), before, strict=True)
+        cost.update({what: now - earlier for what, now, earlier in spent})
+
+    def _spent(self) -> tuple[float, ...]:
         times = self._master.cpu_times()
-        return Cost(
-            seconds,
-            self._requests - before.requests,
-            self._kilobytes - before.kilobytes,
-            self._metric("TaskDuration") * 1000 - before.tab_ms,
-            1000 * float(times.user + times.system) - before.master_ms,
-        )
+        tab_ms = self._metric("TaskDuration") * 1000
+        return len(self._loaded), sum(self._loaded), tab_ms, 1000 * (times.user + times.system)
 
     def heap_megabytes(self) -> float:
         """Return the size of all objects that are still in use."""
@@ -109,8 +105,7 @@ class Tab:
         return next(float(metric["value"]) for metric in metrics if metric["name"] == name)
 
     def _count(self, event: Any) -> None:
-        self._kilobytes += event["encodedDataLength"] / 1000
-        self._requests += 1
+        self._loaded.append(event["encodedDataLength"] / 1000)
 
 
 @contextmanager
@@ -189,10 +184,8 @@ def _loads(browser: Browser, master: Master, page: _Shown, what: str) -> Iterato
             tab = Tab(context, master)
             rounds.append((tab.load(*page), tab.load(*page)))
     for name, costs in zip(("first", "second"), zip(*rounds, strict=True), strict=True):
-        yield Figure(f"{what}: {name} load", "ms", [1000 * cost.seconds for cost in costs])
-        yield Figure("  loaded", "kB", [cost.kilobytes for cost in costs])
-        yield Figure("  CPU of the tab's main thread", "ms", [cost.tab_ms for cost in costs])
-        yield Figure("  CPU of the master", "ms", [cost.master_ms for cost in costs])
+        yield Figure(f"{what}: {name} load", "ms", [cost["load"] for cost in costs])
+        yield from _figures(costs)
 
 
 def _watching(browser: Browser, master: Master, page: _Shown, what: str) -> Iterator[Figure]:
@@ -201,11 +194,12 @@ def _watching(browser: Browser, master: Master, page: _Shown, what: str) -> Iter
         tab = Tab(context, master)
         tab.open(*page)
         costs = [tab.watch(_WATCHED_SECONDS) for _ in range(_WATCHED_TIMES)]
-    requests = [cost.requests / cost.seconds for cost in costs]
-    yield Figure(f"{what}, open: requests", "a second", requests)
-    tab_ms = [cost.tab_ms / cost.seconds for cost in costs]
-    yield Figure("  CPU of the tab's main thread", "ms/s", tab_ms)
-    yield Figure("  CPU of the master", "ms/s", [cost.master_ms / cost.seconds for cost in costs])
+    yield from _figures(costs, f"{what}, open, in a second: ")
+
+
+def _figures(costs: Sequence[Cost], of_what: str = "  ") -> Iterator[Figure]:
+    for what, unit in _UNITS.items():
+        yield Figure(of_what + what, unit, [cost[what] for cost in costs])
 
 
 def _memory(browser: Browser, master: Master, page: _Shown, what: str) -> Iterator[Figure]:

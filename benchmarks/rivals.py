@@ -47,7 +47,7 @@ def measure(folder: Path) -> Iterator[Figure | Ratio]:
             (
                 "read a run's 100,000 samples",
                 "ms",
-                reading(master, path, "json"),
+                reading(master, path),
                 lambda: _read(port, full),
             ),
         ):

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -16,14 +17,12 @@ from benchmarks.measure import Figure
 from mlbench import names
 from tests.support.exporting import Exporter, exporter
 from tests.support.kubelet_server import (
-    END,
     RELEASE,
     TEXT,
-    Handler,
     KubeletServer,
     make_account,
     make_certificates,
-    pieces,
+    whole,
 )
 
 _PODS = 200
@@ -80,16 +79,9 @@ def _node_text() -> bytes:
 @contextmanager
 def _kubelet(folder: Path, text: bytes) -> Iterator[Sequence[str]]:
     """Serve a text as a kubelet does, and give the options with which the exporter reads it."""
-    encoded = [*pieces(text), END]
-
-    def answer(handler: Handler) -> None:
-        handler.begin_pieces()
-        for piece in encoded:
-            handler.wfile.write(piece)
-
     certificates = make_certificates(folder)
     server = KubeletServer(certificates)
-    server.answer = answer
+    server.answer = partial(whole, text=text)
     # A process of its own, so that only the exporter's work is the exporter's.
     process = multiprocessing.get_context("fork").Process(target=server.serve_forever)
     process.start()

@@ -7,7 +7,6 @@ import os
 import signal
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -17,13 +16,14 @@ import psutil
 
 from benchmarks.measure import Figure, timed
 from benchmarks.servers import Master, agent_token, know_pods, measured_master
-from benchmarks.stacks import local_stack
+from benchmarks.stacks import local_stack, wait_for_end
 from benchmarks.stored import store_run
 from mlbench import ApiClient
 from mlbench.home import Home
 from mlbench_master.models import Deletion, run_owner
 from mlbench_master.recording import streams
 from mlbench_master.recording.streams import StreamKey
+from tests.conftest import wait_for
 from tests.support.silencers import (
     endless_body,
     half_body,
@@ -32,11 +32,13 @@ from tests.support.silencers import (
     occupied,
     oldest_answer,
 )
-from tests.support.stacks import order_steps, service
+from tests.support.stacks import order_steps, reload, service
 
 _SECONDS = 60.0
 _CLIENTS = 200
 _READERS = 24
+
+Silencing = Callable[[], AbstractContextManager[object]]
 
 
 def silence(folder: Path) -> Iterator[Figure]:
@@ -47,11 +49,11 @@ def silence(folder: Path) -> Iterator[Figure]:
             yield Figure(f"{name}: oldest answer", "s", [oldest])
 
 
-def _ways(home: Home) -> dict[str, Callable[[], AbstractContextManager[object]]]:
+def _ways(home: Home) -> dict[str, Silencing]:
     connection = home.read_connection()
     url, token = connection.url, connection.token
 
-    def hold(request: bytes) -> Callable[[], AbstractContextManager[object]]:
+    def hold(request: bytes) -> Silencing:
         return lambda: occupied(url, [request] * _CLIENTS)
 
     return {
@@ -67,17 +69,12 @@ def _ways(home: Home) -> dict[str, Callable[[], AbstractContextManager[object]]]
     }
 
 
-def _beside_a_run(
-    home: Home, client: ApiClient, silencing: Callable[[], AbstractContextManager[object]]
-) -> float:
+def _beside_a_run(home: Home, client: ApiClient, silencing: Silencing) -> float:
     run = order_steps(client, "silenced", steps=round(20 * _SECONDS), rate=20)
-    while client.get_run(run.id).result().value.state != "STARTED":
-        time.sleep(0.1)
+    wait_for(lambda: reload(client, run).state == "STARTED", what="the run starts")
     with silencing():
         oldest = oldest_answer(home, _SECONDS)
-    while (ended := client.get_run(run.id).result().value).active:
-        time.sleep(0.1)
-    assert ended.state == "FINISHED", ended.reason
+    wait_for_end(client, run, look_seconds=0.1)
     return oldest
 
 
@@ -123,7 +120,6 @@ def _reading(home: Home) -> Iterator[None]:
 
 
 _LOG_BYTES = 2 << 30
-_CHUNK_BYTES = 512 << 10
 _POLL_SECONDS = 0.05
 _POD = "bystander"
 _TIMEOUT_SECONDS = 1200.0
@@ -132,17 +128,19 @@ _TIMEOUT_SECONDS = 1200.0
 def deleting(folder: Path) -> list[Figure]:
     """Return how long the answer, the longest poll and the sweep take, and the file's sizes."""
     know_pods(folder, [_POD])
-    polls: list[float] = []
+    polls, chunk = list[float](), os.urandom(512 << 10)
     with measured_master(folder) as master:
-        run_id = _store_log()
+        run = store_run("deleted")
+        for offset in range(0, _LOG_BYTES, len(chunk)):
+            streams.append(StreamKey(run_owner(run.id), 1, 0, "stdout"), offset, chunk)
         before = _megabytes(folder)
         swept = threading.Event()
         poller = threading.Thread(target=_keep_polling, args=(master, swept, polls))
         poller.start()
-        url = f"http://127.0.0.1:{master.port}/api/runs/{run_id}/"
+        url = f"http://127.0.0.1:{master.port}/api/runs/{run.id}/"
         headers = dict(master.headers)
         answer = timed(lambda: httpx.delete(url, headers=headers, trust_env=False, timeout=60))
-        sweep = timed(lambda: _wait_until_small(folder))
+        sweep = timed(lambda: wait_for(lambda: _is_small(folder), _TIMEOUT_SECONDS, "all is swept"))
         swept.set()
         poller.join()
     return [
@@ -152,14 +150,6 @@ def deleting(folder: Path) -> list[Figure]:
         Figure("... the database's files before", "MB", [before]),
         Figure("... the database's files after", "MB", [_megabytes(folder)]),
     ]
-
-
-def _store_log() -> int:
-    run_id = int(store_run("deleted").id)
-    chunk = os.urandom(_CHUNK_BYTES)
-    for offset in range(0, _LOG_BYTES, _CHUNK_BYTES):
-        streams.append(StreamKey(run_owner(run_id), 1, 0, "stdout"), offset, chunk)
-    return run_id
 
 
 def _keep_polling(master: Master, done: threading.Event, seconds: list[float]) -> None:
@@ -172,11 +162,8 @@ def _keep_polling(master: Master, done: threading.Event, seconds: list[float]) -
             seconds.append(timed(lambda: agent.post(url, json=state).raise_for_status()))
 
 
-def _wait_until_small(folder: Path) -> None:
-    deadline = time.monotonic() + _TIMEOUT_SECONDS
-    while Deletion.select().exists() or _megabytes(folder) > _LOG_BYTES / 10e6:
-        assert time.monotonic() < deadline, "the room was not given back"
-        time.sleep(0.1)
+def _is_small(folder: Path) -> bool:
+    return not Deletion.select().exists() and _megabytes(folder) < _LOG_BYTES / 10e6
 
 
 def _megabytes(folder: Path) -> float:

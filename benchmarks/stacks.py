@@ -26,35 +26,21 @@ def local_stack(folder: Path, workers: int = 2) -> Iterator[tuple[Home, ApiClien
 
 
 def run_to_end(
-    client: ApiClient,
-    workers: int,
-    *,
-    command: str = "",
-    num_cpus: float | None = None,
-    look_seconds: float = 0.2,
-    **order: Any,
+    client: ApiClient, workers: int, *, command: str = "", look_seconds: float = 0.2, **order: Any
 ) -> Run:
-    """Run a task or a command on this machine, and return the run.
-
-    Args:
-        client: of the master.
-        workers: how many there are.
-        command: what to run, unless ``order`` has a ``benchmark``.
-        num_cpus: of each worker.
-        look_seconds: the time between two looks at the run, which take time from who trains.
-        order: what else ``create_run`` takes.
+    """Run a command on this machine, or what else an order says, and return the run.
 
     Raises:
         AssertionError: it is not FINISHED.
     """
     if command:
         order |= {"custom_image_name": THIS_MACHINE, "custom_image_command": command}
-    ordered = client.create_run("measured", workers, num_cpus, **order).result().value
-    return wait_for_end(client, ordered, look_seconds)
+    ordered = client.create_run("measured", workers, **{"num_cpus": None, **order})
+    return wait_for_end(client, ordered.result().value, look_seconds)
 
 
 def wait_for_end(client: ApiClient, run: Run, look_seconds: float) -> Run:
-    """Return a run once it has ended, which is looked at so often.
+    """Return a run once it has ended, after looks so far apart, as they take time from who trains.
 
     Raises:
         AssertionError: it is not FINISHED.

@@ -60,14 +60,7 @@ def _gaps(client: ApiClient) -> list[float]:
 def _to_first_step(
     client: ApiClient, benchmark: str, args: dict[str, str], cores: Iterator[float | None]
 ) -> Measure:
-    """Return what runs a task and returns after how many seconds it made its first step.
-
-    Args:
-        client: of the master that is measured.
-        benchmark: the task.
-        args: its options.
-        cores: what each worker is to have, run by run.
-    """
+    """Return what measures the seconds until a task's first step; run by run with other cores."""
 
     def measure_once() -> float:
         ordered_at = datetime.now(UTC)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from mlbench_master.models import Run, run_owner
 from mlbench_master.recording import streams
+from tests.conftest import wait_for
 
 _CHUNK_BYTES = 512 << 10
 _TIMEOUT_SECONDS = 300.0
@@ -47,10 +48,7 @@ def store_delivered(run: Run, *lines_of_ranks: Iterable[bytes]) -> Run:
     """Return a run after a running controller has delivered these lines of its ranks."""
     for rank, lines in enumerate(lines_of_ranks):
         append(run, rank, lines)
-    deadline = time.monotonic() + _TIMEOUT_SECONDS
-    while streams.waiting(run_owner(run.id)):
-        assert time.monotonic() < deadline, f"not delivered within {_TIMEOUT_SECONDS} s"
-        time.sleep(0.1)
+    wait_for(lambda: not streams.waiting(run_owner(run.id)), _TIMEOUT_SECONDS, "delivery")
     return run
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.measure import Figure, Measure, alternate, timed
+from benchmarks.measure import Figure, Measure, alternate, cost
 from mlbench import Tracker, names
 
 _CALLS = 20_000
@@ -46,8 +46,5 @@ def measure(folder: Path) -> list[Figure]:
 
 
 def _cost(call: Callable[[int], object], values: int = 1) -> Measure:
-    def calls() -> None:
-        for step in range(_CALLS):
-            call(step)
-
-    return lambda: timed(calls) / _CALLS / values * 1e6
+    measure_call = cost(_CALLS, call)
+    return lambda: measure_call() / values

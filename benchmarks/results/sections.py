@@ -23,7 +23,7 @@ class Section:
     """A section of the page."""
 
     key: str
-    """On the command line."""
+    """In the names of its pictures."""
     title: str
     text: str
     """What is asked, in Markdown, without any figure that was measured."""

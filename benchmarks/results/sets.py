@@ -1,8 +1,5 @@
-"""Benchmark sets: measured on a running stack, and read from the archives of their runs alone."""
+"""Benchmark sets that are measured by ``mlbench bench``, read from the archives of their runs."""
 
-import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,8 +22,6 @@ class Bench:
     name: str
     arguments: str
     """Of ``mlbench bench``, without the set's name."""
-    minutes: float
-    """How long it takes on two quiet cores."""
 
     @property
     def command(self) -> str:
@@ -36,17 +31,6 @@ class Bench:
     def file(self, folder: Path) -> Path:
         """Return the file of its archives."""
         return folder / f"{self.name}{SUFFIX}"
-
-    def measure(self, folder: Path) -> bool:
-        """Run what is missing, and write the archives; return whether all runs finished."""
-        folder.mkdir(parents=True, exist_ok=True)
-        measured = _mlbench("bench", *shlex.split(self.arguments), "--name", self.name)
-        exported = _mlbench("export", self.name, "-o", str(self.file(folder)))
-        return measured and exported
-
-
-def _mlbench(*arguments: str) -> bool:
-    return not subprocess.run([sys.executable, "-m", "mlbench", *arguments], check=False).returncode
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from mlbench_master.archives.contents import documents
 from tests.support.results import make_result
 from tests.support.rows import make_ranks, make_run
 
-BENCH = Bench("pair", "digits --workers 1 --repeats 2", 1)
-OTHER = Bench("other", "digits --workers 4", 1)
+BENCH = Bench("pair", "digits --workers 1 --repeats 2")
+OTHER = Bench("other", "digits --workers 4")
 SECTION = Section(
     "some",
     "Some runs",
