@@ -81,7 +81,7 @@ bench: tools ## measure what the documentation claims
 ARCHIVES ?= docs/archives
 
 results: install ## write docs/results.md and its pictures from the archives of runs in ARCHIVES=folder
-	@$(BIN)/python -m benchmarks.results "$(ARCHIVES)"
+	@$(BIN)/python -m benchmarks.results.page "$(ARCHIVES)"
 
 screenshots: tools ## take the pictures of the web pages that the documentation shows
 	CHROMIUM="$$(scripts/get-chromium.sh)" && export CHROMIUM && \

@@ -118,11 +118,8 @@ def _check_all_there(master: Master, run_id: int, clients: Sequence[Sequence[Bod
         for name, points in json.loads(answer).items()
         for point in points
     }
-    posted = {
-        (body["name"], body["date"], float(str(body["value"])))
-        for client in clients
-        for body in client
-    }
+    bodies = itertools.chain(*clients)
+    posted = {(body["name"], body["date"], float(str(body["value"]))) for body in bodies}
     assert stored == posted, (len(stored), len(posted), sorted(stored ^ posted)[:4])
 
 
@@ -274,17 +271,14 @@ def result_rate(folder: Path) -> list[Figure]:
         large = _store_epochs("large", _LONG_STEPS)
         small = [_store_epochs(f"small-{i}", _SHORT_STEPS) for i in range(_SMALL_RUNS)]
         ids = ",".join(str(run.id) for run in small)
+        result_of = f"result of a run of {_RANKS} ranks and {_EPOCHS} epochs of"
         paths = {
-            _result_of(_LONG_STEPS): f"/api/runs/{large.id}/result/",
-            _result_of(_SHORT_STEPS): f"/api/runs/{small[0].id}/result/",
+            f"{result_of} {_LONG_STEPS:,} steps": f"/api/runs/{large.id}/result/",
+            f"{result_of} {_SHORT_STEPS} steps": f"/api/runs/{small[0].id}/result/",
             f"{_SMALL_RUNS} such runs compared": f"/api/compare/?runs={ids}",
         }
         measures = {what: reading(master, path, is_result=True) for what, path in paths.items()}
         return alternate(7, "ms", measures)
-
-
-def _result_of(steps: int) -> str:
-    return f"result of a run of {_RANKS * _EPOCHS * steps:,} steps"
 
 
 def _store_epochs(name: str, steps: int) -> Run:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from unittest.mock import patch
 
 import torch
@@ -22,7 +22,7 @@ from torch.nn import functional
 from benchmarks.loops import Loop, Loops, plain, rates, session, tracker_of_a_run
 from benchmarks.measure import Figure, Ratio, alternate, timed
 from mlbench import Tracker
-from mlbench.options import ExchangeOptions, ImageModelOptions
+from mlbench.options import Exchange, ExchangeOptions, ImageModelOptions
 from mlbench_worker.data.images import Images
 from mlbench_worker.ranks.distributed import World, join_world
 from mlbench_worker.tasks.cifar10 import CifarResNet
@@ -36,20 +36,11 @@ _SGD: dict[str, Any] = {"lr": 0.1, "momentum": 0.9, "weight_decay": 1e-4}
 _RANKS = 2
 _EXCHANGES_SECONDS = 1200.0
 _EXCHANGES = {
-    "ddp": ExchangeOptions("ddp"),
-    "flat": ExchangeOptions("flat"),
-    "per-layer": ExchangeOptions("per-layer"),
+    # But the one that begins as ddp.
+    **{name: ExchangeOptions(name) for name in get_args(Exchange) if name != "post-local-sgd"},
     "ddp, fp16": ExchangeOptions("ddp", "fp16"),
     "ddp, bf16": ExchangeOptions("ddp", "bf16"),
-    "local-sgd": ExchangeOptions("local-sgd"),
-    "decentralized": ExchangeOptions("decentralized"),
-    "choco": ExchangeOptions("choco"),
     "choco, topk": ExchangeOptions("choco", gossip_compression="topk"),
-    "signsgd": ExchangeOptions("signsgd"),
-    "topk": ExchangeOptions("topk"),
-    "randomk": ExchangeOptions("randomk"),
-    "qsgd": ExchangeOptions("qsgd"),
-    "powersgd": ExchangeOptions("powersgd"),
 }
 
 
@@ -151,7 +142,9 @@ def _plain(_: Path) -> Loop:
 def _mlbench_core(_: Path) -> Loop:
     """Make MLBench's own: its ResNet, its optimizer, its loop's metrics, without its tracker."""
     # All of mlbench-core, and what our environment lacks of it, behind our own.
-    sys.path.append(_site_packages())
+    script = Path(__file__).parents[1] / "scripts" / "get-mlbench-core.sh"
+    python = Path(subprocess.check_output([script], text=True).strip())
+    sys.path += map(str, python.parents[1].glob("lib/python*/site-packages"))
     from mlbench_core.controlflow.pytorch import compute_train_batch_metrics  # noqa: PLC0415 - may be missing
     from mlbench_core.evaluation.pytorch.metrics import TopKAccuracy  # noqa: PLC0415 - may be missing
     from mlbench_core.models.pytorch.resnet import ResNetCIFAR  # noqa: PLC0415 - may be missing
@@ -169,13 +162,6 @@ def _mlbench_core(_: Path) -> Loop:
         return functional.cross_entropy(output, batch.labels)
 
     return plain(model, optimizer, [_random_images()] * _STEPS, loss), _STEPS * _BATCH
-
-
-def _site_packages() -> str:
-    script = Path(__file__).parents[1] / "scripts" / "get-mlbench-core.sh"
-    python = subprocess.check_output([script], text=True).strip()
-    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    return subprocess.check_output([python, "-c", where], text=True).strip()
 
 
 _OPTIONS = {

@@ -1,12 +1,12 @@
-"""How near the linear tasks come to scikit-learn's optimum, on data sets that you have.
+"""How near the linear tasks come to scikit-learn's optimum, on a data set that you have.
 
-``python -m benchmarks.linear_optimum a9a --set epochs=2000`` trains each model on the data set as
+``python -m benchmarks.linear_optimum a9a epochs=2000`` trains each model on the data set as
 the task reads it, with all rows in a step, and compares the objective, the mean loss plus the
 penalty, with that of scikit-learn's solution. The penalty is LIBLINEAR's default, 1 / rows.
 """
 
-import argparse
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,19 +40,14 @@ _SOLVERS: dict[LinearModel, Callable[[float], Any]] = {
 
 
 def main() -> None:
-    """Print a line for each model of each data set."""
-    parser = argparse.ArgumentParser(description="Compare the linear tasks with scikit-learn.")
-    parser.add_argument("datasets", nargs="+", metavar="DATASET", help="in $MLBENCH_DATASETS")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
-    given = parser.parse_args()
-    more = dict(one.split("=", 1) for one in given.set)
-    folder = Path(os.environ[names.ENV_DATASETS])
-    for name in given.datasets:
-        for model in LOSSES:
-            data = load_dataset(name, folder, classes=model != "ridge")
-            ours, optimum = ours_and_the_optimum(model, data, more)
-            what = f"{name}, {len(data.train)} rows of {data.features}, {model}"
-            print(f"{what}: {ours:.9f}, scikit-learn {optimum:.9f}; more by {ours - optimum:.1e}")
+    """Print a line for each model."""
+    name, *settings = sys.argv[1:]
+    more = dict(one.split("=", 1) for one in settings)
+    for model in LOSSES:
+        data = load_dataset(name, Path(os.environ[names.ENV_DATASETS]), classes=model != "ridge")
+        ours, optimum = ours_and_the_optimum(model, data, more)
+        what = f"{name}, {len(data.train)} rows of {data.features}, {model}"
+        print(f"{what}: {ours:.9f}, scikit-learn {optimum:.9f}; more by {ours - optimum:.1e}")
 
 
 def ours_and_the_optimum(

@@ -12,12 +12,10 @@ from mlbench import names
 from mlbench_worker.agent.sources.loopback import Line, Loopback
 from mlbench_worker.agent.sources.mlflow import Tracking, variables
 
-_REPOSITORY = Path(__file__).parents[1]
-
 
 def measure(folder: Path) -> list[Figure | Ratio]:
     """Return microseconds per value, of one value a call, all in turn in one process."""
-    script = _REPOSITORY / "scripts" / "get-integrations.sh"
+    script = Path(__file__).parents[1] / "scripts" / "get-integrations.sh"
     python = subprocess.check_output([script], text=True).strip()
     with (folder / "agent.jsonl").open("a") as file:
 

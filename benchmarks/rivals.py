@@ -13,7 +13,7 @@ import httpx
 from benchmarks import servers
 from benchmarks.api import CLIENTS, SAMPLES, SERIES, posts, reading, store_long_run
 from benchmarks.load import post_json, send
-from benchmarks.measure import Figure, Ratio, alternate
+from benchmarks.measure import Figure, Measure, Ratio, alternate
 from benchmarks.servers import Source, measured_master
 
 _REPOSITORY = Path(__file__).parents[1]
@@ -31,32 +31,27 @@ def measure(folder: Path) -> Iterator[Figure | Ratio]:
         full = _create_run(port)
         _log_batches(port, full, SAMPLES // SERIES // _STEPS_OF_A_BATCH)
         path = f"/api/metrics/{store_long_run().id}/?metric_type=run&format=json"
-        for what, unit, ours, theirs in (
-            (
-                "one sample a request, 8 clients",
-                "posts/s",
-                posts(master, 250),
-                lambda: _log_metrics(port, _create_run(port)),
-            ),
-            (
-                "1,000 samples a request, 1 client",
-                "samples/s",
-                posts(master, 2500, lists=True),
-                lambda: _log_batches(port, _create_run(port), _BATCHES),
-            ),
-            (
-                "read a run's 100,000 samples",
-                "ms",
-                reading(master, path),
-                lambda: _read(port, full),
-            ),
-        ):
-            own, other = alternate(
-                _ROUNDS, unit, {f"{what}: ours": ours, f"{what}: MLflow": theirs}
-            )
-            speedup = other.median / own.median
-            yield from (own, other)
-            yield Ratio(f"{what}: as fast as MLflow", speedup if unit == "ms" else 1 / speedup)
+        yield from _compare(
+            "one sample a request, 8 clients",
+            "posts/s",
+            posts(master, 250),
+            lambda: _log_metrics(port, _create_run(port)),
+        )
+        yield from _compare(
+            "1,000 samples a request, 1 client",
+            "samples/s",
+            posts(master, 2500, lists=True),
+            lambda: _log_batches(port, _create_run(port), _BATCHES),
+        )
+        what = "read a run's 100,000 samples"
+        yield from _compare(what, "ms", reading(master, path), lambda: _read(port, full))
+
+
+def _compare(what: str, unit: str, ours: Measure, theirs: Measure) -> Iterator[Figure | Ratio]:
+    own, other = alternate(_ROUNDS, unit, {f"{what}: ours": ours, f"{what}: MLflow": theirs})
+    speedup = other.median / own.median
+    yield from (own, other)
+    yield Ratio(f"{what}: as fast as MLflow", speedup if unit == "ms" else 1 / speedup)
 
 
 @contextmanager
@@ -86,15 +81,9 @@ def _log_metrics(port: int, run_id: str) -> float:
     begin_ms = _now_ms() - 2 * _POSTS_OF_A_CLIENT
     clients = [
         [
-            post_json(
-                f"{_API}/runs/log-metric",
-                {
-                    "run_id": run_id,
-                    **_metric(f"train_loss_{client}", client + step, begin_ms + 2 * step, step),
-                },
-                {},
-            )
+            post_json(f"{_API}/runs/log-metric", {"run_id": run_id, **metric}, {})
             for step in range(_POSTS_OF_A_CLIENT)
+            for metric in [_metric(f"loss_{client}", client + step, begin_ms + 2 * step, step)]
         ]
         for client in range(CLIENTS)
     ]

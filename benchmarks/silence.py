@@ -4,7 +4,6 @@ Beside each way to silence it, a run goes on that must be FINISHED.
 """
 
 import os
-import signal
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -12,11 +11,10 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from pathlib import Path
 
 import httpx
-import psutil
 
 from benchmarks.measure import Figure, timed
 from benchmarks.servers import Master, agent_token, know_pods, measured_master
-from benchmarks.stacks import local_stack, wait_for_end
+from benchmarks.stacks import local_stack, stopped, wait_for_end
 from benchmarks.stored import store_run
 from mlbench import ApiClient
 from mlbench.home import Home
@@ -65,7 +63,7 @@ def _ways(home: Home) -> dict[str, Silencing]:
         f"{_CLIENTS} clients that do not read their answers": hold(never_read(url)),
         f"{_READERS} reads while Prometheus hangs": lambda: _reading(home),
         "the database locked": lambda: _locked(home),
-        "the API stopped": lambda: _hanging(service(home, "gunicorn").children()[0]),
+        "the API stopped": lambda: stopped(service(home, "gunicorn").children()[0]),
     }
 
 
@@ -76,17 +74,6 @@ def _beside_a_run(home: Home, client: ApiClient, silencing: Silencing) -> float:
         oldest = oldest_answer(home, _SECONDS)
     wait_for_end(client, run, look_seconds=0.1)
     return oldest
-
-
-@contextmanager
-def _hanging(process: psutil.Process) -> Iterator[None]:
-    process.send_signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        # Gunicorn's arbiter may have replaced it meanwhile.
-        with suppress(psutil.NoSuchProcess):
-            process.send_signal(signal.SIGCONT)
 
 
 @contextmanager
@@ -110,7 +97,7 @@ def _reading(home: Home) -> Iterator[None]:
                     client.get(f"{connection.url}/api/metrics/?metric_type=run")
 
     readers = [threading.Thread(target=read) for _ in range(_READERS)]
-    with _hanging(service(home, "--config.file")):
+    with stopped(service(home, "--config.file")):
         for reader in readers:
             reader.start()
         yield

@@ -2,9 +2,11 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from mlbench import ApiClient
 from mlbench.home import Home
@@ -23,6 +25,19 @@ def local_stack(folder: Path, workers: int = 2) -> Iterator[tuple[Home, ApiClien
             yield home, client
     finally:
         launch.stop(home)
+
+
+@contextmanager
+def stopped(*processes: psutil.Process) -> Iterator[None]:
+    """Have processes stand still until the block ends."""
+    for process in processes:
+        process.suspend()
+    try:
+        yield
+    finally:
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):  # it was replaced meanwhile
+                process.resume()
 
 
 def run_to_end(

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import cycle, repeat
+from itertools import cycle, pairwise, repeat
 from pathlib import Path
 
 from benchmarks.measure import Figure, Measure, alternate
@@ -37,8 +37,8 @@ def start_latency(folder: Path) -> Iterator[Figure]:
             for benchmark, args in tasks.items():
                 time.sleep(_IDLE_SECONDS)
                 what = f"POST /api/runs/ to the first step, {how}: {benchmark}"
-                measures = {what: _to_first_step(client, benchmark, args, repeat(None))}
-                yield from alternate(5, "s", measures)
+                measure = _to_first_step(client, benchmark, args, repeat(None))
+                yield from alternate(5, "s", {what: measure})
             what = f"the end of a queued run to the next one's first step, {how}: digits"
             yield Figure(what, "s", _gaps(client))
 
@@ -50,10 +50,9 @@ def _gaps(client: ApiClient) -> list[float]:
         for _ in range(_QUEUED)
     ]
     runs = [wait_for_end(client, order.value, 0.2) for order in orders]
-    ends = [datetime.fromisoformat(str(run.finished_at)) for run in runs]
     return [
-        (_first_step(client, run) - end).total_seconds()
-        for end, run in zip(ends[:-1], runs[1:], strict=True)
+        (_first_step(client, run) - datetime.fromisoformat(str(before.finished_at))).total_seconds()
+        for before, run in pairwise(runs)
     ]
 
 

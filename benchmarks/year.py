@@ -15,36 +15,37 @@ import httpx
 import psutil
 
 from benchmarks.measure import Figure, timed
-from mlbench import ApiClient
+from benchmarks.stacks import local_stack, run_to_end
 from mlbench.home import Home
-from mlbench.stack import launch
 from tests.conftest import wait_for
-from tests.support.stacks import run_to_end, service
+from tests.support.stacks import reload, service
 
 _RUNS = 10_000
 _LISTS = 1000
 _TIMES = 15
 _LISTED = "/api/runs/?limit=100"
 _PATHS = (
-    *(_LISTED, "/api/runs/?limit=100&before=5000", "/api/runs/?limit=100&q=year-77"),
+    *(_LISTED, "/api/runs/?limit=100&before=5000", "/api/runs/?limit=100&q=measured-77"),
     *("/api/runs/counts/", "/api/runs/counts/?q=digits", "/api/runs/9999/"),
 )
 
 
 def measure(folder: Path) -> Iterator[Figure]:
     """Yield seconds, milliseconds and megabytes with 10,000 runs."""
-    home = Home(folder / "home")
-    _start(home)
-    with ApiClient.from_home(home) as client:
-        run = client.create_run("a-year", 2, None, benchmark="digits").result().value
-        run_to_end(client, run)
-        wait_for(lambda: client.get_run(run.id).result().value.archive)
-    launch.stop(home)
+    with local_stack(folder) as (home, client):
+        run = run_to_end(client, 2, benchmark="digits")
+        wait_for(lambda: reload(client, run).archive)
     with closing(sqlite3.connect(home.database)) as database:
         _multiply(database)
     megabytes = home.database.stat().st_size / 1e6
     yield Figure(f"SQLite's file, {_RUNS:,} runs", "MB", [megabytes])
-    yield Figure("`mlbench up`, until it is ready", "s", [timed(lambda: _start(home))])
+    began = time.perf_counter()
+    with local_stack(folder) as (home, _):
+        yield Figure("`mlbench up`, until it is ready", "s", [time.perf_counter() - began])
+        yield from _lists(home)
+
+
+def _lists(home: Home) -> Iterator[Figure]:
     connection = home.read_connection()
     [api] = service(home, "gunicorn").children()
     headers = {"Authorization": f"Bearer {connection.token}"}
@@ -57,11 +58,6 @@ def measure(folder: Path) -> Iterator[Figure]:
             http.get(_LISTED)
         grown = psutil.Process(api.pid).memory_info().rss / before - 1
     yield Figure(f"memory of the API after {_LISTS:,} lists, more than before", "%", [100 * grown])
-    launch.stop(home)
-
-
-def _start(home: Home) -> None:
-    launch.start_detached(home, workers=2, port=None)
 
 
 def _multiply(database: sqlite3.Connection) -> None:

@@ -33,19 +33,18 @@ def measure(folder: Path) -> Iterator[str]:
     if os.getuid() != 0:
         print("full disks: not run, as mounting a small one needs root")
         return
-    disk = folder / "full-prometheus" / "home" / "prometheus" / "data"
-    with small_disk(disk, 96 << 20), local_stack(folder / "full-prometheus") as (home, _):
+    prometheus, database = folder / "full" / "home" / "prometheus" / "data", folder / "database"
+    with small_disk(prometheus, 96 << 20), local_stack(folder / "full") as (home, _):
         fault = "Prometheus's disk full for 20 s"
-        yield _row(home, fault, "SQLite", lambda _: disturb.fill(disk, 20))
-    disk = folder / "full-master"
-    url = f"sqlite:///{disk / 'mlbench.db'}"
+        yield _row(home, fault, "SQLite", lambda _: disturb.fill(prometheus, 20))
+    url = {names.ENV_DATABASE_URL: f"sqlite:///{database / 'mlbench.db'}"}
     with (
-        small_disk(disk, 160 << 20),
-        patch.dict(os.environ, {names.ENV_DATABASE_URL: url}),
+        small_disk(database, 160 << 20),
+        patch.dict(os.environ, url),
         local_stack(folder / "beside") as (home, _),
     ):
         fault = "master's disk full for 45 s"
-        yield _row(home, fault, "SQLite", lambda _: disturb.fill(disk, 45))
+        yield _row(home, fault, "SQLite", lambda _: disturb.fill(database, 45))
 
 
 def _faults(home: Home, database: str) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 import random
 import shutil
-import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks.stacks import stopped
 from mlbench import names
 from mlbench.home import Home
 from mlbench.stack import launch
@@ -67,26 +67,18 @@ def _supervisor(home: Home) -> psutil.Process:
 def hang(home: Home, name: str, seconds: float) -> None:
     """Stop a process, with its children, for so long."""
     process = service(home, _PROCESSES[name])
-    family = [process, *process.children(recursive=True)]
-    for member in family:
-        member.send_signal(signal.SIGSTOP)
-    time.sleep(seconds)
-    for member in family:
-        member.send_signal(signal.SIGCONT)
+    with stopped(process, *process.children(recursive=True)):
+        time.sleep(seconds)
 
 
 def empty_prometheus(home: Home) -> None:
     """Kill Prometheus with -9, and have it start again with an empty disk."""
-    process, supervisor = service(home, _PROCESSES["Prometheus"]), _supervisor(home)
-    # Or it would be there again before its data are gone.
-    supervisor.suspend()
-    try:
+    process = service(home, _PROCESSES["Prometheus"])
+    with stopped(_supervisor(home)):  # or it would be there again before its data are gone
         process.kill()
         psutil.wait_procs([process], 10)
         for path in (home.prometheus / "data").iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    finally:
-        supervisor.resume()
 
     def is_back() -> bool:
         with suppress(psutil.Error, ValueError):

@@ -1,13 +1,17 @@
-"""Writing the page of results from archives: Markdown, and the pictures that it shows."""
+"""Writing the page of results from archives: Markdown, and the pictures that it shows.
+
+``python -m benchmarks.results.page FOLDER`` writes it from the archives in a folder.
+"""
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
 
 from benchmarks.results.parts import Block, of_report, to_goals
-from benchmarks.results.sections import Section
+from benchmarks.results.sections import SECTIONS, Section
 from benchmarks.results.sets import Bench, Measured, read
 from mlbench import bundle, palette
 from mlbench.report.formats import escape, markdown_list, markdown_table
@@ -135,3 +139,7 @@ def to_file(plot: Plot) -> str:
     height = round(_WIDTH * float(box[2]) / float(box[1]))
     svg = svg.replace("<svg ", f'<svg width="{_WIDTH}" height="{height}" ', 1)
     return svg.replace(">", f'><rect width="100%" height="100%" fill="{colours["--paper"]}"/>', 1)
+
+
+if __name__ == "__main__":
+    write(SECTIONS, Path(sys.argv[1]), _HERE.parents[1] / "docs")

@@ -32,7 +32,7 @@ def to_goals(measured: Sequence[Measured], section: Section) -> Table:
             rows += [_to_goal(value, group, order, compared) for group in compared.groups]
         for time in section.published:
             if time.goal == value:
-                rows.append([_percent(value), time.who, *[None] * 4, time.seconds, None, None])
+                rows.append([f"{value:g} %", time.who, *[None] * 4, time.seconds, None, None])
     note = (
         "Training time, evaluation left out. From, to: where the mean is with 95 % confidence. "
         + section.source
@@ -54,11 +54,7 @@ def _to_goal(value: float, group: Group, order: str, compared: Comparison) -> li
     reached = f"{group.reached}/{len(group.run_ids)}"
     who = ", ".join(filter(None, [group.label, order]))
     seconds = group.training_seconds_to_accuracy
-    return [_percent(value), who, reached, *_mean_and_ends(epochs), *_mean_and_ends(seconds)]
-
-
-def _percent(value: float) -> str:
-    return f"{value:g} %"
+    return [f"{value:g} %", who, reached, *_mean_and_ends(epochs), *_mean_and_ends(seconds)]
 
 
 def _mean_and_ends(summary: Summary | None) -> list[float | None]:

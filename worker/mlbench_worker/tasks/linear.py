@@ -20,7 +20,7 @@ loss plus penalty, to within 5e-4 of scikit-learn's optimum for logistic regress
 2e-4 for ridge regression (0.224240528) and 8e-4 for the SVM (0.422050837). With ``batch_size`` the
 number of rows, ``decay=0``, ``learning_rate=1`` and ``momentum=0.995`` it is accelerated gradient
 descent (Nesterov 1983): 4,000 epochs of a step each end within 4e-12, 9e-12 and 3e-8 of it, in 21 s
-to 48 s on one core of a busy machine (``benchmarks.linear_optimum a9a --set learning_rate=1``).
+to 48 s on one core of a busy machine (``benchmarks.linear_optimum a9a learning_rate=1``).
 Where a few rows are much longer than the rest, larger rates, which that module finds, take less.
 
 No trial on epsilon or rcv1 has been made: their files were not at hand. Made rows of epsilon's kind
