@@ -17,18 +17,10 @@ import falcon
 from falcon import Request, Response
 from peewee import chunked
 
+from benchmarks import servers
 from benchmarks.load import Requests, post_json, send
 from benchmarks.measure import Figure, Measure, alternate
-from benchmarks.servers import (
-    Master,
-    Source,
-    database_url,
-    free_port,
-    gunicorn,
-    measured_master,
-    running,
-    running_prometheus,
-)
+from benchmarks.servers import Master, Source, measured_master
 from benchmarks.stored import append, line, metric_lines, store_delivered, store_run
 from mlbench import names
 from mlbench_master.models import Run, open_database
@@ -47,10 +39,10 @@ Body = Mapping[str, object]
 
 def post_rate(folder: Path) -> list[Figure]:
     """Return posts a second."""
-    port = free_port()
-    empty = gunicorn(port, "benchmarks.api:empty_app()")
+    port = servers.free_port()
+    empty = servers.gunicorn(port, "benchmarks.api:empty_app()")
     with (
-        running("empty", empty, folder, {}, f"http://127.0.0.1:{port}/"),
+        servers.running("empty", empty, folder, {}, f"http://127.0.0.1:{port}/"),
         measured_master(folder) as master,
     ):
         requests = _requests("/", _bodies(1, 4 * _POSTS_OF_A_CLIENT), {})
@@ -135,20 +127,26 @@ def empty_app() -> falcon.App[Request, Response]:
     return app
 
 
-_DELIVERED_STEPS, _DELIVERED_METRICS = 50_000, 4
-_DELIVERED = _DELIVERED_STEPS * _DELIVERED_METRICS
+_DELIVERED_LINES = 50_000
+_LOGGED = ("train_loss", "learning_rate", "grad_norm")
+# And the step, which is a series of its own.
+_DELIVERED = _DELIVERED_LINES * (len(_LOGGED) + 1)
 
 
 def delivery_rate(folder: Path) -> list[Figure]:
     """Return samples a second, end to end."""
-    database = open_database(database_url(folder))
-    with running_prometheus(folder) as url:
+    database = open_database(servers.database_url(folder))
+    with servers.running_prometheus(folder) as url:
         prometheus, delivery = PrometheusClient(url), Delivery(RemoteWriter(url))
         numbers = itertools.count(1)
 
         def measure_once() -> float:
             run = store_run(f"rate-{next(numbers)}", "STARTED")
-            lines = [*metric_lines(_DELIVERED_METRICS, _DELIVERED_STEPS, 0.001)]
+            start = time.time() - _DELIVERED_LINES / 1000  # a line a millisecond until just now
+            lines = [
+                line(start + i / 1000, dict.fromkeys(_LOGGED, i / _DELIVERED_LINES), step=i)
+                for i in range(_DELIVERED_LINES)
+            ]
             begin = time.perf_counter()
             append(run, 0, lines)
             while delivery.deliver_waiting():

@@ -64,10 +64,10 @@ def _make_points(task: Benchmark, batch_size: int, options: Mapping[str, Any]) -
     shared = {"batch_size": batch_size, "learning_rate": options["learning_rate"]}
     if "recipe" in options:
         shared["settings"] = {"recipe": options["recipe"]}
-    for goal in sorted(goals, reverse=not task.goal.lower_is_better):  # the light one is easier
-        point = {"goal": goal, **shared, "epochs": []}
-        points.append(point)
-        own.append(point)
+    in_order = sorted(goals, reverse=not task.goal.lower_is_better)  # the light one is easier
+    new = [{"goal": goal, **shared, "epochs": []} for goal in in_order]
+    points += new
+    own += new
     missing = _SEEDS[min(len(point["epochs"]) for point in own) :]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for curve in pool.map(lambda seed: _train(task, {**options, "seed": seed}), missing):

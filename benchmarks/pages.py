@@ -4,20 +4,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import psutil
 from playwright.sync_api import Browser, BrowserContext, CDPSession
 
+from benchmarks import servers
 from benchmarks.measure import Figure
-from benchmarks.servers import (
-    TOKEN,
-    Master,
-    database_url,
-    running_api,
-    running_master,
-    running_prometheus,
-)
+from benchmarks.servers import Master
 from benchmarks.stored import append, line, store_delivered, store_run
 from benchmarks.watching import WORKERS, serving_workers, write_targets
 from mlbench import names
@@ -54,7 +48,7 @@ class Tab:
         self._url = f"http://127.0.0.1:{master.port}"
         self._page = context.new_page()
         self._page.set_default_timeout(_TIMEOUT_MS)
-        self._page.goto(f"{self._url}/signin?token={TOKEN}")
+        self._page.goto(f"{self._url}/signin?token={servers.TOKEN}")
         self._page.goto("about:blank")
         self._session: CDPSession = context.new_cdp_session(self._page)
         self._loaded: list[float] = []
@@ -129,6 +123,8 @@ _COMPARED = 20
 _COMPARED_STEPS = 500
 _ROUNDS = 5
 _WATCHED_SECONDS, _WATCHED_TIMES = 10.0, 3
+# The path of a page, and the JavaScript expression that is true once it shows what it is for.
+_Shown = tuple[str, str]
 # A time of polling, and how much faster its timers run.
 _LONG_SECONDS, _HURRIED = 600.0, 20
 
@@ -138,37 +134,30 @@ _RUNS_SHOWN = "document.querySelectorAll('#runs tbody tr').length >= 100"
 _WORKERS_SHOWN = "document.querySelector('.sparkline-line[d^=M]')"
 
 
-class _Shown(NamedTuple):
-    """A page, and the JavaScript expression that is true once it shows what it is for."""
-
-    path: str
-    is_shown: str
-
-
 def measure(folder: Path) -> Iterator[Figure]:
     """Yield figures of all pages: times to show, bytes, what polling costs, memory."""
     with (
         serving_workers() as workers,
-        running_prometheus(folder) as prometheus_url,
+        servers.running_prometheus(folder) as prometheus_url,
         running_chromium() as browser,
-        closing(open_database(database_url(folder))),
+        closing(open_database(servers.database_url(folder))),
     ):
         write_targets(folder / "targets", workers)
-        with running_master(folder, prometheus_url) as master:
+        with servers.running_master(folder, prometheus_url) as master:
             store_run("watched")  # the first run's series are those of the served workers
             compared = [_store_run(f"small-{i}", _COMPARED_STEPS) for i in range(_COMPARED)]
             ids = ",".join(str(run.id) for run in compared)
             for name, steps in (("large", _LARGE_STEPS), ("huge", _HUGE_STEPS)):
-                page = _Shown(f"/runs/{_store_run(name, steps).id}", _CURVES_DRAWN)
+                page = (f"/runs/{_store_run(name, steps).id}", _CURVES_DRAWN)
                 yield from _loads(browser, master, page, f"a run of {_SERIES * steps:,} samples")
-            page = _Shown(f"/compare?runs={ids}", _OVERLAY_DRAWN)
+            page = (f"/compare?runs={ids}", _OVERLAY_DRAWN)
             yield from _loads(browser, master, page, f"{_COMPARED} runs compared")
-        with running_api(folder, prometheus_url) as master:
+        with servers.running_api(folder, prometheus_url) as master:
             _store_workers()
             for number in range(_RUNS):
                 store_run(f"run-{number}")
-            live = _Shown(f"/runs/{_store_live_run().id}", _CURVES_DRAWN)
-            all_workers, runs = _Shown("/", _WORKERS_SHOWN), _Shown("/runs", _RUNS_SHOWN)
+            live = (f"/runs/{_store_live_run().id}", _CURVES_DRAWN)
+            all_workers, runs = ("/", _WORKERS_SHOWN), ("/runs", _RUNS_SHOWN)
             for page, what in ((all_workers, f"{WORKERS} workers"), (live, "a live run")):
                 yield from _watching(browser, master, page, what)
                 yield from _memory(browser, master, page, what)

@@ -79,14 +79,13 @@ def _create_run(port: int) -> str:
 
 def _log_metrics(port: int, run_id: str) -> float:
     begin_ms = _now_ms() - 2 * _POSTS_OF_A_CLIENT
-    clients = [
-        [
-            post_json(f"{_API}/runs/log-metric", {"run_id": run_id, **metric}, {})
-            for step in range(_POSTS_OF_A_CLIENT)
-            for metric in [_metric(f"loss_{client}", client + step, begin_ms + 2 * step, step)]
-        ]
-        for client in range(CLIENTS)
-    ]
+
+    def request(client: int, step: int) -> bytes:
+        metric = _metric(f"train_loss_{client}", client + step, begin_ms + 2 * step, step)
+        return post_json(f"{_API}/runs/log-metric", {"run_id": run_id, **metric}, {})
+
+    steps = range(_POSTS_OF_A_CLIENT)
+    clients = [[request(client, step) for step in steps] for client in range(CLIENTS)]
     return send(port, clients, _OK)
 
 

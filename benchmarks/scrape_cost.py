@@ -15,15 +15,9 @@ import psutil
 
 from benchmarks.measure import Figure
 from mlbench import names
+from tests.support import kubelet_server
 from tests.support.exporting import Exporter, exporter
-from tests.support.kubelet_server import (
-    RELEASE,
-    TEXT,
-    KubeletServer,
-    make_account,
-    make_certificates,
-    whole,
-)
+from tests.support.kubelet_server import RELEASE, TEXT
 
 _PODS = 200
 _OTHER_PODS = 50
@@ -79,13 +73,13 @@ def _node_text() -> bytes:
 @contextmanager
 def _kubelet(folder: Path, text: bytes) -> Iterator[Sequence[str]]:
     """Serve a text as a kubelet does, and give the options with which the exporter reads it."""
-    certificates = make_certificates(folder)
-    server = KubeletServer(certificates)
-    server.answer = partial(whole, text=text)
+    certificates = kubelet_server.make_certificates(folder)
+    server = kubelet_server.KubeletServer(certificates)
+    server.answer = partial(kubelet_server.whole, text=text)
     # A process of its own, so that only the exporter's work is the exporter's.
     process = multiprocessing.get_context("fork").Process(target=server.serve_forever)
     process.start()
-    account = make_account(folder / "account", certificates, server.token)
+    account = kubelet_server.make_account(folder / "account", certificates, server.token)
     yield (
         *("--kubelet", "127.0.0.1", "--kubelet-port", str(server.server_port)),
         *("--node", "node1", "--release", RELEASE, "--service-account", str(account)),

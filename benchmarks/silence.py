@@ -22,14 +22,7 @@ from mlbench_master.models import Deletion, run_owner
 from mlbench_master.recording import streams
 from mlbench_master.recording.streams import StreamKey
 from tests.conftest import wait_for
-from tests.support.silencers import (
-    endless_body,
-    half_body,
-    half_head,
-    never_read,
-    occupied,
-    oldest_answer,
-)
+from tests.support import silencers
 from tests.support.stacks import order_steps, reload, service
 
 _SECONDS = 60.0
@@ -52,15 +45,15 @@ def _ways(home: Home) -> dict[str, Silencing]:
     url, token = connection.url, connection.token
 
     def hold(request: bytes) -> Silencing:
-        return lambda: occupied(url, [request] * _CLIENTS)
+        return lambda: silencers.occupied(url, [request] * _CLIENTS)
 
     return {
         "nothing": nullcontext,
-        f"{_CLIENTS} half heads": hold(half_head()),
-        f"{_CLIENTS} half bodies": hold(half_body()),
-        f"{_CLIENTS} half bodies with the token": hold(half_body(token=token)),
-        f"{_CLIENTS} endless bodies with the token": hold(endless_body(token)),
-        f"{_CLIENTS} clients that do not read their answers": hold(never_read(url)),
+        f"{_CLIENTS} half heads": hold(silencers.half_head()),
+        f"{_CLIENTS} half bodies": hold(silencers.half_body()),
+        f"{_CLIENTS} half bodies with the token": hold(silencers.half_body(token=token)),
+        f"{_CLIENTS} endless bodies with the token": hold(silencers.endless_body(token)),
+        f"{_CLIENTS} clients that do not read their answers": hold(silencers.never_read(url)),
         f"{_READERS} reads while Prometheus hangs": lambda: _reading(home),
         "the database locked": lambda: _locked(home),
         "the API stopped": lambda: stopped(service(home, "gunicorn").children()[0]),
@@ -71,7 +64,7 @@ def _beside_a_run(home: Home, client: ApiClient, silencing: Silencing) -> float:
     run = order_steps(client, "silenced", steps=round(20 * _SECONDS), rate=20)
     wait_for(lambda: reload(client, run).state == "STARTED", what="the run starts")
     with silencing():
-        oldest = oldest_answer(home, _SECONDS)
+        oldest = silencers.oldest_answer(home, _SECONDS)
     wait_for_end(client, run, look_seconds=0.1)
     return oldest
 
