@@ -19,7 +19,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from benchmarks.loops import Loop, Loops, plain, rates, session, tracker_of_a_run
+from benchmarks.loops import Loop, Loops, plain_training, rates, session, tracker_of_a_run
 from benchmarks.measure import Figure, Ratio, alternate, timed
 from mlbench import Tracker
 from mlbench.options import Exchange, ExchangeOptions, ImageModelOptions
@@ -136,7 +136,7 @@ def _plain(_: Path) -> Loop:
     def loss(batch: Images) -> torch.Tensor:
         return functional.cross_entropy(model(batch.images), batch.labels)
 
-    return plain(model, optimizer, [_random_images()] * _STEPS, loss), _STEPS * _BATCH
+    return plain_training(model, optimizer, [_random_images()] * _STEPS, loss), _STEPS * _BATCH
 
 
 def _mlbench_core(_: Path) -> Loop:
@@ -161,7 +161,7 @@ def _mlbench_core(_: Path) -> Loop:
         compute_train_batch_metrics(output, batch.labels, metrics)
         return functional.cross_entropy(output, batch.labels)
 
-    return plain(model, optimizer, [_random_images()] * _STEPS, loss), _STEPS * _BATCH
+    return plain_training(model, optimizer, [_random_images()] * _STEPS, loss), _STEPS * _BATCH
 
 
 _OPTIONS = {

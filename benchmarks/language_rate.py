@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch.nn import functional
 
-from benchmarks.loops import Loop, Loops, plain, rates, session, tracker_of_a_run
+from benchmarks.loops import Loop, Loops, plain_training, rates, session, tracker_of_a_run
 from benchmarks.measure import Figure, Ratio
 from mlbench.tasks import GptOptions, LstmOptions
 from mlbench_worker.tasks import gpt, lstm
@@ -63,7 +63,7 @@ def _plain_gpt(_: Path) -> Loop:
     def loss(rows: Rows) -> torch.Tensor:
         return functional.cross_entropy(model(rows.tokens).flatten(0, 1), rows.following.flatten())
 
-    return plain(model, optimizer, _batches(_GPT_SHAPE, 256), loss, clip=1.0), _GPT_TOKENS
+    return plain_training(model, optimizer, _batches(_GPT_SHAPE, 256), loss, clip=1.0), _GPT_TOKENS
 
 
 def _plain_lstm(_: Path) -> Loop:
@@ -82,7 +82,7 @@ def _plain_lstm(_: Path) -> Loop:
         return entropy + penalty
 
     batches = _batches(_LSTM_SHAPE, _VOCABULARY)
-    return plain(model, optimizer, batches, loss, clip=0.25), _LSTM_TOKENS
+    return plain_training(model, optimizer, batches, loss, clip=0.25), _LSTM_TOKENS
 
 
 _LOOPS: Loops = {

@@ -12,7 +12,7 @@ from sklearn.datasets import load_svmlight_file
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
-from benchmarks.loops import plain, session, tracker_of_a_run
+from benchmarks.loops import plain_training, session, tracker_of_a_run
 from benchmarks.measure import Figure, Measure, alternate, timed
 from mlbench import Tracker, names
 from mlbench.names import Phase
@@ -74,7 +74,7 @@ def _autograd(batches: Iterable[Any]) -> Measure:
         rows, labels = batch
         return functional.softplus(-labels * model(rows).squeeze(1)).mean()
 
-    train = plain(model, optimizer, batches, loss)
+    train = plain_training(model, optimizer, batches, loss)
     return lambda: _SLOW_STEPS * _BATCH / timed(train)
 
 

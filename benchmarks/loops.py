@@ -75,7 +75,7 @@ def session(options: DeviceOptions, tracker: Tracker, world: World | None = None
     return Session(world, tracker, set_up(options, world))
 
 
-def plain(
+def plain_training(
     model: nn.Module,
     optimizer: Any,
     batches: Iterable[Any],
