@@ -16,7 +16,6 @@ from mlbench_master.reading.promql import PrometheusClient
 from tests.chain import raising
 from tests.conftest import wait_for
 from tests.support.stacks import (
-    FAILS,
     assert_counted,
     losses,
     order_command,
@@ -52,13 +51,6 @@ def test_a_killed_training_process_fails_the_run(
     assert len(losses(client, running, rank=1)) > 20
 
 
-def test_a_failing_command_says_what_it_said(client: ApiClient) -> None:
-    ended = run_to_end(client, order_command(client, "wrong", FAILS))
-    assert ended.state == "FAILED"
-    assert "exited with code 2" in ended.reason
-    assert "what is wrong" in ended.reason
-
-
 def test_a_failed_run_has_the_figures_of_its_steps_and_blames_no_rank(
     client: ApiClient, stack: Home
 ) -> None:
@@ -86,13 +78,6 @@ def test_a_failed_run_has_the_figures_of_its_steps_and_blames_no_rank(
         wait_for(lambda: prometheus.query(selector), what="its figures are scraped")
         [scraped] = prometheus.query(selector)
     assert float(scraped.values[0]) == result.samples_per_second
-
-
-def test_stop_ends_every_process(client: ApiClient, stack: Home, running: Run) -> None:
-    client.stop_run(running.id).result()
-    assert run_to_end(client, running).state == "STOPPED"
-    assert not training(stack, rank=0)
-    assert not training(stack, rank=1)
 
 
 def test_a_failed_attempt_is_tried_again(client: ApiClient, stack: Home) -> None:

@@ -159,43 +159,7 @@ def test_the_length_of_a_list_and_its_texts(http: httpx.Client) -> None:
         assert re.fullmatch(rf"{field}.*at most.{{0,400}}", answer.json()["message"])
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        *("", ":", "[", "[::1", "a:b:c", "127.0.0.1:port", "localhost, a", "é"),
-        *("example.com", "127.0.0.1.example.com:80", "127.0.0.1@example.com"),
-    ],
-)
-def test_a_foreign_or_malformed_host(connection: Connection, host: str) -> None:
-    for origin in ((), ("Origin: http://example.com",)):
-        with sockets.connect(connection) as opened:
-            opened.sendall(sockets.head(connection, "GET", "/api/runs/", *origin, host=host))
-            answered = sockets.answer(opened)
-            said = json.loads(answered.read())
-        assert answered.status == said["status"]
-        assert answered.status in {400, 421}
-        assert said["message"]
-
-
 # --- Other methods. ---
-
-
-@pytest.mark.parametrize(
-    ("path", "allowed"),
-    [("/api/runs", {"GET", "POST"}), ("/api/runs/1", {"GET", "DELETE"}), ("/api/pods/", {"GET"})],
-)
-def test_methods_that_a_route_has_not(http: httpx.Client, path: str, allowed: set[str]) -> None:
-    assert http.head(path).content == b""
-    for method in ("PUT", "PATCH", "TRACE", "NONSENSE"):
-        answer = http.request(method, path)
-        assert answer.status_code == (400 if method == "NONSENSE" else 405), method
-        assert answer.json()["status"] == answer.status_code
-        assert answer.json()["message"]
-    options = http.options(path)
-    assert options.status_code == 200
-    for answered in (options, http.put(path)):
-        named = set(answered.headers["Allow"].split(", "))
-        assert named - {"OPTIONS"} == allowed
 
 
 def test_a_connection_goes_on_after_a_head(connection: Connection) -> None:

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from mlbench.records import Run
-from tests.e2e.commands import CommandError, wait_until
+from tests.e2e.commands import CommandError
 from tests.e2e.release import WORKERS, Object, Release
 
 
@@ -59,44 +59,6 @@ def test_a_pods_token_is_good_for_its_own_rank_alone(release: Release, going: Ru
     assert call(release, "GET", "/api/runs", token).status_code == 403
     release.client.stop_run(going.id).result()
     assert release.wait_for_end(going).state == "STOPPED"
-
-
-def test_the_token_of_a_pod_that_is_gone_is_good_for_nothing(release: Release, going: Run) -> None:
-    name = f"{release.fullname}-worker-1"
-    old = release.worker_pods()[name]
-    token = token_of(release, name)
-    release.kubectl("delete", "pod", name, "--grace-period=1", seconds=120)
-    wait_until(
-        lambda: uid_of(release.worker_pods().get(name, old)),
-        lambda uid: uid != uid_of(old),
-        120,
-        "another pod has its name",
-    )
-    release.wait_for_end(going)
-    report = {"state": "idle", "ip": "", "pod_uid": uid_of(old)}
-
-    def told() -> tuple[int, str]:
-        answer = call(release, "POST", f"/api/workers/{name}/poll", token, json=report)
-        return answer.status_code, answer.json()["do"]
-
-    assert told() == (200, "wait"), "nothing that it says counts"
-    for rank in (0, 1):
-        stream = f"/api/runs/{going.id}/ranks/{rank}/stdout?attempt=1&offset=0"
-        assert call(release, "PUT", stream, token, content=b"x").status_code in {403, 409}
-    release.wait_for_workers(WORKERS)
-    wait_until(
-        lambda: [pod.state for pod in release.client.get_worker_pods().result().value],
-        lambda states: states == ["idle"] * WORKERS,
-        60,
-        "the new pod is heard, not the old one",
-    )
-
-
-def test_prometheus_is_closed_without_its_password(release: Release) -> None:
-    for method, path in (("GET", "/api/v1/query?query=up"), ("POST", "/api/v1/write")):
-        answer = httpx.request(method, f"{release.prometheus_url}{path}", timeout=30.0)
-        assert answer.status_code == 401, path
-    assert release.query("up{job='prometheus'}")[0]["value"][1] == "1"
 
 
 def test_the_controller_may_not_delete_what_is_not_its_own(release: Release) -> None:

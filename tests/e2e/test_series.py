@@ -5,7 +5,7 @@ import pytest
 from mlbench import names
 from mlbench.records import Run
 from tests.e2e.commands import wait_until
-from tests.e2e.release import Object, Release
+from tests.e2e.release import Release
 
 _SECONDS = 90.0
 """Enough for the exporter to read a kubelet's figures, and for Prometheus to scrape them."""
@@ -27,17 +27,6 @@ def test_every_target_is_up(release: Release) -> None:
         _SECONDS,
         "all five targets are up",
     )
-
-
-def test_recorded_values_are_the_runs(release: Release, finished: Run) -> None:
-    of_the_run = f'count_over_time({names.RUN_METRIC}{{run_id="{finished.id}"}}[1h])'
-    counts = release.query(of_the_run)
-    assert finished.delivery is not None
-    found = sum(int(one["value"][1]) for one in counts)
-    assert found == finished.delivery.in_prometheus
-    assert {"0", "1"} == {
-        one["metric"]["rank"] for one in counts if one["metric"]["metric"] == names.TRAIN_LOSS
-    }
 
 
 def test_the_agents_series_carry_run_rank_and_pod(release: Release, finished: Run) -> None:
@@ -81,19 +70,6 @@ def test_the_exporter_shows_the_workers_containers_and_no_others(
     assert all(labels["pod"].startswith(f"{release.fullname}-worker-") for labels in found)
     cores = {one["metric"]["node"] for one in release.query("machine_cpu_cores >= 1")}
     assert {labels["node"] for labels in found} <= cores
-
-
-def test_the_masters_series_tell_of_the_run(release: Release, finished: Run) -> None:
-    query = f'{names.RUN_STATE}{{run_id="{finished.id}",state="FINISHED"}}'
-    wait_until(
-        lambda: [one["value"][1] for one in release.query(query)],
-        lambda values: values == ["1"],
-        _SECONDS,
-        "the master says that the run has finished",
-    )
-    [info] = release.query(f'last_over_time({names.RUN_INFO}{{run_id="{finished.id}"}}[10m])')
-    labels: Object = info["metric"]
-    assert (labels["name"], labels["benchmark"], labels["workers"]) == ("series", "steps", "2")
 
 
 def _workers(release: Release) -> set[str]:

@@ -116,12 +116,6 @@ def test_a_page_of_another_port_writes_nothing_even_where_the_user_has_prometheu
     assert stored(prometheus, "from-a-page") == 0
 
 
-def test_nothing_is_read_without_the_password(prometheus_url: str) -> None:
-    url, _ = split_login(prometheus_url)
-    for path in ("/api/v1/query?query=up", "/metrics", "/-/ready", "/graph"):
-        assert httpx.get(f"{url}{path}").status_code == 401
-
-
 def test_the_password_is_in_private_files_and_on_no_command_line(
     stack: Home, prometheus_url: str
 ) -> None:

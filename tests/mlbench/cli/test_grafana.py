@@ -81,14 +81,6 @@ def test_the_stacks_prometheus_is_the_usual_one(alone: Mlbench, server: GrafanaS
     assert server.data_sources[0]["url"] == "http://127.0.0.1:9091"
 
 
-def test_a_refusal_is_told_in_one_line(alone: Mlbench, server: GrafanaServer) -> None:
-    done = alone("grafana", "push", "--url", server.url, "--token", "glsa_wrong", *_PROMETHEUS)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(f"mlbench: Grafana at {server.url} refuses the folder")
-    assert done.err.count("\n") == 1
-    assert "glsa_wrong" not in done.err
-
-
 def test_dashboards_that_cannot_be_changed_are_told(alone: Mlbench, server: GrafanaServer) -> None:
     server.dashboards["mlbench-run"] = {
         "dashboard": {"uid": "mlbench-run", "title": "Of a file"},

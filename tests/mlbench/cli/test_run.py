@@ -11,7 +11,6 @@ import pytest
 from mlbench import ApiClient
 from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
-from tests.mlbench.conftest import wait_for_end
 from tests.support.stacks import FAILS
 
 _FAST = ("--set", "steps=200", "--set", "rate=1000")
@@ -66,23 +65,6 @@ def test_further_options_of_an_order(mlbench: Mlbench, client: ApiClient) -> Non
     assert (run["num_cpus"], run["deadline_seconds"]) == (1, 120)
     assert mlbench("stop", str(run["id"])).code == 0
     client.delete_run(run["id"]).result()
-
-
-@pytest.mark.slow
-def test_queued_runs_follow_one_another_and_can_be_taken_back(
-    mlbench: Mlbench, client: ApiClient
-) -> None:
-    first = mlbench("run", "steps", "--name", "first", *_ENDLESS, "--detach", "--json").json["id"]
-    second = mlbench("run", "steps", "--queue", *_FAST, "--detach", "--json").json["id"]
-    third = mlbench("run", "steps", "--queue", *_FAST, "--detach", "--json").json["id"]
-    taken_back = mlbench("stop", str(third), "--json").json
-    assert (taken_back["state"], taken_back["started_at"]) == ("STOPPED", None)
-    assert client.get_run(second).result().value.state == "INITIALIZED"
-    assert mlbench("stop", "first").code == 0
-    ended = wait_for_end(client, client.get_run(second).result().value)
-    assert ended.state == "FINISHED", ended.reason
-    for run_id in (first, second, third):
-        client.delete_run(run_id).result()
 
 
 def test_a_failed_run_says_which_rank_and_why(mlbench: Mlbench, client: ApiClient) -> None:

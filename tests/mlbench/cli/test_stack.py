@@ -76,25 +76,6 @@ def test_ctrl_c_ends_a_stack_in_the_foreground(alone: Mlbench) -> None:
     assert "Traceback" not in terminal.text
 
 
-def test_a_taken_port_is_told(alone: Mlbench, mlbench: Mlbench) -> None:
-    port = mlbench.home.read_connection().url.rpartition(":")[2]
-    done = alone.process("up", "--port", port)
-    assert (done.code, done.out) == (2, "")
-    assert f"port {port} is taken by another program; leave out --port" in done.err
-
-
-@pytest.mark.parametrize("arguments", [("status",), ("run", "steps", "--json")])
-def test_without_a_stack_a_command_says_how_to_start_one(
-    alone: Mlbench, arguments: tuple[str, ...]
-) -> None:
-    done = alone(*arguments)
-    assert (done.code, done.out) == (2, "")
-    assert done.err == (
-        f"mlbench: no stack is running here ({alone.home.connection_file} is missing): "
-        "start one with `mlbench up`\n"
-    )
-
-
 @pytest.mark.slow
 def test_a_demo_runs_and_stops_the_stack_that_it_started(alone: Mlbench) -> None:
     done = alone.process("demo", "steps", "--workers", "1")

@@ -1,11 +1,7 @@
 """Starting and stopping real stacks: once, cleanly, and again after the worst."""
 
-import os
-import signal
-import threading
 from pathlib import Path
 
-import psutil
 import pytest
 
 from mlbench import ApiClient
@@ -15,41 +11,7 @@ from mlbench.stack import launch
 from tests.conftest import running_stack, wait_for
 from tests.mlbench.conftest import wait_for_end
 from tests.support.postgres import PostgresServer
-from tests.support.processes import descendants, left
 from tests.support.stacks import order_steps
-
-
-def supervisor_of(home: Home) -> psutil.Process:
-    pid = launch.running_supervisor(home)
-    assert pid is not None
-    return psutil.Process(pid)
-
-
-def ranks_recording(client: ApiClient, run_id: int) -> int:
-    return len(client.get_run_metrics(run_id, metric_filter="train_loss").result().value)
-
-
-@pytest.mark.slow
-def test_a_killed_stack_leaves_nothing_and_can_be_started_again(
-    own_stack: Home, prometheus_binary: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = own_stack.read_connection()
-    with ApiClient.from_home(own_stack) as client:
-        run = order_steps(client, "cut-off", steps=6000, rate=100)
-        wait_for(lambda: ranks_recording(client, run.id) == 2, what="both ranks record")
-    started = descendants(supervisor_of(own_stack).pid)
-    assert len(started) >= 9, "with two training processes"
-    supervisor_of(own_stack).kill()
-    wait_for(lambda: not left(started), what="all processes have ended")
-    assert own_stack.connection_file.exists(), "nobody was left to remove it"
-
-    monkeypatch.setenv("PROMETHEUS", str(prometheus_binary))
-    after = launch.start_detached(own_stack, workers=2, port=None)
-    assert after.token == before.token
-    with ApiClient.from_home(own_stack) as client:
-        assert wait_for_end(client, run).state == "FAILED"
-        again = order_steps(client, "again", steps=50, rate=1000)
-        assert wait_for_end(client, again).state == "FINISHED"
 
 
 def program(folder: Path, code: str) -> Path:
@@ -121,31 +83,3 @@ def test_a_start_that_takes_too_long_is_ended(
     with pytest.raises(StackError, match="the stack was not ready in time"):
         launch.start_detached(home, workers=1, port=None)
     wait_for(lambda: launch.running_supervisor(home) is None, what="it has ended")
-
-
-def test_ctrl_c_while_it_starts_ends_what_has_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home = Home(tmp_path / "home")
-    monkeypatch.setenv("PROMETHEUS", str(program(tmp_path, "exec sleep 1000")))
-    started: list[psutil.Process] = []
-    over = threading.Event()
-
-    def press() -> None:
-        wait_for(lambda: over.is_set() or launch.running_supervisor(home))
-        wait_for(lambda: over.is_set() or len(descendants(supervisor_of(home).pid)) >= 5)
-        if over.is_set():  # it has not started
-            return
-        started.extend([supervisor_of(home), *descendants(supervisor_of(home).pid)])
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=press)
-    thread.start()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            launch.start_detached(home, workers=1, port=None)
-    finally:
-        over.set()
-        thread.join()
-    assert len(started) >= 6
-    assert left(started) == []
