@@ -13,6 +13,8 @@ from zipfile import ZipFile
 
 import pytest
 
+from tests.support.processes import run_text
+
 _REPOSITORY = Path(__file__).parents[1]
 _PIP = (sys.executable, "-m", "pip", "--quiet")
 # What a type checker is to know of a script that is typed. Nothing of it is an object or Any.
@@ -48,14 +50,7 @@ class Installed:
 
     def call(self, *words: str) -> str:
         """Run `mlbench` with these words and return what it prints."""
-        done = subprocess.run(
-            [self.command, *words],
-            cwd=self.folder,
-            env=self.environ,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = run_text([self.command, *words], cwd=self.folder, env=self.environ)
         assert done.returncode == 0, f"mlbench {' '.join(words)}: {done.stdout}{done.stderr}"
         return done.stdout
 
@@ -64,13 +59,10 @@ class Installed:
         (self.folder / "script.py").write_text(script)
         python = self.command.with_name("python")
         how = ("--strict", "--no-error-summary", "--hide-error-codes", "--python-executable")
-        done = subprocess.run(
+        done = run_text(
             [sys.executable, "-m", "mypy", *how, python, "script.py"],
             cwd=self.folder,
             env=self.environ,
-            capture_output=True,
-            text=True,
-            check=False,
         )
         assert not done.stderr
         return done.stdout.splitlines()

@@ -1,12 +1,12 @@
 """MLPerf's own compliance checker passes the log of a run, with rules of ours."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from mlbench import ApiClient
+from tests.support.processes import run_text
 from tests.support.stacks import run_to_end
 
 _RULES = Path(__file__).parents[2] / "docs" / "mllog.yaml"
@@ -16,7 +16,7 @@ def check(file: Path) -> str:
     """Return what the checker says of a log; empty if it passes."""
     command = [*(sys.executable, "-m", "mlperf_logging.compliance_checker", "--werror")]
     command += ["--config", str(_RULES), "--log_output", str(file.with_suffix(".out")), str(file)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    done = run_text(command)
     return "" if done.returncode == 0 else done.stderr
 
 

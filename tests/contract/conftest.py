@@ -18,6 +18,7 @@ import pytest
 
 from mlbench.home import Connection, Home
 from tests.conftest import wait_for
+from tests.support.known import known
 
 _CALLS = Path(__file__).with_name("original_calls.py")
 
@@ -60,11 +61,9 @@ class Original:
 
     def call(self, method: str, *args: object, **kwargs: object) -> Got:
         """Call a method, and return the answer that its future held."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
         line = {"method": method, "args": args, "kwargs": kwargs}
-        print(json.dumps(line, default=_date), file=self.process.stdin, flush=True)
-        got = json.loads(self.process.stdout.readline())
+        print(json.dumps(line, default=_date), file=known(self.process.stdin), flush=True)
+        got = json.loads(known(self.process.stdout).readline())
         if "raised" in got:
             raise RaisedError(got["raised"])
         return Got(got["status"], httpx.Headers(got["headers"]), base64.b64decode(got["body"]))

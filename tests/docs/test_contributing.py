@@ -3,12 +3,13 @@
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
+
+from tests.support.processes import run_text
 
 _ROOT = Path(__file__).parents[2]
 _PAGE = (_ROOT / "CONTRIBUTING.md").read_text()
@@ -63,14 +64,11 @@ def _patch(file: str, diff: str, copy: Path) -> None:
 def _type_in(commands: str, copy: Path, prometheus: Path) -> None:
     environ = {name: value for name, value in os.environ.items() if "PYTEST" not in name}
     folders = (copy / name for name in ("", "master", "worker", "exporter"))
-    done = subprocess.run(
+    done = run_text(
         ["bash", "-eu"],
         input=commands,
         cwd=copy,
         env={**environ, "PYTHONPATH": ":".join(map(str, folders)), "PROMETHEUS": str(prometheus)},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
     if "SKIPPED" in done.stdout:

@@ -6,6 +6,7 @@ from itertools import pairwise
 from mlbench.records import Run
 from tests.e2e.commands import wait_until
 from tests.e2e.release import CORES, ENDLESS, Release
+from tests.support.known import known
 
 _MBIT = 20.0
 _BYTES_PER_SECOND = _MBIT * 1e6 / 8
@@ -104,5 +105,4 @@ def _facts(release: Release, run: Run, name: str) -> set[object]:
 
 
 def _seconds(text: str | None) -> float:
-    assert text is not None
-    return datetime.fromisoformat(text).timestamp()
+    return datetime.fromisoformat(known(text)).timestamp()

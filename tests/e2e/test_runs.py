@@ -14,6 +14,7 @@ from mlbench import ApiClient
 from mlbench.discovery import Place, find_pod
 from tests.e2e.reaching import forwarded, listens
 from tests.e2e.release import CORES, Release
+from tests.support.processes import run_text
 
 _ORIGINAL = Path(__file__).with_name("original_run.py")
 _MLBENCH = Path(sys.executable).with_name("mlbench")
@@ -57,15 +58,7 @@ def test_a_file_of_this_machine_cannot_run_there(environ: dict[str, str], tmp_pa
 
 
 def _mlbench(environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [_MLBENCH, *arguments],
-        env=environ,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return run_text([_MLBENCH, *arguments], env=environ, stdin=subprocess.DEVNULL, timeout=300)
 
 
 @pytest.fixture(scope="module")
@@ -107,14 +100,7 @@ def test_mlbenchs_original_client_finds_the_master_and_runs(
     netrc.chmod(0o600)
     environ = {**os.environ, "NETRC": str(netrc)}
     arguments = (release.name, release.images["worker"], str(CORES))
-    done = subprocess.run(
-        [os.environ["MLBENCH_CORE"], _ORIGINAL, *arguments],
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_text([os.environ["MLBENCH_CORE"], _ORIGINAL, *arguments], env=environ, timeout=60)
     assert done.returncode == 0, done.stderr
     ordered = json.loads(done.stdout)
     ended = release.finish(release.run(ordered["id"]))

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.exporting import COMMAND, exporter, promtool_says, values
 from tests.support.kubelet_server import NAMESPACE, RELEASE, Certificates, KubeletServer
+from tests.support.processes import run_text
 
 from .conftest import StartPod
 
@@ -75,7 +76,7 @@ def test_a_kubelets_certificate_is_verified_unless_told_otherwise(
 def test_missing_options_for_a_kubelet_are_named(tmp_path: Path) -> None:
     def run(*options: str) -> subprocess.CompletedProcess[str]:
         command = [*COMMAND, "0", "--kubelet", "127.0.0.1", *options]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=5)
+        return run_text(command)
 
     without_release = run()
     without_account = run("--release", RELEASE, "--service-account", str(tmp_path))
@@ -100,9 +101,7 @@ def test_it_ends_cleanly_when_it_is_told_to(tmp_path: Path, stop: signal.Signals
 def test_it_says_when_the_port_is_taken(tmp_path: Path) -> None:
     with exporter(tmp_path) as served:
         port = str(httpx.URL(served.url).port)
-        second = subprocess.run(
-            [*COMMAND, port], capture_output=True, text=True, check=False, timeout=5
-        )
+        second = run_text([*COMMAND, port])
 
     assert second.returncode == 1
     assert f"cannot listen on 127.0.0.1:{port}" in second.stderr

@@ -16,6 +16,7 @@ from mlbench.stack import launch
 from mlbench_master import times
 from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import wait_for
+from tests.support.known import known
 from tests.support.panels import View
 from tests.support.rules import read_rules
 from tests.support.stacks import reload, run_to_end, service
@@ -140,5 +141,4 @@ def _view(name: str, run: Run) -> View:
 
 
 def _moment(text: str | None) -> float:
-    assert text is not None
-    return times.parse(text) / 1e6
+    return times.parse(known(text)) / 1e6

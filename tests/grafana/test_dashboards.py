@@ -3,7 +3,6 @@
 import ast
 import functools
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ import pytest
 from grafana import thresholds
 from mlbench import names, palette
 from tests.support.dashboards import REFERENCE, ROOT, Dashboard, load_all, texts, variables_in
+from tests.support.processes import run_text
 from tests.support.rules import read_rules
 
 if TYPE_CHECKING:  # imported by itself, the SDK warns, and warnings are errors here
@@ -40,13 +40,7 @@ each_board = pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.ui
 
 
 def test_the_files_are_up_to_date() -> None:
-    checked = subprocess.run(
-        [sys.executable, "-m", "grafana.build", "--check"],
-        cwd=ROOT,
-        text=True,
-        capture_output=True,
-        check=False,
-    )
+    checked = run_text([sys.executable, "-m", "grafana.build", "--check"], cwd=ROOT)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert [board.uid for board in BOARDS] == [
         f"mlbench-{page}" for page in ("compare", "run", "runs", "stack", "workers")
@@ -64,9 +58,7 @@ def test_prometheus_can_parse_every_query(board: Dashboard, promtool: Path, tmp_
     )
     file = tmp_path / "queries.yml"
     file.write_text(f"groups:\n- name: queries\n  rules:\n{rules}")
-    checked = subprocess.run(
-        [promtool, "check", "rules", file], text=True, capture_output=True, check=False
-    )
+    checked = run_text([promtool, "check", "rules", file])
     assert checked.returncode == 0, checked.stderr
 
 

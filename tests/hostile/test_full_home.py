@@ -17,7 +17,7 @@ from mlbench.pool import LocalWorker, PoolFiles
 from mlbench.stack import launch
 from tests.conftest import wait_for
 from tests.support.disks import fill, small_disk
-from tests.support.processes import children
+from tests.support.processes import children, run_text
 
 
 @pytest.fixture
@@ -92,13 +92,9 @@ def test_it_ends_in_order_on_a_full_disk(supervisor: subprocess.Popen[bytes], sm
 
 def test_a_start_on_a_full_disk_says_so(small: Path) -> None:
     fill(small)
-    done = subprocess.run(
+    done = run_text(
         [sys.executable, "-m", "mlbench.stack.launch", "--workers", "1"],
         env={**os.environ, names.ENV_HOME: str(small / "home")},
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
     )
     assert done.returncode == 1
     assert "No space left on device" in done.stderr

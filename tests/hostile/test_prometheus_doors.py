@@ -24,6 +24,7 @@ from mlbench_master.recording.remote_write import (
     encode,
 )
 from tests.chain.test_scraped import addresses
+from tests.support.known import known
 from tests.support.stacks import files_of
 
 _FORGED = 99.9
@@ -45,9 +46,7 @@ _WRITE = """async ([urls, body]) => {
 
 @pytest.fixture(scope="module")
 def prometheus_url(stack: Home) -> str:
-    url = stack.read_connection().prometheus_url
-    assert url is not None
-    return url
+    return known(stack.read_connection().prometheus_url)
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +105,7 @@ def test_a_page_of_another_port_writes_nothing_even_where_the_user_has_prometheu
     page.goto(other_page)
     page.evaluate(_WRITE, [targets, [*request_body("from-a-page")]])
     # From now on the browser shows the password with every request to Prometheus.
-    seen = page.goto(f"{prometheus_url}/graph")
-    assert seen is not None
+    seen = known(page.goto(f"{prometheus_url}/graph"))
     assert seen.ok
     page.goto(other_page)
     ends = page.evaluate(_WRITE, [targets, [*request_body("from-a-page")]])
@@ -121,8 +119,7 @@ def test_the_password_is_in_private_files_and_on_no_command_line(
 ) -> None:
     _, login = split_login(prometheus_url)
     assert login is not None
-    supervisor = launch.running_supervisor(stack)
-    assert supervisor is not None
+    supervisor = known(launch.running_supervisor(stack))
     commands = [
         " ".join(process.cmdline()) for process in psutil.Process(supervisor).children(True)
     ]

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from mlbench_worker.agent.sources.original import HOOK
 from tests.integrations.trainings import follow
 from tests.support.metrics_file import metrics
 from tests.support.pages import order_as_printed
+from tests.support.processes import run_text
 
 pytestmark = pytest.mark.slow
 
@@ -84,14 +84,7 @@ def test_a_trainer_reports_here_unless_its_script_says_otherwise(
 ) -> None:
     path = tmp_path / "metrics.jsonl"
     in_a_run = {names.ENV_METRICS_FILE: str(path), names.ENV_AGENT: "here", "PYTHONPATH": str(HOOK)}
-    done = subprocess.run(
-        [integrations, "-c", _REPORTS],
-        env={**os.environ, **in_a_run},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_text([integrations, "-c", _REPORTS], env={**os.environ, **in_a_run}, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "mlbench: " not in done.stderr
     recorded, losses = {}, 0

@@ -2,7 +2,6 @@
 
 import csv
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,10 @@ import pytest
 from mlbench import ApiClient, names
 from mlbench.home import Home
 from tests.integrations.trainings import Values, follow
+from tests.support.known import known
 from tests.support.metrics_file import lines, metrics
 from tests.support.pages import order_as_printed
+from tests.support.processes import run_text
 
 pytestmark = pytest.mark.slow
 
@@ -67,8 +68,7 @@ def test_every_value_step_and_phase_of_a_trainer_is_recorded(
     assert {"data", "forward", "backward", "optimizer", "evaluation"} <= result.phases.keys()
     assert result.target is not None
     assert (result.target.metric, result.target.value) == ("val_accuracy", 0.9)
-    assert result.time_to_accuracy is not None
-    assert result.time_to_accuracy.training_seconds is not None
+    assert known(result.time_to_accuracy).training_seconds is not None
     assert manifest.settings == {"learning_rate": 0.01, "batch_size": 32}
 
 
@@ -76,13 +76,10 @@ def test_nothing_is_recorded_twice_or_outside_and_a_misfit_stops_no_training(
     integrations: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "metrics.jsonl"
-    done = subprocess.run(
+    done = run_text(
         [integrations, "-c", _MISFIT],
         env={**os.environ, names.ENV_METRICS_FILE: str(path)},
         cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     [told] = [line for line in done.stderr.splitlines() if line.startswith("mlbench: ")]

@@ -1,7 +1,6 @@
 """TensorBoard's event files, as its own reader reads them."""
 
 import json
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from mlbench import ApiClient
 from mlbench.home import Home
 from tests.conftest import wait_for
 from tests.support.pages import order_as_printed, type_as_printed, values
+from tests.support.processes import run_text
 from tests.support.stacks import assert_counted, kill_service, run_to_end
 
 # Prints all scalars below a folder, by the folder and the tag: time, step and value.
@@ -35,9 +35,7 @@ Scalars = dict[str, list[list[float]]]
 
 
 def read(python: str, folder: Path) -> Scalars:
-    done = subprocess.run(
-        [python, "-c", _READ, str(folder)], capture_output=True, text=True, check=True
-    )
+    done = run_text([python, "-c", _READ, str(folder)], check=True)
     found: Scalars = json.loads(done.stdout)
     return found
 

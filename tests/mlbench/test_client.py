@@ -17,6 +17,7 @@ from mlbench.records import Goal, LogMatch, Point, Run
 from mlbench.results import Comparison, Result
 from mlbench.stack.network import probe
 from tests.mlbench.scripted import Reply, serving
+from tests.support.known import known
 from tests.support.results import make_run
 
 _IMAGE = list(MLBENCH_IMAGES)[1]
@@ -68,13 +69,10 @@ def test_a_run_is_described_in_full(client: ApiClient, finished: Run) -> None:
     assert finished.args == {"steps": "200", "rate": "1000"}
     assert (finished.state, finished.active, finished.reason) == ("FINISHED", False, "")
     assert [(rank.rank, rank.exit_code) for rank in finished.ranks] == [(0, 0), (1, 0)]
-    assert finished.started_at is not None
-    assert finished.finished_at is not None
-    assert finished.created_at <= finished.started_at <= finished.finished_at
-    assert finished.delivery is not None
+    assert finished.created_at <= known(finished.started_at) <= known(finished.finished_at)
     # Of each rank: 200 losses and steps; 2 epochs and the end with their totals and steps, but no
     # samples before the first.
-    assert finished.delivery.recorded == 2 * (200 * 2 + 2 * 4 - 1 + 3)
+    assert known(finished.delivery).recorded == 2 * (200 * 2 + 2 * 4 - 1 + 3)
     assert finished.fields["job_id"]
     # An answer reads as code for MLBench expects.
     answer = client.get_run(str(finished.id)).result()
@@ -299,16 +297,12 @@ def test_a_result_and_a_comparison_come_back(client: ApiClient, finished: Run) -
     assert found.to_fields() == answer.json()
     assert (found.run_id, found.state, found.num_workers) == (finished.id, "FINISHED", 2)
     assert found.target == Goal("train_loss", 0.5, lower_is_better=True)
-    assert found.time_to_accuracy is not None
-    assert found.wall_seconds is not None
-    assert 0 < found.time_to_accuracy.wall_seconds < found.wall_seconds
+    assert 0 < known(found.time_to_accuracy).wall_seconds < known(found.wall_seconds)
     assert found.last_value == found.best_value == pytest.approx(1 / 3)
-    assert found.accuracy_after_time is not None
-    assert found.accuracy_after_time.limit_seconds == 3600
+    assert known(found.accuracy_after_time).limit_seconds == 3600
     assert found.cost is not None
     assert found.cost.total == pytest.approx(found.cost.worker_seconds / 2)
-    assert found.curve is not None
-    assert len(found.curve.values) == 200
+    assert len(known(found.curve).values) == 200
 
     compared = client.compare([finished.id], goal=goal, after_seconds=3600, price=0.5).result()
     assert isinstance(compared.value, Comparison)

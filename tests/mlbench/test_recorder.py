@@ -4,7 +4,6 @@ import json
 import math
 import re
 import resource
-import subprocess
 import sys
 from decimal import Decimal
 from fractions import Fraction
@@ -19,6 +18,7 @@ from mlbench.clock import SteadyClock
 from mlbench.recorder import Recorder, Value
 from mlbench.records import Goal
 from mlbench_master.recording.samples import Sample, Settings, parse_lines
+from tests.support.processes import run_text
 
 
 @pytest.fixture
@@ -125,13 +125,9 @@ def test_a_line_that_only_partly_fits_is_an_error(path: Path) -> None:
         "recorder = Recorder(pathlib.Path(sys.argv[1]))\n"
         "recorder.write({'a': 1.0}, step=1); recorder.write({'a': 2.0}, step=2)"
     )
-    done = subprocess.run(
+    done = run_text(
         [sys.executable, "-c", code, path],
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)),
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
     )
     assert re.search("OSError: the metrics file is full: a line was cut", done.stderr)
     assert path.stat().st_size == room

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mlbench.shaping import Shaping, commands, explain
+from tests.support.processes import run_text
 
 _REPOSITORY = Path(__file__).parents[2]
 _SHAPE = f"{sys.executable} -P -m mlbench.shaping"
@@ -27,13 +28,10 @@ _OTHER = "tc qdisc replace dev other root tbf rate 1mbit burst 16kb latency 50ms
 
 def in_namespace(script: str, **environ: str) -> subprocess.CompletedProcess[str]:
     """Run a script of a shell as root of a namespace with no network but what it makes."""
-    return subprocess.run(
+    return run_text(
         ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", script],
         cwd=_REPOSITORY,
         env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **environ},
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
 

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -14,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from mlbench import names
+from tests.support.processes import run_text
 
 _RANK = {"run_id": "7", "rank": "1"}
 
@@ -54,13 +54,8 @@ def train(counters: Path, end: str, steps: int = 20, begin: str = "") -> tuple[i
         names.ENV_RUN_ID: _RANK["run_id"],
         names.ENV_RANK: _RANK["rank"],
     }
-    done = subprocess.run(
-        [sys.executable, "-c", _TRAINING.format(steps=steps, begin=begin, end=end)],
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
+    done = run_text(
+        [sys.executable, "-c", _TRAINING.format(steps=steps, begin=begin, end=end)], env=environ
     )
     said: dict[str, Any] = json.loads(done.stdout)
     return done.returncode, said

@@ -12,6 +12,7 @@ import pytest
 
 from mlbench import Tracker, names
 from tests.support.metrics_file import lines, metrics
+from tests.support.processes import run_text
 
 _HTTP_AND_MORE = ("httpx", "prometheus_client", "rich", "typer", "numpy", "torch")
 
@@ -25,14 +26,8 @@ def run_python(code: str, environ: dict[str, str] | None = None, folder: Path | 
     """Run code in a process outside any run, and return what it printed."""
     ours = {name for key, name in vars(names).items() if key.startswith("ENV_")}
     clean = {key: value for key, value in os.environ.items() if key not in ours}
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env={**clean, **(environ or {})},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
+    return run_text(
+        [sys.executable, "-c", code], env={**clean, **(environ or {})}, cwd=folder, check=True
     ).stdout
 
 

@@ -4,13 +4,13 @@
 """
 
 import json
-import subprocess
 from pathlib import Path
 from statistics import median
 
 import pytest
 
 from mlbench import names
+from tests.support.processes import run_text
 from tests.support.rules import FOLDER, ROOT, Rule, read_cases, read_rules
 
 ALERTS = read_rules("alert")
@@ -77,9 +77,7 @@ def test_a_rank_is_compared_with_the_median_of_the_others(
     file = tmp_path / "stragglers.yml"
     rules = str(FOLDER / "rules" / "recording.yml")
     file.write_text(json.dumps({"rule_files": [rules], "tests": [test]}))
-    tried = subprocess.run(
-        [promtool, "test", "rules", file], text=True, capture_output=True, check=False
-    )
+    tried = run_text([promtool, "test", "rules", file])
     assert tried.returncode == 0, tried.stdout + tried.stderr
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from peewee import Database
 
 from mlbench_master.recording.delivery import Delivery
+from tests.support.known import known
 
 
 @contextmanager
@@ -38,6 +39,5 @@ class Patience(threading.Event):
         self._times = times
 
     def wait(self, timeout: float | None = None) -> bool:
-        assert timeout is not None
-        self.waits.append(timeout)
+        self.waits.append(known(timeout))
         return len(self.waits) > self._times

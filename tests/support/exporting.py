@@ -13,6 +13,7 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from mlbench import names
+from tests.support.processes import run_text
 
 COMMAND = (sys.executable, "-m", "mlbench_exporter.app", "--port")
 
@@ -67,7 +68,5 @@ def values(text: str, name: str, *labels: str) -> dict[tuple[str, ...], float]:
 
 def promtool_says(promtool: Path, text: str) -> str:
     """Let promtool check a text of metrics; "" if all is well."""
-    checked = subprocess.run(
-        [promtool, "check", "metrics"], input=text, text=True, capture_output=True, check=False
-    )
+    checked = run_text([promtool, "check", "metrics"], input=text)
     return checked.stdout + checked.stderr + ("" if checked.returncode == 0 else "failed")

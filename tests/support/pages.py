@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from mlbench import ApiClient
 from mlbench.home import Home
 from mlbench.records import Run
+from tests.support.processes import run_text
 
 _ROOT = Path(__file__).parents[2]
 _BLOCKS = re.compile(r"^```bash\n([^`]*)^```$", re.MULTILINE)
@@ -59,14 +59,11 @@ def type_as_printed(stack: Home, page: str, word: str, folder: Path, **variables
     """Type the commands of a page, those with a word, in a folder; return what they print."""
     blocks = _BLOCKS.findall((_ROOT / "docs/integrations" / f"{page}.md").read_text())
     [commands] = (block for block in blocks if re.search(rf"\b{re.escape(word)}\b", block))
-    done = subprocess.run(
+    done = run_text(
         ["bash", "-eu"],
         input=_SHELL + commands,
         cwd=folder,
         env={**os.environ, "MLBENCH_HOME": str(stack.root), "CLI": sys.executable, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
     return str(done.stdout)

@@ -1,8 +1,19 @@
-"""Looking at the processes of a stack from outside."""
+"""Running commands, and looking at the processes of a stack from outside."""
 
-from collections.abc import Iterable
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 import psutil
+
+
+def run_text(command: Sequence[str | Path], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, also to a bad one; return its exit code and what it printed."""
+    how = {"check": False, **options}
+    done: subprocess.CompletedProcess[str]
+    done = subprocess.run(command, capture_output=True, text=True, **how)  # noqa: PLW1510
+    return done
 
 
 def children(pid: int) -> list[psutil.Process]:

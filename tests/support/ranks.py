@@ -15,6 +15,7 @@ from typing import Any
 
 from mlbench import names
 from tests.conftest import free_port, wait_for
+from tests.support.known import known
 
 
 @dataclass(frozen=True)
@@ -121,10 +122,9 @@ def _start(
     }
     server = _fork_server(python)
     assert server.stdin is not None
-    assert server.stdout is not None
     server.stdin.write(json.dumps(request).encode() + b"\n")
     server.stdin.flush()
-    return Rank(int(server.stdout.readline()), metrics_file, own)
+    return Rank(int(known(server.stdout).readline()), metrics_file, own)
 
 
 @functools.cache

@@ -21,6 +21,7 @@ from mlbench.results import (
     TimeToAccuracy,
     Value,
 )
+from tests.support.known import known
 
 METRIC = "val_global_Prec@1"
 GOAL = Goal(METRIC, 97.0)
@@ -141,11 +142,9 @@ def make_sweep(workers: tuple[int, ...] = (2,), repeats: int = 3) -> Comparison:
         slower = 1 + (20 if exchange == "flat" else 3) / float(limit)
         made = make_result(run_id, count, repeat=repeat)
         assert made.time_to_accuracy is not None
-        assert made.samples_per_second is not None
-        assert made.time_to_accuracy.training_seconds is not None
-        seconds = made.time_to_accuracy.training_seconds * slower
+        seconds = known(made.time_to_accuracy.training_seconds) * slower
         reached = replace(made.time_to_accuracy, training_seconds=seconds)
-        rate = made.samples_per_second / slower
+        rate = known(made.samples_per_second) / slower
         swept = {"exchange": exchange, "bandwidth": limit}
         results.append(
             replace(made, time_to_accuracy=reached, samples_per_second=rate, swept=swept)

@@ -12,14 +12,14 @@ from mlbench.home import Home
 from mlbench.records import Run
 from mlbench.stack import launch
 from tests.conftest import wait_for
+from tests.support.known import known
 
 # --- processes ---
 
 
 def service(home: Home, word: str) -> psutil.Process:
     """Return the supervisor's child whose command line has a word in it."""
-    supervisor = launch.running_supervisor(home)
-    assert supervisor is not None
+    supervisor = known(launch.running_supervisor(home))
     children = psutil.Process(supervisor).children()
     [found] = [child for child in children if any(word in part for part in _command(child))]
     return found
@@ -141,9 +141,8 @@ def assert_complete(client: ApiClient, run: Run, steps: int) -> None:
     """Assert that a run of so many steps has FINISHED, and that all its values can be read."""
     assert run.state == "FINISHED", run.reason
     assert_counted(run)
-    assert run.delivery is not None
     series = client.get_run_metrics(run.id).result().value
-    assert sum(len(points) for points in series.values()) == run.delivery.recorded
+    assert sum(len(points) for points in series.values()) == known(run.delivery).recorded
     for rank in range(run.num_workers):
         dates = [point.date for point in series[f"train_loss @ {rank}"]]
         assert len(dates) == steps

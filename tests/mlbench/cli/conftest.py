@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 from mlbench import names
 from mlbench.cli import app
 from mlbench.home import Home
+from tests.support.processes import run_text
 
 _PROGRAM = Path(sys.executable).with_name("mlbench")
 
@@ -73,15 +74,11 @@ class Mlbench:
 
     def process(self, *arguments: str) -> Done:
         """Run a command to its end as a process."""
-        done = subprocess.run(
+        done = run_text(
             [*self.program, *arguments],
             cwd=self.folder,
             env=self._environ(),
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=90,
-            check=False,
         )
         assert "Traceback" not in done.stderr, done.stderr
         return Done(done.returncode, done.stdout, done.stderr)

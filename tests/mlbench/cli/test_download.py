@@ -21,6 +21,7 @@ from mlbench.records import Run
 from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
 from tests.mlbench.scripted import Reply, Scripted, answering
+from tests.support.known import known
 
 
 @pytest.fixture
@@ -152,8 +153,7 @@ def stuck(halting: Scripted, mlbench: Mlbench, tmp_path: Path) -> Mlbench:
 
 
 def files(folder: Path | None) -> dict[str, int]:
-    assert folder is not None
-    return {path.name: path.stat().st_size for path in folder.iterdir()}
+    return {path.name: path.stat().st_size for path in known(folder).iterdir()}
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -13,6 +13,7 @@ from mlbench.stack import launch
 from tests.conftest import free_port, wait_for
 from tests.mlbench.cli.conftest import Mlbench
 from tests.mlbench.conftest import wait_for_end
+from tests.support.known import known
 from tests.support.processes import descendants, left
 
 
@@ -22,8 +23,7 @@ def test_a_stack_that_runs_is_shown_and_left_alone(mlbench: Mlbench) -> None:
     assert again.code == as_json.code == 0
     assert again.out.startswith("The stack is already running.\n")
     assert f"  Web pages   {connection.url}/  (`mlbench open` signs in)\n" in again.out
-    assert connection.prometheus_url is not None
-    [port] = re.findall(r"@127.0.0.1:(\d+)/", connection.prometheus_url)
+    [port] = re.findall(r"@127.0.0.1:(\d+)/", known(connection.prometheus_url))
     assert f"  Prometheus  http://127.0.0.1:{port}\n" in again.out
     assert ("  Grafana: none found; " in again.out) is (connection.grafana_url is None)
     assert as_json.json == {
@@ -48,8 +48,7 @@ def test_a_detached_stack_stays_until_it_is_taken_down(alone: Mlbench) -> None:
     assert [pod["name"] for pod in alone("status", "--json").json["pods"]] == [
         "local-mlbench-worker-0"
     ]
-    supervisor = launch.running_supervisor(alone.home)
-    assert supervisor is not None
+    supervisor = known(launch.running_supervisor(alone.home))
     started = [psutil.Process(supervisor), *descendants(supervisor)]
 
     down = alone("down")
@@ -142,6 +141,5 @@ def test_ctrl_c_while_a_demo_starts_leaves_nothing(alone: Mlbench) -> None:
         supervisor = launch.running_supervisor(alone.home)
         terminal.press_ctrl_c()
         assert terminal.wait() == 128 + signal.SIGINT
-    assert supervisor is not None
-    assert not psutil.pid_exists(supervisor)
+    assert not psutil.pid_exists(known(supervisor))
     assert "Traceback" not in terminal.text

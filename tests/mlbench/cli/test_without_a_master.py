@@ -1,11 +1,12 @@
 """Files are verified, compared and published where neither master nor PyTorch is installed."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.processes import run_text
 
 _SET = Path(__file__).parents[3] / "docs" / "archives" / "results-digits.mlbench"
 _NOT_INSTALLED = """
@@ -32,13 +33,10 @@ sys.meta_path.insert(0, NotInstalled())
 )
 def test_files_need_no_master(words: list[str], says: str, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(_NOT_INSTALLED)
-    done = subprocess.run(
+    done = run_text(
         [sys.executable, "-m", "mlbench", *words],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(tmp_path), "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert says in done.stdout

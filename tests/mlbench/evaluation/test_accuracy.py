@@ -12,6 +12,7 @@ from mlbench.evaluation.dates import Dates
 from mlbench.records import Goal
 from mlbench.results import AccuracyAfterTime, TimeToAccuracy
 from tests.mlbench.evaluation.making import at_us, columns
+from tests.support.known import known
 
 _TARGET = Goal("acc", 97.0)
 _LOSS = Goal("loss", 0.1, lower_is_better=True)
@@ -144,18 +145,15 @@ def test_accuracy_after_time_looks_at_all_ranks() -> None:
 
 def test_a_curve_has_every_value_of_one_rank() -> None:
     judged = accuracy(acc_0={10: 90, 20: 95}, acc_1={15: 97}, train_seconds_1={15: 6})
-    curve = judged.curve(judged.reached())
-    assert curve is not None
+    curve = known(judged.curve(judged.reached()))
     assert (curve.wall_seconds, curve.training_seconds, curve.values) == ((15.0,), (6.0,), (97.0,))
-    first = judged.curve(None)
-    assert first is not None
+    first = known(judged.curve(None))
     assert (first.wall_seconds, first.values) == ((10.0, 20.0), (90.0, 95.0))
     assert first.training_seconds == (None, None)
 
 
 def test_a_long_curve_is_thinned_out_from_its_first_to_its_last_value() -> None:
-    curve = accuracy(acc_0={i: i for i in range(10_000)}).curve(None)
-    assert curve is not None
+    curve = known(accuracy(acc_0={i: i for i in range(10_000)}).curve(None))
     assert len(curve.values) == len(curve.wall_seconds) == len(curve.training_seconds) == 300
     assert (curve.values[0], curve.values[-1]) == (0.0, 9999.0)
     steps = {b - a for a, b in zip(curve.wall_seconds, curve.wall_seconds[1:], strict=False)}

@@ -6,6 +6,7 @@ import pytest
 
 from mlbench.evaluation.charts import charts
 from mlbench.results import Cell, Chart
+from tests.support.known import known
 from tests.support.results import make_sweep
 
 _SWEEP = make_sweep()
@@ -15,23 +16,18 @@ def drawn(*means: float | None) -> list[Chart]:
     """Return the charts of two exchanges over three bandwidths with these throughputs alone."""
     groups = []
     for group, mean in zip(_SWEEP.groups, means, strict=True):
-        assert group.samples_per_second is not None
-        rate = replace(group.samples_per_second, mean=mean)
+        rate = replace(known(group.samples_per_second), mean=mean)
         found = replace(group, samples_per_second=rate, training_seconds_to_accuracy=None)
         groups.append(found)
-    assert _SWEEP.sweep is not None
-    return [*charts(_SWEEP.sweep, groups)]
+    return [*charts(known(_SWEEP.sweep), groups)]
 
 
 def test_each_measure_has_a_chart_with_figures_and_their_intervals() -> None:
-    assert _SWEEP.sweep is not None
-    times, rates = _SWEEP.sweep.charts
+    times, rates = known(_SWEEP.sweep).charts
     assert times.title == "Time to accuracy by bandwidth and exchange"
     assert (rates.axis, rates.unit) == ("throughput [samples/s]", "samples/s")
-    summary = _SWEEP.groups[0].training_seconds_to_accuracy
-    assert summary is not None
-    assert summary.mean is not None
-    assert times.cells[0][0] == Cell(summary.mean, summary.mean_low, summary.mean_high, 0)
+    summary = known(_SWEEP.groups[0].training_seconds_to_accuracy)
+    assert times.cells[0][0] == Cell(known(summary.mean), summary.mean_low, summary.mean_high, 0)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from mlbench.evaluation.compare import compare
 from mlbench.evaluation.frontier import Timed, Workload, crossings, frontier, profiles, timed
 from tests.mlbench.evaluation.making import make_facts, reaching
+from tests.support.known import known
 
 Times = Mapping[float | None, Sequence[float | None]]
 
@@ -134,8 +135,7 @@ def test_a_comparison_has_the_frontier_of_its_sweep() -> None:
         for i, ((name, bandwidth), seconds) in enumerate(times.items())
     ]
     facts = {run.run_id: make_facts(2, **run.swept) for run in runs}
-    found = compare(runs, facts).frontier
-    assert found is not None
+    found = known(compare(runs, facts).frontier)
     assert [(one.below, one.above, one.where) for one in found.crossings] == [
         ("a", "b", "2 workers")
     ]

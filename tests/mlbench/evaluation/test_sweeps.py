@@ -13,6 +13,7 @@ from mlbench.evaluation.sweeps import (
 )
 from mlbench.results import Axis, Comparison, Group, Panel, Sweep
 from tests.mlbench.evaluation.making import make_facts, reaching
+from tests.support.known import known
 
 SPOTS = [
     SweepPoint(workers, {"exchange": exchange, "bandwidth": bandwidth})
@@ -60,8 +61,7 @@ def test_other_numbers_go_across_where_no_network_is_limited_and_names_as_the_la
         Axis("framework", "", ("b", "a"), None, is_wide=False),
         (Panel("", ((0, 1), (2, 3))),),
     )
-    names = lay_out(frameworks[::2])
-    assert names is not None
+    names = known(lay_out(frameworks[::2]))
     assert (names.across.values, names.by, names.panels) == (
         ("b", "a"),
         None,
@@ -69,8 +69,7 @@ def test_other_numbers_go_across_where_no_network_is_limited_and_names_as_the_la
     )
     latency = [SweepPoint(2, {"latency": text}) for text in ("5ms", "0ms", "none")]
     for points, numbers in ((latency[:2], (0.0, 5.0)), (latency, None)):
-        found = lay_out(points)
-        assert found is not None
+        found = known(lay_out(points))
         assert found.across.numbers == numbers
     assert lay_out(latency[:1]) is None
     assert lay_out([SweepPoint(1, {}), SweepPoint(2, {})]) is None
@@ -109,8 +108,7 @@ def test_speed_ups_stay_within_a_value_and_evidence_is_of_one_step() -> None:
         ("exchange flat", True, 0.5),
         ("exchange flat", True, 1.01),
     ]
-    assert found.groups[2].evidence is not None
-    assert found.groups[2].evidence.text == (
+    assert known(found.groups[2].evidence).text == (
         "1 worker, exchange topk differ from 1 worker, exchange flat: 0.504 times as fast "
         "(p = 6.5e-07, paired t, corrected for 3 comparisons)"
     )
@@ -120,8 +118,7 @@ def test_many_judgements_are_told_in_short() -> None:
     few = compared((1, "a", 100), (2, "a", 50))
     assert few.sweep is None
     many = compared(*((1, name, 100 + 30 * i) for i, name in enumerate("abcdefg")))
-    assert many.sweep is not None
-    assert many.sweep.text == (
+    assert known(many.sweep).text == (
         "6 of 6 groups differ from their baseline (p < 0.05, paired t, corrected for so many)"
     )
 

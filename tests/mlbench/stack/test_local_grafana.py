@@ -3,7 +3,6 @@
 import json
 import os
 import stat
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,6 +20,8 @@ from mlbench.home import Home
 from mlbench.login import split_login
 from mlbench.stack import launch
 from tests.conftest import wait_for
+from tests.support.known import known
+from tests.support.processes import run_text
 
 # Keeps what it was told, and answers its health check with the version in the file "version".
 # Beside a file "broken" it ends at once.
@@ -87,7 +88,7 @@ def shown_by_up(home: Home) -> str:
     """Return the line of ``mlbench up`` about the Grafana of a stack that runs."""
     environ = {**os.environ, names.ENV_HOME: str(home.root)}
     program = Path(sys.executable).with_name("mlbench")
-    said = subprocess.run([program, "up"], env=environ, capture_output=True, text=True, check=True)
+    said = run_text([program, "up"], env=environ, check=True)
     [line] = [line for line in said.stdout.splitlines() if "Grafana" in line]
     return line
 
@@ -104,8 +105,7 @@ def test_a_grafana_that_is_found_is_provisioned_and_started_until_it_works(
 ) -> None:
     (grafana_home / "bin" / "broken").touch()
     connection = launch.start_detached(home, workers=1, port=None)
-    url = connection.grafana_url
-    assert url is not None
+    url = known(connection.grafana_url)
     assert httpx.get(f"{connection.url}/readyz").is_success
     assert "failed to load settings" in (home.logs / "grafana.log").read_text()
     still_starting = f"{url} (still starting, or see {home.logs / 'grafana.log'})"

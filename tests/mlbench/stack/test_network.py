@@ -1,13 +1,12 @@
 """What a machine cannot do for the network of workers is said in words that help."""
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from mlbench.stack.network import probe
+from tests.support.processes import run_text
 
 _NO = "the bandwidth of workers here cannot be limited: "
 # Neither root's power to make namespaces, nor a user's.
@@ -29,13 +28,7 @@ def test_a_tool_that_is_missing_is_named_with_its_package(
 
 @pytest.mark.slow
 def test_a_setting_that_forbids_namespaces_is_named() -> None:
-    told = subprocess.run(
-        ["unshare", "--user", "--map-root-user", "sh", "-ec", _FORBID],
-        env=os.environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    told = run_text(["unshare", "--user", "--map-root-user", "sh", "-ec", _FORBID])
     if told.returncode:
         pytest.skip(f"no user namespaces here: {told.stderr}")
     assert told.stdout.startswith(f"{_NO}unshare: unshare")

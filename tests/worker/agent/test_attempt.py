@@ -13,6 +13,7 @@ from mlbench.assignment import Assignment
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.process import Exit
 from mlbench_worker.agent.sources.original import HOOK
+from tests.support.known import known
 
 ASSIGNMENT = Assignment(
     run_id=7,
@@ -44,11 +45,9 @@ def test_the_machine_is_stated_in_the_first_line(tmp_path: Path) -> None:
 def test_an_unfinished_attempt_was_killed_with_its_agent(tmp_path: Path) -> None:
     attempt = Attempt.create(tmp_path, ASSIGNMENT)
     attempt.file("metrics").write_bytes(b"12345")
-    found = Attempt.resume(tmp_path)
-    assert found is not None
+    found = known(Attempt.resume(tmp_path))
     assert found.assignment == ASSIGNMENT
-    assert found.exit is not None
-    assert found.exit.code == -9
+    assert known(found.exit).code == -9
     assert found.ended.is_set()
     assert found.sizes() == {"stdout": 0, "stderr": 0, "metrics": 5}
 
@@ -56,8 +55,7 @@ def test_an_unfinished_attempt_was_killed_with_its_agent(tmp_path: Path) -> None
 def test_how_it_ended_is_remembered_until_it_is_forgotten(tmp_path: Path) -> None:
     attempt = Attempt.create(tmp_path, ASSIGNMENT)
     attempt._note_exit(Exit(3, 1234.5))
-    found = Attempt.resume(tmp_path)
-    assert found is not None
+    found = known(Attempt.resume(tmp_path))
     assert found.exit == Exit(3, 1234.5)
     attempt.forget()
     assert Attempt.resume(tmp_path) is None

@@ -14,6 +14,7 @@ import pytest
 
 from mlbench_worker.agent.bundle import write_bundle
 from tests.conftest import free_port, wait_for
+from tests.support.processes import run_text
 from tests.worker.agent.one_run_master import BEHIND_SECONDS, Master
 
 # A Python that knows nothing but its standard library, in an empty environment.
@@ -29,9 +30,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_it_needs_the_standard_library_alone(bundle: Path, tmp_path: Path) -> None:
-    ended = subprocess.run(
-        [*_BARE, bundle, "--help"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    ended = run_text([*_BARE, bundle, "--help"], cwd=tmp_path, check=True)
     assert "--master MASTER" in ended.stdout
 
 
@@ -42,9 +41,7 @@ def test_the_same_code_makes_the_same_file(bundle: Path, tmp_path: Path) -> None
 
 def test_an_older_python_is_told_so_in_one_line(bundle: Path) -> None:
     pretend = "import runpy, sys; sys.version_info = (3, 9, 2); runpy.run_path(sys.argv[1])"
-    ended = subprocess.run(
-        [*_BARE, "-c", pretend, bundle], capture_output=True, text=True, check=False
-    )
+    ended = run_text([*_BARE, "-c", pretend, bundle])
     assert ended.returncode == 1
     assert ended.stderr == (
         "MLBench's agent needs Python 3.11 or newer as python3; this image has 3.9\n"

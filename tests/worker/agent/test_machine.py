@@ -22,6 +22,7 @@ from mlbench_worker.agent.machine import (
     shaping_of,
 )
 from tests.support.nvml import build_nvml
+from tests.support.processes import run_text
 
 
 def test_this_machine() -> None:
@@ -161,6 +162,6 @@ def test_a_library_that_is_none(tmp_path: Path) -> None:
 @pytest.mark.skipif(not shutil.which("nvidia-smi"), reason="no NVIDIA driver")
 def test_a_real_driver() -> None:
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    listed = subprocess.run(query, capture_output=True, text=True, check=True)
+    listed = run_text(query, check=True)
     rows = [line.split(", ") for line in listed.stdout.splitlines()]
     assert read() == (tuple(name for name, _ in rows), rows[0][1])

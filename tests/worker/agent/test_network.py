@@ -20,6 +20,8 @@ from mlbench_worker.agent.network import NetworkError, attach
 from mlbench_worker.agent.sources import egress
 from mlbench_worker.agent.sources.loopback import Answer, Loopback
 from tests.conftest import wait_for
+from tests.support.known import known
+from tests.support.processes import run_text
 
 pytestmark = pytest.mark.slow
 
@@ -98,7 +100,7 @@ def ports(switch: Path) -> int:
     command = ["nsenter", "--target", switch.read_text().strip(), "--net", "--user", "ip", "-o"]
     if os.geteuid() == 0:
         command.remove("--user")
-    told = subprocess.run([*command, "link"], capture_output=True, text=True, check=True)
+    told = run_text([*command, "link"], check=True)
     return told.stdout.count("master mlbench")
 
 
@@ -119,10 +121,9 @@ def test_a_rank_sends_as_fast_as_it_may(switch: Path, size: int, least: float, m
         closing(second),
         run(first.inside([sys.executable, "-c", _RECEIVE, addresses[0]])) as receiving,
     ):
-        assert receiving.stdout is not None
-        assert receiving.stdout.readline() == "\n"
+        assert known(receiving.stdout).readline() == "\n"
         send = second.inside([sys.executable, "-c", _SEND, addresses[0], str(size)])
-        told = subprocess.run(send, capture_output=True, text=True, check=True)
+        told = run_text(send, check=True)
         assert least < float(told.stdout) < most
         # With the headers of packets of 1,500 bytes at most, and of those that make a connection.
         sent = second.traffic().sent
@@ -155,14 +156,13 @@ def test_what_speaks_to_the_agent_is_heard_and_let_out(
     ):
         urls = server.url, server.token, outside.url, outside.token
         ask = network.inside([sys.executable, "-c", _ASK, *urls])
-        told = subprocess.run(ask, capture_output=True, text=True, check=True)
+        told = run_text(ask, check=True)
     assert told.stdout == f"{os.geteuid()} {{}}\n" * 2
 
 
 def test_nothing_is_left_of_an_agent_that_is_killed(switch: Path) -> None:
     with run([sys.executable, "-c", _AGENT, str(switch)]) as agent:
-        assert agent.stdout is not None
-        assert agent.stdout.readline() == "\n"
+        assert known(agent.stdout).readline() == "\n"
         assert ports(switch) == 1
         agent.send_signal(signal.SIGKILL)
     wait_for(lambda: ports(switch) == 0, what="nothing is left")

@@ -14,6 +14,7 @@ import pytest
 from mlbench.names import ENV_METRICS_FILE
 from mlbench_worker.agent.process import end_left
 from tests.conftest import wait_for
+from tests.support.processes import run_text
 
 _SLEEP = "import time; time.sleep(60)"
 _SAY_PID = "import os; print(os.getpid(), flush=True)"
@@ -21,11 +22,8 @@ _SAY_PID = "import os; print(os.getpid(), flush=True)"
 
 def run(folder: Path, *arguments: str) -> dict[str, float]:
     """Run a command as the agent would, and return its exit."""
-    done = subprocess.run(
+    done = run_text(
         [sys.executable, "-m", "tests.worker.agent.run_process", str(folder), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=30,
         check=True,
     )
     found: dict[str, float] = json.loads(done.stdout)
@@ -190,11 +188,8 @@ def test_the_first_process_of_a_container_needs_no_shell(tmp_path: Path) -> None
         "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'],"
         " start_new_session=True)"
     )
-    done = subprocess.run(
+    done = run_text(
         [*container, "env", "PATH=/none", sys.executable, *module, *python(leaves_orphan)],
-        capture_output=True,
-        text=True,
-        timeout=30,
         check=True,
     )
     assert json.loads(done.stdout)["code"] == 0

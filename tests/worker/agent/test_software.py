@@ -10,6 +10,7 @@ import pytest
 
 from mlbench.records import GitState
 from mlbench_worker.agent.software import Pythons, ask, find_source, git_state, python_of
+from tests.support.known import known
 from tests.worker.agent.repository import git
 
 
@@ -64,8 +65,7 @@ def test_an_installed_program_only_starts_the_code(folder: Path) -> None:
 
 
 def dirty(source: Path) -> bool | None:
-    state = git_state(source, os.environ)
-    assert state is not None
+    state = known(git_state(source, os.environ))
     return state.dirty
 
 
@@ -150,8 +150,7 @@ def test_another_python_and_what_is_installed_meanwhile(other: Path) -> None:
     pythons = Pythons(os.environ)
     assert "late" not in getattr(pythons.ask(str(other)), "packages", {"late": ""})
     install(other, "late")
-    found = pythons.ask(str(other))
-    assert found is not None
+    found = known(pythons.ask(str(other)))
     assert found.packages["late"] == "1.5"
     assert pythons.ask(str(other)) is found  # not asked again
 

@@ -1,7 +1,6 @@
 """Ranks find each other, agree on sums, notice when one is missing, and compute as asked."""
 
 import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from datetime import timedelta
@@ -15,6 +14,7 @@ from torch import nn
 from mlbench.options import Backend, ImageModelOptions
 from mlbench_worker.ranks.distributed import DeviceError, World, WorldError, join_world, set_up
 from tests.conftest import free_port
+from tests.support.processes import run_text
 from tests.support.ranks import finish, start_ranks
 
 # Each rank adds 10^rank, and swaps values. It prints what came of it, and where it listens.
@@ -226,9 +226,7 @@ print(translated is model, torch.allclose(translated(images), model(images), ato
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs g++")
 def test_a_compiled_model_answers_the_same() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _COMPILE], capture_output=True, text=True, check=True
-    )
+    done = run_text([sys.executable, "-c", _COMPILE], check=True)
     assert done.stdout == "False True\n"
 
 

@@ -1,6 +1,5 @@
 """Options on the command line; a wrong one is refused with a message that helps."""
 
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 
 from mlbench.options import Options
 from mlbench_worker.ranks import process
+from tests.support.processes import run_text
 
 
 @dataclass(frozen=True)
@@ -138,9 +138,7 @@ def test_the_exit_code_tells_how_it_went(
 ) -> None:
     task = tmp_path / "task.py"
     task.write_text(_TASK)
-    done = subprocess.run(
-        [sys.executable, task, *argv], capture_output=True, text=True, check=False
-    )
+    done = run_text([sys.executable, task, *argv])
     assert (done.returncode, done.stdout) == (code, out)
     assert last_error in (done.stderr.splitlines() or [""])[-1]
     # Of an error of ours, the message alone says what is wrong.

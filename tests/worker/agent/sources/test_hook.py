@@ -12,6 +12,7 @@ import pytest
 
 from mlbench_worker.agent.sources import original
 from mlbench_worker.agent.sources.loopback import Loopback
+from tests.support.processes import run_text
 
 _HOOK = original.HOOK / "sitecustomize.py"
 _SHOW = "import json, sys; print(json.dumps([sys.path, sorted(sys.modules)]))"
@@ -70,9 +71,7 @@ def python(agent: Loopback) -> Python:
 
     def run(code: str, folder: Path) -> tuple[str, str]:
         environ = {**os.environ, **original.variables({"PYTHONPATH": str(folder)}, agent)}
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True
-        )
+        done = run_text([sys.executable, "-c", code], env=environ, check=True)
         return done.stdout, done.stderr
 
     return run

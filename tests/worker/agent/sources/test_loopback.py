@@ -4,7 +4,6 @@ import http.client
 import json
 import os
 import socket
-import subprocess
 import sys
 import time
 from base64 import b64encode
@@ -19,6 +18,7 @@ from mlbench_worker.agent.sources import egress
 from mlbench_worker.agent.sources import loopback as loopbacks
 from mlbench_worker.agent.sources.loopback import Answer, Line, Loopback, Request, no_proxy_for
 from tests.conftest import wait_for
+from tests.support.processes import run_text
 
 
 class Told:
@@ -222,7 +222,7 @@ print(refused)
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_another_user_of_the_machine_is_not_heard(loopback: Loopback, told: Told) -> None:
     hold = [sys.executable, "-c", _HOLD, loopback.url.rpartition(":")[2]]
-    done = subprocess.run(hold, capture_output=True, text=True, check=True, timeout=30)
+    done = run_text(hold, check=True)
     assert done.stdout == "300\n"
     with closing(connect(loopback)) as connection:
         assert call(connection, loopback.token)[0] == 200

@@ -8,6 +8,7 @@ import pytest
 
 from mlbench_worker.agent.sources.loopback import Answer, Line, Request
 from mlbench_worker.agent.sources.mlflow import Tracking, setting
+from tests.support.known import known
 
 MOMENT = 1_763_683_200_123
 
@@ -15,9 +16,7 @@ MOMENT = 1_763_683_200_123
 def ask(tracking: Tracking, call: str, fields: object = None, **query: str) -> Answer:
     method, path = call.split()
     body = json.dumps(fields).encode() if fields is not None else b""
-    answer = tracking.answer(Request(method, f"/api/2.0/mlflow/{path}", query, body))
-    assert answer is not None
-    return answer
+    return known(tracking.answer(Request(method, f"/api/2.0/mlflow/{path}", query, body)))
 
 
 def lines_of(call: str, fields: object) -> Sequence[Line]:
@@ -201,8 +200,7 @@ def test_long_tags_are_remembered_in_part() -> None:
 def test_what_code_lists_or_registers_does_not_end_it() -> None:
     tracking = Tracking(7)
     for path in ("mlflow/artifacts/list", "mlflow-artifacts/artifacts"):
-        answer = tracking.answer(Request("GET", f"/api/2.0/{path}", {}, b""))
-        assert answer is not None
+        answer = known(tracking.answer(Request("GET", f"/api/2.0/{path}", {}, b"")))
         assert answer.body == {"files": []}
     answer = ask(tracking, "POST registered-models/create", {"name": "net"})
     assert answer.body["registered_model"] == {"name": "net"}
@@ -212,8 +210,7 @@ def test_what_code_lists_or_registers_does_not_end_it() -> None:
 
 def test_artifacts_are_thrown_away_in_words() -> None:
     path = "/api/2.0/mlflow-artifacts/artifacts/7/model.pkl"
-    answer = Tracking(7).answer(Request("PUT", path, {}, None))
-    assert answer is not None
+    answer = known(Tracking(7).answer(Request("PUT", path, {}, None)))
     assert (answer.status, "keeps no artifacts" in answer.words) == (200, True)
 
 
@@ -225,6 +222,5 @@ def test_artifacts_are_thrown_away_in_words() -> None:
     ],
 )
 def test_what_mlbench_does_not_have_is_refused_in_words(path: str, status: int, said: str) -> None:
-    answer = Tracking(7).answer(Request("GET", f"/api/2.0/{path}", {}, b""))
-    assert answer is not None
+    answer = known(Tracking(7).answer(Request("GET", f"/api/2.0/{path}", {}, b"")))
     assert (answer.status, said in str(answer.body["message"])) == (status, True)

@@ -8,6 +8,7 @@ import pytest
 from mlbench.assignment import Assignment
 from mlbench_worker.agent.sources.loopback import Answer, Line, Request
 from mlbench_worker.agent.sources.original import Reports
+from tests.support.known import known
 
 _RUN = Assignment(7, 2, 1, 4, "10.0.0.1", 29500, ("true",), (), keeps_checkpoints=False, seed=42)
 _DATE = "2026-03-01 09:21:30.500250"
@@ -20,8 +21,7 @@ def post(reports: Reports, **fields: object) -> Answer:
     form = {"run_id": 7, "name": "train_loss @ 1", "cumulative": False, "date": _DATE}
     form |= {"value": 0.25, "metadata": "{rank: 1, epoch:3}", **fields}
     body = urlencode(form).encode()
-    answer = reports.answer(Request("POST", "/api/metrics/", {}, body))
-    assert answer is not None
+    answer = known(reports.answer(Request("POST", "/api/metrics/", {}, body)))
     assert answer.status == HTTPStatus.CREATED
     return answer
 
@@ -108,8 +108,7 @@ def test_its_run_is_told() -> None:
     [("GET", "/api/runs/8"), ("DELETE", "/api/runs/7"), ("GET", "/api/metrics/7")],
 )
 def test_all_else_is_the_masters(method: str, path: str) -> None:
-    refused = ask(method, path)
-    assert refused is not None
+    refused = known(ask(method, path))
     assert refused.status == HTTPStatus.NOT_FOUND
 
 
