@@ -11,9 +11,8 @@ from mlbench import names
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries
 from tests.conftest import PrometheusServer
-from tests.support.dashboards import load_all
 from tests.support.panels import Grafana, View
-from tests.support.rows import time_series
+from tests.support.rows import level
 
 _SECONDS = 20
 # By the number of workers: samples/s, seconds to the goal, disturbed, core taken, threads.
@@ -43,16 +42,12 @@ class Boards:
     def ask(self, uid: str, label: str, *run_ids: str) -> Rows:
         """Return the newest values of each query, named ``PANEL / REF``, by a label."""
         view = View("ended", self._ended - _SECONDS - 2, self._ended + 12, "|".join(run_ids))
-        [board] = [one for one in load_all() if one.uid == uid]
         with closing(PrometheusClient(self._url)) as prometheus:
-            grafana = Grafana(prometheus, view)
-            return {
-                f"{query.place} / {query.ref}": {
-                    one.labels.get(label, ""): float(one.values[-1]) for one in grafana.ask(query)
-                }
-                for query in grafana.queries(board)
-                if query.options is None
-            }
+            answers = Grafana(prometheus, view).answers(uid)
+        return {
+            place: {one.labels.get(label, ""): float(one.values[-1]) for one in found}
+            for place, found in answers.items()
+        }
 
     def _series(
         self, workers: int, rate: float, to_goal: float, disturbed: int, taken: float, threads: int
@@ -61,34 +56,33 @@ class Boards:
         running = [started + second for second in range(_SECONDS + 1)]
         after = [self._ended + second for second in range(4, 12, 2)]
 
-        def level(name: str, value: float, at: Sequence[float], /, **of: str) -> TimeSeries:
-            labels = {"__name__": name, "run_id": run_id, **of}
-            return time_series(labels, [(round(when * 1000), value) for when in at])
+        def of_run(name: str, value: float, at: Sequence[float], /, **of: str) -> TimeSeries:
+            return level(name, at, value, run_id=run_id, **of)
 
         info = {"name": "a-name-that-is-too-long-for-an-axis", "benchmark": self._key}
         always = [*running, *after]
-        yield level(names.RUN_INFO, 1, always, workers=str(workers), **info)
-        yield level(names.RUN_WORKERS, workers, always)
-        yield level(names.RUN_THREADS, threads, always)
-        yield level(names.RUN_CREATED, started, always)
-        yield level(names.RUN_STARTED, started, always)
-        yield level(names.RUN_FINISHED, self._ended, after)
-        yield level(names.RUN_STATE, 1, after, state="FINISHED")
+        yield of_run(names.RUN_INFO, 1, always, workers=str(workers), **info)
+        yield of_run(names.RUN_WORKERS, workers, always)
+        yield of_run(names.RUN_THREADS, threads, always)
+        yield of_run(names.RUN_CREATED, started, always)
+        yield of_run(names.RUN_STARTED, started, always)
+        yield of_run(names.RUN_FINISHED, self._ended, after)
+        yield of_run(names.RUN_STATE, 1, after, state="FINISHED")
         goal = {"metric": names.VAL_ACCURACY, "better": "higher"}
-        yield level(names.RUN_GOAL, 90 + workers, always, **goal)
-        yield level(names.RUN_METRIC, 10, running, metric=names.VAL_ACCURACY, rank="0")
-        yield level(names.RUN_METRIC, to_goal, running, metric=names.TRAIN_SECONDS, rank="0")
-        yield level(names.RUN_BEST_VALUE, 98.6, after, metric=names.VAL_ACCURACY)
-        yield level(names.RUN_SAMPLES_PER_SECOND, rate, after)
-        yield level(names.RUN_TIME_TO_GOAL, to_goal, after)
-        yield level(names.RUN_DISTURBED, disturbed, after)
-        yield level(names.RUN_WAITING_RATIO, taken, after, rank="1")
-        yield level(names.RUN_PHASE_SECONDS, 3, after, phase="forward")
-        yield level(names.RUN_PHASE_SECONDS, 1, after, phase="other")
+        yield of_run(names.RUN_GOAL, 90 + workers, always, **goal)
+        yield of_run(names.RUN_METRIC, 10, running, metric=names.VAL_ACCURACY, rank="0")
+        yield of_run(names.RUN_METRIC, to_goal, running, metric=names.TRAIN_SECONDS, rank="0")
+        yield of_run(names.RUN_BEST_VALUE, 98.6, after, metric=names.VAL_ACCURACY)
+        yield of_run(names.RUN_SAMPLES_PER_SECOND, rate, after)
+        yield of_run(names.RUN_TIME_TO_GOAL, to_goal, after)
+        yield of_run(names.RUN_DISTURBED, disturbed, after)
+        yield of_run(names.RUN_WAITING_RATIO, taken, after, rank="1")
+        yield of_run(names.RUN_PHASE_SECONDS, 3, after, phase="forward")
+        yield of_run(names.RUN_PHASE_SECONDS, 1, after, phase="other")
         # What was computed while they ran is something else.
-        yield level("run:mlbench_run_throughput:mean", 7, running)
-        yield level("run_rank:mlbench_worker_disturbed:share1m", 0.04, running, rank="1")
-        yield level(names.RUN_METRIC, 50, running, metric="forward_seconds", rank="0")
+        yield of_run("run:mlbench_run_throughput:mean", 7, running)
+        yield of_run("run_rank:mlbench_worker_disturbed:share1m", 0.04, running, rank="1")
+        yield of_run(names.RUN_METRIC, 50, running, metric="forward_seconds", rank="0")
 
 
 @pytest.fixture(scope="module")

@@ -75,39 +75,30 @@ def test_exclusions_are_of_places_that_exist() -> None:
 
 def _figures(used: Used, view: View) -> dict[str, float]:
     """Return what the page of the ended run shows of figures that its result has too."""
-    [board] = [one for one in load_all() if one.uid == "mlbench-run"]
-    grafana = Grafana(used.prometheus, view)
+    answers = Grafana(used.prometheus, view).answers("mlbench-run")
     wanted = [f"Progress / {ref}" for ref in "ABD"] + ["Goal / B", "Samples/s / A", "Samples/s / B"]
-    asked = {f"{query.place} / {query.ref}": query for query in grafana.queries(board)}
-    bars = grafana.ask(asked["Where each rank's time went / phases"])
-    return {place: float(grafana.ask(asked[place])[0].values[-1]) for place in wanted} | {
-        f"{one.labels['rank']} {one.labels['phase']}": float(one.values[-1]) for one in bars
+    return {place: float(answers[place][0].values[-1]) for place in wanted} | {
+        f"{one.labels['rank']} {one.labels['phase']}": float(one.values[-1])
+        for one in answers["Where each rank's time went / phases"]
     }
 
 
 def _listed(used: Used) -> dict[str, float]:
     """Return what the page of all runs and that of compared ones show of the ended run."""
-    found: dict[str, float] = {}
-    for uid, places in (
-        ("mlbench-compare", ("Samples/s / value", "Time to goal / value")),
-        (
-            "mlbench-runs",
-            [f"All runs / {ref}" for ref in ("throughput", "waited", "result", "time_to_goal")],
-        ),
-    ):
-        [board] = [one for one in load_all() if one.uid == uid]
-        grafana = Grafana(used.prometheus, used.finished)
-        asked = {f"{query.place} / {query.ref}": query for query in grafana.queries(board)}
-        found |= {place: float(grafana.ask(asked[place])[0].values[-1]) for place in places}
-    return found
+    grafana = Grafana(used.prometheus, used.finished)
+    answers = grafana.answers("mlbench-runs") | grafana.answers("mlbench-compare")
+    wanted = ["Samples/s / value", "Time to goal / value"]
+    wanted += [f"All runs / {ref}" for ref in ("throughput", "waited", "result", "time_to_goal")]
+    return {place: float(answers[place][0].values[-1]) for place in wanted}
 
 
 def _drawn_in_a_day(used: Used) -> set[str]:
     """Return the runs in the graph of all runs over a day."""
-    grafana = Grafana(used.prometheus, used.day)
-    [board] = [one for one in load_all() if one.uid == "mlbench-runs"]
-    queries = [one for one in grafana.queries(board) if one.place == "Progress to the goal"]
-    return {series.labels["run_id"] for one in queries for series in grafana.ask(one)}
+    answers = Grafana(used.prometheus, used.day).answers("mlbench-runs")
+    drawn = [
+        found for place, found in answers.items() if place.startswith("Progress to the goal /")
+    ]
+    return {series.labels["run_id"] for found in drawn for series in found}
 
 
 def _faults(board: Dashboard, used: Used) -> Iterator[str]:

@@ -12,7 +12,6 @@ from mlbench import names
 from mlbench_master.reading.promql import PrometheusClient, QueryResult
 from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries
 from tests.conftest import PrometheusServer
-from tests.support.dashboards import load_all
 from tests.support.panels import Grafana, View
 from tests.support.rows import time_series
 
@@ -27,11 +26,8 @@ def answers(shared_prometheus: PrometheusServer) -> dict[str, list[QueryResult]]
     now = time.time()
     with closing(RemoteWriter(shared_prometheus.url)) as writer:
         writer.send(list(_series(uuid.uuid4().hex[:8], now - _SECONDS, now)))
-    [board] = [one for one in load_all() if one.uid == "mlbench-workers"]
     with closing(PrometheusClient(shared_prometheus.url)) as prometheus:
-        grafana = Grafana(prometheus, View("now", now - _SECONDS, now, ""))
-        asked = [query for query in grafana.queries(board) if query.options is None]
-        return {f"{query.place} / {query.ref}": grafana.ask(query) for query in asked}
+        return Grafana(prometheus, View("now", now - _SECONDS, now, "")).answers("mlbench-workers")
 
 
 def test_each_alert_of_a_worker_is_named(answers: dict[str, list[QueryResult]]) -> None:

@@ -1,11 +1,12 @@
 """Asks Prometheus what Grafana would ask it for a dashboard: variables, annotations and panels."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mlbench_master.reading.promql import PrometheusClient, QueryResult
-from tests.support.dashboards import REFERENCE, Dashboard, Json, variable_argument
+from tests.support.dashboards import REFERENCE, Dashboard, Json, load_all, variable_argument
 
 # Grafana chooses the step of a range for one point a pixel.
 _POINTS = 1000
@@ -121,6 +122,15 @@ class Grafana:
             times = (view.first - view.first % step, view.last - view.last % step, step)
             found = self._prometheus.query_range(text, *(round(one * 1000) for one in times))
         return [one for one in found if bare or any(value != "NaN" for value in one.values)]
+
+    def answers(self, uid: str, *, bare: bool = False) -> dict[str, list[QueryResult]]:
+        """Return what the panels and annotations of a board are answered, by ``PLACE / REF``."""
+        [board] = [one for one in load_all() if one.uid == uid]
+        found: defaultdict[str, list[QueryResult]] = defaultdict(list)
+        for query in self.queries(board):
+            if query.options is None:
+                found[f"{query.place} / {query.ref}"] += self.ask(query, bare=bare)
+        return found
 
     def _options(self, variable: Json, query: Query) -> tuple[str, ...]:
         """Return the values that a variable offers, in their order."""

@@ -151,6 +151,11 @@ def time_series(labels: Mapping[str, str], points: Sequence[tuple[int, float]]) 
     return TimeSeries(Labels(labels), [ms for ms, _ in points], [value for _, value in points])
 
 
+def level(name: str, at: Sequence[float], value: float, /, **labels: str) -> TimeSeries:
+    """Return a series that has the same value at these times, in Unix seconds."""
+    return time_series({"__name__": name, **labels}, [(round(one * 1000), value) for one in at])
+
+
 def post(owner: str, samples: Sequence[Sample]) -> None:
     """Store posted samples."""
     open_posted(owner)
