@@ -19,6 +19,7 @@ from tests.e2e.commands import CommandError, run, wait_until
 from tests.e2e.place import Place
 from tests.e2e.reaching import reachable
 from tests.support.images import Images
+from tests.support.stacks import order_command
 
 CHART = Path(__file__).parents[2] / "helm" / "mlbench"
 CORES = 0.5
@@ -174,6 +175,19 @@ class Release:
         """Return a run, also while the master's pod is just being replaced."""
         ask = self.client.get_run
         return patiently(lambda: ask(run_id).result().value, _AWAY_SECONDS)
+
+    def order(self, name: str, benchmark: str, workers: int = WORKERS, **args: object) -> Run:
+        """Order a run of a task with these arguments, after whatever runs now."""
+        texts = {key: str(value) for key, value in args.items()}
+        ordered = self.client.create_run(
+            name, workers, None, benchmark=benchmark, args=texts, queue=True
+        )
+        return ordered.result().value
+
+    def order_image(self, name: str, image: str, command: str, workers: int = WORKERS) -> Run:
+        """Order a run of a command in one of the images, after whatever runs now."""
+        options = {"custom_image_name": self.images[image], "backend": "gloo", "queue": True}
+        return order_command(self.client, name, command, num_workers=workers, **options)
 
     def wait_for_end(self, run: Run, seconds: float = 240.0) -> Run:
         """Wait until a run has ended, and return it."""

@@ -17,17 +17,7 @@ _TOLD = "--run_id {run_id} --rank {rank} --hosts {hosts}"
 
 
 def test_it_runs_its_own_command_on_every_worker(release: Release) -> None:
-    image = release.images["custom"]
-    ordered = release.client.create_run(
-        "custom",
-        2,
-        num_cpus=None,
-        custom_image_name=image,
-        custom_image_command="python3 /app/train.py",
-        backend="gloo",
-        queue=True,
-    )
-    ended = release.finish(ordered.result().value)
+    ended = release.finish(release.order_image("custom", "custom", "python3 /app/train.py"))
 
     for rank in (0, 1):
         said = release.client.get_logs(ended.id, rank).result().value.text
@@ -36,22 +26,14 @@ def test_it_runs_its_own_command_on_every_worker(release: Release) -> None:
         [points] = losses.result().value.values()
         assert [point.number for point in points] == [rank + step / 10 for step in range(10)]
     manifest = release.client.get_manifest(ended.id).result().value
-    assert manifest.image == image
+    assert manifest.image == release.images["custom"]
     assert all("sha256:" in (rank.image or "") for rank in manifest.ranks)
 
 
 def test_mlbenchs_own_tutorial_reports_everything(release: Release) -> None:
     """It runs unchanged, with the published library, which finds no service account."""
-    ordered = release.client.create_run(
-        "tutorial",
-        2,
-        num_cpus=None,
-        custom_image_name=release.images["original"],
-        custom_image_command=f"python3 train_dist.py {_TOLD}",
-        backend="gloo",
-        queue=True,
-    )
-    ended = release.finish(ordered.result().value)
+    ordered = release.order_image("tutorial", "original", f"python3 train_dist.py {_TOLD}")
+    ended = release.finish(ordered)
     metrics = release.client.get_run_metrics(ended.id).result().value
     result = release.client.get_result(ended.id).result().value
 
@@ -68,15 +50,8 @@ def test_mlbenchs_own_tutorial_reports_everything(release: Release) -> None:
 
 
 def test_it_is_told_no_secret(release: Release) -> None:
-    ordered = release.client.create_run(
-        "curious",
-        1,
-        num_cpus=None,
-        custom_image_name=release.images["custom"],
-        custom_image_command=f'python3 -c "{_SHOW}"',
-        queue=True,
-    )
-    run = release.wait_for_end(ordered.result().value)
+    ordered = release.order_image("curious", "custom", f'python3 -c "{_SHOW}"', workers=1)
+    run = release.wait_for_end(ordered)
     assert run.state == "FINISHED", run.reason
     said = release.client.get_logs(run.id, 0).result().value.text
     environ, mode, writable, account, folders = json.loads(said)

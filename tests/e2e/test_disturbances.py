@@ -57,9 +57,7 @@ def test_the_release_is_upgraded(release: Release) -> None:
 
 def _order_steps(release: Release, name: str) -> Run:
     """Order a run of known values that takes 24 s, and return it once it goes on."""
-    args = {"steps": str(_STEPS), "rate": str(_RATE)}
-    ordered = release.client.create_run(name, 2, None, benchmark="steps", args=args, queue=True)
-    run = ordered.result().value
+    run = release.order(name, "steps", steps=_STEPS, rate=_RATE)
     release.wait_until_recorded(run, f"{names.STEP} @ 0", 1)
     return run
 

@@ -1,14 +1,13 @@
 """More workers and fewer: what does not fit is told, and the pool goes back when it is idle."""
 
-from mlbench.records import Run
 from tests.e2e.commands import wait_until
 from tests.e2e.release import IDLE_SECONDS, START_SECONDS, WORKERS, Release
 
-_FAST = {"steps": "100", "rate": "100"}
+_FAST = {"steps": 100, "rate": 100}
 
 
 def test_more_workers_than_fit_are_told_of_and_fewer_run(release: Release) -> None:
-    run = _order(release, "too-many", release.most_workers)
+    run = release.order("too-many", "steps", release.most_workers, **_FAST)
     waiting = wait_until(
         lambda: release.run(run.id),
         lambda run: run.waiting and "room for" in run.waiting,
@@ -28,18 +27,10 @@ def test_more_workers_than_fit_are_told_of_and_fewer_run(release: Release) -> No
         "its samples are counted, and it waits for nothing",
     )
 
-    release.finish(_order(release, "fewer", WORKERS))
+    release.finish(release.order("fewer", "steps", **_FAST))
 
 
 def test_an_idle_pool_goes_back_to_its_usual_size(release: Release) -> None:
-    ended = release.finish(_order(release, "one-more", WORKERS + 1))
+    ended = release.finish(release.order("one-more", "steps", WORKERS + 1, **_FAST))
     assert len(ended.ranks) == WORKERS + 1
     release.wait_for_workers(WORKERS, IDLE_SECONDS + 120)
-
-
-def _order(release: Release, name: str, workers: int) -> Run:
-    """Order a short run, after whatever runs now."""
-    ordered = release.client.create_run(
-        name, workers, None, benchmark="steps", args=_FAST, queue=True
-    )
-    return ordered.result().value

@@ -5,17 +5,13 @@ import pytest
 
 from mlbench.records import Run
 from tests.e2e.commands import CommandError
-from tests.e2e.release import WORKERS, Object, Release
+from tests.e2e.release import Object, Release
 
 
 @pytest.fixture
 def going(release: Release) -> Run:
     """A run of two ranks that goes on until it is stopped."""
-    args = {"steps": "100000", "rate": "1"}
-    ordered = release.client.create_run(
-        "guarded", WORKERS, None, benchmark="steps", args=args, queue=True
-    )
-    run = ordered.result().value
+    run = release.order("guarded", "steps", steps=100_000, rate=1)
     release.wait_until_recorded(run, "step", 1)
     return run
 

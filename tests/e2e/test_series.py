@@ -14,9 +14,7 @@ _SECONDS = 90.0
 @pytest.fixture(scope="module")
 def finished(release: Release) -> Run:
     """A run of two workers, long enough to be scraped while it goes on."""
-    args = {"steps": "500", "rate": "50"}
-    ordered = release.client.create_run("series", 2, None, benchmark="steps", args=args, queue=True)
-    return release.finish(ordered.result().value)
+    return release.finish(release.order("series", "steps", steps=500, rate=50))
 
 
 def test_every_target_is_up(release: Release) -> None:
