@@ -3,10 +3,9 @@
 import base64
 import json
 import os
-import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,9 +15,10 @@ from typing import Any
 import httpx
 import pytest
 
+from mlbench import ApiClient
 from mlbench.home import Connection, Home
-from tests.conftest import wait_for
 from tests.support.known import known
+from tests.support.stacks import order_command, run_to_end
 
 _CALLS = Path(__file__).with_name("original_calls.py")
 
@@ -94,39 +94,10 @@ def calling(python: str, connection: Connection) -> Iterator[Original]:
         yield Original(process)
 
 
-def run_to_end(http: httpx.Client, run_id: int) -> dict[str, Any]:
-    """Wait until a run has ended; return it."""
-    run: dict[str, Any] = {}
-
-    def ended() -> bool:
-        run.update(http.get(f"/api/runs/{run_id}").json())
-        return run["state"] in {"FINISHED", "FAILED", "STOPPED"}
-
-    wait_for(ended, 60, f"run {run_id} ends")
-    return run
-
-
-def order(http: httpx.Client, name: str, command: Sequence[str], **fields: object) -> int:
-    """Order a run of a command of one's own; return its id."""
-    body = {
-        "name": name,
-        "image_name": "custom_image",
-        "custom_image_name": "none/needed",
-        "custom_image_command": shlex.join(command),
-        **fields,
-    }
-    answer = http.post("/api/runs", json=body)
-    assert answer.status_code == 200, answer.text
-    run_id: int = answer.json()["id"]
-    return run_id
-
-
 @pytest.fixture
-def ended_run(http: httpx.Client) -> int:
+def ended_run(client: ApiClient) -> int:
     """The id of a run that did nothing."""
-    run_id = order(http, "nothing", [sys.executable, "-c", "0"], num_workers=1)
-    run_to_end(http, run_id)
-    return run_id
+    return run_to_end(client, order_command(client, "nothing", f"{sys.executable} -c 0")).id
 
 
 def _date(value: object) -> object:

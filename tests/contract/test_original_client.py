@@ -6,10 +6,11 @@ import zipfile
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import httpx
 import pytest
 
-from tests.contract.conftest import Original, RaisedError, run_to_end
+from mlbench import ApiClient
+from tests.contract.conftest import Original, RaisedError
+from tests.support.stacks import run_to_end
 
 _BEGIN = datetime(2018, 8, 3, 9, 21, 29, 347960)
 _PREC = "val_global_Prec@1 @ 0"
@@ -137,13 +138,14 @@ def test_the_zip_of_a_run_without_a_result(original: Original, ended_run: int) -
 # --- Runs. ---
 
 
-def test_its_defaults_are_taken(original: Original, http: httpx.Client) -> None:
+def test_its_defaults_are_taken(original: Original, client: ApiClient) -> None:
     """Its default bandwidth asks for nothing where none is limited; two cores are there."""
     got = original.call("create_run", "defaults", 1, **CUSTOM)
     assert got.status == 200, got.json
     assert got.json["num_cpus"] == 2
     assert got.json["max_bandwidth"] is None
-    assert run_to_end(http, got.json["id"])["state"] == "FINISHED"
+    ordered = client.get_run(got.json["id"]).result().value
+    assert run_to_end(client, ordered).state == "FINISHED"
 
 
 def test_an_unknown_image_is_refused_by_the_client(original: Original) -> None:

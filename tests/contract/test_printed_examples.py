@@ -19,9 +19,10 @@ from typing import Any
 import httpx
 import pytest
 
+from mlbench import ApiClient
 from mlbench.home import Home
 from tests.conftest import wait_for
-from tests.contract.conftest import run_to_end
+from tests.support.stacks import run_to_end
 
 ACCEPT = {"Accept": "application/json, text/javascript"}
 PODS = {"local-mlbench-worker-0", "local-mlbench-worker-1"}
@@ -87,7 +88,8 @@ def going(stack: Home) -> Iterator[dict[str, Any]]:
         wait_for(is_seen, 30, "the run has started, and Prometheus has series of its pods")
         yield ordered
         http.post(f"{path}/stop")
-        run_to_end(http, ordered["id"])
+        with ApiClient.from_home(stack) as client:
+            run_to_end(client, client.get_run(ordered["id"]).result().value)
         assert http.delete(path).status_code == 204
 
 

@@ -27,18 +27,31 @@ def finished(client: ApiClient) -> Iterator[Run]:
     client.delete_run(ended.id).result()
 
 
+@pytest.fixture(autouse=True)
+def _no_run_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Stop and delete what a test has ordered on the shared stack."""
+    if "stack" not in request.fixturenames:
+        yield
+        return
+    client: ApiClient = request.getfixturevalue("client")
+    before = {run.id for run in client.get_runs().result().value}
+    yield
+    left = [run for run in client.get_runs().result().value if run.id not in before]
+    for run in reversed(left):
+        if run.active:
+            client.stop_run(run.id).result()
+            wait_for_end(client, run)
+        client.delete_run(run.id).result()
+
+
 @pytest.fixture
-def going(client: ApiClient) -> Iterator[Run]:
+def going(client: ApiClient) -> Run:
     """A run that records, and would go on for a minute."""
     ordered = order_steps(client, "going", steps=6000, rate=100)
     wait_for(
         lambda: client.get_run_metrics(ordered.id, last_n=1).result().value, what="the run records"
     )
-    yield client.get_run(ordered.id).result().value
-    if client.get_run(ordered.id).result().value.active:
-        client.stop_run(ordered.id).result()
-    wait_for_end(client, ordered)
-    client.delete_run(ordered.id).result()
+    return client.get_run(ordered.id).result().value
 
 
 def wait_for_end(client: ApiClient, run: Run) -> Run:

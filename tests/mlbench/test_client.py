@@ -16,9 +16,9 @@ from mlbench.errors import NoAnswerError
 from mlbench.records import Goal, LogMatch, Point, Run
 from mlbench.results import Comparison, Result
 from mlbench.stack.network import probe
-from tests.mlbench.scripted import Reply, serving
 from tests.support.known import known
 from tests.support.results import make_run
+from tests.support.scripted import Reply, serving
 
 _IMAGE = list(MLBENCH_IMAGES)[1]
 _DATE = "2018-08-03T09:21:29.347000Z"

@@ -21,7 +21,7 @@ from mlbench.discovery import Place, find_connection, find_pod, find_service
 from mlbench.errors import DiscoveryError
 from mlbench.home import Connection, Home
 from tests.conftest import free_port
-from tests.mlbench.scripted import Asked, Reply, answering
+from tests.support.scripted import Asked, Reply, answering
 
 _LABEL = "component=master,app=mlbench"
 _PLACE = Place("default", _LABEL)

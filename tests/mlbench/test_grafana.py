@@ -17,7 +17,6 @@ from mlbench import names
 from mlbench.assets import grafana_folder
 from mlbench.grafana import Grafana, GrafanaError, Pushed
 from tests.conftest import free_port
-from tests.mlbench.scripted import Reply, serving
 from tests.support.grafana_server import (
     ADMIN,
     EDITOR,
@@ -27,6 +26,7 @@ from tests.support.grafana_server import (
     GrafanaServer,
     serve_grafana,
 )
+from tests.support.scripted import Reply, serving
 
 _PROMETHEUS = "http://prometheus:9090"
 _BOARDS = ("mlbench-run", "mlbench-runs")

@@ -11,7 +11,7 @@ from mlbench import ApiClient, MLBenchError
 from mlbench.errors import ApiError, NoAnswerError
 from mlbench.transport import pause_before_retry
 from tests.conftest import free_port, wait_for
-from tests.mlbench.scripted import Reply, Scripted, serving
+from tests.support.scripted import Reply, Scripted, serving
 
 _CUT = Reply(status=None)
 _FULL = Reply(503, {"message": "the spool is full"}, (("Retry-After", "0"),))

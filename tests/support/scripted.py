@@ -21,6 +21,8 @@ class Reply:
     """How long the answer takes, unless the server is hurried."""
     silent_seconds: float = 0.0
     """How long nothing more comes after the body, unless the server is hurried."""
+    hangs_up: bool = False
+    """Whether the connection is closed then without a word, as after too long a pause."""
 
 
 @dataclass(frozen=True)
@@ -82,13 +84,9 @@ def answering(answer: Callable[[Asked], Reply]) -> Iterator[Scripted]:
             self.end_headers()
             self.wfile.write(plain)
             script.hurry.wait(reply.silent_seconds)
-            self.close_connection = bool(reply.missing_bytes)
+            self.close_connection = reply.hangs_up or bool(reply.missing_bytes)
 
-        def do_POST(self) -> None:
-            self.do_GET()
-
-        def do_DELETE(self) -> None:
-            self.do_GET()
+        do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             """Say nothing."""

@@ -5,7 +5,7 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -32,22 +32,15 @@ def new_name() -> str:
 
 
 @pytest.fixture
-def runs_of(client: ApiClient) -> Iterator[RunsOf]:
-    """Gives the runs of a set, the oldest first; they are deleted at the end."""
-    names: set[str] = set()
+def runs_of(client: ApiClient) -> RunsOf:
+    """Gives the runs of a set, the oldest first."""
 
     def runs_of(name: str) -> list[Run]:
-        names.add(name)
         pattern = re.compile(rf"{name}-w\d+(-c\d+)?-r\d+")
         runs = client.get_runs().result().value
         return [run for run in runs if pattern.fullmatch(run.name)]
 
-    yield runs_of
-    for run in [run for name in names for run in runs_of(name)]:
-        if run.active:
-            client.stop_run(run.id).result()
-            wait_for_end(client, run)
-        client.delete_run(run.id).result()
+    return runs_of
 
 
 def test_a_set_is_run_in_turn_and_compared(

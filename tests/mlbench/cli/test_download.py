@@ -20,8 +20,8 @@ from mlbench.home import Connection, Home
 from mlbench.records import Run
 from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
-from tests.mlbench.scripted import Reply, Scripted, answering
 from tests.support.known import known
+from tests.support.scripted import Reply, Scripted, answering
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ from mlbench.cli import live
 from mlbench.cli.live import Progress, last_numbers, progress
 from mlbench.records import Goal, Point, Run, Series
 from tests.mlbench.cli.conftest import Mlbench
-from tests.mlbench.conftest import wait_for_end
-from tests.mlbench.scripted import Asked, Reply, answering
+from tests.support.scripted import Asked, Reply, answering
 
 _NOW = datetime(2018, 8, 3, 9, 21, 40, tzinfo=UTC)
 
@@ -76,9 +75,7 @@ def test_before_the_first_number_there_is_time_only(run: Run) -> None:
     assert found == Progress(None, None, None, None, seconds=20.0)
 
 
-def test_the_view_is_redrawn_in_place_and_gives_way_to_the_result(
-    mlbench: Mlbench, client: ApiClient
-) -> None:
+def test_the_view_is_redrawn_in_place_and_gives_way_to_the_result(mlbench: Mlbench) -> None:
     arguments = ("run", "steps", "--name", "drawn", "--set", "steps=240", "--set", "rate=60")
     with mlbench.on_terminal(*arguments, columns=60) as terminal:
         assert terminal.wait() == 0
@@ -91,8 +88,6 @@ def test_the_view_is_redrawn_in_place_and_gives_way_to_the_result(
     assert terminal.raw.count("\x1b[?25l") == terminal.raw.count("\x1b[?25h") == 1, "the cursor"
     left_on_screen = terminal.raw.rpartition("\x1b[2K")[2]
     assert re.match(r"run \d+ \(drawn\): \x1b\[32mFINISHED", left_on_screen)
-    [run] = [run for run in client.get_runs().result().value if run.name == "drawn"]
-    client.delete_run(run.id).result()
 
 
 def test_ctrl_c_leaves_the_run_going(mlbench: Mlbench, client: ApiClient) -> None:
@@ -106,9 +101,6 @@ def test_ctrl_c_leaves_the_run_going(mlbench: Mlbench, client: ApiClient) -> Non
     assert terminal.raw.count("\x1b[?25l") == terminal.raw.count("\x1b[?25h") == 1, "the cursor"
     left_on_screen = terminal.raw.rpartition("\x1b[2K")[2]
     assert left_on_screen == f"run {run.id} goes on; `mlbench stop {run.id}` stops it\r\n"
-    client.stop_run(run.id).result()
-    wait_for_end(client, run)
-    client.delete_run(run.id).result()
 
 
 def test_each_change_of_what_a_run_waits_for_is_told_once(

@@ -35,7 +35,6 @@ def test_a_run_is_watched_to_its_end(mlbench: Mlbench, client: ApiClient) -> Non
     assert lines[-2] == f"API         {connection.url}/api/runs/{run.id}/"
     assert connection.token not in done.out + done.err, "it may be a log that others read"
     assert lines[-1] == f'PromQL      mlbench_run_metric{{run_id="{run.id}",metric="train_loss"}}'
-    client.delete_run(run.id).result()
 
 
 def test_a_run_as_json_is_one_document(mlbench: Mlbench, client: ApiClient) -> None:
@@ -54,20 +53,18 @@ def test_a_run_as_json_is_one_document(mlbench: Mlbench, client: ApiClient) -> N
     assert fields["result"]["epochs"] == 2
     assert 300 < fields["result"]["samples_per_second"] <= 1010
     assert fields["result"]["target"] is None
-    client.delete_run(fields["id"]).result()
 
 
-def test_further_options_of_an_order(mlbench: Mlbench, client: ApiClient) -> None:
+def test_further_options_of_an_order(mlbench: Mlbench) -> None:
     more = ("--seed=7", "--light", "--backend=gloo", "--restarts=2", "--cpus=1", "--deadline=2m")
     run = mlbench("run", "digits", *more, "--detach", "--json").json
     assert run["args"] == {"backend": "gloo", "goal": "90", "seed": "7"}
     assert (run["seed"], run["light_target"], run["max_restarts"]) == (7, True, 2)
     assert (run["num_cpus"], run["deadline_seconds"]) == (1, 120)
     assert mlbench("stop", str(run["id"])).code == 0
-    client.delete_run(run["id"]).result()
 
 
-def test_a_failed_run_says_which_rank_and_why(mlbench: Mlbench, client: ApiClient) -> None:
+def test_a_failed_run_says_which_rank_and_why(mlbench: Mlbench) -> None:
     program, *words = shlex.split(FAILS)
     done = mlbench("run", "--image", "any", "--name", "wrong", program, "--", *words)
     assert done.code == 1
@@ -79,7 +76,6 @@ def test_a_failed_run_says_which_rank_and_why(mlbench: Mlbench, client: ApiClien
     status = mlbench("status", "wrong", "--json")
     assert (status.code, status.json["state"]) == (0, "FAILED")
     assert status.json["working_dir"] == str(Path.cwd())
-    client.delete_run(status.json["id"]).result()
 
 
 def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
@@ -152,7 +148,6 @@ def test_own_code_is_given_its_arguments_as_they_are(
     for rank in (0, 1):
         said = client.get_logs(run["id"], rank).result().value.text
         assert json.loads(said) == [*awkward, str(tmp_path)]
-    client.delete_run(run["id"]).result()
 
 
 def test_a_command_runs_in_an_image(mlbench: Mlbench, client: ApiClient) -> None:
@@ -164,4 +159,3 @@ def test_a_command_runs_in_an_image(mlbench: Mlbench, client: ApiClient) -> None
         str(Path.cwd()),
     )
     assert client.get_logs(run["id"]).result().value.text == f"--name a  b 0 of {run['id']}\n"
-    client.delete_run(run["id"]).result()

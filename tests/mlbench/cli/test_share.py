@@ -63,11 +63,9 @@ def test_a_set_leaves_with_the_runs_that_count(here: Mlbench, client: ApiClient)
     assert [one["run"]["origin"]["place"] for one in imported] == [1, 2]
     assert here("verify", "all.mlbench").code == 0
     assert here("publish", "all.mlbench", "-o", "site").out == "site/index.html: 2 runs\n"
-    for one in imported:
-        client.delete_run(one["run"]["id"]).result()
 
 
-def test_what_is_no_archive_is_refused(here: Mlbench, tmp_path: Path, client: ApiClient) -> None:
+def test_what_is_no_archive_is_refused(here: Mlbench, tmp_path: Path) -> None:
     (tmp_path / "text.mlbench").write_text("not an archive")
     (tmp_path / "file").touch()
     for command, message in (

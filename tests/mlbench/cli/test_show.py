@@ -56,7 +56,6 @@ def test_a_log_is_followed_until_the_run_ends(mlbench: Mlbench, client: ApiClien
     assert not client.get_run(run.id).result().value.active
     whole = client.get_logs(run.id).result().value.text
     assert terminal.raw.replace("\r\n", "\n") == whole
-    client.delete_run(wait_for_end(client, run).id).result()
 
 
 def test_a_terminal_shows_control_characters_unless_it_shall_act_on_them(
@@ -72,7 +71,6 @@ def test_a_terminal_shows_control_characters_unless_it_shall_act_on_them(
         with mlbench.on_terminal("logs", "escapes", *arguments) as terminal:
             assert terminal.wait() == 0
         assert terminal.raw == expected
-    client.delete_run(run.id).result()
 
 
 def test_metrics_are_an_overview_or_every_value_of_one(
@@ -133,7 +131,6 @@ def test_of_runs_with_one_name_the_newest_is_meant(
     newest = order_steps(client, "finished", steps=1)
     wait_for_end(client, newest)
     assert mlbench("status", "finished", "--json").json["id"] == newest.id
-    client.delete_run(newest.id).result()
 
 
 def test_an_unknown_name_is_told(mlbench: Mlbench) -> None:

@@ -12,7 +12,6 @@ from mlbench import ApiClient
 from mlbench.stack import launch
 from tests.conftest import free_port, wait_for
 from tests.mlbench.cli.conftest import Mlbench
-from tests.mlbench.conftest import wait_for_end
 from tests.support.known import known
 from tests.support.processes import descendants, left
 
@@ -130,9 +129,9 @@ def test_ctrl_c_while_a_demo_runs_stops_the_stack(mlbench: Mlbench, client: ApiC
         assert terminal.wait() == 128 + signal.SIGINT
     assert terminal.text.endswith("Stopping the stack…\r\nstopped\r\n")
     assert "goes on" not in terminal.text
-    [run] = [run for run in client.get_runs().result().value if run.active]
-    client.stop_run(run.id).result()
-    client.delete_run(wait_for_end(client, run).id).result()
+    assert [run for run in client.get_runs().result().value if run.active], (
+        "it goes on all the same"
+    )
 
 
 def test_ctrl_c_while_a_demo_starts_leaves_nothing(alone: Mlbench) -> None:

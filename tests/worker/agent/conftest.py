@@ -1,12 +1,12 @@
 """What tests of the agent share: code in a repository, and a master."""
 
 from collections.abc import Iterator
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from tests.worker.agent.one_run_master import Master, serving
+from tests.support.scripted import answering
+from tests.worker.agent.one_run_master import Master
 from tests.worker.agent.repository import git
 
 
@@ -23,9 +23,9 @@ def script(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def master() -> Iterator[tuple[type[Master], str]]:
-    """A master that was asked nothing yet, and its URL."""
-    handler = type("OneTest", (Master,), {"reports": [], "streams": {}})
-    httpd = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    with serving(httpd):
-        yield handler, f"http://127.0.0.1:{httpd.server_port}"
+def master() -> Iterator[Master]:
+    """A master that was asked nothing yet."""
+    master = Master()
+    with answering(master.answer) as server:
+        master.url = server.url
+        yield master

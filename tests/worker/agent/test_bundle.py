@@ -58,15 +58,14 @@ with open(os.environ["MLBENCH_METRICS_FILE"], "a") as file:
 
 
 def test_it_brings_a_run_from_its_start_to_its_last_byte(
-    bundle: Path, tmp_path: Path, master: tuple[type[Master], str]
+    bundle: Path, tmp_path: Path, master: Master
 ) -> None:
     """The master's clock is 100 s behind. The command sees nothing of the agent."""
-    served, url = master
     own = tmp_path / "own"
     own.mkdir()
     (own / "train.py").write_text(_TRAIN)
     deadline_at = time.time() - BEHIND_SECONDS + 60
-    served.assignment = {
+    master.assignment = {
         "run_id": 7,
         "attempt": 1,
         "rank": 0,
@@ -84,7 +83,7 @@ def test_it_brings_a_run_from_its_start_to_its_last_byte(
         "--pod": "w-0",
         "--folder": str(tmp_path / "not/made/yet"),
         "--port": str(free_port()),
-        "--master": url,
+        "--master": master.url,
         "--token-file": str(tmp_path / "token"),
     }
     (tmp_path / "token").write_text("secret\n")
@@ -96,14 +95,14 @@ def test_it_brings_a_run_from_its_start_to_its_last_byte(
     )
     try:
         wait_for(
-            lambda: len(served.reports) > 1 and served.reports[-1]["state"] == "idle",
+            lambda: len(master.reports) > 1 and master.reports[-1]["state"] == "idle",
             what="the agent is done with the run",
         )
     finally:
         agent.terminate()
         assert agent.wait() == 0
 
-    first, second = map(json.loads, served.streams["metrics"].splitlines())
+    first, second = map(json.loads, master.streams["metrics"].splitlines())
     assert second == {"time": 1, "name": "a", "value": 1}
     machine = first["machine"]
     project = tomllib.loads((_REPOSITORY / "pyproject.toml").read_text())["project"]
@@ -112,7 +111,7 @@ def test_it_brings_a_run_from_its_start_to_its_last_byte(
     assert machine["git"] == {"commit": "abc", "dirty": None, "root": None}
     offset, uncertainty = machine["clock_offset_seconds"], machine["clock_uncertainty_seconds"]
     assert abs(offset - BEHIND_SECONDS) <= uncertainty < 10
-    folder, path, environ = json.loads(served.streams["stdout"])
+    folder, path, environ = json.loads(master.streams["stdout"])
     assert folder == str(own)
     assert not any(str(bundle) in place for place in path)
     assert environ["PYTHONPATH"] == str(bundle / "mlbench_worker/agent/sources/hook")
