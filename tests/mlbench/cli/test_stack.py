@@ -9,9 +9,12 @@ import psutil
 import pytest
 
 from mlbench import ApiClient
+from mlbench.cli.stack import _grafana_line as grafana_line
+from mlbench.home import Connection, Home
 from mlbench.stack import launch
 from tests.conftest import free_port, wait_for
 from tests.mlbench.cli.conftest import Mlbench
+from tests.support.grafana_server import serve_grafana
 from tests.support.known import known
 from tests.support.processes import descendants, left
 
@@ -36,6 +39,18 @@ def test_a_stack_that_runs_is_shown_and_left_alone(mlbench: Mlbench) -> None:
     other = mlbench("up", "--workers", "4")
     assert other.code == 2
     assert "a stack is already running, without --workers 4 (it keeps 2): `mlbench d" in other.err
+
+
+def test_it_is_told_how_the_stacks_grafana_is() -> None:
+    with serve_grafana() as server:
+        connection = Connection("http://127.0.0.1:1", "t", None, grafana_url=server.url)
+        shown = f"  Grafana     {server.url}"
+        assert grafana_line(connection) == shown
+        server.version = "9.5.21"
+        too_old = "MLBench needs Grafana 10 or newer; this is Grafana 9.5.21"
+        assert grafana_line(connection) == f"{shown} ({too_old})"
+    log_file = Home.from_environ().logs / "grafana.log"
+    assert grafana_line(connection) == f"{shown} (still starting, or see {log_file})"
 
 
 @pytest.mark.slow

@@ -4,13 +4,18 @@ import os
 import re
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from string import Template
+from typing import Any
 
 import pytest
+import yaml
 
 from mlbench import names, pod_token
+from mlbench.assets import grafana_folder
 from mlbench.errors import StackError
+from mlbench.grafana import DATA_SOURCE_NAME, DATA_SOURCE_UID, FOLDER_TITLE, FOLDER_UID
 from mlbench.home import Home
 from mlbench.login import split_login
 from mlbench.pod_token import PodIdentity, identify
@@ -207,6 +212,35 @@ def test_the_stacks_grafana_is_optional_and_the_master_leads_to_it(
     assert shown.environ[names.ENV_PROMETHEUS_URL] == url, "whoever looks may read it"
     told = (names.ENV_PROMETHEUS_USER, names.ENV_PROMETHEUS_PASSWORD)
     assert tuple(shown.environ[name] for name in told) == login
+
+
+def provisioned(kind: str, environ: Mapping[str, str]) -> Any:
+    """Return the only entry of a provisioning file, with variables filled in as Grafana does."""
+    [file] = (Path(environ["GF_PATHS_PROVISIONING"]) / kind).glob("*.yml")
+    content = yaml.safe_load(Template(file.read_text()).substitute(environ))
+    [entries] = (value for value in content.values() if isinstance(value, list))
+    [entry] = entries
+    return entry
+
+
+@pytest.mark.usefixtures("grafana")
+def test_the_stacks_grafana_is_provisioned_and_told_nothing_of_another(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GF_DATABASE_URL", "postgres://of-another-grafana")
+    found = Services(home, workers=2)
+    environ = found.fixed[-1].environ
+    assert not {"GF_DATABASE_URL", *_SECRETS} & environ.keys()
+    place, login = split_login(found.prometheus_url)
+    source = provisioned("datasources", environ)
+    assert (source["uid"], source["name"]) == (DATA_SOURCE_UID, DATA_SOURCE_NAME)
+    assert (source["url"], source["basicAuth"]) == (place, True)
+    shown = (source["basicAuthUser"], source["secureJsonData"]["basicAuthPassword"])
+    assert shown == login
+    assert source["jsonData"] == {"httpMethod": "POST", "timeInterval": "2s"}
+    provider = provisioned("dashboards", environ)
+    assert (provider["folderUid"], provider["folder"]) == (FOLDER_UID, FOLDER_TITLE)
+    assert provider["options"]["path"] == str(grafana_folder() / "dashboards")
 
 
 def test_the_users_own_grafana_is_the_controllers_alone(
