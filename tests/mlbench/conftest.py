@@ -1,6 +1,7 @@
 """What these tests share: a run that has ended, and the command line as its user calls it."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,12 @@ from mlbench.home import Home
 from mlbench.records import Run
 from tests.conftest import wait_for
 from tests.support.stacks import order_steps, run_to_end
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A metrics file that is yet to be written."""
+    return tmp_path / "metrics.jsonl"
 
 
 @pytest.fixture(scope="session")

@@ -22,11 +22,6 @@ from tests.support.processes import run_text
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "metrics.jsonl"
-
-
-@pytest.fixture
 def recorder(path: Path) -> Recorder:
     return Recorder(path)
 

@@ -27,11 +27,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "metrics.jsonl"
-
-
-@pytest.fixture
 def tracker(path: Path) -> Tracker:
     return Tracker({names.ENV_METRICS_FILE: str(path)})
 

@@ -17,11 +17,6 @@ from tests.support.processes import run_text
 _HTTP_AND_MORE = ("httpx", "prometheus_client", "rich", "typer", "numpy", "torch")
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "metrics.jsonl"
-
-
 def run_python(code: str, environ: dict[str, str] | None = None, folder: Path | None = None) -> str:
     """Run code in a process outside any run, and return what it printed."""
     ours = {name for key, name in vars(names).items() if key.startswith("ENV_")}

@@ -19,6 +19,13 @@ def ask(tracking: Tracking, call: str, fields: object = None, **query: str) -> A
     return known(tracking.answer(Request(method, f"/api/2.0/mlflow/{path}", query, body)))
 
 
+def nested(tracking: Tracking, **order: object) -> str:
+    """Begin a run within the run, and return its id."""
+    tags = [{"key": "mlflow.parentRunId", "value": "7"}]
+    made: Any = ask(tracking, "POST runs/create", {"tags": tags, **order}).body["run"]
+    return str(made["info"]["run_id"])
+
+
 def lines_of(call: str, fields: object) -> Sequence[Line]:
     return ask(Tracking(7), call, fields).lines
 
@@ -113,14 +120,8 @@ def test_what_cannot_be_recorded_is_refused_in_words(call: str, fields: object, 
 
 def test_a_nested_run_has_its_name_before_what_it_logs() -> None:
     tracking = Tracking(7)
-
-    def nested(name: str) -> str:
-        tags = [{"key": "mlflow.parentRunId", "value": "7"}]
-        made: Any = ask(tracking, "POST runs/create", {"run_name": name, "tags": tags}).body["run"]
-        return str(made["info"]["run_id"])
-
     ask(tracking, "POST runs/log-parameter", {"run_id": "7", "key": "trials", "value": "2"})
-    first, second = nested("trial"), nested("trial")
+    first, second = (nested(tracking, run_name="trial") for _ in range(2))
     told = {**metric("loss", 0.5, 3), "run_id": first}
     [line] = ask(tracking, "POST runs/log-metric", told).lines
     assert line["metrics"] == {"trial/loss": 0.5}
@@ -139,20 +140,17 @@ def test_a_nested_run_has_its_name_before_what_it_logs() -> None:
 def test_settings_of_nested_runs_that_are_too_many_are_left_out_in_words() -> None:
     tracking = Tracking(7)
     for number in range(30):
-        tags = [{"key": "mlflow.parentRunId", "value": "7"}]
-        made: Any = ask(tracking, "POST runs/create", {"tags": tags}).body["run"]
         params = [{"key": f"p{one}", "value": "1"} for one in range(20)]
-        batch = {"run_id": made["info"]["run_id"], "params": params}
+        batch = {"run_id": nested(tracking), "params": params}
         answer = ask(tracking, "POST runs/log-batch", batch)
         assert ("at most 500 settings" in answer.words) == (number >= 25)
 
 
 def test_neither_nested_parameters_nor_tags_end_the_run_around_them() -> None:
     tracking = Tracking(7)
-    tags = [{"key": "mlflow.parentRunId", "value": "7"}]
-    made: Any = ask(tracking, "POST runs/create", {"tags": tags}).body["run"]
+    inner = nested(tracking)
     for number in range(600):
-        told = {"run_id": made["info"]["run_id"], "key": f"k{number}", "value": "1"}
+        told = {"run_id": inner, "key": f"k{number}", "value": "1"}
         ask(tracking, "POST runs/set-tag", told)
     answer = ask(tracking, "POST runs/log-parameter", {"run_id": "7", "key": "a", "value": "1"})
     assert (answer.lines, "at most 500 settings" in answer.words) == ([], True)
@@ -162,10 +160,7 @@ def test_nested_runs_that_are_renamed_or_long_stay_apart() -> None:
     tracking = Tracking(7)
     prefixes = []
     for _ in range(2):
-        tags = [{"key": "mlflow.parentRunId", "value": "7"}]
-        order = {"run_name": "t" * 200, "tags": tags}
-        made: Any = ask(tracking, "POST runs/create", order).body["run"]
-        told = {"run_id": made["info"]["run_id"], **metric("m" * 90, 1)}
+        told = {"run_id": nested(tracking, run_name="t" * 200), **metric("m" * 90, 1)}
         [line] = ask(tracking, "POST runs/log-metric", told).lines
         metrics: Any = line["metrics"]
         prefixes += [name.partition("/")[0] for name in metrics]
