@@ -36,16 +36,6 @@ def test_none_is_lost(client: ApiClient, steps: int, rate: int) -> None:
     assert known(ended.delivery).in_prometheus == len(moments)
 
 
-def test_values_are_read_while_the_run_goes_on(client: ApiClient) -> None:
-    run = order_steps(client, "reading", steps=300, rate=200)
-    seen = 0
-    while (run := reload(client, run)).active:
-        count = len(losses(client, run))
-        assert count >= seen, "a value that was read is gone"
-        seen = count
-    assert_complete(client, run, steps=300)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_kill_everything_between_worker_and_prometheus(own_stack: Home) -> None:

@@ -58,10 +58,3 @@ def test_with_mpi_rank_0_alone_runs_the_command(client: ApiClient) -> None:
     said = [client.get_logs(ended.id, rank).result().value.text for rank in (0, 1)]
     assert ended.state == "FINISHED", ended.reason
     assert said == [f"run {ended.id} on 127.0.0.1,127.0.0.1 by mpi\n", ""]
-
-
-def test_a_folder_that_is_not_there_is_told(client: ApiClient, tmp_path: Path) -> None:
-    missing = str(tmp_path / "missing")
-    ended = run_to_end(client, order_command(client, "nowhere", "echo never", working_dir=missing))
-    assert ended.state == "FAILED"
-    assert missing in ended.reason

@@ -22,18 +22,6 @@ def test_every_part_is_there_and_ready(release: Release) -> None:
     release.wait_for_workers(WORKERS)
 
 
-def test_the_workers_are_the_masters_and_have_no_rights(release: Release) -> None:
-    [workers] = release.objects("statefulset", "worker")
-    owners = workers["metadata"]["ownerReferences"]
-    assert [(owner["kind"], owner["name"]) for owner in owners] == [
-        ("Deployment", f"{release.fullname}-master")
-    ]
-    pod = workers["spec"]["template"]["spec"]
-    assert pod["automountServiceAccountToken"] is False
-    [token] = pod["initContainers"]
-    assert token["name"] == "token", "no limit, no privilege"
-
-
 def test_the_charts_own_test_passes(release: Release) -> None:
     tested = run(
         *(release.place.helm, "test", release.name, "--namespace", release.name),

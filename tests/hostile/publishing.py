@@ -1,26 +1,11 @@
-"""A training process that publishes what is not its own, and lives on until it is stopped.
-
-Run as a rank of a run.
-"""
+"""Publishing what is not one's own, as a training process may."""
 
 import os
-import time
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from mlbench import Tracker, names
-
-
-def main() -> None:
-    """Record a few steps, publish in the names of others, and put odd things beside the totals."""
-    with Tracker() as tracker:
-        for _ in range(5):
-            tracker.step(samples=1, train_loss=1.0)
-        publish()
-        while True:
-            time.sleep(0.1)
-            tracker.step(samples=1, train_loss=1.0)
+from mlbench import names
 
 
 def publish() -> None:
@@ -47,7 +32,3 @@ def publish() -> None:
     (folder / "counter_2.db").write_bytes(b"\xff" * 70000)
     (folder / "gauge_max_3.db").symlink_to("/dev/zero")
     (folder / "histogram_4.db").mkdir()
-
-
-if __name__ == "__main__":
-    main()

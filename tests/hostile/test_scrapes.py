@@ -1,7 +1,6 @@
 """What a training process publishes for scraping can say nothing in the name of another."""
 
 import os
-import shlex
 import subprocess
 import sys
 import time
@@ -10,53 +9,22 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import yaml
 from prometheus_client import CollectorRegistry, Metric, generate_latest, start_http_server
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from mlbench import ApiClient, names
-from mlbench.home import Home
+from mlbench import names
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.scraped import WorkerCollector
-from tests.chain.test_scraped import addresses
 from tests.conftest import PrometheusServer, free_port, wait_for
-from tests.support.stacks import assert_counted, order_command, run_to_end
 from tests.worker.agent.test_attempt import ASSIGNMENT
 
 _PUBLISHING = (sys.executable, str(Path(__file__).with_name("publishing.py")))
 _FORGED = 1e9
 _RANK = {names.ENV_RUN_ID: "7", names.ENV_RANK: "1"}
-
-
-@pytest.mark.slow
-def test_a_process_that_publishes_in_the_names_of_others_changes_nothing_of_theirs(
-    client: ApiClient, stack: Home
-) -> None:
-    prometheus = PrometheusClient(stack.read_connection().prometheus_url or "")
-    run = order_command(client, "forger", shlex.join(_PUBLISHING))
-    own = f'of_the_user{{job="workers"}} == {_FORGED}'
-    wait_for(lambda: prometheus.query(own), what="what the user publishes is scraped")
-    totals = f'{names.WORKER_STEPS}{{run_id="{run.id}",rank="0"}} > 5'
-    wait_for(lambda: prometheus.query(totals), what="so are the process's own totals")
-    found = prometheus.query(f"{{__name__=~'.+'}} == {_FORGED}")
-    assert {one.labels["__name__"] for one in found} == {"of_the_user"}
-    assert not prometheus.query('{run_id="2000000"}')
-    assert not prometheus.query('{pod="forged"}')
-    began = time.monotonic()
-    for address in addresses(stack, "workers"):
-        assert httpx.get(f"http://{address}/metrics").is_success
-    prometheus.close()
-    assert time.monotonic() - began < 1, "a named pipe keeps no one waiting"
-    told = f"series of run-{run.id}-"
-    assert sum(log.read_text().count(told) for log in stack.logs.glob("local-*.log")) == 1
-    client.stop_run(run.id).result()
-    ended = run_to_end(client, run)
-    assert ended.state == "STOPPED"
-    assert_counted(ended)
 
 
 @pytest.fixture
@@ -90,6 +58,22 @@ many = Gauge("many", "", ["n"], multiprocess_mode="max")
 for n in range(%d):
     many.labels(str(n)).set(n)
 """
+
+
+def test_what_is_published_in_the_names_of_others_and_what_is_no_file_are_left_out(
+    registry: CollectorRegistry, attempt: Attempt, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_python(attempt, "from tests.hostile.publishing import publish; publish()")
+    began = time.monotonic()
+    forged = {
+        one.name for family in registry.collect() for one in family.samples if one.value == _FORGED
+    }
+    assert forged == {"of_the_user"}
+    text = generate_latest(registry).decode()
+    assert time.monotonic() - began < 1, "a named pipe keeps no one waiting"
+    assert "2000000" not in text
+    assert 'pod="forged"' not in text
+    assert caplog.text.count("series of run-7-") == 1
 
 
 def test_a_million_series_leave_the_agents_own_and_the_processs_totals(

@@ -12,12 +12,10 @@ from pathlib import Path
 import pytest
 
 from mlbench import ApiClient
-from mlbench.cli.bench import read_workers, seconds_left, seed_of_repeat, share_cores
+from mlbench.cli.bench import read_workers, seconds_left, seed_of_repeat
 from mlbench.cli.common import UsageError
-from mlbench.cli.sweep import plan_places, read_sweeps
 from mlbench.records import Benchmark, Run
 from tests.mlbench.cli.conftest import Mlbench
-from tests.mlbench.conftest import wait_for_end
 
 _NAMES = itertools.count()
 RunsOf = Callable[[str], list[Run]]
@@ -121,31 +119,6 @@ def test_own_code_has_another_seed_each_time_and_failures_are_told(
     assert again.json["sets"] == [
         f"set {name}: 3 of 3 places have a run that counts; 4 runs; 1 crashed"
     ]
-
-
-@pytest.mark.slow
-def test_a_sweep_goes_on_where_it_was_left(
-    mlbench: Mlbench, client: ApiClient, runs_of: RunsOf
-) -> None:
-    name = new_name()
-    args = {"steps": "50"}
-    planned = plan_places([1], [None], read_sweeps(["rate=1000,500"]))
-    cores = share_cores(client.get_info().result().value, 1, None, oversubscribe=False)
-    client.create_set(name, planned, benchmark="steps", args=args, num_cpus=cores).result()
-    first = wait_for_end(client, client.create_set_run(name, 1).result().value)
-    sweep = ("--set=steps=50", "--sweep=rate=1000,500", f"--name={name}")
-    done = mlbench("bench", "steps", "--workers=1", "--repeats=1", *sweep)
-    assert done.code == 0, done.err
-    assert f"run 2 of 2: {name}-w1-c2-r1 (rate=500)\n" in done.err
-    ran = runs_of(name)
-    assert ran[0].id == first.id
-    assert {one.name: one.args["rate"] for one in ran} == {
-        f"{name}-w1-c1-r1": "1000",
-        f"{name}-w1-c2-r1": "500",
-    }
-    assert "2 runs, no goal, swept: rate" in done.out
-    assert re.search(r"^Sweep$.*^rate +runs .*^1000 +1 .*^500 +1 ", done.out, re.M | re.S)
-    assert "Where the time went" not in done.out
 
 
 def test_a_set_ends_once_its_means_are_known_well_enough(mlbench: Mlbench, runs_of: RunsOf) -> None:

@@ -5,14 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from mlbench import ApiClient
 from mlbench.home import Connection
 from mlbench.records import Run
 from tests.conftest import free_port
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.scripted import Reply, serving
-
-_FAST = ("--set", "steps=50", "--set", "rate=1000")
 
 
 @pytest.fixture
@@ -25,19 +22,6 @@ def there(mlbench: Mlbench) -> Connection:
 def elsewhere(alone: Mlbench, there: Connection) -> Mlbench:
     """A command line with no stack of its own, which is told of that master."""
     return replace(alone, more={"MLBENCH_URL": there.url, "MLBENCH_TOKEN": there.token})
-
-
-def test_a_run_is_watched_and_no_token_is_shown(
-    elsewhere: Mlbench, there: Connection, client: ApiClient
-) -> None:
-    done = elsewhere("run", "steps", "--name", "elsewhere", *_FAST)
-    assert done.code == 0, done.err
-    run = next(run for run in client.get_runs().result().value if run.name == "elsewhere")
-    assert done.out.startswith(f"run {run.id} (elsewhere): FINISHED\n")
-    assert f"Web page    {there.url}/runs/{run.id}\nAPI  " in done.out
-    assert f"API         {there.url}/api/runs/{run.id}/\nPromQL  " in done.out
-    assert there.token not in done.out + done.err
-    assert "None" not in done.out
 
 
 def test_runs_are_read_there(elsewhere: Mlbench, mlbench: Mlbench, finished: Run) -> None:

@@ -148,14 +148,3 @@ def test_own_code_is_given_its_arguments_as_they_are(
     for rank in (0, 1):
         said = client.get_logs(run["id"], rank).result().value.text
         assert json.loads(said) == [*awkward, str(tmp_path)]
-
-
-def test_a_command_runs_in_an_image(mlbench: Mlbench, client: ApiClient) -> None:
-    words = ("--workers=1", "--json", "--", "echo", "--name", "a  b", "{rank} of {run_id}")
-    run = mlbench("run", "--image", "me/train:1", *words).json
-    assert (run["state"], run["image"], run["working_dir"]) == (
-        "FINISHED",
-        "me/train:1",
-        str(Path.cwd()),
-    )
-    assert client.get_logs(run["id"]).result().value.text == f"--name a  b 0 of {run['id']}\n"

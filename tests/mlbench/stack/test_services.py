@@ -297,14 +297,3 @@ def test_missing_extras_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     with pytest.raises(StackError, match=re.escape("pip install 'mlbench-stack[worker,exporter]'")):
         check_installed()
-
-
-def test_the_database_of_the_environment_is_the_masters_alone(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = "postgresql:///mine?host=/run/mine"
-    monkeypatch.setenv(names.ENV_DATABASE_URL, url)
-    services = Services(home, workers=1)
-    given = {one.name: one.environ.get(names.ENV_DATABASE_URL) for one in services.fixed}
-    assert (given["master"], given["controller"], given["exporter"]) == (url, url, None)
-    assert names.ENV_DATABASE_URL not in services.worker(0).environ

@@ -1,5 +1,6 @@
 """An attempt's folder tells everything to the next agent."""
 
+import itertools
 import json
 import os
 import sys
@@ -141,6 +142,22 @@ def test_the_process_gets_what_torch_distributed_and_tasks_need(tmp_path: Path) 
     assert environ_of(tmp_path, ASSIGNMENT, offset=-0.5) == variables | optional
     plain = replace(ASSIGNMENT, seed=None, deadline_at=None, keeps_checkpoints=False)
     assert environ_of(tmp_path, plain) == variables
+
+
+def test_a_command_that_is_out_of_memory_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kills = itertools.count()
+    monkeypatch.setattr("mlbench_worker.agent.attempt.killed_for_memory", lambda: next(kills))
+    monkeypatch.setattr("mlbench_worker.agent.attempt.memory_limit", lambda: 200 << 20)
+    command = ("sh", "-c", "kill -9 $$")
+    attempt = Attempt.create(tmp_path, replace(ASSIGNMENT, cpus=(), command=command))
+    attempt.start(os.environ, lambda: None)
+    assert attempt.ended.wait(10)
+    assert known(attempt.exit).code == -9
+    assert attempt.file("stderr").read_text() == (
+        "out of memory: the kernel killed a process at the worker's limit, 200 MiB\n"
+    )
 
 
 _TELLS_MLFLOW = """

@@ -110,21 +110,6 @@ def test_stop_asks_first_and_kills_after_a_grace(
     assert least_seconds < time.monotonic() - began < 10
 
 
-def test_an_agent_that_is_killed_takes_the_group_with_it(tmp_path: Path) -> None:
-    code = (
-        f"import subprocess, sys; {_SAY_PID}; "
-        f"subprocess.run([sys.executable, '-c', {_SAY_PID + '; ' + _SLEEP!r}])"
-    )
-    agent = subprocess.Popen(
-        [sys.executable, "-m", "tests.worker.agent.run_process", str(tmp_path), *python(code)]
-    )
-    stdout = tmp_path / "stdout"
-    wait_for(lambda: stdout.exists() and len(pids(tmp_path)) == 2, what="both have begun")
-    agent.kill()
-    agent.wait()
-    wait_for(lambda: all(gone(pid) for pid in pids(tmp_path)), 5, "both are gone")
-
-
 _LEAVING = f"""
 import os, subprocess, sys
 {_SAY_PID}
