@@ -53,12 +53,6 @@ def read(url: str, selector: str) -> list[tuple[Mapping[str, str], list[tuple[in
     ]
 
 
-def points(url: str, name: str) -> list[tuple[int, str]]:
-    """Return the samples of a series that has this name and nothing else."""
-    found = read(url, name)
-    return found[0][1] if found else []
-
-
 def in_prometheus(url: str, run_id: int) -> Counter[Place]:
     """Return what Prometheus has of a run."""
     return Counter(

@@ -1,0 +1,107 @@
+"""What Prometheus drops, refuses or takes only once is lost to no delivery."""
+
+import math
+import time
+from collections.abc import Iterator
+
+import pytest
+from peewee import Database
+
+from mlbench_master.models import run_owner
+from mlbench_master.recording.streams import rewind
+from tests.conftest import PrometheusServer
+from tests.master.recording.case import Recorder
+from tests.support.places import (
+    HOUR_MS,
+    Place,
+    assert_everywhere_once,
+    in_prometheus,
+    kept,
+    write,
+    write_labelled,
+)
+
+
+@pytest.fixture
+def now_ms() -> int:
+    """A moment that has just passed."""
+    return time.time_ns() // 1_000_000 - 1_000
+
+
+@pytest.fixture
+def ours(database: Database, shared_prometheus: PrometheusServer) -> Iterator[Recorder]:
+    """A recorder for the Prometheus with our configuration."""
+    recorder = Recorder(shared_prometheus.url)
+    yield recorder
+    recorder.close()
+
+
+def test_another_value_than_someone_elses_is_kept(ours: Recorder, now_ms: int) -> None:
+    foreign = (ours.labels | {"metric": "a"}, [(now_ms, -1.0)])
+    assert write_labelled(ours.url, foreign).status_code == 204
+    for i in range(-3, 4):
+        ours.record(now_ms + i, ahead=i, a=i, behind=i)
+    ours.deliver_all()
+    assert kept(ours.run.id) == {Place("a", "0", now_ms * 1000, "0"): 1}
+    ours.recorded[Place("a", "0", now_ms * 1000, "-1")] += 1
+    assert_everywhere_once(ours.url, ours.run.id, ours.recorded)
+    # Our ledger knows nothing of the foreign one, but the count finds it.
+    assert ours.count().lost == -1
+
+
+def test_samples_that_it_would_drop_or_refuse_are_kept(ours: Recorder, now_ms: int) -> None:
+    for hours in (24 * 365 * 50, 25, 23.1, 22.9, 1):
+        ours.record(now_ms - hours * HOUR_MS, old=hours)
+    ours.post(-1, old=-1)
+    ours.record(now_ms, twice=1, good=1)
+    ours.record(now_ms + 0.5, twice=2)
+    ours.post(now_ms, twice=3)
+    for hours in (2, 30, 24 * 365 * 100):
+        ours.record(now_ms + hours * HOUR_MS, ahead=hours, good=hours)
+        ours.post(now_ms + hours * HOUR_MS, posted=hours)
+    ours.deliver()
+    assert ours.sent("old") == ["22.9", "1"]
+    assert ours.sent("twice") == ours.sent("good") == ["1"]
+    assert ours.sent("ahead") == ours.sent("posted") == []
+
+
+def test_samples_that_only_prometheus_finds_too_old_are_kept(
+    database: Database, own_prometheus: PrometheusServer, now_ms: int
+) -> None:
+    """Its window ends at the newest sample that it has, which may be from a wrong clock."""
+    ours = Recorder(own_prometheus.url)
+    if write(ours.url, foreign=[(now_ms + 2 * HOUR_MS, 1)]).status_code == 400:
+        ours.close()
+        pytest.skip("this Prometheus refuses samples from the future, as 3.5 does")
+    refused = write(ours.url, old=[(now_ms - int(22.5 * HOUR_MS), 1)])
+    assert refused.status_code in (400, 500)
+    assert "too old" in refused.text
+    for i in range(20):
+        ours.record(now_ms + i, a=i, b=i)
+    for i in range(3):
+        ours.record(now_ms - 22.5 * HOUR_MS + i, c=-i, d=-i)
+    ours.deliver()
+    assert {place.metric for place in kept(ours.run.id)} == {"c", "d"}
+    assert [len(ours.sent(metric)) for metric in "abcd"] == [20, 20, 0, 0]
+    ours.close()
+
+
+def test_a_batch_is_delivered_again(ours: Recorder, now_ms: int) -> None:
+    for i in range(50):
+        ours.record(now_ms + i / 2, a=i, nan=math.nan, text="x")
+        ours.post(now_ms + i, posted=i)
+    ours.deliver()
+    sent = in_prometheus(ours.url, ours.run.id)
+    with ours.delivery.settled(run_owner(ours.run.id)):
+        assert rewind(run_owner(ours.run.id))
+    ours.deliver()
+    assert in_prometheus(ours.url, ours.run.id) == sent
+
+
+def test_infinities_nan_and_any_text_in_a_label(ours: Recorder, now_ms: int) -> None:
+    name = 'ü 𝄞 "\\ \n {} \u202e' + "x" * 180
+    for ago, value in enumerate((math.nan, math.inf, -math.inf)):
+        ours.record(now_ms - ago, **{name: value})
+        ours.post(now_ms - ago, **{f"posted {name}"[:200]: value})
+    ours.deliver()
+    assert not kept(ours.run.id)
