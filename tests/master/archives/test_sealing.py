@@ -14,6 +14,7 @@ from mlbench_master.recording import streams
 from mlbench_master.runs import deletion, life
 from tests.master.archives.conftest import Master
 from tests.support import reading
+from tests.support.killing import killed_at
 from tests.support.rows import key, make_run, reload
 
 _SELECTIONS: list[dict[str, Any]] = [
@@ -88,19 +89,11 @@ def test_sealing_again_writes_the_same(master: Master) -> None:
     assert file.read_bytes() == written
 
 
-def test_a_sealer_that_is_killed_leaves_nothing_that_counts(
-    master: Master, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sealer_that_is_killed_leaves_nothing_that_counts(master: Master) -> None:
     run = master.make_ended()
-
-    def killed(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
     for step in ("result_of", "archive.write", "_store"):
-        with monkeypatch.context() as patch:
-            patch.setattr(f"mlbench_master.archives.sealing.{step}", killed)
-            with pytest.raises(KeyboardInterrupt):
-                master.sealer.turn()
+        with killed_at(f"mlbench_master.archives.sealing.{step}"):
+            master.sealer.turn()
         assert reload(run).archive is None
     master.sealer.turn()
     assert [file.name for file in master.folder.iterdir()] == [reload(run).archive]

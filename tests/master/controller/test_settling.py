@@ -23,6 +23,7 @@ from mlbench_master.recording.remote_write import RemoteWriter, UnavailableError
 from mlbench_master.recording.samples import Sample
 from mlbench_master.runs import deletion, life
 from tests.conftest import PrometheusServer
+from tests.support.killing import killed_at
 from tests.support.places import write_labelled
 from tests.support.rows import deliver_all, line, make_run, post, record, reload
 
@@ -199,20 +200,14 @@ def test_samples_lost_right_after_the_end_are_delivered_again(master: Master) ->
 
 @pytest.mark.parametrize("seconds", [KEPT_SECONDS + 1, -KEPT_SECONDS - 1])
 def test_an_hour_after_the_end_a_run_is_counted_for_the_last_time(
-    master: Master, monkeypatch: pytest.MonkeyPatch, seconds: float
+    master: Master, seconds: float
 ) -> None:
     """Also if a clock that was set back says that the end is still to come."""
     run, young = master.make_ended(), master.make_ended()
-
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
     age(run, seconds=seconds)
     for step in ("forget_some", "forget_delivered"):
-        with monkeypatch.context() as patch:
-            patch.setattr(settling, step, killed)
-            with pytest.raises(KeyboardInterrupt):
-                master.settler.turn()
+        with killed_at(f"mlbench_master.controller.settling.{step}"):
+            master.settler.turn()
         assert reload(run).settled_at is None
     master.settler.turn()
     assert reload(run).settled_at == pytest.approx(time.time(), abs=10)

@@ -16,12 +16,12 @@ from mlbench_master.reading.points import Point
 from mlbench_master.reading.promql import PrometheusClient, PrometheusError, QueryResult
 from mlbench_master.reading.selection import NamedSeries, Selection
 from mlbench_master.reading.series import SeriesReader
-from mlbench_master.recording import delivery as module
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.posted import append_posted, open_posted
 from mlbench_master.recording.samples import Sample, to_posted_lines
 from mlbench_master.runs import life
 from tests.conftest import PrometheusServer
+from tests.support.killing import killed_at
 from tests.support.rows import NO_ARCHIVES, line, post, record
 
 pytestmark = pytest.mark.both_databases
@@ -109,20 +109,14 @@ def test_the_same_is_read_before_and_after_delivery(
 
 @pytest.mark.usefixtures("way")
 def test_samples_that_were_sent_but_not_committed_are_read_once(
-    run: Run, reader: SeriesReader, delivery: Delivery, monkeypatch: pytest.MonkeyPatch
+    run: Run, reader: SeriesReader, delivery: Delivery
 ) -> None:
     now = round(time.time(), 3)
     record(run, line(now, a=1, b=math.nan))
     delivery.deliver_waiting()
     record(run, line(now + 0.001, a=1, b=math.nan) + line(now + 0.001, a=1))
-
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "advance", killed)
-        with pytest.raises(KeyboardInterrupt):
-            delivery.deliver_waiting()
+    with killed_at("mlbench_master.recording.delivery.advance"):
+        delivery.deliver_waiting()
     for _ in range(2):
         found = read(reader, run)
         assert values(found["a @ 0"]) == ["1", "1", "1"]

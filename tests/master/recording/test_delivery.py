@@ -12,6 +12,7 @@ from mlbench_master.recording import delivery as module
 from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import BATCH_BYTES, Delivery
 from mlbench_master.recording.samples import Sample
+from tests.support.killing import killed_at
 from tests.support.rows import deliver_all, line, make_run, post, record
 
 pytestmark = pytest.mark.both_databases
@@ -27,19 +28,13 @@ def assert_counts(prometheus: PrometheusClient, run: Run, sent: int, kept: int) 
 
 
 def test_killed_between_sending_and_committing(
-    run: Run, delivery: Delivery, prometheus: PrometheusClient, monkeypatch: pytest.MonkeyPatch
+    run: Run, delivery: Delivery, prometheus: PrometheusClient
 ) -> None:
     start = time.time() - 5
     record(run, b"".join(line(start + i / 2000, a=i, text="x") for i in range(50)))
-
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
     for step in ("advance", "_store_series", "_keep", "store_facts", "store_refused"):
-        with monkeypatch.context() as patch:
-            patch.setattr(module, step, killed)
-            with pytest.raises(KeyboardInterrupt):
-                delivery.deliver_waiting()
+        with killed_at(f"mlbench_master.recording.delivery.{step}"):
+            delivery.deliver_waiting()
         stream = Stream.get(owner=run_owner(run.id))
         assert (stream.delivered, stream.recorded) == (0, 0)
         assert kept(run) == []
