@@ -33,13 +33,6 @@ def test_an_unknown_route(api: TestClient, path: str) -> None:
         assert answer.json["message"]
 
 
-def test_a_wrong_method(api: TestClient) -> None:
-    for path, allowed in [("/api/runs", "GET, POST"), ("/api/runs/1/stop", "POST")]:
-        answer = api.simulate_request("PATCH", path)
-        assert (answer.status_code, answer.json["status"]) == (405, 405)
-        assert answer.headers["Allow"].startswith(allowed)
-
-
 @pytest.mark.parametrize("run_id", ["0", "-1", "999", str(2**63), "9" * 30])
 def test_an_unknown_run(api: TestClient, run_id: str) -> None:
     unknown = {"status": 404, "message": f"run_id: there is no run {run_id}"}

@@ -1,15 +1,11 @@
 """Signing in by URL or form, the end of a session, and the policy that keeps strangers out."""
 
 import re
-from pathlib import Path
 
-import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 
 from mlbench.home import Connection
-from tests.conftest import PrometheusServer, free_port, wait_for
-from tests.support.serving import serve_master
-from tests.web.conftest import sign_in
+from tests.conftest import wait_for
 from tests.web.watch import Watch
 
 _REFUSED = "status of 401"
@@ -37,24 +33,6 @@ def _heading(page: Page, name: str) -> None:
     expect(page.get_by_role("heading", level=1, name=name)).to_be_visible()
 
 
-def test_the_url_with_the_token_signs_in(
-    page: Page, context: BrowserContext, connection: Connection
-) -> None:
-    page.goto("about:blank")
-    sign_in(page, connection, "/runs?state=FINISHED")
-    _heading(page, "Runs")
-    # Nobody who comes to this screen later can read the token.
-    assert page.url == f"{connection.url}/runs?state=FINISHED"
-    assert page.evaluate("history.length") == 2
-    assert connection.token not in page.content()
-    [cookie] = context.cookies()
-    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
-    assert page.evaluate("document.cookie") == ""
-    # The other pages need no token then.
-    page.get_by_role("link", name="Workers").click()
-    expect(page.get_by_role("article", name="local-mlbench-worker-0")).to_be_visible()
-
-
 def test_a_page_leads_to_signing_in_and_back(
     page: Page, connection: Connection, watch: Watch
 ) -> None:
@@ -77,21 +55,6 @@ def test_a_page_leads_to_signing_in_and_back(
     page.go_back()
     page.wait_for_url("**/signin?next=**")
     expect(token).to_be_visible()
-
-
-@pytest.mark.slow
-def test_a_new_token_ends_all_sessions_under_an_open_page(
-    page: Page, tmp_path: Path, shared_prometheus: PrometheusServer, watch: Watch
-) -> None:
-    port = free_port()
-    with serve_master(tmp_path, port, shared_prometheus.url) as connection:
-        sign_in(page, connection, "/runs?state=FAILED")
-        _heading(page, "Runs")
-    watch.expect("ERR_CONNECTION_REFUSED|" + _REFUSED)
-    with serve_master(tmp_path, port, shared_prometheus.url, token="another-token") as connection:
-        page.wait_for_url(f"{connection.url}/signin?next=**")
-        _enter(page, connection.token)
-        page.wait_for_url(f"{connection.url}/runs?state=FAILED")
 
 
 def test_injected_markup_does_nothing_and_no_other_server_is_asked(

@@ -9,12 +9,12 @@ from playwright.sync_api import Page, expect
 
 from benchmarks.servers import database_url
 from mlbench import ApiClient
-from mlbench.home import Connection, Home
+from mlbench.home import Connection
 from mlbench.records import Run
 from mlbench_master.models import Series, open_database, run_owner
 from tests.conftest import PrometheusServer, free_port
 from tests.support.serving import serve_master
-from tests.support.stacks import order_steps, run_to_end, service
+from tests.support.stacks import order_steps, run_to_end
 from tests.web import made
 from tests.web.conftest import TALKER, TALKER_LINES, WORDY, section, sign_in, stop_runs
 from tests.web.watch import Watch
@@ -218,30 +218,6 @@ def test_a_run_is_run_again_and_deleted(
     dialog.get_by_role("button", name="Delete").click()
     user.wait_for_url(f"{connection.url}/runs")
     expect(user.get_by_label(f"Select run {going.id}", exact=True)).to_have_count(0)
-
-
-@pytest.mark.slow
-def test_the_page_outlives_the_master(page: Page, own_stack: Home, watch: Watch) -> None:
-    connection = own_stack.read_connection()
-    with ApiClient.from_home(own_stack) as client:
-        run = order_steps(client, "outlives", steps=60_000, rate=100)
-        sign_in(page, connection, f"/runs/{run.id}")
-        log = page.get_by_role("log", name="Log of rank 0")
-        expect(log).to_contain_text("step 100 of 60000")
-        # Whether it asks while the master dies or is away, and how far an answer came, is chance.
-        watch.allow("net::ERR_")
-        master = service(own_stack, "gunicorn")
-        master.kill()
-        master.wait(20)
-        # The page goes on by itself, with the next one.
-        lines = log.locator(".log-line")
-        last = lines.last.inner_text()
-        expect(lines.last).not_to_have_text(last)
-        expect(page.locator("#connection")).to_be_hidden()
-        _state(page, "STARTED")
-        page.get_by_role("button", name="Stop").click()
-        _state(page, "STOPPED")
-        page.goto("about:blank")
 
 
 @pytest.mark.slow

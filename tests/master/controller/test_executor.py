@@ -337,35 +337,6 @@ def loop(executor: Executor, ordered: Run) -> Loop:
 
 
 @pytest.mark.both_databases
-def test_a_rank_that_fails_and_a_restart_that_does_not(loop: Loop) -> None:
-    Run.update(max_restarts=1).execute()
-    loop.turn(3)
-    assert loop.state == "STARTED"
-    loop.agents[1].exit(1)
-    loop.turn(5)
-    assert (loop.state, reload(loop.run).attempt) == ("STARTED", 2)
-    loop.turn(2)
-    for agent in loop.agents:
-        assert (agent.report["state"], agent.report["attempt"]) == ("running", 2)
-        agent.exit(0)
-    loop.turn(4)
-    assert loop.state == "FINISHED"
-    loop.turn(2)
-    assert [agent.report["state"] for agent in loop.agents] == ["idle", "idle"]
-
-
-@pytest.mark.parametrize("turns", range(7))
-def test_stop_at_any_moment(loop: Loop, turns: int) -> None:
-    """Also just after a rank was assigned, and before its agent has heard of it."""
-    loop.turn(turns)
-    Run.update(stop_requested=True).execute()
-    loop.turn(6)
-    assert loop.state == "STOPPED"
-    loop.turn(2)
-    assert [agent.report["state"] for agent in loop.agents] == ["idle", "idle"]
-
-
-@pytest.mark.both_databases
 @pytest.mark.parametrize("turns", range(7))
 def test_delete_at_any_moment(loop: Loop, turns: int) -> None:
     """Whichever controller carries it out."""

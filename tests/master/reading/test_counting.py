@@ -6,11 +6,9 @@ import pytest
 
 from mlbench_master.models import KeptSample, Run, Stream, run_owner
 from mlbench_master.reading.counting import SampleCounts, count
-from mlbench_master.reading.promql import PrometheusClient, PrometheusError
+from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording.delivery import Delivery
-from mlbench_master.recording.remote_write import RemoteWriter
-from tests.conftest import free_port
-from tests.support.rows import line, make_run, record, time_series
+from tests.support.rows import line, make_run, record
 
 HOUR = 3600.0
 
@@ -47,20 +45,3 @@ def test_a_sample_that_is_missing_anywhere_is_missed(
     KeptSample.delete().where(KeptSample.owner == owner).execute()
     found = count(prometheus, counted.id)
     assert (found, found.lost) == (SampleCounts(7, 5, 0), 2)
-
-
-def test_a_sample_that_nobody_recorded_is_found(
-    counted: Run, writer: RemoteWriter, prometheus: PrometheusClient
-) -> None:
-    labels = {"__name__": "mlbench_run_metric", "run_id": str(counted.id), "metric": "extra"}
-    writer.send([time_series(labels, [(time.time_ns() // 1_000_000 - 1_000, 1.0)])])
-    found = count(prometheus, counted.id)
-    assert found == SampleCounts(6, 6, 1)
-    assert found.lost
-
-
-def test_no_answer_is_no_count(counted: Run) -> None:
-    absent = PrometheusClient(f"http://127.0.0.1:{free_port()}")
-    with pytest.raises(PrometheusError):
-        count(absent, counted.id)
-    absent.close()

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from mlbench.series import spell
-from mlbench_master.controller.settling import Settler
 from mlbench_master.models import Detail, KeptSample, Run, run_owner
 from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient
@@ -100,12 +99,6 @@ class Case(Recorder):
     def __init__(self, writes_to: str, reads_from: str, timeout_seconds: float = 10.0) -> None:
         super().__init__(writes_to, reads_from, timeout_seconds)
         self.rounds = 0
-        self.settler = Settler(self._prometheus, self.delivery, look_seconds=0.0)
-
-    def recount(self) -> None:
-        """Count the runs, and deliver again what Prometheus has lost of them."""
-        self.settler.recount()
-        self.settler.turn()
 
     def record_some(self) -> None:
         """Record on both ranks, and post one sample and a list."""

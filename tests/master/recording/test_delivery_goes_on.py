@@ -1,9 +1,7 @@
 """Delivery goes on: through an absent Prometheus, a stream that fails, and a count."""
 
-import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from peewee import Database
@@ -15,9 +13,8 @@ from mlbench_master.recording import delivery as module
 from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError
-from mlbench_master.recording.samples import Sample
-from tests.support.deliverer import Patience, delivering
-from tests.support.rows import line, make_run, post, record
+from tests.support.deliverer import Patience
+from tests.support.rows import line, make_run, record
 
 
 class Moody(RemoteWriter):
@@ -108,29 +105,3 @@ def test_two_controllers_deliver_once(
         stream = Stream.get(owner=run_owner(run.id))
         assert (stream.delivered, stream.recorded) == (len(first), 2)
         assert count(prometheus, run.id) == SampleCounts(2, 1, 1)
-
-
-def test_a_count_is_exact_while_users_go_on_posting(
-    run: Run, delivery: Delivery, prometheus: PrometheusClient, database: Database
-) -> None:
-    enough = threading.Event()
-
-    def post_on() -> None:
-        while not enough.wait(0.001):
-            now_us = time.time_ns() // 1000
-            post(run_owner(run.id), [Sample("a", "", now_us, 1.0)])
-        database.close()
-
-    with delivering(delivery, database), ThreadPoolExecutor(1) as pool:
-        posting = pool.submit(post_on)
-        try:
-            recorded = 0
-            while recorded < 100:
-                assert not posting.done()
-                with delivery.settled(run_owner(run.id)):
-                    counted = count(prometheus, run.id)
-                assert not counted.lost
-                recorded = counted.recorded
-        finally:
-            enough.set()
-        posting.result()

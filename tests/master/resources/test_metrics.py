@@ -81,24 +81,6 @@ def test_a_pods_samples(api: TestClient, delivery: Delivery) -> None:
         delivery.deliver_waiting()
 
 
-def test_a_wrong_field_is_named(api: TestClient, run: Run) -> None:
-    wrong: dict[str, list[object]] = {
-        "name": ["", None, 3, "x" * 201],
-        "value": [None, [], {}],
-        "date": [None, "today", "2018-13-01", 10**30, "0001-01-01T00:00:00+02:00"],
-        "run_id": ["one", 1.5, None, True],
-        "run_id and pod_name": [1],
-        "extra": [1],
-    }
-    for field, values in wrong.items():
-        for value in values:
-            given = {"pod_name": "p"} if " " in field else {field: value}
-            answer = post(api, **({"run_id": run.id} | given))
-            assert answer.status_code == 400, value
-            assert answer.json["message"].startswith(field)
-    assert not Stream.select().exists()
-
-
 def test_an_unknown_run_or_pod(api: TestClient) -> None:
     for run_id in (0, -1, 999, 2**63, 10**30):
         assert get(api, str(run_id), metric_type="run").status_code == 404

@@ -76,19 +76,6 @@ def test_metadata_of_a_ranks_lines_are_answered_too(
         delivery.deliver_waiting()
 
 
-def test_times_of_recorded_samples_do_not_change_by_delivery(
-    api: TestClient, run: Run, delivery: Delivery
-) -> None:
-    start = time.time_ns() // 1_000_000 / 1000
-    steps = b"".join(line(start + i * 0.00025, a=i, note=str(i)) for i in range(40))
-    record(run, steps + line(start + 7200, a="future") + line(1.0000015, a=7))
-    record(run, line(start - 1, a=0), rank=1)
-    before = get_run(api, run).json
-    assert [len(points) for points in before.values()] == [42, 1, 40]
-    delivery.deliver_waiting()
-    assert get_run(api, run).json == before
-
-
 def test_names_of_series_or_metrics_select_any_of_them(
     api: TestClient, run: Run, delivery: Delivery
 ) -> None:

@@ -5,14 +5,12 @@ import json
 import time
 from base64 import b64encode
 from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 from falcon.testing import TestClient
 
 from mlbench import records
 from mlbench_master.models import Run
-from mlbench_master.runs import manifest
 from mlbench_master.runs.requests import kubernetes_name
 from tests.conftest import USER_TOKEN
 from tests.support.rows import make_ranks, make_run
@@ -235,41 +233,6 @@ def test_a_wrong_field_is_named(api: TestClient) -> None:
 
 
 @pytest.mark.both_databases
-def test_all_of_mlbenchs_fields_as_a_form(api: TestClient) -> None:
-    form = {
-        "name": "custom",
-        "num_workers": "2",
-        "num_cpus": "2.0",
-        "max_bandwidth": "1000",
-        "image_name": "custom_image",
-        "custom_image_name": "localhost/mine:latest",
-        "custom_image_command": "python main.py --rank {rank}",
-        "backend": "custom_backend",
-        "custom_backend": "mine",
-        "run_all_nodes": "true",
-        "gpu_enabled": "false",
-        "light_target": "true",
-    }
-    answer = api.simulate_post(
-        "/api/runs/", body=urlencode(form), content_type="application/x-www-form-urlencoded"
-    )
-    assert answer.status_code == 200
-    told = {
-        "benchmark": "",
-        "image": "localhost/mine:latest",
-        "command": "python main.py --rank {rank}",
-        "backend": "mine",
-        "run_all_nodes": True,
-        "num_workers": 2,
-        "num_cpus": 2,
-        "max_bandwidth": None,
-        "gpu_enabled": False,
-        "light_target": True,
-    }
-    assert {key: answer.json[key] for key in told} == told
-
-
-@pytest.mark.both_databases
 def test_a_name_is_free_text(api: TestClient) -> None:
     run = post(api, name="Größe: 7").json
     assert (run["name"], run["display_name"]) == (kubernetes_name("Größe: 7"), "Größe: 7")
@@ -296,18 +259,6 @@ def test_the_original_client_alone_gets_a_short_list(
     assert (told.items() <= run.items(), "reason" not in run) == (is_known, is_known)
 
 
-def test_stop(api: TestClient) -> None:
-    run = make_run()
-    answer = api.simulate_post(f"/api/runs/{run.id}/stop/")
-    assert answer.status_code == 200
-    assert answer.json["stop_requested"] is True
-    assert answer.json["state"] == "STARTED"
-    assert api.simulate_post(f"/api/runs/{run.id}/stop").json == answer.json
-    ended = make_run(state="FAILED", reason="because")
-    before = api.simulate_get(f"/api/runs/{ended.id}").json
-    assert api.simulate_post(f"/api/runs/{ended.id}/stop").json == before
-
-
 @pytest.mark.both_databases
 def test_delete(api: TestClient) -> None:
     run = make_run()
@@ -320,26 +271,3 @@ def test_delete(api: TestClient) -> None:
     for _ in range(2):
         assert api.simulate_delete(f"/api/runs/{run.id}/").status_code == 404
     assert post(api).json["id"] > run.id
-
-
-def test_events(api: TestClient) -> None:
-    run = make_run(created_at=0.5)
-    make_ranks(run, assigned_at=1.0, exit_code=3, exited_at=2.25)
-    make_ranks(make_run())
-    answer = api.simulate_get(f"/api/runs/{run.id}/events/")
-    assert answer.status_code == 200
-    assert [event["kind"] for event in answer.json] == ["created", "ready", "exited", "exited"]
-    assert answer.json[3] == {
-        "time": "1970-01-01T00:00:02.250000Z",
-        "kind": "exited",
-        "attempt": 1,
-        "rank": 1,
-        "text": "Rank 1 on w-1 exited with code 3",
-    }
-
-
-def test_the_manifest_of_a_run(api: TestClient, run: Run) -> None:
-    make_ranks(run)
-    answer = api.simulate_get(f"/api/runs/{run.id}/manifest/")
-    assert answer.status_code == 200
-    assert answer.json == manifest.build(run).to_fields()

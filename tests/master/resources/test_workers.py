@@ -172,12 +172,6 @@ def test_a_pod_speaks_for_itself_alone(
     assert not Rank.get(rank=0).reported
 
 
-def test_a_pod_that_nobody_knows_leaves_nothing(api: TestClient, assigned: Run) -> None:
-    answer = poll(api, {"state": "idle", "ip": ""}, pod="invented")
-    assert (answer.status_code, answer.json["do"]) == (200, "wait")
-    assert not Worker.select().exists()
-
-
 RUNNING = {"state": "running", "ip": "", "run_id": 1, "attempt": 1, "rank": 0}
 EXITED = RUNNING | {"state": "exited", "exit_code": 0, "exited_at": 1.0, "sizes": {}}
 

@@ -67,12 +67,6 @@ def test_ids_are_never_used_again(database: Database) -> None:
     assert ids == sorted(set(ids))
 
 
-def test_an_unknown_run_is_not_found(database: Database) -> None:
-    for run_id in (0, -1, 12345, 2**63 - 1, 2**63, -(2**63) - 1, 10**30):
-        with pytest.raises(NotFoundError):
-            life.find(run_id)
-
-
 def test_a_run_may_wait_for_the_active_one(database: Database) -> None:
     first = life.create(order(), LIMITS)
     with pytest.raises(ConflictError, match="is active"):
