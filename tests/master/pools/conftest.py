@@ -2,14 +2,14 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mlbench_master.pools.manifests import Manifest, load
 from tests.master.pools.made import make_manifest
-from tests.master.pools.proxy import Proxy
+from tests.master.pools.proxy import Backend, Proxy, serve
 
 
 @pytest.fixture
@@ -33,16 +33,14 @@ def manifest(manifest_path: Path) -> Manifest:
 
 
 @pytest.fixture
-def lead_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Proxy], None]:
-    """Have the API's client find a proxy, and begin again sooner after failures."""
-
-    def lead(proxy: Proxy) -> None:
+def proxy(cluster: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    """In front of the test's cluster: the API's client finds it, and begins again soon."""
+    with serve(cluster) as proxy:
         proxy.write_config(tmp_path / "config")
         monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
         monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-        monkeypatch.setattr("mlbench_master.pools.reflector._FIRST_BACKOFF_SECONDS", 0.01)
-        monkeypatch.setattr("mlbench_master.pools.reflector._LONGEST_BACKOFF_SECONDS", 0.02)
-        monkeypatch.setattr("mlbench_master.pools.kubernetes._FIRST_BACKOFF_SECONDS", 0.01)
-        monkeypatch.setattr("mlbench_master.pools.kubernetes._LONGEST_BACKOFF_SECONDS", 0.02)
-
-    return lead
+        for module in ("reflector", "kubernetes"):
+            pauses = f"mlbench_master.pools.{module}"
+            monkeypatch.setattr(f"{pauses}._FIRST_BACKOFF_SECONDS", 0.01)
+            monkeypatch.setattr(f"{pauses}._LONGEST_BACKOFF_SECONDS", 0.02)
+        yield proxy

@@ -2,13 +2,13 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mlbench_master.pools.api import Api, ApiError
-from tests.master.pools.proxy import Answer, Fault, Proxy, Request, serve
+from tests.master.pools.proxy import Answer, Fault, Proxy, Request
 
 PATH = "/api/v1/namespaces/here/pods"
 
@@ -30,13 +30,6 @@ class Recorder:
 @pytest.fixture
 def cluster() -> Recorder:
     return Recorder()
-
-
-@pytest.fixture
-def proxy(cluster: Recorder, lead_here: Callable[[Proxy], None]) -> Iterator[Proxy]:
-    with serve(cluster) as proxy:
-        lead_here(proxy)
-        yield proxy
 
 
 def test_requests_as_the_api_gets_them(proxy: Proxy, cluster: Recorder) -> None:

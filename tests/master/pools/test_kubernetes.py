@@ -3,7 +3,6 @@
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from mlbench_master.pools.manifests import Manifest, load, make_stateful_set
 from mlbench_master.settings import Limits
 from tests.conftest import wait_for
 from tests.master.pools.made import DEFAULTS, NAME, OWNER, OWNER_NAME, make_pool
-from tests.master.pools.proxy import Fault, Proxy, Request, serve
+from tests.master.pools.proxy import Fault, Proxy, Request
 from tests.master.pools.standin import StandIn
 
 SMALL = WorkerSpec(num_cpus=0.5)
@@ -26,13 +25,6 @@ CHANGES = {"PATCH", "DELETE"}
 @pytest.fixture
 def cluster() -> StandIn:
     return StandIn({"deployments": {OWNER_NAME: OWNER}})
-
-
-@pytest.fixture
-def proxy(cluster: StandIn, lead_here: Callable[[Proxy], None]) -> Iterator[Proxy]:
-    with serve(cluster) as proxy:
-        lead_here(proxy)
-        yield proxy
 
 
 @pytest.fixture
@@ -130,18 +122,6 @@ def test_pods_that_were_too_many_are_not_given_to_a_larger_run(
     after = settle(pool, 4)
     assert after[:2] == before[:2]
     assert not set(after[2:]) & set(before)
-
-
-def test_changes_by_others_are_set_back(pool: KubernetesPool, cluster: StandIn) -> None:
-    settle(pool, 2)
-    sets = cluster.objects["statefulsets"]
-    with cluster.lock:
-        sets[NAME]["spec"]["replicas"] = 9
-        cluster.objects["services"].clear()
-    wait_for(lambda: sets[NAME]["spec"]["replicas"] == 2 and NAME in cluster.objects["services"])
-    with cluster.lock:
-        sets.clear()
-    wait_for(lambda: NAME in sets)
 
 
 @pytest.mark.parametrize(

@@ -132,14 +132,6 @@ def waits_for(pool: KubernetesPool, words: str, workers: int, shape: WorkerSpec)
     until(says, pool.explain)
 
 
-def test_no_room(pool: KubernetesPool, namespace: Namespace) -> None:
-    huge = WorkerSpec(num_cpus=500.0)
-    words = "the cluster has room for 0 of 2 workers: 0/1 nodes are available: 1 Insufficient cpu."
-    waits_for(pool, words, 2, huge)
-    settle(pool, 1, SMALL)
-    check_exactly(namespace, 1, 0.02)
-
-
 @pytest.mark.parametrize(
     ("image", "words"),
     [

@@ -2,14 +2,14 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from mlbench_master.pools.api import Api
 from mlbench_master.pools.reflector import _WATCH_SECONDS, Reflector
 from tests.conftest import wait_for
-from tests.master.pools.proxy import Answer, Fault, Object, Proxy, Request, serve
+from tests.master.pools.proxy import Answer, Fault, Object, Proxy, Request
 
 PATH = "/api/v1/namespaces/here/pods"
 
@@ -46,17 +46,10 @@ class Objects:
 
 
 @pytest.fixture
-def objects() -> Iterator[Objects]:
-    objects = Objects()
-    yield objects
-    objects.silent.set()
-
-
-@pytest.fixture
-def proxy(objects: Objects, lead_here: Callable[[Proxy], None]) -> Iterator[Proxy]:
-    with serve(objects) as proxy:
-        lead_here(proxy)
-        yield proxy
+def cluster() -> Iterator[Objects]:
+    cluster = Objects()
+    yield cluster
+    cluster.silent.set()
 
 
 @pytest.fixture
@@ -69,23 +62,23 @@ def lists(proxy: Proxy) -> int:
 
 
 def test_it_lists_and_then_watches(
-    reflector: Reflector[int], objects: Objects, stop: threading.Event
+    reflector: Reflector[int], cluster: Objects, stop: threading.Event
 ) -> None:
     assert reflector.seen is None
-    objects.there = {"a": named("a"), "b": named("b")}
-    objects.tell("ADDED", named("c", 3))
-    objects.tell("MODIFIED", named("a", 1))
-    objects.tell("DELETED", named("b"))
+    cluster.there = {"a": named("a"), "b": named("b")}
+    cluster.tell("ADDED", named("c", 3))
+    cluster.tell("MODIFIED", named("a", 1))
+    cluster.tell("DELETED", named("b"))
     # Events come in pieces of any size.
-    whole = b"".join(objects.events)
-    objects.events = [whole[:10], whole[10:75], whole[75:]]
+    whole = b"".join(cluster.events)
+    cluster.events = [whole[:10], whole[10:75], whole[75:]]
     reflector.start(stop)
     wait_for(lambda: reflector.seen == {"a": 1, "c": 3})
 
 
 def test_it_lists_again_though_the_watch_says_nothing(
     reflector: Reflector[int],
-    objects: Objects,
+    cluster: Objects,
     monkeypatch: pytest.MonkeyPatch,
     stop: threading.Event,
 ) -> None:
@@ -94,7 +87,7 @@ def test_it_lists_again_though_the_watch_says_nothing(
     monkeypatch.setattr("mlbench_master.pools.reflector._WATCH_SECONDS", 1)
     reflector.start(stop)
     wait_for(lambda: reflector.seen == {})
-    objects.there = {"a": named("a", 5)}
+    cluster.there = {"a": named("a", 5)}
     wait_for(lambda: reflector.seen == {"a": 5})
     assert reflector.trouble == ""
 
@@ -113,14 +106,14 @@ TOO_OLD = {"code": 410, "reason": "Expired", "message": "too old resource versio
 )
 def test_it_lists_again_when_a_watch_goes_wrong(
     reflector: Reflector[int],
-    objects: Objects,
+    cluster: Objects,
     proxy: Proxy,
     event: bytes | Fault,
     stop: threading.Event,
 ) -> None:
-    objects.there = {"a": named("a", 1)}
+    cluster.there = {"a": named("a", 1)}
     if isinstance(event, bytes):
-        objects.events = [event]
+        cluster.events = [event]
     else:
         proxy.spoil = lambda request: event if request.verb == "WATCH" else None
     reflector.start(stop)
@@ -130,7 +123,7 @@ def test_it_lists_again_when_a_watch_goes_wrong(
 
 
 def test_trouble_is_said_once_and_when_it_is_over(
-    proxy: Proxy, objects: Objects, caplog: pytest.LogCaptureFixture, stop: threading.Event
+    proxy: Proxy, cluster: Objects, caplog: pytest.LogCaptureFixture, stop: threading.Event
 ) -> None:
     caplog.set_level("INFO", "mlbench_master.pools.reflector")
     # Those of other tests look on until the process ends.
@@ -142,10 +135,10 @@ def test_trouble_is_said_once_and_when_it_is_over(
     wait_for(lambda: lists(proxy) > 3)
     assert reflector.trouble == "pods is forbidden"
     assert not woken.is_set()
-    objects.there = {"a": {"metadata": {}}}
+    cluster.there = {"a": {"metadata": {}}}
     proxy.spoil = lambda request: None
     wait_for(lambda: "cannot be read" in reflector.trouble)
-    objects.there = {}
+    cluster.there = {}
     wait_for(lambda: reflector.trouble == "" and reflector.seen == {})
     assert woken.is_set()
     said = [record.getMessage() for record in caplog.records]
@@ -156,9 +149,9 @@ def test_trouble_is_said_once_and_when_it_is_over(
 
 
 def test_it_looks_on_whatever_goes_wrong(
-    proxy: Proxy, objects: Objects, stop: threading.Event
+    proxy: Proxy, cluster: Objects, stop: threading.Event
 ) -> None:
-    objects.there = {"a": named("a", 2)}
+    cluster.there = {"a": named("a", 2)}
     odd = [ZeroDivisionError("odd")]
 
     def read(one: Object) -> int:
