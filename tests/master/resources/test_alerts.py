@@ -2,17 +2,19 @@
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from falcon.testing import TestClient
+from peewee import Database
 
 from mlbench_master import times
-from mlbench_master.app import create_app
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.settings import Settings
-from tests.conftest import USER_TOKEN, PrometheusServer, free_port, wait_for
+from tests.conftest import PrometheusServer, call_as_user, free_port, wait_for
 from tests.support.rows import make_run, time_series
 
 _RULES = {
@@ -42,55 +44,39 @@ _RULES = {
 
 
 @pytest.fixture
-def server(prometheus_binary: Path, tmp_path: Path) -> PrometheusServer:
+def server(prometheus_binary: Path, tmp_path: Path) -> Iterator[PrometheusServer]:
+    """A Prometheus that is down, with rules."""
     rules = tmp_path / "rules.yml"
     rules.write_text(json.dumps(_RULES))
     (tmp_path / "prometheus.yml").write_text(json.dumps({"rule_files": [str(rules)]}))
-    return PrometheusServer(prometheus_binary, tmp_path, free_port())
+    server = PrometheusServer(prometheus_binary, tmp_path, free_port())
+    yield server
+    if server.process is not None:
+        server.kill()
 
 
-def test_those_that_fire(settings: Settings, server: PrometheusServer) -> None:
-    prometheus = PrometheusClient(server.url)
-    headers = {"Authorization": f"Bearer {USER_TOKEN}"}
-    api = TestClient(create_app(settings, prometheus), headers=headers)
+@pytest.fixture
+def api(settings: Settings, server: PrometheusServer, database: Database) -> Iterator[TestClient]:
+    with closing(PrometheusClient(server.url)) as prometheus:
+        yield call_as_user(settings, prometheus)
+
+
+def test_those_that_fire(api: TestClient, server: PrometheusServer) -> None:
     assert api.simulate_get("/api/alerts/").status_code == 503, "Prometheus is down"
     server.start()
-    try:
-        wait_for(lambda: len(api.simulate_get("/api/alerts/").json) == 2)
-        found = {alert["name"]: alert for alert in api.simulate_get("/api/alerts/").json}
-    finally:
-        server.kill()
-        prometheus.close()
+    wait_for(lambda: len(api.simulate_get("/api/alerts/").json) == 2)
+    found = {alert["name"]: alert for alert in api.simulate_get("/api/alerts/").json}
     for alert in found.values():
         assert times.parse(alert.pop("since")) > 0
+    rank = {"run_id": 3, "rank": 1, "pod": "w-1", "text": "Rank 1 hangs.", "runbook": "docs/a.md"}
+    stack = dict.fromkeys(["run_id", "rank", "pod"]) | {"text": "The disk is full.", "runbook": ""}
     assert found == {
-        "OfARank": {
-            "name": "OfARank",
-            "severity": "critical",
-            "text": "Rank 1 hangs.",
-            "runbook": "docs/a.md",
-            "run_id": 3,
-            "rank": 1,
-            "pod": "w-1",
-        },
-        "OfAll": {
-            "name": "OfAll",
-            "severity": "warning",
-            "text": "The disk is full.",
-            "runbook": "",
-            "run_id": None,
-            "rank": None,
-            "pod": None,
-        },
+        "OfARank": {"name": "OfARank", "severity": "critical", **rank},
+        "OfAll": {"name": "OfAll", "severity": "warning", **stack},
     }
 
 
-@pytest.mark.usefixtures("database")
-def test_those_that_fired_about_a_run(settings: Settings, server: PrometheusServer) -> None:
-    prometheus = PrometheusClient(server.url)
-    api = TestClient(
-        create_app(settings, prometheus), headers={"Authorization": f"Bearer {USER_TOKEN}"}
-    )
+def test_those_that_fired_about_a_run(api: TestClient, server: PrometheusServer) -> None:
     began = time.time() - 600
     other, run = make_run(started_at=began), make_run(started_at=began, finished_at=began + 300)
     make_run(started_at=None)
@@ -103,12 +89,8 @@ def test_those_that_fired_about_a_run(settings: Settings, server: PrometheusServ
         labels |= {"severity": "warning", "run_id": str(run_id), "rank": "1", "pod": "w-1"}
         points = [(round((began + second) * 1000), 1.0) for second in seconds]
         writer.send([time_series(labels, points)])
-    try:
-        found = api.simulate_get(f"/api/runs/{run.id}/alerts/").json
-    finally:
-        server.kill()
-        prometheus.close()
-        writer.close()
+    writer.close()
+    found = api.simulate_get(f"/api/runs/{run.id}/alerts/").json
     assert [(one["name"], one["severity"], one["rank"]) for one in found] == [
         ("Slow", "warning", 1)
     ] * 2

@@ -8,16 +8,13 @@ from falcon.testing import TestClient
 
 from mlbench.benchmarks import BENCHMARKS
 from mlbench.distribution import own_version
-from mlbench_master.app import create_app
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.settings import Limits, Settings
-from tests.conftest import USER_TOKEN
+from tests.conftest import call_as_user
 
 
 def ask(settings: Settings, prometheus: PrometheusClient) -> Any:
-    app = create_app(settings, prometheus)
-    headers = {"Authorization": f"Bearer {USER_TOKEN}"}
-    return TestClient(app, headers=headers).simulate_get("/api/info/").json
+    return call_as_user(settings, prometheus).simulate_get("/api/info/").json
 
 
 @pytest.mark.usefixtures("database")
