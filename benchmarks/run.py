@@ -16,6 +16,7 @@ from benchmarks.measure import machine
 
 _USUAL = {
     "tracker_cost": "tracker_cost.measure",
+    "commands": "commands.measure",
     "delivery_rate": "api.delivery_rate",
     "post_rate": "api.post_rate",
     "read_rate": "api.read_rate",

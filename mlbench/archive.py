@@ -332,7 +332,8 @@ class Archive:
 
         All at once, in Arrow's tables, whose memory it fills: for archives that one trusts.
         """
-        whole = self._open_samples().read(["time", "value", "text"])
+        with self._errors_of_samples():
+            whole = self._open_samples().read(["time", "value", "text"])
         return {
             name: whole.slice(self._rows[name], sealed.samples + sealed.kept)
             for name, sealed in self.series.items()

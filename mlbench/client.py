@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any, BinaryIO, Literal, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar, Unpack, cast
 from urllib.parse import quote
 
 import msgspec
@@ -39,9 +39,11 @@ from mlbench.records import (
     Series,
     Verification,
 )
-from mlbench.results import Comparison, Result
 from mlbench.runspec import RunOptions
 from mlbench.transport import Address, Answer, HttpClient, OnProgress, Params, parse_address
+
+if TYPE_CHECKING:
+    from mlbench.results import Comparison, Result
 
 __all__ = ["MLBENCH_BACKENDS", "MLBENCH_IMAGES", "ApiClient", "Sample"]
 
@@ -375,7 +377,7 @@ class ApiClient:
         goal: str | None = None,
         after_seconds: float | None = None,
         price: float | None = None,
-    ) -> Future[Answer[Result]]:
+    ) -> "Future[Answer[Result]]":
         """Get the result of a run; of one that has not ended, the result so far.
 
         Args:
@@ -384,6 +386,8 @@ class ApiClient:
             after_seconds: the time of accuracy after time, instead of the run's deadline or 2 h.
             price: of a worker-second, in any currency.
         """
+        from mlbench.results import Result  # noqa: PLC0415 - its classes take a while to make
+
         params = _given(goal=goal, after=after_seconds, price=price)
         return self._get(f"{_run(run_id)}result/", _one(Result), params)
 
@@ -394,11 +398,13 @@ class ApiClient:
         goal: str | None = None,
         after_seconds: float | None = None,
         price: float | None = None,
-    ) -> Future[Answer[Comparison]]:
+    ) -> "Future[Answer[Comparison]]":
         """Get up to 200 runs side by side, and whether they can be compared.
 
         The options are those of ``get_result``.
         """
+        from mlbench.results import Comparison  # noqa: PLC0415 - its classes take a while to make
+
         runs = ",".join(map(str, run_ids))
         params = _given(runs=runs, goal=goal, after=after_seconds, price=price)
         return self._get("/api/compare/", _one(Comparison), params)

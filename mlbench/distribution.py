@@ -1,6 +1,5 @@
 """The distribution on PyPI that holds all of this: its name, its version, how to install it."""
 
-from importlib.metadata import version
 from typing import Final
 
 DISTRIBUTION: Final = "mlbench-stack"
@@ -9,6 +8,8 @@ DISTRIBUTION: Final = "mlbench-stack"
 
 def own_version() -> str:
     """Return the version that is installed; PackageNotFoundError for code that is not."""
+    from importlib.metadata import version  # noqa: PLC0415 - most commands never ask
+
     return version(DISTRIBUTION)
 
 

@@ -83,6 +83,8 @@ class HttpClient:
             base_url=address.url,
             headers={"Authorization": f"Bearer {token}"} if token else {},
             timeout=httpx.Timeout(timeout_seconds, connect=_CONNECT_SECONDS),
+            # Loading the certificates takes as long as all requests of a command.
+            verify=address.url.scheme == "https",
             # A proxy cannot reach this machine's own addresses, whatever $http_proxy says.
             mounts={"all://127.0.0.1": None, "all://localhost": None, "all://[::1]": None},
         )

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode, urlsplit
 
 from rich.console import Console
@@ -14,10 +15,11 @@ from mlbench import names
 from mlbench.cli.common import out, print_pairs
 from mlbench.home import Connection
 from mlbench.login import split_login
-from mlbench.options import in_use
 from mlbench.records import Alert, Pod, Run
 from mlbench.report import figures
-from mlbench.results import Result
+
+if TYPE_CHECKING:
+    from mlbench.results import Result
 
 _EVALUATION: names.Phase = "evaluation"
 _STATE_STYLES = {"FINISHED": "green", "FAILED": "red", "STOPPED": "yellow"}
@@ -49,7 +51,7 @@ def prometheus_url(connection: Connection) -> str | None:
 
 
 def show_result(
-    run: Run, result: Result | None, connection: Connection, metrics: Collection[str]
+    run: Run, result: "Result | None", connection: Connection, metrics: Collection[str]
 ) -> None:
     """Print how a run went, its result if that is available, and where to look further.
 
@@ -128,7 +130,7 @@ def _state(run: Run) -> Text:
     return Text(run.state, style=_STATE_STYLES.get(run.state, "cyan"))
 
 
-def _facts(run: Run, result: Result) -> Iterator[tuple[str, str | Text]]:
+def _facts(run: Run, result: "Result") -> Iterator[tuple[str, str | Text]]:
     yield "division", result.division
     for what, texts in (
         ("departs from the rules", result.departures),
@@ -138,6 +140,8 @@ def _facts(run: Run, result: Result) -> Iterator[tuple[str, str | Text]]:
         for text in texts:
             yield "", Text(f"{what}: {text}", style="yellow")
     if run.settings:
+        from mlbench.options import in_use  # noqa: PLC0415 - a list of runs has none
+
         # One line, which the terminal may cut.
         text = figures.pairs(in_use(run.settings)).replace("\n", " ")
         yield "settings", Text(text, no_wrap=True, overflow="ellipsis")
@@ -177,7 +181,7 @@ def _delivery(run: Run) -> Iterator[tuple[str, str]]:
         yield "delivery", f"recorded {d.recorded:,}, {'in its archive all' if run.origin else held}"
 
 
-def _time_to_accuracy(result: Result) -> str:
+def _time_to_accuracy(result: "Result") -> str:
     reached = result.time_to_accuracy
     if reached is None:
         return "not reached"
@@ -187,7 +191,7 @@ def _time_to_accuracy(result: Result) -> str:
     return f"{figures.seconds(reached.training_seconds)} of training, {wall}"
 
 
-def _phase_table(result: Result) -> Table:
+def _phase_table(result: "Result") -> Table:
     """Return the time in each phase, the mean over the ranks, with its share of the training time.
 
     Evaluation is no training time.

@@ -37,7 +37,6 @@ from mlbench.discovery import find_connection
 from mlbench.errors import ApiError
 from mlbench.home import Connection, Home, write_private
 from mlbench.records import LogPage, Point, Run, Series
-from mlbench.report.statement import facts
 from mlbench.stated import spell
 
 _FOLLOW_SECONDS = 0.3
@@ -225,6 +224,8 @@ def _short(point: Point) -> str:
 
 def manifest(wanted: RunArgument, json: JsonOption = False) -> None:
     """Show what a run ran, and on which machines."""
+    from mlbench.report.statement import facts  # noqa: PLC0415 - imports the options of all tasks
+
     with connected() as client:
         found = client.get_manifest(find_run(client, wanted).id).result().value
     if json:

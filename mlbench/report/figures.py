@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlbench.records import Goal
-from mlbench.results import Cell
 from mlbench.stated import spell
+
+if TYPE_CHECKING:
+    from mlbench.results import Cell
 
 NOTHING = "-"
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -30,7 +32,7 @@ def number(value: float | None, decimals: int | None = None) -> str:
     return f"{value:,.{places}f}"
 
 
-def with_interval(cell: Cell | None) -> str:
+def with_interval(cell: "Cell | None") -> str:
     """Return a mean, and the interval that it is in."""
     if cell is None or cell.low is None or cell.high is None:
         return number(cell.mean if cell else None)

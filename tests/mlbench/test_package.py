@@ -16,7 +16,13 @@ def test_tab_shows_the_public_names_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "unused"), [("mlbench", "httpx"), ("mlbench.client", "kubernetes")]
+    ("module", "unused"),
+    [
+        ("mlbench", "httpx"),
+        ("mlbench.client", "kubernetes"),
+        ("mlbench.cli.show", "mlbench.options"),
+        ("mlbench.cli.show", "mlbench.results"),
+    ],
 )
 def test_unused_packages_are_not_imported(module: str, unused: str) -> None:
     code = f"import sys, {module}; sys.exit({unused!r} in sys.modules)"

@@ -3,6 +3,7 @@
 import io
 import json
 from concurrent.futures import ThreadPoolExecutor
+from ssl import SSLContext
 
 import httpx
 import pytest
@@ -15,6 +16,16 @@ from tests.support.scripted import Reply, Scripted, serving
 
 _CUT = Reply(status=None)
 _FULL = Reply(503, {"message": "the spool is full"}, (("Retry-After", "0"),))
+
+
+@pytest.mark.parametrize(("url", "loads"), [("http://there", False), ("https://there", True)])
+def test_certificates_are_loaded_for_tls_alone(
+    monkeypatch: pytest.MonkeyPatch, url: str, loads: bool
+) -> None:
+    loaded: list[object] = []
+    monkeypatch.setattr(SSLContext, "load_verify_locations", lambda *_, **some: loaded.append(some))
+    ApiClient(url=url).close()
+    assert bool(loaded) == loads
 
 
 def methods(master: Scripted) -> list[str]:
