@@ -75,8 +75,7 @@ class Record:
         import msgspec  # noqa: PLC0415
 
         # Of a record that it has read, msgspec writes no field that has its default.
-        fields: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(asdict(self)))
-        return fields
+        return dict(msgspec.json.decode(msgspec.json.encode(asdict(self))))
 
     @property
     def fields(self) -> Mapping[str, Any]:

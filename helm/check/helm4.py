@@ -19,8 +19,7 @@ _LINKED = {
 
 def version() -> str:
     """Return the version of Helm 4."""
-    found: str = helm_python.helm_sdk_version()
-    return found
+    return str(helm_python.helm_sdk_version())
 
 
 def package(folder: Path) -> Path:

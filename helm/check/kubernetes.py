@@ -22,8 +22,7 @@ utils.schema_contents = functools.cache(utils.schema_contents)
 
 def newest_version() -> str:
     """Return the newest version of Kubernetes that there are schemas of, such as ``1.37``."""
-    newest: str = utils.major_minor(utils.latest_version())
-    return newest
+    return str(utils.major_minor(utils.latest_version()))
 
 
 class SchemaChecker:

@@ -25,8 +25,7 @@ _POLL_SECONDS = 0.2
 
 def check(file: Path) -> list[str]:
     """Return what is wrong with an archive, a sentence each, as ``checking.check`` does."""
-    problems: list[str] = _ask("check", str(file))
-    return problems
+    return list(_ask("check", str(file)))
 
 
 def damage(file: int, seconds: float, is_gone: Callable[[], bool]) -> list[str]:
@@ -34,8 +33,7 @@ def damage(file: int, seconds: float, is_gone: Callable[[], bool]) -> list[str]:
 
     ``seconds`` are how long that may take; ``is_gone`` tells that nobody waits for it any more.
     """
-    problems: list[str] = _ask("damage", f"/dev/fd/{file}", keep=[file], until=(seconds, is_gone))
-    return problems
+    return list(_ask("damage", f"/dev/fd/{file}", keep=[file], until=(seconds, is_gone)))
 
 
 def compare(

@@ -136,8 +136,7 @@ def _next(control: Any) -> Phase | None:
 
 
 def _step_size(args: Any) -> int:
-    size: int = args.train_batch_size * args.gradient_accumulation_steps
-    return size
+    return int(args.train_batch_size * args.gradient_accumulation_steps)
 
 
 def _chosen(args: Any) -> dict[str, Any]:
