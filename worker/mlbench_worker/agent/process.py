@@ -155,13 +155,19 @@ def _launch(
 
 def end_left(folder: Path) -> None:
     """Kill what an earlier agent, and its guard, left of the attempts that are kept in a folder."""
+    deadline = time.monotonic() + _REAP_SECONDS
+    while (left := _of_attempts_in(folder)) and time.monotonic() < deadline:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
 
-    def find() -> set[int]:
-        pids = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
-        metrics_files = ((pid, environ_of(pid).get(names.ENV_METRICS_FILE, "")) for pid in pids)
-        return {pid for pid, file in metrics_files if file.startswith(f"{folder}/")}
 
-    _kill_all(find)
+def _of_attempts_in(folder: Path) -> set[int]:
+    """Return the processes of attempts that are kept in a folder."""
+    pids = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
+    metrics_files = ((pid, environ_of(pid).get(names.ENV_METRICS_FILE, "")) for pid in pids)
+    return {pid for pid, file in metrics_files if file.startswith(f"{folder}/")}
 
 
 def _why_not(program: str, working_dir: str | None, error: OSError) -> str:
@@ -192,16 +198,10 @@ def hide_from_others() -> None:
 
 def _end_children(keep: Set[int]) -> None:
     """Kill and reap all processes that a training process left behind, also outside its group."""
-    _kill_all(lambda: set(children()) - keep)
-
-
-def _kill_all(find: Callable[[], Set[int]]) -> None:
-    """Kill, and reap, processes until none is found, or for long enough."""
     deadline = time.monotonic() + _REAP_SECONDS
-    while (left := find()) and time.monotonic() < deadline:
+    while (left := set(children()) - keep) and time.monotonic() < deadline:
         for pid in left:
-            # It is gone, another user's, or no child.
-            with contextlib.suppress(ProcessLookupError, PermissionError, ChildProcessError):
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, os.WNOHANG)
         time.sleep(0.01)
