@@ -3,8 +3,7 @@
 import inspect
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -61,47 +60,31 @@ _SECURITY_SCHEMES = {
 }
 
 
-@dataclass(frozen=True)
-class _Failure:
-    """An answer that is an error."""
-
-    name: str
-    description: str
-    example: str
-    """Of its message."""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    """The type of each header that comes along."""
-
-
+# Of each answer that is an error: its name, its description, and an example of its message.
 _FAILURES = {
-    400: _Failure("BadRequest", "A field of the request is wrong.", "rank: run 3 has ranks 0 to 1"),
-    401: _Failure(
+    400: ("BadRequest", "A field of the request is wrong.", "rank: run 3 has ranks 0 to 1"),
+    401: (
         "NoToken",
         "No token was shown.",
         "Authorization: show the token, as `Bearer TOKEN` or as the password of HTTP Basic",
-        {"WWW-Authenticate": "string"},
     ),
-    403: _Failure("Forbidden", "Not with this token or from this page.", "this route is for users"),
-    404: _Failure("NotFound", "There is no such thing.", "run_id: there is no run 12"),
-    409: _Failure(
-        "Conflict", "Not in the state that it is in.", "run 3 was imported: it is read only"
-    ),
-    413: _Failure("BodyTooLarge", "The body is too large.", "body: at most 1048576 bytes"),
-    414: _Failure("UrlTooLong", "The URL is too long.", "Request Line is too large (8192 > 4094)"),
-    421: _Failure(
-        "ForeignHost", "For another host.", "Host: this master is localhost (not 'a.com')"
-    ),
-    431: _Failure("HeadersTooLarge", "The headers are too large.", "limit request headers fields"),
-    502: _Failure(
+    403: ("Forbidden", "Not with this token or from this page.", "this route is for users"),
+    404: ("NotFound", "There is no such thing.", "run_id: there is no run 12"),
+    409: ("Conflict", "Not in the state that it is in.", "run 3 was imported: it is read only"),
+    413: ("BodyTooLarge", "The body is too large.", "body: at most 1048576 bytes"),
+    414: ("UrlTooLong", "The URL is too long.", "Request Line is too large (8192 > 4094)"),
+    421: ("ForeignHost", "For another host.", "Host: this master is localhost (not 'a.com')"),
+    431: ("HeadersTooLarge", "The headers are too large.", "limit request headers fields"),
+    502: (
         "Incomplete",
         "Prometheus has lost or forgotten samples, so there is no whole answer any more.",
         "Prometheus has 10 of the 411 samples of run 7: it lost or forgot the rest "
         "(retention, a lost disk)",
     ),
-    503: _Failure(
-        "Unavailable", "Not for the moment.", "Prometheus is not ready", {"Retry-After": "integer"}
-    ),
+    503: ("Unavailable", "Not for the moment.", "Prometheus is not ready"),
 }
+# The headers that come along, and their types.
+_HEADERS = {401: {"WWW-Authenticate": "string"}, 503: {"Retry-After": "integer"}}
 _FAILURES_OF_ALL = (400, 403, 414, 431)
 # Of all that ask for a token.
 _FAILURES_OF_TOKEN = (401, 421)
@@ -131,8 +114,8 @@ def build(routes: Iterable[Route]) -> dict[str, Any]:
         "components": {
             "schemas": schemas.components,
             "responses": {
-                failure.name: _describe_failure(status, failure)
-                for status, failure in _FAILURES.items()
+                name: _describe_failure(status, description, example)
+                for status, (name, description, example) in _FAILURES.items()
             },
             "securitySchemes": _SECURITY_SCHEMES,
         },
@@ -189,7 +172,7 @@ def _describe(responder: Any, path: str, access: Access, schemas: _Schemas) -> d
             str(operation.status): _describe_answer(operation, schemas),
             **({"202": {"description": operation.accepted}} if operation.accepted else {}),
             **{
-                str(status): {"$ref": f"#/components/responses/{_FAILURES[status].name}"}
+                str(status): {"$ref": f"#/components/responses/{_FAILURES[status][0]}"}
                 for status in sorted(failures)
             },
         },
@@ -237,14 +220,14 @@ def _describe_answer(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
     return {**described, "content": content} if content else described
 
 
-def _describe_failure(status: int, failure: _Failure) -> dict[str, Any]:
+def _describe_failure(status: int, description: str, example: str) -> dict[str, Any]:
     content = {
         "schema": {"$ref": f"#/components/schemas/{Error.__name__}"},
-        "example": Error(status, failure.example).to_fields(),
+        "example": Error(status, example).to_fields(),
     }
-    headers = {name: {"schema": {"type": of}} for name, of in failure.headers.items()}
+    headers = {name: {"schema": {"type": of}} for name, of in _HEADERS.get(status, {}).items()}
     return {
-        "description": failure.description,
+        "description": description,
         **({"headers": headers} if headers else {}),
         "content": {JSON: content, JAVASCRIPT: content},
     }
