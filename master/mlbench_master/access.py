@@ -16,7 +16,6 @@ import falcon
 from falcon import Request, Response
 
 from mlbench import pod_token
-from mlbench.pod_token import PodIdentity
 from mlbench.serving import is_address
 
 Access = Literal["open", "user", "agent"]
@@ -49,7 +48,7 @@ class TokenMiddleware:
     ) -> None:
         """Refuse the request with 401 if it shows no token, with 403 if it shows the other kind.
 
-        An agent's resource finds the pod that asks with ``asking_pod``.
+        An agent's resource finds the pod that asks, a ``PodIdentity``, in ``req.context.pod``.
         """
         access = access_of(resource)
         if access == "open":
@@ -75,12 +74,6 @@ class TokenMiddleware:
         # Another program of this host may have set one of the same name.
         sessions = req.get_cookie_values(cookie_name(req.port)) or []
         return any(is_session(session, self.user_token, time.time()) for session in sessions)
-
-
-def asking_pod(req: Request) -> PodIdentity:
-    """Return the pod whose token a request for an agent's resource shows."""
-    pod: PodIdentity = req.context.pod
-    return pod
 
 
 def is_token(shown: str, token: str) -> bool:

@@ -8,7 +8,7 @@ from falcon import Request, Response
 from mlbench.names import ACTIVE_STATES, STREAMS
 from mlbench.pod_token import PodIdentity
 from mlbench.records import Held
-from mlbench_master.access import Access, asking_pod
+from mlbench_master.access import Access
 from mlbench_master.database import check_room, run_sql
 from mlbench_master.errors import BadFieldError
 from mlbench_master.http import read_body, read_bytes
@@ -56,7 +56,7 @@ class PollResource:
 
         A pod speaks for itself alone: 403.
         """
-        asking = asking_pod(req)
+        asking: PodIdentity = req.context.pod
         if pod != asking.name:
             raise falcon.HTTPForbidden(description="pod: the token is another pod's")
         report = read_body(req, workers.Report)
@@ -96,7 +96,7 @@ class StreamResource:
         attempt, offset = _ATTEMPT.read(req), _OFFSET.read(req)
         if attempt is None or offset is None:
             raise BadFieldError("attempt and offset", "both are needed")
-        num_workers = _check_open(run_id, attempt, rank, asking_pod(req))
+        num_workers = _check_open(run_id, attempt, rank, req.context.pod)
         is_log = stream != streams.METRICS
         if is_log:
             check_room()
