@@ -7,40 +7,31 @@ NO_NUL = r"^[^\x00]*$"
 
 # More do not fit a database's 64 bits.
 _MAX_DIGITS = 18
+_NO_FIELD = ("extra_forbidden", "unexpected_keyword_argument")
+_TIMES = ("datetime_from_date_parsing", "datetime_parsing", "datetime_type")
 # What a field must be, by the type of pydantic's error; filled in with the error's context.
 _RIGHT = {
     "missing": "it is missing",
-    "extra_forbidden": "there is no such field",
-    "unexpected_keyword_argument": "there is no such field",
-    "bool_parsing": "true or false",
-    "bool_type": "true or false",
-    "datetime_from_date_parsing": "a time like 2018-08-03T09:21:29.347Z",
-    "datetime_parsing": "a time like 2018-08-03T09:21:29.347Z",
-    "datetime_type": "a time like 2018-08-03T09:21:29.347Z",
-    "dataclass_type": "a JSON object",
-    "dict_type": "a JSON object",
+    **dict.fromkeys(_NO_FIELD, "there is no such field"),
+    **dict.fromkeys(("bool_parsing", "bool_type"), "true or false"),
+    **dict.fromkeys(_TIMES, "a time like 2018-08-03T09:21:29.347Z"),
+    **dict.fromkeys(("dataclass_type", "dict_type", "model_type"), "a JSON object"),
     "finite_number": "a finite number",
-    "float_parsing": "a number",
-    "float_type": "a number",
+    **dict.fromkeys(("float_parsing", "float_type"), "a number"),
     "greater_than": "more than {gt:.15g}",
     "greater_than_equal": "at least {ge:.15g}",
-    "int_from_float": "a whole number",
-    "int_parsing": "a whole number",
+    **dict.fromkeys(("int_from_float", "int_parsing", "int_type"), "a whole number"),
     "int_parsing_size": "a smaller number",
-    "int_type": "a whole number",
     "less_than": "less than {lt:.15g}",
     "less_than_equal": "at most {le:.15g}",
     "list_type": "a list",
-    "model_type": "a JSON object",
     "string_pattern_mismatch": "a text of the form {pattern}",
     "string_too_long": "at most {max_length} characters",
     "string_too_short": "at least {min_length} characters",
     "string_type": "a text",
     "too_long": "at most {max_length} entries (not {actual_length})",
 }
-_WITHOUT_INPUT = frozenset(
-    {"missing", "extra_forbidden", "unexpected_keyword_argument", "too_long"}
-)
+_WITHOUT_INPUT = frozenset({"missing", *_NO_FIELD, "too_long"})
 
 
 def refuse_truth_value(value: object) -> object:
