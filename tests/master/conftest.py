@@ -7,10 +7,11 @@ from peewee import Database
 
 from mlbench_master.models import Run
 from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.reading.series import SeriesReader
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from tests.conftest import PrometheusServer
-from tests.support.rows import make_run
+from tests.support.rows import NO_ARCHIVES, make_run
 
 
 @pytest.fixture
@@ -36,6 +37,11 @@ def prometheus(shared_prometheus: PrometheusServer) -> Iterator[PrometheusClient
     client = PrometheusClient(shared_prometheus.url)
     yield client
     client.close()
+
+
+@pytest.fixture
+def reader(prometheus: PrometheusClient) -> SeriesReader:
+    return SeriesReader(prometheus, NO_ARCHIVES)
 
 
 class Clock:

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -85,26 +84,6 @@ def test_processes_exclude_each_other(database: Database, database_url: str) -> 
         list(pool.map(lambda process: process.communicate(b"go\n"), processes))
     assert [process.returncode for process in processes] == [0, 0]
     assert Pod.get_by_id("counted").labels == 100
-
-
-def test_a_waiting_transaction_sees_the_commit(database: Database) -> None:
-    make_pod("counted", 0)
-    begun = threading.Event()
-
-    def read() -> int:
-        begun.set()
-        with exclusive("count"):
-            labels: int = Pod.get_by_id("counted").labels
-            return labels
-
-    with another_thread(database) as thread:
-        with exclusive("count"):
-            reading = thread.submit(read)
-            assert begun.wait(10)
-            with pytest.raises(TimeoutError):
-                reading.result(0.2)
-            Pod.update(labels=1).execute()
-        assert reading.result(10) == 1
 
 
 def test_a_thread_connects_while_another_writes(database: Database) -> None:

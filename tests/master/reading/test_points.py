@@ -31,14 +31,6 @@ def rows(found: Iterator[Points]) -> list[Point]:
     return [point for chunk in found for point in chunk]
 
 
-NOTED = made(
-    Point(1, "a"),
-    Point(2, "b", Annotation(True)),
-    Point(3, "c", Annotation(None, {"k": 1})),
-    Point(4, "d"),
-)
-
-
 def test_between_leaves_out_the_first_time_and_not_the_last() -> None:
     assert at(1, 2, 2, 3, 4).between(1, 3).times_us == [2, 2, 3]
     assert not at(1, 2).between(2, 5)

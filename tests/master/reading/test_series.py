@@ -1,14 +1,10 @@
 """Reading merges Prometheus, what waits and what is kept: each sample once, in order of time."""
 
-import itertools
 import math
-import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from peewee import Database
 
 from mlbench_master.models import Run, run_owner
 from mlbench_master.reading import delivered, stored, windows
@@ -27,11 +23,6 @@ from tests.support.rows import NO_ARCHIVES, line, post, record
 pytestmark = pytest.mark.both_databases
 
 ALL = Selection()
-
-
-@pytest.fixture
-def reader(prometheus: PrometheusClient) -> SeriesReader:
-    return SeriesReader(prometheus, NO_ARCHIVES)
 
 
 @pytest.fixture
@@ -125,48 +116,6 @@ def test_samples_that_were_sent_but_not_committed_are_read_once(
 
 
 @pytest.mark.usefixtures("way")
-def test_reading_while_it_is_delivered_misses_none_and_doubles_none(
-    run: Run, reader: SeriesReader, delivery: Delivery, database: Database
-) -> None:
-    recorded = 0
-    enough = threading.Event()
-
-    def deliver() -> None:
-        while not enough.is_set():
-            delivery.deliver_waiting()
-        database.close()  # this thread's connection
-
-    def log() -> None:
-        nonlocal recorded
-        start = time.time()
-        for i in itertools.count():
-            if enough.wait(0.001):
-                break
-            # Half of them share a millisecond; one in ten has a text beside it.
-            text = {"note": str(i)} if i % 10 == 0 else {}
-            record(run, line(start + i * 0.0005, a=i, **text))
-            recorded = i + 1
-        database.close()
-
-    with ThreadPoolExecutor(2) as pool:
-        threads = [pool.submit(deliver), pool.submit(log)]
-        try:
-            while recorded < 60:
-                assert not any(thread.done() for thread in threads)
-                before = recorded
-                found = read(reader, run)
-                numbers = [int(value) for value in values(found.get("a @ 0", []))]
-                assert sorted(numbers) == list(range(len(numbers)))
-                assert before <= len(numbers)
-                annotations = [int(value) for value in values(found.get("note @ 0", []))]
-                assert annotations == list(range(0, len(numbers), 10))
-        finally:
-            enough.set()
-        for thread in threads:
-            thread.result()
-
-
-@pytest.mark.usefixtures("way")
 def test_since_leaves_out_what_is_not_newer(
     run: Run, reader: SeriesReader, delivery: Delivery
 ) -> None:
@@ -182,27 +131,6 @@ def test_since_leaves_out_what_is_not_newer(
         assert read(reader, run, Selection(after_us=(start_ms + 9) * 1000)) == {}
         assert read(reader, run, Selection(after_us=253_402_300_799_000_000)) == {}
         assert len(read(reader, run, Selection(after_us=-62_135_596_800_000_000))["a @ 0"]) == 10
-        delivery.deliver_waiting()
-
-
-@pytest.mark.usefixtures("way")
-def test_several_metrics_whatever_is_in_their_names(
-    run: Run, reader: SeriesReader, delivery: Delivery
-) -> None:
-    odd = [
-        'a"} or up{x="',
-        "a|b",
-        "a.c",
-        "a\\d",
-        "Prec@1 (top) +*?[x]^$ #-~&",
-        "line\nend",
-        "größe",
-    ]
-    record(run, line(time.time(), **dict.fromkeys([*odd, "a", "b", "abc", "a.", "d"], 1)))
-    for _ in range(2):
-        found = read(reader, run, Selection(names=tuple(odd)))
-        assert list(found) == sorted(f"{name} @ 0" for name in odd)
-        assert list(read(reader, run, Selection(names=("a @ 0", "b @ 1")))) == ["a @ 0"]
         delivery.deliver_waiting()
 
 

@@ -25,7 +25,6 @@ from mlbench_master.recording.samples import Sample
 from mlbench_master.results.query import result_of, to_columns, used_joules
 from mlbench_master.runs import life
 from tests.support.rows import (
-    NO_ARCHIVES,
     deliver_all,
     line,
     make_ranks,
@@ -36,11 +35,6 @@ from tests.support.rows import (
 )
 
 _GOAL = {"metric": "acc", "value": 97.0, "lower_is_better": False}
-
-
-@pytest.fixture
-def reader(prometheus: PrometheusClient) -> SeriesReader:
-    return SeriesReader(prometheus, NO_ARCHIVES)
 
 
 @pytest.fixture
