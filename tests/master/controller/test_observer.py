@@ -16,7 +16,7 @@ from mlbench_master.pools.base import PodStatus
 from mlbench_master.recording import streams
 from mlbench_master.recording.samples import Sample
 from tests.master.conftest import Clock
-from tests.master.controller.worlds import POLICY
+from tests.master.controller.worlds import ORDERED, POLICY
 from tests.support.rows import key, line, make_ranks, make_run, make_worker, post, record
 
 pytestmark = [pytest.mark.usefixtures("database")]
@@ -122,22 +122,9 @@ def test_the_active_run_and_when_the_last_one_ended(observer: Observer) -> None:
     stopped = make_run(state="INITIALIZED", attempt=0, stop_requested=True)
     world = observer.observe([])
     assert world.stopped_in_queue == (stopped.id,)
+    order: dict[str, Any] = {"id": ordered.id, "num_workers": 5, "shape": WorkerSpec(**shape)}
     [seen] = world.runs
-    assert seen == RunView(
-        id=ordered.id,
-        attempt=0,
-        num_workers=5,
-        shape=WorkerSpec(**shape),
-        max_restarts=3,
-        stop_requested=False,
-        deadline_seconds=None,
-        overdue=-math.inf,
-        waiting="no room",
-        stop_reason="",
-        ranks=(),
-        delivered=True,
-        delivery=None,
-    )
+    assert seen == replace(ORDERED, **order, max_restarts=3, waiting="no room", waited=0)
 
 
 def test_runs_beside_each_other_have_their_own_times_and_cores(clock: Clock) -> None:
@@ -282,6 +269,29 @@ def test_a_rank_has_its_pods_trouble_since_it_came_there(
     [seen] = observer.observe([troubled]).runs
     assert [rank.trouble for rank in seen.ranks] == [trouble, ""]
     assert [rank.pod_uid for rank in seen.ranks] == ["uid-1", "uid-1"]
+
+
+def test_the_end_of_a_rank_is_timed_while_its_agent_can_be_heard_and_send(
+    run: Run, observer: Observer, clock: Clock
+) -> None:
+    make_ranks(run, reported=True)
+    Hearing.create(id=1, seconds=1, since=0)
+
+    def hear(seconds: int, observer: Observer = observer) -> tuple[float, float]:
+        clock.now += 1
+        Hearing.update(seconds=Hearing.seconds + seconds).execute()
+        rank = see_rank(observer)
+        return rank.ending, rank.stuck
+
+    assert [hear(5), hear(5)] == [(0, 0)] * 2
+    Rank.update(stop=True).execute()
+    assert [hear(5), hear(5), hear(0), hear(5)] == [(0, 0), (5, 5), (5, 5), (10, 10)]
+    Rank.update(exit_code=0, exited_at=1.0).execute()
+    assert [hear(5), hear(5)] == [(15, 0), (20, 5)]
+    streams.append(key(run, 0, "stdout"), 0, bytes(1 << 20))
+    assert hear(5) == (25, 0)
+    full = Observer(POLICY, -1, monotonic=clock)
+    assert [hear(5, full), hear(5, full)] == [(0, 0)] * 2
 
 
 def test_only_the_ranks_of_this_attempt_count(run: Run, observer: Observer) -> None:
