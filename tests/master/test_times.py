@@ -6,7 +6,6 @@ import pytest
 
 from mlbench_master.times import parse, seconds_to_text, to_microseconds, to_text
 
-AT = datetime(2018, 8, 3, 9, 21, 29, 347960, tzinfo=UTC)
 AT_US = 1_533_288_089_347_960
 
 

@@ -201,17 +201,10 @@ def test_another_archive_of_a_known_run_is_refused_in_words(
         assert other.digest in genuine.json["message"]
 
 
-def test_damaged_files_are_refused_with_what_is_damaged(master: Master, exported: bytes) -> None:
-    at = exported.rindex(b"PAR1")
-    flipped = exported[:at] + bytes([exported[at] ^ 1]) + exported[at + 1 :]
-    for content, said in (
-        (b"", "body: it is no archive of a run"),
-        (exported[:-100], "body: it is no archive of a run, or a damaged one"),
-        (flipped, "body: it is damaged: samples.parquet does not match its digest ("),
-    ):
-        answer = send(master, content)
-        assert answer.status_code == 400
-        assert said in answer.json["message"]
+def test_damaged_and_huge_files_are_refused(master: Master, exported: bytes) -> None:
+    damaged = send(master, exported[:-100])
+    message = "body: it is no archive of a run, or a damaged one"
+    assert (damaged.status_code, damaged.json["message"][: len(message)]) == (400, message)
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as bomb:
         bomb.writestr("digests.json", b" " * (65 << 20))

@@ -9,7 +9,6 @@ from mlbench_master.recording.plan import FUTURE_MS, PAST_MS, Plan, plan
 from mlbench_master.recording.samples import Sample
 
 NOW_MS = 1_763_683_200_000
-DAY_MS = 24 * 3600 * 1000
 
 
 def sample(ms: float, value: float | str = 1.0, metric: str = "a", rank: str = "0") -> Sample:

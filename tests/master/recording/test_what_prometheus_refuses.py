@@ -1,21 +1,17 @@
 """What Prometheus drops, refuses or takes only once is lost to no delivery."""
 
-import math
 import time
 from collections.abc import Iterator
 
 import pytest
 from peewee import Database
 
-from mlbench_master.models import run_owner
-from mlbench_master.recording.streams import rewind
 from tests.conftest import PrometheusServer
 from tests.master.recording.case import Recorder
 from tests.support.places import (
     HOUR_MS,
     Place,
     assert_everywhere_once,
-    in_prometheus,
     kept,
     write,
     write_labelled,
@@ -84,24 +80,3 @@ def test_samples_that_only_prometheus_finds_too_old_are_kept(
     assert {place.metric for place in kept(ours.run.id)} == {"c", "d"}
     assert [len(ours.sent(metric)) for metric in "abcd"] == [20, 20, 0, 0]
     ours.close()
-
-
-def test_a_batch_is_delivered_again(ours: Recorder, now_ms: int) -> None:
-    for i in range(50):
-        ours.record(now_ms + i / 2, a=i, nan=math.nan, text="x")
-        ours.post(now_ms + i, posted=i)
-    ours.deliver()
-    sent = in_prometheus(ours.url, ours.run.id)
-    with ours.delivery.settled(run_owner(ours.run.id)):
-        assert rewind(run_owner(ours.run.id))
-    ours.deliver()
-    assert in_prometheus(ours.url, ours.run.id) == sent
-
-
-def test_infinities_nan_and_any_text_in_a_label(ours: Recorder, now_ms: int) -> None:
-    name = 'ü 𝄞 "\\ \n {} \u202e' + "x" * 180
-    for ago, value in enumerate((math.nan, math.inf, -math.inf)):
-        ours.record(now_ms - ago, **{name: value})
-        ours.post(now_ms - ago, **{f"posted {name}"[:200]: value})
-    ours.deliver()
-    assert not kept(ours.run.id)

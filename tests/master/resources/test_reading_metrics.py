@@ -80,6 +80,8 @@ def test_names_of_series_or_metrics_select_any_of_them(
     api: TestClient, run: Run, delivery: Delivery
 ) -> None:
     now = time.time()
+    odd = ['a"} or up{x="', "a.c", "a\\d", "Prec@1 (top) +*?[x]^$ #-~&", "line\nend", "größe"]
+    record(run, line(now, **dict.fromkeys([*odd, "abc", "a.", "d"], 1)))
     for rank in range(11):
         record(run, line(now, **{"loss": rank, "rate": 1, "a,b": 2}), rank=rank)
     post(run_owner(run.id), [Sample("loss", "", round(now * 1e6), 99.0)])
@@ -88,6 +90,8 @@ def test_names_of_series_or_metrics_select_any_of_them(
         assert len(get_run(api, run, metric_filter="loss").json) == 12
         found = get_run(api, run, metric_filter=["loss @ 1", "rate @ 1", "other"]).json
         assert list(found) == ["loss @ 1", "rate @ 1"]
+        found = get_run(api, run, metric_filter=odd).json
+        assert list(found) == sorted(f"{name} @ 0" for name in odd)
         # A comma is a part of a name.
         assert len(get_run(api, run, metric_filter="a,b").json) == 11
         assert get_run(api, run, metric_filter="").json == get_run(api, run).json

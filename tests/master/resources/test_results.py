@@ -10,9 +10,6 @@ from peewee import Database
 
 from mlbench import results
 from mlbench_master.models import Run
-from mlbench_master.reading.promql import PrometheusClient
-from mlbench_master.settings import Settings
-from tests.conftest import call_as_user, free_port
 from tests.support.rows import line, make_ranks, make_run, record
 
 _GOAL = {"metric": "acc", "value": 97.0, "lower_is_better": False}
@@ -148,12 +145,3 @@ def test_200_runs_and_no_more(api: TestClient, database: Database) -> None:
     refused = compare(api, *ids, 1)
     assert refused.status_code == 400
     assert refused.json["message"].startswith("runs: the ids of 1 to 200 runs")
-
-
-def test_without_prometheus_it_says_to_try_again(settings: Settings, judged: Run) -> None:
-    away = PrometheusClient(f"http://127.0.0.1:{free_port()}")
-    api = call_as_user(settings, away)
-    for answer in (get_result(api, judged.id), compare(api, judged.id)):
-        assert answer.status_code == 503
-        assert "Retry-After" in answer.headers
-    away.close()

@@ -88,17 +88,6 @@ def test_a_request_in_many_pieces_is_whole(port: int) -> None:
         assert read_all(opened).endswith(b"/a hello")
 
 
-def test_a_client_that_waits_to_be_told_to_go_on_is_told(port: int) -> None:
-    with connect(port) as opened:
-        opened.sendall(
-            b"POST /a HTTP/1.1\r\nContent-Length: 5\r\nExpect: 100-continue\r\n"
-            b"Connection: close\r\n\r\n"
-        )
-        assert opened.recv(1 << 16) == b"HTTP/1.1 100 Continue\r\n\r\n"
-        opened.sendall(b"hello")
-        assert read_all(opened).endswith(b"/a hello")
-
-
 @pytest.mark.parametrize("path", ["/large", "/pieces"])
 def test_a_client_that_reads_slowly_gets_all(port: int, path: str) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", port)
