@@ -3,10 +3,14 @@
 import math
 import time
 from collections.abc import Iterator
+from typing import Any
+
+from peewee import fn
 
 from mlbench_master.models import Pod, Rank, Run, Worker, run_owner
 from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import Delivery
+from tests.support.rows import deliver_all, key, make_run, record
 
 _CHUNK_BYTES = 1 << 20
 
@@ -30,24 +34,14 @@ def make_workers(count: int) -> None:
     ).execute()
 
 
-def make_ended_run(**fields: object) -> Run:
-    """Store a run of an hour that ended well."""
+def make_ended_run(**fields: Any) -> Run:
+    """Store a run of an hour that ended well, under the next id."""
     now = time.time()
-    ended = {
-        "job_id": "",
-        "name": "made",
-        "benchmark": "steps",
-        "args": {},
-        "num_workers": 1,
-        "state": "FINISHED",
-        "attempt": 1,
-        "created_at": now - 3610,
-        "started_at": now - 3600,
-        "finished_at": now,
-        "delivery": {"recorded": 0, "in_prometheus": 0, "kept": 0},
-    }
-    run: Run = Run.create(**{**ended, **fields})
-    return run
+    times = {"created_at": now - 3610, "started_at": now - 3600, "finished_at": now}
+    counted = {"recorded": 0, "in_prometheus": 0, "kept": 0}
+    last = Run.select(fn.MAX(Run.id)).scalar() or 0
+    ended = {"id": last + 1, "state": "FINISHED", "delivery": counted}
+    return make_run(**{"num_workers": 1, **times, **ended, **fields})
 
 
 def make_runs(count: int) -> None:
@@ -78,18 +72,17 @@ def make_talker(lines: int) -> Run:
             said += [f"\x1b[31mthe needle\x1b[0m of {rank}", *[f"rank {rank} ends"] * 300]
             begins = f"rank {rank} begins <b>here</b> {attempt}\n"
             for name, text in (("stdout", "\n".join(said) + "\n"), ("stderr", begins)):
-                key = streams.StreamKey(run_owner(run.id), attempt, rank, name)
-                streams.append(key, 0, text.encode())
+                where = streams.StreamKey(run_owner(run.id), attempt, rank, name)
+                streams.append(where, 0, text.encode())
             streams.close(run.id, attempt, rank, {})
     return run
 
 
 def write_log(run: Run, lines: int) -> None:
     """Give rank 0 a stdout of numbered lines."""
-    key = streams.StreamKey(run_owner(run.id), run.attempt, 0, "stdout")
     size = 0
     for chunk in _chunks(lines):
-        size = streams.append(key, size, chunk)
+        size = streams.append(key(run, name="stdout"), size, chunk)
 
 
 def _chunks(lines: int) -> Iterator[bytes]:
@@ -108,7 +101,5 @@ def record_losses(run: Run, count: int, delivery: Delivery, metric: str = "train
         f"{2 * math.exp(-i / count * 3) + 0.1 * math.sin(i / 50):.6f}}}}}\n"
         for i in range(count)
     )
-    key = streams.StreamKey(run_owner(run.id), run.attempt, 0, streams.METRICS)
-    streams.append(key, 0, lines.encode())
-    while streams.waiting(run_owner(run.id)):
-        delivery.deliver_waiting()
+    record(run, lines.encode())
+    deliver_all(delivery)

@@ -1,32 +1,19 @@
 """The dialog for a new run: what it offers and refuses, and the same order as commands."""
 
-import os
 import re
-import shlex
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from functools import partial
-from pathlib import Path
+from collections.abc import Iterator
 
-import httpx
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from mlbench import ApiClient, names
+from mlbench import ApiClient
 from mlbench.home import Connection
 from mlbench.records import Run
-from tests.conftest import wait_for
 from tests.support.stacks import order_steps
 from tests.web.conftest import stop_runs
 from tests.web.watch import Watch
 
 _OWN = "Your own image and command"
-# The fields of a run that were ordered.
-_ORDERED = (
-    *("name", "benchmark", "args", "image", "command", "num_workers", "num_cpus", "backend"),
-    *("gpu_enabled", "light_target", "seed", "max_restarts", "deadline_seconds", "working_dir"),
-)
 
 
 @pytest.fixture
@@ -135,75 +122,9 @@ def test_a_dialog_that_was_closed_keeps_what_was_written(dialog: Locator) -> Non
     dialog.get_by_role("button", name="Copy the command line").click()
     expect(dialog.get_by_text("Copied")).to_be_visible()
     copied = dialog.page.evaluate("navigator.clipboard.readText()")
-    assert copied.startswith("mlbench run digits --name kept")
+    assert copied.startswith("mlbench run digits --name kept --workers 2")
     dialog.get_by_role("button", name="Cancel").click()
     expect(dialog).to_be_hidden()
-
-
-def _fill_benchmark(dialog: Locator) -> None:
-    dialog.get_by_label("Benchmark").select_option("digits-linear")
-    dialog.get_by_label("Name").fill("the-same")
-    dialog.get_by_label("Workers").fill("1")
-    dialog.get_by_label("CPUs per worker").fill("1")
-    dialog.get_by_label("Seed").fill("7")
-    dialog.get_by_label("Light target").check()
-    dialog.get_by_label("Deadline (seconds)").fill("90.5")
-    dialog.get_by_label("Restarts").fill("2")
-    _add_option(dialog, "learning_rate", "1e-2")
-    _add_option(dialog, "epochs", "3")
-
-
-def _fill_own(dialog: Locator) -> None:
-    dialog.get_by_label("Benchmark").select_option(_OWN)
-    dialog.get_by_label("Image", exact=True).fill("registry.test/team/train:1")
-    command = """python -c 'print("it'"'"'s", "$HOME")' --rank {rank} "a  b" \\* -- é"""
-    dialog.get_by_label("Command", exact=True).fill(command)
-    dialog.get_by_label("Name").fill("my-own")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fill", [_fill_benchmark, _fill_own])
-def test_the_commands_that_it_shows_order_the_same(
-    terminal: Callable[[str], None],
-    dialog: Locator,
-    fill: Callable[[Locator], None],
-    client: ApiClient,
-    connection: Connection,
-) -> None:
-    expect(dialog.get_by_label("Wait for the active run")).to_be_checked()
-    fill(dialog)
-    shown = [dialog.get_by_role("region", name=name) for name in ("Command line", "curl")]
-    lines = [region.locator("pre").inner_text() for region in shown]
-    ordered = [_new_run(client, dialog.get_by_role("button", name="Start run").click)]
-    ordered += [_new_run(client, partial(terminal, line)) for line in lines]
-    clicked, typed, sent = (_order(connection, run_id) for run_id in ordered)
-    # A command that is typed starts where it is typed.
-    here = {"working_dir": str(Path.cwd())} if fill is _fill_own else {}
-    assert typed == clicked | here, lines[0]
-    assert sent == clicked, lines[1]
-
-
-@pytest.fixture
-def terminal(
-    client: ApiClient, connection: Connection, active_run: Run
-) -> Iterator[Callable[[str], None]]:
-    """Types lines into a shell; what watches a run there goes on until the test is over."""
-    environ = {
-        **os.environ,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        names.ENV_URL: connection.url,
-        names.ENV_TOKEN: connection.token,
-    }
-    typed: list[subprocess.Popen[bytes]] = []
-
-    def type_line(line: str) -> None:
-        nothing = subprocess.DEVNULL
-        typed.append(subprocess.Popen(["bash", "-c", line], env=environ, stdout=nothing))
-
-    yield type_line
-    stop_runs(client)
-    for process in typed:
-        process.wait(30)
 
 
 def _saying(text: str) -> re.Pattern[str]:
@@ -214,25 +135,3 @@ def _add_option(dialog: Locator, key: str, value: str) -> None:
     dialog.get_by_role("button", name="Add option").click()
     dialog.get_by_label("Option", exact=True).last.fill(key)
     dialog.get_by_label("Value").last.fill(value)
-
-
-def _new_run(client: ApiClient, order: Callable[[], None]) -> int:
-    """Order a run, and return its id."""
-    before = {run.id for run in client.get_runs().result().value}
-    order()
-    found: set[int] = set()
-
-    def is_there() -> bool:
-        found.update({run.id for run in client.get_runs().result().value} - before)
-        return bool(found)
-
-    wait_for(is_there, 60, "the run is ordered")
-    [run_id] = found
-    return run_id
-
-
-def _order(connection: Connection, run_id: int) -> dict[str, object]:
-    answer = httpx.get(f"{connection.url}/api/runs/{run_id}/", auth=("me", connection.token))
-    run = answer.raise_for_status().json()
-    # However a command is quoted, these words are what runs.
-    return {key: run[key] for key in _ORDERED} | {"command": shlex.split(run["command"])}

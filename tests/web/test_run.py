@@ -1,21 +1,15 @@
 """The page of a run: from its start in the dialog to its end, its logs and its files."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from benchmarks.servers import database_url
 from mlbench import ApiClient
 from mlbench.home import Connection
 from mlbench.records import Run
-from mlbench_master.models import Series, open_database, run_owner
-from tests.conftest import PrometheusServer, free_port
-from tests.support.serving import serve_master
 from tests.support.stacks import order_steps, run_to_end
-from tests.web import made
 from tests.web.conftest import TALKER, TALKER_LINES, WORDY, section, sign_in, stop_runs
 from tests.web.watch import Watch
 
@@ -220,28 +214,19 @@ def test_a_run_is_run_again_and_deleted(
     expect(user.get_by_label(f"Select run {going.id}", exact=True)).to_have_count(0)
 
 
-@pytest.mark.slow
 def test_the_page_says_what_prometheus_has_lost(
-    page: Page, watch: Watch, shared_prometheus: PrometheusServer, tmp_path: Path
+    page: Page, still: Connection, watch: Watch
 ) -> None:
-    database = open_database(database_url(tmp_path))
-    now = int(time.time() * 1000)
-    counted = {"recorded": 411, "in_prometheus": 411, "kept": 0}
-    run = made.make_ended_run(name="lost", delivery=counted, num_workers=1)
-    span = {"first_ms": now - 60_000, "last_ms": now - 1000, "samples": 411}
-    for metric in ("train_loss", "train_seconds"):
-        Series.create(owner=run_owner(run.id), metric=metric, rank="0", **span)
-    uncounted = made.make_ended_run(name="uncounted", state="STOPPED", delivery=None)
-    database.close()
+    sign_in(page, still)
     watch.expect("502")
-    with serve_master(tmp_path, free_port(), shared_prometheus.url) as connection:
-        sign_in(page, connection, f"/runs/{run.id}")
-        training = section(page, "Training")
-        words = f"samples of run {run.id}: it lost or forgot the rest"
-        expect(training).to_contain_text(words)
-        expect(training.get_by_text("Loading…")).to_be_hidden()
-        expect(section(page, "Progress")).to_contain_text(words)
-        expect(training.get_by_role("img")).to_have_count(0)
-        page.goto(f"{connection.url}/runs/{uncounted.id}")
-        expect(section(page, "Delivery")).to_contain_text("Not yet counted")
-        page.goto("about:blank")
+    words = f"Prometheus has 1 of the 20 samples of run {WORDY}: it lost or forgot the rest"
+    lost = {"status": 502, "message": words}
+    for path in (f"metrics/{WORDY}/", f"runs/{WORDY}/result/"):
+        page.route(f"**/api/{path}*", lambda route: route.fulfill(status=502, json=lost))
+    page.goto(f"{still.url}/runs/{WORDY}")
+    training = section(page, "Training")
+    expect(training).to_contain_text(words)
+    expect(training.get_by_text("Loading…")).to_be_hidden()
+    expect(section(page, "Progress")).to_contain_text(words)
+    expect(training.get_by_role("img")).to_have_count(0)
+    page.goto("about:blank")

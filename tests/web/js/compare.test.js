@@ -4,9 +4,9 @@ import { test } from "node:test";
 import "./browser.js";
 import { parseRuns, toParams, toView } from "../../../master/mlbench_master/web/static/js/compare/choice.js";
 import * as curves from "../../../master/mlbench_master/web/static/js/compare/curves.js";
-import { MARKS, matches, toRows } from "../../../master/mlbench_master/web/static/js/compare/differences.js";
+import { matches, toRows } from "../../../master/mlbench_master/web/static/js/compare/differences.js";
 import { inOrder } from "../../../master/mlbench_master/web/static/js/compare/loader.js";
-import { columnsOf, toPhases, toSpeedups } from "../../../master/mlbench_master/web/static/js/compare/scaling.js";
+import { toPhases, toSpeedups } from "../../../master/mlbench_master/web/static/js/compare/scaling.js";
 import { toLines } from "../../../master/mlbench_master/web/static/js/compare/sweep.js";
 import { toBars } from "../../../master/mlbench_master/web/static/js/compare/times.js";
 import { toNotes } from "../../../master/mlbench_master/web/static/js/compare/verdict.js";
@@ -124,25 +124,6 @@ test("a seed has a part in learning, and is told once, run by run", () => {
       ["seed", "learning", "1", "8"],
     ]);
   }
-});
-
-test("what may change what is learned is not called harmless", () => {
-  deepEqual(MARKS, {
-    yes: "Breaks the comparison",
-    unknown: "Unknown",
-    scaling: "Breaks the scaling",
-    learning: "May change what is learned",
-    no: "No part in learning",
-  });
-});
-
-test("an efficiency says by which figure, and run ids are no counts", () => {
-  const groups = /** @type {any} */ ([{ run_ids: [1], swept: {} }]);
-  const titles = columnsOf(groups).map((column) => column.title);
-  for (const title of ["Run ids", "Efficiency by time", "Efficiency by samples/s"]) {
-    equal(titles.includes(title), true, title);
-  }
-  equal(titles.includes("Efficiency"), false);
 });
 
 test("what was ordered is not told beside what the runs had", () => {

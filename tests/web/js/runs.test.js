@@ -89,6 +89,19 @@ test("an order is written as commands", () => {
     order.toCurl({ name: "a", num_workers: 1 }, "http://h:1"),
     `curl -u me:$MLBENCH_TOKEN http://h:1/api/runs/ --json '{"name":"a","num_workers":1}'`,
   );
+  equal(order.toCurl({ name: "it's" }, "http://h:1").endsWith(`'{"name":"it'"'"'s"}'`), true);
+});
+
+test("one's own command is the same words however it is quoted", () => {
+  const own = { benchmark: order.CUSTOM, custom_image_name: "test/train:1", queue: true };
+  const command = `python -c 'print("it'"'"'s", "$HOME")' --rank {rank} "a  b" \\* -- é`;
+  const found = order.toOrder(form({ ...own, custom_image_command: command }));
+  deepEqual(order.split(found.custom_image_command ?? ""), order.split(command));
+  equal(
+    order.toCommandLine(found, FLAGS),
+    "mlbench run --name mine --workers 2 --image test/train:1 --queue -- " +
+      `python -c 'print("it'"'"'s", "$HOME")' --rank '{rank}' 'a  b' '*' -- 'é'`,
+  );
 });
 
 test("a default name has what runs, and when", () => {
