@@ -1,7 +1,7 @@
 """Running delivery as the controller does: in a thread, or without ever waiting."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from peewee import Database
@@ -11,14 +11,12 @@ from tests.support.known import known
 
 
 @contextmanager
-def delivering(
-    delivery: Delivery, database: Database, on_recovery: Callable[[], None] = lambda: None
-) -> Iterator[None]:
+def delivering(delivery: Delivery, database: Database) -> Iterator[None]:
     """Deliver in a thread of its own until the block ends."""
     stop = threading.Event()
 
     def run() -> None:
-        delivery.run(stop, stop, on_recovery, idle_seconds=0.02)
+        delivery.run(stop, stop, lambda: None, idle_seconds=0.02)
         database.close()  # this thread's connection
 
     thread = threading.Thread(target=run)

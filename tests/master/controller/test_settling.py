@@ -19,6 +19,7 @@ from mlbench_master.reading.selection import Selection
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.limits import waiting_bytes
 from mlbench_master.recording.remote_write import RemoteWriter, UnavailableError
 from mlbench_master.recording.samples import Sample
 from mlbench_master.runs import deletion, life
@@ -105,6 +106,23 @@ def test_samples_that_would_be_kept_instead_are_not_delivered_again(
     found = settler.count(reload(recorded))
     assert found == (None if again else SampleCounts(9, 0, 2))
     assert redeliveries(recorded) == int(again)
+
+
+def test_what_is_lost_of_an_active_run_is_delivered_again_also_if_lost_half_way(
+    recorded: Run,
+    settler: Settler,
+    own_prometheus: PrometheusServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mlbench_master.recording.delivery.BATCH_BYTES", 100)
+    for times in (1, 2):
+        own_prometheus.lose_everything()
+        settler.turn()
+        assert redeliveries(recorded) == times
+        assert settler.delivery.deliver_waiting()
+        assert waiting_bytes(), "all of it was in one batch"
+    deliver_all(settler.delivery)
+    assert settler.count(reload(recorded)) == WHOLE
 
 
 def test_more_than_was_recorded_is_no_loss(

@@ -38,7 +38,9 @@ def test_it_waits_ever_longer_for_an_absent_prometheus(run: Run) -> None:
     delivery, stop = Delivery(writer), Patience(times=11)
     delivery.deliver_waiting()
     record(run, line(time.time(), a=2))
-    delivery.run(stop, stop, lambda: None, idle_seconds=0.1)
+    recoveries: list[int] = []
+    delivery.run(stop, stop, lambda: recoveries.append(len(writer.sent)), idle_seconds=0.1)
+    assert recoveries == [2], "once Prometheus is back, runs are counted"
     assert stop.waits == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5, 5, 0.1, 0.1, 0.1])
     assert len(writer.sent) == 2
     writer.close()
