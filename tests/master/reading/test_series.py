@@ -116,6 +116,29 @@ def test_samples_that_were_sent_but_not_committed_are_read_once(
 
 
 @pytest.mark.usefixtures("way")
+def test_what_is_delivered_while_prometheus_is_asked_is_read_once(
+    run: Run,
+    reader: SeriesReader,
+    prometheus: PrometheusClient,
+    delivery: Delivery,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = round(time.time(), 3)
+    record(run, line(now, a=1))
+    delivery.deliver_waiting()
+    record(run, line(now + 0.001, a=2))
+    ask = prometheus.query
+
+    def deliver_and_ask(promql: str, time: float | None = None) -> list[QueryResult]:
+        delivery.deliver_waiting()
+        return ask(promql, time)
+
+    monkeypatch.setattr(prometheus, "query", deliver_and_ask)
+    for _ in range(2):
+        assert values(read(reader, run)["a @ 0"]) == ["1", "2"]
+
+
+@pytest.mark.usefixtures("way")
 def test_since_leaves_out_what_is_not_newer(
     run: Run, reader: SeriesReader, delivery: Delivery
 ) -> None:
