@@ -1,6 +1,7 @@
 """``GET /api/metrics/{pod or run}``: what is answered as JSON, and what is refused."""
 
 import json
+import math
 import time
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 from falcon.testing import TestClient
 
 from mlbench_master.models import Run, run_owner
-from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.reading import delivered, windows
+from mlbench_master.reading.promql import PrometheusClient, PrometheusError, QueryResult
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
@@ -16,7 +18,7 @@ from mlbench_master.settings import Settings
 from mlbench_master.times import seconds_to_text, to_text
 from tests.conftest import PrometheusServer, call_as_user
 from tests.support.reading import OLD, OLD_US, get, get_run, opened, rows
-from tests.support.rows import line, make_run, post, record
+from tests.support.rows import deliver_all, line, make_run, post, record
 
 
 def test_metadata_of_samples_is_answered_before_and_after_delivery(
@@ -164,6 +166,31 @@ def test_a_wrong_parameter_is_named(api: TestClient) -> None:
                 answer = get(api, owner, **{name: value})
                 assert answer.status_code == 400
                 assert answer.json["message"].startswith(f"{name}: ")
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "zip"])
+def test_a_long_answer_breaks_off_where_prometheus_does(
+    api: TestClient, run: Run, delivery: Delivery, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setattr(delivered, "_AT_ONCE", 0)
+    monkeypatch.setattr(windows, "PIECE", 500)
+    start = time.time() - 20
+    record(run, b"".join(line(start + i / 1000, a=math.sin(i)) for i in range(20_000)))
+    deliver_all(delivery)
+    asked: list[str] = []
+    ask = PrometheusClient.query
+
+    def ask_for_a_while(
+        self: PrometheusClient, promql: str, time: float | None = None
+    ) -> list[QueryResult]:
+        asked.append(promql)
+        if len(asked) > 30:
+            raise PrometheusError("it is away")
+        return ask(self, promql, time)
+
+    monkeypatch.setattr(PrometheusClient, "query", ask_for_a_while)
+    with pytest.raises(PrometheusError, match="it is away"):
+        get_run(api, run, format=form)
 
 
 @pytest.mark.usefixtures("database")

@@ -1,14 +1,17 @@
 """An app that says what it was asked, or a lot: for gunicorn, instead of the API."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 LARGE = bytes(range(256)) * (32 << 10)
 
 
 def app(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-    """Answer ``/large`` with 8 MiB, ``/pieces`` with the same in pieces, all else with its body."""
+    """Answer ``/large`` with 8 MiB, ``/pieces`` in pieces, ``/breaks`` by half, else the body."""
     path = environ["PATH_INFO"]
+    if path == "/breaks":
+        start("200 OK", [])
+        return _break_off()
     if path == "/pieces":
         start("200 OK", [])
         return (LARGE[i : i + (64 << 10)] for i in range(0, len(LARGE), 64 << 10))
@@ -16,3 +19,8 @@ def app(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
     answer = LARGE if path == "/large" else asked
     start("200 OK", [("Content-Length", str(len(answer)))])
     return [answer]
+
+
+def _break_off() -> Iterator[bytes]:
+    yield b"the first half"
+    raise ConnectionError("of what the second half comes from")

@@ -104,6 +104,15 @@ def test_a_client_that_reads_slowly_gets_all(port: int, path: str) -> None:
         assert connection.getresponse().read() == b"/next "
 
 
+def test_an_answer_that_cannot_be_completed_does_not_look_complete(port: int) -> None:
+    with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
+        connection.request("GET", "/breaks")
+        answer = connection.getresponse()
+        assert answer.status == 200
+        with pytest.raises(http.client.IncompleteRead):
+            answer.read()
+
+
 @pytest.mark.slow
 def test_a_head_that_does_not_come_is_told_so(port: int) -> None:
     began = time.monotonic()
