@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections.abc import Iterator
 from typing import Any
 
 from peewee import fn
@@ -10,9 +9,7 @@ from peewee import fn
 from mlbench_master.models import Pod, Rank, Run, Worker, run_owner
 from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import Delivery
-from tests.support.rows import deliver_all, key, make_run, record
-
-_CHUNK_BYTES = 1 << 20
+from tests.support.rows import deliver_all, make_run, record
 
 
 def make_workers(count: int) -> None:
@@ -76,20 +73,6 @@ def make_talker(lines: int) -> Run:
                 streams.append(where, 0, text.encode())
             streams.close(run.id, attempt, rank, {})
     return run
-
-
-def write_log(run: Run, lines: int) -> None:
-    """Give rank 0 a stdout of numbered lines."""
-    size = 0
-    for chunk in _chunks(lines):
-        size = streams.append(key(run, name="stdout"), size, chunk)
-
-
-def _chunks(lines: int) -> Iterator[bytes]:
-    step = _CHUNK_BYTES // 50
-    for start in range(0, lines, step):
-        some = range(start + 1, min(start + step, lines) + 1)
-        yield "".join(f"line {number} of a run that says a lot\n" for number in some).encode()
 
 
 def record_losses(run: Run, count: int, delivery: Delivery, metric: str = "train_loss") -> None:
