@@ -94,7 +94,6 @@ VAL_PERPLEXITY: Final = "val_global_Perplexity"
 TRAIN_R2: Final = "train_R2"  # coefficient of determination
 VAL_R2: Final = "val_global_R2"
 LEARNING_RATE: Final = "learning_rate"
-BYTES_SENT: Final = "bytes_sent"  # by this rank in a step, to exchange gradients or weights
 BYTES_PER_STEP: Final = "bytes_sent_per_step"  # the mean over all steps so far
 MLBENCH_TOTAL: Final = "global_cum_"  # and a step of MLBench's: its seconds, by rank 0
 TASK_RESULT: Final = "TaskResult"  # a text, by rank 0: MLBench's official result

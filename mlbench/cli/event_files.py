@@ -33,7 +33,7 @@ def write_event_files(client: ApiClient, run: Run, folder: Path, on_progress: On
     """Write the numbers of a run into a new folder, and return the bytes of all files.
 
     A value has the step that its rank has recorded last; where there is none, its place in its
-    series. Texts are left out.
+    series. Texts are left out. An OSError is raised where there is no room, or a folder.
     """
     folder.mkdir(parents=True)
     with tempfile.TemporaryFile() as table, ExitStack() as stack:

@@ -103,7 +103,10 @@ class SetEntry:
 
 
 def write(entries: Sequence[Entry], sets: Sequence[SetEntry], folder: Path) -> None:
-    """Write the site into a folder. What another call left there stays, but for the list."""
+    """Write the site into a folder, or raise an OSError.
+
+    What another call left there stays, but for the list.
+    """
     for name in ("runs", "archives"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     for entry in entries:

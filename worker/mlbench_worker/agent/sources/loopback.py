@@ -217,6 +217,8 @@ class Loopback:
             try:
                 connection, caller = self._listener.accept()
             except OSError as error:
+                if self._listener.fileno() < 0:  # it was closed before all were heard
+                    return
                 log.warning("cannot hear what a process tells: %s", error)
                 time.sleep(_PAUSE_SECONDS)
                 continue
