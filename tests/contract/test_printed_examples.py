@@ -38,8 +38,6 @@ _SAMPLE: Mapping[str, object] = {
     "metadata": "some additional data",
 }
 
-with_and_without_slash = pytest.mark.parametrize("slash", ["", "/"])
-
 
 def as_printed(answer: httpx.Response, status: int) -> Any:
     """Check status and headers of an answer; return what it says."""
@@ -94,9 +92,8 @@ def going(stack: Home) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("going")
-@with_and_without_slash
-def test_pods(http: httpx.Client, slash: str) -> None:
-    pods = as_printed(http.get(f"/api/pods{slash}", headers=ACCEPT), 200)
+def test_pods(http: httpx.Client) -> None:
+    pods = as_printed(http.get("/api/pods", headers=ACCEPT), 200)
     assert {pod["name"] for pod in pods} == PODS
     for pod in pods:
         assert pod["phase"] == "Running"
@@ -107,9 +104,8 @@ def test_pods(http: httpx.Client, slash: str) -> None:
 
 
 @pytest.mark.usefixtures("going")
-@with_and_without_slash
-def test_metrics_of_all_pods(http: httpx.Client, slash: str) -> None:
-    metrics = as_printed(http.get(f"/api/metrics{slash}", headers=ACCEPT), 200)
+def test_metrics_of_all_pods(http: httpx.Client) -> None:
+    metrics = as_printed(http.get("/api/metrics", headers=ACCEPT), 200)
     assert metrics.keys() == PODS
     for series in metrics.values():
         assert series.keys() >= CPU
@@ -117,9 +113,8 @@ def test_metrics_of_all_pods(http: httpx.Client, slash: str) -> None:
 
 
 @pytest.mark.usefixtures("going")
-@with_and_without_slash
-def test_metrics_of_one_pod(http: httpx.Client, slash: str) -> None:
-    path = f"/api/metrics/local-mlbench-worker-1{slash}"
+def test_metrics_of_one_pod(http: httpx.Client) -> None:
+    path = "/api/metrics/local-mlbench-worker-1"
     series = as_printed(http.get(path, headers=ACCEPT), 200)
     assert series.keys() >= CPU
     assert_series({name: series[name] for name in CPU})
@@ -131,20 +126,18 @@ def test_metrics_of_one_pod(http: httpx.Client, slash: str) -> None:
     }
 
 
-@with_and_without_slash
-def test_a_sample_of_a_pod(http: httpx.Client, slash: str) -> None:
+def test_a_sample_of_a_pod(http: httpx.Client) -> None:
     body = {"pod_name": "local-mlbench-worker-1", **_SAMPLE}
     # As printed, it does not say what type its body has.
-    answer = http.post(f"/api/metrics{slash}", content=json.dumps(body), headers=ACCEPT)
+    answer = http.post("/api/metrics", content=json.dumps(body), headers=ACCEPT)
     assert as_printed(answer, 201) == body
     found = http.get("/api/metrics/local-mlbench-worker-1").json()["accuracy"]
     assert found == [{key: _SAMPLE[key] for key in ("date", "value", "cumulative", "metadata")}]
 
 
-@with_and_without_slash
-def test_a_sample_of_a_run(http: httpx.Client, going: dict[str, Any], slash: str) -> None:
+def test_a_sample_of_a_run(http: httpx.Client, going: dict[str, Any]) -> None:
     body = {"run_id": going["id"], **_SAMPLE}
-    answer = http.post(f"/api/metrics{slash}", content=json.dumps(body), headers=ACCEPT)
+    answer = http.post("/api/metrics", content=json.dumps(body), headers=ACCEPT)
     assert as_printed(answer, 201) == body
     found = http.get(f"/api/metrics/{going['id']}", params={"metric_type": "run"}).json()
     assert [entry["value"] for entry in found["accuracy"]] == ["0.7845"]
@@ -168,28 +161,25 @@ def test_an_ordered_run(going: dict[str, Any]) -> None:
     assert going["state"] == "INITIALIZED"
 
 
-@with_and_without_slash
-def test_all_runs(http: httpx.Client, going: dict[str, Any], slash: str) -> None:
-    runs = as_printed(http.get(f"/api/runs{slash}", headers=ACCEPT), 200)
+def test_all_runs(http: httpx.Client, going: dict[str, Any]) -> None:
+    runs = as_printed(http.get("/api/runs", headers=ACCEPT), 200)
     [run] = [run for run in runs if run["id"] == going["id"]]
     assert_run(run)
 
 
-@with_and_without_slash
-def test_a_run(http: httpx.Client, going: dict[str, Any], slash: str) -> None:
-    run = as_printed(http.get(f"/api/runs/{going['id']}{slash}", headers=ACCEPT), 200)
+def test_a_run(http: httpx.Client, going: dict[str, Any]) -> None:
+    run = as_printed(http.get(f"/api/runs/{going['id']}", headers=ACCEPT), 200)
     assert_run(run)
     assert {key: run[key] for key in ("id", "created_at", "job_id")} == {
         key: going[key] for key in ("id", "created_at", "job_id")
     }
 
 
-@with_and_without_slash
 @pytest.mark.parametrize("body", [{"name": "b"}, {"name": "b", "num_workers": 2, "num_cpus": 1}])
 def test_a_run_while_one_is_active(
-    http: httpx.Client, going: dict[str, Any], slash: str, body: dict[str, Any]
+    http: httpx.Client, going: dict[str, Any], body: dict[str, Any]
 ) -> None:
-    answer = http.post(f"/api/runs{slash}", json=body, headers=ACCEPT)
+    answer = http.post("/api/runs", json=body, headers=ACCEPT)
     refused = as_printed(answer, 409)
     assert refused["status"] == 409
     assert f"run {going['id']} ({NAME}) is active" in refused["message"]

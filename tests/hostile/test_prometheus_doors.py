@@ -9,7 +9,6 @@ import cramjam
 import httpx
 import psutil
 import pytest
-from playwright.sync_api import Browser
 
 from mlbench import names
 from mlbench.home import Home
@@ -23,25 +22,10 @@ from mlbench_master.recording.remote_write import (
     UnavailableError,
     encode,
 )
-from tests.chain.test_scraped import addresses
 from tests.support.known import known
 from tests.support.stacks import files_of
 
 _FORGED = 99.9
-# Tries to write, with and without what the browser knows; one that asks for a password is cut off.
-_WRITE = """async ([urls, body]) => {
-  const ends = [];
-  for (const url of urls) for (const credentials of ["omit", "include"]) {
-    try {
-      const answer = await fetch(url, {
-        method: "POST", mode: "no-cors", credentials, body: new Uint8Array(body),
-        signal: AbortSignal.timeout(1000),
-      });
-      ends.push(answer.type);
-    } catch (error) { ends.push(error.name); }
-  }
-  return ends;
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -88,30 +72,6 @@ def test_a_write_without_the_password_or_without_the_path_is_refused(
     with closing(RemoteWriter(prometheus_url)) as ours:
         ours.send([forged("taken")])
     assert stored(prometheus, "taken") == 1
-
-
-@pytest.mark.slow
-def test_a_page_of_another_port_writes_nothing_even_where_the_user_has_prometheus_open(
-    stack: Home, prometheus_url: str, prometheus: PrometheusClient, chromium: Browser
-) -> None:
-    [exporter] = addresses(stack, "exporter")
-    other_page = f"http://{exporter}/metrics"
-    place = httpx.URL(split_login(prometheus_url)[0])
-    # The path it cannot know: it tries the ones that every Prometheus has.
-    root = str(place.copy_with(path="/")).rstrip("/")
-    targets = [f"{root}/api/v1/write", f"{root}/mlbench/api/v1/write"]
-    profile = chromium.new_context()
-    page = profile.new_page()
-    page.goto(other_page)
-    page.evaluate(_WRITE, [targets, [*request_body("from-a-page")]])
-    # From now on the browser shows the password with every request to Prometheus.
-    seen = known(page.goto(f"{prometheus_url}/graph"))
-    assert seen.ok
-    page.goto(other_page)
-    ends = page.evaluate(_WRITE, [targets, [*request_body("from-a-page")]])
-    assert "opaque" in ends, "requests reach Prometheus"
-    profile.close()
-    assert stored(prometheus, "from-a-page") == 0
 
 
 def test_the_password_is_in_private_files_and_on_no_command_line(
