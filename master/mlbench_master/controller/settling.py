@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 KEPT_SECONDS = 3600.0
 # Between two transactions that delete chunks: others want to write too.
 _PAUSE_SECONDS = 0.02
-# What is lost again and again was not lost with a disk.
+# What one Prometheus loses again and again was not lost with a disk.
 _MOST_REDELIVERIES = 3
 # The last scrapes of a run's workers have come so long after its deletion.
 _SCRAPED_SECONDS = 15.0
@@ -170,9 +170,14 @@ class Settler:
         if time.monotonic() - self._looked_at < self._look_seconds:
             return
         began = self.prometheus.began()
-        if began != self._prometheus_began or self._recounting.is_set():
-            # Prometheus was away or restarted since all runs were counted.
+        if began != self._prometheus_began:
+            # It may have another disk: in a cluster, each upgrade may bring an empty one.
+            tried = Run.settled_at.is_null(), Run.redeliveries > 0
+            Run.update(redeliveries=0).where(*tried).execute()
             self._prometheus_began = began
+            self._recounting.set()
+        if self._recounting.is_set():
+            # Prometheus was away or restarted since all runs were counted.
             self._recounting.clear()
             for run_id in _unsettled():
                 yield run_id, False

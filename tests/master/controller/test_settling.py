@@ -307,8 +307,23 @@ def test_samples_missing_an_hour_later_are_delivered_again(master: Master) -> No
     assert Chunk.select().count() == 0
 
 
-def test_a_stopped_run_whose_count_disagrees_later_says_so(master: Master) -> None:
-    run = make_run(state="STOPPED", finished_at=time.time(), redeliveries=3, reason="why\nstderr")
+def test_each_prometheus_that_begins_empty_gets_all_of_an_active_run(master: Master) -> None:
+    """However many begin in the course of it, as a release is upgraded again and again."""
+    run = make_run(state="STARTED", started_at=time.time())
+    record(run, line(time.time(), a=1, b=2))
+    deliver_all(master.delivery)
+    for _ in range(5):
+        master.server.lose_everything()
+        master.settler.turn()
+        deliver_all(master.delivery)
+        assert master.values(run) == 2
+
+
+def test_a_stopped_run_whose_count_disagrees_later_says_so(
+    master: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settling, "_MOST_REDELIVERIES", 0)
+    run = make_run(state="STOPPED", finished_at=time.time(), reason="why\nstderr")
     record(run, line(time.time(), a=1, b=2))
     deliver_all(master.delivery)
     master.server.lose_everything()
