@@ -10,7 +10,7 @@ import pytest
 def killed_at(step: str) -> Iterator[None]:
     """Have the block end where it calls a function, given by its module and name."""
 
-    def kill(*_: object) -> None:
+    def kill(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:

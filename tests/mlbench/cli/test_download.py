@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
+from operator import itemgetter
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -62,6 +63,8 @@ def test_parquet_has_a_row_for_each_value(
     rows = pq.read_table(tmp_path / "all.parquet").to_pylist()
     series = client.get_run_metrics(finished.id).result().value
     assert len(rows) == sum(map(len, series.values()))
+    # What Prometheus cannot hold comes last.
+    rows.sort(key=itemgetter("time"))
     losses = [row for row in rows if (row["metric"], row["rank"]) == ("train_loss", 1)]
     assert [row["value"] for row in losses] == [p.number for p in series["train_loss @ 1"]]
     steps = {datetime.fromisoformat(p.date): int(p.number) for p in series["step @ 1"]}
@@ -112,7 +115,8 @@ def test_an_older_file_is_replaced_with_the_usual_rights(
     [
         (
             ("-o", "all.txt"),
-            "-o all.txt: its name ends with none of zip, csv, json, mllog, parquet, give --format",
+            "-o all.txt: its name ends with none of zip, csv, json, mllog, parquet, tensorboard; "
+            "give --format",
         ),
         (("-o", "no/folder.zip"), "-o no/folder.zip: No such file or directory"),
         (("-o", "folder.zip"), "-o folder.zip: it exists and is no regular file"),
