@@ -22,6 +22,7 @@ _USUAL = {
     "read_rate": "api.read_rate",
     "read_memory": "api.read_memory",
     "result_rate": "api.result_rate",
+    "opened": "opened.measure",
     "start_latency": "starting.start_latency",
     "scrape_cost": "scrape_cost.measure",
     "watching": "watching.measure",
