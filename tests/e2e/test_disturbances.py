@@ -1,12 +1,17 @@
-"""Pods that go and an upgrade, all in the middle of a run: it finishes, and no value is missing."""
+"""Pods that go and upgrades, all in the middle of a run: it finishes, and no value is missing."""
+
+import os
 
 from mlbench import names
 from mlbench.records import Run
+from mlbench_worker.tasks.steps import train_loss
 from tests.e2e.commands import wait_until
 from tests.e2e.release import ENDLESS, WORKERS, Release
 
-_STEPS = 1200
+_STEPS = 1000
 _RATE = 50
+_UPDATES = int(os.environ.get("ROLLING_UPDATES", "1"))
+"""How often the release is upgraded in the middle of its run."""
 
 
 def test_a_worker_is_deleted_and_the_run_goes_on_from_its_checkpoint(release: Release) -> None:
@@ -38,9 +43,15 @@ def test_the_master_is_deleted(release: Release) -> None:
 def test_the_release_is_upgraded(release: Release) -> None:
     earlier = {one.id: one.state for one in release.client.get_runs().result().value}
     secrets, before = release.secrets(), release.master_pod()["metadata"]["name"]
-    run = _order_steps(release, "upgraded")
+    run = _order_steps(release, "upgraded", _UPDATES * _STEPS)
+    for number in range(1, _UPDATES):
+        # API and controller alone: here, Prometheus has no disk that would outlive its pod.
+        variable = f"master.extraEnv[0].name=UPDATE,master.extraEnv[0].value={number}"
+        release.helm("upgrade", "--set-string", variable)
+        release.wait_until_recorded(run, f"{names.STEP} @ 0", number * _STEPS)
     release.helm("upgrade", more={"extraLabels": {"upgraded": "yes"}})
-    _check_steps(release, run)
+    ended = _check_steps(release, run, _UPDATES * _STEPS)
+    print(f"{_UPDATES} updates of {ended.started_at} to {ended.finished_at}: {ended.delivery}")
 
     assert release.master_pod()["metadata"]["name"] != before
     assert release.secrets() == secrets
@@ -55,19 +66,21 @@ def test_the_release_is_upgraded(release: Release) -> None:
     )
 
 
-def _order_steps(release: Release, name: str) -> Run:
-    """Order a run of known values that takes 24 s, and return it once it goes on."""
-    run = release.order(name, "steps", steps=_STEPS, rate=_RATE)
+def _order_steps(release: Release, name: str, steps: int = _STEPS) -> Run:
+    """Order a run of known values, by default of 24 s, and return it once it goes on."""
+    run = release.order(name, "steps", steps=steps, rate=_RATE)
     release.wait_until_recorded(run, f"{names.STEP} @ 0", 1)
     return run
 
 
-def _check_steps(release: Release, run: Run) -> None:
-    """Make sure that a run finishes at its first attempt, and that all its values are there."""
+def _check_steps(release: Release, run: Run, steps: int = _STEPS) -> Run:
+    """Make sure that a run finishes at its first attempt with all its values, and return it."""
     ended = release.finish(run)
     assert ended.attempt == 1
     series = release.client.get_run_metrics(run.id, metric_filter="train_loss").result().value
-    assert {name: len(points) for name, points in series.items()} == {
-        "train_loss @ 0": _STEPS,
-        "train_loss @ 1": _STEPS,
+    values = [train_loss(step) for step in range(1, steps + 1)]
+    assert {name: [point.number for point in found] for name, found in series.items()} == {
+        "train_loss @ 0": values,
+        "train_loss @ 1": values,
     }
+    return ended
