@@ -67,7 +67,7 @@ def test_the_release_is_upgraded(release: Release) -> None:
 
 
 def _order_steps(release: Release, name: str, steps: int = _STEPS) -> Run:
-    """Order a run of known values, by default of 24 s, and return it once it goes on."""
+    """Order a run of known values, by default of 20 s, and return it once it goes on."""
     run = release.order(name, "steps", steps=steps, rate=_RATE)
     release.wait_until_recorded(run, f"{names.STEP} @ 0", 1)
     return run
