@@ -136,13 +136,17 @@ _WORKERS_SHOWN = "document.querySelector('.sparkline-line[d^=M]')"
 
 def measure(folder: Path) -> Iterator[Figure]:
     """Yield figures of all pages: times to show, bytes, what polling costs, memory."""
+    with serving_workers() as workers:
+        write_targets(folder / "targets", workers)  # Prometheus looks for them as it starts
+        yield from _pages(folder)
+
+
+def _pages(folder: Path) -> Iterator[Figure]:
     with (
-        serving_workers() as workers,
         servers.running_prometheus(folder) as prometheus_url,
         running_chromium() as browser,
         closing(open_database(servers.database_url(folder))),
     ):
-        write_targets(folder / "targets", workers)
         with servers.running_master(folder, prometheus_url) as master:
             store_run("watched")  # the first run's series are those of the served workers
             compared = [_store_run(f"small-{i}", _COMPARED_STEPS) for i in range(_COMPARED)]
