@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -182,6 +182,7 @@ def _read_archive(path: Path) -> OpenedRun:
         return OpenedRun(Run.from_fields(archive.document(RUN)["run"]), archive.tables())
 
 
+@cache
 def _schema() -> "pa.Schema":
     pa, _ = pyarrow()
     names_of = pa.dictionary(pa.int32(), pa.string())
