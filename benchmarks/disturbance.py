@@ -22,7 +22,7 @@ _SLEEPS = ("steps", {"steps": "50", "rate": "10"})
 
 def measure(folder: Path) -> Iterator[Figure]:
     """Yield how often runs were marked, how long they waited, and what a look costs."""
-    kernel = Kernel(0, os.sched_getaffinity(0))
+    kernel = Kernel("", os.sched_getaffinity(0))
 
     def look() -> float:
         began = time.thread_time()

@@ -14,6 +14,7 @@ from mlbench_worker.agent import disturbance
 from mlbench_worker.agent.disturbance import Watch, add, collect, measure
 from mlbench_worker.agent.kernel import (
     Cores,
+    Kernel,
     Process,
     Snapshot,
     Thread,
@@ -167,7 +168,7 @@ def test_training_begins_with_the_first_line(monkeypatch: pytest.MonkeyPatch) ->
         before.append(known(watch.total).seconds)
         return len(before) > 1
 
-    watch = Watch(7, os.sched_getaffinity(0), has_recorded, name_others=False)
+    watch = Watch(lambda: Kernel("", os.sched_getaffinity(0)), has_recorded, name_others=False)
     watch.start()
     wait_for(lambda: before[1:] and watch.total and watch.total.seconds > before[1])
     training = known(watch.end())

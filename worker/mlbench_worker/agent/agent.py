@@ -130,14 +130,7 @@ class Agent:
         }
         if self._attempt is None:
             return report
-        a, ended = self._attempt.assignment, self._attempt.exit
-        report |= {"state": "running", "run_id": a.run_id, "attempt": a.attempt, "rank": a.rank}
-        if self._attempt.failure:
-            report["failure"] = self._attempt.failure
-        if ended is not None:
-            report |= {"state": "exited", "exit_code": ended.code, "exited_at": ended.at}
-            report["sizes"] = self._attempt.sizes()
-        return report
+        return report | self._attempt.report()
 
     def _follow(self, reply: Reply) -> None:
         match reply.do:

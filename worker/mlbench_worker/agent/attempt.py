@@ -10,8 +10,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlbench import names
 from mlbench.assignment import Assignment
@@ -32,9 +33,14 @@ from mlbench_worker.agent.files import (
     write_json,
 )
 from mlbench_worker.agent.forkserver import ForkServer
+from mlbench_worker.agent.kernel import Kernel
 from mlbench_worker.agent.machine import killed_for_memory, memory_limit
 from mlbench_worker.agent.network import NETWORK_VARIABLES, Network
 from mlbench_worker.agent.process import NOT_STARTED, Exit, TrainingProcess
+
+if TYPE_CHECKING:
+    from mlbench_worker.agent.sources.all import Sources
+    from mlbench_worker.agent.sources.loopback import Sockets
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +54,16 @@ _ROOM_FOR_WORDS_BYTES = 16 << 10
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 # The exit code of a process whose agent ended: the guard killed it.
 _KILLED = -9
+
+
+@dataclass(frozen=True)
+class ForeignJob:
+    """A job that MLBench has not started, beside a process of which this one runs."""
+
+    mark: str
+    """What the environments of all its processes have, as ``NAME=VALUE``."""
+    root: int
+    """The process that the rank's processes descend from."""
 
 
 class Attempt:
@@ -75,6 +91,8 @@ class Attempt:
         }
         self._secret = ""
         self._process: TrainingProcess | None = None
+        self._sources: Sources | None = None
+        self._killed_before = 0
         self.watch: Watch | None = None
         self._failure = ""
         self._stopped = False
@@ -101,16 +119,23 @@ class Attempt:
         """Return the attempt that a former agent left unfinished; its process has ended."""
         for folder in sorted(parent.glob("run-*")):
             try:
-                assignment = Assignment.from_fields(read_json(folder / _ASSIGNMENT))
+                return cls.open(folder)
             except FileNotFoundError:
                 continue
             except ValueError as error:
                 log.warning("cannot resume what was left in %s: %s", folder, error)
-                continue
-            attempt = cls(folder, assignment, open_regular)
-            attempt._note_exit(*_read_exit(folder / _EXIT))
-            return attempt
         return None
+
+    @classmethod
+    def open(cls, folder: Path) -> "Attempt":
+        """Return the attempt that a folder holds, whose process has ended.
+
+        Raises:
+            FileNotFoundError, ValueError: it holds none, or not as it was made.
+        """
+        attempt = cls(folder, Assignment.from_fields(read_json(folder / _ASSIGNMENT)), open_regular)
+        attempt._note_exit(*_read_exit(folder / _EXIT))
+        return attempt
 
     @property
     def counters(self) -> Path:
@@ -146,6 +171,17 @@ class Attempt:
     def sizes(self) -> dict[StreamName, int]:
         """Return the size of each stream in bytes; 0 if it ended early."""
         return {name: stream.size() for name, stream in self.streams.items()}
+
+    def report(self) -> dict[str, object]:
+        """Return what a poll says of it."""
+        a, ended = self.assignment, self.exit
+        report = {"state": "running", "run_id": a.run_id, "attempt": a.attempt, "rank": a.rank}
+        if self.failure:
+            report["failure"] = self.failure
+        if ended is not None:
+            report |= {"state": "exited", "exit_code": ended.code, "exited_at": ended.at}
+            report["sizes"] = self.sizes()
+        return report
 
     def state(self, machine: Mapping[str, object]) -> None:
         """State the machine's facts in the metrics stream's first line, or raise an OSError."""
@@ -194,69 +230,102 @@ class Attempt:
         one of its own, which is closed at its end; ``traffic`` counts what it carries.
         ``forkserver`` forks the process, where it can.
         """
-        killed_before = killed_for_memory()
-        cores = set(self.assignment.cpus) or os.sched_getaffinity(0)
-        recorded = self._metrics.size()
-        watch = Watch(
-            self.assignment.run_id,
-            cores,
-            lambda: self._metrics.size() > recorded,
-            name_others=name_others,
-        )
 
         def note(ended: Exit) -> None:
-            sources.close()
-            carried = None
-            if traffic is not None:
-                with suppress(OSError, ValueError, subprocess.SubprocessError):
-                    carried = traffic()
-            if network is not None:
-                network.close()
-            self._state_measured(ended.at, watch.end(), carried)
-            if killed_for_memory() > killed_before:
-                self._say_out_of_memory()
-            self._note_exit(ended, self._why(ended) or sources.failure)
+            self.conclude(ended, traffic, network)
             on_exit()
-
-        # Not before the first run: an agent at rest has no need of them.
-        from mlbench_worker.agent.sources.all import Sources  # noqa: PLC0415
 
         command = self.assignment.command
         with ExitStack() as undoing:
-            stdout = self.file("stdout")
-            sources = Sources(
-                self.assignment,
-                environ,
-                stdout,
-                lambda lines: self._append(*lines),
-                self._say,
-                network.sockets if network else None,
+            undoing.callback(self._hear_no_more)
+            led = self.listen(
+                environ, network.sockets if network else None, name_others=name_others
             )
-            undoing.callback(sources.close)
-            self._secret = sources.token
-            for file in self._logs:
-                file.hide(sources.token)
-            watch.start()
-            undoing.callback(watch.end)
             variables = {
                 **torchrun.variables(self.assignment, self.folder / _ERROR),
                 **environ,
                 **self._variables(clock_offset_seconds),
-                **sources.variables,
+                **led,
                 **(NETWORK_VARIABLES if network else {}),
             }
             self._process = TrainingProcess(
                 network.inside(command) if network else command,
                 environ=variables,
                 working_dir=self.assignment.working_dir,
-                stdout=stdout,
+                stdout=self.file("stdout"),
                 stderr=self.file("stderr"),
                 cpus=self.assignment.cpus,
                 on_exit=note,
                 forkserver=forkserver,
             )
             undoing.pop_all()
+
+    def listen(
+        self,
+        environ: Mapping[str, str],
+        sockets: "Sockets | None" = None,
+        *,
+        name_others: bool = True,
+        job: ForeignJob | None = None,
+    ) -> Mapping[str, str]:
+        """Begin to listen to the rank, and to measure; return the variables that lead it here.
+
+        Its processes descend from this one, unless it is one of a ``job`` that others started.
+        """
+        mark = job.mark if job else f"{names.ENV_RUN_ID}={self.assignment.run_id}"
+        root = job.root if job else None
+        # Not before the first run: an agent at rest has no need of them.
+        from mlbench_worker.agent.sources.all import Sources  # noqa: PLC0415
+
+        self._killed_before = killed_for_memory()
+        cores = set(self.assignment.cpus) or os.sched_getaffinity(0)
+        recorded = self._metrics.size()
+        self._sources = Sources(
+            self.assignment,
+            environ,
+            self.file("stdout"),
+            lambda lines: self._append(*lines),
+            self._say,
+            sockets,
+            root,
+        )
+        self._secret = self._sources.token
+        for file in self._logs:
+            file.hide(self._secret)
+        watch = Watch(
+            lambda: Kernel(mark, cores, root),
+            lambda: self._metrics.size() > recorded,
+            name_others=name_others,
+        )
+        watch.start()
         self.watch = watch
+        return self._sources.variables
+
+    def conclude(
+        self,
+        ended: Exit,
+        traffic: Callable[[], Traffic] | None = None,
+        network: Network | None = None,
+        failure: str = "",
+    ) -> None:
+        """Take what the processes, which have ended, have still told; then note the end."""
+        disturbance = self._hear_no_more()
+        carried = None
+        if traffic is not None:
+            with suppress(OSError, ValueError, subprocess.SubprocessError):
+                carried = traffic()
+        if network is not None:
+            network.close()
+        self._state_measured(ended.at, disturbance, carried)
+        if killed_for_memory() > self._killed_before:
+            self._say_out_of_memory()
+        lost = self._sources.failure if self._sources else ""
+        self._note_exit(ended, failure or self._why(ended) or lost)
+
+    def _hear_no_more(self) -> Disturbance | None:
+        if self._sources is not None:
+            self._sources.close()
+        return self.watch.end() if self.watch else None
 
     def _why(self, ended: Exit) -> str:
         """Return what is known of a failure besides its exit code: what torchrun says, or a disk.
@@ -322,6 +391,18 @@ class Attempt:
         self.exit = ended
         self.ended.set()
         self.remember_exit()
+
+    def variables_beside(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables of a rank that others start, whose own stay."""
+        a, error_file = self.assignment, self.folder / _ERROR
+        added = torchrun.variables(a, error_file)
+        return {name: value for name, value in added.items() if name not in environ} | {
+            "PYTHONUNBUFFERED": "1",
+            names.ENV_ATTEMPT: str(a.attempt),
+            names.ENV_RANK: str(a.rank),
+            names.ENV_WORLD_SIZE: str(a.world_size),
+            names.ENV_METRICS_FILE: str(self.file("metrics")),
+        }
 
     def _variables(self, clock_offset_seconds: float) -> dict[str, str]:
         a = self.assignment

@@ -38,11 +38,15 @@ class Watch(threading.Thread):
     """Measures a rank's processes until ``end`` is called."""
 
     def __init__(
-        self, run_id: int, cores: Set[int], has_recorded: Callable[[], bool], *, name_others: bool
+        self,
+        open_kernel: Callable[[], Kernel],
+        has_recorded: Callable[[], bool],
+        *,
+        name_others: bool,
     ) -> None:
         """Begin; ``has_recorded`` tells whether the process has recorded a line."""
         super().__init__(name="watch", daemon=True)
-        self._run_id, self._cores = run_id, cores
+        self._open_kernel = open_kernel
         self._has_recorded = has_recorded
         self._name_others = name_others
         self._over = threading.Event()
@@ -53,7 +57,7 @@ class Watch(threading.Thread):
     def run(self) -> None:
         """Measure interval after interval."""
         try:
-            kernel = Kernel(self._run_id, self._cores)
+            kernel = self._open_kernel()
             self._measure(kernel)
             kernel.gpus.close()
         except Exception:

@@ -1,6 +1,7 @@
 """What the kernel counts of a rank's processes, its cores and its machine, as read at one moment.
 
-The rank's processes are all that descend from the agent, as it adopts those whose parent has ended.
+The rank's processes are all that descend from the agent, as it adopts those whose parent has ended;
+of a job that another program started, all that descend from the process beside which it runs.
 """
 
 import os
@@ -10,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlbench import names
 from mlbench_worker.agent.files import text_of
 from mlbench_worker.agent.gpus import Gpus
 from mlbench_worker.agent.machine import of_groups
@@ -94,26 +94,33 @@ class Snapshot:
 class Kernel:
     """Reads the counts of a rank that runs on given cores."""
 
-    def __init__(self, run_id: int, cores: Set[int]) -> None:
-        """Connect to the driver of GPUs, if there is one, which may take seconds."""
+    def __init__(self, mark: str, cores: Set[int], root: int | None = None) -> None:
+        """Connect to the driver of GPUs, if there is one, which may take seconds.
+
+        ``mark`` is what the environments of all processes of the run have, as ``NAME=VALUE``; the
+        rank's descend from ``root``, by default from this one.
+        """
         self.cores = cores
         self.gpus = Gpus()
-        self._mark = f"\0{names.ENV_RUN_ID}={run_id}\0".encode()
+        self._mark = f"\0{mark}\0".encode()
+        self._root = root
 
     def read(self) -> Snapshot:
         """Take a snapshot."""
         table = {process.pid: process for process in _processes()}
-        own = _descendants(table, os.getpid())
-        agent = table[os.getpid()]
+        agent = table[self._root or os.getpid()]
+        own = _descendants(table, agent.pid) | ({agent.pid} if self._root else set())
         foreign = [one for pid, one in table.items() if pid not in own]
-        of_run = {one for one in {one.session for one in foreign} if self._is_of_run(one)}
-        siblings = (one for one in foreign if one.session in of_run and one.core in self.cores)
+        of_run = {one for one in map(self._leader, foreign) if self._is_of_run(one)}
+        siblings = (
+            one for one in foreign if self._leader(one) in of_run and one.core in self.cores
+        )
         return Snapshot(
             at=time.monotonic(),
             threads=dict(_threads(own)),
             own_seconds=_total(table[pid] for pid in own) + agent.children_seconds,
             sibling_seconds=_total(siblings),
-            others={one.pid: one for one in foreign if one.session not in of_run},
+            others={one.pid: one for one in foreign if self._leader(one) not in of_run},
             cores=_cores(self.cores),
             major_faults=sum(table[pid].major_faults for pid in own),
             throttled_seconds=throttled_seconds(),
@@ -127,10 +134,17 @@ class Kernel:
             gpu_limits=self.gpus.limits(),
         )
 
-    def _is_of_run(self, session: int) -> bool:
-        """Check by the environment of a session's leader if it is of the same run."""
+    def _leader(self, one: Process) -> int:
+        """Return the process whose environment tells if one is of the run.
+
+        Agents start a session for each rank; others may start all ranks in that of a user.
+        """
+        return one.pid if self._root else one.session
+
+    def _is_of_run(self, pid: int) -> bool:
+        """Check by the environment of a process if it is of the same run."""
         try:
-            return self._mark in b"\0%b" % _read(f"/proc/{session}/environ")
+            return self._mark in b"\0%b" % _read(f"/proc/{pid}/environ")
         except OSError:  # it is gone, or of another user
             return False
 

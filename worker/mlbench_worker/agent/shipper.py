@@ -32,6 +32,14 @@ class Shipper(threading.Thread):
         self._offsets: dict[StreamName, int] = dict.fromkeys(_IN_TURN, 0)
         self._gather_seconds = _GATHER_SECONDS
         self._quit = threading.Event()
+        self.has_shipped_all = False
+        self.refusal = ""
+        """Why the master takes no more; empty while it does."""
+
+    @property
+    def held(self) -> int:
+        """The bytes that the master holds, or has left out."""
+        return sum(self._offsets.values())
 
     def run(self) -> None:
         """Ship until everything is shipped, the master refuses the rest, or the agent ends."""
@@ -47,10 +55,12 @@ class Shipper(threading.Thread):
                 self._quit.wait(patience)
                 continue
             except RefusedError as error:
+                self.refusal = str(error)
                 log.warning("the master takes no more of this attempt: %s", error)
                 return
             backoff.reset()
             if ended and not any(moved):
+                self.has_shipped_all = True
                 return
             # Behind a whole chunk there is more; and at the end of the process, there is no rest.
             if max(moved) < _CHUNK_BYTES:

@@ -35,7 +35,7 @@ def variables(assignment: Assignment, error_file: Path) -> dict[str, str]:
         # With one store for all restarts, processes that begin anew find the addresses of old ones.
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
     }
-    if a.world_size == 1 or _STANDALONE in a.command:
+    if a.world_size == 1 or not a.master_addr or _STANDALONE in a.command:
         return environment
     if any(word.replace("_", "-").startswith(_RESTARTS) for word in a.command):
         # The usual one, static, gives ranks in the order of workers, but never begins anew.

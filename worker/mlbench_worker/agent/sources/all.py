@@ -22,11 +22,13 @@ class Sources:
         append: Callable[[Sequence[Line]], None],
         say: Callable[[str], None],
         sockets: Sockets | None = None,
+        root: int | None = None,
     ) -> None:
         """Listen, and follow ``stdout`` and event files.
 
         ``append`` adds lines to the metrics file, or raises an OSError; ``say`` adds words to the
         process's standard error; ``sockets`` are of the process's network, where it has its own.
+        The processes descend from ``root``, by default from this one.
 
         Raises:
             OSError, RuntimeError: no socket, or no thread, is left.
@@ -35,9 +37,9 @@ class Sources:
         let_out = environ.get(names.ENV_LET_OUT, "")
         ports = ports_of(let_out) if sockets and let_out else frozenset()
         routes = [mlflow.Tracking(assignment.run_id).answer, original.Reports(assignment).answer]
-        self._loopback = server = Loopback(routes, append, say, sockets, lets_out_to=ports)
+        self._loopback = server = Loopback(routes, append, say, sockets, ports, root)
         try:
-            self._follower = Follower(stdout, Path(assignment.working_dir or "."), append)
+            self._follower = Follower(stdout, Path(assignment.working_dir or "."), append, root)
         except RuntimeError:
             server.close()
             raise

@@ -25,11 +25,18 @@ class Follower:
     """Reads MLPerf's lines on stdout, and event files, once a second, until it is closed."""
 
     def __init__(
-        self, stdout: Path, folder: Path, append: Callable[[Sequence[Line]], None]
+        self,
+        stdout: Path,
+        folder: Path,
+        append: Callable[[Sequence[Line]], None],
+        root: int | None = None,
     ) -> None:
-        """Begin; ``append`` writes lines into the metrics file, or raises an OSError."""
+        """Begin; ``append`` writes lines into the metrics file, or raises an OSError.
+
+        The writers of event files descend from ``root``, by default from this process.
+        """
         self._log = Stdout(stdout)
-        self._events = EventFiles(folder)
+        self._events = EventFiles(folder, root)
         self._sources = [_Source(self._log.read, append), _Source(self._events.read, append)]
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)

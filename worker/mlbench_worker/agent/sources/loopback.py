@@ -114,19 +114,21 @@ class Loopback:
         append: Callable[[Sequence[Line]], None],
         say: Callable[[str], None],
         sockets: Sockets | None = None,
-        *,
         lets_out_to: frozenset[int] = frozenset(),
+        root: int | None = None,
     ) -> None:
         """Serve on the network that ``sockets`` are of; by default on that of this process.
 
         ``append`` writes lines, or raises an OSError; ``say`` writes words to stderr. To the ports
-        ``lets_out_to`` of other machines, it is a proxy as well.
+        ``lets_out_to`` of other machines, it is a proxy as well. Who asks descends from ``root``,
+        by default from this process.
 
         Raises:
             OSError, RuntimeError: no socket, or no thread, is left.
         """
         self.token = secrets.token_urlsafe(24)
         self.lets_out_to = lets_out_to
+        self.root = root
         self._refused = 0
         self._routes = routes
         self._append = append
@@ -365,7 +367,7 @@ class _Conversation(BaseHTTPRequestHandler):
 
     @cached_property
     def _caller(self) -> Process | None:
-        return processes.caller(self.client_address[1])
+        return processes.caller(self.client_address[1], self.server.root)
 
     def _shows(self, token: str, header: str = "Authorization") -> bool:
         scheme, _, shown = self.headers.get(header, "").partition(" ")

@@ -21,9 +21,9 @@ def children(pid: int | str = "self") -> Iterator[int]:
         yield from map(int, text_of(path).split())
 
 
-def descendants(pid: int | str = "self") -> Iterator[int]:
+def descendants(pid: int | None = None) -> Iterator[int]:
     """Yield the processes that descend from one; by default from the agent."""
-    for child in children(pid):
+    for child in children(pid or "self"):
         yield child
         yield from descendants(child)
 
@@ -52,10 +52,13 @@ def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
         yield from found
 
 
-def caller(port: int) -> Process | None:
-    """Return the process that has a local TCP port, where its rank is not its worker's."""
+def caller(port: int, root: int | None = None) -> Process | None:
+    """Return the process that has a local TCP port, where its rank is not its worker's.
+
+    It descends from ``root``, by default from the agent, or is that.
+    """
     inodes: dict[str, str] = {}
-    for pid in islice(descendants(), MOST_PROCESSES):
+    for pid in islice([root, *descendants(root)] if root else descendants(), MOST_PROCESSES):
         inode = _inode(port, pid, inodes)
         if inode and has_open(pid, Path(f"socket:[{inode}]")):
             environ = environ_of(pid)

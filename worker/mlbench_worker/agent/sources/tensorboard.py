@@ -51,8 +51,9 @@ _LONGEST_SECONDS = 5.0
 class EventFiles:
     """The event files that the processes of this worker's run write below a folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, root: int | None = None) -> None:
         self._folder = folder
+        self._root = root
         self._worker = Process()
         self._writers: dict[int, _Writer] = {}
         self._followed: dict[Path, _EventFile] = {}
@@ -89,8 +90,8 @@ class EventFiles:
             file.close()
 
     def _know_processes(self) -> None:
-        """Learn the ranks of the agent's descendants; of those that have ended, they stay known."""
-        for pid in islice(descendants(), MOST_PROCESSES):
+        """Learn the ranks of the rank's processes; of those that have ended, they stay known."""
+        for pid in islice(descendants(self._root), MOST_PROCESSES):
             if pid not in self._writers and len(self._writers) < MOST_PROCESSES:
                 environ = environ_of(pid)
                 if _RUN in environ:
