@@ -148,13 +148,10 @@ def _watch(master: Master, run: Run) -> _Watched:
     """Look as users do until a run has ended, and measure what the master takes meanwhile."""
     processes, watched = _processes(master), _Watched()
     began, before = time.monotonic(), _cpu_seconds(processes)
-    while (
-        Stream.select()
-        .where(
-            Stream.owner == run_owner(run.id), Stream.final_size.is_null(), Stream.name == METRICS
-        )
-        .exists()
-    ):
+    complete = Stream.select().where(
+        Stream.owner == run_owner(run.id), Stream.final_size == Stream.size, Stream.name == METRICS
+    )
+    while complete.count() < run.num_workers:
         watched.delays += _delays(master, run)
         watched.cores = (_cpu_seconds(processes) - before) / (time.monotonic() - began)
         memory = sum(process.memory_info().rss for process in processes) / 1e6
