@@ -19,6 +19,7 @@ ENV_CHECKPOINTS: Final = "MLBENCH_CHECKPOINTS"  # a folder, the same for all att
 ENV_SEED: Final = "MLBENCH_SEED"
 ENV_DEADLINE: Final = "MLBENCH_DEADLINE"  # Unix seconds by this machine's clock
 ENV_MULTIPROC_DIR: Final = "PROMETHEUS_MULTIPROC_DIR"
+ENV_JOB: Final = "MLBENCH_JOB"  # the key of a job that others started, and that is recorded
 ENV_AGENT: Final = "MLBENCH_AGENT"  # where MLBench's original library reports: user:token@host:port
 
 # --- Set by the local stack for its services. ---

@@ -23,6 +23,11 @@ _COMMANDS: Mapping[str, _Command] = {
     "demo": _Command("stack.demo", "Start the stack, run a benchmark, and show the result."),
     "open": _Command("show.open_page", "Open the web pages, or that of a run, signed in."),
     "run": _Command("run.run", "Run a benchmark or your own code, and show how it goes."),
+    "record": _Command(
+        "record.record",
+        "Run a command that Slurm, torchrun, Kubernetes or a shell starts, and record it.",
+    ),
+    "ship": _Command("record.ship", "Ship what `mlbench record` could not, as the master was away."),
     "status": _Command("show.status", "Show the newest runs, workers and alerts, or one run."),
     "stop": _Command("run.stop", "Stop a run, and wait until it has."),
     "delete": _Command("run.delete", "Delete a run; one that is active is stopped first."),

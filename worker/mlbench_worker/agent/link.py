@@ -70,6 +70,18 @@ class Shipped:
     next_ship_seconds: float
 
 
+@dataclass(frozen=True)
+class Joined:
+    """The master's answer to a rank of a job that others started."""
+
+    run_id: int
+    attempt: int
+    pod: str
+    """By this name it polls."""
+    token: str
+    """With this token, instead of the one that it joined with."""
+
+
 class Link:
     """A connection to the master. One thread at a time may use it.
 
@@ -102,6 +114,15 @@ class Link:
 
         path = f"/api/workers/{quote(pod)}/poll"
         return self._request("POST", path, json.dumps(report).encode(), parse)
+
+    def join(self, order: Mapping[str, object]) -> Joined:
+        """Join the run of a job; the first of its ranks orders it."""
+
+        def parse(answer: Any) -> Joined:
+            run_id, attempt = int(answer["run_id"]), int(answer["attempt"])
+            return Joined(run_id, attempt, str(answer["pod"]), str(answer["token"]))
+
+        return self._request("POST", "/api/join", json.dumps(order).encode(), parse)
 
     def ship(self, path: str, offset: int, data: bytes) -> Shipped:
         """Send a piece of a stream that begins at an offset."""

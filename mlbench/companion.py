@@ -1,0 +1,175 @@
+"""Record a rank of a job that others start: by a process beside it, which this one never waits for.
+
+The companion (``worker/mlbench_worker/agent/companion.py``) gives the rank files to write to, and
+ships them. ``mlbench.record()`` is for Python without a launcher; ``mlbench record`` for commands.
+"""
+
+import atexit
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from mlbench import names
+from mlbench.errors import MLBenchError
+from mlbench.home import Home
+from mlbench.job import Job, find_job
+
+# A companion that takes longer to begin is not waited for.
+_BEGIN_SECONDS = 20.0
+# It imports from where this process does, be that one file.
+_START = """\
+import sys
+sys.path[:] = {path!r}
+from mlbench_worker.agent.companion import main
+main()
+"""
+
+
+class Companion:
+    """The process that records a rank, started and told how the rank ends.
+
+    Raises:
+        MLBenchError: it cannot begin, or no master is named.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        name: str,
+        command: Sequence[str],
+        root: int,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        """Start it; the rank's processes descend from ``root``."""
+        url, token = find_master(environ)
+        wanted = {
+            "job": asdict(job),
+            "name": name,
+            "command": [*command],
+            "working_dir": str(Path.cwd()),
+            "root": root,
+            "kept_in": str(_kept_in(environ)),
+        }
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _START.format(path=sys.path)],
+                env={**environ, names.ENV_URL: url, names.ENV_TOKEN: token},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                start_new_session=True,
+            )
+            self._tell(wanted)
+            answer = self._hear()
+        except OSError as error:
+            raise MLBenchError(f"its companion cannot be started: {error}") from None
+        self.url = url
+        self.variables: Mapping[str, str] = answer["variables"]
+        """What leads the rank to its files."""
+        self.logs = [Path(path) for path in answer["logs"]]
+        """The files for its standard output and error."""
+
+    def begin(self, pid: int) -> None:
+        """Tell it which command is the rank, so that it asks that to end when the master does."""
+        self._tell({"pid": pid})
+
+    def end(self, code: int, failure: str = "") -> None:
+        """Tell it that the rank has ended, and wait until all is shipped or cannot be."""
+        self._tell({"exit": code, "at": time.time(), "failure": failure})
+        self._process.wait()
+
+    def _tell(self, content: Mapping[str, Any]) -> None:
+        assert self._process.stdin is not None
+        # It may have ended: the rank goes on without it.
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(content).encode() + b"\n")
+            self._process.stdin.flush()
+
+    def _hear(self) -> Any:
+        assert self._process.stdout is not None
+        ready, _, _ = select.select([self._process.stdout], [], [], _BEGIN_SECONDS)
+        line = self._process.stdout.readline() if ready else b""
+        if not line:
+            self._process.kill()
+            self._process.wait()
+            raise MLBenchError("its companion did not begin")
+        return json.loads(line)
+
+
+def find_master(environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return the URL of the master, and a token: of the environment, or of the local stack.
+
+    MLBenchError if one of the two is missing, or no stack runs.
+    """
+    url, token = environ.get(names.ENV_URL), environ.get(names.ENV_TOKEN)
+    if not url and not token:
+        connection = Home.from_environ(environ).read_connection()
+        return connection.url, connection.token
+    if not url or not token:
+        lacks = names.ENV_TOKEN if url else names.ENV_URL
+        raise MLBenchError(f"${lacks} is not set: the master's URL and a token go together")
+    return (url if "://" in url else f"http://{url}").rstrip("/"), token
+
+
+def _kept_in(environ: Mapping[str, str]) -> Path:
+    """Return the folder of what is recorded here, and not shipped yet."""
+    home = Home.from_environ(environ)
+    with suppress(OSError):
+        home.make()
+        if os.access(home.root, os.W_OK):
+            return home.root / "recorded"
+    return Path(tempfile.gettempdir()) / f"mlbench-{os.getuid()}"
+
+
+def record(name: str | None = None, *, key: str | None = None, workers: int | None = None) -> None:
+    """Record this process as a run, or as a rank of one, until it ends.
+
+    For a script or a notebook that no launcher starts; in a run of MLBench, and a second time, it
+    does nothing. A ``Tracker`` made afterwards records. ``key`` is what the ranks of a job share,
+    ``workers`` how many there are, where their launcher does not say.
+
+    Raises:
+        MLBenchError: no master is named, or it is not known which rank this is.
+    """
+    if names.ENV_METRICS_FILE in os.environ:
+        return
+    job = find_job(os.environ, key=key, workers=workers)
+    name = name or Path(sys.argv[0]).name or "python"
+    companion = Companion(job, name, sys.orig_argv, os.getpid())
+    os.environ.update(companion.variables)
+    _End(companion).await_it()
+    print(f"mlbench: {name} is recorded: {companion.url}/runs", file=sys.stderr)
+
+
+class _End:
+    """Tells a companion how this interpreter ends."""
+
+    def __init__(self, companion: Companion) -> None:
+        self._companion = companion
+        self._failure = ""
+        self._hook = sys.excepthook
+        self._owner = os.getpid()
+
+    def await_it(self) -> None:
+        sys.excepthook = self._note
+        # Trackers, which are made later, are closed before.
+        atexit.register(self._tell)
+
+    def _note(
+        self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        self._failure = f"{kind.__name__}: {error}"
+        self._hook(kind, error, trace)
+
+    def _tell(self) -> None:
+        if os.getpid() == self._owner:  # and not a fork
+            self._companion.end(1 if self._failure else 0, self._failure)

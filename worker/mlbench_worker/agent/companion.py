@@ -1,0 +1,315 @@
+"""The process beside a rank of a job that others start: it joins a run, and ships its values.
+
+``mlbench/companion.py`` starts it. The rank never waits for it and does not end with it: what the
+master does not take lies in a folder, for ``mlbench ship FOLDER``.
+"""
+
+import json
+import logging
+import os
+import secrets
+import shlex
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mlbench import names
+from mlbench.assignment import Assignment
+from mlbench.backoff import Backoff
+from mlbench.job import Job
+from mlbench_worker.agent.attempt import Attempt, ForeignJob
+from mlbench_worker.agent.facts import Facts
+from mlbench_worker.agent.files import read_json, remove, write_json
+from mlbench_worker.agent.link import Joined, Link, LinkError, RefusedError
+from mlbench_worker.agent.network import address_towards
+from mlbench_worker.agent.process import GRACE_SECONDS, Exit
+from mlbench_worker.agent.shipper import Shipper
+from mlbench_worker.agent.sources.processes import descendants
+
+log = logging.getLogger(__name__)
+
+_JOB = "job.json"
+# After the end, for so long a rank waits for a master that takes nothing.
+_PATIENCE_SECONDS = 10.0
+_LONGEST_BACKOFF_SECONDS = 5.0
+_LOOK_SECONDS = 0.2
+_ELSEWHERE = "192.0.2.1"  # nobody's, for documentation
+# A command whose recorder was killed is ended, as what watches its job takes it for ended.
+_KILLED = "its recorder was killed, and so the command was ended"
+_UNKNOWN = "its Python ended without a word: it was killed, or left by os._exit"
+
+
+def main() -> None:
+    """Record a rank that standard input describes, or ship what ``ship FOLDER`` names."""
+    logging.basicConfig(level=logging.ERROR, format="mlbench: %(message)s")
+    master = Master(os.environ[names.ENV_URL], os.environ[names.ENV_TOKEN])
+    if sys.argv[1:2] == ["ship"]:
+        sys.exit(ship(Path(sys.argv[2]), master))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # they are the rank's
+    record(json.loads(sys.stdin.readline()), master)
+
+
+@dataclass(frozen=True)
+class Master:
+    """Where to join, and the token for it."""
+
+    url: str
+    token: str
+
+
+def record(wanted: Mapping[str, Any], master: Master) -> None:
+    """Record a rank until it has ended, and all is shipped or nothing moves any more.
+
+    ``wanted`` has a ``job`` with ``name``, ``command`` and ``working_dir``; the ``root`` that its
+    processes descend from; ``kept_in``, the folder for what is not shipped yet.
+    """
+    job = Job(**wanted["job"])
+    assignment = Assignment(
+        run_id=0,
+        attempt=job.attempt,
+        rank=job.rank,
+        world_size=job.num_workers,
+        master_addr="",
+        master_port=0,
+        command=tuple(wanted["command"]),
+        cpus=(),
+        keeps_checkpoints=False,
+        working_dir=wanted["working_dir"],
+    )
+    attempt = Attempt.create(Path(wanted["kept_in"]), assignment)
+    order = {
+        **wanted["job"],
+        "name": wanted["name"],
+        "command": shlex.join(wanted["command"])[:4096],
+        "working_dir": wanted["working_dir"],
+        "host": socket.gethostname(),
+        "uid": secrets.token_hex(16),
+    }
+    write_json(attempt.folder / _JOB, order)
+    foreign = ForeignJob(f"{names.ENV_JOB}={job.key}", int(wanted["root"]))
+    variables = {
+        **attempt.variables_beside(os.environ),
+        names.ENV_JOB: job.key,
+        **attempt.listen(os.environ, job=foreign),
+    }
+    logs = [str(attempt.file(stream)) for stream in ("stdout", "stderr")]
+    print(json.dumps({"variables": variables, "logs": logs}), flush=True)
+    rank = _Rank(attempt, foreign.root)
+    recording = Recording(attempt, order, master, rank.stop)
+    rank.listen(recording.wake)
+    recording.run(Facts(dict(os.environ)))
+
+
+def ship(folder: Path, master: Master) -> int:
+    """Ship what a rank has left in a folder, and return an exit code."""
+    try:
+        attempt, order = Attempt.open(folder), read_json(folder / _JOB)
+    except (FileNotFoundError, ValueError) as error:
+        print(f"mlbench: {folder} holds nothing to ship: {error}", file=sys.stderr)
+        return 2
+    return 0 if Recording(attempt, order, master, lambda: None).run() else 1
+
+
+class _Rank:
+    """The rank's side: its standard input tells how the rank ends."""
+
+    def __init__(self, attempt: Attempt, root: int) -> None:
+        self._attempt = attempt
+        self._root = root
+        self._command: int | None = None
+
+    def listen(self, on_end: Callable[[], None]) -> None:
+        """Note the rank's end, in a thread."""
+
+        def run() -> None:
+            ended, failure = self._wait()
+            self._attempt.conclude(ended, failure=failure)
+            on_end()
+
+        threading.Thread(target=run, name="rank", daemon=True).start()
+
+    def stop(self) -> None:
+        """Ask the rank to end."""
+        with suppress(ProcessLookupError):
+            os.kill(self._command or self._root, signal.SIGTERM)
+
+    def _wait(self) -> tuple[Exit, str]:
+        """Return how the rank ended, once it has, and a failure besides."""
+        for line in sys.stdin:
+            said = json.loads(line)
+            if "exit" in said:
+                return Exit(max(-255, min(255, said["exit"])), said["at"]), said["failure"]
+            self._command = said["pid"]
+        if self._command is None:
+            return Exit(-signal.SIGKILL, time.time()), _UNKNOWN
+        self._end()
+        return Exit(-signal.SIGKILL, time.time()), _KILLED
+
+    def _end(self) -> None:
+        assert self._command is not None
+        left = [self._command, *descendants(self._command)]
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            deadline = time.monotonic() + GRACE_SECONDS
+            for pid in left:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, number)
+            while any(map(_lives, left)) and time.monotonic() < deadline:
+                time.sleep(_LOOK_SECONDS)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        # A zombie, whose parent has not waited for it, has ended.
+        state = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
+    except (OSError, IndexError):
+        return False
+    return state not in b"ZX"
+
+
+class Recording:
+    """The way of a rank to the master."""
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        order: Mapping[str, Any],
+        master: Master,
+        stop: Callable[[], None],
+    ) -> None:
+        """``order`` is what it joins with; ``stop`` asks the rank to end."""
+        self._attempt = attempt
+        self._order = order
+        self._master = master
+        self._stop = stop
+        self._wake = threading.Event()
+        self._link = Link(master.url, master.token)
+        self._joined: Joined | None = None
+        self._shipper: Shipper | None = None
+        self._problem = ""
+        self._is_refused = False
+        self._has_told_end = False
+
+    def wake(self) -> None:
+        """Have the master told of the rank's end at once."""
+        self._wake.set()
+
+    def run(self, facts: Facts | None = None) -> bool:
+        """Go on until all is shipped, or after the rank's end nothing moves; tell if it is shipped.
+
+        ``facts`` are stated of the machine.
+        """
+        backoff = Backoff(longest=_LONGEST_BACKOFF_SECONDS)
+        progress = _Progress()
+        while not self._is_done():
+            has_ended = self._attempt.ended.is_set()
+            if has_ended and self._is_stuck(progress):
+                break
+            self._wake.clear()
+            try:
+                patience = self._turn()
+                backoff.reset()
+                if facts is not None:
+                    self._state(facts)
+                    facts = None
+            except (LinkError, OSError) as error:
+                self._problem, patience = str(error), backoff.seconds()
+            except RefusedError as error:
+                self._problem, self._is_refused = str(error), True
+                _say(f"not recorded: {self._problem}")
+            self._wake.wait(_LOOK_SECONDS if has_ended else patience)
+        return self._finish()
+
+    def _turn(self) -> float:
+        """Join, or report and do what the master asks; return the seconds until the next time."""
+        if self._is_refused:
+            return _PATIENCE_SECONDS
+        joined = self._joined or self._join()
+        has_ended = self._attempt.ended.is_set()
+        address = address_towards(_ELSEWHERE, otherwise="127.0.0.1")
+        about = {"ip": address, "pod_uid": self._order["uid"], **self._attempt.report()}
+        reply = self._link.poll(joined.pod, about)
+        self._has_told_end = has_ended
+        if reply.do == "stop" and not has_ended:
+            self._stop()
+            return GRACE_SECONDS
+        return reply.next_poll_seconds
+
+    def _join(self) -> Joined:
+        joined = self._link.join(self._order)
+        self._link.close()
+        self._link = Link(self._master.url, joined.token)
+        attempt = self._attempt
+        attempt.assignment = replace(
+            attempt.assignment, run_id=joined.run_id, attempt=joined.attempt
+        )
+        self._shipper = Shipper(attempt, Link(self._master.url, joined.token))
+        self._shipper.start()
+        self._joined = joined
+        if attempt.assignment.rank == 0:
+            _say(f"recorded as run {joined.run_id}: {self._master.url}/runs/{joined.run_id}")
+        return joined
+
+    def _state(self, facts: Facts) -> None:
+        try:
+            self._attempt.state(facts.state(self._attempt.assignment, self._link.clock.offset))
+        except Exception:
+            # A machine that cannot be described can still train.
+            log.exception("cannot state the machine")
+
+    def _is_done(self) -> bool:
+        shipper = self._shipper
+        return bool(self._has_told_end and shipper and shipper.has_shipped_all)
+
+    def _is_stuck(self, progress: "_Progress") -> bool:
+        if self._shipper is not None and self._shipper.refusal:
+            self._problem, self._is_refused = self._shipper.refusal, True
+        if self._is_refused:
+            return True
+        return progress.look(self._shipper.held if self._shipper else 0) > _PATIENCE_SECONDS
+
+    def _finish(self) -> bool:
+        folder = self._attempt.folder
+        if self._is_done():
+            self._attempt.forget()
+            remove(folder)
+            return True
+        if self._shipper is not None:
+            self._shipper.quit()
+        held = self._shipper.held if self._shipper else 0
+        left = sum(self._attempt.sizes().values()) - held
+        _say(
+            f"{left:,} bytes of what rank {self._order['rank']} recorded are not at "
+            f"{self._master.url} ({self._problem}): they lie in {folder}, and "
+            f"`mlbench ship {folder}` sends them"
+        )
+        return False
+
+
+class _Progress:
+    """Measures for how long a number has been the same."""
+
+    def __init__(self) -> None:
+        self._last, self._since = -1, 0.0
+
+    def look(self, now: int) -> float:
+        if now != self._last:
+            self._last, self._since = now, time.monotonic()
+        return time.monotonic() - self._since
+
+
+def _say(words: str) -> None:
+    """Tell the reader of the job's output, if there still is one."""
+    with suppress(OSError):
+        print(f"mlbench: {words}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
