@@ -52,6 +52,7 @@ _COMMANDS: Mapping[str, _Command] = {
     "export": _Command("share.export", "Write the archive of a run, or those of a set, to a file."),
     "import": _Command("share.import_", "Show runs of elsewhere beside your own, read only."),
     "publish": _Command("share.publish", "Make a static site of archives."),
+    "token": _Command("token.token", "Print a token for recording jobs that others start."),
     "grafana": _Command("grafana.app", "Bring dashboards to a Grafana."),
 }
 

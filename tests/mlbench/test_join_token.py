@@ -1,0 +1,36 @@
+"""Joining tokens: whose they are, until when, and what is none."""
+
+import pytest
+
+from mlbench.join_token import holder_of, make, new_holder
+
+NOW = 1_800_000_000
+TOKEN = make("user-token", NOW, "ab12")
+
+
+def test_a_token_tells_its_holder_until_it_expires() -> None:
+    assert holder_of(TOKEN, "user-token", NOW - 0.5) == "ab12"
+    assert holder_of(TOKEN, "user-token", NOW) is None
+    assert "user-token" not in TOKEN
+
+
+def test_another_users_token_ends_it() -> None:
+    assert holder_of(TOKEN, "another", NOW - 1) is None
+
+
+def test_no_two_holders_are_the_same() -> None:
+    one, other = new_holder(), new_holder()
+    assert one != other
+    assert holder_of(make("t", NOW, one), "t", 0) == one
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        *("", ".", "join", "join.", "join...", "join.ab12.٣.x", "join.ab12.-1.x", "é.é.1.é"),
+        *(TOKEN[:-1], f"{TOKEN}0", TOKEN.replace("ab12", "ab13"), TOKEN.replace("join", "jojn")),
+        *(TOKEN.replace(str(NOW), str(NOW + 1)), f"join.ab12.{'9' * 5_000}.x"),
+    ],
+)
+def test_what_was_changed_is_none(shown: str) -> None:
+    assert holder_of(shown, "user-token", 0) is None
