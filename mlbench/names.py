@@ -187,6 +187,11 @@ UNASKED_BANDWIDTH: Final = 1000  # Mbit/s that MLBench's clients send where noth
 LOCAL_POD_PREFIX: Final = "local-mlbench-worker-"
 
 
+def recorded_pod(run_id: int | None, rank: int | None) -> str:
+    """Return the name of the pod that stands for a rank of a run which MLBench did not start."""
+    return f"run-{run_id}-rank-{rank}"
+
+
 def loss_among(metrics: Collection[str]) -> str | None:
     """Return the loss among the metrics of a run, that of its training first; None without one."""
     return next((name for name in LOSSES if name in metrics), None)

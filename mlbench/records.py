@@ -218,6 +218,8 @@ class Run(RunSpec, _RunHead):
     """The run's own image; empty for an official task."""
     command: str = ""
     """What the run's own image runs."""
+    launcher: str = ""
+    """Who started its processes, such as `slurm` or `torchrun`; empty where MLBench did."""
     backend: str = ""
     run_all_nodes: bool = True
     world_size: int = 0
@@ -661,6 +663,8 @@ class Manifest(Record):
     machines: tuple[Machine, ...]
     """Of the latest attempt; empty until its ranks have started."""
     ranks: tuple[RankOnMachine, ...]
+    launcher: str = ""
+    """Who started its processes; empty where MLBench did."""
 
 
 # --- Series and logs ---
@@ -887,6 +891,18 @@ class Count(Record):
     """How many samples a list had."""
 
     count: int
+
+
+@dataclass(frozen=True)
+class Joined(Record):
+    """The rank of a run that a process has, which MLBench did not start."""
+
+    run_id: int
+    attempt: int
+    pod: str
+    """The pod that stands for the rank: its recorder polls in its name."""
+    token: str
+    """That pod's."""
 
 
 @dataclass(frozen=True)

@@ -112,6 +112,10 @@ class Run(_Table):
     """In the set, from 1 on."""
     swept = JSONField(default=dict)
     """The values of what the set sweeps, which its order has too."""
+    launcher = CharField(default="")
+    """Who starts its processes, such as slurm; empty for MLBench. The others are recorded runs."""
+    job_key = TextField(null=True, index=True)
+    """``HOLDER/KEY`` by which the processes of a recorded run find it; null for other runs."""
 
     state = CharField(index=True)
     attempt = IntegerField(default=0)
@@ -286,7 +290,7 @@ class Hearing(_Table):
 
 
 class Pod(_Table):
-    """A worker pod as the pool sees it."""
+    """A worker pod as the pool sees it, or what stands for a rank of a recorded run."""
 
     name = CharField(primary_key=True)
     uid = CharField(default="")
@@ -295,6 +299,8 @@ class Pod(_Table):
     ip = CharField()
     node = CharField()
     labels = JSONField()
+    external = BooleanField(default=False)
+    """Whether it is of a recorded run, not of the pool."""
 
 
 class Stream(_Table):

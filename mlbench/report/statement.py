@@ -69,6 +69,7 @@ def facts(manifest: Manifest) -> tuple[Fact, ...]:
         *(Fact("departure", text) for text in manifest.departures),
         Fact("task", manifest.benchmark),
         Fact("command", manifest.command),
+        Fact("started by", manifest.launcher),
         Fact("folder", manifest.working_dir or ""),
         Fact("image", manifest.image),
         Fact("arguments", _pairs(manifest.args)),

@@ -19,7 +19,7 @@ from mlbench_master.runs import events, life, manifest
 # Columns that tell of the archive itself, or may change without the run.
 _NOT_SEALED = {
     *("archive", "archive_problem", "sealed_at", "settled_at", "redeliveries"),
-    *("figures", "added"),
+    *("figures", "added", "job_key"),
 }
 
 SealedSeries = Iterator[tuple[SeriesName, Iterator[Piece]]]

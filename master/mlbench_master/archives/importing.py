@@ -36,7 +36,7 @@ _LONGEST_ORIGIN = 100
 # What is not so here, whatever it was there.
 _LEFT_BEHIND = {
     *("id", "run", "stop_requested", "delete_requested", "waiting"),
-    *("figures", "added", "set_name", "place", "origin"),
+    *("figures", "added", "set_name", "place", "origin", "job_key"),
 }
 _TYPES: tuple[tuple[type[Field], tuple[type, ...]], ...] = (
     (JSONField, (object,)),
