@@ -1,7 +1,7 @@
 """Who may do what, and from where: tokens, sessions, and the Host and Origin of requests.
 
 Users show the token, browsers a session that they got for it, agents the token of their pod, which
-can only poll and ship.
+can only poll and ship. With a joining token, the recorder of a process can ask for a pod's.
 """
 
 import base64
@@ -15,15 +15,22 @@ from typing import Literal
 import falcon
 from falcon import Request, Response
 
-from mlbench import pod_token
+from mlbench import join_token, pod_token
 from mlbench.serving import is_address
 
-Access = Literal["open", "user", "agent"]
+Access = Literal["open", "user", "agent", "join"]
 
 SESSION_SECONDS = 30 * 24 * 3600
 """How long a session is good for."""
 # Seconds since 1970, until the year 33658.
 _MAX_DIGITS = 12
+
+_WHOM = {"user": "users", "agent": "agents", "join": "recorders, with a joining token"}
+_UNSHOWN = (
+    "Authorization: show the token, as `Bearer TOKEN` or as the password of HTTP Basic; it is in "
+    "connection.json of a local stack's home folder, in a cluster in the release's Secret"
+)
+_EXPIRED = "Authorization: the joining token has expired; `mlbench token join` prints another one"
 
 
 def access_of(resource: object) -> Access:
@@ -46,28 +53,32 @@ class TokenMiddleware:
     def process_resource(
         self, req: Request, resp: Response, resource: object, params: dict[str, object]
     ) -> None:
-        """Refuse the request with 401 if it shows no token, with 403 if it shows the other kind.
+        """Refuse the request with 401 if it shows no token, with 403 if it shows another kind.
 
-        An agent's resource finds the pod that asks, a ``PodIdentity``, in ``req.context.pod``.
+        An agent's resource finds the pod that asks, a ``PodIdentity``, in ``req.context.pod``, and
+        one for joining the holder of the token, empty for a user, in ``req.context.holder``.
         """
         access = access_of(resource)
         if access == "open":
             return
         shown = _shown_token(req)
         is_user = is_token(shown, self.user_token)
-        if access == "user" and (is_user or self._has_session(req)):
+        if access in ("user", "join") and (is_user or self._has_session(req)):
+            req.context.holder = ""
             return
         pod = pod_token.identify(shown, self.agent_secret)
         if access == "agent" and pod is not None:
             req.context.pod = pod
             return
-        if pod is not None or is_user:
-            raise falcon.HTTPForbidden(description=f"this route is for {access}s")
+        holder = join_token.holder_of(shown, self.user_token, time.time())
+        if access == "join" and holder is not None:
+            req.context.holder = holder
+            return
+        if pod is not None or holder is not None or is_user:
+            raise falcon.HTTPForbidden(description=f"this route is for {_WHOM[access]}")
+        has_expired = join_token.holder_of(shown, self.user_token, 0.0) is not None
         raise falcon.HTTPUnauthorized(
-            description="Authorization: show the token, as `Bearer TOKEN` or as the password of "
-            "HTTP Basic; it is in connection.json of a local stack's home folder, in a cluster in "
-            "the release's Secret",
-            challenges=_challenges(req),
+            description=_EXPIRED if has_expired else _UNSHOWN, challenges=_challenges(req)
         )
 
     def _has_session(self, req: Request) -> bool:

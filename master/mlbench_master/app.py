@@ -28,7 +28,7 @@ from mlbench_master.resources.pods import PodsResource
 from mlbench_master.resources.results import ResultsResource
 from mlbench_master.resources.runs import RunsResource
 from mlbench_master.resources.sets import SetsResource
-from mlbench_master.resources.workers import PollResource, StreamResource
+from mlbench_master.resources.workers import JoinResource, PollResource, StreamResource
 from mlbench_master.settings import Settings
 from mlbench_master.telemetry import DatabaseCollector, RequestMiddleware
 from mlbench_master.web import assets
@@ -93,7 +93,8 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         Route("/api/alerts", alerts),
         Route("/api/benchmarks", info, "benchmarks"),
         Route("/api/info", info),
-        # The agents' two.
+        # The agents' two, and the recorders' first.
+        Route("/api/join", JoinResource(settings.limits, settings.agent_secret)),
         Route("/api/workers/{pod}/poll", PollResource()),
         Route("/api/runs/{run_id:int}/ranks/{rank:int}/{stream}", stream),
         # For probes, Prometheus and tools.

@@ -42,13 +42,14 @@ AGENT_ROUTES: list[Route] = [
     ("POST", "/api/workers/{pod}/poll"),
     ("PUT", "/api/runs/{run_id:int}/ranks/{rank:int}/{stream}"),
 ]
+JOIN_ROUTES: list[Route] = [("POST", "/api/join")]
 OPEN_ROUTES: list[Route] = [
     ("GET", "/healthz"),
     ("GET", "/readyz"),
     ("GET", "/metrics"),
     ("GET", "/openapi.json"),
 ]
-ALL_ROUTES = [*USER_ROUTES, *AGENT_ROUTES, *OPEN_ROUTES]
+ALL_ROUTES = [*USER_ROUTES, *AGENT_ROUTES, *JOIN_ROUTES, *OPEN_ROUTES]
 """Of the API."""
 
 PAGES: list[Route] = [

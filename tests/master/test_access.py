@@ -1,14 +1,17 @@
 """Who may do what, and from where: tokens, sessions, hosts and origins."""
 
 import base64
+import time
 
 from falcon.testing import TestClient
 
+from mlbench import join_token
 from mlbench_master.access import SESSION_SECONDS, is_session, make_session
 from tests.conftest import AGENT_SECRET, AGENT_TOKEN, USER_TOKEN
 from tests.master.routes import (
     AGENT_ROUTES,
     ALL_ROUTES,
+    JOIN_ROUTES,
     OPEN_ROUTES,
     USER_ROUTES,
     WEB_ROUTES,
@@ -42,7 +45,7 @@ _WRONG = [
 
 
 def test_without_the_token_nothing_is_done(api: TestClient) -> None:
-    tries = [(one, "") for one in USER_ROUTES + AGENT_ROUTES]
+    tries = [(one, "") for one in USER_ROUTES + AGENT_ROUTES + JOIN_ROUTES]
     tries += [(route, shown) for route in (USER_ROUTES[0], AGENT_ROUTES[0]) for shown in _WRONG]
     for (method, template), shown in tries:
         answer = api.simulate_request(method, fill(template), headers={"Authorization": shown})
@@ -78,6 +81,22 @@ def test_probes_need_no_token(api: TestClient) -> None:
     for method, template in OPEN_ROUTES:
         answer = api.simulate_request(method, template, headers={"Authorization": ""})
         assert answer.status_code == 200
+
+
+def test_a_joining_token_reaches_the_route_for_joining_alone(api: TestClient) -> None:
+    now = int(time.time())
+    good, old = (join_token.make(USER_TOKEN, now + s, "me") for s in (60, -60))
+    for method, template in [*USER_ROUTES, *AGENT_ROUTES]:
+        whom = "users" if (method, template) in USER_ROUTES else "agents"
+        for shown in (f"Bearer {good}", basic(f"me:{good}")):
+            answer = api.simulate_request(method, fill(template), headers={"Authorization": shown})
+            assert answer.json == {"status": 403, "message": f"this route is for {whom}"}
+    statuses = {USER_TOKEN: 400, good: 400, AGENT_TOKEN: 403, old: 401, f"{good}0": 401}
+    for token, status in statuses.items():
+        headers = {"Authorization": f"Bearer {token}"}
+        answer = api.simulate_post("/api/join", json={}, headers=headers)
+        assert answer.status_code == status, token
+        assert ("has expired" in answer.json["message"]) == (token == old)
 
 
 def test_no_answer_shows_a_token(api: TestClient) -> None:

@@ -52,7 +52,11 @@ _PATH_PARAMETERS = {
 
 _SECURITY_SCHEMES = {
     f"{who}_{scheme}": {"type": "http", "scheme": scheme, "description": description}
-    for who, token in (("user", "The users' token"), ("agent", "The token of the agent's pod"))
+    for who, token in (
+        ("user", "The users' token"),
+        ("agent", "The token of the agent's pod"),
+        ("join", "A joining token, of `mlbench token join`, or the users' token"),
+    )
     for scheme, description in (
         ("bearer", f"{token}."),
         ("basic", f"{token} as the password, with any name."),

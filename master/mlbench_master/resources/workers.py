@@ -1,4 +1,4 @@
-"""The agents' two routes: poll, and ship a stream."""
+"""The agents' two routes, poll and ship a stream, and the one by which a process joins a run."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from falcon import Request, Response
 
 from mlbench.names import ACTIVE_STATES, STREAMS
 from mlbench.pod_token import PodIdentity
-from mlbench.records import Held
+from mlbench.records import Held, Joined
 from mlbench_master.access import Access
 from mlbench_master.database import check_room, run_sql
 from mlbench_master.errors import BadFieldError
@@ -16,9 +16,10 @@ from mlbench_master.models import run_owner
 from mlbench_master.openapi.operation import operation, whole
 from mlbench_master.recording import streams
 from mlbench_master.recording.limits import Spool
-from mlbench_master.runs import workers
+from mlbench_master.runs import joining, workers
 from mlbench_master.runs.workers import is_same_pod
 from mlbench_master.serving.buffered import waited_seconds
+from mlbench_master.settings import Limits
 
 _MAX_CHUNK_BYTES = 4 << 20
 # No run, attempt or rank has this number; databases take none of any size.
@@ -37,6 +38,31 @@ _RANK = """
     LEFT JOIN "rank" AS mine ON mine.run_id = run.id AND mine.attempt = ? AND mine.rank = ?
     WHERE run.id = ?
 """
+
+
+@dataclass(frozen=True)
+class JoinResource:
+    """``/api/join``: a process that somebody else has started becomes a rank of a run."""
+
+    limits: Limits
+    agent_secret: str
+    access: Access = "join"
+
+    @operation(
+        "join_run",
+        "Its run and attempt, and a pod's name and token, to poll and to ship as an agent does.",
+        Joined,
+        body=joining.JoinRequest,
+        errors=(409, 413),
+    )
+    def on_post(self, req: Request, resp: Response) -> None:
+        """Have a process join the run of its job; the first to come orders it.
+
+        The same request again has the same answer. 409: the rank is another process's, or the run
+        has ended or is at a later attempt, or it has another number of ranks.
+        """
+        order = read_body(req, joining.JoinRequest)
+        resp.media = joining.join(order, req.context.holder, self.limits, self.agent_secret)
 
 
 class PollResource:

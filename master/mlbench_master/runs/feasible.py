@@ -22,9 +22,7 @@ def check_feasible(order: RunRequest, limits: Limits) -> None:
     Raises:
         BadFieldError: it cannot (400).
     """
-    if order.num_workers > limits.workers:
-        right = f"at most {limits.workers}, or raise MLBENCH_LIMIT_WORKERS"
-        raise BadFieldError("num_workers", f"{right} (not {order.num_workers})")
+    check_workers(order.num_workers, limits)
     if order.num_cpus is not None:
         _check_cpus(order.num_cpus, limits)
     if wanted := order.wanted_bandwidth(limits):
@@ -45,6 +43,13 @@ def check_feasible(order: RunRequest, limits: Limits) -> None:
         _check_task(order, order.task)
         _check_framework(order.framework, limits)
         _check_device(order, limits)
+
+
+def check_workers(wanted: int, limits: Limits) -> None:
+    """Make sure that a run may have so many workers, or raise a BadFieldError (400)."""
+    if wanted > limits.workers:
+        right = f"at most {limits.workers}, or raise MLBENCH_LIMIT_WORKERS"
+        raise BadFieldError("num_workers", f"{right} (not {wanted})")
 
 
 def _check_cpus(wanted: float, limits: Limits) -> None:

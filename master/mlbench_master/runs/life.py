@@ -22,10 +22,12 @@ from mlbench_master.errors import ConflictError, NotFoundError
 from mlbench_master.models import (
     DeletedRun,
     Deletion,
+    Pod,
     Rank,
     Run,
     RunSet,
     Stream,
+    Worker,
     added_owner,
     deleted_owner,
     run_owner,
@@ -41,10 +43,12 @@ from mlbench_master.times import seconds_to_text
 _COLUMNS = frozenset(Run._meta.fields)
 _ORDERED = _COLUMNS & {field.name for field in fields(RunRequest)}
 # A run that is being deleted ends within seconds: the next one waits for that in the queue.
-_TO_STAY = "state IN (?, ?) AND NOT delete_requested ORDER BY id LIMIT ?"
+_TO_STAY = "state IN (?, ?) AND launcher = '' AND NOT delete_requested ORDER BY id LIMIT ?"
 _NEXT = """
-    state = ? OR id IN (SELECT id FROM run WHERE state = ? ORDER BY id LIMIT 1) ORDER BY id
+    state = ? AND launcher = ''
+    OR id IN (SELECT id FROM run WHERE state = ? ORDER BY id LIMIT 1) ORDER BY id
 """
+_RECORDED = "state = ? AND launcher <> '' ORDER BY id"
 _HAS_ACTIVE = "SELECT 1 FROM run WHERE state IN (?, ?) LIMIT 1"
 _UNCOUNTED = "its samples are not yet counted: Prometheus must take them first"
 
@@ -237,10 +241,18 @@ def worker_of(run: Run, attempt: int, rank: int) -> int | None:
 
 
 def find_next(concurrent: int) -> list[Run]:
-    """Return the runs that have begun, then the next one if fewer than ``concurrent`` go on."""
+    """Return the runs that have begun, then the next one if fewer than ``concurrent`` go on.
+
+    Recorded runs are not among them.
+    """
     runs = Run.rows(_NEXT, "STARTED", "INITIALIZED")
     begun = [run for run in runs if run.state == "STARTED"]
     return runs if len(begun) < concurrent else begun
+
+
+def find_recorded() -> list[Run]:
+    """Return the runs that go on though MLBench has not started their processes."""
+    return Run.rows(_RECORDED, "STARTED")
 
 
 def find_begun() -> list[int]:
@@ -249,7 +261,10 @@ def find_begun() -> list[int]:
 
 
 def has_active() -> bool:
-    """Check if there is a run that has not ended, in a tenth of the time of finding it."""
+    """Check if there is a run that has not ended, in a tenth of the time of finding it.
+
+    Also a recorded one: it may be on the machine of an agent, which keeps its hands of it.
+    """
     return run_sql(_HAS_ACTIVE, *ACTIVE_STATES).fetchone() is not None
 
 
@@ -370,9 +385,18 @@ def end(run_id: int, **last: Any) -> None:
         counted = ended.delivery["recorded"] if ended.delivery else 0
         if waiting_bytes(run_owner(run_id)) or delivered_so_far(run_id).recorded != counted:
             Run.update(delivery=None).where(Run.id == run_id).execute()
+        if ended.launcher:
+            _delete_pods(ended)
         if ended.delete_requested:
             _delete(ended)
     notify()  # to have it sealed
+
+
+def _delete_pods(run: Run) -> None:
+    """Delete what stands for the ranks of a recorded run, of which nothing more can come."""
+    its = Rank.select(Rank.worker).where(Rank.run == run.id)
+    for table in (Pod, Worker):
+        table.delete().where(table.name.in_(its)).execute()
 
 
 def _delete(run: Run, *, keep_archive: bool = False) -> None:

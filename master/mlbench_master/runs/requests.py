@@ -48,6 +48,7 @@ Folder = Annotated[str, Field(pattern=r"^/[^\x00]*$", max_length=4096)]
 ArgKey = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_length=64)]
 ArgValue = Annotated[str, Field(pattern=NO_NUL, max_length=1024)]
 Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$", max_length=255)]
+Command = Annotated[str, Field(pattern=NO_NUL, max_length=4096)]
 Task = Annotated[str, Field(json_schema_extra={"enum": [*BENCHMARKS]})]
 _IMAGES_SCHEMA = [{"enum": [*BENCHMARKS, _CUSTOM_IMAGE]}, {"pattern": f"^{IMAGE_PATTERN}$"}]
 ImageName = Annotated[str, Field(json_schema_extra={"anyOf": _IMAGES_SCHEMA})]
@@ -100,7 +101,7 @@ class CommonRequest(CommonSpec, Checked):
     image_name: ImageName | None = None
     """An official task too, by its name or by that of MLBench's image, or ``custom_image``."""
     custom_image_name: Word | None = None
-    custom_image_command: Annotated[str, Field(pattern=NO_NUL, max_length=4096)] | None = None
+    custom_image_command: Command | None = None
     working_dir: Folder | None = None
     """The folder, on the workers, that the command starts in; by default one of the worker's."""
     backend: Word | None = None
@@ -216,9 +217,7 @@ class CommonRequest(CommonSpec, Checked):
     @field_validator("custom_image_command")
     @classmethod
     def _can_be_split(cls, command: str | None) -> str | None:
-        if command is not None and not any(shlex.split(command)[:1]):
-            raise ValueError("it must name a program")
-        return command
+        return command if command is None else check_command(command)
 
     @model_validator(mode="after")
     def _says_one_thing(self) -> Self:
@@ -246,6 +245,13 @@ def check_display_name(name: str) -> str:
     if not _DISPLAY_NAME.fullmatch(name) or len(name) > _LONGEST_DISPLAY_NAME:
         raise ValueError("a name is a text of 1 to 100 characters, without blanks at its ends")
     return name
+
+
+def check_command(command: str) -> str:
+    """Return a command whose words a shell would find; raise ValueError for others."""
+    if not any(shlex.split(command)[:1]):
+        raise ValueError("it must name a program")
+    return command
 
 
 def kubernetes_name(name: str) -> str:

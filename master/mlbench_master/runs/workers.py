@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from mlbench.names import ACTIVE_STATES, STREAMS, StreamName
+from mlbench.names import ACTIVE_STATES, STREAMS, StreamName, recorded_pod
 from mlbench.records import AgentState
 from mlbench_master import times
 from mlbench_master.database import STATE, exclusive, run_sql
@@ -162,7 +162,9 @@ def poll(pod: str, report: Report, waited_seconds: float = 0.0) -> Reply:
     with exclusive(STATE):
         uid, heard = run_sql(_LOOK, pod).fetchone()
         if uid is None:
-            return _turn_away("wait")
+            # The pool may not have seen it yet; what stands for a recorded rank ends with its run.
+            is_over = pod == recorded_pod(report.run_id, report.rank)
+            return _turn_away("stop" if is_over else "wait")
         if not is_same_pod(uid, report.pod_uid):
             return _turn_away("wait" if report.state == "idle" else "stop")
         about = (report.state, report.run_id, report.attempt, report.ip, report.pod_uid)

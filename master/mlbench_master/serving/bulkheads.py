@@ -26,7 +26,7 @@ class Bulkhead(Enum):
     """A kind of request, with its number of threads and how many requests may wait for them."""
 
     POLLS = ("polls", 8, 4096)
-    """Agents' polls, and the master's own heartbeat."""
+    """Agents' polls, joining ranks, and the master's own heartbeat."""
     STREAMS = ("streams", 8, 4096)
     """Agents' streams."""
     PROBES = ("probes", 2, 64)
@@ -53,7 +53,7 @@ class Head:
 
 _END = rb"/?(?:\?[^ ]*)? HTTP/1\.[01]\r\n"
 _ROUTES = [
-    (Bulkhead.POLLS, re.compile(rb"POST (?:/api/workers/[^/? ]+/poll|/heartbeat)" + _END)),
+    (Bulkhead.POLLS, re.compile(rb"POST /(?:api/workers/[^/? ]+/poll|api/join|heartbeat)" + _END)),
     (Bulkhead.STREAMS, re.compile(rb"PUT /api/runs/[^/? ]+/ranks/[^/? ]+/[^/? ]+" + _END)),
     (Bulkhead.PROBES, re.compile(rb"(?:GET|HEAD) /(?:healthz|readyz|metrics)" + _END)),
 ]

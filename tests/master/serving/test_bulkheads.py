@@ -14,6 +14,7 @@ def request(first: str, *lines: str) -> bytes:
     [
         ("POST /api/workers/w-0/poll HTTP/1.1", Bulkhead.POLLS),
         ("POST /api/workers/w-0/poll/ HTTP/1.1", Bulkhead.POLLS),
+        ("POST /api/join/ HTTP/1.1", Bulkhead.POLLS),
         ("POST /heartbeat HTTP/1.1", Bulkhead.POLLS),
         ("GET /api/workers/w-0/poll HTTP/1.1", Bulkhead.OTHERS),
         ("POST /api/workers/w-0/poll/more HTTP/1.1", Bulkhead.OTHERS),

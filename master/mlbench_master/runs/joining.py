@@ -1,0 +1,209 @@
+"""Recorded runs: processes that somebody else starts join one, and the first of them orders it."""
+
+import shlex
+import time
+import uuid
+from dataclasses import asdict
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from mlbench.assignment import Assignment
+from mlbench.names import ACTIVE_STATES, recorded_pod
+from mlbench.pod_token import PodIdentity, derive
+from mlbench.records import Joined
+from mlbench_master.database import STATE, exclusive
+from mlbench_master.errors import ConflictError
+from mlbench_master.fields import NO_NUL, refuse_truth_value
+from mlbench_master.models import Pod, Rank, Run, Stream, Worker, run_owner
+from mlbench_master.notify import notify
+from mlbench_master.pools.base import RUNNING
+from mlbench_master.recording import streams
+from mlbench_master.runs import clock
+from mlbench_master.runs.feasible import check_workers
+from mlbench_master.runs.reachability import read_reachability
+from mlbench_master.runs.requests import (
+    Command,
+    DisplayName,
+    Folder,
+    Word,
+    check_command,
+    check_display_name,
+    kubernetes_name,
+)
+from mlbench_master.settings import Limits
+
+_LARGEST = 2**31 - 1
+_Index = Annotated[int, Field(ge=0, le=_LARGEST), BeforeValidator(refuse_truth_value)]
+_Count = Annotated[int, Field(ge=1, le=_LARGEST), BeforeValidator(refuse_truth_value)]
+
+
+class JoinRequest(BaseModel):
+    """The body of ``POST /api/join/``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    key: Annotated[str, Field(min_length=1, max_length=200, pattern=NO_NUL)]
+    """What all processes of the job say, and no other job of theirs that goes on: its id."""
+    rank: _Index
+    num_workers: _Count
+    """How many ranks join."""
+    attempt: _Count = 1
+    """From 1 on, one more for each time that its launcher begins it anew."""
+    max_restarts: _Index = 0
+    """How often its launcher begins it anew."""
+    launcher: Annotated[Word, Field(max_length=20)]
+    """Who starts its processes, such as ``slurm``."""
+    name: DisplayName | None = None
+    """Of the run, as the first to join says."""
+    command: Command
+    """What the process runs, its words as a shell would find them."""
+    working_dir: Folder | None = None
+    host: Annotated[str, Field(max_length=255, pattern=NO_NUL)]
+    """Where the process runs."""
+    uid: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+    """The recorder's own: the same when it asks again, as it got no answer."""
+
+    @field_validator("name")
+    @classmethod
+    def _can_be_shown(cls, name: str | None) -> str | None:
+        return name if name is None else check_display_name(name)
+
+    @field_validator("command")
+    @classmethod
+    def _can_be_split(cls, command: str) -> str:
+        return check_command(command)
+
+    @model_validator(mode="after")
+    def _is_among_them(self) -> Self:
+        if self.rank >= self.num_workers:
+            raise ValueError(f"rank: less than num_workers (not {self.rank})")
+        return self
+
+
+def join(order: JoinRequest, holder: str, limits: Limits, agent_secret: str) -> Joined:
+    """Have a process join the run of its job, and order that if it is the first.
+
+    ``holder``: whose joining token it shows; nobody finds another one's jobs.
+
+    Raises:
+        BadFieldError: the job has more ranks than a run may have (400).
+        ConflictError: its rank is another process's, or its run is past that (409).
+    """
+    check_workers(order.num_workers, limits)
+    with exclusive(STATE):
+        run = _find_or_create(order, f"{holder}/{order.key}")
+        if _find_rank(run, order.rank) is None:
+            _add(run, order)
+    notify()
+    pod = PodIdentity(recorded_pod(run.id, order.rank), order.uid)
+    return Joined(run.id, order.attempt, pod.name, derive(pod, agent_secret))
+
+
+def _find_or_create(order: JoinRequest, job_key: str) -> Run:
+    """Return the run of a job, at the attempt that a process is of."""
+    known = Run.rows("job_key = ? ORDER BY id DESC LIMIT 1", job_key)
+    if not known:
+        return _create(order, job_key)
+    [run] = known
+    rank, its = order.rank, _find_rank(run, order.rank)
+    if its is not None and its.pod_uid == order.uid and order.attempt == run.attempt:
+        return run
+    if run.state not in ACTIVE_STATES:
+        is_same = order.num_workers == run.num_workers and order.attempt <= run.attempt
+        if its is None and is_same:
+            raise ConflictError(f"run {run.id} of this job has ended: rank {rank} came too late")
+        # Keys come again, such as the default port of torchrun.
+        return _create(order, job_key)
+    if order.num_workers != run.num_workers:
+        ranks = f"{run.num_workers} ranks (not {order.num_workers})"
+        raise ConflictError(f"run {run.id} of this job has {ranks}")
+    if order.attempt < run.attempt:
+        raise ConflictError(f"run {run.id} of this job is at attempt {run.attempt}")
+    if order.attempt > run.attempt:
+        _begin_attempt(run, order.attempt)
+    elif its is not None:
+        host = Pod.get_by_id(its.worker).node
+        raise ConflictError(f"rank {rank} of run {run.id} has joined already, from {host}")
+    return run
+
+
+def _find_rank(run: Run, rank: int) -> Rank | None:
+    found: Rank | None = Rank.get_or_none(run=run.id, attempt=run.attempt, rank=rank)
+    return found
+
+
+def _create(order: JoinRequest, job_key: str) -> Run:
+    name, now = order.name or f"{order.launcher} job", time.time()
+    created: Run = Run.create(
+        job_id=str(uuid.uuid4()),
+        job_key=job_key,
+        name=kubernetes_name(name),
+        display_name=name,
+        launcher=order.launcher,
+        benchmark="",
+        args={},
+        command=order.command,
+        working_dir=order.working_dir,
+        num_workers=order.num_workers,
+        max_restarts=order.max_restarts,
+        state="STARTED",
+        attempt=order.attempt,
+        created_at=now,
+        started_at=now,
+        steady_clock=clock.begin(),
+    )
+    return created
+
+
+def _begin_attempt(run: Run, attempt: int) -> None:
+    """Have a run go on to an attempt; what has not come of the one before is given up."""
+    owner, columns = run_owner(run.id), (Rank.lost, Rank.exited_at)
+    rests = Stream.rows("owner = ? AND attempt = ? AND final_size > size", owner, run.attempt)
+    unfinished = {stream.rank for stream in rests}
+    for rank in Rank.select().where(Rank.run == run.id, Rank.attempt == run.attempt):
+        if not rank.lost and (rank.exit_code is None or rank.rank in unfinished):
+            rank.lost = f"attempt {attempt} began before all of it had come"
+            rank.exited_at = rank.exited_at or clock.now(run)
+            rank.save(only=columns)
+            streams.close(run.id, run.attempt, rank.rank, {})
+    run.attempt, run.waiting = attempt, None
+    run.save(only=[Run.attempt, Run.waiting])
+
+
+def _add(run: Run, order: JoinRequest) -> None:
+    """Give a process its rank, and what stands for its pod and agent, heard of just now."""
+    name = recorded_pod(run.id, order.rank)
+    assignment = Assignment(
+        run_id=run.id,
+        attempt=run.attempt,
+        rank=order.rank,
+        world_size=run.num_workers,
+        master_addr="",
+        master_port=0,
+        command=tuple(shlex.split(order.command)),
+        cpus=(),
+        keeps_checkpoints=run.max_restarts > 0,
+        working_dir=order.working_dir,
+    )
+    pod: dict[str, Any] = {"uid": order.uid, "phase": RUNNING, "ip": "", "node": order.host}
+    agent: dict[str, Any] = {"state": "idle", "run_id": None, "attempt": None, "ip": ""}
+    agent |= {"pod_uid": order.uid, "seen_at": time.time()}
+    for table, row in (
+        (Pod, pod | {"labels": {}, "external": True}),
+        (Worker, agent | {"heard": read_reachability().seconds}),
+    ):
+        table.insert(name=name, **row).on_conflict(
+            conflict_target=[table.name], update=row
+        ).execute()
+    Rank.create(
+        run=run.id,
+        attempt=run.attempt,
+        rank=order.rank,
+        worker=name,
+        pod_uid=order.uid,
+        assignment=asdict(assignment),
+        assigned_at=clock.now(run),
+        clock_ahead=clock.was_set_by(run),
+    )
+    Run.update(delivery=None).where(Run.id == run.id).execute()

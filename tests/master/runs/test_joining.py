@@ -1,0 +1,206 @@
+"""Joining the run of a job that somebody else has started."""
+
+from typing import Any
+
+import pytest
+from falcon.testing import TestClient
+from peewee import Database
+from pydantic import ValidationError
+
+from mlbench.pod_token import PodIdentity, identify
+from mlbench.records import Joined
+from mlbench_master.controller.observer import Observer, store_pods
+from mlbench_master.controller.world import PoolPolicy
+from mlbench_master.errors import BadFieldError, ConflictError
+from mlbench_master.models import Pod, Rank, Run, Worker
+from mlbench_master.pools.base import PodStatus
+from mlbench_master.recording import streams
+from mlbench_master.runs import life
+from mlbench_master.runs.joining import JoinRequest, join
+from mlbench_master.runs.requests import RunRequest
+from mlbench_master.runs.workers import Report, poll
+from mlbench_master.settings import Limits
+from tests.conftest import AGENT_SECRET, as_pod
+from tests.support.rows import key, see_pod
+
+pytestmark = pytest.mark.both_databases
+
+LIMITS = Limits(workers=16)
+JOB: dict[str, Any] = {
+    "key": "4711",
+    "rank": 0,
+    "num_workers": 2,
+    "launcher": "slurm",
+    "command": "python 'my train.py' --lr 0.1",
+    "host": "node-0",
+    "uid": f"{1:032x}",
+}
+
+
+def come(rank: int = 0, holder: str = "me", uid: int | None = None, **fields: Any) -> Joined:
+    its = {"rank": rank, "host": f"node-{rank}", "uid": f"{uid or rank + 1:032x}"}
+    return join(JoinRequest(**JOB | its | fields), holder, LIMITS, AGENT_SECRET)
+
+
+def report(joined: Joined, state: str, uid: int, **fields: Any) -> str:
+    rank = int(joined.pod.rpartition("-")[2])
+    said = {"state": state, "ip": "", "pod_uid": f"{uid:032x}", "run_id": joined.run_id}
+    said |= {"attempt": joined.attempt, "rank": rank} | fields
+    return poll(joined.pod, Report.model_validate(said)).do
+
+
+def finish(joined: Joined, state: str = "FINISHED") -> None:
+    life.end(joined.run_id, state=state, finished_at=1.0)
+
+
+def test_the_first_orders_the_run(database: Database) -> None:
+    joined = come(name="GPT-2", working_dir="/home/me", max_restarts=3)
+    run = Run.get_by_id(joined.run_id)
+    assert (run.state, run.attempt, run.launcher, run.benchmark) == ("STARTED", 1, "slurm", "")
+    assert (run.title, run.command, run.max_restarts) == ("GPT-2", JOB["command"], 3)
+    assert run.started_at is not None
+    assert joined.pod == f"run-{run.id}-rank-0"
+    assert identify(joined.token, AGENT_SECRET) == PodIdentity(joined.pod, JOB["uid"])
+    [rank] = Rank.select()
+    assert rank.assignment["command"] == ["python", "my train.py", "--lr", "0.1"]
+    assert (rank.worker, rank.pod_uid) == (joined.pod, JOB["uid"])
+    pod = Pod.get_by_id(joined.pod)
+    assert (pod.external, pod.node, pod.phase) == (True, "node-0", "Running")
+    described = life.describe(run)
+    assert (described.launcher, described.ranks[0].pod) == ("slurm", joined.pod)
+
+
+def test_the_others_join_it_and_asking_again_changes_nothing(database: Database) -> None:
+    first, second = come(0), come(1)
+    assert second.run_id == first.run_id
+    assert second.token != first.token
+    assert (come(0), come(1)) == (first, second)
+    assert (Run.select().count(), Rank.select().count()) == (1, 2)
+
+
+def test_other_holders_and_keys_have_runs_of_their_own(database: Database) -> None:
+    joined = [come(0), come(0, holder="you"), come(0, holder=""), come(0, key="4712")]
+    assert len({one.run_id for one in joined}) == 4
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"uid": 9}, "rank 0 of run {id} has joined already, from node-0"),
+        ({"rank": 1, "num_workers": 8}, "run {id} of this job has 2 ranks (not 8)"),
+        ({"rank": 1, "attempt": 1}, "run {id} of this job is at attempt 2"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    database: Database, fields: dict[str, Any], why: str
+) -> None:
+    joined = come(0, attempt=2)
+    with pytest.raises(ConflictError) as refused:
+        come(**{"attempt": 2, **fields})
+    assert str(refused.value) == why.format(id=joined.run_id)
+
+
+def test_a_job_has_no_more_ranks_than_a_run_may(database: Database) -> None:
+    with pytest.raises(BadFieldError, match="at most 16, or raise MLBENCH_LIMIT_WORKERS"):
+        come(num_workers=17)
+    assert not Run.select().exists()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"key": ""}, {"key": "a\0"}, {"key": "x" * 201}, {"rank": 2}, {"rank": True}),
+        *({"attempt": 0}, {"num_workers": 2**31}, {"launcher": ""}, {"launcher": "x" * 21}),
+        *({"command": "'"}, {"command": " "}, {"uid": "X" * 32}, {"name": " a"}, {"more": 1}),
+    ],
+)
+def test_malformed_requests(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        JoinRequest(**JOB | wrong)
+
+
+def test_the_next_attempt_leaves_the_one_before(database: Database) -> None:
+    first, _ = come(0), come(1)
+    assert report(first, "running", 1) == "wait"
+    streams.append(key(Run.get_by_id(first.run_id)), 0, b"{}")
+    again = come(1, attempt=2, uid=12)
+    assert (again.run_id, again.attempt) == (first.run_id, 2)
+    assert come(0, attempt=2, uid=11).run_id == first.run_id
+    before = Rank.select().where(Rank.attempt == 1)
+    assert {rank.lost for rank in before} == {"attempt 2 began before all of it had come"}
+    # The recorders of the attempt before speak for nobody any more.
+    assert report(first, "running", 1) == "stop"
+    assert report(again, "running", 12) == "wait"
+    view = observe().recorded[0]
+    assert (view.attempt, view.missing) == (2, [])
+    assert not any(rank.replaced or rank.forgotten for rank in view.ranks)
+
+
+def test_keys_come_again_after_the_end(database: Database) -> None:
+    first = come(0)
+    finish(first)
+    with pytest.raises(ConflictError, match=f"run {first.run_id} .* ended: rank 1 came too late"):
+        come(1)
+    assert come(0) == first, "it asks again: its process is of the run that has ended"
+    again = come(0, uid=21)
+    assert come(1).run_id == again.run_id > first.run_id
+    finish(again)
+    requeued = come(0, attempt=2)
+    assert requeued.run_id > again.run_id
+    assert Run.get_by_id(requeued.run_id).attempt == 2
+    finish(requeued)
+    larger = come(2, num_workers=4)
+    assert larger.run_id > requeued.run_id
+
+
+def test_what_stands_for_its_pods_ends_with_it(database: Database) -> None:
+    joined, other = come(0), come(0, key="other")
+    see_pod("w-0")
+    store_pods([PodStatus("w-0", 0, "Running", "", "here", {})])
+    assert {pod.name for pod in Pod.select()} == {"w-0", joined.pod, other.pod}
+    finish(joined)
+    assert {pod.name for pod in Pod.select()} == {"w-0", other.pod}
+    assert {worker.name for worker in Worker.select()} == {other.pod}
+    exited = {"exit_code": 0, "exited_at": 1.0, "sizes": {}}
+    assert report(joined, "exited", 1, **exited) == "stop"
+    store_pods([])
+    assert {pod.name for pod in Pod.select()} == {other.pod}
+    life.delete(Run.get_by_id(other.run_id))
+    finish(other, "STOPPED")
+    assert not Pod.select().exists()
+    assert not Run.select().where(Run.id == other.run_id).exists()
+
+
+def observe() -> Any:
+    return Observer(PoolPolicy(2, 120.0, 60.0), spool_bytes=1 << 30).observe([])
+
+
+def test_it_is_in_nobodys_way(database: Database) -> None:
+    joined = come(0)
+    world = observe()
+    assert (world.runs, world.warm, [run.id for run in world.recorded]) == ((), None, [1])
+    assert world.recorded[0].missing == [1]
+    [rank] = world.recorded[0].ranks
+    assert (rank.reported, rank.forgotten, rank.replaced, rank.silent) == (False, False, False, 0)
+    ordered = life.create(RunRequest(name="mine", benchmark="digits"), Limits())
+    assert [run.id for run in observe().runs] == [ordered.id]
+    assert life.has_active()
+    finish(joined)
+    assert observe().idle == 0
+
+
+def test_a_pod_writes_for_its_own_rank_alone(api: TestClient, database: Database) -> None:
+    mine, other = come(0), come(0, key="other")
+
+    def ship(run_id: int, rank: int) -> int:
+        return api.simulate_put(
+            f"/api/runs/{run_id}/ranks/{rank}/stdout",
+            params={"attempt": 1, "offset": 0},
+            body=b"text",
+            headers=as_pod(mine.pod, JOB["uid"]),
+        ).status_code
+
+    come(1)
+    assert ship(mine.run_id, 0) == 200
+    assert ship(mine.run_id, 1) == 403
+    assert ship(other.run_id, 0) == 403
