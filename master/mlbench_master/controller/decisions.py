@@ -10,17 +10,22 @@ from mlbench.runspec import WorkerSpec
 from mlbench_master.controller.actions import (
     Action,
     Assign,
-    Count,
     End,
-    MarkLost,
     Scale,
     StopRanks,
-    Wait,
 )
+from mlbench_master.controller.ending import (
+    count_or_end,
+    failed_ranks,
+    find_lost,
+    join_reasons,
+    wait_for,
+    why_gone,
+    why_unfinished,
+)
+from mlbench_master.controller.recorded import decide_recorded
 from mlbench_master.controller.room import find_room
 from mlbench_master.controller.world import RankView, RunView, World
-from mlbench_master.reading.counting import SampleCounts
-from mlbench_master.runs.events import describe_exit
 
 # A worker that was silent for this long, while the master could hear it, is lost.
 LOST_SECONDS = 30.0
@@ -28,16 +33,14 @@ LOST_SECONDS = 30.0
 FRESH_SECONDS = 10.0
 # A rank that its agent has not begun by then is lost.
 BEGIN_SECONDS = 120.0
-# A rank that is told to stop or has exited is lost if nothing more comes from it for this long.
-STUCK_SECONDS = 60.0
+# A rank that is told to stop is lost if its process has not ended by then.
+END_SECONDS = 60.0
 # A rank that is told to stop is lost by then, however much still comes.
 STOP_SECONDS = 600.0
 # A run is stopped this long after its deadline, if it has not ended by itself: a share of the
 # deadline, but at least so many seconds. Until then it may evaluate what it has.
 DEADLINE_GRACE = 0.1
 DEADLINE_GRACE_SECONDS = 30.0
-# A failed or stopped run waits this long for its count: Prometheus may be away.
-COUNT_SECONDS = 5.0
 
 
 def decide(world: World) -> list[Action]:
@@ -49,6 +52,8 @@ def decide(world: World) -> list[Action]:
         of_run = _decide_for(run, world, given)
         given.update(name for one in of_run if isinstance(one, Assign) for name in one.workers)
         actions += of_run
+    for run in world.recorded:
+        actions += decide_recorded(run)
     return actions
 
 
@@ -58,7 +63,7 @@ def _decide_for(run: RunView, world: World, given: AbstractSet[str]) -> list[Act
         return _begin(run, world, given)
     if all(rank.over for rank in run.ranks):
         return _conclude(run, world, given)
-    return _find_lost(run) or _watch(run)
+    return find_lost(run, _why_lost) or _watch(run)
 
 
 def size_pool(world: World) -> Scale:
@@ -88,14 +93,14 @@ def _begin(run: RunView, world: World, given: AbstractSet[str]) -> list[Action]:
         return [End(run.id, "STOPPED")]
     room = find_room(run, world)
     if room.shares is None:
-        return _wait(run, room.lacks)
+        return wait_for(run, room.lacks)
     free = _free_workers(run, world, given)
     if len(free) >= run.num_workers:
         return [Assign(run.id, run.attempt + 1, free, room.shares)]
     # Beside others, it waits until they have ended.
     if run.waited > world.policy.start_seconds and len(world.runs) == 1:
         return [End(run.id, "FAILED", _shortage(run, world, free))]
-    return _wait(run, _lacking(run, world, free))
+    return wait_for(run, _lacking(run, world, free))
 
 
 def _free_workers(run: RunView, world: World, given: AbstractSet[str]) -> tuple[str, ...]:
@@ -119,10 +124,6 @@ def _free_workers(run: RunView, world: World, given: AbstractSet[str]) -> tuple[
     return tuple(w.name for w in sorted(free[: run.num_workers], key=lambda w: w.number))
 
 
-def _wait(run: RunView, why: str) -> list[Action]:
-    return [Wait(run.id, why)] if why != run.waiting else []
-
-
 def _lacking(run: RunView, world: World, free: Sequence[str]) -> str:
     return world.waits_for or f"{len(free)} of {run.num_workers} workers are there"
 
@@ -130,42 +131,28 @@ def _lacking(run: RunView, world: World, free: Sequence[str]) -> str:
 def _shortage(run: RunView, world: World, free: Sequence[str]) -> str:
     within = f"within {world.policy.start_seconds:.0f} s"
     count = f"only {len(free)} of {run.num_workers} workers were there {within}"
-    return _join(count, world.waits_for)
-
-
-def _find_lost(run: RunView) -> list[Action]:
-    """Give up the ranks whose end, or whose whole output, will never be known.
-
-    For good: the attempt has failed, even if the worker is heard of again.
-    """
-    return [
-        MarkLost(run.id, run.attempt, rank.rank, rank.seen_at, why)
-        for rank in run.ranks
-        if not rank.over and (why := _why_lost(rank, run))
-    ]
+    return join_reasons(count, world.waits_for)
 
 
 def _why_lost(rank: RankView, run: RunView) -> str:
-    if rank.replaced:
-        return f"another pod has taken the place of {rank.worker}"
-    if rank.forgotten:
-        return _join(f"the agent of {rank.worker} knows it no more", rank.trouble)
+    if gone := why_gone(rank):
+        return gone
     # At the start of an attempt, or of the controller, agents get their time to report.
     if min(rank.silent, run.waited) > LOST_SECONDS:
         silence = f"{rank.worker} was not heard of for {rank.silent:.0f} s"
-        return _join(silence, rank.trouble)
+        return join_reasons(silence, rank.trouble)
     if not rank.reported and run.waited > BEGIN_SECONDS:
         late = f"{rank.worker} did not begin it within {BEGIN_SECONDS:.0f} s"
-        return _join(late, rank.trouble)
+        return join_reasons(late, rank.trouble)
     return _why_stuck(rank)
 
 
 def _why_stuck(rank: RankView) -> str:
     """Explain why a rank is given up although its agent still reports; empty if it is not."""
-    if rank.exited and rank.stuck > STUCK_SECONDS:
-        return f"the rest of what it wrote did not come from {rank.worker} in {STUCK_SECONDS:.0f} s"
-    if rank.stopping and not rank.exited and rank.ending > STUCK_SECONDS:
-        return f"{rank.worker} did not end it within {STUCK_SECONDS:.0f} s of being told to"
+    if unfinished := why_unfinished(rank):
+        return unfinished
+    if rank.stopping and not rank.exited and rank.ending > END_SECONDS:
+        return f"{rank.worker} did not end it within {END_SECONDS:.0f} s of being told to"
     if rank.stopping and rank.ending > STOP_SECONDS:
         return f"{rank.worker} was not done {STOP_SECONDS:.0f} s after being told to stop it"
     return ""
@@ -175,7 +162,7 @@ def _watch(run: RunView) -> list[Action]:
     """Stop all ranks once one has failed, the user says so, or the deadline is long past."""
     if all(rank.stopping for rank in run.ranks):
         return []
-    if run.stop_requested or _failed(run):
+    if run.stop_requested or failed_ranks(run):
         return [StopRanks(run.id)]
     deadline = run.deadline_seconds or 0.0
     if run.overdue > max(DEADLINE_GRACE_SECONDS, DEADLINE_GRACE * deadline):
@@ -191,57 +178,11 @@ def _conclude(run: RunView, world: World, given: AbstractSet[str]) -> list[Actio
         if len(free) >= run.num_workers:
             return [Assign(run.id, run.attempt + 1, free)]
         if run.waited <= world.policy.start_seconds:
-            return _wait(run, _lacking(run, world, free))
+            return wait_for(run, _lacking(run, world, free))
         shortage = f"no restart: {_shortage(run, world, free)}"
-    needs_no_count = bool(run.stop_requested or _failed(run)) and run.waited > COUNT_SECONDS
-    if needs_no_count or (run.delivered and run.delivery is not None):
-        return [_end(run, run.delivery, shortage)]
-    return [Count(run.id)] if run.delivered else []
+    return count_or_end(run, shortage, run.waited)
 
 
 def _may_restart(run: RunView) -> bool:
     attempts_left = run.attempt <= run.max_restarts
-    return bool(_failed(run)) and not run.stop_requested and attempts_left and run.overdue < 0
-
-
-def _end(run: RunView, delivery: SampleCounts | None, shortage: str) -> End:
-    disagreement = delivery.disagreement if delivery else ""
-    if run.stop_requested:
-        return End(run.id, "STOPPED", disagreement)
-    if failed := _failed(run):
-        cause = _first(failed)
-        reason = _join(run.stop_reason, _describe(cause), shortage, disagreement)
-        # A stated failure needs no more words.
-        return End(run.id, "FAILED", reason, None if cause.failure else cause.rank)
-    if disagreement:
-        return End(run.id, "FAILED", _join(run.stop_reason, disagreement))
-    return End(run.id, "FINISHED", run.stop_reason)
-
-
-def _join(*reasons: str) -> str:
-    return "; ".join(filter(None, reasons))
-
-
-def _failed(run: RunView) -> list[RankView]:
-    """Return the ranks that failed. Exit codes do not count where the controller stopped them."""
-    return [
-        rank
-        for rank in run.ranks
-        if rank.lost or rank.failure or (rank.exit_code and not run.stop_reason)
-    ]
-
-
-def _first(failed: Sequence[RankView]) -> RankView:
-    """Return the rank that failed first: the others failed because of it, or were stopped.
-
-    One with a stated failure goes before: its process ran on after that.
-    """
-    return min(failed, key=lambda rank: (not rank.failure, rank.exited_at or 0.0, rank.rank))
-
-
-def _describe(rank: RankView) -> str:
-    if rank.failure:
-        return f"{rank.place}: {rank.failure}"
-    if rank.exit_code:
-        return f"{rank.place} {describe_exit(rank.exit_code)}"
-    return f"rank {rank.rank} is lost: {rank.lost}"
+    return bool(failed_ranks(run)) and not run.stop_requested and attempts_left and run.overdue < 0

@@ -23,7 +23,7 @@ from mlbench_master.pools.base import RUNNING, PodStatus
 from mlbench_master.reading.counting import SampleCounts
 from mlbench_master.recording.limits import has_room
 from mlbench_master.recording.streams import METRICS
-from mlbench_master.runs.life import deadline_at, find_next
+from mlbench_master.runs.life import deadline_at, find_next, find_recorded
 from mlbench_master.runs.reachability import Reachability, read_reachability
 from mlbench_master.runs.workers import is_same_pod
 
@@ -83,14 +83,14 @@ class Observer:
         """Return the world at one moment; ``waits_for`` says why more pods are not there."""
         # In one transaction: half of an agent's report would look like a lost rank.
         with snapshot():
-            runs = find_next(self._policy.concurrent_runs)
+            runs, recorded = find_next(self._policy.concurrent_runs), find_recorded()
             ended = Run.select(Run.id, Run.attempt, Run.finished_at, *_SHAPE).where(
-                Run.finished_at.is_null(False)
+                Run.finished_at.is_null(False), Run.launcher == ""
             )
             last = ended.order_by(Run.finished_at.desc()).first()
             workers = {worker.name: worker for worker in Worker.select().namedtuples()}
             reachable, now = read_reachability(), time.time()
-            views = [_view_run(run, workers, pods, reachable) for run in runs]
+            views = [_view_run(run, workers, pods, reachable) for run in (*runs, *recorded)]
             started = [("started", run.id if run.started_at else None) for run in runs]
             looked, idle, *seconds = self._by_clock.look(
                 self._monotonic(),
@@ -102,13 +102,17 @@ class Observer:
             overdue = [
                 _overdue(run, now, looked, since) for run, since in zip(runs, seconds, strict=False)
             ]
+            overdue += [-math.inf] * len(recorded)
             timed = zip(views, overdue, seconds[len(runs) :], strict=True)
             views = [replace(view, overdue=late, waited=waited) for view, late, waited in timed]
+            views = list(self._time_endings(views, reachable))
+            views, others = views[: len(runs)], views[len(runs) :]
             if self._cores is not None and len(views) > 1 and not views[-1].ranks:
                 views = [replace(view, cores=_cores_of(view)) for view in views]
             return World(
                 policy=self._policy,
-                runs=tuple(self._time_endings(views, reachable)),
+                runs=tuple(views),
+                recorded=tuple(others),
                 stopped_in_queue=_stopped_in_queue(runs),
                 workers=tuple(_view_workers(pods, workers, runs, reachable)),
                 waits_for=waits_for,
@@ -145,7 +149,8 @@ def store_pods(pods: list[PodStatus]) -> None:
     """Write the pool's pods into the table that the API reads."""
     columns = ("name", "uid", "phase", "ip", "node", "labels")
     rows = {pod.name: {column: getattr(pod, column) for column in columns} for pod in pods}
-    stored = {row["name"]: row for row in Pod.select().dicts().execute()}
+    of_pool = Pod.select(*(getattr(Pod, column) for column in columns)).where(~Pod.external)
+    stored = {row["name"]: row for row in of_pool.dicts().execute()}
     for name in stored.keys() - rows.keys():
         Pod.delete_by_id(name)
     for name, row in rows.items():

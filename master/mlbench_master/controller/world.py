@@ -115,6 +115,12 @@ class RunView:
     """The pool's cores that its ranks have; looked up only while another run waits to begin."""
 
     @property
+    def missing(self) -> list[int]:
+        """The ranks that have not joined the attempt of a recorded run."""
+        joined = {rank.rank for rank in self.ranks}
+        return [rank for rank in range(self.num_workers) if rank not in joined]
+
+    @property
     def is_steady(self) -> bool:
         """Whether its ranks all run."""
         return bool(self.ranks) and all(
@@ -148,9 +154,12 @@ class World:
     """Seconds since the last run ended; 0 while there is one."""
     cores: tuple[int, ...] | None = None
     """The cores that runs share; None where each worker has its own, and all are of one shape."""
+    recorded: tuple[RunView, ...] = ()
+    """Those that go on though others start their processes: the pool has no part in them."""
 
     @property
     def is_steady(self) -> bool:
         """Whether there is no run, or the ranks of all that have begun run."""
         begun = [run for run in self.runs if run.ranks]
-        return not self.runs or (bool(begun) and all(run.is_steady for run in begun))
+        is_steady = all(run.is_steady for run in (*begun, *self.recorded))
+        return is_steady and (bool(begun) or not self.runs)

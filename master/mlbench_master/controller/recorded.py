@@ -1,0 +1,72 @@
+"""The decisions on recorded runs, whose processes somebody else starts: watch, wait, end.
+
+A rank that fails stops no other one: that is for the run's launcher. Pure functions.
+"""
+
+from itertools import pairwise
+
+from mlbench_master.controller.actions import Action, StopRanks
+from mlbench_master.controller.ending import (
+    count_or_end,
+    failed_ranks,
+    find_lost,
+    wait_for,
+    why_gone,
+    why_unfinished,
+)
+from mlbench_master.controller.world import RankView, RunView
+
+# A rank whose recorder was silent for this long, while the master could hear it, is lost.
+LOST_SECONDS = 120.0
+# Once all that have joined are over: for ranks that have not, or for the next attempt.
+LATE_SECONDS = 60.0
+# Of the missing ranks, so many spans are named.
+_MOST_SPANS = 10
+
+
+def decide_recorded(run: RunView) -> list[Action]:
+    """Decide on the next actions for one run. Carrying them out twice is harmless."""
+    if not all(rank.over for rank in run.ranks):
+        return find_lost(run, _why_lost) or _watch(run)
+    awaits = bool(run.missing) or (bool(failed_ranks(run)) and run.attempt <= run.max_restarts)
+    patience = LATE_SECONDS if awaits and not run.stop_requested else 0.0
+    if run.waited < patience:
+        return wait_for(run, _joined(run) or f"attempt {run.attempt} failed: it may be begun anew")
+    return count_or_end(run, _never_joined(run), run.waited - patience)
+
+
+def _why_lost(rank: RankView, run: RunView) -> str:
+    # When the controller starts, recorders get their time to report.
+    if min(rank.silent, run.waited) > LOST_SECONDS:
+        return f"its recorder was not heard of for {rank.silent:.0f} s"
+    return why_gone(rank) or why_unfinished(rank)
+
+
+def _watch(run: RunView) -> list[Action]:
+    """Pass on that the user wants it stopped; else say which ranks have yet to join."""
+    if run.stop_requested:
+        return [] if all(rank.stopping for rank in run.ranks) else [StopRanks(run.id)]
+    return wait_for(run, _joined(run))
+
+
+def _joined(run: RunView) -> str:
+    """Say which ranks have yet to join; empty if none has to."""
+    if not run.missing:
+        return ""
+    there = f"{len(run.ranks)} of {run.num_workers} ranks have joined"
+    return f"{there}; missing: {_spans(run.missing)}"
+
+
+def _never_joined(run: RunView) -> str:
+    if not run.missing or run.stop_requested:
+        return ""
+    ranks = "rank" if len(run.missing) == 1 else "ranks"
+    return f"{ranks} {_spans(run.missing)} of {run.num_workers} never joined"
+
+
+def _spans(numbers: list[int]) -> str:
+    """Write ascending numbers as 0-3, 6."""
+    breaks = [i for i, (one, other) in enumerate(pairwise(numbers), 1) if other > one + 1]
+    parts = [numbers[i:j] for i, j in pairwise([0, *breaks, len(numbers)])]
+    texts = [f"{one[0]}-{one[-1]}" if len(one) > 1 else str(one[0]) for one in parts]
+    return ", ".join([*texts[:_MOST_SPANS], *(["…"] if len(texts) > _MOST_SPANS else [])])

@@ -1,0 +1,138 @@
+"""Decisions on runs whose processes somebody else starts."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mlbench_master.controller.actions import (
+    Action,
+    Count,
+    End,
+    MarkLost,
+    Scale,
+    StopRanks,
+    Wait,
+)
+from mlbench_master.controller.decisions import decide
+from mlbench_master.controller.recorded import decide_recorded
+from mlbench_master.controller.world import RankView, RunView
+from tests.master.controller.worlds import (
+    COUNTED,
+    NOW,
+    ORDERED,
+    RUNNING,
+    STOPPING,
+    WORLD,
+    exited,
+    lost,
+    with_ranks,
+)
+
+DONE = exited(0)
+
+
+def joined(*ranks: int, of: int, **changes: Any) -> RunView:
+    there = tuple(replace(RUNNING, rank=rank) for rank in ranks)
+    return replace(with_ranks(), **{"ranks": there, "num_workers": of, **changes})
+
+
+def test_while_all_run_there_is_nothing_to_do() -> None:
+    assert decide_recorded(with_ranks(RUNNING, DONE)) == []
+    # A rank that failed stops no other one: its launcher does.
+    assert decide_recorded(with_ranks(RUNNING, exited(1))) == []
+    assert decide_recorded(with_ranks(RUNNING, lost())) == []
+
+
+def test_missing_ranks_are_named_until_they_have_joined() -> None:
+    there = [rank for rank in range(16) if rank not in {3, 5, 7, 8, 9}]
+    words = "11 of 16 ranks have joined; missing: 3, 5, 7-9"
+    assert decide_recorded(joined(*there, of=16)) == [Wait(7, words)]
+    assert decide_recorded(joined(*there, of=16, waiting=words)) == []
+    assert decide_recorded(joined(*range(16), of=16, waiting=words)) == [Wait(7, "")]
+    [wait] = decide_recorded(joined(*range(0, 1000, 2), of=1000))
+    assert isinstance(wait, Wait)
+    assert wait.why.endswith("missing: 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, …")
+
+
+@pytest.mark.parametrize(
+    ("rank", "waited", "why"),
+    [
+        (replace(RUNNING, silent=121.0), 500.0, "its recorder was not heard of for 121 s"),
+        (replace(RUNNING, silent=119.0), 500.0, ""),
+        # The controller has just started.
+        (replace(RUNNING, silent=500.0), 5.0, ""),
+        (replace(RUNNING, forgotten=True), 5.0, "the agent of w-0 knows it no more"),
+        (replace(RUNNING, replaced=True), 5.0, "another pod has taken the place of w-0"),
+        (
+            replace(exited(0), streams_complete=False, stuck=61.0),
+            500.0,
+            "the rest of what it wrote did not come from w-0 in 60 s",
+        ),
+        # Neither for beginning late, nor for going on after it was told to stop.
+        (replace(RUNNING, reported=False), 5_000.0, ""),
+        (replace(STOPPING, ending=5_000.0, stuck=5_000.0), 5_000.0, ""),
+    ],
+)
+def test_what_is_lost(rank: RankView, waited: float, why: str) -> None:
+    run = with_ranks(rank, RUNNING, waited=waited)
+    found = [action for action in decide_recorded(run) if isinstance(action, MarkLost)]
+    assert found == ([MarkLost(7, 1, 0, rank.seen_at, why)] if why else [])
+
+
+def test_a_stop_is_passed_on_also_to_those_that_come_later() -> None:
+    asked = {"stop_requested": True, "num_workers": 3}
+    assert decide_recorded(with_ranks(STOPPING, RUNNING, **asked)) == [StopRanks(7)]
+    assert decide_recorded(with_ranks(STOPPING, STOPPING, **asked)) == []
+    over = with_ranks(exited(-15), exited(-15), **asked, delivery=COUNTED)
+    assert decide_recorded(over) == [End(7, "STOPPED")]
+
+
+def test_the_end_is_counted() -> None:
+    assert decide_recorded(with_ranks(DONE, DONE, waited=0.0)) == [Count(7)]
+    assert decide_recorded(with_ranks(DONE, DONE, delivered=False)) == []
+    done = with_ranks(DONE, DONE, delivery=COUNTED)
+    assert decide_recorded(done) == [End(7, "FINISHED")]
+
+
+def test_missing_ranks_are_waited_for_once_the_others_are_over() -> None:
+    words = "2 of 5 ranks have joined; missing: 2-4"
+    run = with_ranks(DONE, DONE, num_workers=5, delivery=COUNTED, waited=59.0)
+    assert decide_recorded(run) == [Wait(7, words)]
+    never = "ranks 2-4 of 5 never joined"
+    assert decide_recorded(replace(run, waited=60.0)) == [End(7, "FAILED", never)]
+    uncounted = replace(run, waited=64.0, delivery=None)
+    assert decide_recorded(uncounted) == [Count(7)]
+    assert decide_recorded(replace(uncounted, waited=66.0)) == [End(7, "FAILED", never)]
+    one = with_ranks(DONE, num_workers=2, delivery=COUNTED, waited=60.0)
+    assert decide_recorded(one) == [End(7, "FAILED", "rank 1 of 2 never joined")]
+
+
+def test_a_failed_attempt_waits_for_the_next_one_as_long_as_there_may_be_one() -> None:
+    run = with_ranks(exited(3), DONE, delivery=COUNTED, waited=1.0)
+    failed: list[Action] = [End(7, "FAILED", "rank 0 on w-0 exited with code 3", 0)]
+    assert decide_recorded(run) == failed
+    again = replace(run, max_restarts=1)
+    assert decide_recorded(again) == [Wait(7, "attempt 1 failed: it may be begun anew")]
+    assert decide_recorded(replace(again, waited=60.0)) == failed
+    assert decide_recorded(replace(again, attempt=2)) == failed
+    assert decide_recorded(replace(again, stop_requested=True)) == [End(7, "STOPPED")]
+
+
+def test_the_first_that_failed_is_named() -> None:
+    run = with_ranks(lost(NOW - 5), exited(1, NOW - 9), delivery=COUNTED)
+    why = "rank 1 on w-1 exited with code 1"
+    assert decide_recorded(run) == [End(7, "FAILED", why, 1)]
+
+
+def test_the_pool_and_its_runs_know_nothing_of_it() -> None:
+    alone = decide(replace(WORLD, runs=(ORDERED,)))
+    beside = replace(WORLD, runs=(ORDERED,), recorded=(joined(0, of=64),))
+    words = "1 of 64 ranks have joined; missing: 1-63"
+    assert decide(beside) == [*alone, Wait(7, words)]
+    assert decide(replace(beside, runs=()))[0] == Scale(2)
+
+
+def test_the_world_is_steady_once_its_ranks_run() -> None:
+    assert replace(WORLD, recorded=(with_ranks(RUNNING),)).is_steady
+    assert not replace(WORLD, recorded=(with_ranks(RUNNING, DONE),)).is_steady
