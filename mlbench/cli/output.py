@@ -64,6 +64,8 @@ def show_result(
         out.print(run.reason, style=_STATE_STYLES.get(run.state), soft_wrap=True)
     if run.origin:
         out.print(f"imported: {run.origin}, read only", soft_wrap=True)
+    elif run.launcher:
+        out.print(f"started by {run.launcher}")
     print_pairs([*(_facts(run, result) if result else ()), *_delivery(run)])
     if result and result.phases:
         out.print(_phase_table(result))
@@ -78,9 +80,10 @@ def show_runs(runs: list[Run], pods: list[Pod], of: int) -> None:
     """Print the newest of so many runs, and all worker pods."""
     name = Column("name", no_wrap=True)  # other commands take it, so it is not cut
     headings: list[str | Column] = ["id", name, "benchmark", "workers", "state", "created"]
-    headings += ["from"] if any(run.origin for run in runs) else []
+    origins = [str(run.origin or run.launcher) for run in runs]
+    headings += ["from"] if any(origins) else []
     table = Table(*headings, box=None, pad_edge=False)
-    for run in runs:
+    for run, origin in zip(runs, origins, strict=True):
         table.add_row(
             str(run.id),
             run.title,
@@ -88,7 +91,7 @@ def show_runs(runs: list[Run], pods: list[Pod], of: int) -> None:
             str(run.num_workers),
             _state(run),
             run.created_at[:19].replace("T", " "),
-            *([str(run.origin)] if run.origin else []),
+            *([origin] if origin else []),
         )
     if len(runs) < of:
         out.print(f"the newest {len(runs):,} of {of:,} runs; --limit shows more", style="dim")

@@ -71,8 +71,9 @@ export function elapsedSeconds(/** @type {Run} */ run, /** @type {number} */ now
   return run.finished_at === null ? Math.floor(seconds) : seconds;
 }
 
-/** @returns {string} where an imported run comes from. */
-export function originOf(/** @type {Schemas["Origin"]} */ origin) {
+/** @returns {string} where a run comes from that was imported, or that others started. */
+export function originOf(/** @type {Run} */ { origin, launcher }) {
+  if (!origin) return launcher && `started by ${launcher}`;
   const where = origin.installation || "another installation";
   return `run ${origin.run_id} of ${where}${origin.set_name ? `, set ${origin.set_name}` : ""}`;
 }

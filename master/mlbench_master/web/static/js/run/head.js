@@ -37,6 +37,7 @@ export class Head {
     setBadge(byId("state"), run.state);
     byId("state").hidden = byId("actions").hidden = false;
     this.#stop.hidden = !active;
+    this.#again.hidden = Boolean(run.launcher);
     this.#stop.disabled = run.stop_requested;
     this.#delete.disabled = run.delete_requested;
     setText(this.#stop, run.stop_requested ? "Stopping…" : "Stop");
@@ -90,11 +91,13 @@ export class Head {
 }
 
 function about(/** @type {Run} */ run, description) {
-  const what = run.benchmark ? `${run.benchmark}. ${description}` : `${run.image}: ${run.command}`;
+  const own = `${run.image || run.launcher}: ${run.command}`;
+  const what = run.benchmark ? `${run.benchmark}. ${description}` : own;
   const several = run.world_size > run.num_workers ? `, ${run.world_size} ranks` : "";
   const workers = plural(run.num_workers, "worker") + several;
-  const origin = run.origin ? ` · imported: ${originOf(run.origin)}, read only` : "";
-  return `Run ${run.id} · ${workers} · created ${moment(run.created_at)}${origin}\n${what}`;
+  const origin = run.origin ? `imported: ${originOf(run)}, read only` : originOf(run);
+  const parts = [`Run ${run.id}`, workers, `created ${moment(run.created_at)}`, origin];
+  return `${parts.filter(Boolean).join(" · ")}\n${what}`;
 }
 
 /**

@@ -29,8 +29,7 @@ function createRow(/** @type {Run} */ run) {
   const box = h("input", { type: "checkbox", value: id, "aria-label": `Select run ${id}` });
   const time = h("time", { datetime: created, title: format.moment(created) });
   const link = h("a", { href: `/runs/${id}` }, name);
-  const from = run.origin && originOf(run.origin);
-  const aside = [`#${id}`, from, sweptOf(run)].filter(Boolean).join(", ");
+  const aside = [`#${id}`, originOf(run), sweptOf(run)].filter(Boolean).join(", ");
   return h(
     "tr",
     {},
