@@ -25,6 +25,10 @@ class ApiError(MLBenchError):
         self.status = status
 
 
+class JobError(MLBenchError):
+    """A launcher's variables or the options of a recorded command say too little, or nonsense."""
+
+
 class StackError(MLBenchError):
     """The local stack cannot be started or stopped; the text says what to do."""
 

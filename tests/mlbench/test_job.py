@@ -1,0 +1,204 @@
+"""Which job a process is a rank of. The variables are those that launchers were seen to set."""
+
+import pytest
+
+from mlbench.errors import JobError
+from mlbench.job import Job, find_job
+
+_TORCHRUN = {
+    "RANK": "3",
+    "LOCAL_RANK": "1",
+    "GROUP_RANK": "1",
+    "WORLD_SIZE": "4",
+    "GROUP_WORLD_SIZE": "2",
+    "MASTER_ADDR": "node-1",
+    "MASTER_PORT": "29500",
+    "TORCHELASTIC_RUN_ID": "lm-7",
+    "TORCHELASTIC_RESTART_COUNT": "0",
+    "TORCHELASTIC_MAX_RESTARTS": "0",
+}
+_BATCH = {
+    "SLURM_CLUSTER_NAME": "alps",
+    "SLURM_JOB_ID": "42",
+    "SLURM_NTASKS": "4",
+    "SLURM_PROCID": "0",
+    "SLURM_LOCALID": "0",
+}
+_SLURM = _BATCH | {"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "3"}
+_ARRAY = _BATCH | {"SLURM_ARRAY_JOB_ID": "42", "SLURM_ARRAY_TASK_ID": "1", "SLURM_JOB_ID": "43"}
+_OPEN_MPI_4 = {
+    "OMPI_COMM_WORLD_RANK": "1",
+    "OMPI_COMM_WORLD_SIZE": "2",
+    "OMPI_MCA_orte_precondition_transports": "79b7f7aecf8e7a95-1ce3e1bd2ffb5f9f",
+    "OMPI_MCA_ess_base_jobid": "3422027777",
+    "PMIX_NAMESPACE": "3422027777",
+    "PMIX_RANK": "1",
+}
+_OPEN_MPI_5 = {
+    "OMPI_COMM_WORLD_RANK": "1",
+    "OMPI_COMM_WORLD_SIZE": "2",
+    "PMIX_NAMESPACE": "prterun-login-2201@1",
+    "PMIX_RANK": "1",
+}
+_PMI = {"PMI_RANK": "1", "PMI_SIZE": "2", "PMI_FD": "9", "MPI_LOCALRANKID": "1"}
+_TRAIN_JOB = {
+    "PET_NNODES": "2",
+    "PET_NPROC_PER_NODE": "auto",
+    "PET_NODE_RANK": "1",
+    "PET_MASTER_ADDR": "lm-node-0-0.lm",
+    "PET_MASTER_PORT": "29400",
+    "JOB_COMPLETION_INDEX": "1",
+}
+_PYTORCH_JOB = {
+    "PET_NNODES": "2",
+    "PET_NODE_RANK": "1",
+    "PET_MASTER_ADDR": "lm-master-0",
+    "PET_MASTER_PORT": "23456",
+    "MASTER_ADDR": "lm-master-0",
+    "MASTER_PORT": "23456",
+    "RANK": "1",
+    "WORLD_SIZE": "2",
+}
+_ELASTIC = {
+    "PET_NNODES": "1:4",
+    "PET_RDZV_BACKEND": "c10d",
+    "PET_RDZV_ENDPOINT": "lm-worker-0:23456",
+    "PET_RDZV_ID": "first",
+    "PET_MAX_RESTARTS": "100",
+}
+_INDEXED = {"JOB_COMPLETION_INDEX": "2", "HOSTNAME": "lm-2", "KUBERNETES_SERVICE_PORT": "443"}
+_JOBSET = {"JOB_COMPLETION_INDEX": "1", "JOBSET_NAME": "lm"}
+_JOBS = _JOBSET | {
+    "JOBSET_UID": "4b1f",
+    "JOBSET_JOB_GLOBAL_INDEX": "2",
+    "JOBSET_GLOBAL_REPLICAS": "3",
+    "JOBSET_RESTART_ATTEMPT": "1",
+}
+_BARE = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "node-1", "MASTER_PORT": "29500"}
+_IN_PBS = {"PBS_JOBID": "7[1].head"}
+_IN_LSF = {"LSB_JOBID": "7", "LSB_JOBINDEX": "1"}
+
+
+def _of(environ: dict[str, str], *left_out: str, **changed: str) -> dict[str, str]:
+    return {name: value for name, value in (environ | changed).items() if name not in left_out}
+
+
+@pytest.mark.parametrize(
+    ("environ", "job"),
+    [
+        (_TORCHRUN, Job("torchrun-lm-7", 3, 4, "torchrun")),
+        (
+            _of(_TORCHRUN, TORCHELASTIC_RESTART_COUNT="2", TORCHELASTIC_MAX_RESTARTS="3"),
+            Job("torchrun-lm-7", 3, 4, "torchrun", attempt=3, max_restarts=3),
+        ),
+        (
+            _of(_TORCHRUN, TORCHELASTIC_RUN_ID="none"),
+            Job("torchrun-node-1:29500", 3, 4, "torchrun"),
+        ),
+        (
+            _of(_TORCHRUN, TORCHELASTIC_RUN_ID="none", MASTER_ADDR="127.0.0.1"),
+            Job("torchrun-lm-2:29500", 3, 4, "torchrun"),
+        ),
+        # The innermost launcher counts.
+        (_SLURM | _TORCHRUN, Job("torchrun-alps-42-lm-7", 3, 4, "torchrun")),
+        (
+            _SLURM | _of(_TORCHRUN, TORCHELASTIC_MAX_RESTARTS="3") | {"SLURM_RESTART_COUNT": "2"},
+            Job("torchrun-alps-42-lm-7", 3, 4, "torchrun", attempt=9, max_restarts=3),
+        ),
+        (_TRAIN_JOB | _TORCHRUN, Job("torchrun-lm-7", 3, 4, "torchrun")),
+        (_BATCH | _OPEN_MPI_4, Job("mpi-79b7f7aecf8e7a95-1ce3e1bd2ffb5f9f", 1, 2, "mpi")),
+        (_SLURM | _BARE, Job("environment-alps-42-node-1:29500", 1, 2, "environment")),
+        (_INDEXED | _BARE, Job("environment-node-1:29500", 1, 2, "environment")),
+        # Slurm.
+        (_SLURM, Job("slurm-alps-42.0", 3, 4, "slurm")),
+        (_of(_SLURM, "SLURM_CLUSTER_NAME"), Job("slurm-42.0", 3, 4, "slurm")),
+        (_of(_SLURM, "SLURM_STEP_NUM_TASKS"), Job("slurm-alps-42.0", 3, 4, "slurm")),
+        (
+            _of(_SLURM, SLURM_STEP_ID="1", SLURM_STEP_NUM_TASKS="1", SLURM_PROCID="0"),
+            Job("slurm-alps-42.1", 0, 1, "slurm"),
+        ),
+        (
+            _of(_SLURM, SLURM_RESTART_COUNT="1"),
+            Job("slurm-alps-42.0", 3, 4, "slurm", attempt=2),
+        ),
+        (_BATCH, Job("slurm-alps-42", 0, 1, "slurm")),
+        (_ARRAY, Job("slurm-alps-43", 0, 1, "slurm")),
+        # MPI.
+        (_OPEN_MPI_4, Job("mpi-79b7f7aecf8e7a95-1ce3e1bd2ffb5f9f", 1, 2, "mpi")),
+        (_OPEN_MPI_5, Job("mpi-prterun-login-2201@1", 1, 2, "mpi")),
+        (_PMI | _IN_PBS, Job("mpi-7[1].head", 1, 2, "mpi")),
+        (_PMI | _IN_LSF, Job("mpi-7-1", 1, 2, "mpi")),
+        (_PMI | _BATCH, Job("mpi-alps-42", 1, 2, "mpi")),
+        # Kubernetes.
+        (_TRAIN_JOB, Job("kubeflow-lm-node-0-0.lm:29400", 1, 2, "kubeflow")),
+        (_PYTORCH_JOB, Job("kubeflow-lm-master-0:23456", 1, 2, "kubeflow")),
+        (
+            _of(_ELASTIC, PET_NNODES="4:4"),
+            Job("kubeflow-lm-worker-0:23456-first", 2, 4, "kubeflow"),
+        ),
+        # Variables of a user's own.
+        (_BARE, Job("environment-node-1:29500", 1, 2, "environment")),
+        (_of(_BARE, MASTER_ADDR="::1"), Job("environment-lm-2:29500", 1, 2, "environment")),
+    ],
+)
+def test_a_launcher_says_all(environ: dict[str, str], job: Job) -> None:
+    assert find_job(environ, hostname="lm-2") == job
+
+
+@pytest.mark.parametrize(
+    ("environ", "hostname", "job"),
+    [
+        (_INDEXED, "lm-2", Job("job-lm", 2, 6, "job")),
+        (_INDEXED, "lm-2.lm.default.svc.cluster.local", Job("job-lm", 2, 6, "job")),
+        (_of(_INDEXED, JOB_UID="4b1f"), "node-1", Job("job-4b1f", 2, 6, "job")),
+        (_JOBSET, "lm-worker-0-1", Job("jobset-lm", 1, 6, "jobset")),
+        (_JOBS, "lm-worker-2-1", Job("jobset-4b1f", 5, 6, "jobset", attempt=2)),
+        (_ELASTIC, "lm-worker-1", Job("kubeflow-lm-worker-0:23456-first", 1, 6, "kubeflow")),
+    ],
+)
+def test_a_pod_is_not_told_the_number_of_workers(
+    environ: dict[str, str], hostname: str, job: Job
+) -> None:
+    assert find_job(environ, workers=6, hostname=hostname) == job
+    with pytest.raises(JobError, match="say --workers"):
+        find_job(environ, hostname=hostname)
+
+
+def test_what_the_user_says_counts() -> None:
+    assert find_job(_PMI, key="mine") == Job("mine", 1, 2, "mpi")
+    assert find_job(_SLURM, key="mine", workers=8) == Job("mine", 3, 8, "slurm")
+    assert find_job({}, key="mine", workers=1) == Job("mine", 0, 1, "shell")
+
+
+def test_a_process_alone_is_a_job_of_its_own() -> None:
+    job, other = find_job({"PATH": "/bin", "RANK": ""}), find_job({})
+    assert (job.rank, job.num_workers, job.launcher) == (0, 1, "shell")
+    assert job.key.startswith("shell-")
+    assert job.key != other.key
+
+
+@pytest.mark.parametrize(
+    ("environ", "workers", "message"),
+    [
+        (_of(_BARE, RANK="2"), None, "there is no rank 2 of 2.*correct RANK and WORLD_SIZE"),
+        (_SLURM, 2, "no rank 3 of 2.*correct SLURM_PROCID.* or --workers"),
+        (_of(_BARE, RANK="first"), None, "RANK is 'first', but should be a whole number"),
+        (_of(_BARE, RANK="-1"), None, "RANK is '-1'"),
+        (_of(_SLURM, SLURM_RESTART_COUNT="²"), None, "SLURM_RESTART_COUNT is '²'"),
+        (_of(_TRAIN_JOB, PET_NNODES="some"), None, "PET_NNODES is 'some'"),
+        (_of(_BARE, "WORLD_SIZE"), None, "RANK and WORLD_SIZE .* say --workers"),
+        (_of(_BARE, "MASTER_ADDR", "MASTER_PORT"), None, "RANK and WORLD_SIZE .*say --key"),
+        (_PMI, None, "say --key"),
+        (_INDEXED, 4, "JOB_COMPLETION_INDEX .*say --key"),
+        (_JOBS, 4, "--workers 4 does not fit JOBSET_GLOBAL_REPLICAS 3"),
+        (_JOBS, 3, "--workers 3 does not fit .* JOB_COMPLETION_INDEX 1"),
+        ({}, 4, "nothing says which of 4 ranks"),
+        ({"WORLD_SIZE": "4"}, None, "nothing says which of 4 ranks .*set RANK and WORLD_SIZE"),
+        (_BATCH, 4, "nothing says which of 4 ranks .* start each with srun"),
+        (_ELASTIC, 4, "nothing says which of 4 ranks .* set PET_NODE_RANK"),
+        ({}, 0, "nothing says which of 0"),
+    ],
+)
+def test_what_cannot_be_is_said(environ: dict[str, str], workers: int | None, message: str) -> None:
+    with pytest.raises(JobError, match=message):
+        find_job(environ, workers=workers, hostname="node-x")
