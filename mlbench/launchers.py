@@ -107,9 +107,9 @@ def _open_mpi(v: Variables) -> Found | None:
 
 
 def _pmi(v: Variables) -> Found | None:
-    """MPICH and Intel MPI do not name a job, but a batch system does."""
+    """MPICH and Intel MPI do not name a job, but a batch system does. srun may set the same."""
     rank = v.number("PMI_RANK")
-    if rank is None:
+    if rank is None or v.text("PMI_JOBID") == f"{v.text('SLURM_JOB_ID')}.{v.text('SLURM_STEP_ID')}":
         return None
     batch = v.text("PBS_JOBID") or _joined(v.text("LSB_JOBID"), v.text("LSB_JOBINDEX"))
     attempt = v.count("SLURM_RESTART_COUNT") + 1

@@ -41,6 +41,7 @@ _OPEN_MPI_5 = {
     "PMIX_RANK": "1",
 }
 _PMI = {"PMI_RANK": "1", "PMI_SIZE": "2", "PMI_FD": "9", "MPI_LOCALRANKID": "1"}
+_PMI2 = {"PMI_RANK": "3", "PMI_SIZE": "4", "PMI_FD": "13", "PMI_JOBID": "42.0"}  # srun --mpi=pmi2
 _TRAIN_JOB = {
     "PET_NNODES": "2",
     "PET_NPROC_PER_NODE": "auto",
@@ -121,6 +122,7 @@ def _of(environ: dict[str, str], *left_out: str, **changed: str) -> dict[str, st
             _of(_SLURM, SLURM_RESTART_COUNT="1"),
             Job("slurm-alps-42.0", 3, 4, "slurm", attempt=2),
         ),
+        (_SLURM | _PMI2, Job("slurm-alps-42.0", 3, 4, "slurm")),
         (_BATCH, Job("slurm-alps-42", 0, 1, "slurm")),
         (_ARRAY, Job("slurm-alps-43", 0, 1, "slurm")),
         # MPI.
@@ -128,7 +130,8 @@ def _of(environ: dict[str, str], *left_out: str, **changed: str) -> dict[str, st
         (_OPEN_MPI_5, Job("mpi-prterun-login-2201@1", 1, 2, "mpi")),
         (_PMI | _IN_PBS, Job("mpi-7[1].head", 1, 2, "mpi")),
         (_PMI | _IN_LSF, Job("mpi-7-1", 1, 2, "mpi")),
-        (_PMI | _BATCH, Job("mpi-alps-42", 1, 2, "mpi")),
+        (_SLURM | _PMI, Job("mpi-alps-42", 1, 2, "mpi")),
+        (_SLURM | _OPEN_MPI_4, Job("mpi-79b7f7aecf8e7a95-1ce3e1bd2ffb5f9f", 1, 2, "mpi")),
         # Kubernetes.
         (_TRAIN_JOB, Job("kubeflow-lm-node-0-0.lm:29400", 1, 2, "kubeflow")),
         (_PYTORCH_JOB, Job("kubeflow-lm-master-0:23456", 1, 2, "kubeflow")),
