@@ -107,13 +107,14 @@ def _open_mpi(v: Variables) -> Found | None:
 
 
 def _pmi(v: Variables) -> Found | None:
-    """MPICH and Intel MPI do not name a job, but a batch system does. srun may set the same."""
-    rank = v.number("PMI_RANK")
+    """Intel MPI names a job, MPICH does not, but a batch system does. srun may set the same."""
+    rank, size = v.number("PMI_RANK"), v.number("PMI_SIZE")
     if rank is None or v.text("PMI_JOBID") == f"{v.text('SLURM_JOB_ID')}.{v.text('SLURM_STEP_ID')}":
         return None
+    if uuid := v.text("I_MPI_HYDRA_UUID"):
+        return Found(uuid, rank, size)
     batch = v.text("PBS_JOBID") or _joined(v.text("LSB_JOBID"), v.text("LSB_JOBINDEX"))
-    attempt = v.count("SLURM_RESTART_COUNT") + 1
-    return Found(v.slurm_job() or batch, rank, v.number("PMI_SIZE"), attempt)
+    return Found(v.slurm_job() or batch, rank, size, v.count("SLURM_RESTART_COUNT") + 1)
 
 
 def _kubeflow(v: Variables) -> Found | None:

@@ -41,6 +41,7 @@ _OPEN_MPI_5 = {
     "PMIX_RANK": "1",
 }
 _PMI = {"PMI_RANK": "1", "PMI_SIZE": "2", "PMI_FD": "9", "MPI_LOCALRANKID": "1"}
+_INTEL_MPI = _PMI | {"I_MPI_HYDRA_UUID": "5d530000-e9f3-9f0a-3661-060019c3d65f"}
 _PMI2 = {"PMI_RANK": "3", "PMI_SIZE": "4", "PMI_FD": "13", "PMI_JOBID": "42.0"}  # srun --mpi=pmi2
 _TRAIN_JOB = {
     "PET_NNODES": "2",
@@ -128,6 +129,7 @@ def _of(environ: dict[str, str], *left_out: str, **changed: str) -> dict[str, st
         # MPI.
         (_OPEN_MPI_4, Job("mpi-79b7f7aecf8e7a95-1ce3e1bd2ffb5f9f", 1, 2, "mpi")),
         (_OPEN_MPI_5, Job("mpi-prterun-login-2201@1", 1, 2, "mpi")),
+        (_SLURM | _INTEL_MPI, Job("mpi-5d530000-e9f3-9f0a-3661-060019c3d65f", 1, 2, "mpi")),
         (_PMI | _IN_PBS, Job("mpi-7[1].head", 1, 2, "mpi")),
         (_PMI | _IN_LSF, Job("mpi-7-1", 1, 2, "mpi")),
         (_SLURM | _PMI, Job("mpi-alps-42", 1, 2, "mpi")),
