@@ -72,7 +72,9 @@ def test_four_ranks_that_somebody_else_has_started(client: ApiClient, stack: Hom
     assert ended.delivery is not None
     assert ended.delivery.recorded == RANKS * STEPS
     last = {"exit_code": 0, "exited_at": time.time(), "sizes": {}}
-    assert all(one.poll("exited", **last) == "stop" for one in recorders)
+    for one in recorders:
+        assert one.poll("exited", **last) == "stop"
+        one.link.close()
     assert len(client.get_worker_pods().result().value) == 2
     wait_for(lambda: reload(client, run).archive is not None, what="it is sealed")
     assert client.get_manifest(run.id).result().value.launcher == "slurm"
