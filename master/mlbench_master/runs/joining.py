@@ -6,7 +6,7 @@ import uuid
 from dataclasses import asdict
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from mlbench.assignment import Assignment
 from mlbench.names import ACTIVE_STATES, recorded_pod
@@ -22,15 +22,7 @@ from mlbench_master.recording import streams
 from mlbench_master.runs import clock
 from mlbench_master.runs.feasible import check_workers
 from mlbench_master.runs.reachability import read_reachability
-from mlbench_master.runs.requests import (
-    Command,
-    DisplayName,
-    Folder,
-    Word,
-    check_command,
-    check_display_name,
-    kubernetes_name,
-)
+from mlbench_master.runs.requests import Command, DisplayName, Folder, Word, kubernetes_name
 from mlbench_master.settings import Limits
 
 _LARGEST = 2**31 - 1
@@ -63,16 +55,6 @@ class JoinRequest(BaseModel):
     """Where the process runs."""
     uid: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
     """The recorder's own: the same when it asks again, as it got no answer."""
-
-    @field_validator("name")
-    @classmethod
-    def _can_be_shown(cls, name: str | None) -> str | None:
-        return name if name is None else check_display_name(name)
-
-    @field_validator("command")
-    @classmethod
-    def _can_be_split(cls, command: str) -> str:
-        return check_command(command)
 
     @model_validator(mode="after")
     def _is_among_them(self) -> Self:

@@ -10,6 +10,7 @@ from dataclasses import fields
 from typing import Annotated, Any, Self
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -44,11 +45,26 @@ _DIGEST_LETTERS = 6
 _CUSTOM_IMAGE = "custom_image"
 CUSTOM_BACKEND = "custom_backend"
 
+
+def check_display_name(name: str) -> str:
+    """Return a name that a run may have; raise ValueError for others."""
+    if not _DISPLAY_NAME.fullmatch(name) or len(name) > _LONGEST_DISPLAY_NAME:
+        raise ValueError("a name is a text of 1 to 100 characters, without blanks at its ends")
+    return name
+
+
+def _check_command(command: str) -> str:
+    """Return a command whose words a shell would find; raise ValueError for others."""
+    if not any(shlex.split(command)[:1]):
+        raise ValueError("it must name a program")
+    return command
+
+
 Folder = Annotated[str, Field(pattern=r"^/[^\x00]*$", max_length=4096)]
 ArgKey = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_length=64)]
 ArgValue = Annotated[str, Field(pattern=NO_NUL, max_length=1024)]
 Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$", max_length=255)]
-Command = Annotated[str, Field(pattern=NO_NUL, max_length=4096)]
+Command = Annotated[str, Field(pattern=NO_NUL, max_length=4096), AfterValidator(_check_command)]
 Task = Annotated[str, Field(json_schema_extra={"enum": [*BENCHMARKS]})]
 _IMAGES_SCHEMA = [{"enum": [*BENCHMARKS, _CUSTOM_IMAGE]}, {"pattern": f"^{IMAGE_PATTERN}$"}]
 ImageName = Annotated[str, Field(json_schema_extra={"anyOf": _IMAGES_SCHEMA})]
@@ -58,6 +74,7 @@ DisplayName = Annotated[
         max_length=_LONGEST_DISPLAY_NAME,
         json_schema_extra={"pattern": f"^{_DISPLAY_NAME.pattern}$"},
     ),
+    AfterValidator(check_display_name),
 ]
 
 MOST_RUNS = 200
@@ -183,11 +200,6 @@ class CommonRequest(CommonSpec, Checked):
         asked = None if unasked else self.max_bandwidth
         return asked or limits.bandwidth or None
 
-    @field_validator("name")
-    @classmethod
-    def _name_can_be_shown(cls, name: str) -> str:
-        return check_display_name(name)
-
     @field_validator("benchmark")
     @classmethod
     def _is_known(cls, name: str | None) -> str | None:
@@ -214,11 +226,6 @@ class CommonRequest(CommonSpec, Checked):
         except ValueError:
             raise ValueError("a JSON object") from None
 
-    @field_validator("custom_image_command")
-    @classmethod
-    def _can_be_split(cls, command: str | None) -> str | None:
-        return command if command is None else check_command(command)
-
     @model_validator(mode="after")
     def _says_one_thing(self) -> Self:
         if self.benchmark == _CUSTOM_IMAGE:
@@ -238,20 +245,6 @@ class CommonRequest(CommonSpec, Checked):
         if (self.backend == CUSTOM_BACKEND) != (self.custom_backend is not None):
             raise ValueError(f"custom_backend and backend={CUSTOM_BACKEND} go together")
         return self
-
-
-def check_display_name(name: str) -> str:
-    """Return a name that a run may have; raise ValueError for others."""
-    if not _DISPLAY_NAME.fullmatch(name) or len(name) > _LONGEST_DISPLAY_NAME:
-        raise ValueError("a name is a text of 1 to 100 characters, without blanks at its ends")
-    return name
-
-
-def check_command(command: str) -> str:
-    """Return a command whose words a shell would find; raise ValueError for others."""
-    if not any(shlex.split(command)[:1]):
-        raise ValueError("it must name a program")
-    return command
 
 
 def kubernetes_name(name: str) -> str:
