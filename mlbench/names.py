@@ -69,6 +69,17 @@ Phase = Literal[
 ]
 PHASES: Final[tuple[Phase, ...]] = get_args(Phase)
 
+# --- What the recorder of a rank reports of it, as the exporter serves it of worker pods. ---
+ResourceName = Literal[
+    "container_cpu_usage_seconds_total",
+    "container_memory_usage_bytes",
+    "container_memory_working_set_bytes",
+    "container_network_receive_bytes_total",
+    "container_network_transmit_bytes_total",
+    "container_processes",
+]
+RESOURCES: Final[tuple[ResourceName, ...]] = get_args(ResourceName)
+
 # --- Recorded series: exact, every value with its own time. ---
 RUN_METRIC: Final = "mlbench_run_metric"  # {run_id, metric, rank}
 RUN_ADDED: Final = "mlbench_run_added"  # the same: what was posted after the run's end

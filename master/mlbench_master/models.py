@@ -274,6 +274,8 @@ class Worker(_Table):
     """The uid of its pod; empty where pods have none."""
     fork_server = BooleanField(default=False)
     """Whether a process that has imported PyTorch is ready to be forked."""
+    resources = JSONField(null=True)
+    """What its rank uses, by name of the series; null where an exporter tells it."""
     seen_at = DoubleField()
     """When it came."""
     heard = BigIntegerField(default=0)

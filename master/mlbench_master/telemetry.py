@@ -9,7 +9,7 @@ from typing import Any, get_args
 import falcon
 from falcon import Request, Response
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -250,10 +250,21 @@ def _pods(pods: Sequence[Pod]) -> Iterator[Metric]:
         ("pod", "phase", "node"),
         [((pod.name, pod.phase, pod.node), 1.0) for pod in pods],
     )
-    workers = Worker.select().where(Worker.name.in_([pod.name for pod in pods]))
+    workers = list(Worker.select().where(Worker.name.in_([pod.name for pod in pods])))
     yield _gauge(
         names.POD_HEARTBEAT,
         "When the pod's agent was last heard of.",
         ("pod",),
         [((worker.name,), worker.seen_at) for worker in workers],
     )
+    nodes = {pod.name: pod.node for pod in pods if pod.external}
+    recorded = [worker for worker in workers if worker.resources and worker.name in nodes]
+    for resource in names.RESOURCES:
+        kind = CounterMetricFamily if resource.endswith("_total") else GaugeMetricFamily
+        labels = ("namespace", "pod", "container", "node")
+        family = kind(resource, "What a rank uses that others start.", labels=labels)
+        for worker in recorded:
+            if resource in worker.resources:
+                who = ("", worker.name, "worker", nodes[worker.name])
+                family.add_metric(who, worker.resources[resource])
+        yield family

@@ -27,7 +27,9 @@ _COMMANDS: Mapping[str, _Command] = {
         "record.record",
         "Run a command that Slurm, torchrun, Kubernetes or a shell starts, and record it.",
     ),
-    "ship": _Command("record.ship", "Ship what `mlbench record` could not, as the master was away."),
+    "ship": _Command(
+        "record.ship", "Ship what `mlbench record` could not, as the master was away."
+    ),
     "status": _Command("show.status", "Show the newest runs, workers and alerts, or one run."),
     "stop": _Command("run.stop", "Stop a run, and wait until it has."),
     "delete": _Command("run.delete", "Delete a run; one that is active is stopped first."),

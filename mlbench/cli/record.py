@@ -41,4 +41,4 @@ def ship(
 
 def _become(module: str, *arguments: str) -> None:
     """Go on as another program, which signals and exit codes reach as they are."""
-    os.execv(sys.executable, [sys.executable, "-P", "-m", module, *arguments])
+    os.execv(sys.executable, [sys.executable, "-P", "-m", module, *arguments])  # noqa: S606

@@ -10,4 +10,5 @@ def up(migrator: SchemaMigrator, db: Database) -> None:
         migrator.add_column("run", "launcher", CharField(default="")),
         migrator.add_column("run", "job_key", TextField(null=True, index=True)),
         migrator.add_column("pod", "external", BooleanField(default=False)),
+        migrator.add_column("worker", "resources", TextField(null=True)),
     )

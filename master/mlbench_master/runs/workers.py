@@ -1,5 +1,6 @@
 """Workers: what an agent reports, and what it is told to do. The agent protocol's master side."""
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from mlbench.names import ACTIVE_STATES, STREAMS, StreamName, recorded_pod
+from mlbench.names import ACTIVE_STATES, STREAMS, ResourceName, StreamName, recorded_pod
 from mlbench.records import AgentState
 from mlbench_master import times
 from mlbench_master.database import STATE, exclusive, run_sql
@@ -49,12 +50,13 @@ _LOOK = """
 """
 _COUNT_PODS = "SELECT COUNT(*) FROM pod"
 _NOTE = """
-    INSERT INTO worker (name, state, run_id, attempt, ip, pod_uid, fork_server, seen_at,
+    INSERT INTO worker (name, state, run_id, attempt, ip, pod_uid, fork_server, resources, seen_at,
         heard)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (name) DO UPDATE SET state = excluded.state, run_id = excluded.run_id,
         attempt = excluded.attempt, ip = excluded.ip, pod_uid = excluded.pod_uid,
-        fork_server = excluded.fork_server, seen_at = excluded.seen_at, heard = excluded.heard
+        fork_server = excluded.fork_server, resources = excluded.resources,
+        seen_at = excluded.seen_at, heard = excluded.heard
 """
 _CURRENT = """
     SELECT MAX(mine.id) FROM "rank" AS mine JOIN run ON run.id = mine.run_id
@@ -64,7 +66,8 @@ _NOTE_RANK = """
     UPDATE "rank" SET reported = TRUE, exit_code = ?, exited_at = ?, reported_at = ? WHERE id = ?
 """
 _NOTE_STEADY = """
-    UPDATE worker SET seen_at = ?, heard = COALESCE((SELECT seconds FROM hearing WHERE id = 1), 0)
+    UPDATE worker SET seen_at = ?, resources = ?,
+        heard = COALESCE((SELECT seconds FROM hearing WHERE id = 1), 0)
     WHERE name = ? AND run_id = ? AND attempt = ? AND ip = ? AND pod_uid = ? AND fork_server = ?
         AND state = ?
         AND EXISTS (SELECT 1 FROM pod WHERE pod.name = worker.name AND pod.uid IN ('', ?))
@@ -127,10 +130,17 @@ class Report(BaseModel):
     exit_code: int | None = Field(default=None, ge=-255, le=255)
     exited_at: float | None = Field(default=None, ge=0, le=times.LATEST_US // 10**6)
     sizes: dict[StreamName, _Size] = Field(default_factory=dict)
+    resources: dict[ResourceName, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
+    """What a rank uses that no exporter watches, by name of the series."""
     failure: str = Field(default="", max_length=500, pattern=NO_NUL)
     """Why the rank has failed, however its process ends."""
 
     _no_truth_value = field_validator("exit_code", "exited_at", mode="before")(refuse_truth_value)
+
+    @property
+    def used(self) -> str | None:
+        """The resources as JSON; None where there are none."""
+        return json.dumps(self.resources) if self.resources else None
 
     @model_validator(mode="after")
     def _says_enough(self) -> Self:
@@ -168,7 +178,7 @@ def poll(pod: str, report: Report, waited_seconds: float = 0.0) -> Reply:
         if not is_same_pod(uid, report.pod_uid):
             return _turn_away("wait" if report.state == "idle" else "stop")
         about = (report.state, report.run_id, report.attempt, report.ip, report.pod_uid)
-        run_sql(_NOTE, pod, *about, report.fork_server, now, heard or 0)
+        run_sql(_NOTE, pod, *about, report.fork_server, report.used, now, heard or 0)
         noted = report.run_id is not None and _note_rank(pod, report)
         current = _current_rank(pod)
         if current is not None and not is_same_pod(current.pod_uid, report.pod_uid):
@@ -213,11 +223,11 @@ def _note_all(reports: Sequence[_Steady]) -> None:
             its = (one.pod, said.run_id, said.attempt, said.ip, uid, said.fork_server, said.state)
             rank = (uid, said.rank, uid, said.failure, *ACTIVE_STATES)
             if said.state == "running":
-                noted = run_sql(_NOTE_RUNNING, now, *its, *rank)
+                noted = run_sql(_NOTE_RUNNING, now, said.used, *its, *rank)
             else:
                 sizes = [said.sizes.get(name, 0) for name in STREAMS]
                 owner = run_owner(said.run_id or 0)
-                noted = run_sql(_NOTE_EXITED, now, *its, *rank, owner, *sizes)
+                noted = run_sql(_NOTE_EXITED, now, said.used, *its, *rank, owner, *sizes)
             one.noted = bool(noted.rowcount)
 
 

@@ -32,6 +32,7 @@ from mlbench_worker.agent.network import address_towards
 from mlbench_worker.agent.process import GRACE_SECONDS, Exit
 from mlbench_worker.agent.shipper import Shipper
 from mlbench_worker.agent.sources.processes import descendants
+from mlbench_worker.agent.usage import read_usage
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ def record(wanted: Mapping[str, Any], master: Master) -> None:
     logs = [str(attempt.file(stream)) for stream in ("stdout", "stderr")]
     print(json.dumps({"variables": variables, "logs": logs}), flush=True)
     rank = _Rank(attempt, foreign.root)
-    recording = Recording(attempt, order, master, rank.stop)
+    recording = Recording(attempt, order, master, rank.stop, foreign.root)
     rank.listen(recording.wake)
     recording.run(Facts(dict(os.environ)))
 
@@ -183,12 +184,17 @@ class Recording:
         order: Mapping[str, Any],
         master: Master,
         stop: Callable[[], None],
+        root: int | None = None,
     ) -> None:
-        """``order`` is what it joins with; ``stop`` asks the rank to end."""
+        """``order`` is what it joins with; ``stop`` asks the rank to end.
+
+        Its processes descend from ``root``, if they still go on.
+        """
         self._attempt = attempt
         self._order = order
         self._master = master
         self._stop = stop
+        self._root = root
         self._wake = threading.Event()
         self._link = Link(master.url, master.token)
         self._joined: Joined | None = None
@@ -235,6 +241,8 @@ class Recording:
         has_ended = self._attempt.ended.is_set()
         address = address_towards(_ELSEWHERE, otherwise="127.0.0.1")
         about = {"ip": address, "pod_uid": self._order["uid"], **self._attempt.report()}
+        if self._root and not has_ended:
+            about["resources"] = read_usage(self._root)
         reply = self._link.poll(joined.pod, about)
         self._has_told_end = has_ended
         if reply.do == "stop" and not has_ended:

@@ -107,9 +107,9 @@ class Kernel:
 
     def read(self) -> Snapshot:
         """Take a snapshot."""
-        table = {process.pid: process for process in _processes()}
+        table = process_table()
         agent = table[self._root or os.getpid()]
-        own = _descendants(table, agent.pid) | ({agent.pid} if self._root else set())
+        own = descendants_in(table, agent.pid) | ({agent.pid} if self._root else set())
         foreign = [one for pid, one in table.items() if pid not in own]
         of_run = {one for one in map(self._leader, foreign) if self._is_of_run(one)}
         siblings = (
@@ -118,8 +118,8 @@ class Kernel:
         return Snapshot(
             at=time.monotonic(),
             threads=dict(_threads(own)),
-            own_seconds=_total(table[pid] for pid in own) + agent.children_seconds,
-            sibling_seconds=_total(siblings),
+            own_seconds=total_seconds(table[pid] for pid in own) + agent.children_seconds,
+            sibling_seconds=total_seconds(siblings),
             others={one.pid: one for one in foreign if self._leader(one) not in of_run},
             cores=_cores(self.cores),
             major_faults=sum(table[pid].major_faults for pid in own),
@@ -149,11 +149,15 @@ class Kernel:
             return False
 
 
-def _processes() -> Iterator[Process]:
+def process_table() -> Mapping[int, Process]:
+    """Return the processes of this machine by their numbers."""
+    table = {}
     for entry in os.scandir(_PROC):
         if entry.name.isdecimal():
             with suppress(OSError):  # it is gone
-                yield parse_process(_read(f"{entry.path}/stat"))
+                process = parse_process(_read(f"{entry.path}/stat"))
+                table[process.pid] = process
+    return table
 
 
 def parse_process(line: bytes) -> Process:
@@ -175,7 +179,8 @@ def parse_process(line: bytes) -> Process:
     )
 
 
-def _descendants(table: Mapping[int, Process], ancestor: int) -> Set[int]:
+def descendants_in(table: Mapping[int, Process], ancestor: int) -> Set[int]:
+    """Return the processes of a table that descend from one."""
     found: set[int] = set()
     newest = {ancestor}
     while newest := {pid for pid, one in table.items() if one.parent in newest} - found:
@@ -183,7 +188,8 @@ def _descendants(table: Mapping[int, Process], ancestor: int) -> Set[int]:
     return found
 
 
-def _total(processes: Iterable[Process]) -> float:
+def total_seconds(processes: Iterable[Process]) -> float:
+    """Return the CPU time of processes, and of the children that they have waited for."""
     return sum(process.seconds + process.children_seconds for process in processes)
 
 

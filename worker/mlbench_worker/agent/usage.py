@@ -1,0 +1,42 @@
+"""What a rank uses whose processes others start, as the exporter tells it of worker pods."""
+
+import os
+import resource
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from mlbench.names import ResourceName
+from mlbench.traffic import TABLE, parse_traffic
+from mlbench_worker.agent.kernel import descendants_in, process_table, total_seconds
+
+_PAGE_BYTES = resource.getpagesize()
+
+
+def read_usage(root: int) -> Mapping[ResourceName, float]:
+    """Return what a process and its descendants use, without this process; nothing if it is gone.
+
+    Seconds of CPU time and bytes. The traffic is that of a pod, which has a network of its own.
+    """
+    table = process_table()
+    if root not in table:
+        return {}
+    own = {root, *descendants_in(table, root)} - {os.getpid()}
+    held = shared = 0
+    for pid in own:
+        with suppress(OSError):  # it is gone
+            _, its_held, its_shared, *_ = Path(f"/proc/{pid}/statm").read_text().split()
+            held += int(its_held) * _PAGE_BYTES
+            shared += int(its_shared) * _PAGE_BYTES
+    usage: dict[ResourceName, float] = {
+        "container_cpu_usage_seconds_total": round(total_seconds(table[pid] for pid in own), 6),
+        "container_memory_usage_bytes": held,
+        # Without pages of files and shared memory, which several processes map.
+        "container_memory_working_set_bytes": held - shared,
+        "container_processes": len(own),
+    }
+    if "KUBERNETES_SERVICE_HOST" in os.environ:
+        carried = parse_traffic(TABLE.read_text())
+        usage["container_network_receive_bytes_total"] = carried.received
+        usage["container_network_transmit_bytes_total"] = carried.sent
+    return usage
