@@ -24,6 +24,7 @@ from mlbench import names
 from mlbench.assignment import Assignment
 from mlbench.backoff import Backoff
 from mlbench.job import Job
+from mlbench_worker.agent import trainjob
 from mlbench_worker.agent.attempt import Attempt, ForeignJob
 from mlbench_worker.agent.facts import Facts
 from mlbench_worker.agent.files import read_json, remove, write_json
@@ -106,6 +107,7 @@ def record(wanted: Mapping[str, Any], master: Master) -> None:
     rank = _Rank(attempt, foreign.root)
     recording = Recording(attempt, order, master, rank.stop, foreign.root)
     rank.listen(recording.wake)
+    trainjob.start(attempt, os.environ)
     recording.run(Facts(dict(os.environ)))
 
 
