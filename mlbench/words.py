@@ -1,6 +1,19 @@
-"""English words."""
+"""English words, and numbers among them."""
+
+from collections.abc import Sequence
 
 
 def count(number: int, of: str) -> str:
     """Return a number of things, such as ``2 workers``."""
     return f"{number} {of}" if number == 1 else f"{number} {of}s"
+
+
+def spans(numbers: Sequence[int]) -> list[str]:
+    """Return ascending numbers as spans, such as ``0-3`` and ``6``."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and number == found[-1][-1] + 1:
+            found[-1][1:] = [number]
+        else:
+            found.append([number])
+    return ["-".join(map(str, span)) for span in found]

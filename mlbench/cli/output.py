@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode, urlsplit
@@ -17,6 +17,7 @@ from mlbench.home import Connection
 from mlbench.login import split_login
 from mlbench.records import Alert, Pod, Run
 from mlbench.report import figures
+from mlbench.words import spans
 
 if TYPE_CHECKING:
     from mlbench.results import Result
@@ -105,20 +106,9 @@ def show_runs(runs: list[Run], pods: list[Pod], of: int) -> None:
     )
     for pod in pods:
         run_id, rank = ("-" if value is None else str(value) for value in (pod.run_id, pod.rank))
-        cores, server = _spans(pod.cpus) or "-", "ready" if pod.fork_server else "-"
+        cores, server = ",".join(spans(pod.cpus)) or "-", "ready" if pod.fork_server else "-"
         table.add_row(pod.name, pod.phase, run_id, rank, cores, server)
     out.print(table)
-
-
-def _spans(numbers: Sequence[int]) -> str:
-    """Write ascending numbers as 0-3,6."""
-    spans: list[list[int]] = []
-    for number in numbers:
-        if spans and number == spans[-1][-1] + 1:
-            spans[-1][1:] = [number]
-        else:
-            spans.append([number])
-    return ",".join("-".join(map(str, span)) for span in spans)
 
 
 def show_alerts(alerts: list[Alert]) -> None:

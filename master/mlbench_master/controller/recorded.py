@@ -3,8 +3,7 @@
 A rank that fails stops no other one: that is for the run's launcher. Pure functions.
 """
 
-from itertools import pairwise
-
+from mlbench.words import spans
 from mlbench_master.controller.actions import Action, StopRanks
 from mlbench_master.controller.ending import (
     count_or_end,
@@ -65,8 +64,6 @@ def _never_joined(run: RunView) -> str:
 
 
 def _spans(numbers: list[int]) -> str:
-    """Write ascending numbers as 0-3, 6."""
-    breaks = [i for i, (one, other) in enumerate(pairwise(numbers), 1) if other > one + 1]
-    parts = [numbers[i:j] for i, j in pairwise([0, *breaks, len(numbers)])]
-    texts = [f"{one[0]}-{one[-1]}" if len(one) > 1 else str(one[0]) for one in parts]
-    return ", ".join([*texts[:_MOST_SPANS], *(["…"] if len(texts) > _MOST_SPANS else [])])
+    found = spans(numbers)
+    more = ["…"] if len(found) > _MOST_SPANS else []
+    return ", ".join([*found[:_MOST_SPANS], *more])

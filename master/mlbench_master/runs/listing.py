@@ -14,7 +14,7 @@ from mlbench_master.runs import life
 
 _SEARCHED = (
     *(Run.id, Run.display_name, Run.name, Run.benchmark, Run.command),
-    *(Run.swept, Run.set_name, Run.state),
+    *(Run.swept, Run.set_name, Run.state, Run.launcher),
 )
 # What the list says of a run in these words.
 _MARKS = {
@@ -32,7 +32,8 @@ class Wanted:
     """Only runs with smaller ids."""
     state: str | None = None
     words: Sequence[str] = ()
-    """Each must be in a run's id, names, benchmark, command, set, swept values, state or marks."""
+    """Each must be in a run's id, names, benchmark, command, set, swept values, state, launcher or
+    marks."""
     pod: str | None = None
     """Only runs whose latest attempt has a rank there."""
     limit: int | None = None

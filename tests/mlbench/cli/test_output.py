@@ -185,3 +185,13 @@ def test_the_list_says_what_a_run_waits_for_and_how_to_start_the_first(paper: io
     assert "run 7 waits: the cluster has room for 3 of 4 workers" in shown(paper)
     assert "waiting: the cluster has room for 3 of 4 workers" in shown(paper)
     assert "the newest 1 of 2,000 runs; --limit shows more" in shown(paper)
+
+
+def test_a_run_says_who_started_it(paper: io.StringIO) -> None:
+    run = replace(_RUN, launcher="slurm")
+    output.show_runs([run, replace(_RUN, id=8)], [], of=2)
+    output.show_result(run, None, _CONNECTION, _METRICS)
+    heading, first, second, *_ = shown(paper)
+    assert heading.endswith(" created from")
+    assert (first.endswith(" slurm"), second.endswith(" slurm")) == (True, False)
+    assert "started by slurm" in shown(paper)

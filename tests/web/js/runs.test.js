@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import "./browser.js";
 import { nextName, toOrder as toNextOrder } from "../../../master/mlbench_master/web/static/js/run/head.js";
-import { codeOf, errorOf, notFiniteOf } from "../../../master/mlbench_master/web/static/js/records.js";
+import { codeOf, errorOf, notFiniteOf, originOf } from "../../../master/mlbench_master/web/static/js/records.js";
 import * as order from "../../../master/mlbench_master/web/static/js/runs/order.js";
 
 const BOUNDS = {
@@ -205,4 +205,11 @@ test("a loss that is no number is named with its first such step", () => {
   equal(notFiniteOf({ not_finite: found }), "train_loss is not a number since step 1,200");
   equal(notFiniteOf({ not_finite: { ...found, step: null } }), "train_loss is not a number");
   equal(notFiniteOf({ not_finite: null }), "");
+});
+
+test("a run says where it was imported from, or who started it", () => {
+  const imported = { installation: "lab", run_id: 3, imported_at: "", set_name: null, place: null };
+  equal(originOf({ origin: imported, launcher: "slurm" }), "run 3 of lab");
+  equal(originOf({ origin: null, launcher: "slurm" }), "started by slurm");
+  equal(originOf({ origin: null, launcher: "" }), "");
 });

@@ -72,7 +72,7 @@ export function elapsedSeconds(/** @type {Run} */ run, /** @type {number} */ now
 }
 
 /** @returns {string} where a run comes from that was imported, or that others started. */
-export function originOf(/** @type {Run} */ { origin, launcher }) {
+export function originOf(/** @type {Pick<Run, "origin" | "launcher">} */ { origin, launcher }) {
   if (!origin) return launcher && `started by ${launcher}`;
   const where = origin.installation || "another installation";
   return `run ${origin.run_id} of ${where}${origin.set_name ? `, set ${origin.set_name}` : ""}`;
