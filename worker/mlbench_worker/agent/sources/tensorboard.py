@@ -66,11 +66,14 @@ class EventFiles:
         """Yield the lines of the metrics file for what was written since the last time."""
         began = time.monotonic()
         if began > self._look_at:
+            before = len(self._followed)
             self._know_processes()
             yield from self._look()
             ended = time.monotonic()
             often = min(max((ended - self._began) / 5, _LEAST_SECONDS), _LONGEST_SECONDS)
-            self._look_at = ended + max(often, _LOOKS * (ended - began))
+            # Opening files takes time once, and more of them may come soon.
+            rest = _LOOKS * (ended - began) if len(self._followed) == before else 0.0
+            self._look_at = ended + max(often, rest)
         for file in self._followed.values():
             yield from file.read()
 
