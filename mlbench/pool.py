@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,17 @@ class PoolFiles:
 
     def read_status(self) -> list[LocalWorker]:
         """Return the workers there are."""
-        return [LocalWorker(**worker) for worker in _read(self.home.pool_status) or ()]
+        try:
+            found = self.home.pool_status.stat()
+        except FileNotFoundError:
+            return []
+        return [*_read_workers(self.home.pool_status, found.st_ino, found.st_mtime_ns)]
+
+
+@lru_cache(maxsize=1)
+def _read_workers(file: Path, inode: int, changed_ns: int) -> tuple[LocalWorker, ...]:
+    """Read the workers, once for each file that took the place of another."""
+    return tuple(LocalWorker(**worker) for worker in _read(file) or ())
 
 
 def _read(file: Path) -> Any:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -64,6 +65,9 @@ STATE = "state"
 # SQLite has one writer at a time. A thread that finds the database locked would sleep, so threads
 # of one process queue here instead.
 _sqlite_writer = threading.RLock()
+
+# Hundreds of requests a second look for room on the disk.
+_LOOK_SECONDS = 0.1
 
 
 class DatabaseURLError(MLBenchError):
@@ -125,8 +129,14 @@ class Reserve:
                 os.close(file)
 
     def free(self) -> int:
-        """Return the bytes that are free on the disk."""
-        return shutil.disk_usage(self.path.parent).free
+        """Return the bytes that are free on the disk, or were a moment ago."""
+        return _free_in(self.path.parent, int(time.monotonic() / _LOOK_SECONDS))
+
+
+@lru_cache(maxsize=1)
+def _free_in(folder: Path, now: int) -> int:
+    """Ask the system, once in each interval: a thread that does lets others run before it."""
+    return shutil.disk_usage(folder).free
 
 
 class _Sqlite(SqliteDatabase):
