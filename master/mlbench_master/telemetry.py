@@ -257,7 +257,27 @@ def _pods(pods: Sequence[Pod]) -> Iterator[Metric]:
         ("pod",),
         [((worker.name,), worker.seen_at) for worker in workers],
     )
+    yield from _recorded(pods, workers)
+
+
+def _recorded(pods: Sequence[Pod], workers: Sequence[Worker]) -> Iterator[Metric]:
+    """Yield of ranks that others start what an agent and an exporter tell of worker pods."""
     nodes = {pod.name: pod.node for pod in pods if pod.external}
+    columns = Rank.select(Rank.worker, Rank.run, Rank.rank, Rank.exit_code).join(Run)
+    going_on = Rank.worker.in_(nodes), Run.state.in_(ACTIVE_STATES), Rank.attempt == Run.attempt
+    ranks = list(columns.where(*going_on)) if nodes else []
+    yield _gauge(
+        names.WORKER_INFO,
+        "Which run and rank is recorded.",
+        ("pod", "run_id", "rank"),
+        [((one.worker, str(one.run_id), str(one.rank)), 1.0) for one in ranks],
+    )
+    yield _gauge(
+        names.WORKER_RUNNING,
+        "Whether the recorded rank goes on.",
+        ("run_id", "rank"),
+        [((str(one.run_id), str(one.rank)), one.exit_code is None) for one in ranks],
+    )
     recorded = [worker for worker in workers if worker.resources and worker.name in nodes]
     for resource in names.RESOURCES:
         kind = CounterMetricFamily if resource.endswith("_total") else GaugeMetricFamily
