@@ -264,7 +264,7 @@ def _recorded(pods: Sequence[Pod], workers: Sequence[Worker]) -> Iterator[Metric
     """Yield of ranks that others start what an agent and an exporter tell of worker pods."""
     nodes = {pod.name: pod.node for pod in pods if pod.external}
     columns = Rank.select(Rank.worker, Rank.run, Rank.rank, Rank.exit_code).join(Run)
-    going_on = Rank.worker.in_(nodes), Run.state.in_(ACTIVE_STATES), Rank.attempt == Run.attempt
+    going_on = Rank.worker.in_([*nodes]), Run.state.in_(ACTIVE_STATES), Rank.attempt == Run.attempt
     ranks = list(columns.where(*going_on)) if nodes else []
     yield _gauge(
         names.WORKER_INFO,

@@ -126,6 +126,23 @@ def test_pods_and_when_they_were_heard_of(api: TestClient) -> None:
     assert found["mlbench_pod_heartbeat_timestamp_seconds"] == [({"pod": heard}, 12.5)]
 
 
+def test_of_a_recorded_rank_there_is_what_its_recorder_reports(api: TestClient) -> None:
+    run, pod = make_run(num_workers=2, launcher="slurm"), make_pod()
+    Pod.update(external=True).where(Pod.name == pod).execute()
+    make_ranks(run, [pod])
+    used = {"container_cpu_usage_seconds_total": 1.5, "container_processes": 3.0}
+    make_worker(pod, state="running", run_id=run.id, attempt=1, resources=used)
+    rank = {"run_id": str(run.id), "rank": "0"}
+    assert value(api, "mlbench_worker_info", pod=pod, **rank) == 1
+    assert value(api, "mlbench_worker_running", **rank) == 1
+    whose = {"namespace": "", "pod": pod, "container": "worker", "node": "here"}
+    found = scrape(api)
+    assert found["container_cpu_usage_seconds_total"] == [(whose, 1.5)]
+    assert found["container_processes"] == [(whose, 3.0)]
+    Run.update(state="FINISHED").where(Run.id == run.id).execute()
+    assert value(api, "mlbench_worker_info", pod=pod) is None
+
+
 # --- Runs. ---
 
 
