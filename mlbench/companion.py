@@ -10,7 +10,6 @@ import os
 import select
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -28,7 +27,8 @@ from mlbench.job import Job, find_job
 _BEGIN_SECONDS = 20.0
 # It imports from where this process does, be that one file.
 _START = """\
-import sys
+import gc, sys
+gc.set_threshold(100_000)
 sys.path[:] = {path!r}
 from mlbench_worker.agent.companion import main
 main()
@@ -127,6 +127,8 @@ def _kept_in(environ: Mapping[str, str]) -> Path:
         home.make()
         if os.access(home.root, os.W_OK):
             return home.root / "recorded"
+    import tempfile  # noqa: PLC0415 - it takes a while to import
+
     return Path(tempfile.gettempdir()) / f"mlbench-{os.getuid()}"
 
 

@@ -12,8 +12,8 @@ little; their manifest can pass on these labels by the downward API:
 | ``JOBSET_RESTART_ATTEMPT`` | ``jobset.sigs.k8s.io/restart-attempt`` |
 """
 
+import os
 import re
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -178,7 +178,7 @@ def _job(v: Variables) -> Found | None:
 
 
 def _shell(v: Variables) -> Found:
-    return Found(secrets.token_hex(8), None, v.number("WORLD_SIZE") or 1)
+    return Found(os.urandom(8).hex(), None, v.number("WORLD_SIZE") or 1)
 
 
 @dataclass(frozen=True)

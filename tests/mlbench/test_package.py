@@ -9,7 +9,7 @@ import mlbench
 
 
 def test_tab_shows_the_public_names_and_nothing_else() -> None:
-    names = ["ApiClient", "MLBenchError", "Tracker", "open"]
+    names = ["ApiClient", "MLBenchError", "Tracker", "open", "record"]
     assert dir(mlbench) == sorted(mlbench.__all__) == names
     assert all(callable(getattr(mlbench, name)) for name in names)
     assert not hasattr(mlbench, "Client")

@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING
 from mlbench import names
 from mlbench.assignment import Assignment
 from mlbench.names import StreamName
-from mlbench.records import Disturbance
 from mlbench.traffic import Traffic
 from mlbench_worker.agent import torchrun
-from mlbench_worker.agent.disturbance import Watch
 from mlbench_worker.agent.files import (
     LogFile,
     MetricsFile,
@@ -32,13 +30,14 @@ from mlbench_worker.agent.files import (
     remove,
     write_json,
 )
-from mlbench_worker.agent.forkserver import ForkServer
-from mlbench_worker.agent.kernel import Kernel
 from mlbench_worker.agent.machine import killed_for_memory, memory_limit
 from mlbench_worker.agent.network import NETWORK_VARIABLES, Network
 from mlbench_worker.agent.process import NOT_STARTED, Exit, TrainingProcess
 
 if TYPE_CHECKING:
+    from mlbench.records import Disturbance
+    from mlbench_worker.agent.disturbance import Watch
+    from mlbench_worker.agent.forkserver import ForkServer
     from mlbench_worker.agent.sources.all import Sources
     from mlbench_worker.agent.sources.loopback import Sockets
 
@@ -188,7 +187,7 @@ class Attempt:
         self._append({"machine": machine})
 
     def _state_measured(
-        self, at: float, disturbance: Disturbance | None, traffic: Traffic | None
+        self, at: float, disturbance: "Disturbance | None", traffic: Traffic | None
     ) -> None:
         """State what was measured in the last lines, which no process can replace any more."""
         statements: list[Mapping[str, object]] = []
@@ -220,7 +219,7 @@ class Attempt:
         network: Network | None = None,
         traffic: Callable[[], Traffic] | None = None,
         name_others: bool = False,
-        forkserver: ForkServer | None = None,
+        forkserver: "ForkServer | None" = None,
     ) -> None:
         """Start the process; ``on_exit`` is called, from another thread, when it has ended.
 
@@ -238,9 +237,8 @@ class Attempt:
         command = self.assignment.command
         with ExitStack() as undoing:
             undoing.callback(self._hear_no_more)
-            led = self.listen(
-                environ, network.sockets if network else None, name_others=name_others
-            )
+            led = self.listen(environ, network.sockets if network else None)
+            self.measure(name_others=name_others)
             variables = {
                 **torchrun.variables(self.assignment, self.folder / _ERROR),
                 **environ,
@@ -264,22 +262,16 @@ class Attempt:
         self,
         environ: Mapping[str, str],
         sockets: "Sockets | None" = None,
-        *,
-        name_others: bool = True,
         job: ForeignJob | None = None,
     ) -> Mapping[str, str]:
-        """Begin to listen to the rank, and to measure; return the variables that lead it here.
+        """Begin to listen to the rank; return the variables that lead it here.
 
         Its processes descend from this one, unless it is one of a ``job`` that others started.
         """
-        mark = job.mark if job else f"{names.ENV_RUN_ID}={self.assignment.run_id}"
-        root = job.root if job else None
         # Not before the first run: an agent at rest has no need of them.
         from mlbench_worker.agent.sources.all import Sources  # noqa: PLC0415
 
         self._killed_before = killed_for_memory()
-        cores = set(self.assignment.cpus) or os.sched_getaffinity(0)
-        recorded = self._metrics.size()
         self._sources = Sources(
             self.assignment,
             environ,
@@ -287,11 +279,23 @@ class Attempt:
             lambda lines: self._append(*lines),
             self._say,
             sockets,
-            root,
+            job.root if job else None,
         )
         self._secret = self._sources.token
         for file in self._logs:
             file.hide(self._secret)
+        return self._sources.variables
+
+    def measure(self, *, name_others: bool = True, job: ForeignJob | None = None) -> None:
+        """Begin to measure what disturbs the rank, whose processes are as in ``listen``."""
+        # They take a while to import, for which a rank of others need not wait.
+        from mlbench_worker.agent.disturbance import Watch  # noqa: PLC0415
+        from mlbench_worker.agent.kernel import Kernel  # noqa: PLC0415
+
+        mark = job.mark if job else f"{names.ENV_RUN_ID}={self.assignment.run_id}"
+        root = job.root if job else None
+        cores = set(self.assignment.cpus) or os.sched_getaffinity(0)
+        recorded = self._metrics.size()
         watch = Watch(
             lambda: Kernel(mark, cores, root),
             lambda: self._metrics.size() > recorded,
@@ -299,7 +303,6 @@ class Attempt:
         )
         watch.start()
         self.watch = watch
-        return self._sources.variables
 
     def conclude(
         self,
@@ -322,7 +325,7 @@ class Attempt:
         lost = self._sources.failure if self._sources else ""
         self._note_exit(ended, failure or self._why(ended) or lost)
 
-    def _hear_no_more(self) -> Disturbance | None:
+    def _hear_no_more(self) -> "Disturbance | None":
         if self._sources is not None:
             self._sources.close()
         return self.watch.end() if self.watch else None

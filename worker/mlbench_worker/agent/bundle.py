@@ -1,6 +1,7 @@
 """Pack the agent into one file that any image with Python 3.11 can run.
 
-``python -m mlbench_worker.agent.bundle OUT`` writes it; ``python3 OUT …`` runs it. It holds the
+``python -m mlbench_worker.agent.bundle OUT`` writes it; ``python3 OUT …`` runs it, and
+``python3 OUT record -- COMMAND`` records a command. It holds the
 agent, the modules of mlbench and prometheus-client, all pure Python, and is the same each time.
 """
 
@@ -24,9 +25,12 @@ if sys.version_info < (3, 11):
     sys.exit("MLBench's agent needs Python 3.11 or newer as python3; this image has %d.%d"
              % sys.version_info[:2])
 
-from mlbench_worker.agent.__main__ import main
-
-main()
+if sys.argv[1:2] == ["record"]:
+    from mlbench.recorded import main
+    main(sys.argv[2:])
+else:
+    from mlbench_worker.agent.__main__ import main
+    main()
 """
 
 

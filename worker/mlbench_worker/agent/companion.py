@@ -18,15 +18,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlbench import names
 from mlbench.assignment import Assignment
 from mlbench.backoff import Backoff
 from mlbench.job import Job
-from mlbench_worker.agent import trainjob
 from mlbench_worker.agent.attempt import Attempt, ForeignJob
-from mlbench_worker.agent.facts import Facts
 from mlbench_worker.agent.files import read_json, remove, write_json
 from mlbench_worker.agent.link import Joined, Link, LinkError, RefusedError
 from mlbench_worker.agent.network import address_towards
@@ -34,6 +32,9 @@ from mlbench_worker.agent.process import GRACE_SECONDS, Exit
 from mlbench_worker.agent.shipper import Shipper
 from mlbench_worker.agent.sources.processes import descendants
 from mlbench_worker.agent.usage import read_usage
+
+if TYPE_CHECKING:
+    from mlbench_worker.agent.facts import Facts
 
 log = logging.getLogger(__name__)
 
@@ -104,11 +105,17 @@ def record(wanted: Mapping[str, Any], master: Master) -> None:
     }
     logs = [str(attempt.file(stream)) for stream in ("stdout", "stderr")]
     print(json.dumps({"variables": variables, "logs": logs}), flush=True)
+    # The rank runs meanwhile: what takes longer to import comes after this.
+    from mlbench_worker.agent import trainjob  # noqa: PLC0415
+    from mlbench_worker.agent.facts import Facts  # noqa: PLC0415
+
+    facts = Facts(dict(os.environ))
+    attempt.measure(job=foreign)
     rank = _Rank(attempt, foreign.root)
     recording = Recording(attempt, order, master, rank.stop, foreign.root)
     rank.listen(recording.wake)
     trainjob.start(attempt, os.environ)
-    recording.run(Facts(dict(os.environ)))
+    recording.run(facts)
 
 
 def ship(folder: Path, master: Master) -> int:
@@ -209,7 +216,7 @@ class Recording:
         """Have the master told of the rank's end at once."""
         self._wake.set()
 
-    def run(self, facts: Facts | None = None) -> bool:
+    def run(self, facts: "Facts | None" = None) -> bool:
         """Go on until all is shipped, or after the rank's end nothing moves; tell if it is shipped.
 
         ``facts`` are stated of the machine.
@@ -232,7 +239,12 @@ class Recording:
             except RefusedError as error:
                 self._problem, self._is_refused = str(error), True
                 _say(f"not recorded: {self._problem}")
-            self._wake.wait(_LOOK_SECONDS if has_ended else patience)
+            if not has_ended:
+                self._wake.wait(patience)
+            elif self._shipper is not None and self._shipper.is_alive():
+                self._shipper.join(_LOOK_SECONDS)
+            elif not self._is_done():
+                time.sleep(_LOOK_SECONDS)
         return self._finish()
 
     def _turn(self) -> float:
@@ -267,7 +279,7 @@ class Recording:
             _say(f"recorded as run {joined.run_id}: {self._master.url}/runs/{joined.run_id}")
         return joined
 
-    def _state(self, facts: Facts) -> None:
+    def _state(self, facts: "Facts") -> None:
         try:
             self._attempt.state(facts.state(self._attempt.assignment, self._link.clock.offset))
         except Exception:

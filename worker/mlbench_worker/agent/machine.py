@@ -15,10 +15,13 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
-from mlbench.records import Machine
 from mlbench.shaping import Shaping, default_interface
 from mlbench_worker.agent.files import text_of
+
+if TYPE_CHECKING:
+    from mlbench.records import Machine
 
 # From linux/netlink.h, linux/rtnetlink.h and linux/pkt_sched.h, in the machine's byte order.
 _HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
@@ -53,11 +56,14 @@ _KHZ_PER_MHZ = 1000
 _OF_CLOCKS = {"kvm": "KVM", "hyperv": "Hyper-V", "xen": "Xen"}
 
 
-def read_machine(root: Path = Path("/"), shaping: Shaping | None = None) -> Machine:
+def read_machine(root: Path = Path("/"), shaping: Shaping | None = None) -> "Machine":
     """Return the facts of this machine; ``root`` holds the files of the operating system.
 
     ``shaping`` is that of another network than this process's.
     """
+    # All records take a while to import, for which a rank that others start need not wait.
+    from mlbench.records import Machine  # noqa: PLC0415
+
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     limit, about = memory_limit(root), _first_core(root)
     if shaping is None:
