@@ -10,13 +10,14 @@ import os
 import select
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from mlbench import names
 from mlbench.errors import MLBenchError
@@ -25,6 +26,7 @@ from mlbench.job import Job, find_job
 
 # A companion that takes longer to begin is not waited for.
 _BEGIN_SECONDS = 20.0
+_LONGEST_NAME = 100
 # It imports from where this process does, be that one file.
 _START = """\
 import gc, sys
@@ -54,7 +56,7 @@ class Companion:
         url, token = find_master(environ)
         wanted = {
             "job": asdict(job),
-            "name": name,
+            "name": _as_name(name),
             "command": [*command],
             "working_dir": str(Path.cwd()),
             "root": root,
@@ -62,7 +64,7 @@ class Companion:
         }
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _START.format(path=sys.path)],
+                [sys.executable, "-c", _START.format(path=_path())],
                 env={**environ, names.ENV_URL: url, names.ENV_TOKEN: token},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -72,6 +74,8 @@ class Companion:
             answer = self._hear()
         except OSError as error:
             raise MLBenchError(f"its companion cannot be started: {error}") from None
+        if "error" in answer:
+            raise MLBenchError(answer["error"])
         self.url = url
         self.variables: Mapping[str, str] = answer["variables"]
         """What leads the rank to its files."""
@@ -85,7 +89,19 @@ class Companion:
     def end(self, code: int, failure: str = "") -> None:
         """Tell it that the rank has ended, and wait until all is shipped or cannot be."""
         self._tell({"exit": code, "at": time.time(), "failure": failure})
-        self._process.wait()
+        if self._process.wait() < 0:
+            words = f"mlbench: not recorded to its end, as its companion was killed: {self.folder}"
+            print(words, "has what came before", file=sys.stderr, flush=True)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of what is recorded."""
+        return self.logs[0].parent
+
+    def leave(self) -> None:
+        """Have a fork no longer tell that the rank goes on."""
+        assert self._process.stdin is not None
+        os.close(self._process.stdin.fileno())
 
     def _tell(self, content: Mapping[str, Any]) -> None:
         assert self._process.stdin is not None
@@ -103,6 +119,20 @@ class Companion:
             self._process.wait()
             raise MLBenchError("its companion did not begin")
         return json.loads(line)
+
+
+def _as_name(text: str) -> str:
+    """Return a name that a run may have."""
+    letters = (letter if letter.isprintable() else " " for letter in text)
+    return " ".join("".join(letters).split())[:_LONGEST_NAME].strip() or "command"
+
+
+def _path() -> list[str]:
+    """Return where to import from: last from a script's folder, which may have any names."""
+    path = [*sys.path]
+    if not sys.flags.safe_path and path and Path(path[0]).absolute() != Path(__file__).parents[1]:
+        path.append(path.pop(0))
+    return path
 
 
 def find_master(environ: Mapping[str, str]) -> tuple[str, str]:
@@ -158,20 +188,30 @@ class _End:
     def __init__(self, companion: Companion) -> None:
         self._companion = companion
         self._failure = ""
+        self._code = 0
         self._hook = sys.excepthook
+        self._exit = sys.exit
         self._owner = os.getpid()
 
     def await_it(self) -> None:
         sys.excepthook = self._note
+        sys.exit = self._note_exit
+        os.register_at_fork(after_in_child=self._companion.leave)
         # Trackers, which are made later, are closed before.
         atexit.register(self._tell)
 
     def _note(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        self._failure = f"{kind.__name__}: {error}"
+        self._code, self._failure = 1, f"{kind.__name__}: {error}"
         self._hook(kind, error, trace)
+
+    def _note_exit(self, status: str | int | None = None, /) -> NoReturn:
+        """Note a code that no hook is told of; in a thread it ends the thread alone."""
+        if threading.current_thread() is threading.main_thread():
+            self._code = status if isinstance(status, int) else int(status is not None)
+        self._exit(status)
 
     def _tell(self) -> None:
         if os.getpid() == self._owner:  # and not a fork
-            self._companion.end(1 if self._failure else 0, self._failure)
+            self._companion.end(self._code & 0xFF, self._failure)

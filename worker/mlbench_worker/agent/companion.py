@@ -14,7 +14,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from mlbench.backoff import Backoff
 from mlbench.job import Job
 from mlbench_worker.agent.attempt import Attempt, ForeignJob
 from mlbench_worker.agent.files import read_json, remove, write_json
-from mlbench_worker.agent.link import Joined, Link, LinkError, RefusedError
+from mlbench_worker.agent.link import Joined, Link, RefusedError
 from mlbench_worker.agent.network import address_towards
 from mlbench_worker.agent.process import GRACE_SECONDS, Exit
 from mlbench_worker.agent.shipper import Shipper
@@ -42,7 +42,11 @@ _JOB = "job.json"
 # After the end, for so long a rank waits for a master that takes nothing.
 _PATIENCE_SECONDS = 10.0
 _LONGEST_BACKOFF_SECONDS = 5.0
-_LOOK_SECONDS = 0.2
+_LONGEST_COMMAND = 4090  # the master takes six more
+_LOOK_SECONDS = 0.02
+_LONGEST_REST_SECONDS = 60.0
+# At the end of a rank that was short.
+_POLL_SECONDS, _DESCRIBE_SECONDS = 0.5, 5.0
 _ELSEWHERE = "192.0.2.1"  # nobody's, for documentation
 # A command whose recorder was killed is ended, as what watches its job takes it for ended.
 _KILLED = "its recorder was killed, and so the command was ended"
@@ -87,22 +91,26 @@ def record(wanted: Mapping[str, Any], master: Master) -> None:
         keeps_checkpoints=False,
         working_dir=wanted["working_dir"],
     )
-    attempt = Attempt.create(Path(wanted["kept_in"]), assignment)
     order = {
         **wanted["job"],
         "name": wanted["name"],
-        "command": shlex.join(wanted["command"])[:4096],
+        "command": _as_text(wanted["command"]),
         "working_dir": wanted["working_dir"],
         "host": socket.gethostname(),
         "uid": secrets.token_hex(16),
     }
-    write_json(attempt.folder / _JOB, order)
     foreign = ForeignJob(f"{names.ENV_JOB}={job.key}", int(wanted["root"]))
-    variables = {
-        **attempt.variables_beside(os.environ),
-        names.ENV_JOB: job.key,
-        **attempt.listen(os.environ, job=foreign),
-    }
+    try:
+        attempt = Attempt.create(Path(wanted["kept_in"]), assignment)
+        write_json(attempt.folder / _JOB, order)
+        variables = {
+            **attempt.variables_beside(os.environ),
+            names.ENV_JOB: job.key,
+            **attempt.listen(os.environ, job=foreign),
+        }
+    except (OSError, RuntimeError, ValueError) as error:
+        print(json.dumps({"error": str(error)}), flush=True)
+        return
     logs = [str(attempt.file(stream)) for stream in ("stdout", "stderr")]
     print(json.dumps({"variables": variables, "logs": logs}), flush=True)
     # The rank runs meanwhile: what takes longer to import comes after this.
@@ -112,10 +120,22 @@ def record(wanted: Mapping[str, Any], master: Master) -> None:
     facts = Facts(dict(os.environ))
     attempt.measure(job=foreign)
     rank = _Rank(attempt, foreign.root)
-    recording = Recording(attempt, order, master, rank.stop, foreign.root)
-    rank.listen(recording.wake)
+    recording = Recording(attempt, order, master, rank.stop, facts, foreign.root)
+    rank.listen(recording.describe, recording.wake)
     trainjob.start(attempt, os.environ)
-    recording.run(facts)
+    recording.run()
+
+
+def _as_text(command: Sequence[str]) -> str:
+    """Return a command as a shell would take it, without the words that are too many."""
+    words, left = [], _LONGEST_COMMAND
+    for word in command:
+        words.append(shlex.quote(word))
+        left -= len(words[-1]) + 1
+        if left < 0:
+            words[-1] = "..."
+            break
+    return " ".join(words).encode(errors="replace").decode()
 
 
 def ship(folder: Path, master: Master) -> int:
@@ -135,19 +155,24 @@ class _Rank:
         self._attempt = attempt
         self._root = root
         self._command: int | None = None
+        self._is_asked_to_stop = False
 
-    def listen(self, on_end: Callable[[], None]) -> None:
+    def listen(self, before_end: Callable[[], None], on_end: Callable[[], None]) -> None:
         """Note the rank's end, in a thread."""
 
         def run() -> None:
             ended, failure = self._wait()
+            before_end()
             self._attempt.conclude(ended, failure=failure)
             on_end()
 
         threading.Thread(target=run, name="rank", daemon=True).start()
 
     def stop(self) -> None:
-        """Ask the rank to end."""
+        """Ask the rank to end, once: it may take its time."""
+        if self._is_asked_to_stop:
+            return
+        self._is_asked_to_stop = True
         with suppress(ProcessLookupError):
             os.kill(self._command or self._root, signal.SIGTERM)
 
@@ -193,12 +218,16 @@ class Recording:
         order: Mapping[str, Any],
         master: Master,
         stop: Callable[[], None],
+        facts: "Facts | None" = None,
         root: int | None = None,
     ) -> None:
         """``order`` is what it joins with; ``stop`` asks the rank to end.
 
-        Its processes descend from ``root``, if they still go on.
+        ``facts`` are stated of the machine. What the processes use that descend from ``root`` is
+        told, if they still go on.
         """
+        self._facts = facts
+        self._is_polled = threading.Event()
         self._attempt = attempt
         self._order = order
         self._master = master
@@ -208,49 +237,52 @@ class Recording:
         self._link = Link(master.url, master.token)
         self._joined: Joined | None = None
         self._shipper: Shipper | None = None
-        self._problem = ""
+        self._problem = "it does not answer"
         self._is_refused = False
         self._has_told_end = False
+        self._describer = threading.Thread(target=self._state, name="describer", daemon=True)
+        if facts is not None:
+            self._describer.start()
 
     def wake(self) -> None:
         """Have the master told of the rank's end at once."""
         self._wake.set()
 
-    def run(self, facts: "Facts | None" = None) -> bool:
-        """Go on until all is shipped, or after the rank's end nothing moves; tell if it is shipped.
+    def describe(self) -> None:
+        """Have the machine described before all is counted, in a few seconds."""
+        self._is_polled.wait(_POLL_SECONDS)
+        self._is_polled.set()
+        self._describer.join(_DESCRIBE_SECONDS)
 
-        ``facts`` are stated of the machine.
-        """
-        backoff = Backoff(longest=_LONGEST_BACKOFF_SECONDS)
+    def run(self) -> bool:
+        """Go on until all is shipped, or after the rank's end nothing moves; tell which."""
+        # A master that never ends its answer keeps that thread, and nothing else.
+        threading.Thread(target=self._talk, name="talk", daemon=True).start()
+        self._attempt.ended.wait()
         progress = _Progress()
-        while not self._is_done():
-            has_ended = self._attempt.ended.is_set()
-            if has_ended and self._is_stuck(progress):
-                break
+        while not (self._is_done() or self._is_stuck(progress)):
+            time.sleep(_LOOK_SECONDS)
+        return self._finish()
+
+    def _talk(self) -> None:
+        backoff = Backoff(longest=_LONGEST_BACKOFF_SECONDS)
+        while True:
             self._wake.clear()
             try:
-                patience = self._turn()
+                patience = min(self._turn(), _LONGEST_REST_SECONDS)
                 backoff.reset()
-                if facts is not None:
-                    self._state(facts)
-                    facts = None
-            except (LinkError, OSError) as error:
-                self._problem, patience = str(error), backoff.seconds()
+                self._is_polled.set()
             except RefusedError as error:
                 self._problem, self._is_refused = str(error), True
                 _say(f"not recorded: {self._problem}")
-            if not has_ended:
-                self._wake.wait(patience)
-            elif self._shipper is not None and self._shipper.is_alive():
-                self._shipper.join(_LOOK_SECONDS)
-            elif not self._is_done():
-                time.sleep(_LOOK_SECONDS)
-        return self._finish()
+                return
+            except Exception as error:
+                # Whoever listens there may answer anything.
+                self._problem, patience = str(error), backoff.seconds()
+            self._wake.wait(patience)
 
     def _turn(self) -> float:
         """Join, or report and do what the master asks; return the seconds until the next time."""
-        if self._is_refused:
-            return _PATIENCE_SECONDS
         joined = self._joined or self._join()
         has_ended = self._attempt.ended.is_set()
         address = address_towards(_ELSEWHERE, otherwise="127.0.0.1")
@@ -279,9 +311,13 @@ class Recording:
             _say(f"recorded as run {joined.run_id}: {self._master.url}/runs/{joined.run_id}")
         return joined
 
-    def _state(self, facts: "Facts") -> None:
+    def _state(self) -> None:
+        assert self._facts is not None
+        self._is_polled.wait()  # which tells by how much the clocks differ
         try:
-            self._attempt.state(facts.state(self._attempt.assignment, self._link.clock.offset))
+            self._attempt.state(
+                self._facts.state(self._attempt.assignment, self._link.clock.offset)
+            )
         except Exception:
             # A machine that cannot be described can still train.
             log.exception("cannot state the machine")
@@ -295,7 +331,8 @@ class Recording:
             self._problem, self._is_refused = self._shipper.refusal, True
         if self._is_refused:
             return True
-        return progress.look(self._shipper.held if self._shipper else 0) > _PATIENCE_SECONDS
+        held = self._shipper.held if self._shipper else None
+        return progress.look((held, self._has_told_end)) > _PATIENCE_SECONDS
 
     def _finish(self) -> bool:
         folder = self._attempt.folder
@@ -316,12 +353,13 @@ class Recording:
 
 
 class _Progress:
-    """Measures for how long a number has been the same."""
+    """Measures for how long something has been the same."""
 
     def __init__(self) -> None:
-        self._last, self._since = -1, 0.0
+        self._last: object = None
+        self._since = 0.0
 
-    def look(self, now: int) -> float:
+    def look(self, now: object) -> float:
         if now != self._last:
             self._last, self._since = now, time.monotonic()
         return time.monotonic() - self._since
@@ -330,7 +368,8 @@ class _Progress:
 def _say(words: str) -> None:
     """Tell the reader of the job's output, if there still is one."""
     with suppress(OSError):
-        print(f"mlbench: {words}", file=sys.stderr, flush=True)
+        sys.stderr.write(f"mlbench: {words}\n")  # at once, as other ranks may write there too
+        sys.stderr.flush()
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import http.client
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
@@ -15,6 +15,8 @@ _TIMEOUT_SECONDS = 10.0
 # Clocks drift, so older round trips say nothing.
 _LAST_OFFSETS = 8
 _REFUSED = {http.HTTPStatus.FORBIDDEN, http.HTTPStatus.NOT_FOUND, http.HTTPStatus.CONFLICT}
+_NEVER_JOINS = _REFUSED | {http.HTTPStatus.BAD_REQUEST, http.HTTPStatus.UNAUTHORIZED}
+_LONGEST_ANSWER_BYTES = 4 << 20
 
 
 class LinkError(Exception):
@@ -122,7 +124,8 @@ class Link:
             run_id, attempt = int(answer["run_id"]), int(answer["attempt"])
             return Joined(run_id, attempt, str(answer["pod"]), str(answer["token"]))
 
-        return self._request("POST", "/api/join", json.dumps(order).encode(), parse)
+        body = json.dumps(order).encode()
+        return self._request("POST", "/api/join", body, parse, _NEVER_JOINS)
 
     def ship(self, path: str, offset: int, data: bytes) -> Shipped:
         """Send a piece of a stream that begins at an offset."""
@@ -136,7 +139,14 @@ class Link:
         """Close the connection."""
         self._connection.close()
 
-    def _request(self, method: str, path: str, body: bytes, parse: Callable[[Any], T]) -> T:
+    def _request(
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        parse: Callable[[Any], T],
+        refused: Set[int] = _REFUSED,
+    ) -> T:
         # A kept connection may have been closed by the other side while it was idle.
         kept = self._connection.sock is not None
         try:
@@ -144,8 +154,8 @@ class Link:
         except (OSError, http.client.HTTPException) as error:
             if not kept:
                 raise LinkError(f"{method} {path}: {error or type(error).__name__}") from error
-            return self._request(method, path, body, parse)
-        if status in _REFUSED:
+            return self._request(method, path, body, parse, refused)
+        if status in refused:
             raise RefusedError(f"{method} {path}: {status} {text}")
         if status != http.HTTPStatus.OK:
             raise LinkError(f"{method} {path}: {status} {text}")
@@ -158,7 +168,10 @@ class Link:
         try:
             self._connection.request(method, self._path + path, body, self._headers)
             response = self._connection.getresponse()
-            return response.status, response.read().decode(errors="replace")
+            text = response.read(_LONGEST_ANSWER_BYTES).decode(errors="replace")
+            if not response.isclosed():
+                raise http.client.HTTPException("the answer is too long")
+            return response.status, text
         except (OSError, http.client.HTTPException):
             self._connection.close()
             raise
