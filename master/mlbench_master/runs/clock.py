@@ -14,9 +14,18 @@ from mlbench_master.models import Run
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
-def begin() -> dict[str, Any]:
-    """Return what the start of a run has to remember of this machine's steady clock."""
-    return {"boot": _boot(), "seconds": steady_seconds()}
+def begin(ago: float = 0.0) -> dict[str, Any]:
+    """Return what the start of a run, so many seconds ago, has to remember of the steady clock."""
+    return {"boot": _boot(), "seconds": steady_seconds() - ago}
+
+
+def begin_before(run: Run, at: float) -> None:
+    """Have a run begin earlier, by its own time, as one of its ranks did; store that."""
+    sooner = (run.started_at or at) - at
+    run.started_at = at
+    if run.steady_clock:
+        run.steady_clock = {**run.steady_clock, "seconds": run.steady_clock["seconds"] - sooner}
+    run.save(only=[Run.started_at, Run.steady_clock])
 
 
 def now(run: Run) -> float:

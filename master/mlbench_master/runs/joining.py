@@ -26,6 +26,7 @@ from mlbench_master.runs.requests import Command, DisplayName, Folder, Word, kub
 from mlbench_master.settings import Limits
 
 _LARGEST = 2**31 - 1
+_LONGEST_AGO = 10 * 365 * 86400.0
 _Index = Annotated[int, Field(ge=0, le=_LARGEST), BeforeValidator(refuse_truth_value)]
 _Count = Annotated[int, Field(ge=1, le=_LARGEST), BeforeValidator(refuse_truth_value)]
 
@@ -53,6 +54,10 @@ class JoinRequest(BaseModel):
     working_dir: Folder | None = None
     host: Annotated[str, Field(max_length=255, pattern=NO_NUL)]
     """Where the process runs."""
+    began_ago: Annotated[float, BeforeValidator(refuse_truth_value)] = Field(
+        default=0.0, ge=0, le=_LONGEST_AGO, allow_inf_nan=False
+    )
+    """How many seconds ago the process began."""
     uid: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
     """The recorder's own: the same when it asks again, as it got no answer."""
 
@@ -131,9 +136,9 @@ def _create(order: JoinRequest, job_key: str) -> Run:
         max_restarts=order.max_restarts,
         state="STARTED",
         attempt=order.attempt,
-        created_at=now,
-        started_at=now,
-        steady_clock=clock.begin(),
+        created_at=now - order.began_ago,
+        started_at=now - order.began_ago,
+        steady_clock=clock.begin(order.began_ago),
     )
     return created
 
@@ -155,7 +160,9 @@ def _begin_attempt(run: Run, attempt: int) -> None:
 
 def _add(run: Run, order: JoinRequest) -> None:
     """Give a process its rank, and what stands for its pod and agent, heard of just now."""
-    name = recorded_pod(run.id, order.rank)
+    name, began_at = recorded_pod(run.id, order.rank), clock.now(run) - order.began_ago
+    if run.started_at is not None and began_at < run.started_at:
+        clock.begin_before(run, began_at)
     assignment = Assignment(
         run_id=run.id,
         attempt=run.attempt,
@@ -185,7 +192,7 @@ def _add(run: Run, order: JoinRequest) -> None:
         worker=name,
         pod_uid=order.uid,
         assignment=asdict(assignment),
-        assigned_at=clock.now(run),
+        assigned_at=began_at,
         clock_ahead=clock.was_set_by(run),
     )
     Run.update(delivery=None).where(Run.id == run.id).execute()

@@ -1,5 +1,6 @@
 """Joining the run of a job that somebody else has started."""
 
+import time
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from mlbench_master.errors import BadFieldError, ConflictError
 from mlbench_master.models import Pod, Rank, Run, Worker
 from mlbench_master.pools.base import PodStatus
 from mlbench_master.recording import streams
-from mlbench_master.runs import life
+from mlbench_master.runs import clock, life
 from mlbench_master.runs.joining import JoinRequest, join
 from mlbench_master.runs.requests import RunRequest
 from mlbench_master.runs.workers import Report, poll
@@ -68,6 +69,21 @@ def test_the_first_orders_the_run(database: Database) -> None:
     assert (pod.external, pod.node, pod.phase) == (True, "node-0", "Running")
     described = life.describe(run)
     assert (described.launcher, described.ranks[0].pod) == ("slurm", joined.pod)
+
+
+def test_a_run_begins_with_the_first_of_its_processes_however_late_they_join(
+    database: Database,
+) -> None:
+    joined, now = come(0, began_ago=10.0), time.time()
+    assert Run.get_by_id(joined.run_id).started_at == pytest.approx(now - 10, abs=1)
+    come(1, began_ago=60.0)
+    run = Run.get_by_id(joined.run_id)
+    assert run.started_at == pytest.approx(now - 60, abs=1)
+    assert clock.now(run) == pytest.approx(now, abs=1)
+    began = [rank.assigned_at for rank in Rank.select().order_by(Rank.rank)]
+    assert began == pytest.approx([now - 10, now - 60], abs=1)
+    with pytest.raises(ValidationError, match="began_ago"):
+        come(2, began_ago=-1)
 
 
 def test_the_others_join_it_and_asking_again_changes_nothing(database: Database) -> None:

@@ -98,6 +98,7 @@ def record(wanted: Mapping[str, Any], master: Master) -> None:
         "working_dir": wanted["working_dir"],
         "host": socket.gethostname(),
         "uid": secrets.token_hex(16),
+        "began_at": time.time(),
     }
     foreign = ForeignJob(f"{names.ENV_JOB}={job.key}", int(wanted["root"]))
     try:
@@ -145,7 +146,14 @@ def ship(folder: Path, master: Master) -> int:
     except (FileNotFoundError, ValueError) as error:
         print(f"mlbench: {folder} holds nothing to ship: {error}", file=sys.stderr)
         return 2
-    return 0 if Recording(attempt, order, master, lambda: None).run() else 1
+    # A run that has ended without it takes no more: then it is one of its own.
+    for uid in (order["uid"], secrets.token_hex(16)):
+        recording = Recording(attempt, {**order, "uid": uid}, master, lambda: None)
+        if recording.run():
+            return 0
+        if not recording.is_refused:
+            break
+    return 1
 
 
 class _Rank:
@@ -238,7 +246,7 @@ class Recording:
         self._joined: Joined | None = None
         self._shipper: Shipper | None = None
         self._problem = "it does not answer"
-        self._is_refused = False
+        self.is_refused = False
         self._has_told_end = False
         self._describer = threading.Thread(target=self._state, name="describer", daemon=True)
         if facts is not None:
@@ -271,11 +279,16 @@ class Recording:
             try:
                 patience = min(self._turn(), _LONGEST_REST_SECONDS)
                 backoff.reset()
+                self.is_refused = False
                 self._is_polled.set()
             except RefusedError as error:
-                self._problem, self._is_refused = str(error), True
-                _say(f"not recorded: {self._problem}")
-                return
+                if str(error) != self._problem:
+                    _say(f"not recorded: {error}")
+                self._problem, self.is_refused = str(error), True
+                if self._joined is not None:
+                    return
+                # The run of a job before may go on for a while.
+                patience = _LONGEST_BACKOFF_SECONDS
             except Exception as error:
                 # Whoever listens there may answer anything.
                 self._problem, patience = str(error), backoff.seconds()
@@ -297,7 +310,9 @@ class Recording:
         return reply.next_poll_seconds
 
     def _join(self) -> Joined:
-        joined = self._link.join(self._order)
+        order = dict(self._order)
+        order["began_ago"] = max(0.0, time.time() - order.pop("began_at"))
+        joined = self._link.join(order)
         self._link.close()
         self._link = Link(self._master.url, joined.token)
         attempt = self._attempt
@@ -328,8 +343,8 @@ class Recording:
 
     def _is_stuck(self, progress: "_Progress") -> bool:
         if self._shipper is not None and self._shipper.refusal:
-            self._problem, self._is_refused = self._shipper.refusal, True
-        if self._is_refused:
+            self._problem, self.is_refused = self._shipper.refusal, True
+        if self.is_refused:
             return True
         held = self._shipper.held if self._shipper else None
         return progress.look((held, self._has_told_end)) > _PATIENCE_SECONDS
