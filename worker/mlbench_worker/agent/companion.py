@@ -339,7 +339,12 @@ class Recording:
 
     def _is_done(self) -> bool:
         shipper = self._shipper
-        return bool(self._has_told_end and shipper and shipper.has_shipped_all)
+        if not (self._has_told_end and shipper and shipper.has_shipped_all):
+            return False
+        return self._left() <= 0  # whatever it says, it may hold less
+
+    def _left(self) -> int:
+        return sum(self._attempt.sizes().values()) - (self._shipper.held if self._shipper else 0)
 
     def _is_stuck(self, progress: "_Progress") -> bool:
         if self._shipper is not None and self._shipper.refusal:
@@ -357,10 +362,8 @@ class Recording:
             return True
         if self._shipper is not None:
             self._shipper.quit()
-        held = self._shipper.held if self._shipper else 0
-        left = sum(self._attempt.sizes().values()) - held
         _say(
-            f"{left:,} bytes of what rank {self._order['rank']} recorded are not at "
+            f"{self._left():,} bytes of what rank {self._order['rank']} recorded are not at "
             f"{self._master.url} ({self._problem}): they lie in {folder}, and "
             f"`mlbench ship {folder}` sends them"
         )

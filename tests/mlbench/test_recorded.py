@@ -1,0 +1,239 @@
+"""``mlbench record``: a command runs as without it. ``mlbench.record()``, in a script."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mlbench import ApiClient, names
+from mlbench.home import Home
+from tests.conftest import wait_for
+from tests.support.disks import fill, small_disk
+from tests.support.processes import descendants, run_text
+from tests.support.recorded import (
+    MLBENCH,
+    RECORD,
+    STEPS,
+    at_stack,
+    environ,
+    left_in,
+    run_of,
+    sealed,
+)
+from tests.support.stacks import losses, order_command, run_to_end
+
+_OURS = re.compile(rb"mlbench: recorded as run .*\n")
+
+
+@pytest.fixture
+def user(stack: Home, tmp_path: Path) -> dict[str, str]:
+    return at_stack(stack, tmp_path / "home")
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["true"], 0),
+        (["sh", "-c", "exit 3"], 3),
+        (["no-such-program"], 127),
+        (["/dev/null"], 126),
+        *((["sh", "-c", f"kill -{n} $$"], -n) for n in (signal.SIGKILL, signal.SIGSEGV, 15)),
+    ],
+)
+def test_it_ends_as_its_command(
+    client: ApiClient, user: dict[str, str], command: Sequence[str], code: int
+) -> None:
+    done = subprocess.run([*RECORD, "--", *command], env=user, capture_output=True, check=False)
+    assert done.returncode == code, done.stderr
+    ended = run_to_end(client, run_of(client, done.stderr))
+    assert (ended.state, ended.ranks[0].exit_code) == ("FAILED" if code else "FINISHED", code)
+    assert left_in(user) == []
+
+
+def test_the_first_process_of_a_container_tells_a_signal_by_its_code(user: dict[str, str]) -> None:
+    unshare = ["unshare", "--pid", "--fork"]
+    if run_text([*unshare, "true"]).returncode:
+        pytest.skip("a process namespace can be made by root alone")
+    done = run_text([*unshare, *RECORD, "--", "sh", "-c", "kill -9 $$"], env=user)
+    assert done.returncode == 128 + signal.SIGKILL
+
+
+def test_output_and_input_arrive_byte_for_byte(user: dict[str, str], tmp_path: Path) -> None:
+    data, errors = os.urandom(10 << 20), os.urandom(1 << 20)
+    (tmp_path / "errors").write_bytes(errors)
+    command = ["sh", "-c", f"cat {tmp_path}/errors >&2; cat"]
+    done = subprocess.run(
+        [*RECORD, "--", *command], env=user, input=data, capture_output=True, check=True
+    )
+    assert done.stdout == data
+    assert _OURS.sub(b"", done.stderr) == errors
+
+
+def test_a_slow_reader_and_one_that_leaves(user: dict[str, str]) -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)  # as some programs leave it
+    many = subprocess.Popen(
+        [*RECORD, "--", "head", "-c1000000", "/dev/zero"], env=user, stdout=writer
+    )
+    os.close(writer)
+    time.sleep(1.5)
+    with os.fdopen(reader, "rb") as pipe:
+        assert len(pipe.read()) == 1_000_000
+    assert many.wait(20) == 0
+    with subprocess.Popen([*RECORD, "--", "yes"], env=user, stdout=subprocess.PIPE) as endless:
+        assert endless.stdout
+        assert endless.stdout.readline() == b"y\n"
+        endless.stdout.close()
+        assert endless.wait(20) == -signal.SIGPIPE
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_signals_reach_the_command_once(user: dict[str, str], tmp_path: Path, early: bool) -> None:
+    got = tmp_path / "got"
+    code = f"trap 'echo 1 >> {got}' USR1; trap 'echo T >> {got}; exit 7' TERM; echo begun; " + (
+        "for i in $(seq 100); do sleep 0.05; done"
+    )
+    command = [*RECORD, "--", "sh", "-c", code]
+    process = subprocess.Popen(command, env=user, stdout=subprocess.PIPE, stderr=-1)
+    assert process.stdout
+    if early:
+        wait_for(lambda: _awaits_a_signal(process.pid), what="it minds signals")
+    else:
+        process.stdout.readline()
+        process.send_signal(signal.SIGUSR1)
+        wait_for(got.exists, what="the command got it")
+    process.terminate()
+    process.communicate(timeout=30)
+    if early:  # before it could set its traps, or after
+        assert process.returncode in (-signal.SIGTERM, 7)
+    else:
+        assert (process.returncode, got.read_text()) == (7, "1\nT\n")
+
+
+def _awaits_a_signal(pid: int) -> bool:
+    [caught] = re.findall(r"SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text())
+    return bool(int(caught, 16) & 1 << signal.SIGTERM - 1)
+
+
+def test_what_is_left_behind_with_its_output_holds_nothing_up(user: dict[str, str]) -> None:
+    began = time.monotonic()
+    done = run_text([*RECORD, "--", "sh", "-c", "sleep 30 & echo said"], env=user, timeout=25)
+    assert (done.returncode, done.stdout) == (0, "said\n")
+    assert time.monotonic() - began < 10
+
+
+def test_a_command_of_any_words(client: ApiClient, user: dict[str, str]) -> None:
+    words: list[str | bytes] = ["sh", "-c", "exit 0 #\n'", b"\xff", "x" * 5000]
+    done = subprocess.run([*RECORD, "--", *words], env=user, capture_output=True, check=True)
+    ended = run_to_end(client, run_of(client, done.stderr))
+    assert (ended.state, ended.title) == ("FINISHED", "exit 0 # '")
+
+
+def test_a_killed_recorder_ends_the_command(client: ApiClient, user: dict[str, str]) -> None:
+    command = [*RECORD, "--", "sh", "-c", STEPS, "600", "0.1"]
+    with subprocess.Popen(command, env=user, stderr=subprocess.PIPE) as process:
+        assert process.stderr
+        run = run_of(client, process.stderr.readline())
+        wait_for(lambda: losses(client, run), what="it records")
+        shells = [one for one in descendants(process.pid) if one.name() == "sh"]
+        process.kill()
+    ended = run_to_end(client, run, 30)
+    assert ended.state == "FAILED"
+    assert "its recorder was killed" in ended.reason
+    assert shells
+    assert not psutil.wait_procs(shells, 1)[1]
+
+
+def test_a_killed_companion_leaves_the_command_alone(user: dict[str, str]) -> None:
+    command = [*RECORD, "--", "sh", "-c", "echo begun; sleep 2; exit 5"]
+    process = subprocess.Popen(command, env=user, stdout=-1, stderr=-1, text=True)
+    assert process.stdout
+    process.stdout.readline()
+    [companion] = [one for one in descendants(process.pid) if "-c" in one.cmdline()[1:2]][:1]
+    companion.kill()
+    _, words = process.communicate(timeout=20)
+    assert process.returncode == 5
+    assert "not recorded to its end, as its companion was killed" in words
+    assert str(left_in(user)[0]) in words
+
+
+# --- mlbench.record() ---
+
+_SCRIPT = """\
+import mlbench, os, signal, sys, time
+mlbench.record(name="script"); mlbench.record()
+tracker = mlbench.Tracker()
+tracker.log(train_loss=1.0); tracker.log(train_loss=2.0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("rest", "code", "reason"),
+    [
+        ("", 0, ""),
+        ("raise ValueError('diverged')", 1, "ValueError: diverged"),
+        ("sys.exit(3)", 3, "code 3"),
+        ("sys.exit('no data')", 1, "code 1"),
+        ("if os.fork() == 0: sys.exit(4)\nos.wait(); tracker.log(train_loss=3)", 0, ""),
+        ("if os.fork() == 0: time.sleep(20)\nos.kill(os.getpid(), 9)", -9, "without a word"),
+    ],
+)
+def test_a_script_that_has_itself_recorded(
+    client: ApiClient, user: dict[str, str], tmp_path: Path, rest: str, code: int, reason: str
+) -> None:
+    # A script's folder may have any names.
+    (tmp_path / "http.py").write_text("raise SystemExit('not this')")
+    (tmp_path / "train.py").write_text(_SCRIPT + rest)
+    words = tmp_path / "stderr"
+    with words.open("w") as stderr:
+        process = subprocess.Popen([sys.executable, tmp_path / "train.py"], env=user, stderr=stderr)
+    assert process.wait(60) == code, words.read_text()
+    # A killed one has not waited.
+    wait_for(lambda: "recorded as run" in words.read_text(), what="it has joined")
+    ended = sealed(client, run_of(client, words.read_text()))
+    assert (ended.title, ended.state) == ("script", "FAILED" if code else "FINISHED")
+    assert reason in ended.reason
+    assert losses(client, ended) == ([1, 2, 3] if "=3" in rest else [1, 2])
+
+
+def test_a_run_of_mlbench_records_itself_once(client: ApiClient, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(_SCRIPT)
+    command = f"{sys.executable} train.py"
+    ordered = order_command(client, "own", command, working_dir=str(tmp_path))
+    ended = run_to_end(client, ordered)
+    assert (ended.state, losses(client, ended)) == ("FINISHED", [1, 2])
+    assert client.get_runs().result().value[0].id == ended.id
+
+
+# --- its disk ---
+
+
+def test_a_full_disk(client: ApiClient, stack: Home, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 1 << 20) as disk:
+        user = at_stack(stack, disk)
+        code = f"import time; time.sleep(1); print('x' * (4 << 20)); open('{tmp_path}/end', 'w')"
+        done = run_text([*RECORD, "--", sys.executable, "-c", code], env=user)
+        assert (done.returncode, len(done.stdout)) == (0, (4 << 20) + 1)
+        assert (tmp_path / "end").exists()
+        ended = run_to_end(client, run_of(client, done.stderr))
+        assert ended.state == "FAILED"
+        assert "not all of its output is kept: No space left on device" in ended.reason
+        fill(disk)
+        done = run_text([*RECORD, "--", "sh", "-c", "echo done; exit 3"], env=user)
+        assert (done.returncode, done.stdout) == (3, "done\n")
+        assert "mlbench: not recorded: " in done.stderr
+        assert "No space left on device" in done.stderr
+
+
+def test_no_master_is_named(tmp_path: Path) -> None:
+    nowhere = {**environ(tmp_path, "", ""), names.ENV_HOME: str(tmp_path)}
+    done = run_text([MLBENCH, "record", "--", "sh", "-c", "echo done; exit 3"], env=nowhere)
+    assert (done.returncode, done.stdout) == (3, "done\n")
+    assert done.stderr.startswith("mlbench: not recorded: no stack is running here")

@@ -1,0 +1,61 @@
+"""Commands under ``mlbench record``, as a shell, Slurm or Kubernetes starts them."""
+
+import os
+import re
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from mlbench import ApiClient, names
+from mlbench.home import Home
+from mlbench.join_token import make, new_holder
+from mlbench.records import Run
+from tests.conftest import wait_for
+from tests.support.stacks import assert_counted, reload, run_to_end
+
+MLBENCH = Path(sys.executable).with_name("mlbench")
+RECORD = [str(MLBENCH), "record"]
+
+STEPS = """\
+i=0
+while [ $i -lt $0 ]; do
+  loss="{\\"train_loss\\": $i}"
+  echo "{\\"time\\": $(date +%s.%N), \\"metrics\\": $loss}" >> $MLBENCH_METRICS_FILE
+  i=$((i + 1)); sleep $1
+done
+"""
+"""A shell's training: ``sh -c STEPS 50 0.1`` records 50 losses, 0.1 s apart."""
+
+
+def environ(home: Path, url: str, token: str, **more: object) -> dict[str, str]:
+    """Return the variables that a recorded command starts with; ``home`` is the user's folder."""
+    ours = {names.ENV_HOME: str(home), names.ENV_URL: url, names.ENV_TOKEN: token}
+    return {**os.environ, **ours, **{name: str(value) for name, value in more.items()}}
+
+
+def at_stack(stack: Home, home: Path, **more: object) -> dict[str, str]:
+    """Return them for a user of a stack, with a joining token of that user's own."""
+    connection = stack.read_connection()
+    token = make(connection.token, int(time.time()) + 3600, new_holder())
+    return environ(home, connection.url, token, **more)
+
+
+def run_of(client: ApiClient, words: str | bytes) -> Run:
+    """Return the run that the words of a recorded command name."""
+    text = words if isinstance(words, str) else words.decode(errors="replace")
+    [number] = re.findall(r"mlbench: recorded as run (\d+): ", text)
+    return client.get_run(int(number)).result().value
+
+
+def sealed(client: ApiClient, run: Run) -> Run:
+    """Wait until a run has ended and its archive is there; all of its samples must have arrived."""
+    ended = run_to_end(client, run)
+    assert_counted(ended)
+    wait_for(lambda: reload(client, run).archive is not None, what="it is sealed")
+    return ended
+
+
+def left_in(environ: Mapping[str, str]) -> list[Path]:
+    """Return the folders of what is not shipped."""
+    return sorted(Path(environ[names.ENV_HOME], "recorded").glob("run-*"))

@@ -1,0 +1,116 @@
+"""A recorded rank whose master is away or answers anything keeps all, and waits but little."""
+
+import socketserver
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from mlbench import ApiClient
+from mlbench.home import Home
+from mlbench_worker.agent.link import Link, LinkError
+from tests.conftest import free_port
+from tests.support.processes import run_text
+from tests.support.recorded import (
+    MLBENCH,
+    RECORD,
+    STEPS,
+    at_stack,
+    environ,
+    left_in,
+    run_of,
+    sealed,
+)
+from tests.support.scripted import Reply, serving
+from tests.support.stacks import losses
+
+_TAKES_NOTHING = {"run_id": 1, "attempt": 1, "pod": "p", "token": "t", "do": "wait", "offset": 0}
+_TAKES_NOTHING |= {"next_poll_seconds": float("nan"), "next_ship_seconds": -1, "time": 0}
+_MASTERS = {
+    "garbage": Reply(body=b"\xff\x00 garbage"),
+    "another kind": Reply(body=[1, 2]),
+    "silent": Reply(seconds=1000),
+    "overloaded": Reply(503),
+    "cut": Reply(None),
+    "half": Reply(missing_bytes=9, silent_seconds=1000),
+    "liar": Reply(body=_TAKES_NOTHING | {"assignment": None}),
+}
+
+
+@contextmanager
+def _endless() -> Iterator[str]:
+    """Serve answers that come byte by byte, and never end."""
+    is_over = threading.Event()
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
+            while not is_over.wait(0.1):
+                try:
+                    self.wfile.write(b" ")
+                except OSError:
+                    return
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,)).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        is_over.set()
+        server.shutdown()
+
+
+@pytest.mark.slow
+def test_whoever_answers_the_command_runs_and_all_is_kept(
+    client: ApiClient, stack: Home, tmp_path: Path
+) -> None:
+    def record(name: str) -> tuple[str, float]:
+        """Record 20 losses, and the command's end; return what was said, and the seconds after."""
+        user = environ(tmp_path / name, urls[name], "a-wrong-token")
+        code = 3 if name == "refuses" else 0
+        steps = f"{STEPS} date +%s.%N; exit {code}"
+        done = run_text([*RECORD, "--", "sh", "-c", steps, "20", "0.1"], env=user)
+        assert done.returncode == code, done.stderr
+        outputs[name] = done.stdout
+        return done.stderr, time.time() - float(done.stdout)
+
+    outputs: dict[str, str] = {}
+    with ExitStack() as servers:
+        urls = {name: servers.enter_context(serving(one)).url for name, one in _MASTERS.items()}
+        urls |= {"endless": servers.enter_context(_endless())}
+        urls |= {
+            "nobody": f"http://127.0.0.1:{free_port()}",
+            "refuses": stack.read_connection().url,
+        }
+        with ThreadPoolExecutor(len(urls)) as pool:
+            said = dict(zip(urls, pool.map(record, urls), strict=True))
+    assert said["refuses"][1] < 5
+    assert max(after for _, after in said.values()) < 13, said
+
+    user = at_stack(stack, tmp_path)
+    for name, (words, _) in said.items():
+        [folder] = left_in(environ(tmp_path / name, "", ""))
+        assert f"they lie in {folder}, and `mlbench ship {folder}` sends them" in words
+        done = run_text([MLBENCH, "ship", folder], env=user)
+        assert done.returncode == 0, done.stderr
+        assert not folder.exists()
+        ended = sealed(client, run_of(client, done.stderr))
+        assert ended.state == ("FAILED" if name == "refuses" else "FINISHED"), ended.reason
+        assert losses(client, ended) == [*range(20)]
+        assert client.get_logs(ended.id, 0).result().value.text == outputs[name]
+
+
+def test_a_folder_of_nothing(stack: Home, tmp_path: Path) -> None:
+    done = run_text([MLBENCH, "ship", tmp_path], env=at_stack(stack, tmp_path))
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"mlbench: {tmp_path} holds nothing to ship: ")
+
+
+def test_an_answer_without_an_end_takes_no_memory() -> None:
+    with (
+        serving(Reply(body=b" " * (5 << 20))) as server,
+        pytest.raises(LinkError, match="too long"),
+    ):
+        Link(server.url, "").join({})
