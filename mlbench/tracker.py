@@ -80,7 +80,12 @@ class Tracker:
     active: ClassVar[set["Tracker"]] = set()
     """The process's trackers that record."""
 
-    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, environ: Mapping[str, str] = os.environ, *, run: str | None = None) -> None:
+        """Begin; ``run`` names a run to begin too, as ``mlbench.record`` does."""
+        if run is not None:
+            from mlbench.companion import record  # noqa: PLC0415
+
+            record(run)
         self.steps = 0
         """Training steps done so far."""
         self.samples = 0
