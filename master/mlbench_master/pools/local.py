@@ -74,8 +74,8 @@ class LocalPool:
 
     def explain(self) -> str:
         """Return which workers do not run, and where to read why."""
-        troubled = (pod for pod in self.pods() if pod.trouble)
-        return "; ".join(f"{pod.name} is not there: {pod.trouble}" for pod in troubled)
+        troubled = (worker for worker in self.files.read_status() if worker.trouble)
+        return "; ".join(f"{one.name} is not there: {one.trouble}" for one in troubled)
 
 
 def attach(workers: int, shaping: Shaping) -> tuple[Attachment, ...]:
