@@ -113,12 +113,12 @@ class Companion:
     def _hear(self) -> Any:
         assert self._process.stdout is not None
         ready, _, _ = select.select([self._process.stdout], [], [], _BEGIN_SECONDS)
-        line = self._process.stdout.readline() if ready else b""
-        if not line:
+        try:
+            return json.loads(self._process.stdout.readline() if ready else b"")
+        except ValueError:
             self._process.kill()
             self._process.wait()
-            raise MLBenchError("its companion did not begin")
-        return json.loads(line)
+            raise MLBenchError("its companion did not begin") from None
 
 
 def _as_name(text: str) -> str:
@@ -152,8 +152,9 @@ def find_master(environ: Mapping[str, str]) -> tuple[str, str]:
 
 def _kept_in(environ: Mapping[str, str]) -> Path:
     """Return the folder of what is recorded here, and not shipped yet."""
-    home = Home.from_environ(environ)
-    with suppress(OSError):
+    # A user of a container may have no home, or none to write to.
+    with suppress(OSError, RuntimeError):
+        home = Home.from_environ(environ)
         home.make()
         if os.access(home.root, os.W_OK):
             return home.root / "recorded"

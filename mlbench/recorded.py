@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from mlbench import names
 from mlbench.companion import Companion
-from mlbench.errors import MLBenchError
 from mlbench.job import find_job
 
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
@@ -45,8 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         job = find_job(os.environ, key=options.key, workers=options.workers)
         name = options.name or _name_of(options.command)
-        companion = Companion(job, name, options.command, os.getpid())
-    except MLBenchError as error:
+        # A run of MLBench records it already.
+        is_recorded = names.ENV_METRICS_FILE in os.environ
+        companion = None if is_recorded else Companion(job, name, options.command, os.getpid())
+    except Exception as error:  # whatever it is, the command runs
         print(f"mlbench: not recorded: {error}", file=sys.stderr, flush=True)
         companion = None
     _end_as(_run(options.command, companion, signals))
@@ -67,6 +69,8 @@ def _run(command: Sequence[str], companion: Companion | None, signals: "_Signals
             env={**os.environ, **(companion.variables if companion else {})},
             stdout=pipe,
             stderr=pipe,
+            # Signals to the group of this process would reach it twice.
+            process_group=0 if companion and not signals.come_from_terminal else None,
         )
     except OSError as error:
         words = f"cannot start {command[0]}: {error.strerror}"
@@ -126,6 +130,7 @@ class _Signals:
     """Passes on to the command what signals come, those too that come before it has begun."""
 
     def __init__(self) -> None:
+        self.come_from_terminal = _has_terminal()
         self._pid: int | None = None
         self._early: list[int] = []
         for number in _PASSED_ON:
@@ -150,13 +155,21 @@ class _Signals:
         if self._pid is None:
             self._early.append(number)
         # Those of the terminal reach the command anyway.
-        elif number not in _OF_TERMINAL or not _is_in_foreground():
+        elif number not in _OF_TERMINAL or not (self.come_from_terminal and _is_in_foreground()):
             self._send(number)
 
     def _send(self, number: int) -> None:
         assert self._pid is not None
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._pid, number)
+
+
+def _has_terminal() -> bool:
+    try:
+        with open("/dev/tty", "rb"):  # noqa: PTH123 - a device
+            return True
+    except OSError:
+        return False
 
 
 def _is_in_foreground() -> bool:

@@ -101,13 +101,15 @@ def test_signals_reach_the_command_once(user: dict[str, str], tmp_path: Path, ea
         "for i in $(seq 100); do sleep 0.05; done"
     )
     command = [*RECORD, "--", "sh", "-c", code]
-    process = subprocess.Popen(command, env=user, stdout=subprocess.PIPE, stderr=-1)
+    process = subprocess.Popen(
+        command, env=user, stdout=subprocess.PIPE, stderr=-1, start_new_session=True
+    )
     assert process.stdout
     if early:
         wait_for(lambda: _awaits_a_signal(process.pid), what="it minds signals")
     else:
         process.stdout.readline()
-        process.send_signal(signal.SIGUSR1)
+        os.killpg(process.pid, signal.SIGUSR1)  # as launchers do
         wait_for(got.exists, what="the command got it")
     process.terminate()
     process.communicate(timeout=30)

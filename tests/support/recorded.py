@@ -28,17 +28,17 @@ done
 """A shell's training: ``sh -c STEPS 50 0.1`` records 50 losses, 0.1 s apart."""
 
 
-def environ(home: Path, url: str, token: str, **more: object) -> dict[str, str]:
+def environ(home: Path, url: str, token: str) -> dict[str, str]:
     """Return the variables that a recorded command starts with; ``home`` is the user's folder."""
     ours = {names.ENV_HOME: str(home), names.ENV_URL: url, names.ENV_TOKEN: token}
-    return {**os.environ, **ours, **{name: str(value) for name, value in more.items()}}
+    return {**os.environ, **ours}
 
 
-def at_stack(stack: Home, home: Path, **more: object) -> dict[str, str]:
-    """Return them for a user of a stack, with a joining token of that user's own."""
+def at_stack(stack: Home, home: Path, holder: str = "") -> dict[str, str]:
+    """Return them for a user of a stack, with a joining token of a holder's, or of a new one."""
     connection = stack.read_connection()
-    token = make(connection.token, int(time.time()) + 3600, new_holder())
-    return environ(home, connection.url, token, **more)
+    token = make(connection.token, int(time.time()) + 3600, holder or new_holder())
+    return environ(home, connection.url, token)
 
 
 def run_of(client: ApiClient, words: str | bytes) -> Run:

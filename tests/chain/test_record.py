@@ -1,0 +1,128 @@
+"""Commands that ``mlbench record`` records beside a real stack, from their start to the archive."""
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mlbench import ApiClient
+from mlbench.home import Home
+from tests.conftest import wait_for
+from tests.support.known import known
+from tests.support.processes import run_text
+from tests.support.recorded import RECORD, STEPS, at_stack, run_of, sealed
+from tests.support.stacks import kill_service, losses, order_command, run_to_end
+
+_RANKS = 16
+
+# Sums in double precision, in an order that a seed draws: equal only to the bit.
+_TRAINING = """\
+import random
+from mlbench import Tracker
+draw = random.Random(7)
+weights = [draw.gauss(0, 1) for _ in range(64)]
+with Tracker() as t:
+    for epoch in range(3):
+        t.epoch(epoch)
+        for _ in range(100):
+            batch = [draw.gauss(0, 1) for _ in weights]
+            error = sum(w * x for w, x in zip(weights, batch)) - sum(batch)
+            weights = [w - 0.003 * error * x for w, x in zip(weights, batch)]
+            t.step(samples=1, train_loss=error * error)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_16_processes_while_the_api_is_killed_again_and_again(
+    own_stack: Home, tmp_path: Path
+) -> None:
+    steps = 120
+    ranks = random.Random(3).sample(range(_RANKS), _RANKS)  # noqa: S311 - an order, no secret
+    user = at_stack(own_stack, tmp_path)
+    command = [
+        *RECORD,
+        "--workers",
+        str(_RANKS),
+        "--key",
+        "job",
+        "--",
+        "sh",
+        "-c",
+        STEPS,
+        str(steps),
+        "0.2",
+    ]
+    with ApiClient.from_home(own_stack) as client:
+        processes = [
+            subprocess.Popen(command, env={**user, "RANK": str(rank)}, stderr=subprocess.PIPE)
+            for rank in ranks
+        ]
+        wait_for(lambda: client.get_runs().result().value, what="the first has joined")
+        for _ in range(3):
+            kill_service(own_stack, "gunicorn")
+        said = [process.communicate(timeout=120)[1].decode() for process in processes]
+        assert [process.returncode for process in processes] == [0] * _RANKS, said
+        [run] = client.get_runs().result().value
+        ended = sealed(client, run)
+        assert (ended.state, ended.num_workers) == ("FINISHED", _RANKS), (ended.reason, said)
+        for rank in range(_RANKS):
+            assert losses(client, ended, rank) == [*range(steps)]
+        assert known(ended.delivery).recorded >= _RANKS * steps
+    assert not [*(tmp_path / "recorded").iterdir()]
+
+
+def test_the_same_losses_as_a_run_of_mlbench_to_the_bit(
+    client: ApiClient, stack: Home, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(_TRAINING)
+    command = [sys.executable, str(tmp_path / "train.py")]
+    done = run_text([*RECORD, "--", *command], env=at_stack(stack, tmp_path), check=True)
+    recorded = sealed(client, run_of(client, done.stderr))
+    ordered = sealed(client, order_command(client, "same", " ".join(command)))
+    assert (recorded.state, ordered.state) == ("FINISHED", "FINISHED")
+    assert len(losses(client, recorded)) == 300
+    assert losses(client, recorded) == losses(client, ordered)
+    # And they are known as well: what it ran on, and its logs.
+    [of_recorded, of_ordered] = (
+        client.get_manifest(run.id).result().value.machines[0] for run in (recorded, ordered)
+    )
+    assert of_recorded.packages == of_ordered.packages
+    assert of_recorded.python == of_ordered.python
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_users_whose_jobs_have_equal_keys(client: ApiClient, stack: Home, tmp_path: Path) -> None:
+    before = {run.id for run in client.get_runs().result().value}
+    command, processes = [*RECORD, "--workers", "2"], []
+    for number in range(10):  # the keys of user 0 are those of user 1
+        environ = at_stack(stack, tmp_path / str(number // 5), f"user-{number // 5}")
+        job = ["--key", f"key-{number % 5}", "--name", str(number), "--", "sh", "-c", STEPS]
+        for rank in (1, 0):
+            one = [*command, *job, str(number + 1), "0.1"]
+            processes.append(subprocess.Popen(one, env={**environ, "RANK": str(rank)}))
+    assert {process.wait(120) for process in processes} == {0}
+    runs = [run for run in client.get_runs().result().value if run.id not in before]
+    assert sorted(int(run.title) for run in runs) == [*range(10)]
+    for run in runs:
+        ended = sealed(client, run)
+        assert ended.state == "FINISHED"
+        for rank in (0, 1):
+            assert losses(client, ended, rank) == [*range(int(run.title) + 1)]
+
+
+def test_stopped_on_the_page(client: ApiClient, stack: Home, tmp_path: Path) -> None:
+    code = "trap 'echo stopping; exit 9' TERM; while :; do sleep 0.1; done"
+    command = [*RECORD, "--name", "stopped", "--", "sh", "-c", code]
+    with subprocess.Popen(
+        command, env=at_stack(stack, tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stderr
+        run = run_of(client, process.stderr.readline())
+        client.stop_run(run.id).result()
+        assert process.communicate(timeout=30)[0] == b"stopping\n"
+        assert process.returncode == 9
+    assert run_to_end(client, run).state == "STOPPED"
