@@ -16,6 +16,8 @@ from benchmarks.measure import machine
 
 _USUAL = {
     "tracker_cost": "tracker_cost.measure",
+    "recorded_cost": "recorded_cost.measure",
+    "join_rate": "recorded_cost.join_rate",
     "commands": "commands.measure",
     "delivery_rate": "api.delivery_rate",
     "post_rate": "api.post_rate",

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -17,16 +18,7 @@ from mlbench.home import Home
 from tests.conftest import wait_for
 from tests.support.disks import fill, small_disk
 from tests.support.processes import descendants, run_text
-from tests.support.recorded import (
-    MLBENCH,
-    RECORD,
-    STEPS,
-    at_stack,
-    environ,
-    left_in,
-    run_of,
-    sealed,
-)
+from tests.support.recorded import RECORD, STEPS, at_stack, environ, left_in, run_of, sealed
 from tests.support.stacks import losses, order_command, run_to_end
 
 _OURS = re.compile(rb"mlbench: recorded as run .*\n")
@@ -94,34 +86,23 @@ def test_a_slow_reader_and_one_that_leaves(user: dict[str, str]) -> None:
         assert endless.wait(20) == -signal.SIGPIPE
 
 
-@pytest.mark.parametrize("early", [False, True])
-def test_signals_reach_the_command_once(user: dict[str, str], tmp_path: Path, early: bool) -> None:
+def test_signals_reach_the_command_once(user: dict[str, str], tmp_path: Path) -> None:
     got = tmp_path / "got"
-    code = f"trap 'echo 1 >> {got}' USR1; trap 'echo T >> {got}; exit 7' TERM; echo begun; " + (
-        "for i in $(seq 100); do sleep 0.05; done"
-    )
-    command = [*RECORD, "--", "sh", "-c", code]
-    process = subprocess.Popen(
-        command, env=user, stdout=subprocess.PIPE, stderr=-1, start_new_session=True
-    )
-    assert process.stdout
-    if early:
-        wait_for(lambda: _awaits_a_signal(process.pid), what="it minds signals")
-    else:
-        process.stdout.readline()
-        os.killpg(process.pid, signal.SIGUSR1)  # as launchers do
+    code = f"trap 'echo 1 >> {got}' USR1; trap 'echo T >> {got}; exit 7' TERM; echo; cat; cat"
+    how: Any = {"env": user, "stdout": subprocess.PIPE, "start_new_session": True}
+    with subprocess.Popen([*RECORD, "--", "sh", "-c", code], stdin=subprocess.PIPE, **how) as one:
+        assert one.stdout
+        one.stdout.readline()
+        os.killpg(one.pid, signal.SIGUSR1)  # as launchers do
         wait_for(got.exists, what="the command got it")
-    process.terminate()
-    process.communicate(timeout=30)
-    if early:  # before it could set its traps, or after
-        assert process.returncode in (-signal.SIGTERM, 7)
-    else:
-        assert (process.returncode, got.read_text()) == (7, "1\nT\n")
-
-
-def _awaits_a_signal(pid: int) -> bool:
-    [caught] = re.findall(r"SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text())
-    return bool(int(caught, 16) & 1 << signal.SIGTERM - 1)
+        one.terminate()
+        assert (one.wait(20), got.read_text()) == (7, "1\nT\n")
+    # Even where it has yet to begin.
+    with subprocess.Popen([*RECORD, "--", "sleep", "30"], **how) as one:
+        status = Path(f"/proc/{one.pid}/status")
+        wait_for(lambda: re.search(r"SigCgt:\s*\w+[4-7c-f]\w{3}\n", status.read_text()))
+        one.terminate()
+        assert one.wait(20) == -signal.SIGTERM
 
 
 def test_what_is_left_behind_with_its_output_holds_nothing_up(user: dict[str, str]) -> None:
@@ -155,12 +136,11 @@ def test_a_killed_recorder_ends_the_command(client: ApiClient, user: dict[str, s
 
 def test_a_killed_companion_leaves_the_command_alone(user: dict[str, str]) -> None:
     command = [*RECORD, "--", "sh", "-c", "echo begun; sleep 2; exit 5"]
-    process = subprocess.Popen(command, env=user, stdout=-1, stderr=-1, text=True)
-    assert process.stdout
-    process.stdout.readline()
-    [companion] = [one for one in descendants(process.pid) if "-c" in one.cmdline()[1:2]][:1]
-    companion.kill()
-    _, words = process.communicate(timeout=20)
+    with subprocess.Popen(command, env=user, stdout=-1, stderr=-1, text=True) as process:
+        assert process.stdout
+        process.stdout.readline()
+        next(one for one in descendants(process.pid) if one.cmdline()[1] == "-c").kill()
+        _, words = process.communicate(timeout=20)
     assert process.returncode == 5
     assert "not recorded to its end, as its companion was killed" in words
     assert str(left_in(user)[0]) in words
@@ -236,6 +216,6 @@ def test_a_full_disk(client: ApiClient, stack: Home, tmp_path: Path) -> None:
 
 def test_no_master_is_named(tmp_path: Path) -> None:
     nowhere = {**environ(tmp_path, "", ""), names.ENV_HOME: str(tmp_path)}
-    done = run_text([MLBENCH, "record", "--", "sh", "-c", "echo done; exit 3"], env=nowhere)
+    done = run_text([*RECORD, "--", "sh", "-c", "echo done; exit 3"], env=nowhere)
     assert (done.returncode, done.stdout) == (3, "done\n")
     assert done.stderr.startswith("mlbench: not recorded: no stack is running here")

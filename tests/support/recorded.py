@@ -14,8 +14,7 @@ from mlbench.records import Run
 from tests.conftest import wait_for
 from tests.support.stacks import assert_counted, reload, run_to_end
 
-MLBENCH = Path(sys.executable).with_name("mlbench")
-RECORD = [str(MLBENCH), "record"]
+RECORD = [str(Path(sys.executable).with_name("mlbench")), "record"]
 
 STEPS = """\
 i=0

@@ -15,16 +15,7 @@ from mlbench.home import Home
 from mlbench_worker.agent.link import Link, LinkError
 from tests.conftest import free_port
 from tests.support.processes import run_text
-from tests.support.recorded import (
-    MLBENCH,
-    RECORD,
-    STEPS,
-    at_stack,
-    environ,
-    left_in,
-    run_of,
-    sealed,
-)
+from tests.support.recorded import RECORD, STEPS, at_stack, environ, left_in, run_of, sealed
 from tests.support.scripted import Reply, serving
 from tests.support.stacks import losses
 
@@ -93,7 +84,7 @@ def test_whoever_answers_the_command_runs_and_all_is_kept(
     for name, (words, _) in said.items():
         [folder] = left_in(environ(tmp_path / name, "", ""))
         assert f"they lie in {folder}, and `mlbench ship {folder}` sends them" in words
-        done = run_text([MLBENCH, "ship", folder], env=user)
+        done = run_text([RECORD[0], "ship", folder], env=user)
         assert done.returncode == 0, done.stderr
         assert not folder.exists()
         ended = sealed(client, run_of(client, done.stderr))
@@ -103,7 +94,7 @@ def test_whoever_answers_the_command_runs_and_all_is_kept(
 
 
 def test_a_folder_of_nothing(stack: Home, tmp_path: Path) -> None:
-    done = run_text([MLBENCH, "ship", tmp_path], env=at_stack(stack, tmp_path))
+    done = run_text([RECORD[0], "ship", tmp_path], env=at_stack(stack, tmp_path))
     assert done.returncode == 2
     assert done.stderr.startswith(f"mlbench: {tmp_path} holds nothing to ship: ")
 

@@ -1,0 +1,82 @@
+"""What ``mlbench record`` costs a command, and how fast the ranks of a large job join."""
+
+import os
+import secrets
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from unittest.mock import patch
+
+from benchmarks.measure import Figure, alternate, timed
+from benchmarks.stacks import local_stack, run_to_end
+from mlbench import names
+from mlbench.join_token import make, new_holder
+from mlbench_worker.agent.link import Link
+
+_RANKS, _CALLERS = 1000, 32
+# Steps of some 2 ms, which is little, each with a loss.
+_LOOP = """\
+import time; from mlbench import Tracker
+end, tracker = time.perf_counter() + 5, Tracker()
+while time.perf_counter() < end:
+    sum(i * i for i in range(20_000))
+    tracker.step(samples=1, train_loss=0.5)
+print(tracker.steps / 5)
+"""
+
+
+def measure(folder: Path) -> Iterator[Figure]:
+    """Yield seconds of a command that does nothing, or sleeps, and steps per second of a loop."""
+    with local_stack(folder) as (home, client):
+        # Users have the compiled modules, which some machines for tests never write.
+        environ = {
+            name: os.environ[name] for name in os.environ if name != "PYTHONDONTWRITEBYTECODE"
+        }
+        environ[names.ENV_HOME] = str(home.root)
+        record = [str(Path(sys.executable).with_name("mlbench")), "record", "--"]
+        loop = [sys.executable, "-c", _LOOP]
+
+        def run(command: Sequence[str], **more: str) -> str:
+            where = environ | more
+            return subprocess.check_output(command, env=where, text=True, stderr=subprocess.DEVNULL)
+
+        def order() -> float:
+            ended = run_to_end(client, 1, command=shlex.join(loop))
+            return float(client.get_logs(ended.id, 0).result().value.text)
+
+        for one in (["true"], ["sleep", "2"]):
+            commands = {" ".join(one): one, " ".join(["mlbench record --", *one]): [*record, *one]}
+            measures = {what: partial(timed, partial(run, it)) for what, it in commands.items()}
+            yield from alternate(7, "s", measures)
+        into = {names.ENV_METRICS_FILE: str(folder / "metrics.jsonl")}
+        ways = {
+            "a loop that writes its losses to a file": lambda: float(run(loop, **into)),
+            "the same under mlbench record": lambda: float(run([*record, *loop])),
+            "the same by mlbench run": order,
+        }
+        yield from alternate(7, "steps/s", ways)
+
+
+def join_rate(folder: Path) -> list[Figure]:
+    """Return the seconds in which all ranks of a job join, of three jobs."""
+    limit = patch.dict(os.environ, {"MLBENCH_LIMIT_WORKERS": str(_RANKS)})
+    with limit, local_stack(folder) as (home, _):
+        connection = home.read_connection()
+        token = make(connection.token, int(time.time()) + 3600, new_holder())
+
+        def join(job: int, rank: int) -> None:
+            order = {"key": str(job), "rank": rank, "num_workers": _RANKS, "launcher": "slurm"}
+            order |= {"command": "true", "host": "here", "uid": secrets.token_hex(16)}
+            Link(connection.url, token).join(order)
+
+        def join_all(job: int) -> None:
+            with ThreadPoolExecutor(_CALLERS) as pool:
+                list(pool.map(partial(join, job), range(_RANKS)))
+
+        seconds = [timed(partial(join_all, job)) for job in range(3)]
+        return [Figure(f"{_RANKS} ranks join", "s", seconds)]
