@@ -93,6 +93,7 @@ _NOTE_EXITED = _NOTE_STEADY.format(
 
 Do = Literal["wait", "start", "stop"]
 _Number = Annotated[int, Field(ge=0, le=2**31 - 1), BeforeValidator(refuse_truth_value)]
+_Used = Annotated[float, Field(ge=0), BeforeValidator(refuse_truth_value)]
 _Size = Annotated[int, Field(ge=0, le=2**63 - 1), BeforeValidator(refuse_truth_value)]
 
 # What a report says besides, by its state.
@@ -130,7 +131,7 @@ class Report(BaseModel):
     exit_code: int | None = Field(default=None, ge=-255, le=255)
     exited_at: float | None = Field(default=None, ge=0, le=times.LATEST_US // 10**6)
     sizes: dict[StreamName, _Size] = Field(default_factory=dict)
-    resources: dict[ResourceName, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
+    resources: dict[ResourceName, _Used] = Field(default_factory=dict)
     """What a rank uses that no exporter watches, by name of the series."""
     failure: str = Field(default="", max_length=500, pattern=NO_NUL)
     """Why the rank has failed, however its process ends."""
