@@ -196,7 +196,7 @@ LAUNCHERS: Final = (
     Launcher("mpi", "OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE", _open_mpi),
     Launcher("mpi", "PMI_RANK and PMI_SIZE", _pmi),
     Launcher("kubeflow", "PET_NODE_RANK and PET_NNODES", _kubeflow),
-    Launcher("environment", "RANK and WORLD_SIZE", _environment),
+    Launcher("shell", "RANK and WORLD_SIZE", _environment),
     Launcher("slurm", "SLURM_PROCID and SLURM_STEP_NUM_TASKS", _slurm),
     Launcher("jobset", "JOBSET_JOB_GLOBAL_INDEX and JOB_COMPLETION_INDEX", _jobset),
     Launcher("job", "JOB_COMPLETION_INDEX", _job),

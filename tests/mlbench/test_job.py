@@ -109,8 +109,8 @@ def _of(environ: dict[str, str], *left_out: str, **changed: str) -> dict[str, st
         ),
         (_TRAIN_JOB | _TORCHRUN, Job("torchrun-lm-7", 3, 4, "torchrun")),
         (_BATCH | _OPEN_MPI_4, Job("mpi-79b7f7aecf8e7a95-1ce3e1bd2ffb5f9f", 1, 2, "mpi")),
-        (_SLURM | _BARE, Job("environment-alps-42-node-1:29500", 1, 2, "environment")),
-        (_INDEXED | _BARE, Job("environment-node-1:29500", 1, 2, "environment")),
+        (_SLURM | _BARE, Job("shell-alps-42-node-1:29500", 1, 2, "shell")),
+        (_INDEXED | _BARE, Job("shell-node-1:29500", 1, 2, "shell")),
         # Slurm.
         (_SLURM, Job("slurm-alps-42.0", 3, 4, "slurm")),
         (_of(_SLURM, "SLURM_CLUSTER_NAME"), Job("slurm-42.0", 3, 4, "slurm")),
@@ -142,8 +142,8 @@ def _of(environ: dict[str, str], *left_out: str, **changed: str) -> dict[str, st
             Job("kubeflow-lm-worker-0:23456-first", 2, 4, "kubeflow"),
         ),
         # Variables of a user's own.
-        (_BARE, Job("environment-node-1:29500", 1, 2, "environment")),
-        (_of(_BARE, MASTER_ADDR="::1"), Job("environment-lm-2:29500", 1, 2, "environment")),
+        (_BARE, Job("shell-node-1:29500", 1, 2, "shell")),
+        (_of(_BARE, MASTER_ADDR="::1"), Job("shell-lm-2:29500", 1, 2, "shell")),
     ],
 )
 def test_a_launcher_says_all(environ: dict[str, str], job: Job) -> None:
