@@ -92,9 +92,13 @@ class Companion:
         """Tell it which command is the rank, so that it asks that to end when the master does."""
         self._tell({"pid": pid})
 
-    def end(self, code: int, failure: str = "") -> None:
-        """Tell it that the rank has ended, and wait until all is shipped or cannot be."""
-        self._tell({"exit": code, "at": time.time(), "failure": failure})
+    def end(self, code: int, failure: str = "", at: float | None = None) -> None:
+        """Tell it that the rank has ended, and wait until all is shipped or cannot be.
+
+        ``at`` is when, in Unix seconds; by default now.
+        """
+        ended_at = time.time() if at is None else at
+        self._tell({"exit": code, "at": ended_at, "failure": failure})
         if self._process.wait() < 0:
             words = f"mlbench: not recorded to its end, as its companion was killed: {self.folder}"
             print(words, "has what came before", file=sys.stderr, flush=True)
@@ -173,8 +177,9 @@ def record(name: str | None = None, *, key: str | None = None, workers: int | No
     """Record this process as a run, or as a rank of one, until it ends.
 
     For a script or a notebook that no launcher starts; in a run of MLBench, and a second time, it
-    does nothing. A ``Tracker`` made afterwards records. ``key`` is what the ranks of a job share,
-    ``workers`` how many there are, where their launcher does not say.
+    does nothing. A ``Tracker`` made afterwards records. An exception fails the run, as does
+    ``sys.exit(1)``, but not ``raise SystemExit(1)``, of which nothing is known. ``key`` is what the
+    ranks of a job share, ``workers`` how many there are, where their launcher does not say.
 
     Raises:
         MLBenchError: no master is named, or it is not known which rank this is.

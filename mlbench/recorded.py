@@ -14,15 +14,20 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, TYPE_CHECKING
 
 from mlbench import names
 from mlbench.companion import Companion
 from mlbench.job import find_job
 
+if TYPE_CHECKING:
+    from io import FileIO
+
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
+_STDOUT, _STDERR = 1, 2
 _CHUNK_BYTES = 1 << 16
 # What a command leaves behind may hold its output open.
 _OUTPUT_SECONDS = 1.0
@@ -41,6 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--workers", type=int, help="how many ranks the job has")
     parser.add_argument("command", nargs="+", help="the command, after --")
     options = parser.parse_args(arguments)
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+        pass  # it was closed: nothing else shall be taken for the output
+    os.close(descriptor)
     signals = _Signals()
     try:
         job = find_job(os.environ, key=options.key, workers=options.workers)
@@ -75,7 +83,7 @@ def _run(command: Sequence[str], companion: Companion | None, signals: "_Signals
     except OSError as error:
         words = f"cannot start {command[0]}: {error.strerror}"
         print(f"mlbench: {words}", file=sys.stderr, flush=True)
-        code = _NOT_EXECUTABLE if isinstance(error, PermissionError) else _NOT_FOUND
+        code = _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
         if companion is not None:
             companion.end(code, words)
         return code
@@ -85,36 +93,62 @@ def _run(command: Sequence[str], companion: Companion | None, signals: "_Signals
     companion.begin(process.pid)
     assert process.stdout is not None
     assert process.stderr is not None
-    lost: set[str] = set()
-    ends = ((process.stdout, 1), (process.stderr, 2))
-    threads = [
-        threading.Thread(target=_copy, args=(source, target, log, lost), daemon=True)
-        for (source, target), log in zip(ends, companion.logs, strict=True)
+    copiers = [
+        _Copier(source, target, log)
+        for source, target, log in zip(
+            (process.stdout, process.stderr), (_STDOUT, _STDERR), companion.logs, strict=True
+        )
     ]
-    for thread in threads:
-        thread.start()
-    code = process.wait()
-    for thread in threads:
-        thread.join(_OUTPUT_SECONDS)
-    signals.end()
+    code, at = process.wait(), time.time()
+    for copier in copiers:
+        copier.end()
+    lost = sorted({copier.lost for copier in copiers if copier.lost})
     with contextlib.suppress(KeyboardInterrupt):
-        companion.end(code, "; ".join(sorted(lost)))
+        signals.end()
+        companion.end(code, "; ".join(lost), at)
     return code
 
 
-def _copy(source: BinaryIO, target: int, log: Path, lost: set[str]) -> None:
-    """Pass output on as it comes, and keep a copy as long as there is room."""
-    with source, log.open("ab", buffering=0) as kept:
-        while data := os.read(source.fileno(), _CHUNK_BYTES):
-            try:
-                _write(target, data)
-            except OSError:  # nobody reads it: so the command learns, as it would without us
+class _Copier(threading.Thread):
+    """Passes output on as it comes, and keeps a copy as long as there is room."""
+
+    def __init__(self, source: IO[bytes], target: int, log: Path) -> None:
+        super().__init__(daemon=True)
+        self.lost = ""
+        """Why not all is kept; empty if it is."""
+        self._source = source
+        self._target = target
+        self._log = log
+        self._kept: FileIO | None = None
+        self._is_writing = False
+        self.start()
+
+    def run(self) -> None:
+        """Copy until the output ends, or nobody reads it."""
+        with self._source as source:
+            while data := os.read(source.fileno(), _CHUNK_BYTES):
+                self._is_writing = True
+                try:
+                    _write(self._target, data)
+                except OSError:  # so the command learns, as it would without us
+                    return
+                try:
+                    self._keep(data)
+                except OSError as error:
+                    self.lost = f"not all of its output is kept: {error.strerror}"
+                self._is_writing = False
+
+    def _keep(self, data: bytes) -> None:
+        self._kept = self._kept or self._log.open("ab", buffering=0)
+        if self._kept.write(data) < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def end(self) -> None:
+        """Wait for the rest, however slow its reader is, but not for what others may add."""
+        while True:
+            self.join(_OUTPUT_SECONDS)
+            if not (self.is_alive() and self._is_writing):
                 return
-            try:
-                if kept.write(data) < len(data):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            except OSError as error:
-                lost.add(f"not all of its output is kept: {error.strerror}")
 
 
 def _write(target: int, data: bytes) -> None:
@@ -183,7 +217,6 @@ def _is_in_foreground() -> bool:
 def _end_as(code: int) -> None:
     """End by the same signal, or with the same exit code."""
     if code < 0:
-        sys.stdout.flush()
         with contextlib.suppress(OSError):
             signal.signal(-code, signal.SIG_DFL)
         with contextlib.suppress(ValueError):
