@@ -2,24 +2,23 @@
 
 import os
 import secrets
-import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
 from benchmarks.measure import Figure, alternate, timed
-from benchmarks.stacks import local_stack, run_to_end
+from benchmarks.stacks import local_stack
 from mlbench import names
 from mlbench.join_token import make, new_holder
 from mlbench_worker.agent.link import Link
 
 _RANKS, _CALLERS = 1000, 32
-# Steps of some 2 ms, which is little, each with a loss.
+# Steps of some 2 ms, which is little. It counts its own time, as the machine may be shared.
 _LOOP = """\
 import time; from mlbench import Tracker
 begin, tracker = time.process_time(), Tracker()
@@ -31,42 +30,34 @@ print(tracker.steps / seconds)
 
 
 def measure(folder: Path) -> Iterator[Figure]:
-    """Yield seconds of a command that does nothing, or sleeps, and steps per second of a loop.
-
-    The loop counts the seconds of its processor, as the machine may be shared.
-    """
-    with local_stack(folder) as (home, client):
+    """Yield seconds of a command that does nothing, or sleeps, and steps per processor second."""
+    with local_stack(folder) as (home, _):
         # Users have the compiled modules, which some machines for tests never write.
         environ = {**os.environ, names.ENV_HOME: str(home.root)}
         environ.pop("PYTHONDONTWRITEBYTECODE", None)
         record = [str(Path(sys.executable).with_name("mlbench")), "record", "--"]
         loop = [sys.executable, "-c", _LOOP]
 
-        def run(command: Sequence[str], **more: str) -> str:
+        def run(command: list[str], **more: str) -> str:
             where = environ | more
             return subprocess.check_output(command, env=where, text=True, stderr=subprocess.DEVNULL)
-
-        def order() -> float:
-            ended = run_to_end(client, 1, command=shlex.join(loop))
-            return float(client.get_logs(ended.id, 0).result().value.text)
 
         for one in (["true"], ["sleep", "2"]):
             commands = {" ".join(one): one, " ".join(["mlbench record --", *one]): [*record, *one]}
             measures = {what: partial(timed, partial(run, it)) for what, it in commands.items()}
             yield from alternate(7, "s", measures)
         into = {names.ENV_METRICS_FILE: str(folder / "metrics.jsonl")}
-        ways = {
-            "a loop that writes its losses to a file": lambda: float(run(loop, **into)),
-            "the same under mlbench record": lambda: float(run([*record, *loop])),
-            "the same by mlbench run": order,
-        }
+        alone, recorded = (lambda: float(run(loop, **into)), lambda: float(run([*record, *loop])))
+        ways = {"a loop that writes its losses": alone, "the same, recorded": recorded}
         yield from alternate(5, "steps/s", ways)
 
 
 def join_rate(folder: Path) -> list[Figure]:
     """Return the seconds in which all ranks of a job join, of three jobs."""
-    limit = patch.dict(os.environ, {"MLBENCH_LIMIT_WORKERS": str(_RANKS)})
-    with limit, local_stack(folder) as (home, _):
+    with (
+        patch.dict(os.environ, MLBENCH_LIMIT_WORKERS=str(_RANKS)),
+        local_stack(folder) as (home, _),
+    ):
         connection = home.read_connection()
         token = make(connection.token, int(time.time()) + 3600, new_holder())
 
@@ -79,5 +70,4 @@ def join_rate(folder: Path) -> list[Figure]:
             with ThreadPoolExecutor(_CALLERS) as pool:
                 list(pool.map(partial(join, job), range(_RANKS)))
 
-        seconds = [timed(partial(join_all, job)) for job in range(3)]
-        return [Figure(f"{_RANKS} ranks join", "s", seconds)]
+        return [Figure("1000 ranks join", "s", [timed(partial(join_all, job)) for job in range(3)])]
