@@ -32,7 +32,6 @@ print(tracker.steps / seconds)
 def measure(folder: Path) -> Iterator[Figure]:
     """Yield seconds of a command that does nothing, or sleeps, and steps per processor second."""
     with local_stack(folder) as (home, _):
-        # Users have the compiled modules, which some machines for tests never write.
         environ = {**os.environ, names.ENV_HOME: str(home.root)}
         environ.pop("PYTHONDONTWRITEBYTECODE", None)
         record = [str(Path(sys.executable).with_name("mlbench")), "record", "--"]
@@ -54,10 +53,8 @@ def measure(folder: Path) -> Iterator[Figure]:
 
 def join_rate(folder: Path) -> list[Figure]:
     """Return the seconds in which all ranks of a job join, of three jobs."""
-    with (
-        patch.dict(os.environ, MLBENCH_LIMIT_WORKERS=str(_RANKS)),
-        local_stack(folder) as (home, _),
-    ):
+    limit = patch.dict(os.environ, MLBENCH_LIMIT_WORKERS=str(_RANKS))
+    with limit, local_stack(folder) as (home, _):
         connection = home.read_connection()
         token = make(connection.token, int(time.time()) + 3600, new_holder())
 
