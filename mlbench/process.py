@@ -34,6 +34,8 @@ def this_process(environ: Mapping[str, str]) -> Process:
     ``--standalone`` makes it: then a rank counts from the first of its worker.
     """
     worker = of_worker(environ)
+    if environ.get(names.ENV_LAUNCHER) == "torchrun":
+        return worker  # torchrun starts a recorder for each process
     rank, size = _group() or (_number(environ, "RANK"), _number(environ, "WORLD_SIZE"))
     if rank is None or size is None or rank >= size:
         return worker

@@ -11,6 +11,9 @@ _SECOND_OF_TWO = {"MLBENCH_RANK": "1", "MLBENCH_WORLD_SIZE": "2"}
 _THIRD_OF_FOUR = _SECOND_OF_TWO | {"RANK": "2", "WORLD_SIZE": "4", "GROUP_WORLD_SIZE": "2"}
 
 
+_WORKER_1_OF_4 = {"MLBENCH_RANK": "1", "MLBENCH_WORLD_SIZE": "4"}
+
+
 @pytest.mark.parametrize(
     ("environ", "process"),
     [
@@ -24,6 +27,11 @@ _THIRD_OF_FOUR = _SECOND_OF_TWO | {"RANK": "2", "WORLD_SIZE": "4", "GROUP_WORLD_
         (_SECOND_OF_TWO | {"RANK": "0", "WORLD_SIZE": "1"}, Process(1, 2)),
         (_SECOND_OF_TWO | {"RANK": "first", "WORLD_SIZE": "4"}, Process(1, 2)),
         (_SECOND_OF_TWO | {"RANK": "4", "WORLD_SIZE": "4"}, Process(1, 2)),
+        (  # torchrun around the recorders of a job's processes, on two machines with two each
+            {**_WORKER_1_OF_4, "MLBENCH_LAUNCHER": "torchrun", "RANK": "1", "WORLD_SIZE": "4"}
+            | {"GROUP_WORLD_SIZE": "2", "TORCHELASTIC_RESTART_COUNT": "1"},
+            Process(1, 4),
+        ),
     ],
 )
 def test_the_environment_tells(environ: dict[str, str], process: Process) -> None:

@@ -107,6 +107,7 @@ def record(wanted: Mapping[str, Any], master: Master) -> None:
         variables = {
             **attempt.variables_beside(os.environ),
             names.ENV_JOB: job.key,
+            names.ENV_LAUNCHER: job.launcher,
             **attempt.listen(os.environ, job=foreign),
         }
     except (OSError, RuntimeError, ValueError) as error:
