@@ -1,0 +1,204 @@
+"""``examples/record/``: its manifests say what there is to say, and its scripts record runs."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes
+import pytest
+import yaml
+from kubeflow_trainer_api import models
+
+from mlbench import ApiClient, names
+from mlbench.home import Home
+from mlbench.join_token import make, new_holder
+from mlbench.records import Run
+from tests.conftest import free_port
+from tests.support.processes import run_text
+from tests.support.slurm import NoSlurmError, Slurm, running_slurm
+from tests.support.stacks import assert_counted, run_to_end
+
+_EXAMPLES = Path(__file__).parents[2] / "examples" / "record"
+_LAUNCHERS = Path(names.__file__).with_name("launchers.py")
+
+
+def _manifests(name: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((_EXAMPLES / name).read_text()))
+
+
+def _container(pod: dict[str, Any]) -> dict[str, Any]:
+    [container] = pod["spec"]["containers"]
+    assert isinstance(container, dict)
+    return container
+
+
+# --- manifests: what a model does not know, it leaves out ---
+
+
+def test_the_trainjob_is_one_that_kubeflow_knows() -> None:
+    [manifest] = _manifests("trainjob.yaml")
+    read = models.TrainerV1alpha1TrainJob.from_dict(manifest)
+    assert read.to_dict() == manifest
+    assert "kueue.x-k8s.io/queue-name" in manifest["metadata"]["labels"]
+
+
+def test_the_jobset_is_one_that_there_can_be() -> None:
+    [manifest] = _manifests("jobset.yaml")
+    read = models.JobsetV1alpha2JobSet.from_dict(manifest)
+    assert read.to_dict() == manifest
+    assert "kueue.x-k8s.io/queue-name" in manifest["metadata"]["labels"]
+    [job] = manifest["spec"]["replicatedJobs"]
+    spec = job["template"]["spec"]
+    command = _container(spec["template"])["command"]
+    assert int(command[command.index("--workers") + 1]) == job["replicas"] * spec["completions"]
+
+
+def test_the_job_and_its_service_are_ones_that_kubernetes_knows() -> None:
+    service, job = _manifests("job.yaml")
+    with kubernetes.client.ApiClient() as api:
+        for manifest, kind in ((service, "V1Service"), (job, "V1Job")):
+            read = api._ApiClient__deserialize(manifest, kind)
+            assert api.sanitize_for_serialization(read) == manifest
+    pod = job["spec"]["template"]
+    assert pod["spec"]["subdomain"] == service["metadata"]["name"]
+    assert pod["metadata"]["labels"] == service["spec"]["selector"]
+    command = _container(pod)["command"]
+    assert int(command[command.index("--workers") + 1]) == job["spec"]["completions"]
+
+
+@pytest.mark.parametrize(("name", "prefix"), [("jobset.yaml", "JOBSET_"), ("job.yaml", "JOB_UID")])
+def test_pods_are_told_what_the_recorder_reads(name: str, prefix: str) -> None:
+    manifest = _manifests(name)[-1]
+    spec = manifest["spec"]
+    if name == "jobset.yaml":
+        spec = spec["replicatedJobs"][0]["template"]["spec"]
+    told = {
+        one["name"]: one["valueFrom"]["fieldRef"]["fieldPath"]
+        for one in _container(spec["template"])["env"]
+    }
+    known = set(re.findall(rf'"({prefix}\w*)"', _LAUNCHERS.read_text()))
+    assert told.keys() == known
+    labels = {path.removeprefix("metadata.labels['").removesuffix("']") for path in told.values()}
+    said = (_LAUNCHERS.read_text().partition('"""\n\n')[0]).replace("…", "jobset.sigs.k8s.io")
+    assert all(f"``{label}``" in said for label in labels)
+
+
+# --- scripts ---
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    try:
+        with running_slurm(tmp_path_factory.mktemp("slurm"), "examples") as slurm:
+            yield slurm
+    except NoSlurmError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the examples in it."""
+    return shutil.copytree(_EXAMPLES, tmp_path / "record")
+
+
+@pytest.fixture
+def environ(stack: Home, tmp_path: Path) -> dict[str, str]:
+    """What the page has a user set."""
+    connection = stack.read_connection()
+    return {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "MLBENCH_HOME": str(tmp_path / "home"),
+        names.ENV_URL: connection.url,
+        names.ENV_TOKEN: make(connection.token, int(time.time()) + 600, new_holder()),
+        "OMP_NUM_THREADS": "1",
+    }
+
+
+def _new_runs(client: ApiClient, before: list[Run]) -> list[Run]:
+    """Return the runs that there are besides, once they have ended."""
+    known = {run.id for run in before}
+    runs = [run for run in client.get_runs().result().value if run.id not in known]
+    ended = [run_to_end(client, run) for run in runs]
+    for run in ended:
+        assert (run.state, run.reason) == ("FINISHED", "")
+        assert_counted(run)
+    return ended
+
+
+def _steps(client: ApiClient, run: Run) -> dict[str, float]:
+    """Return the last step of each rank."""
+    series = client.get_run_metrics(run.id, metric_filter="step").result().value
+    return {name: points[-1].number for name, points in series.items() if "step @" in name}
+
+
+@pytest.mark.parametrize("script", ["array.sbatch", "multinode.sbatch", "torchrun.sh"])
+def test_shells_can_read_the_scripts(script: str) -> None:
+    done = run_text(["bash", "-n", _EXAMPLES / script])
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow
+def test_a_step_of_slurm_is_a_run(
+    client: ApiClient, slurm: Slurm, folder: Path, environ: dict[str, str]
+) -> None:
+    before = client.get_runs().result().value
+    port = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    command = ["mlbench", "record", "--name", "sum", "--", "python", "train.py"]
+    slurm.run("srun", f"--chdir={folder}", "-n", "4", *command, **environ, **port)
+    [run] = _new_runs(client, before)
+    assert (run.title, run.launcher, run.num_workers) == ("sum", "slurm", 4)
+    assert _steps(client, run) == {f"step @ {rank}": 400 for rank in range(4)}
+
+
+@pytest.mark.slow
+def test_a_batch_job_over_two_nodes_is_a_run(
+    client: ApiClient, slurm: Slurm, folder: Path, environ: dict[str, str]
+) -> None:
+    before = client.get_runs().result().value
+    _submit(slurm, folder, "multinode.sbatch", environ)
+    [run] = _new_runs(client, before)
+    assert (run.title, run.launcher, run.num_workers) == ("sum", "slurm", 4)
+    assert _steps(client, run) == {f"step @ {rank}": 400 for rank in range(4)}
+
+
+@pytest.mark.slow
+def test_each_task_of_an_array_is_a_run(
+    client: ApiClient, slurm: Slurm, folder: Path, environ: dict[str, str]
+) -> None:
+    before = client.get_runs().result().value
+    _submit(slurm, folder, "array.sbatch", environ)
+    runs = _new_runs(client, before)
+    assert {run.launcher for run in runs} == {"slurm"}
+    rates = ["0.01", "0.02", "0.05", "0.1"]
+    assert sorted(run.title for run in runs) == [f"rate-{rate}" for rate in rates]
+
+
+def _submit(slurm: Slurm, folder: Path, script: str, environ: dict[str, str]) -> None:
+    options = (f"--chdir={folder}", "--wait", f"--output={folder}/%j.out")
+    try:
+        slurm.run("sbatch", *options, folder / script, **environ)
+    except AssertionError as error:
+        said = "".join(file.read_text() for file in folder.glob("*.out"))
+        raise AssertionError(f"{error}\n{said}") from None
+
+
+@pytest.mark.slow
+def test_torchrun_on_two_machines_is_a_run(
+    client: ApiClient, folder: Path, environ: dict[str, str]
+) -> None:
+    before = client.get_runs().result().value
+    variables = {**os.environ, **environ, "MASTER_PORT": str(free_port())}
+    machines = [
+        subprocess.Popen(["sh", "torchrun.sh", "127.0.0.1", node], cwd=folder, env=variables)
+        for node in ("0", "1")
+    ]
+    assert [machine.wait(100) for machine in machines] == [0, 0]
+    [run] = _new_runs(client, before)
+    assert (run.title, run.launcher, run.num_workers) == ("sum", "torchrun", 4)
+    assert _steps(client, run) == {f"step @ {rank}": 400 for rank in range(4)}
