@@ -1,6 +1,7 @@
 """A small real HTTP server that answers as a test wants, and remembers what it was asked."""
 
 import json
+import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -101,3 +102,24 @@ def answering(answer: Callable[[Asked], Reply]) -> Iterator[Scripted]:
             script.hurry.set()
             server.shutdown()
             thread.join()
+
+
+@contextmanager
+def endless() -> Iterator[str]:
+    """Run a server whose answers come byte by byte, and never end; give its URL."""
+    is_over = threading.Event()
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
+            while not is_over.wait(0.1):
+                try:
+                    self.wfile.write(b" ")
+                except OSError:
+                    return
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,)).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        is_over.set()
+        server.shutdown()

@@ -1,11 +1,8 @@
 """A recorded rank whose master is away or answers anything keeps all, and waits but little."""
 
-import socketserver
-import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -16,7 +13,7 @@ from mlbench_worker.agent.link import Link, LinkError
 from tests.conftest import free_port
 from tests.support.processes import run_text
 from tests.support.recorded import RECORD, STEPS, at_stack, environ, left_in, run_of, sealed
-from tests.support.scripted import Reply, serving
+from tests.support.scripted import Reply, endless, serving
 from tests.support.stacks import losses
 
 _TAKES_NOTHING = {"run_id": 1, "attempt": 1, "pod": "p", "token": "t", "do": "wait", "offset": 0}
@@ -30,27 +27,6 @@ _MASTERS = {
     "half": Reply(missing_bytes=9, silent_seconds=1000),
     "liar": Reply(body=_TAKES_NOTHING | {"assignment": None}),
 }
-
-
-@contextmanager
-def _endless() -> Iterator[str]:
-    """Serve answers that come byte by byte, and never end."""
-    is_over = threading.Event()
-
-    class Handler(socketserver.StreamRequestHandler):
-        def handle(self) -> None:
-            self.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
-            while not is_over.wait(0.1):
-                try:
-                    self.wfile.write(b" ")
-                except OSError:
-                    return
-
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.02,)).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        is_over.set()
-        server.shutdown()
 
 
 @pytest.mark.slow
@@ -70,7 +46,7 @@ def test_whoever_answers_the_command_runs_and_all_is_kept(
     outputs: dict[str, str] = {}
     with ExitStack() as servers:
         urls = {name: servers.enter_context(serving(one)).url for name, one in _MASTERS.items()}
-        urls |= {"endless": servers.enter_context(_endless())}
+        urls |= {"endless": servers.enter_context(endless())}
         urls |= {
             "nobody": f"http://127.0.0.1:{free_port()}",
             "refuses": stack.read_connection().url,
