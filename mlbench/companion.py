@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -173,8 +173,10 @@ def _kept_in(environ: Mapping[str, str]) -> Path:
     return Path(tempfile.gettempdir()) / f"mlbench-{os.getuid()}"
 
 
-def record(name: str | None = None, *, key: str | None = None, workers: int | None = None) -> None:
-    """Record this process as a run, or as a rank of one, until it ends.
+def record(
+    name: str | None = None, *, key: str | None = None, workers: int | None = None
+) -> AbstractContextManager[object]:
+    """Record this process as a run, or as a rank of one, until it ends, or a ``with`` block does.
 
     For a script or a notebook that no launcher starts; in a run of MLBench, and a second time, it
     does nothing. A ``Tracker`` made afterwards records. An exception fails the run, as does
@@ -185,16 +187,18 @@ def record(name: str | None = None, *, key: str | None = None, workers: int | No
         MLBenchError: no master is named, or it is not known which rank this is.
     """
     if names.ENV_METRICS_FILE in os.environ:
-        return
+        return nullcontext()
     job = find_job(os.environ, key=key, workers=workers)
     name = name or Path(sys.argv[0]).name or "python"
     companion = Companion(job, name, sys.orig_argv, os.getpid())
     os.environ.update(companion.variables)
-    _End(companion).await_it()
+    end = _End(companion)
+    end.await_it()
     print(f"mlbench: {name} is recorded: {companion.url}/runs", file=sys.stderr)
+    return end
 
 
-class _End:
+class _End(AbstractContextManager[object]):
     """Tells a companion how this interpreter ends."""
 
     def __init__(self, companion: Companion) -> None:
@@ -211,6 +215,22 @@ class _End:
         os.register_at_fork(after_in_child=self._companion.leave)
         # Trackers, which are made later, are closed before.
         atexit.register(self._tell)
+
+    def __enter__(self) -> None:
+        """A block ends the recording where the process goes on, or is killed, as Ray's are."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self._code, self._failure = 1, f"{kind.__name__}: {error}"
+        atexit.unregister(self._tell)
+        self._tell()
+        for variable in self._companion.variables:
+            os.environ.pop(variable, None)
 
     def _note(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None

@@ -183,6 +183,30 @@ def test_a_script_that_has_itself_recorded(
     assert losses(client, ended) == ([1, 2, 3] if "=3" in rest else [1, 2])
 
 
+_BLOCKS = """\
+import contextlib, mlbench, os
+for value in (1, 2):
+    with contextlib.suppress(ValueError), mlbench.record("block"), mlbench.Tracker() as tracker:
+        tracker.log(train_loss=value)
+        if value == 2:
+            raise ValueError("diverged")
+os._exit(0)
+"""
+
+
+def test_blocks_of_a_process_that_ends_without_a_word(
+    client: ApiClient, user: dict[str, str]
+) -> None:
+    done = run_text([sys.executable, "-c", _BLOCKS], env=user)
+    assert done.returncode == 0, done.stderr
+    first, second = [line for line in done.stderr.splitlines() if "recorded as run" in line]
+    ended = sealed(client, run_of(client, first))
+    assert (ended.state, ended.reason, losses(client, ended)) == ("FINISHED", "", [1])
+    ended = sealed(client, run_of(client, second))
+    assert (ended.state, losses(client, ended)) == ("FAILED", [2])
+    assert "ValueError: diverged" in ended.reason
+
+
 def test_a_run_of_mlbench_records_itself_once(client: ApiClient, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(_SCRIPT)
     ordered = order_command(client, "own", f"{sys.executable} {tmp_path}/train.py")
