@@ -144,6 +144,7 @@ def test_shells_can_read_the_scripts(script: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_a_step_of_slurm_is_a_run(
     client: ApiClient, slurm: Slurm, folder: Path, environ: dict[str, str]
 ) -> None:
@@ -157,6 +158,7 @@ def test_a_step_of_slurm_is_a_run(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_a_batch_job_over_two_nodes_is_a_run(
     client: ApiClient, slurm: Slurm, folder: Path, environ: dict[str, str]
 ) -> None:
@@ -168,6 +170,7 @@ def test_a_batch_job_over_two_nodes_is_a_run(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_each_task_of_an_array_is_a_run(
     client: ApiClient, slurm: Slurm, folder: Path, environ: dict[str, str]
 ) -> None:
@@ -189,6 +192,7 @@ def _submit(slurm: Slurm, folder: Path, script: str, environ: dict[str, str]) ->
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_torchrun_on_two_machines_is_a_run(
     client: ApiClient, folder: Path, environ: dict[str, str]
 ) -> None:
@@ -198,7 +202,7 @@ def test_torchrun_on_two_machines_is_a_run(
         subprocess.Popen(["sh", "torchrun.sh", "127.0.0.1", node], cwd=folder, env=variables)
         for node in ("0", "1")
     ]
-    assert [machine.wait(100) for machine in machines] == [0, 0]
+    assert [machine.wait(200) for machine in machines] == [0, 0]
     [run] = _new_runs(client, before)
     assert (run.title, run.launcher, run.num_workers) == ("sum", "torchrun", 4)
     assert _steps(client, run) == {f"step @ {rank}": 400 for rank in range(4)}
