@@ -28,6 +28,7 @@ Metrics = dict[str, list[dict[str, Any]]]
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_mlbenchs_programs_report_everything(
     own_stack: Home, original_python: str, tmp_path: Path
 ) -> None:
@@ -117,7 +118,7 @@ def _finish(
     original: Original, client: ApiClient, run_id: int
 ) -> tuple[dict[str, Any], Metrics, Result]:
     """Wait for a run; return what the original client gets of it, and its result."""
-    ended = run_to_end(client, client.get_run(run_id).result().value, 100)
+    ended = run_to_end(client, client.get_run(run_id).result().value, 200)
     said = client.get_logs(run_id, 0, "stderr").result().value.text
     assert ended.state == "FINISHED", f"{ended.reason}\n{said}"
     assert_counted(reload(client, ended))
