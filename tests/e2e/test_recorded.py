@@ -1,0 +1,79 @@
+"""Jobs of the cluster that MLBench has not started: their pods join one run, and are watched."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from mlbench.join_token import make, new_holder
+from mlbench.records import Run
+from tests.e2e.commands import run, wait_until
+from tests.e2e.release import Release
+
+_TRAIN = """
+import time
+from mlbench import Tracker
+with Tracker() as t:
+    for step in range(300):
+        time.sleep(0.05)
+        t.step(samples=8, train_loss=1 / (step + 1))
+"""
+
+
+@pytest.fixture
+def recorded(release: Release) -> Run:
+    """The run of two Jobs: the cluster may be too old to give the pods of one an index."""
+    token = make(release.token(), int(time.time()) + 3600, new_holder())
+    jobs = [_job(release, index, token) for index in range(2)]
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": jobs})
+    run("kubectl", "--namespace", release.name, "apply", "--filename", "-", input=text)
+
+    def find() -> list[Run]:
+        return [one for one in release.client.get_runs().result().value if one.name == "recorded"]
+
+    [joined] = wait_until(find, lambda runs: len(runs) == 1, 120, "a pod has joined")
+    return joined
+
+
+def _job(release: Release, index: int, token: str) -> dict[str, Any]:
+    environ = {
+        "JOB_COMPLETION_INDEX": str(index),
+        "JOB_UID": "4711",
+        "MLBENCH_URL": f"http://{release.service}.{release.name}",
+        "MLBENCH_TOKEN": token,
+    }
+    command = ["python3", "-m", "mlbench", "record", "--name", "recorded", "--workers", "2", "--"]
+    container = {
+        "name": "train",
+        "image": release.images["worker"],
+        "command": [*command, "python3", "-c", _TRAIN],
+        "env": [{"name": name, "value": value} for name, value in environ.items()],
+    }
+    pod = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": f"recorded-{index}"},
+        "spec": {"backoffLimit": 0, "template": pod},
+    }
+
+
+def test_the_pods_of_jobs_become_one_run_and_their_resources_are_shown(
+    release: Release, recorded: Run
+) -> None:
+    series = "container_network_transmit_bytes_total"
+    pods = {f"run-{recorded.id}-rank-{rank}" for rank in range(2)}
+    wait_until(
+        lambda: {one["metric"]["pod"] for one in release.query(f'{series}{{pod=~"run-.*"}} > 0')},
+        lambda found: found == pods,
+        90,
+        "the resources of both are shown",
+    )
+    ended = release.finish(recorded)
+    assert ended.launcher == "job"
+    series_of = release.client.get_run_metrics(ended.id, metric_filter="train_loss").result().value
+    assert {name: len(points) for name, points in series_of.items()} == {
+        "train_loss @ 0": 300,
+        "train_loss @ 1": 300,
+    }
