@@ -111,7 +111,7 @@ class Kernel:
         agent = table[self._root or os.getpid()]
         own = descendants_in(table, agent.pid) | ({agent.pid} if self._root else set())
         foreign = [one for pid, one in table.items() if pid not in own]
-        of_run = {one for one in map(self._leader, foreign) if self._is_of_run(one)}
+        of_run = {one for one in set(map(self._leader, foreign)) if self._is_of_run(one)}
         siblings = (
             one for one in foreign if self._leader(one) in of_run and one.core in self.cores
         )
