@@ -73,6 +73,11 @@ def text_of(path: Path) -> str:
         return ""
 
 
+def whole_lines(data: bytes) -> bytes:
+    """Return the data up to its last line end."""
+    return data[: data.rfind(b"\n") + 1]
+
+
 def read_json(path: Path) -> Any:
     """Return the content of a JSON file.
 

@@ -6,6 +6,7 @@ import threading
 from mlbench.backoff import Backoff
 from mlbench.names import StreamName
 from mlbench_worker.agent.attempt import Attempt
+from mlbench_worker.agent.files import whole_lines
 from mlbench_worker.agent.link import Link, LinkError, RefusedError
 
 log = logging.getLogger(__name__)
@@ -76,7 +77,7 @@ class Shipper(threading.Thread):
         data = file.read(before, _CHUNK_BYTES)
         written = file.size()
         if stream == "metrics" and not ended and len(data) < _CHUNK_BYTES:
-            data = data[: data.rfind(b"\n") + 1]
+            data = whole_lines(data)
         if not data:
             return 0
         a = self._attempt.assignment

@@ -16,6 +16,7 @@ from urllib.request import Request, urlopen
 
 from mlbench import names
 from mlbench_worker.agent.attempt import Attempt
+from mlbench_worker.agent.files import whole_lines
 
 log = logging.getLogger(__name__)
 
@@ -80,10 +81,6 @@ class Progress:
         return status
 
 
-def _whole_lines(data: bytes) -> bytes:
-    return data[: data.rfind(b"\n") + 1]
-
-
 def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
@@ -124,7 +121,7 @@ class TrainJob(threading.Thread):
 
     def _read(self) -> None:
         metrics = self._attempt.streams["metrics"]
-        while data := _whole_lines(metrics.read(self._offset, _CHUNK_BYTES)):
+        while data := whole_lines(metrics.read(self._offset, _CHUNK_BYTES)):
             self._offset += len(data)
             for line in data.splitlines():
                 self._progress.add(line)
