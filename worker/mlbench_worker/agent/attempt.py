@@ -397,9 +397,17 @@ class Attempt:
 
     def variables_beside(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return the variables of a rank that others start, whose own stay."""
-        a, error_file = self.assignment, self.folder / _ERROR
-        added = torchrun.variables(a, error_file)
-        return {name: value for name, value in added.items() if name not in environ} | {
+        added = torchrun.variables(self.assignment, self.folder / _ERROR)
+        return {
+            **{name: value for name, value in added.items() if name not in environ},
+            **self._variables_of_all(),
+        }
+
+    def _variables_of_all(self) -> dict[str, str]:
+        """Return the variables of a rank, whoever starts it."""
+        a = self.assignment
+        return {
+            # So that the lines before a crash reach their file.
             "PYTHONUNBUFFERED": "1",
             names.ENV_ATTEMPT: str(a.attempt),
             names.ENV_RANK: str(a.rank),
@@ -416,13 +424,8 @@ class Attempt:
             "WORLD_SIZE": str(a.world_size),
             "MASTER_ADDR": a.master_addr,
             "MASTER_PORT": str(a.master_port),
-            # So that the lines before a crash reach their file.
-            "PYTHONUNBUFFERED": "1",
+            **self._variables_of_all(),
             names.ENV_RUN_ID: str(a.run_id),
-            names.ENV_ATTEMPT: str(a.attempt),
-            names.ENV_RANK: str(a.rank),
-            names.ENV_WORLD_SIZE: str(a.world_size),
-            names.ENV_METRICS_FILE: str(self.file("metrics")),
             names.ENV_MULTIPROC_DIR: str(self.counters),
         }
         if a.cpus:
