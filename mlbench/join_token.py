@@ -29,11 +29,16 @@ def holder_of(shown: str, user_token: str, now: float) -> str | None:
     kind, _, rest = shown.partition(".")
     holder, _, rest = rest.partition(".")
     expiry, _, signature = rest.partition(".")
-    if not (expiry.isascii() and expiry.isdecimal() and len(expiry) <= _MAX_DIGITS):
+    if not is_expiry(expiry):
         return None
     # In constant time, so that the duration tells nothing about the right signature.
     is_right = hmac.compare_digest(signature.encode(), _sign(user_token, holder, expiry).encode())
     return holder if is_right and kind == _KIND and now < int(expiry) else None
+
+
+def is_expiry(text: str) -> bool:
+    """Check that a text, such as a part of a token, is a number of seconds since 1970."""
+    return text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
 
 
 def _sign(user_token: str, holder: str, expiry: str) -> str:
