@@ -131,10 +131,13 @@ def _new_runs(client: ApiClient, before: list[Run]) -> list[Run]:
     return ended
 
 
-def _steps(client: ApiClient, run: Run) -> dict[str, float]:
-    """Return the last step of each rank."""
+def _check_four_ranks(client: ApiClient, before: list[Run], launcher: str) -> None:
+    """Make sure that there is one run besides, of four ranks that have done all of their steps."""
+    [run] = _new_runs(client, before)
+    assert (run.title, run.launcher, run.num_workers) == ("sum", launcher, 4)
     series = client.get_run_metrics(run.id, metric_filter="step").result().value
-    return {name: points[-1].number for name, points in series.items() if "step @" in name}
+    steps = {name: points[-1].number for name, points in series.items() if "step @" in name}
+    assert steps == {f"step @ {rank}": 400 for rank in range(4)}
 
 
 @pytest.mark.parametrize("script", ["array.sbatch", "multinode.sbatch", "torchrun.sh"])
@@ -152,9 +155,7 @@ def test_a_step_of_slurm_is_a_run(
     port = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     command = ["mlbench", "record", "--name", "sum", "--", "python", "train.py"]
     slurm.run("srun", f"--chdir={folder}", "-n", "4", *command, **environ, **port)
-    [run] = _new_runs(client, before)
-    assert (run.title, run.launcher, run.num_workers) == ("sum", "slurm", 4)
-    assert _steps(client, run) == {f"step @ {rank}": 400 for rank in range(4)}
+    _check_four_ranks(client, before, "slurm")
 
 
 @pytest.mark.slow
@@ -164,9 +165,7 @@ def test_a_batch_job_over_two_nodes_is_a_run(
 ) -> None:
     before = client.get_runs().result().value
     _submit(slurm, folder, "multinode.sbatch", environ)
-    [run] = _new_runs(client, before)
-    assert (run.title, run.launcher, run.num_workers) == ("sum", "slurm", 4)
-    assert _steps(client, run) == {f"step @ {rank}": 400 for rank in range(4)}
+    _check_four_ranks(client, before, "slurm")
 
 
 @pytest.mark.slow
@@ -203,6 +202,4 @@ def test_torchrun_on_two_machines_is_a_run(
         for node in ("0", "1")
     ]
     assert [machine.wait(200) for machine in machines] == [0, 0]
-    [run] = _new_runs(client, before)
-    assert (run.title, run.launcher, run.num_workers) == ("sum", "torchrun", 4)
-    assert _steps(client, run) == {f"step @ {rank}": 400 for rank in range(4)}
+    _check_four_ranks(client, before, "torchrun")
