@@ -150,6 +150,7 @@ def find_master(environ: Mapping[str, str]) -> tuple[str, str]:
 
     MLBenchError if one of the two is missing, or no stack runs.
     """
+    # mlbench.discovery finds more, but needs httpx, which the agent's one file has not.
     url, token = environ.get(names.ENV_URL), environ.get(names.ENV_TOKEN)
     if not url and not token:
         connection = Home.from_environ(environ).read_connection()

@@ -1,8 +1,8 @@
 """Pack the agent into one file that any image with Python 3.11 can run.
 
 ``python -m mlbench_worker.agent.bundle OUT`` writes it; ``python3 OUT …`` runs it, and
-``python3 OUT record -- COMMAND`` records a command. It holds the
-agent, the modules of mlbench and prometheus-client, all pure Python, and is the same each time.
+``python3 OUT record -- COMMAND`` records a command. It holds the agent, the modules of mlbench and
+prometheus-client, all pure Python, and is the same each time.
 """
 
 import sys
