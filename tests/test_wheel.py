@@ -110,6 +110,7 @@ def test_it_takes_no_name_but_ours(wheel: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_up_run_and_bench(installed: Installed) -> None:
     installed.call("up", "--detach", "--workers", "1")
     few = ("--set", "goal=50")

@@ -1,4 +1,4 @@
-"""A training in step of which rank 1 raises after a while, so that rank 0 is stopped in the middle.
+"""A training in step of which rank 1 raises after a while, so that rank 0 has done a step more.
 
 Run as a rank of a run. A step takes 40 ms on both ranks.
 """
@@ -16,17 +16,18 @@ _STEPS = 60
 
 
 def main() -> None:
-    """Take steps on both ranks until rank 1 has done 60."""
+    """Take steps on both ranks until rank 1 raises in its 61st."""
     gradient = torch.zeros(1000)
     with join_world() as world:
         tracker = Tracker()
-        while world.rank == 0 or tracker.steps < _STEPS:
+        while True:
             with tracker.phase("forward"):
                 time.sleep(STEP_SECONDS)
             with tracker.phase("communication"):
                 world.sum_(gradient)
+            if world.rank == 1 and tracker.steps == _STEPS:
+                raise ValueError("the data are over")
             tracker.step(samples=SAMPLES, train_loss=1.0)
-        raise ValueError("the data are over")
 
 
 if __name__ == "__main__":

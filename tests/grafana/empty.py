@@ -37,8 +37,8 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
         "mlbench-run / annotation Goal reached",
         "mlbench-run / Goal / C",
     ),
-    # A rank of the ended run holds up the others.
-    'mlbench_run_slowest_ratio{run_id="$run_id"}'
+    # A rank of the ended run holds up the others. Its result comes after the view's end.
+    'last_over_time(mlbench_run_slowest_ratio{run_id="$run_id"}[1m] offset -1m)'
     ' or mlbench_run_state{run_id="$run_id",state="STARTED"} == 1': (
         "mlbench-run / Slowest",
         "mlbench-run / Ranks / ratio",

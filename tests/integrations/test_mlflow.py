@@ -80,7 +80,7 @@ def test_the_script_of_the_page_is_recorded_whatever_is_killed(
         wait_for(lambda: said(tmp_path), 60, "it logs")
         kill_service(own_stack, "gunicorn", "mlbench_master.controller")
         assert reload(client, run).state == "STARTED", "the run was over before the kill"
-        run = run_to_end(client, run)
+        run = run_to_end(client, run, 120)
         assert run.state == "FINISHED", run.reason
         assert_counted(run)
         assert run.settings == {"alpha": 0.001, "batch_size": 96}

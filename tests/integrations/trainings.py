@@ -39,7 +39,7 @@ class Trained:
 
 def follow(client: ApiClient, stack: Home, run: Run) -> Trained:
     """Wait for the end of a run, and kill the master in the middle with -9."""
-    wait_for(lambda: _begun(client, run), 60, "all ranks have begun")
+    wait_for(lambda: _begun(client, run), 120, "all ranks have begun")
     killed_at = datetime.now(UTC)
     kill_service(stack, "gunicorn", "mlbench_master.controller")
     run = run_to_end(client, run)
