@@ -11,6 +11,7 @@ from mlbench_worker.agent.files import text_of
 
 MOST_PROCESSES = 1024
 _MOST_OPEN_FILES = 256
+_LOOKS = 3
 # In the lines of /proc/net/tcp, as proc_net(5) has them.
 _USER, _INODE = 7, 9
 
@@ -57,13 +58,19 @@ def caller(port: int, root: int | None = None) -> Process | None:
 
     It descends from ``root``, by default from the agent, or is that.
     """
+    # The kernel lists children and connections without a lock: while others end, one is left out.
+    looks = (_holder(port, root) for _ in range(_LOOKS))
+    environ = environ_of(next(filter(None, looks), 0))
+    process = this_process(environ)
+    return process if process != of_worker(environ) else None
+
+
+def _holder(port: int, root: int | None) -> int | None:
     inodes: dict[str, str] = {}
     for pid in islice([root, *descendants(root)] if root else descendants(), MOST_PROCESSES):
         inode = _inode(port, pid, inodes)
         if inode and has_open(pid, Path(f"socket:[{inode}]")):
-            environ = environ_of(pid)
-            process = this_process(environ)
-            return process if process != of_worker(environ) else None
+            return pid
     return None
 
 
@@ -80,7 +87,7 @@ def is_of_another_user(port: int) -> bool:
 def _inode(port: int, pid: int, inodes: dict[str, str]) -> str:
     """Return the inode of a port's socket in a process's network; "" if it is not there.
 
-    ``known`` has those of the networks that were looked at.
+    ``inodes`` has those of the networks that were looked at.
     """
     with suppress(OSError):
         network = str(Path(f"/proc/{pid}/ns/net").readlink())
