@@ -173,25 +173,35 @@ class ApiClient:
         before: int | None = None,
         limit: int | None = None,
         state: RunState | None = None,
-        words: str | None = None,
+        query: str | None = None,
+        order: str | None = None,
+        columns: Sequence[str] = (),
     ) -> Future[Answer[list[Run]]]:
         """Get all runs, the oldest first, or some of them.
 
         Args:
             from_id: only runs from this id on.
             before: only runs with ids below this one.
-            limit: only the newest so many.
+            limit: only the newest so many, or the first in their order.
             state: only runs in this state.
-            words: only runs that have each of these words, as the search of the web pages.
+            query: only runs that match, such as ``exchange=topk accuracy>95 some words``.
+            order: the field that they are sorted by; with ``-`` before it, the largest first.
+            columns: the fields whose values they shall have.
         """
         wanted = _given(
-            from_id=from_id or None, before=before, limit=limit, state=state, q=words or None
+            from_id=from_id or None,
+            before=before,
+            limit=limit,
+            state=state,
+            q=query or None,
+            order=order,
+            columns=",".join(columns) or None,
         )
         return self._get("/api/runs/", _list_of(Run), wanted)
 
-    def count_runs(self, *, words: str | None = None) -> Future[Answer[RunCounts]]:
-        """Get how many runs there are, and in each state of those that have each of the words."""
-        return self._get("/api/runs/counts/", _one(RunCounts), _given(q=words or None))
+    def count_runs(self, *, query: str | None = None) -> Future[Answer[RunCounts]]:
+        """Get how many runs there are, and in each state of those that match a query."""
+        return self._get("/api/runs/counts/", _one(RunCounts), _given(q=query or None))
 
     def get_run(self, run_id: int | str) -> Future[Answer[Run]]:
         """Get a run."""
@@ -308,7 +318,8 @@ class ApiClient:
         """
         if wanted.isascii() and wanted.isdecimal():
             return self.get_run(int(wanted)).result().value
-        found = self.get_runs(words=wanted).result().value
+        words = " ".join(f'"{part}"' for part in wanted.split('"'))
+        found = self.get_runs(query=words).result().value
         named = [run for run in found if wanted in {run.name, run.title}]
         return named[-1] if named else None
 

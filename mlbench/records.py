@@ -263,6 +263,8 @@ class Run(RunSpec, _RunHead):
     origin: Origin | None = None
     """Of an imported run, which is read only; None for a run of this installation."""
     ranks: tuple[Rank, ...]
+    values: Mapping[str, Setting] = field(default_factory=dict)
+    """Of the fields that `columns` asks for, by name; None where it has none."""
 
     @property
     def title(self) -> str:

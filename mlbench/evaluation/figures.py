@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from math import isfinite
 from typing import Any
 
 from mlbench.results import Result
@@ -33,7 +34,9 @@ class Figures:
 def figures_of(result: Result) -> Figures:
     """Return the figures of a result."""
     most = max(result.disturbances, key=lambda one: one.waiting_share, default=None)
-    same: dict[str, Any] = {one.name: getattr(result, one.name, None) for one in fields(Figures)}
+    same: dict[str, Any] = {
+        one.name: _finite(getattr(result, one.name, None)) for one in fields(Figures)
+    }
     others = {
         "disturbed": bool(result.disturbed),
         "waiting_rank": most.rank if most else None,
@@ -42,3 +45,8 @@ def figures_of(result: Result) -> Figures:
         "metric": result.target.metric if result.target else "",
     }
     return Figures(**(same | others))
+
+
+def _finite(value: object) -> object:
+    """Return a value that JSON has: no NaN, and no infinity."""
+    return None if isinstance(value, float) and not isfinite(value) else value

@@ -161,10 +161,21 @@ def moment(name: str, description: str, example: str, default: int) -> Parameter
 
 def text(name: str, description: str, example: str) -> Parameter[str | None]:
     """Return a parameter that is looked for in the database."""
+    return parsed(name, description, str, None, example)
 
-    def parse(given: str) -> str:
+
+def parsed(
+    name: str,
+    description: str,
+    read: Callable[[str], _Value],
+    default: _Value,
+    example: str,
+) -> Parameter[_Value]:
+    """Return a parameter that is a text of some form, and is looked for in the database."""
+
+    def parse(given: str) -> _Value:
         if "\0" in given:
             raise ValueError("a text without NUL")
-        return given
+        return read(given)
 
-    return Parameter(name, {"type": "string"}, description, parse, None, example=example)
+    return Parameter(name, {"type": "string"}, description, parse, default, example=example)

@@ -7,16 +7,16 @@ from falcon import Request, Response
 
 from mlbench.names import RUN_STATES
 from mlbench.records import Manifest, OriginalRun, Run, RunCounts, RunEvent
-from mlbench_master.errors import BadFieldError
 from mlbench_master.http import read_body
-from mlbench_master.openapi.operation import flag, one_of, operation, text, whole
+from mlbench_master.openapi.operation import Parameter, flag, one_of, operation, parsed, text, whole
 from mlbench_master.original import is_original, listed, with_its_name
 from mlbench_master.runs import life, listing, manifest
 from mlbench_master.runs.events import events_of
+from mlbench_master.runs.query import ANY
+from mlbench_master.runs.query import parse as parse_query
 from mlbench_master.runs.requests import RunRequest
 from mlbench_master.settings import Limits
 
-_MOST_WORDS = 50
 _FROM_ID = whole("from_id", "Only runs from this id on.", 1)
 _BEFORE = whole("before", "Only runs with ids below this one.", 100)
 _LIMIT = whole("limit", "Only the newest so many of these.", 50, least=1)
@@ -25,11 +25,25 @@ _STATE = replace(
     one_of("state", ("", *RUN_STATES), "Only runs in this state."),
     schema={"type": "string", "enum": [*RUN_STATES]},
 )
-_WORDS = text(
+_QUERY = parsed(
     "q",
-    "Only runs that have each of these words in their id, name, benchmark, command, set, swept "
-    "values or state.",
-    "digits topk",
+    "Only runs of which each term holds, such as `exchange=topk` or `accuracy>95`, and that have "
+    "each other word in their id, name, benchmark, command, set, swept values or state.",
+    parse_query,
+    ANY,
+    "benchmark=digits workers>=2 first",
+)
+_ORDER = text(
+    "order",
+    "The field by which runs are sorted, `-` before it for the largest first.",
+    "-created",
+)
+_COLUMNS: Parameter[list[str]] = parsed(
+    "columns",
+    "Fields whose values are wanted as `values` of each run, with commas between them.",
+    lambda names: [name for name in names.split(",") if name],
+    [],
+    "accuracy,duration",
 )
 _POD = text(
     "pod", "Only runs whose latest attempt has a rank on this pod.", "local-mlbench-worker-0"
@@ -48,7 +62,7 @@ class RunsResource:
         "All runs, the oldest first; in short for MLBench's original client, which sends the "
         "`User-Agent` of Python's `requests`, `Accept: */*`, and its token by HTTP Basic.",
         list[Run | OriginalRun],
-        parameters=(_FROM_ID, _BEFORE, _LIMIT, _STATE, _WORDS, _POD),
+        parameters=(_FROM_ID, _BEFORE, _LIMIT, _STATE, _QUERY, _POD, _ORDER, _COLUMNS),
     )
     def on_get(self, req: Request, resp: Response) -> None:
         """Answer with all runs that match, the oldest first, or with the newest of them."""
@@ -56,9 +70,11 @@ class RunsResource:
             from_id=_FROM_ID.read(req) or 0,
             before=_BEFORE.read(req),
             state=_STATE.read(req) or None,
-            words=_read_words(req),
+            query=_QUERY.read(req),
             pod=_POD.read(req),
             limit=_LIMIT.read(req),
+            order=_ORDER.read(req) or "",
+            columns=_COLUMNS.read(req),
         )
         found = listing.list_runs(wanted)
         resp.media = [listed(run) for run in found] if is_original(req) else found
@@ -76,10 +92,10 @@ class RunsResource:
         created = life.describe(life.create(read_body(req, RunRequest), self.limits))
         resp.media = with_its_name(created) if is_original(req) else created
 
-    @operation("count_runs", "The counts.", RunCounts, parameters=(_WORDS,))
+    @operation("count_runs", "The counts.", RunCounts, parameters=(_QUERY,))
     def on_get_counts(self, req: Request, resp: Response) -> None:
         """Answer with the number of runs, and of those that match in each state."""
-        resp.media = listing.count_runs(_read_words(req))
+        resp.media = listing.count_runs(_QUERY.read(req))
 
     @operation("get_run", "The run.", Run, errors=(404,))
     def on_get_one(self, req: Request, resp: Response, run_id: int) -> None:
@@ -121,10 +137,3 @@ class RunsResource:
     def on_get_manifest(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with what the run's result depends on: order, settings, data, machines."""
         resp.media = manifest.build(life.find(run_id))
-
-
-def _read_words(req: Request) -> list[str]:
-    words = (_WORDS.read(req) or "").split()
-    if len(words) > _MOST_WORDS:
-        raise BadFieldError("q", f"at most {_MOST_WORDS} words (not {len(words)})")
-    return words

@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 
-from peewee import Expression, fn
+from peewee import Expression, Ordering, fn
 
 from mlbench import records
 from mlbench_master.database import database, snapshot
 from mlbench_master.models import Rank, Run
-from mlbench_master.runs import life
+from mlbench_master.runs import columns, life
+from mlbench_master.runs.query import ANY, Query
 
 _SEARCHED = (
     *(Run.id, Run.display_name, Run.name, Run.benchmark, Run.command),
@@ -31,20 +32,53 @@ class Wanted:
     before: int | None = None
     """Only runs with smaller ids."""
     state: str | None = None
-    words: Sequence[str] = ()
-    """Each must be in a run's id, names, benchmark, command, set, swept values, state, launcher or
-    marks."""
+    query: Query = ANY
+    """Its words must be in a run's id, names, benchmark, command, set, swept values, state,
+    launcher or marks."""
     pod: str | None = None
     """Only runs whose latest attempt has a rank there."""
     limit: int | None = None
-    """Only the newest so many of them."""
+    """Only the newest so many of them, or the first in their order."""
+    order: str = ""
+    """The field that they are sorted by, the largest first after a minus; else the oldest first."""
+    columns: Sequence[str] = ()
+    """The fields whose values are wanted."""
 
 
 def list_runs(wanted: Wanted) -> list[records.Run]:
-    """Return the runs that are wanted, the oldest first, all as they are at one moment."""
-    newest_first = Run.select().where(_matching(wanted)).order_by(Run.id.desc())
+    """Return the runs that are wanted, all as they are at one moment.
+
+    Raises:
+        BadFieldError: there is no such field, or a value cannot be (400).
+    """
+    found = {name: columns.find(name, "columns") for name in wanted.columns}
+    values = [field.sql().alias(f"column_{i}") for i, field in enumerate(found.values())]
+    rows = Run.select(Run, *values).where(_matching(wanted)).limit(wanted.limit)
     with snapshot():
-        return describe_all(list(newest_first.limit(wanted.limit))[::-1])
+        if wanted.order:
+            runs = list(rows.order_by(*_order(wanted.order), Run.id.desc()))
+        else:
+            runs = list(rows.order_by(Run.id.desc()))[::-1]
+        described = describe_all(runs)
+    if not found:
+        return described
+    return [
+        replace(
+            run,
+            values={
+                name: field.spell(getattr(row, f"column_{i}"))
+                for i, (name, field) in enumerate(found.items())
+            },
+        )
+        for run, row in zip(described, runs, strict=True)
+    ]
+
+
+def _order(order: str) -> list[Ordering]:
+    """Return what runs are sorted by; those without a value come last either way."""
+    keys = columns.find(order.removeprefix("-"), "order").order
+    turn = "desc" if order.startswith("-") else "asc"
+    return [getattr(key, turn)(nulls="LAST") for key in keys]
 
 
 def describe_all(runs: Sequence[Run]) -> list[records.Run]:
@@ -68,9 +102,9 @@ def _newest_finished(sets: Collection[str]) -> Mapping[tuple[str | None, int | N
     return {(name, place): run_id for name, place, run_id in places}
 
 
-def count_runs(words: Sequence[str]) -> records.RunCounts:
+def count_runs(query: Query) -> records.RunCounts:
     """Return how many runs there are in all, and in each state of those that match."""
-    matching = Run.select(Run.state, fn.COUNT(Run.id)).where(_matching(Wanted(words=words)))
+    matching = Run.select(Run.state, fn.COUNT(Run.id)).where(_matching(Wanted(query=query)))
     with snapshot():
         by_state = dict(database.execute(matching.group_by(Run.state)))
         return records.RunCounts(Run.select().count(), by_state)
@@ -87,7 +121,9 @@ def _matching(wanted: Wanted) -> Expression:
         # Another installation's pod may have the same name.
         found &= Run.origin.is_null()
         found &= fn.EXISTS(there.where(Rank.attempt == Run.attempt))
-    for word in wanted.words:
+    for term in wanted.query.terms:
+        found &= columns.condition(term)
+    for word in wanted.query.words:
         places = [column.cast("text").contains(word) for column in _SEARCHED]
         marks = [has_it for mark, has_it in _MARKS.items() if word.lower() in mark]
         found &= reduce(or_, [*places, *marks])

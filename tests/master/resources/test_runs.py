@@ -144,6 +144,31 @@ def test_a_page_has_the_newest_that_match(api: TestClient) -> None:
 
 
 @pytest.mark.both_databases
+def test_runs_are_queried_sorted_and_have_the_columns_asked_for(api: TestClient) -> None:
+    for exchange, workers in (("topk", 4), ("topk", 2), ("ddp", 3)):
+        make_run(workers, state="FINISHED", args={"exchange": exchange})
+    wanted = {"q": "exchange=topk workers>1", "order": "workers", "columns": "workers,exchange"}
+    answer = api.simulate_get("/api/runs/", params=wanted)
+    assert [run["values"] for run in answer.json] == [
+        {"workers": 2, "exchange": "topk"},
+        {"workers": 4, "exchange": "topk"},
+    ]
+    first = api.simulate_get("/api/runs/", params={"order": "-workers", "limit": "1"}).json
+    assert [run["num_workers"] for run in first] == [4]
+    counts = api.simulate_get("/api/runs/counts/", params={"q": "exchange=topk"}).json
+    assert counts == {"runs": 3, "states": {"FINISHED": 2}}
+    for name, wrong, message in (
+        ("q", "exchnge=topk", "q: there is no field exchnge: do you mean exchange?"),
+        ("q", "workers=", 'q: workers= lacks a value: workers=VALUE, or "workers=" for a word'),
+        ("order", "-worker", "order: there is no field worker: do you mean workers?"),
+        ("columns", "id,worker", "columns: there is no field worker: do you mean workers?"),
+        ("columns", "\0", "columns: a text without NUL"),
+    ):
+        answer = api.simulate_get("/api/runs/", params={name: wrong})
+        assert (answer.status_code, answer.json["message"]) == (400, message)
+
+
+@pytest.mark.both_databases
 def test_a_run_of_a_set_names_the_one_that_replaced_it(api: TestClient) -> None:
     places = (("a", 1, "FAILED"), ("a", 2, "FINISHED"), ("a", 1, "FINISHED"), ("a", 2, "FAILED"))
     first, *_, third, _ = (

@@ -1,0 +1,275 @@
+"""The fields of runs by which they are searched, sorted and grouped, and what these are in SQL."""
+
+import json
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cache, reduce
+from typing import Any, Literal
+
+from peewee import Case, Cast, PostgresqlDatabase, Value, fn
+
+from mlbench.benchmarks import BENCHMARKS
+from mlbench.names import RUN_STATES
+from mlbench.options import describe
+from mlbench.stated import Setting, is_setting
+from mlbench_master import times
+from mlbench_master.database import database
+from mlbench_master.errors import BadFieldError
+from mlbench_master.models import Rank, Run
+from mlbench_master.runs.query import QueryError, Term
+
+_SQL = Any  # of peewee, which has no types
+
+_SECONDS = {"ms": 0.001, "s": 1, "min": 60, "h": 3600, "d": 86400}
+_MBIT = {"kbit": 0.001, "mbit": 1, "gbit": 1000}
+_PERCENT = {"%": 1}
+_SHARE = {"%": 0.01}
+# Both databases read these as numbers, and none overflows.
+_NUMBER = r"^-?[0-9]{1,100}(\.[0-9]{1,100})?([eE][-+]?[0-9]{1,2})?$"
+_COMPARE: Mapping[str, Callable[[_SQL, Any], _SQL]] = {
+    "=": operator.eq,
+    ":": operator.eq,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of all runs."""
+
+    kind: Literal["number", "text", "moment", "setting"]
+    help: str
+    sql: Callable[[], _SQL]
+    """What it is in SQL, for the database in use."""
+    units: Mapping[str, float] = field(default_factory=dict)
+    """What a number may have after it, and by how much that multiplies it."""
+    choices: tuple[str, ...] = ()
+
+    @property
+    def order(self) -> tuple[_SQL, ...]:
+        """What it is sorted by: numbers before texts."""
+        sql = self.sql()
+        if self.kind == "setting":
+            return _number(sql), fn.LOWER(sql)
+        return (fn.LOWER(sql),) if self.kind == "text" else (sql,)
+
+    def spell(self, value: Any) -> Setting:
+        """Return a value of the database as the API shows it."""
+        match self.kind, value:
+            case _, None:
+                return None
+            case "moment", float():
+                return times.seconds_to_text(value)
+            case "setting", str():
+                return _read_setting(value)
+            case _:
+                return value  # type: ignore[no-any-return]
+
+
+def _is_postgresql() -> bool:
+    return isinstance(database.obj, PostgresqlDatabase)
+
+
+def _text(column: _SQL, name: str) -> _SQL:
+    """Return the text of a value in a column of JSON."""
+    if _is_postgresql():
+        return fn.json_extract_path_text(column.cast("json"), name)
+    path = f'$."{name}"'
+    kind, value = fn.json_type(column, path), fn.json_extract(column, path).cast("text")
+    # SQLite has no truth values.
+    return Case(None, ((kind.in_(("true", "false")), kind),), value)
+
+
+def _number(text: _SQL) -> _SQL:
+    """Return the number that a text spells; null for another text."""
+    if _is_postgresql():
+        return Case(None, ((text.regexp(_NUMBER), text.cast("float8")),))
+    is_number = fn.json_valid(text) & fn.json_type(text).in_(("integer", "real"))
+    return Case(None, ((is_number, text.cast("real")),))
+
+
+def _figure(name: str) -> Callable[[], _SQL]:
+    return lambda: _number(_text(Run.figures, name))
+
+
+def _goal(*parts: str) -> Callable[[], _SQL]:
+    """Return the best value of a goal's metric whose name has one of these parts."""
+
+    def sql() -> _SQL:
+        metric = _text(Run.figures, "metric")
+        is_it = reduce(operator.or_, [metric.contains(part) for part in parts])
+        return Case(None, ((is_it, _figure("best_value")()),))
+
+    return sql
+
+
+def _machine(*path: str) -> Callable[[], _SQL]:
+    """Return what rank 0 has stated of its machine."""
+
+    def sql() -> _SQL:
+        machine = Rank.machine
+        if _is_postgresql():
+            value = fn.json_extract_path_text(machine.cast("json"), *path)
+        else:
+            value = fn.json_extract(machine, ".".join(("$", *path))).coerce(False)
+        of_run = Rank.run == Run.id, Rank.attempt == Run.attempt, Rank.rank == 0
+        return Cast(Rank.select(value).where(*of_run), "text")
+
+    return sql
+
+
+def _setting(name: str) -> Callable[[], _SQL]:
+    """Return what a task stated; before it does, or where it does not, what it was ordered with."""
+    return lambda: fn.COALESCE(*(_text(column, name) for column in _SETTINGS))
+
+
+_SETTINGS = (Run.settings, Run.args, Run.swept)
+_NAME = Case(None, ((Run.display_name == "", Run.name),), Run.display_name)
+_DIVISION = Case(None, ((Run.benchmark == "", "open"),), "closed")
+_WORLD_SIZE = fn.COALESCE(Run.stated_world_size, Run.num_workers).coerce(False)
+
+FIELDS: Mapping[str, Field] = {
+    "id": Field("number", "Its id", lambda: Run.id),
+    "name": Field("text", "Its name", lambda: _NAME),
+    "state": Field("text", "Its state", lambda: Run.state, choices=RUN_STATES),
+    "benchmark": Field("text", "The official task", lambda: Run.benchmark),
+    "division": Field("text", "Its division", lambda: _DIVISION, choices=("closed", "open")),
+    "command": Field("text", "The command of its own", lambda: Run.command),
+    "image": Field("text", "The image of its own", lambda: Run.image),
+    "launcher": Field("text", "Who started its processes", lambda: Run.launcher),
+    "set": Field("text", "The set that it is of", lambda: Run.set_name),
+    "backend": Field("text", "What workers communicate with", lambda: Run.backend),
+    "workers": Field("number", "Workers", lambda: Run.num_workers),
+    "ranks": Field("number", "Processes that train", lambda: _WORLD_SIZE),
+    "cores": Field("number", "Cores of each worker", lambda: Run.num_cpus),
+    "bandwidth": Field("number", "Mbit/s of a worker", lambda: Run.max_bandwidth, _MBIT),
+    "latency": Field("number", "Extra ms", lambda: Run.latency_ms, {"ms": 1, "s": 1000}),
+    "packet_loss": Field("number", "Percent", lambda: Run.loss_percent, _PERCENT),
+    "seed": Field("number", "Its seed", lambda: Run.seed),
+    "attempt": Field("number", "Its attempts", lambda: Run.attempt),
+    "machine": Field("text", "The processor of rank 0", _machine("cpu_model")),
+    "host": Field("text", "The host of rank 0", _machine("hostname")),
+    "commit": Field("text", "The Git commit of its code", _machine("git", "commit")),
+    "created": Field("moment", "When it was ordered", lambda: Run.created_at),
+    "finished": Field("moment", "When it ended", lambda: Run.finished_at),
+    "duration": Field(
+        "number", "Seconds from start to end", lambda: Run.finished_at - Run.started_at, _SECONDS
+    ),
+    "time_to_goal": Field(
+        "number", "Training seconds until the goal", lambda: Run.goal_train_seconds, _SECONDS
+    ),
+    "training": Field("number", "Training seconds", _figure("training_seconds"), _SECONDS),
+    "step_time": Field("number", "Mean seconds of a step", _figure("step_seconds"), _SECONDS),
+    "throughput": Field("number", "Samples a second", _figure("samples_per_second")),
+    "communication": Field("number", "Of training, 0 to 1", _figure("communication_share"), _SHARE),
+    "waited": Field("number", "For a core, 0 to 1", _figure("waiting_share"), _SHARE),
+    "accuracy": Field("number", "The best, in percent", _goal("Prec@", "acc"), _PERCENT),
+    "perplexity": Field("number", "The best", _goal("erplexity")),
+    "best": Field("number", "The best value of the goal's metric", _figure("best_value")),
+    "last": Field("number", "The last value of the goal's metric", _figure("last_value")),
+}
+"""Besides them, there are all settings, and the metrics of goals, each by its name."""
+
+
+def find(name: str, parameter: str) -> Field:
+    """Return the field that a parameter of a request names.
+
+    Raises:
+        BadFieldError: no run has such a field (400).
+    """
+    if name in FIELDS:
+        return FIELDS[name]
+    if name in _settings_of_tasks() or _occurs(f'"{name}": ', _SETTINGS):
+        return Field("setting", "A setting", _setting(name))
+    if _occurs(f'"metric": "{name}"', (Run.figures,)):
+        return Field("number", "The best value of a goal's metric", _goal(name))
+    close = get_close_matches(name, names(), n=1)
+    hint = f"do you mean {close[0]}?" if close else f"there are {', '.join(FIELDS)}, and settings"
+    raise BadFieldError(parameter, f"there is no field {name}: {hint}")
+
+
+def names() -> list[str]:
+    """Return the names of all fields, as far as tasks have them: for completion."""
+    return [*FIELDS, *sorted(_settings_of_tasks() - FIELDS.keys())]
+
+
+@cache
+def _settings_of_tasks() -> set[str]:
+    return {option.name for task in BENCHMARKS.values() for option in describe(task.options)}
+
+
+def _occurs(text: str, columns: Iterable[_SQL]) -> bool:
+    anywhere = reduce(operator.or_, [column.cast("text").contains(text) for column in columns])
+    return Run.select().where(anywhere).exists()
+
+
+def condition(term: Term) -> _SQL:
+    """Return a term of the parameter ``q`` in SQL.
+
+    Raises:
+        BadFieldError: there is no such field, or its value or operator cannot be (400).
+    """
+    try:
+        return _condition(find(term.field, "q"), term.operator, term.value)
+    except QueryError as error:
+        raise BadFieldError("q", f"{term}: {error}") from None
+
+
+def _condition(of: Field, sign: str, value: str) -> _SQL:
+    if sign == "!=":
+        same = _condition(of, "=", value)
+        return Case(None, ((same, 0),), 1) == 1  # also where there is no value
+    sql = of.sql()
+    number = _read_number(value, of.units)
+    match of.kind:
+        case "moment":
+            return _COMPARE[sign](sql, _read_moment(value))
+        case "number":
+            if number is None:
+                units = f", also with {', '.join(of.units)}" if of.units else ""
+                raise QueryError(f"a number{units} (not {value!r})")
+            return _COMPARE[sign](sql, Value(number, converter=False))
+        case "setting" if number is not None:
+            return _COMPARE[sign](_number(sql), number)
+    if sign not in "=:":
+        right = "a number" if of.kind == "setting" else "one of the operators =, != and :"
+        raise QueryError(f"{right} (not {value if of.kind == 'setting' else sign!r})")
+    if of.choices:
+        if value.lower() not in map(str.lower, of.choices):
+            raise QueryError(f"one of {', '.join(of.choices)} (not {value!r})")
+    elif sign == ":":
+        return sql.contains(value)
+    return fn.LOWER(sql) == value.lower()
+
+
+def _read_number(text: str, units: Mapping[str, float]) -> float | None:
+    """Return the number that a text spells, in the base unit; None for another text."""
+    bare = text.rstrip("%abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    unit = text[len(bare) :].lower()
+    try:
+        number = float(bare)
+    except ValueError:
+        return None
+    if unit and unit not in units:
+        return None
+    return number * units.get(unit, 1)
+
+
+def _read_setting(text: str) -> Setting:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, int | float) and is_setting(value) else text
+
+
+def _read_moment(text: str) -> float:
+    try:
+        return times.parse(text) / 1e6
+    except ValueError:
+        raise QueryError(f"a time like 2018-08-03 or 2018-08-03T09:21 (not {text!r})") from None

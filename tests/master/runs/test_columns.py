@@ -1,0 +1,145 @@
+"""Fields of runs: what each is, which runs a term finds, and in which order they are."""
+
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+from peewee import Database
+
+from mlbench.evaluation.figures import Figures
+from mlbench_master.errors import BadFieldError
+from mlbench_master.models import Run
+from mlbench_master.runs.columns import FIELDS
+from mlbench_master.runs.listing import Wanted, count_runs, list_runs
+from mlbench_master.runs.query import parse
+from tests.support.rows import make_ranks, make_run
+
+pytestmark = pytest.mark.both_databases
+
+_MACHINE = {"cpu_model": "Sixty 4", "hostname": "h1", "git": {"commit": "abc123f"}}
+
+
+@pytest.fixture
+def runs(database: Database) -> dict[str, Run]:
+    """Three runs: two of them trained, one waits."""
+
+    def figures(**values: Any) -> dict[str, Any]:
+        return asdict(Figures(**{"metric": "val_global_Prec@1"} | values))
+
+    ended: dict[str, Any] = {"state": "FINISHED", "started_at": 100.0}
+    fast = make_run(
+        4,
+        **ended,
+        name="fast",
+        benchmark="digits",
+        finished_at=160.0,
+        set_name="s",
+        num_cpus=1.5,
+        max_bandwidth=20.0,
+        created_at=1767225600.0,
+        settings={"exchange": "topk", "density": 0.01, "device": "cpu", "compile": True},
+        figures=figures(best_value=97.5, last_value=96.0, communication_share=0.25),
+    )
+    slow = make_run(
+        1,
+        **ended,
+        name="slow",
+        benchmark="digits",
+        finished_at=7300.0,
+        settings={"exchange": "PowerSGD", "density": 0.1, "compile": False},
+        figures=figures(best_value=91, samples_per_second=1e3),
+    )
+    waits = make_run(
+        2, name="waits", benchmark="", state="INITIALIZED", args={"density": "0.05", "own": "x 1"}
+    )
+    make_ranks(fast, machine=_MACHINE)
+    return {"fast": fast, "slow": slow, "waits": waits}
+
+
+def found(query: str, order: str = "") -> list[str]:
+    return [run.name for run in list_runs(Wanted(query=parse(query), order=order))]
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("exchange=powersgd", ["slow"]),
+        ("exchange:O", ["fast", "slow"]),
+        ("exchange!=topk", ["slow", "waits"]),
+        ("density<=0.05", ["fast", "waits"]),
+        ("density=1e-2", ["fast"]),
+        ("compile=true", ["fast"]),
+        ('own="x 1"', ["waits"]),
+        ("accuracy>95%", ["fast"]),
+        ("val_global_Prec@1<95 best=91", ["slow"]),
+        ("last>90", ["fast"]),
+        ("perplexity>0", []),
+        ("communication>=25%", ["fast"]),
+        ("throughput=1000", ["slow"]),
+        ("workers>1.5", ["fast", "waits"]),
+        ("workers!=4", ["slow", "waits"]),
+        ("cores=1.5 bandwidth=0.02Gbit", ["fast"]),
+        ("duration>1h", ["slow"]),
+        ("duration=60", ["fast"]),
+        ("created>=2026-01-01 created<2026-01-02", ["fast"]),
+        ("machine:sixty host=H1 commit:abc123", ["fast"]),
+        ("machine!=x", ["fast", "slow", "waits"]),
+        ("state:finished division=closed slow", ["slow"]),
+        ("division=open", ["waits"]),
+        ("set=S", ["fast"]),
+        ("id<1e300 id>-1e999", ["fast", "slow", "waits"]),
+        ("id=" + "9" * 40, []),
+    ],
+)
+def test_a_term_finds_its_runs(runs: dict[str, Run], query: str, names: list[str]) -> None:
+    assert found(query) == names
+    assert sum(count_runs(parse(query)).states.values()) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("order", "names"),
+    [
+        ("accuracy", ["slow", "fast", "waits"]),
+        ("-accuracy", ["fast", "slow", "waits"]),
+        ("-density", ["slow", "waits", "fast"]),
+        ("exchange", ["slow", "fast", "waits"]),
+        ("-machine", ["fast", "waits", "slow"]),
+        ("-state", ["waits", "slow", "fast"]),
+    ],
+)
+def test_runs_are_sorted_and_those_without_a_value_are_last(
+    runs: dict[str, Run], order: str, names: list[str]
+) -> None:
+    assert found("", order) == names
+
+
+def test_every_field_can_be_asked_for_and_shown(runs: dict[str, Run]) -> None:
+    for order in FIELDS:
+        fast, *_ = list_runs(
+            Wanted(query=parse("fast"), columns=(*FIELDS, "density", "own"), order=order)
+        )
+    shown = {name: value for name, value in fast.values.items() if value not in {None, "", 0}}
+    assert shown.items() >= {
+        **{"id": runs["fast"].id, "state": "FINISHED", "workers": 4, "density": 0.01},
+        **{"commit": "abc123f", "created": "2026-01-01T00:00:00.000000Z", "accuracy": 97.5},
+    }.items()  # fmt: skip
+    assert fast.values["own"] is None
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        ("exchnge=topk", "q: there is no field exchnge: do you mean exchange?"),
+        ("zzzz:1", "q: there is no field zzzz: there are id, name, "),
+        ("workers=two", "q: workers=two: a number (not 'two')"),
+        ("duration>1week", "q: duration>1week: a number, also with ms, s, min, h, d (not '1week')"),
+        ("state=done", "q: state=done: one of INITIALIZED, STARTED, FINISHED, FAILED, STOPPED"),
+        ("name>a", "q: name>a: one of the operators =, != and : (not '>')"),
+        ("exchange>a", "q: exchange>a: a number (not 'a')"),
+        ("created>soon", "q: created>soon: a time like 2018-08-03"),
+    ],
+)
+def test_what_cannot_be_is_refused(database: Database, query: str, problem: str) -> None:
+    with pytest.raises(BadFieldError) as refused:
+        found(query)
+    assert str(refused.value).startswith(problem)
