@@ -260,6 +260,12 @@ class Run(RunSpec, _RunHead):
     """The archive's digest."""
     archive_problem: str = ""
     """Why it is not sealed, or not with its latest samples; else empty."""
+    title: str = ""
+    """The name for people: what its user calls it, or else its own name; empty in archives."""
+    tags: tuple[str, ...] = ()
+    """Those that its user gave it, in order."""
+    note: str = ""
+    """What its user wrote of it, in Markdown."""
     origin: Origin | None = None
     """Of an imported run, which is read only; None for a run of this installation."""
     ranks: tuple[Rank, ...]
@@ -267,8 +273,8 @@ class Run(RunSpec, _RunHead):
     """Of the fields that `columns` asks for, by name; None where it has none."""
 
     @property
-    def title(self) -> str:
-        """The name for people."""
+    def own_name(self) -> str:
+        """The name that it was ordered with."""
         return self.display_name or self.name
 
     @property

@@ -168,6 +168,14 @@ class Run(_Table):
     sealed_at = DoubleField(null=True, index=True)
     """When its archive was written, or was found to be impossible; null while one is due."""
 
+    title = TextField(default="")
+    """What its user calls it; empty for its own name. These three change at any time, and are no
+    part of the evidence."""
+    tags = JSONField(default=list)
+    """In order, each once."""
+    note = TextField(default="")
+    """Markdown."""
+
     origin = JSONField(null=True)
     """``{"installation", "run_id", "imported_at"}`` of an imported run; null for one's own."""
 
@@ -182,8 +190,8 @@ class Run(_Table):
         return self.stated_world_size or self.num_workers
 
     @property
-    def title(self) -> str:
-        """The name for people."""
+    def own_name(self) -> str:
+        """The name that it was ordered with."""
         return self.display_name or self.name
 
     @property
@@ -440,6 +448,9 @@ TABLES = (
     *(Series, SeriesName, KeptSample, Detail, PostedBody),
     *(Deletion, DeletedRun),
 )
+
+# The columns in which a user says something of a run, at any time: no part of the evidence.
+WORDS = frozenset({"title", "tags", "note"})
 
 # The tables whose rows belong to an owner, and are deleted with it.
 OWNED = (Stream, Series, SeriesName, KeptSample, Detail, PostedBody)

@@ -24,14 +24,14 @@ def is_original(req: Request) -> bool:
 
 def with_its_name(run: Run) -> Run:
     """Return a run under its own name, by which this client finds it in the list again."""
-    return replace(run, name=run.title)
+    return replace(run, name=run.own_name)
 
 
 def listed(run: Run) -> OriginalRun:
     """Return a run as it is in the list for this client."""
     return OriginalRun(
         run.id,
-        run.title,
+        run.own_name,
         run.created_at,
         run.state.lower(),
         run.num_workers,

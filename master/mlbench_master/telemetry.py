@@ -132,7 +132,7 @@ def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
         names.RUN_INFO,
         "What the run is.",
         ("run_id", "name", "benchmark", "backend", "workers"),
-        [((str(r.id), r.title, r.benchmark, r.backend, str(r.num_workers)), 1.0) for r in runs],
+        [((str(r.id), r.own_name, r.benchmark, r.backend, str(r.num_workers)), 1.0) for r in runs],
     )
     yield _gauge(
         names.RUN_STATE,

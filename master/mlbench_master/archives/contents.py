@@ -9,7 +9,7 @@ from typing import Any
 from mlbench.archive import ROWS, RUN, More, Piece, SeriesName
 from mlbench.results import Result
 from mlbench.series import SeriesKey, number_or_text, spell
-from mlbench_master.models import Chunk, Rank, Run, Series, Stream, run_owner
+from mlbench_master.models import WORDS, Chunk, Rank, Run, Series, Stream, run_owner
 from mlbench_master.reading.points import Points, Reader
 from mlbench_master.reading.selection import NamedSeries
 from mlbench_master.reading.stored import Stored
@@ -19,7 +19,7 @@ from mlbench_master.runs import events, life, manifest
 # Columns that tell of the archive itself, or may change without the run.
 _NOT_SEALED = {
     *("archive", "archive_problem", "sealed_at", "settled_at", "redeliveries"),
-    *("figures", "added", "job_key"),
+    *("figures", "added", "job_key", *WORDS),
 }
 
 SealedSeries = Iterator[tuple[SeriesName, Iterator[Piece]]]

@@ -22,7 +22,7 @@ from mlbench.records import Manifest
 from mlbench.records import Run as RunRecord
 from mlbench_master.database import STATE, exclusive, store
 from mlbench_master.errors import BadFieldError, TooLargeError
-from mlbench_master.models import JSONField, Rank, Run
+from mlbench_master.models import WORDS, JSONField, Rank, Run
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.results.query import result_of
@@ -36,7 +36,7 @@ _LONGEST_ORIGIN = 100
 # What is not so here, whatever it was there.
 _LEFT_BEHIND = {
     *("id", "run", "stop_requested", "delete_requested", "waiting"),
-    *("figures", "added", "set_name", "place", "origin", "job_key"),
+    *("figures", "added", "set_name", "place", "origin", "job_key", *WORDS),
 }
 _TYPES: tuple[tuple[type[Field], tuple[type, ...]], ...] = (
     (JSONField, (object,)),
@@ -108,7 +108,7 @@ def _store(archive: Archive) -> tuple[Run, bool]:
         run = Run(**_columns(Run, row), settled_at=time.time(), sealed_at=time.time())
         if not NAME.fullmatch(run.name) or len(run.name) > LONGEST_NAME:
             raise ValueError(f"its name is {run.name!r}")
-        check_display_name(run.title)
+        check_display_name(run.own_name)
         if run.state in ACTIVE_STATES or run.finished_at is None or not row["job_id"]:
             raise ValueError("it has not ended")
         run.origin = {

@@ -84,7 +84,7 @@ def create(order: RunRequest, limits: Limits, in_set: Mapping[str, Any] | None =
     with exclusive(STATE):
         active = Run.rows(_TO_STAY, *ACTIVE_STATES, limits.concurrent_runs)
         if len(active) == limits.concurrent_runs and not (order.queue or limits.always_queue):
-            these = " and ".join(f"run {run.id} ({run.title})" for run in active)
+            these = " and ".join(f"run {run.id} ({run.title or run.own_name})" for run in active)
             raise ConflictError(
                 f"{these} {'is' if len(active) == 1 else 'are'} active: wait until it has ended, "
                 "stop it, or let this one wait: queue=true, or `mlbench run --queue`"
@@ -128,7 +128,8 @@ def describe_all(runs: Sequence[Run]) -> list[records.Run]:
 
 def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
     others = {
-        "display_name": run.title,
+        "display_name": run.own_name,
+        "title": run.title or run.own_name,
         "job_metadata": _job_metadata(run, ranks),
         "created_at": seconds_to_text(run.created_at),
         "started_at": seconds_to_text(run.started_at),
