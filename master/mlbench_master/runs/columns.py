@@ -42,7 +42,7 @@ _COMPARE: Mapping[str, Callable[[_SQL, Any], _SQL]] = {
 class Field:
     """A field of all runs."""
 
-    kind: Literal["number", "text", "moment", "setting"]
+    kind: Literal["number", "text", "moment", "tags", "setting"]
     help: str
     sql: Callable[[], _SQL]
     """What it is in SQL, for the database in use."""
@@ -65,6 +65,10 @@ class Field:
                 return None
             case "moment", float():
                 return times.seconds_to_text(value)
+            case "tags", str():
+                return ", ".join(json.loads(value))
+            case "tags", list():
+                return ", ".join(value)
             case "setting", str():
                 return _read_setting(value)
             case _:
@@ -129,7 +133,9 @@ def _setting(name: str) -> Callable[[], _SQL]:
 
 
 _SETTINGS = (Run.settings, Run.args, Run.swept)
-_NAME = Case(None, ((Run.display_name == "", Run.name),), Run.display_name)
+_NAME = Case(
+    None, ((Run.title != "", Run.title), (Run.display_name != "", Run.display_name)), Run.name
+)
 _DIVISION = Case(None, ((Run.benchmark == "", "open"),), "closed")
 _WORLD_SIZE = fn.COALESCE(Run.stated_world_size, Run.num_workers).coerce(False)
 
@@ -141,6 +147,7 @@ FIELDS: Mapping[str, Field] = {
     "division": Field("text", "Its division", lambda: _DIVISION, choices=("closed", "open")),
     "command": Field("text", "The command of its own", lambda: Run.command),
     "image": Field("text", "The image of its own", lambda: Run.image),
+    "tag": Field("tags", "A tag of its user", lambda: Run.tags),
     "launcher": Field("text", "Who started its processes", lambda: Run.launcher),
     "set": Field("text", "The set that it is of", lambda: Run.set_name),
     "backend": Field("text", "What workers communicate with", lambda: Run.backend),
@@ -236,12 +243,19 @@ def _condition(of: Field, sign: str, value: str) -> _SQL:
             return _COMPARE[sign](sql, Value(number, converter=False))
         case "setting" if number is not None:
             return _COMPARE[sign](_number(sql), number)
+    return _text_condition(of, sign, value)
+
+
+def _text_condition(of: Field, sign: str, value: str) -> _SQL:
     if sign not in "=:":
         right = "a number" if of.kind == "setting" else "one of the operators =, != and :"
         raise QueryError(f"{right} (not {value if of.kind == 'setting' else sign!r})")
+    sql = of.sql()
     if of.choices:
         if value.lower() not in map(str.lower, of.choices):
             raise QueryError(f"one of {', '.join(of.choices)} (not {value!r})")
+    elif of.kind == "tags":
+        return sql.cast("text").contains(json.dumps(value))
     elif sign == ":":
         return sql.contains(value)
     return fn.LOWER(sql) == value.lower()

@@ -15,7 +15,7 @@ from mlbench_master.runs.query import ANY, Query
 
 _SEARCHED = (
     *(Run.id, Run.display_name, Run.name, Run.benchmark, Run.command),
-    *(Run.swept, Run.set_name, Run.state, Run.launcher),
+    *(Run.swept, Run.set_name, Run.state, Run.launcher, Run.title, Run.tags),
 )
 # What the list says of a run in these words.
 _MARKS = {
@@ -34,7 +34,7 @@ class Wanted:
     state: str | None = None
     query: Query = ANY
     """Its words must be in a run's id, names, benchmark, command, set, swept values, state,
-    launcher or marks."""
+    launcher, tags or marks."""
     pod: str | None = None
     """Only runs whose latest attempt has a rank there."""
     limit: int | None = None

@@ -50,7 +50,13 @@ def runs(database: Database) -> dict[str, Run]:
         figures=figures(best_value=91, samples_per_second=1e3),
     )
     waits = make_run(
-        2, name="waits", benchmark="", state="INITIALIZED", args={"density": "0.05", "own": "x 1"}
+        2,
+        name="waits",
+        title="Later",
+        tags=["a b", "paper"],
+        benchmark="",
+        state="INITIALIZED",
+        args={"density": "0.05", "own": "x 1"},
     )
     make_ranks(fast, machine=_MACHINE)
     return {"fast": fast, "slow": slow, "waits": waits}
@@ -60,9 +66,8 @@ def found(query: str, order: str = "") -> list[str]:
     return [run.name for run in list_runs(Wanted(query=parse(query), order=order))]
 
 
-@pytest.mark.parametrize(
-    ("query", "names"),
-    [
+def test_a_term_finds_its_runs(runs: dict[str, Run]) -> None:
+    for query, names in (
         ("exchange=powersgd", ["slow"]),
         ("exchange:O", ["fast", "slow"]),
         ("exchange!=topk", ["slow", "waits"]),
@@ -87,30 +92,26 @@ def found(query: str, order: str = "") -> list[str]:
         ("state:finished division=closed slow", ["slow"]),
         ("division=open", ["waits"]),
         ("set=S", ["fast"]),
+        ('tag:paper tag="a b" name=later', ["waits"]),
+        ("tag:pape", []),
+        ("tag!=paper", ["fast", "slow"]),
         ("id<1e300 id>-1e999", ["fast", "slow", "waits"]),
         ("id=" + "9" * 40, []),
-    ],
-)
-def test_a_term_finds_its_runs(runs: dict[str, Run], query: str, names: list[str]) -> None:
-    assert found(query) == names
-    assert sum(count_runs(parse(query)).states.values()) == len(names)
+    ):
+        assert found(query) == names, query
+        assert sum(count_runs(parse(query)).states.values()) == len(names), query
 
 
-@pytest.mark.parametrize(
-    ("order", "names"),
-    [
+def test_runs_are_sorted_and_those_without_a_value_are_last(runs: dict[str, Run]) -> None:
+    for order, names in (
         ("accuracy", ["slow", "fast", "waits"]),
         ("-accuracy", ["fast", "slow", "waits"]),
         ("-density", ["slow", "waits", "fast"]),
         ("exchange", ["slow", "fast", "waits"]),
         ("-machine", ["fast", "waits", "slow"]),
         ("-state", ["waits", "slow", "fast"]),
-    ],
-)
-def test_runs_are_sorted_and_those_without_a_value_are_last(
-    runs: dict[str, Run], order: str, names: list[str]
-) -> None:
-    assert found("", order) == names
+    ):
+        assert found("", order) == names, order
 
 
 def test_every_field_can_be_asked_for_and_shown(runs: dict[str, Run]) -> None:
@@ -126,9 +127,8 @@ def test_every_field_can_be_asked_for_and_shown(runs: dict[str, Run]) -> None:
     assert fast.values["own"] is None
 
 
-@pytest.mark.parametrize(
-    ("query", "problem"),
-    [
+def test_what_cannot_be_is_refused(database: Database) -> None:
+    for query, problem in (
         ("exchnge=topk", "q: there is no field exchnge: do you mean exchange?"),
         ("zzzz:1", "q: there is no field zzzz: there are id, name, "),
         ("workers=two", "q: workers=two: a number (not 'two')"),
@@ -137,9 +137,7 @@ def test_every_field_can_be_asked_for_and_shown(runs: dict[str, Run]) -> None:
         ("name>a", "q: name>a: one of the operators =, != and : (not '>')"),
         ("exchange>a", "q: exchange>a: a number (not 'a')"),
         ("created>soon", "q: created>soon: a time like 2018-08-03"),
-    ],
-)
-def test_what_cannot_be_is_refused(database: Database, query: str, problem: str) -> None:
-    with pytest.raises(BadFieldError) as refused:
-        found(query)
-    assert str(refused.value).startswith(problem)
+    ):
+        with pytest.raises(BadFieldError) as refused:
+            found(query)
+        assert str(refused.value).startswith(problem)
