@@ -1,7 +1,8 @@
 """The exporter's process: ``python -m mlbench_exporter.app --port N`` serves /metrics.
 
 It serves the pods of the local stack whose home folder is $MLBENCH_HOME; with ``--kubelet``, the
-worker pods of one release on one node of a cluster instead. GPUs are added where there are some.
+worker pods of one release on one node of a cluster instead. The machine's pressure
+and its GPUs are added where there are some.
 It ends with exit code 0 on SIGTERM or SIGINT, and with 1 where it cannot listen.
 """
 
@@ -17,11 +18,12 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 
 from mlbench.home import Home
 from mlbench.serving import serve_metrics
-from mlbench_exporter import gpu
+from mlbench_exporter import gpu, pressure
 from mlbench_exporter.cadvisor import WorkerPods
 from mlbench_exporter.collector import UsageCollector
 from mlbench_exporter.gpu import GpuSource
 from mlbench_exporter.kubelet import KubeletSource
+from mlbench_exporter.pressure import PressureSource
 from mlbench_exporter.processes import ProcessSource
 from mlbench_exporter.series import Source
 
@@ -88,6 +90,8 @@ def _create_sources(arguments: argparse.Namespace) -> Iterator[Source]:
         )
     else:
         yield ProcessSource(home, node)
+    if pressure.is_counted():
+        yield PressureSource(node)
     if gpu.driver_is_present():
         yield GpuSource(home, node)
 

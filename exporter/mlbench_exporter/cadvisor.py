@@ -21,6 +21,7 @@ _MACHINE = {of.name.encode(): of for of in (series.MACHINE_MEMORY, series.MACHIN
 _OF_PODS = (series.NETWORK_RECEIVE, series.NETWORK_TRANSMIT)
 _OF_CONTAINERS = (
     *(series.CPU_USAGE, series.CPU_USER, series.THREADS, series.PROCESSES),
+    *(series.CPU_PERIODS, series.CPU_THROTTLED_PERIODS, series.CPU_THROTTLED, *series.PRESSURES),
     *(series.MEMORY_USAGE, series.MEMORY_WORKING_SET, series.MEMORY_LIMIT),
     *(series.FS_READS, series.FS_WRITES),
 )

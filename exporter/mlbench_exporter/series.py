@@ -72,6 +72,25 @@ CPU_USAGE = _container_counter(
     "container_cpu_usage_seconds_total", "CPU time used, in user and kernel mode."
 )
 CPU_USER = _container_counter("container_cpu_user_seconds_total", "CPU time used in user mode.")
+# What the limit of a container costs it, and what it waits for: none where it has no limit, or
+# where the kernel or the kubelet (before Kubernetes 1.33) does not tell its pressure.
+CPU_PERIODS = _container_counter(
+    "container_cpu_cfs_periods_total", "Periods in which the CPU limit was counted."
+)
+CPU_THROTTLED_PERIODS = _container_counter(
+    "container_cpu_cfs_throttled_periods_total", "Periods in which the CPU limit was reached."
+)
+CPU_THROTTLED = _container_counter(
+    "container_cpu_cfs_throttled_seconds_total",
+    "Time that the CPU limit kept threads from running, summed over the cores.",
+)
+PRESSURES = tuple(
+    _container_counter(
+        f"container_pressure_{resource}_waiting_seconds_total",
+        f"Time in which some process waited for {resource}.",
+    )
+    for resource in ("cpu", "memory", "io")
+)
 MEMORY_USAGE = _container_gauge(
     "container_memory_usage_bytes", "Memory held, pages of files included."
 )
@@ -102,6 +121,12 @@ NETWORK_TRANSMIT = _container_counter(
 
 MACHINE_MEMORY = _machine_gauge("machine_memory_bytes", "Memory of the machine.")
 MACHINE_CORES = _machine_gauge("machine_cpu_cores", "Logical CPU cores of the machine.")
+NODE_PRESSURE = Series(
+    CounterMetricFamily,
+    ("node", "resource"),
+    "mlbench_node_pressure_seconds_total",
+    "Time in which some process of the machine waited for a resource.",
+)
 
 SOURCE_UP = _source_gauge(
     "mlbench_exporter_source_up", "Whether the source could be read: 1, or 0 where it failed."

@@ -101,6 +101,15 @@ def test_devices_and_cores_are_added_up() -> None:
     assert values(samples, series.CPU_USAGE) == {(ZERO, "worker"): (0.75, 2)}
 
 
+def test_what_a_limit_costs_and_what_a_container_waits_for_are_read() -> None:
+    costs = (series.CPU_PERIODS, series.CPU_THROTTLED_PERIODS, series.CPU_THROTTLED)
+    of_all = (*costs, *series.PRESSURES)
+    samples = read(b"".join(line(of, f"{i}.5 2000") for i, of in enumerate(of_all)) + MACHINE)
+
+    for i, of in enumerate(of_all):
+        assert values(samples, of) == {(ZERO, "worker"): (i + 0.5, 2)}
+
+
 @pytest.mark.parametrize("new_first", [False, True])
 def test_a_container_that_was_started_anew_is_shown_without_the_one_before(
     new_first: bool,
