@@ -38,6 +38,23 @@ def _fails(what: str, counter: str, failed: str = "") -> Query:
     return of_parts(f"sum({rate(f'{counter}{{{failed}}}')}) or 0 * sum({rate(counter)})", what)
 
 
+def _answered_in(quantile: float, legend: str) -> Query:
+    """Draw in what time the master answers this part of all requests."""
+    buckets = f"sum by (le) ({rate('mlbench_http_request_seconds_bucket')})"
+    return of_parts(f"histogram_quantile({quantile}, {buckets})", legend)
+
+
+_ANSWERS: Final = "mlbench_http_requests_total"
+
+
+def _error_ratio(status: str, legend: str) -> Query:
+    """Draw the share of answers with such a status."""
+    all_ = f"sum({rate(_ANSWERS)})"
+    with_status = f'{_ANSWERS}{{status=~"{status}"}}'
+    errors = f"sum({rate(with_status)}) or 0 * {all_}"
+    return of_parts(f"({errors}) / {all_}", legend)
+
+
 _ALERT: Final = "alertname, severity, run_id, rank, pod, instance"
 _FIRING: Final = 'ALERTS{alertname=~"MLBench.*",alertstate="firing"}'
 
@@ -130,6 +147,26 @@ MASTER: Final = (
         unit="reqps",
         overrides={"/^5/": fixed(RED), "/^2/": fixed(GREEN)},
     ),
+    lines(
+        "Answer time",
+        "In what time the master answers half of all requests, 95 in 100, and 99 in 100. It grows "
+        "first when the master, its database or Prometheus is overloaded.",
+        _answered_in(0.5, "median"),
+        _answered_in(0.95, "95 %"),
+        _answered_in(0.99, "99 %"),
+        unit="s",
+        no_value="No requests",
+    ),
+    lines(
+        "Error ratio",
+        "Share of the requests that the master could not answer (5xx), and that it refused (4xx): "
+        "a client asks for what there is not, or without a token.",
+        _error_ratio("5..", "failed"),
+        _error_ratio("4..", "refused"),
+        unit="percentunit",
+        overrides={"failed": fixed(RED)},
+        no_value="No requests",
+    ),
     ranking(
         "Slowest routes",
         "In what time the master answers 95 in 100 requests of the slowest routes.",
@@ -140,7 +177,7 @@ MASTER: Final = (
         name_width=350,
         unit="s",
         most_first=True,
-        width=16,
+        width=24,
         no_value="No requests",
     ),
     lines(
