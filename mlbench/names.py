@@ -157,6 +157,7 @@ DISTURBED_SHARE: Final = 0.05
 
 # --- Scraped from the master. ---
 RUN_INFO: Final = "mlbench_run_info"  # {run_id, name, benchmark, backend, workers}
+RUN_SET_INFO: Final = "mlbench_run_set_info"  # {run_id, set, swept}
 RUN_STATE: Final = "mlbench_run_state"  # {run_id, state}
 RUN_FAILURE: Final = "mlbench_run_failure_info"  # {run_id, reason}
 RUN_CREATED: Final = "mlbench_run_created_timestamp_seconds"

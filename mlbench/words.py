@@ -1,6 +1,6 @@
 """English words, and numbers among them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 def count(number: int, of: str) -> str:
@@ -17,3 +17,8 @@ def spans(numbers: Sequence[int]) -> list[str]:
         else:
             found.append([number])
     return ["-".join(map(str, span)) for span in found]
+
+
+def swept(values: Mapping[str, str]) -> str:
+    """Return how runs are named by what they sweep, such as ``exchange flat, rate 1mbit``."""
+    return ", ".join(f"{key} {value}" for key, value in values.items())

@@ -27,19 +27,33 @@ _IS_RESULT: Final = f'metric!~"{_NO_RESULT}"'
 _CLOCK: Final = f'mlbench_run_metric{{{_RUNS},metric="{names.TRAIN_SECONDS}",rank=~"0|"}}'
 _MEASURED: Final = f'mlbench_run_metric{{{_RUNS},metric="$metric",{_IS_RESULT},rank=~"0|"}}'
 
-# Each run with the labels "run" (name, workers, number) and "workers" (benchmark, workers). What is
-# too long for an axis is cut off on the left, or by a column on the right: the name is cut here.
+# Each run with the labels "run" (name, workers, number), "workers" (benchmark, workers), and, if it
+# is of a benchmark set, "set" and "swept" (what it has of what the set sweeps, workers). What it
+# sweeps names it. What is too long for an axis is cut off on the left, or by a column on the right:
+# a name is cut here.
 _BY: Final = " \N{MULTIPLICATION SIGN}"
 _NAMED: Final = named(latest(f"mlbench_run_info{{{_RUNS}}}"))
+_SETS: Final = by("run_id, set, swept", latest(f"{names.RUN_SET_INFO}{{{_RUNS}}}"))
+_OF_SETS: Final = (
+    f"({_NAMED} * on (run_id) group_left (set, swept) {_SETS} or on (run_id) {_NAMED})"
+)
 _CUT: Final = (
-    f'label_replace(label_replace({_NAMED}, "run", "$1", "name", "(.*)"),'
-    ' "run", "$1\N{HORIZONTAL ELLIPSIS}", "name", "(.{14}).{3,}")'
+    "label_replace(label_replace(label_replace(label_replace("
+    f'{_OF_SETS}, "run", "$1", "name", "(.*)"),'
+    ' "run", "$1\N{HORIZONTAL ELLIPSIS}", "name", "(.{14}).{3,}"),'
+    ' "run", "$1", "swept", "(.+)"), "run", "$1\N{HORIZONTAL ELLIPSIS}", "swept", "(.{28}).{3,}")'
 )
 _SIZED: Final = f'label_join({_CUT}, "run", "{_BY}", "run", "workers")'
 _NUMBERED: Final = f'label_join({_SIZED}, "run", " #", "run", "run_id")'
+_SET: Final = f'label_replace({_NUMBERED}, "set", "no set", "set", "")'
+_SWEPT: Final = (
+    f'label_replace(label_join({_SET}, "swept", "{_BY}", "swept", "workers"),'
+    f' "swept", "no sweep$1", "swept", "({_BY}.*)")'
+)
+_LABELS: Final = "run, benchmark, workers, set, swept"
 _INFO: Final = by(
-    "run_id, run, benchmark, workers",
-    f'label_join({_NUMBERED}, "workers", "{_BY}", "benchmark", "workers")',
+    f"run_id, {_LABELS}",
+    f'label_join({_SWEPT}, "workers", "{_BY}", "benchmark", "workers")',
 )
 
 
@@ -49,11 +63,11 @@ def _of_runs(selector: str) -> str:
 
 
 def _labelled(expr: str) -> str:
-    return f"{expr} * on (run_id) group_left (run, benchmark, workers) {_INFO}"
+    return f"{expr} * on (run_id) group_left ({_LABELS}) {_INFO}"
 
 
 def _grouped(expr: str, labels: str = "bar") -> str:
-    """Average over the runs of a bar: one run, or those with as many workers."""
+    """Average over the runs of a bar: one run, or those that are alike in the chosen label."""
     return f'avg by ({labels}) (label_join({expr}, "bar", "", "$group"))'
 
 
@@ -351,7 +365,10 @@ BOARD: Final = Board(
             description="What is drawn over the training time; first that of the goal.",
         ),
         variables.choice(
-            "group", "Bars", ("run", "workers"), "For each run, or the mean of as many workers."
+            "group",
+            "Bars",
+            ("run", "workers", "set", "swept"),
+            "For each run, or the mean of as many workers, of a set, or of what it sweeps.",
         ),
     ),
     runs=_RUNS,

@@ -17,6 +17,7 @@ from mlbench import names
 from mlbench.distribution import own_version
 from mlbench.evaluation.figures import Figures
 from mlbench.names import ACTIVE_STATES, RunState
+from mlbench.words import swept
 from mlbench_master.database import find_room, run_sql
 from mlbench_master.models import KeptSample, Pod, Rank, Run, Worker, run_owner
 from mlbench_master.reading.counting import delivered_so_far
@@ -133,6 +134,12 @@ def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
         "What the run is.",
         ("run_id", "name", "benchmark", "backend", "workers"),
         [((str(r.id), r.own_name, r.benchmark, r.backend, str(r.num_workers)), 1.0) for r in runs],
+    )
+    yield _gauge(
+        names.RUN_SET_INFO,
+        "The benchmark set of the run, and what the run has of what that sweeps.",
+        ("run_id", "set", "swept"),
+        [((str(r.id), r.set_name, swept(r.swept or {})), 1.0) for r in runs if r.set_name],
     )
     yield _gauge(
         names.RUN_STATE,

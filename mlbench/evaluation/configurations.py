@@ -7,7 +7,7 @@ from mlbench.evaluation.differences import COMMAND, DATA, GOAL, NUM_CPUS, Facts,
 from mlbench.evaluation.sweeps import SweepPoint
 from mlbench.results import Result
 from mlbench.runspec import Network, options_of
-from mlbench.words import count
+from mlbench.words import count, swept
 
 _NONE = "none"
 
@@ -94,7 +94,7 @@ def _distinguishing(config: Configuration, others: Sequence[Configuration]) -> l
 def _swept_shape(point: SweepPoint, points: Sequence[SweepPoint]) -> str:
     scaled = len({one.num_workers for one in points}) > 1
     workers = [count(point.num_workers, "worker")] if scaled else []
-    return ", ".join([*workers, *(f"{key} {value}" for key, value in point.swept.items())])
+    return ", ".join([*workers, swept(point.swept)])
 
 
 def _shape(config: Configuration, configs: Sequence[Configuration]) -> str:

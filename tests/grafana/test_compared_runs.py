@@ -23,6 +23,8 @@ _RUNS = {
     4: (612.0, 3.0, 0, 0.02, 1),
     5: (400.0, 4.0, 0, 0.02, 2),
 }
+# Of those that are of a set.
+_SWEPT = dict.fromkeys((4, 5), "exchange powersgd, rate 100mbit")
 Rows = dict[str, dict[str, float]]
 
 
@@ -39,11 +41,11 @@ class Boards:
         """Return the ids of the runs with these numbers of workers."""
         return [f"{self._key}-{one}" for one in workers]
 
-    def ask(self, uid: str, label: str, *run_ids: str) -> Rows:
+    def ask(self, uid: str, label: str, *run_ids: str, **chosen: str) -> Rows:
         """Return the newest values of each query, named ``PANEL / REF``, by a label."""
         view = View("ended", self._ended - _SECONDS - 2, self._ended + 12, "|".join(run_ids))
         with closing(PrometheusClient(self._url)) as prometheus:
-            answers = Grafana(prometheus, view).answers(uid)
+            answers = Grafana(prometheus, view, chosen).answers(uid)
         return {
             place: {one.labels.get(label, ""): float(one.values[-1]) for one in found}
             for place, found in answers.items()
@@ -62,6 +64,8 @@ class Boards:
         info = {"name": "a-name-that-is-too-long-for-an-axis", "benchmark": self._key}
         always = [*running, *after]
         yield of_run(names.RUN_INFO, 1, always, workers=str(workers), **info)
+        if workers in _SWEPT:
+            yield of_run(names.RUN_SET_INFO, 1, always, set="grid", swept=_SWEPT[workers])
         yield of_run(names.RUN_WORKERS, workers, always)
         yield of_run(names.RUN_THREADS, threads, always)
         yield of_run(names.RUN_CREATED, started, always)
@@ -118,6 +122,20 @@ def test_compared_runs_have_the_figures_of_their_results(boards: Boards) -> None
     assert not table["Runs compared / doubt"]
     phases = boards.ask("mlbench-compare", "phase", *both)
     assert phases["Time by phase / phases"] == {"forward": 3, "other": 1}
+
+
+def test_bars_are_of_runs_by_their_swept_values_or_of_sets(boards: Boards) -> None:
+    some = boards.run_ids(1, 4, 5)
+
+    def bars(group: str) -> dict[str, float]:
+        found = boards.ask("mlbench-compare", "bar", *some, group=group)
+        return found["Samples/s / value"]
+
+    assert bars("set") == {"grid": (612 + 400) / 2, "no set": 100}
+    times, more = "\N{MULTIPLICATION SIGN}", "\N{HORIZONTAL ELLIPSIS}"
+    of_sweep = f"exchange powersgd, rate 100mbit {times}"
+    assert bars("swept") == {f"{of_sweep}4": 612, f"{of_sweep}5": 400, f"no sweep {times}1": 100}
+    assert f"exchange powersgd, rate 100m{more} {times}4 #{some[1]}" in bars("run")
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,13 @@ def test_the_url_and_the_limit_of_the_spool(
     assert value(TestClient(app), "mlbench_spool_limit_bytes") == 5
 
 
+def test_runs_of_a_set_say_what_it_sweeps(api: TestClient) -> None:
+    make_run()
+    run = make_run(set_name="grid", swept={"exchange": "flat", "rate": "1mbit"})
+    [(labels, _)] = scrape(api)["mlbench_run_set_info"]
+    assert labels == {"run_id": str(run.id), "set": "grid", "swept": "exchange flat, rate 1mbit"}
+
+
 # --- Pods. ---
 
 

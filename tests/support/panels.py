@@ -74,9 +74,13 @@ class Query:
 class Grafana:
     """Asks for one view of a dashboard."""
 
-    def __init__(self, prometheus: PrometheusClient, view: View) -> None:
+    def __init__(
+        self, prometheus: PrometheusClient, view: View, chosen: Mapping[str, str] | None = None
+    ) -> None:
+        """Ask what a user sees who has chosen values of variables that have a fixed choice."""
         self._prometheus = prometheus
         self._view = view
+        self._chosen = chosen or {}
 
     def queries(self, board: Dashboard) -> Iterator[Query]:
         """Yield what variables, annotations and panels ask; variables are asked at once.
@@ -87,7 +91,8 @@ class Grafana:
         offered: dict[str, tuple[str, ...]] = {}
         for variable in board.variables:
             if variable["type"] == "custom":
-                chosen = {**chosen, variable["name"]: variable["current"]["value"]}
+                current = {variable["name"]: variable["current"]["value"]}
+                chosen = {**chosen, **current, **self._chosen}
             if variable["type"] == "query":
                 name, expr = variable["name"], variable_argument(variable["definition"])
                 query = Query(f"variable {name}", "", expr, False, _SCRAPE_SECONDS, chosen)
