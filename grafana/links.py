@@ -31,6 +31,10 @@ RUN_OF_ROW: Final = _link(
 RUN_OF_WORKER: Final = _link("Open the run", _RUN + "${__data.fields.run_id}&${__url_time_range}")
 RUN_OF_SERIES: Final = _link("Open the run", _RUN + "${__field.labels.run_id}&${__url_time_range}")
 
+# From a row to what is below it: from a node to its workers, from a worker to it alone.
+_WORKERS: Final = f"/d/mlbench-workers/mlbench-workers?{_HERE}&${{__url_time_range}}"
+WORKERS_OF_NODE: Final = _link("Its workers", _WORKERS + "&var-node=${__data.fields.node}")
+WORKER: Final = _link("This worker alone", _WORKERS + "&var-pod=${__data.fields.worker}")
 
 # From the board of a run.
 WEB_PAGE: Final = _link("Web page", "${master:raw}/runs/${run_id}", new_tab=True)

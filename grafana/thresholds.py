@@ -41,6 +41,8 @@ ANY_IS_BAD: Final = thresholds(GREEN, {1: RED})
 STRAGGLER: Final = thresholds(GREEN, {1.1: YELLOW, 1.2: RED})
 # The alert MLBenchRunDisturbed fires above it.
 DISTURBED: Final = thresholds(GREEN, {DISTURBED_SHARE: RED})
+# Of a node or a container, something waits: as much as a fifth of the time is felt.
+WAITING: Final = thresholds(GREEN, {0.2: YELLOW, 0.5: RED})
 COMMUNICATION: Final = thresholds(GREEN, {0.3: YELLOW, 0.6: RED})
 # The alert MLBenchSpoolGrowing fires above 0.5.
 SPOOL: Final = thresholds(GREEN, {0.25: YELLOW, 0.5: RED})

@@ -84,12 +84,19 @@ CPU_THROTTLED = _container_counter(
     "container_cpu_cfs_throttled_seconds_total",
     "Time that the CPU limit kept threads from running, summed over the cores.",
 )
-PRESSURES = tuple(
+PRESSURES = (
     _container_counter(
-        f"container_pressure_{resource}_waiting_seconds_total",
-        f"Time in which some process waited for {resource}.",
-    )
-    for resource in ("cpu", "memory", "io")
+        "container_pressure_cpu_waiting_seconds_total",
+        "Time in which some process waited for a core.",
+    ),
+    _container_counter(
+        "container_pressure_memory_waiting_seconds_total",
+        "Time in which some process waited for memory to be freed.",
+    ),
+    _container_counter(
+        "container_pressure_io_waiting_seconds_total",
+        "Time in which some process waited for storage.",
+    ),
 )
 MEMORY_USAGE = _container_gauge(
     "container_memory_usage_bytes", "Memory held, pages of files included."

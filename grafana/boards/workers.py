@@ -8,6 +8,7 @@ from grafana_foundation_sdk.models.dashboard import VariableSort
 
 from grafana import links, thresholds, variables
 from grafana.board import Board, Row
+from grafana.boards import nodes
 from grafana.figures import figure
 from grafana.graphs import lines, timeline
 from grafana.panels import Overrides, band, dashed, fixed
@@ -132,7 +133,8 @@ HEADLINE: Final = (
 TABLE: Final = rows(
     "Worker pods",
     "Every worker pod: first those that an alert is about or that do not run, then by name; with "
-    "a row for each alert. A click on a run leads to it. Filter and sort by the column heads.",
+    "a row for each alert. A click on a worker shows it alone, on a run leads to it. Filter and "
+    "sort by the column heads.",
     # Before the others, whose columns are then added to each row of a worker.
     column("wrong", _TROUBLE),
     column("info", by("pod, node", f"mlbench_pod_info{_CHOSEN}")),
@@ -142,7 +144,7 @@ TABLE: Final = rows(
     column("memory", f"sum by (pod) ({_MEMORY})"),
     column("gpu", f"avg by (pod) ({_GPU})"),
     columns=(
-        Column("pod", "worker", width=190),
+        Column("pod", "worker", width=190, links=(links.WORKER,)),
         Column("trouble", width=150, mappings=thresholds.TROUBLE),
         Column("silent", "heard of", SECONDS, 1, width=95, colours=thresholds.HEARTBEAT_AGE),
         Column("run_id", "run", width=60, links=(links.RUN_OF_WORKER,)),
@@ -216,6 +218,38 @@ USED: Final = (
         graph(f"min(container_spec_memory_limit_bytes{_CHOSEN} > 0)", "limit"),
         unit="bytes",
         overrides={**_BAND, "limit": dashed(RED)},
+    ),
+)
+
+_REACHED = rate(f"container_cpu_cfs_throttled_periods_total{_CHOSEN}")
+_COUNTED = rate(f"container_cpu_cfs_periods_total{_CHOSEN}")
+_NO_LIMIT: Final = "Not known: no worker has a CPU limit"
+LIMITS: Final = (
+    nodes.WAITING,
+    _by_worker(
+        "Waiting by worker",
+        "Share of the time in which some process of each worker waited for a core: for others, or "
+        "at its own limit; of many workers, the five that waited most.",
+        _of_workers(rate(f"container_pressure_cpu_waiting_seconds_total{_CHOSEN}"), _MOST, "max"),
+        unit="percentunit",
+        no_value="Not known: kernel or kubelet do not count it for containers",
+    ),
+    _by_worker(
+        "CPU limit reached by worker",
+        "Share of the periods, of 0.1 s mostly, in which each worker used up its CPU limit and was "
+        "stopped until the next; of many workers, the five with most. In synchronous training "
+        "each of these stops holds up all others.",
+        _of_workers(f"{_REACHED} / ({_COUNTED} > 0)", _MOST, "max"),
+        unit="percentunit",
+        no_value=_NO_LIMIT,
+    ),
+    _by_worker(
+        "Cores lost to the CPU limit by worker",
+        "Processor cores for which each worker had work, and which its limit kept from it; of many "
+        "workers, the five that lost most. More cores would bring so much at most.",
+        _of_workers(rate(f"container_cpu_cfs_throttled_seconds_total{_CHOSEN}"), _MOST),
+        unit=CORES,
+        no_value=_NO_LIMIT,
     ),
 )
 
@@ -301,8 +335,9 @@ BOARD: Final = Board(
         ),
     ),
     rows=(
-        Row("Workers", (*HEADLINE, TABLE, HISTORY)),
+        Row("Workers and their nodes", (*HEADLINE, nodes.TABLE, TABLE, HISTORY)),
         Row("What they use", USED),
+        Row("What CPU limits cost, and what waits", LIMITS),
         Row("GPUs", GPU, collapsed=True),
         Row("Network, disk and threads", MORE, collapsed=True),
     ),

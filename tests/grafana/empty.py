@@ -23,6 +23,24 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
         "mlbench-run / Sent",
         "mlbench-workers / Network by worker",
     ),
+    # Workers have a CPU limit, as in a cluster.
+    "container_cpu_cfs_periods_total": (
+        "mlbench-workers / Nodes / limited",
+        "mlbench-workers / CPU limit reached by worker",
+        "mlbench-workers / Cores lost to the CPU limit by worker",
+    ),
+    # The kernel counts the pressure of the machine, and of each container.
+    "mlbench_node_pressure_seconds_total": (
+        "mlbench-workers / Nodes / waits_cpu",
+        "mlbench-workers / Nodes / waits_memory",
+        "mlbench-workers / Nodes / waits_io",
+        "mlbench-workers / Waiting by node",
+    ),
+    "container_pressure_cpu_waiting_seconds_total": ("mlbench-workers / Waiting by worker",),
+    'mlbench_worker_pressure_seconds_total{of="pod"}': (
+        "mlbench-run / Waiting for cores, memory or disk",
+    ),
+    "mlbench_worker_throttled_seconds_total": ("mlbench-run / Cores lost to the CPU limit",),
     # Where the memory of workers is limited, as in a cluster.
     "container_spec_memory_limit_bytes": ("mlbench-workers / Memory by worker / B",),
     # Something is wrong.

@@ -94,6 +94,11 @@ _CPU_LIMIT = (
 )
 
 
+def _rate_of_rank(counter: str, only: str = "") -> str:
+    """Compute a counter's rate by rank."""
+    return f"sum by (run_id, rank) ({rate(f'{counter}{{{RANKS},{only}}}')})"
+
+
 def _of_rule(rule: str, worst: str = "topk") -> Query:
     """Draw what each rank uses, as a recording rule computes it."""
     mean = f"avg_over_time(run_rank_pod:{rule}{{{RANKS}}}[$__rate_interval])"
@@ -141,6 +146,24 @@ RESOURCES: Final = (
 )
 
 MORE_RESOURCES: Final = (
+    _by_rank(
+        "Cores lost to the CPU limit",
+        "Processor cores for which each rank had work, and which the limit of its container kept "
+        "from it. Where it is above 0, more cores would make it faster.",
+        graph(of_ranks(_rate_of_rank("mlbench_worker_throttled_seconds_total")), "{{rank}}"),
+        unit=CORES,
+        no_value="Not known: its container tells no limit",
+    ),
+    _by_rank(
+        "Waiting for cores, memory or disk",
+        "Share of the time in which some process of each rank's container waited for a core, for "
+        "memory to be freed or for a disk: the sum of the three.",
+        graph(
+            of_ranks(_rate_of_rank("mlbench_worker_pressure_seconds_total", 'of="pod"')), "{{rank}}"
+        ),
+        unit="percentunit",
+        no_value="Not known: the kernel does not count it for containers",
+    ),
     _by_rank(
         "GPU memory",
         "Memory of its GPUs that each rank holds.",

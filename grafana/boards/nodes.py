@@ -1,0 +1,87 @@
+"""The nodes on the page of workers: what they have, and what waits there for what."""
+
+from typing import Final
+
+from grafana import links, thresholds
+from grafana.graphs import lines
+from grafana.queries import by, column, graph, rate
+from grafana.tables import Column, rows, share
+
+_NODES: Final = 'node=~"$node"'
+_OF_WORKERS: Final = f'{{{_NODES},pod=~"$pod"}}'
+_HAVE: Final = f"count by (node) (mlbench_pod_info{_OF_WORKERS})"
+
+# More nodes than this are drawn by the worst of them.
+_NAMED: Final = 5
+
+
+def _used(used: str, there: str) -> str:
+    """Compute which part of what a node has its workers use."""
+    return f"sum by (node) ({used}) / on (node) {by('node', f'{there}{{{_NODES}}}')}"
+
+
+def _waits(resource: str) -> str:
+    """Compute in which part of the time something waited for a resource, by node."""
+    pressure = f'mlbench_node_pressure_seconds_total{{{_NODES},resource="{resource}"}}'
+    return by("node", rate(pressure)) + f" and on (node) {_HAVE}"
+
+
+def _periods(which: str) -> str:
+    return f"sum by (node) ({rate(f'container_cpu_cfs_{which}_total{_OF_WORKERS}')})"
+
+
+TABLE: Final = rows(
+    "Nodes",
+    "The machines of the workers: which part of its cores and memory they use; in which part of "
+    "the time some process, be it a worker or not, waited for a core, memory or a disk; and how "
+    "often workers reached their CPU limit. A click on a node leads to its workers.",
+    column("workers", _HAVE),
+    column("cores", f"{by('node', f'machine_cpu_cores{{{_NODES}}}')} and on (node) {_HAVE}"),
+    column(
+        "cpu", _used(rate(f"container_cpu_usage_seconds_total{_OF_WORKERS}"), "machine_cpu_cores")
+    ),
+    column(
+        "memory", _used(f"container_memory_working_set_bytes{_OF_WORKERS}", "machine_memory_bytes")
+    ),
+    column("waits_cpu", _waits("cpu")),
+    column("waits_memory", _waits("memory")),
+    column("waits_io", _waits("io")),
+    column("limited", f"{_periods('throttled_periods')} / ({_periods('periods')} > 0)"),
+    columns=(
+        Column("node", width=210, links=(links.WORKERS_OF_NODE,)),
+        Column("workers", unit="none", decimals=0, width=85),
+        Column("cores", unit="none", decimals=0, width=70),
+        share("cpu", "CPU used", width=90),
+        share("memory", "memory used", width=110),
+        share("waits_cpu", "waits for cores", width=120, colours=thresholds.WAITING),
+        share("waits_memory", "for memory", width=105, colours=thresholds.WAITING),
+        share("waits_io", "for disks", width=90, colours=thresholds.WAITING),
+        share("limited", "at CPU limit", colours=thresholds.WAITING),
+    ),
+    sort_by="waits for cores",
+    descending=True,
+    then_by="node",
+    height=5,
+    no_value="No worker",
+)
+
+
+def _waiting(resource: str) -> str:
+    """Draw the nodes that waited the most for a resource over the whole time range."""
+    now = _waits(resource)
+    overall = now.replace("[$__rate_interval]", "[$__range] @ end()")
+    return f"({now}) and on (node) topk({_NAMED}, {overall})"
+
+
+WAITING: Final = lines(
+    "Waiting by node",
+    "Share of the time in which some process of a node waited for a core, memory or a disk; of "
+    "many nodes, the five that waited the most. What waits is slow, whatever its own limit.",
+    *(
+        graph(_waiting(resource), f"{{{{node}}}}: {what}")
+        for resource, what in (("cpu", "cores"), ("memory", "memory"), ("io", "disks"))
+    ),
+    unit="percentunit",
+    width=12,
+    no_value="Not known: the kernel does not count it",
+)
