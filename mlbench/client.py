@@ -14,6 +14,7 @@ from urllib.parse import quote
 import msgspec
 
 from mlbench import names
+from mlbench.address import Address, parse_address
 from mlbench.discovery import HINT_ELSEWHERE, Place, find_connection, find_pod, find_service
 from mlbench.errors import ApiError
 from mlbench.home import Connection, Home
@@ -40,7 +41,7 @@ from mlbench.records import (
     Verification,
 )
 from mlbench.runspec import RunOptions
-from mlbench.transport import Address, Answer, HttpClient, OnProgress, Params, parse_address
+from mlbench.transport import Answer, HttpClient, OnProgress, Params
 
 if TYPE_CHECKING:
     from mlbench.results import Comparison, Result

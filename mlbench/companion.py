@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from mlbench import names
+from mlbench.address import parse_address
 from mlbench.errors import MLBenchError
 from mlbench.home import Home
 from mlbench.job import Job, find_job
@@ -148,17 +149,22 @@ def _path() -> list[str]:
 def find_master(environ: Mapping[str, str]) -> tuple[str, str]:
     """Return the URL of the master, and a token: of the environment, or of the local stack.
 
-    MLBenchError if one of the two is missing, or no stack runs.
+    MLBenchError if one of the two is missing or the URL is none, or no stack runs.
     """
-    # mlbench.discovery finds more, but needs httpx, which the agent's one file has not.
     url, token = environ.get(names.ENV_URL), environ.get(names.ENV_TOKEN)
     if not url and not token:
         connection = Home.from_environ(environ).read_connection()
         return connection.url, connection.token
+    if url:
+        try:
+            address = parse_address(url)
+        except MLBenchError as error:
+            raise MLBenchError(f"${names.ENV_URL}: {error}") from None
+        url, token = address.url, token or address.token
     if not url or not token:
         lacks = names.ENV_TOKEN if url else names.ENV_URL
         raise MLBenchError(f"${lacks} is not set: the master's URL and a token go together")
-    return (url if "://" in url else f"http://{url}").rstrip("/"), token
+    return url, token
 
 
 def _kept_in(environ: Mapping[str, str]) -> Path:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mlbench import names
+from mlbench.address import Address, parse_address
 from mlbench.distribution import how_to_install
 from mlbench.errors import DiscoveryError, MLBenchError, NotConnectedError
 from mlbench.home import Connection, Home
-from mlbench.transport import Address, parse_address
 
 HINT_ELSEWHERE = (
     f"is ${names.ENV_URL} right, and if it is a forwarded port, is `kubectl port-forward` running?"
@@ -54,7 +54,7 @@ def find_connection(environ: Mapping[str, str] = os.environ) -> Connection:
             "master; in a cluster a Secret holds it"
         )
     return Connection(
-        str(address.url).rstrip("/"),
+        address.url,
         token,
         environ.get(names.ENV_PROMETHEUS_URL) or None,
         environ.get(names.ENV_GRAFANA_URL) or None,

@@ -11,7 +11,8 @@ from typing import Any, BinaryIO, Generic, TypeVar
 
 import httpx
 
-from mlbench.errors import ApiError, MLBenchError, NoAnswerError
+from mlbench.address import Address
+from mlbench.errors import ApiError, NoAnswerError
 
 Value = TypeVar("Value")
 Params = Mapping[str, str | int | Sequence[str]]
@@ -24,32 +25,6 @@ _PAUSES_SECONDS = (0.2, 0.4, 0.8)
 _PATIENCE_SECONDS = 10.0
 _CONNECT_SECONDS = 5.0
 _UPLOAD_SECONDS = 600.0
-
-
-@dataclass(frozen=True)
-class Address:
-    """How to reach a master."""
-
-    url: httpx.URL
-    """Its root, without user and token, so that it can be shown."""
-    token: str | None
-    hint: str = "is the stack running? `mlbench up` starts it"
-    """What to do if it does not answer."""
-
-
-def parse_address(text: str) -> Address:
-    """Return the address that a text names; MLBenchError if it names none.
-
-    That is ``host:port/path``, as MLBench's users write it, or a whole URL. Both may have the token
-    as their password: ``user:TOKEN@host:port``.
-    """
-    try:
-        url = httpx.URL(text if "://" in text else f"http://{text}")
-    except httpx.InvalidURL as error:
-        raise MLBenchError(f"url: it must be host:port or http(s)://host:port ({error})") from None
-    if not url.host or url.scheme not in {"http", "https"}:
-        raise MLBenchError("url: it must be host:port or http(s)://host:port")
-    return Address(url.copy_with(userinfo=b"", query=None, fragment=None), url.password or None)
 
 
 @dataclass(frozen=True)
@@ -84,7 +59,7 @@ class HttpClient:
             headers={"Authorization": f"Bearer {token}"} if token else {},
             timeout=httpx.Timeout(timeout_seconds, connect=_CONNECT_SECONDS),
             # Loading the certificates takes as long as all requests of a command.
-            verify=address.url.scheme == "https",
+            verify=address.url.startswith("https:"),
             # A proxy cannot reach this machine's own addresses, whatever $http_proxy says.
             mounts={"all://127.0.0.1": None, "all://localhost": None, "all://[::1]": None},
         )
@@ -182,7 +157,7 @@ class HttpClient:
 
     def _no_answer(self, error: httpx.RequestError) -> NoAnswerError:
         return NoAnswerError(
-            f"the master at {str(self._address.url).rstrip('/')} does not answer "
+            f"the master at {self._address.url} does not answer "
             f"({error or type(error).__name__}): {self._address.hint}"
         )
 

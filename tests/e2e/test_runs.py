@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -85,7 +86,7 @@ def test_in_the_cluster_the_masters_pod_is_found(release: Release) -> None:
     place = Place(release.name, "component=master,app=mlbench")
     url = find_pod(place, load_config=False).url
     status = release.master_pod()["status"]
-    assert url.host == status["podIP"]
+    assert urlsplit(url).hostname == status["podIP"]
     ask = f"from urllib.request import urlopen; print(urlopen('{url}/healthz').status)"
     worker = f"{release.fullname}-worker-0"
     assert release.kubectl("exec", worker, "--", "python3", "-c", ask) == "200\n"

@@ -17,6 +17,7 @@ import kubernetes
 import pytest
 
 from mlbench import ApiClient
+from mlbench.companion import find_master
 from mlbench.discovery import Place, find_connection, find_pod, find_service
 from mlbench.errors import DiscoveryError
 from mlbench.home import Connection, Home
@@ -95,14 +96,14 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
 
 def found(place: Place = _PLACE) -> str:
     """Return the address that is found from outside."""
-    return str(find_service(place, load_config=True).url)
+    return find_service(place, load_config=True).url
 
 
 def found_inside(monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> str:
     """Return the address that is found where the caller has set up the ``kubernetes`` package."""
     settings = kubernetes.client.Configuration(host=cluster.url)
     monkeypatch.setattr(kubernetes.client.Configuration, "_default", settings)
-    return str(find_pod(_PLACE, load_config=False).url)
+    return find_pod(_PLACE, load_config=False).url
 
 
 # --- From outside: a service of each type. ---
@@ -111,21 +112,21 @@ def found_inside(monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> str:
 @pytest.mark.parametrize(
     ("there", "address"),
     [
-        (service("ClusterIP"), "http://10.96.0.5"),
-        (service("ClusterIP", clusterIP="fd00::5"), "http://[fd00::5]"),
+        (service("ClusterIP"), "http://10.96.0.5:80"),
+        (service("ClusterIP", clusterIP="fd00::5"), "http://[fd00::5]:80"),
         (service("NodePort", externalIPs=["203.0.113.9"]), "http://203.0.113.9:30080"),
         (service("NodePort"), "http://10.0.0.4:30080"),
         (
             service("LoadBalancer", loadBalancer={"ingress": [{"ip": "203.0.113.7"}]}),
-            "http://203.0.113.7",
+            "http://203.0.113.7:80",
         ),
         (
             service("LoadBalancer", loadBalancer={"ingress": [{"hostname": "lb.example.com"}]}),
-            "http://lb.example.com",
+            "http://lb.example.com:80",
         ),
         (
             service("ClusterIP", ports=[{"port": 8080}, {"port": 80}]),
-            "http://10.96.0.5",
+            "http://10.96.0.5:80",
         ),
         (service("ClusterIP", ports=[{"port": 8080}]), "http://10.96.0.5:8080"),
     ],
@@ -143,7 +144,7 @@ def test_of_several_services_one_is_chosen_by_name(cluster: Cluster) -> None:
         service("ClusterIP", "one"),
         service("ClusterIP", "two", clusterIP="10.96.0.6"),
     ]
-    assert found(Place("default", _LABEL, "two")) == "http://10.96.0.6"
+    assert found(Place("default", _LABEL, "two")) == "http://10.96.0.6:80"
     with pytest.raises(DiscoveryError, match=r"several services .*\(one, two\): give service_name"):
         found()
     with pytest.raises(DiscoveryError, match=r"no service 'three' with .*\(there: one, two\)"):
@@ -251,3 +252,10 @@ def test_by_default_it_is_the_local_stack(environ: dict[str, str]) -> None:
 def test_address_and_token_lead_elsewhere(environ: dict[str, str], url: str) -> None:
     found = find_connection({**environ, "MLBENCH_URL": url, "MLBENCH_TOKEN": "t"})
     assert found == Connection(_URL, "t", prometheus_url=None, elsewhere=True)
+    assert find_master({**environ, "MLBENCH_URL": url, "MLBENCH_TOKEN": "t"}) == (_URL, "t")
+
+
+def test_an_address_brings_its_token(environ: dict[str, str]) -> None:
+    environ["MLBENCH_URL"] = "mlbench:t%2F1@10.0.0.7:8000"
+    found = find_connection(environ)
+    assert (found.url, found.token) == find_master(environ) == (_URL, "t/1")
