@@ -9,7 +9,7 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.home import Home
-from tests.conftest import wait_for
+from tests.conftest import free_port, wait_for
 from tests.support.known import known
 from tests.support.processes import run_text
 from tests.support.recorded import RECORD, STEPS, at_stack, run_of, sealed
@@ -17,21 +17,7 @@ from tests.support.stacks import kill_service, losses, order_command, run_to_end
 
 _RANKS = 16
 
-# Sums in double precision, in an order that a seed draws: equal only to the bit.
-_TRAINING = """\
-import random
-from mlbench import Tracker
-draw = random.Random(7)
-weights = [draw.gauss(0, 1) for _ in range(64)]
-with Tracker() as t:
-    for epoch in range(3):
-        t.epoch(epoch)
-        for _ in range(100):
-            batch = [draw.gauss(0, 1) for _ in weights]
-            error = sum(w * x for w, x in zip(weights, batch)) - sum(batch)
-            weights = [w - 0.003 * error * x for w, x in zip(weights, batch)]
-            t.step(samples=1, train_loss=error * error)
-"""
+_TRAINING = Path(__file__).parents[2] / "examples" / "record" / "train.py"
 
 
 @pytest.mark.slow
@@ -74,17 +60,22 @@ def test_16_processes_while_the_api_is_killed_again_and_again(
     assert not [*(tmp_path / "recorded").iterdir()]
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_the_same_losses_as_a_run_of_mlbench_to_the_bit(
     client: ApiClient, stack: Home, tmp_path: Path
 ) -> None:
-    (tmp_path / "train.py").write_text(_TRAINING)
-    command = [sys.executable, str(tmp_path / "train.py")]
-    done = run_text([*RECORD, "--", *command], env=at_stack(stack, tmp_path), check=True)
+    command = ["env", "OMP_NUM_THREADS=1", sys.executable, str(_TRAINING)]
+    torchrun = [str(Path(sys.executable).with_name("torchrun")), "--nproc-per-node=2"]
+    launch = [*torchrun, f"--master-port={free_port()}", "--no-python", *RECORD, "--", *command]
+    done = run_text(launch, env=at_stack(stack, tmp_path), check=True)
     recorded = sealed(client, run_of(client, done.stderr))
-    ordered = sealed(client, order_command(client, "same", " ".join(command)))
+    ordered = sealed(client, order_command(client, "same", " ".join(command), num_workers=2))
     assert (recorded.state, ordered.state) == ("FINISHED", "FINISHED")
-    assert len(losses(client, recorded)) == 300
-    assert losses(client, recorded) == losses(client, ordered)
+    for rank in (0, 1):
+        by_recorder = losses(client, recorded, rank)
+        assert len(by_recorder) == 400
+        assert by_recorder == losses(client, ordered, rank)
     described = [client.get_manifest(one.id).result().value for one in (recorded, ordered)]
     assert described[0].machines[0].packages == described[1].machines[0].packages
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import kubernetes
 import pytest
@@ -20,9 +21,10 @@ from mlbench.home import Home
 from mlbench.join_token import make, new_holder
 from mlbench.records import Run
 from tests.conftest import free_port
+from tests.support.machines import two_machines
 from tests.support.processes import run_text
+from tests.support.recorded import sealed
 from tests.support.slurm import NoSlurmError, Slurm, running_slurm
-from tests.support.stacks import assert_counted, run_to_end
 
 _EXAMPLES = Path(__file__).parents[2] / "examples" / "record"
 _LAUNCHERS = Path(names.__file__).with_name("launchers.py")
@@ -121,13 +123,12 @@ def environ(stack: Home, tmp_path: Path) -> dict[str, str]:
 
 
 def _new_runs(client: ApiClient, before: list[Run]) -> list[Run]:
-    """Return the runs that there are besides, once they have ended."""
+    """Return the runs that there are besides, once they are sealed and nothing of them is lost."""
     known = {run.id for run in before}
     runs = [run for run in client.get_runs().result().value if run.id not in known]
-    ended = [run_to_end(client, run) for run in runs]
+    ended = [sealed(client, run) for run in runs]
     for run in ended:
         assert (run.state, run.reason) == ("FINISHED", "")
-        assert_counted(run)
     return ended
 
 
@@ -196,10 +197,18 @@ def test_torchrun_on_two_machines_is_a_run(
     client: ApiClient, folder: Path, environ: dict[str, str]
 ) -> None:
     before = client.get_runs().result().value
-    variables = {**os.environ, **environ, "MASTER_PORT": str(free_port())}
-    machines = [
-        subprocess.Popen(["sh", "torchrun.sh", "127.0.0.1", node], cwd=folder, env=variables)
-        for node in ("0", "1")
-    ]
-    assert [machine.wait(200) for machine in machines] == [0, 0]
+    port = urlsplit(environ[names.ENV_URL]).port
+    assert port is not None
+    with two_machines(port) as machines:
+        # What a machine is called is the address of none of them, as Gloo would take it to be.
+        here = {names.ENV_URL: machines.master_url, "GLOO_SOCKET_IFNAME": "eth0"}
+        nodes = [
+            subprocess.Popen(
+                [*enter, "sh", "torchrun.sh", machines.addresses[0], str(node)],
+                cwd=folder,
+                env={**os.environ, **environ, **here, names.ENV_HOME: str(folder / str(node))},
+            )
+            for node, enter in enumerate(machines.enter)
+        ]
+        assert [node.wait(200) for node in nodes] == [0, 0]
     _check_four_ranks(client, before, "torchrun")
