@@ -10,18 +10,17 @@ import os
 import select
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any
 
 from mlbench import names
 from mlbench.address import parse_address
-from mlbench.errors import MLBenchError
+from mlbench.errors import MLBenchError, NotConnectedError
 from mlbench.home import Home
 from mlbench.job import Job, find_job
 
@@ -41,8 +40,10 @@ main()
 class Companion:
     """The process that records a rank, started and told how the rank ends.
 
+    Where no master is named, all stays in its folder.
+
     Raises:
-        MLBenchError: it cannot begin, or no master is named.
+        MLBenchError: it cannot begin, or a master is named in part.
     """
 
     def __init__(
@@ -54,7 +55,11 @@ class Companion:
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         """Start it; the rank's processes descend from ``root``."""
-        url, token = find_master(environ)
+        url = token = nowhere = ""
+        try:
+            url, token = find_master(environ)
+        except NotConnectedError as error:
+            nowhere = str(error)
         wanted = {
             "job": asdict(job),
             "name": _as_name(name),
@@ -62,6 +67,7 @@ class Companion:
             "working_dir": str(Path.cwd()),
             "root": root,
             "kept_in": str(_kept_in(environ)),
+            "nowhere": nowhere,
         }
         try:
             self._process = subprocess.Popen(
@@ -108,6 +114,27 @@ class Companion:
     def folder(self) -> Path:
         """The folder of what is recorded."""
         return self.logs[0].parent
+
+    def end_with_exit(self) -> None:
+        """Have this process's exit tell it the code, and wait until all is shipped or cannot be.
+
+        An OSError or AttributeError if the C library, another one than glibc, cannot do that.
+        """
+        import ctypes  # noqa: PLC0415 - at the end of a process, which has mostly imported it
+
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        libc = ctypes.CDLL(None)
+        on_exit, await_end = libc.on_exit, libc["__cxa_atexit"]
+        libc.fdopen.restype = ctypes.c_void_p
+        # Of their own, as Python closes its files before.
+        answers = ctypes.c_void_p(libc.fdopen(os.dup(self._process.stdout.fileno()), b"r"))
+        code = ctypes.c_void_p(libc.fdopen(os.dup(self._process.stdin.fileno()), b"w"))
+        libc.setbuf(code, None)
+        self._tell({"exits": True})
+        # The last one is called first: fputc(status, code), then fgetc(answers), until these end.
+        await_end(libc.fgetc, answers, None)
+        on_exit(libc.fputc, code)
 
     def leave(self) -> None:
         """Have a fork no longer tell that the rank goes on."""
@@ -186,12 +213,12 @@ def record(
     """Record this process as a run, or as a rank of one, until it ends, or a ``with`` block does.
 
     For a script or a notebook that no launcher starts; in a run of MLBench, and a second time, it
-    does nothing. A ``Tracker`` made afterwards records. An exception fails the run, as does
-    ``sys.exit(1)``, but not ``raise SystemExit(1)``, of which nothing is known. ``key`` is what the
-    ranks of a job share, ``workers`` how many there are, where their launcher does not say.
+    does nothing. A ``Tracker`` made afterwards records. An exception fails the run, as
+    does an exit code other than 0. ``key`` is what the ranks of a job share, ``workers`` how many
+    there are, where their launcher does not say.
 
     Raises:
-        MLBenchError: no master is named, or it is not known which rank this is.
+        MLBenchError: a master is named in part, or it is not known which rank this is.
     """
     if names.ENV_METRICS_FILE in os.environ:
         return nullcontext()
@@ -201,7 +228,8 @@ def record(
     os.environ.update(companion.variables)
     end = _End(companion)
     end.await_it()
-    print(f"mlbench: {name} is recorded: {companion.url}/runs", file=sys.stderr)
+    where = f"{companion.url}/runs" if companion.url else companion.folder
+    print(f"mlbench: {name} is recorded: {where}", file=sys.stderr)
     return end
 
 
@@ -213,12 +241,10 @@ class _End(AbstractContextManager[object]):
         self._failure = ""
         self._code = 0
         self._hook = sys.excepthook
-        self._exit = sys.exit
         self._owner = os.getpid()
 
     def await_it(self) -> None:
         sys.excepthook = self._note
-        sys.exit = self._note_exit
         os.register_at_fork(after_in_child=self._companion.leave)
         # Trackers, which are made later, are closed before.
         atexit.register(self._tell)
@@ -232,10 +258,14 @@ class _End(AbstractContextManager[object]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is not None:
+        if isinstance(error, SystemExit):
+            code = error.code
+            self._code = code & 0xFF if isinstance(code, int) else int(code is not None)
+        elif kind is not None:
             self._code, self._failure = 1, f"{kind.__name__}: {error}"
         atexit.unregister(self._tell)
-        self._tell()
+        if os.getpid() == self._owner:
+            self._companion.end(self._code, self._failure)
         for variable in self._companion.variables:
             os.environ.pop(variable, None)
 
@@ -245,12 +275,12 @@ class _End(AbstractContextManager[object]):
         self._code, self._failure = 1, f"{kind.__name__}: {error}"
         self._hook(kind, error, trace)
 
-    def _note_exit(self, status: str | int | None = None, /) -> NoReturn:
-        """Note a code that no hook is told of; in a thread it ends the thread alone."""
-        if threading.current_thread() is threading.main_thread():
-            self._code = status if isinstance(status, int) else int(status is not None)
-        self._exit(status)
-
     def _tell(self) -> None:
-        if os.getpid() == self._owner:  # and not a fork
-            self._companion.end(self._code & 0xFF, self._failure)
+        if os.getpid() != self._owner:  # a fork
+            return
+        if not self._code:
+            # Of a code that sys.exit() or SystemExit has, no hook is told.
+            with suppress(OSError, AttributeError):
+                self._companion.end_with_exit()
+                return
+        self._companion.end(self._code, self._failure)

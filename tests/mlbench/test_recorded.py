@@ -160,6 +160,7 @@ tracker.log(train_loss=1.0); tracker.log(train_loss=2.0)
         ("", 0, ""),
         ("raise ValueError('diverged')", 1, "ValueError: diverged"),
         ("sys.exit(3)", 3, "code 3"),
+        ("raise SystemExit(4)", 4, "code 4"),
         ("sys.exit('no data')", 1, "code 1"),
         ("if os.fork() == 0: sys.exit(4)\nos.wait(); tracker.log(train_loss=3)", 0, ""),
         ("if os.fork() == 0: time.sleep(20)\nos.kill(os.getpid(), 9)", -9, "without a word"),
@@ -184,13 +185,17 @@ def test_a_script_that_has_itself_recorded(
 
 
 _BLOCKS = """\
-import contextlib, mlbench, os
+import contextlib, mlbench, os, sys
 for value in (1, 2):
     with contextlib.suppress(ValueError), mlbench.record("block"), mlbench.Tracker() as tracker:
         tracker.log(train_loss=value)
         if value == 2:
             raise ValueError("diverged")
-os._exit(0)
+try:
+    with mlbench.record("block"):
+        sys.exit(5)
+except SystemExit:
+    os._exit(0)
 """
 
 
@@ -199,12 +204,13 @@ def test_blocks_of_a_process_that_ends_without_a_word(
 ) -> None:
     done = run_text([sys.executable, "-c", _BLOCKS], env=user)
     assert done.returncode == 0, done.stderr
-    first, second = [line for line in done.stderr.splitlines() if "recorded as run" in line]
+    first, second, third = [line for line in done.stderr.splitlines() if "recorded as run" in line]
     ended = sealed(client, run_of(client, first))
     assert (ended.state, ended.reason, losses(client, ended)) == ("FINISHED", "", [1])
     ended = sealed(client, run_of(client, second))
     assert (ended.state, losses(client, ended)) == ("FAILED", [2])
     assert "ValueError: diverged" in ended.reason
+    assert run_to_end(client, run_of(client, third)).ranks[0].exit_code == 5
 
 
 def test_a_run_of_mlbench_records_itself_once(client: ApiClient, tmp_path: Path) -> None:
@@ -229,8 +235,22 @@ def test_a_full_disk(client: ApiClient, stack: Home, tmp_path: Path) -> None:
         assert re.match("mlbench: not recorded: .*No space left on device", done.stderr)
 
 
-def test_no_master_is_named(tmp_path: Path) -> None:
-    command = [*RECORD, "--", "sh", "-c", "echo done; exit 3"]
-    done = run_text(command, env=environ(tmp_path, "", ""))
-    assert (done.returncode, done.stdout) == (3, "done\n")
-    assert done.stderr.startswith("mlbench: not recorded: no stack is running here")
+@pytest.mark.parametrize("is_script", [False, True])
+def test_no_master_is_named(
+    client: ApiClient, user: dict[str, str], tmp_path: Path, is_script: bool
+) -> None:
+    nowhere = environ(tmp_path / "nowhere", "", "")
+    (tmp_path / "train.py").write_text(_SCRIPT + "sys.exit(3)")
+    script = [sys.executable, str(tmp_path / "train.py")]
+    shell = [*RECORD, "--", "sh", "-c", f"{STEPS} exit 3", "3", "0.01"]
+    done = run_text(script if is_script else shell, env=nowhere)
+    assert done.returncode == 3
+    [folder] = left_in(nowhere)
+    assert "are at no master (no stack is running here" in done.stderr
+    assert f"they lie in {folder}, and `mlbench ship {folder}` sends them" in done.stderr
+    shipped = run_text([RECORD[0], "ship", folder], env=user)
+    assert (shipped.returncode, left_in(nowhere)) == (0, []), shipped.stderr
+    ended = sealed(client, run_of(client, shipped.stderr))
+    assert (ended.state, ended.ranks[0].exit_code) == ("FAILED", 3)
+    assert losses(client, ended) == ([1, 2] if is_script else [0, 1, 2])
+    assert client.get_manifest(ended.id).result().value.machines

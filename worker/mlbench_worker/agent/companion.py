@@ -47,6 +47,7 @@ _LOOK_SECONDS = 0.02
 _LONGEST_REST_SECONDS = 60.0
 # At the end of a rank that was short.
 _POLL_SECONDS, _DESCRIBE_SECONDS = 0.5, 5.0
+_NOBODY = "http://master.invalid"
 _ELSEWHERE = "192.0.2.1"  # nobody's, for documentation
 # A command whose recorder was killed is ended, as what watches its job takes it for ended.
 _KILLED = "its recorder was killed, and so the command was ended"
@@ -61,7 +62,7 @@ def main() -> None:
         sys.exit(ship(Path(sys.argv[2]), master))
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # they are the rank's
-    record(json.loads(sys.stdin.readline()), master)
+    record(json.loads(sys.stdin.buffer.readline()), master)
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,8 @@ def record(wanted: Mapping[str, Any], master: Master) -> None:
     """Record a rank until it has ended, and all is shipped or nothing moves any more.
 
     ``wanted`` has a ``job`` with ``name``, ``command`` and ``working_dir``; the ``root`` that its
-    processes descend from; ``kept_in``, the folder for what is not shipped yet.
+    processes descend from; ``kept_in``, the folder for what is not shipped yet;
+    ``nowhere``, why there is no master to ship it to, or "".
     """
     job = Job(**wanted["job"])
     assignment = Assignment(
@@ -122,7 +124,7 @@ def record(wanted: Mapping[str, Any], master: Master) -> None:
     facts = Facts(dict(os.environ))
     attempt.measure(job=foreign)
     rank = _Rank(attempt, foreign.root)
-    recording = Recording(attempt, order, master, rank.stop, facts, foreign.root)
+    recording = Recording(attempt, order, master, rank.stop, facts, foreign.root, wanted["nowhere"])
     rank.listen(recording.describe, recording.wake)
     trainjob.start(attempt, os.environ)
     recording.run()
@@ -187,11 +189,16 @@ class _Rank:
 
     def _wait(self) -> tuple[Exit, str]:
         """Return how the rank ended, once it has, and a failure besides."""
-        for line in sys.stdin:
+        for line in sys.stdin.buffer:
             said = json.loads(line)
-            if "exit" in said:
+            if "exits" in said:  # and then a byte is the code
+                code = sys.stdin.buffer.read(1)
+                if code:
+                    return Exit(code[0], time.time()), ""
+            elif "exit" in said:
                 return Exit(max(-255, min(255, said["exit"])), said["at"]), said["failure"]
-            self._command = said["pid"]
+            else:
+                self._command = said["pid"]
         if self._command is None:
             return Exit(-signal.SIGKILL, time.time()), _UNKNOWN
         self._end()
@@ -229,11 +236,12 @@ class Recording:
         stop: Callable[[], None],
         facts: "Facts | None" = None,
         root: int | None = None,
+        nowhere: str = "",
     ) -> None:
         """``order`` is what it joins with; ``stop`` asks the rank to end.
 
         ``facts`` are stated of the machine. What the processes use that descend from ``root`` is
-        told, if they still go on.
+        told, if they still go on. ``nowhere`` is why there is no master, so that all is kept.
         """
         self._facts = facts
         self._is_polled = threading.Event()
@@ -243,11 +251,11 @@ class Recording:
         self._stop = stop
         self._root = root
         self._wake = threading.Event()
-        self._link = Link(master.url, master.token)
+        self._link = Link(master.url or _NOBODY, master.token)
         self._joined: Joined | None = None
         self._shipper: Shipper | None = None
-        self._problem = "it does not answer"
-        self.is_refused = False
+        self._problem = nowhere or "it does not answer"
+        self.is_refused = bool(nowhere)
         self._has_told_end = False
         self._describer = threading.Thread(target=self._state, name="describer", daemon=True)
         if facts is not None:
@@ -265,8 +273,11 @@ class Recording:
 
     def run(self) -> bool:
         """Go on until all is shipped, or after the rank's end nothing moves; tell which."""
-        # A master that never ends its answer keeps that thread, and nothing else.
-        threading.Thread(target=self._talk, name="talk", daemon=True).start()
+        if self._master.url:
+            # A master that never ends its answer keeps that thread, and nothing else.
+            threading.Thread(target=self._talk, name="talk", daemon=True).start()
+        else:
+            self._is_polled.set()
         self._attempt.ended.wait()
         progress = _Progress()
         while not (self._is_done() or self._is_stuck(progress)):
@@ -363,10 +374,11 @@ class Recording:
             return True
         if self._shipper is not None:
             self._shipper.quit()
+        self._attempt.remember_exit()
+        where = f"not at {self._master.url}" if self._master.url else "at no master"
         _say(
-            f"{self._left():,} bytes of what rank {self._order['rank']} recorded are not at "
-            f"{self._master.url} ({self._problem}): they lie in {folder}, and "
-            f"`mlbench ship {folder}` sends them"
+            f"{self._left():,} bytes of what rank {self._order['rank']} recorded are {where} "
+            f"({self._problem}): they lie in {folder}, and `mlbench ship {folder}` sends them"
         )
         return False
 
