@@ -273,6 +273,25 @@ class ApiClient:
         """Ask for a run to be stopped. It has stopped when its state is STOPPED."""
         return self._http.request("POST", f"{_run(run_id)}stop/", _one(Run))
 
+    def edit_run(
+        self,
+        run_id: int | str,
+        *,
+        title: str | None = None,
+        tags: Sequence[str] | None = None,
+        note: str | None = None,
+    ) -> Future[Answer[Run]]:
+        """Change what is said of a run, also after its end; None leaves as it is.
+
+        Args:
+            run_id: the run.
+            title: what it is to be called; empty for its own name.
+            tags: all of its tags.
+            note: a text in Markdown.
+        """
+        body = _given(title=title, tags=tags, note=note)
+        return self._http.request("PATCH", _run(run_id), _one(Run), body=body)
+
     def verify_run(
         self, run_id: int | str, *, restore: bool = False
     ) -> Future[Answer[Verification]]:

@@ -16,6 +16,7 @@ USER_ROUTES: list[Route] = [
     ("GET", "/api/runs"),
     ("POST", "/api/runs"),
     ("GET", "/api/runs/{run_id:int}"),
+    ("PATCH", "/api/runs/{run_id:int}"),
     ("DELETE", "/api/runs/{run_id:int}"),
     ("POST", "/api/runs/{run_id:int}/stop"),
     ("POST", "/api/runs/{run_id:int}/verification"),

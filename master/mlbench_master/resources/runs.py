@@ -10,11 +10,12 @@ from mlbench.records import Manifest, OriginalRun, Run, RunCounts, RunEvent
 from mlbench_master.http import read_body
 from mlbench_master.openapi.operation import Parameter, flag, one_of, operation, parsed, text, whole
 from mlbench_master.original import is_original, listed, with_its_name
-from mlbench_master.runs import life, listing, manifest
+from mlbench_master.runs import life, listing, manifest, words
 from mlbench_master.runs.events import events_of
 from mlbench_master.runs.query import ANY
 from mlbench_master.runs.query import parse as parse_query
 from mlbench_master.runs.requests import RunRequest
+from mlbench_master.runs.words import WordsRequest
 from mlbench_master.settings import Limits
 
 _FROM_ID = whole("from_id", "Only runs from this id on.", 1)
@@ -28,7 +29,7 @@ _STATE = replace(
 _QUERY = parsed(
     "q",
     "Only runs of which each term holds, such as `exchange=topk` or `accuracy>95`, and that have "
-    "each other word in their id, name, benchmark, command, set, swept values or state.",
+    "each other word in their id, names, benchmark, command, set, swept values, state or tags.",
     parse_query,
     ANY,
     "benchmark=digits workers>=2 first",
@@ -101,6 +102,17 @@ class RunsResource:
     def on_get_one(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with the run."""
         resp.media = listing.describe_all([life.find(run_id)])[0]
+
+    @operation(
+        "edit_run", "The run, as it is called now.", Run, body=WordsRequest, errors=(404, 413)
+    )
+    def on_patch_one(self, req: Request, resp: Response, run_id: int) -> None:
+        """Change the title, the tags or the note of the run, also after its end.
+
+        They are no part of the evidence: its archive and its result stay as they are.
+        """
+        changed = words.change(run_id, read_body(req, WordsRequest))
+        resp.media = listing.describe_all([changed])[0]
 
     @operation(
         "delete_run",

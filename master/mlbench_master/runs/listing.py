@@ -34,7 +34,7 @@ class Wanted:
     state: str | None = None
     query: Query = ANY
     """Its words must be in a run's id, names, benchmark, command, set, swept values, state,
-    launcher, tags or marks."""
+    launcher, title, tags or marks."""
     pod: str | None = None
     """Only runs whose latest attempt has a rank there."""
     limit: int | None = None

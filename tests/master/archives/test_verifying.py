@@ -57,6 +57,17 @@ def test_what_prometheus_lost_is_found_and_restored(master: Master, sealed: Run)
     assert (found["problems"], found["restored"]) == ([], 3201)
 
 
+def test_words_of_ones_own_are_no_part_of_what_is_sealed(master: Master, sealed: Run) -> None:
+    words = {"title": "Another", "tags": ["paper"], "note": "Changed after its end."}
+    assert master.api.simulate_patch(f"/api/runs/{sealed.id}/", json=words).status_code == 200
+    assert verify(master, sealed)["problems"] == []
+    # Sealed anew, the archive is the same; it has the digest of an earlier one, if there is one.
+    Run.update(archive_sha256=None).execute()
+    master.sealer.seal(reload(sealed))
+    again = reload(sealed)
+    assert (again.archive_sha256, again.note) == (sealed.archive_sha256, words["note"])
+
+
 def test_another_value_in_prometheus_is_found(master: Master, sealed: Run) -> None:
     """Written into an empty Prometheus before the rest."""
     master.server.lose_everything()

@@ -1,0 +1,65 @@
+"""Words of one's own about a run: its title, tags and note, which change at any time.
+
+They are no part of the evidence: neither its archive nor its result has them.
+"""
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, ConfigDict, Field
+from pydantic.dataclasses import dataclass as request
+
+from mlbench_master.database import STATE, exclusive
+from mlbench_master.fields import NO_NUL
+from mlbench_master.models import Run
+from mlbench_master.runs import life
+
+# As in the name of a run: what terminals obey is no part of it.
+_TITLE = re.compile(r"[^\x00-\x1f\x7f-\x9f]*")
+
+
+def _check_title(title: str) -> str:
+    """Return a title that a run may have; raise ValueError for others."""
+    if not _TITLE.fullmatch(title) or title != title.strip():
+        raise ValueError("a title has no control characters, and no blanks at its ends")
+    return title
+
+
+def _in_order(tags: list[str]) -> list[str]:
+    """Return the tags in order, each once."""
+    return sorted(set(tags))
+
+
+_Title = Annotated[str, Field(max_length=200), AfterValidator(_check_title)]
+_Tag = Annotated[str, Field(pattern=r"^[A-Za-z0-9._/:-]{1,64}$")]
+_Tags = Annotated[list[_Tag], Field(max_length=50), AfterValidator(_in_order)]
+_Note = Annotated[str, Field(max_length=10_000, pattern=NO_NUL)]
+
+
+@request(
+    frozen=True, kw_only=True, config=ConfigDict(extra="forbid", use_attribute_docstrings=True)
+)
+class WordsRequest:
+    """What is to change; what is left out, or null, stays."""
+
+    title: _Title | None = None
+    """What the run is to be called, wherever it is shown; empty for its own name."""
+    tags: _Tags | None = None
+    """All of its tags: letters, digits and `._/:-`."""
+    note: _Note | None = None
+    """Markdown."""
+
+
+def change(run_id: int, words: WordsRequest) -> Run:
+    """Change what is said of a run, and return the run.
+
+    Raises:
+        NotFoundError: there is no such run.
+    """
+    given: dict[str, Any] = {
+        name: value for name, value in vars(words).items() if value is not None
+    }
+    with exclusive(STATE):
+        if given:
+            Run.update(given).where(Run.id == run_id).execute()
+        return life.find(run_id)

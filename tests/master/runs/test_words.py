@@ -1,0 +1,58 @@
+"""Words of one's own about a run: changed at any time, bounded, and found."""
+
+from typing import Any
+
+import pytest
+from falcon.testing import TestClient
+
+from mlbench_master.models import Run
+from tests.support.rows import make_run
+
+
+def edit(api: TestClient, run: Run, **words: object) -> Any:
+    return api.simulate_patch(f"/api/runs/{run.id}/", json=words)
+
+
+@pytest.mark.both_databases
+def test_words_change_one_by_one_and_find_the_run(api: TestClient) -> None:
+    make_run()
+    origin = {"installation": "lab", "run_id": 3, "imported_at": 0.0}
+    run = make_run(name="made", state="FINISHED", origin=origin)
+    said = api.simulate_get(f"/api/runs/{run.id}/").json
+    assert (said["title"], said["tags"], said["note"]) == ("made", [], "")
+    words = {"title": "Größe 2", "tags": ["paper", "lr:0.1", "paper"], "note": "<b>\n- é 🎉"}
+    changed = edit(api, run, **words).json
+    assert changed == said | words | {"tags": ["lr:0.1", "paper"]}
+    for found in ("Größe", "lr:0.1", "made paper"):
+        [one] = api.simulate_get("/api/runs/", params={"q": found}).json
+        assert one["id"] == run.id
+    changed = edit(api, run, title="", note=None).json
+    assert (changed["title"], changed["note"]) == ("made", words["note"])
+    assert edit(api, run).json == edit(api, run, tags=changed["tags"]).json == changed
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"title": "a" * 201}, "title: at most 200 characters"),
+        ({"title": "a\x1b[2J"}, "title: a title has no control characters"),
+        ({"title": " a"}, "title: a title has no control characters, and no blanks at its ends"),
+        ({"title": 7}, "title: a text"),
+        ({"tags": "paper"}, "tags: a list"),
+        ({"tags": ["a b"]}, "tags.0: a text of the form"),
+        ({"tags": ["a" * 65]}, "tags.0: a text of the form"),
+        ({"tags": ["paper\n"]}, "tags.0: a text of the form"),
+        ({"tags": [str(number) for number in range(51)]}, "tags: at most 50 entries (not 51)"),
+        ({"note": "a" * 10_001}, "note: at most 10000 characters"),
+        ({"note": "a\0"}, "note: a text of the form"),
+        ({"name": "other"}, "name: there is no such field"),
+    ],
+)
+def test_words_are_bounded(api: TestClient, words: dict[str, object], message: str) -> None:
+    answer = edit(api, make_run(), **words)
+    assert answer.status_code == 400
+    assert answer.json["message"].startswith(message)
+
+
+def test_a_run_that_is_not_there_has_no_words(api: TestClient) -> None:
+    assert edit(api, Run(id=7), title="a").status_code == 404
