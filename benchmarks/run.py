@@ -1,10 +1,10 @@
 """Measure, and print a line for each figure: ``make bench``, or a part by its name.
 
-``python -m benchmarks.run post_rate read_rate`` runs two parts. Nine run only if named:
+``python -m benchmarks.run post_rate read_rate`` runs two parts. Ten run only if named:
 ``cluster_start``, which needs a cluster, ``equal_runs``, ``faults`` and ``idle``, which take a
-quarter of an hour each, ``pages``, which needs Chromium, ``loggers`` and ``rivals``, which install
-what others use instead, ``thousand``, which takes a quarter of an hour and both cores, and
-``year``, which writes a quarter of a gigabyte.
+quarter of an hour each, ``listing``, which needs PostgreSQL, ``pages``, which needs Chromium,
+``loggers`` and ``rivals``, which install what others use instead, ``thousand``, which takes a
+quarter of an hour and both cores, and ``year``, which writes a quarter of a gigabyte.
 """
 
 import argparse
@@ -43,6 +43,7 @@ _IF_NAMED = {
     "equal_runs": "equal_runs.measure",
     "faults": "faults.measure",
     "idle": "idle.measure",
+    "listing": "listing.measure",
     "loggers": "loggers.measure",
     "pages": "pages.measure",
     "rivals": "rivals.measure",

@@ -98,7 +98,14 @@ def _number(text: _SQL) -> _SQL:
 
 
 def _figure(name: str) -> Callable[[], _SQL]:
-    return lambda: _number(_text(Run.figures, name))
+    """Return a number of the result, each of which is a number or null."""
+
+    def sql() -> _SQL:
+        if _is_postgresql():
+            return _text(Run.figures, name).cast("float8")
+        return fn.json_extract(Run.figures, f"$.{name}").coerce(False)
+
+    return sql
 
 
 def _goal(*parts: str) -> Callable[[], _SQL]:

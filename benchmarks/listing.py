@@ -1,0 +1,96 @@
+"""The list of 10,000 runs: its first page, and what a search of it takes, in both databases."""
+
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from peewee import chunked
+
+from benchmarks import servers
+from benchmarks.measure import Figure, Measure, alternate, timed
+from mlbench.evaluation.figures import Figures
+from mlbench_master.models import Rank, Run, open_database
+from mlbench_master.runs.listing import Wanted, count_runs, list_runs
+from mlbench_master.runs.query import parse
+from tests.support.postgres import serve
+
+_RUNS, _TIMES, _PAGE, _BATCH = 10_000, 7, 100, 500
+_EXCHANGES = ("ddp", "topk", "powersgd", "qsgd")
+_WANTED = {
+    "the first page": Wanted(limit=_PAGE),
+    "  some words": Wanted(query=parse("run-77 digits"), limit=_PAGE),
+    "  a column": Wanted(query=parse("workers>=4 state:finished"), limit=_PAGE),
+    "  a setting and a figure": Wanted(query=parse("exchange=topk accuracy>97"), limit=_PAGE),
+    "  a machine": Wanted(query=parse("machine:sixty"), limit=_PAGE),
+    "  sorted by a figure, with columns": Wanted(
+        order="-accuracy", columns=("accuracy", "exchange", "duration"), limit=_PAGE
+    ),
+}
+
+
+def measure(folder: Path) -> Iterator[Figure]:
+    """Yield the milliseconds of a page's two requests, without HTTP."""
+    yield from _measure("SQLite", servers.database_url(folder))
+    with serve() as server, server.new_database() as name:
+        yield from _measure("PostgreSQL", server.url(name))
+
+
+def _measure(where: str, url: str) -> list[Figure]:
+    database = open_database(url)
+    with database.atomic():
+        _store()
+    figures = alternate(_TIMES, "ms", {f"{where}: {what}": _asking(what) for what in _WANTED})
+    database.close()
+    return figures
+
+
+def _asking(what: str) -> Measure:
+    wanted = _WANTED[what]
+
+    def ask() -> None:
+        count_runs(wanted.query)
+        assert list_runs(wanted)
+
+    return lambda: 1000 * timed(ask)
+
+
+def _store() -> None:
+    """Store runs with the settings, figures and ranks that runs of digits have."""
+    numbers = random.Random(0)  # noqa: S311 - the same each time, no secret
+    now = time.time()
+    settings = {f"setting_{i}": i / 7 for i in range(25)}
+    figures = asdict(Figures(metric="val_global_Prec@1", samples_per_second=1e3, epochs=7))
+    runs: list[dict[str, Any]] = [
+        {
+            "id": 1 + number,
+            "job_id": "",
+            "name": f"run-{number}",
+            "benchmark": "digits",
+            "args": {},
+            "num_workers": 1 + number % 8,
+            "state": "FINISHED" if number % 10 else "FAILED",
+            "attempt": 1,
+            "created_at": now + number,
+            "started_at": now + number,
+            "finished_at": now + number + 60,
+            "settled_at": now,
+            "seed": number % 3,
+            "settings": {"exchange": _EXCHANGES[number % 4]} | settings,
+            "figures": figures | {"best_value": 90 + 9 * numbers.random()},
+        }
+        for number in range(_RUNS)
+    ]
+    common = {"attempt": 1, "rank": 0, "worker": "w-0", "assignment": {}, "assigned_at": now}
+    packages = dict.fromkeys("abcdefgh", "1.2")
+    ranks: list[dict[str, Any]] = [
+        {"run": run["id"], "machine": {"cpu_model": f"Sixty {run['seed']}", "packages": packages}}
+        | common
+        for run in runs
+    ]
+    for batch in chunked(runs, _BATCH):
+        Run.insert_many(batch).execute()
+    for batch in chunked(ranks, _BATCH):
+        Rank.insert_many(batch).execute()
