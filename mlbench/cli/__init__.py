@@ -31,6 +31,7 @@ _COMMANDS: Mapping[str, _Command] = {
         "record.ship", "Ship what `mlbench record` could not, as the master was away."
     ),
     "status": _Command("show.status", "Show the newest runs, workers and alerts, or one run."),
+    "runs": _Command("show.runs", "List the runs that match a query, with columns of choice."),
     "stop": _Command("run.stop", "Stop a run, and wait until it has."),
     "delete": _Command("run.delete", "Delete a run; one that is active is stopped first."),
     "prune": _Command("prune.prune", "Delete the runs that ended longer ago; imported ones stay."),

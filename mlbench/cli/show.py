@@ -1,4 +1,4 @@
-"""``mlbench status``, ``benchmarks``, ``logs``, ``metrics``, ``manifest`` and ``open``."""
+"""``mlbench status``, ``runs``, ``benchmarks``, ``logs``, ``metrics``, ``manifest``, ``open``."""
 
 import html
 import sys
@@ -85,6 +85,37 @@ def status(
             show_runs(runs, pods, of=counted.result().value.runs)
             out.print(f"\ndatabase  {_DATABASES[database]}")
             show_alerts(alerts or [])
+
+
+def runs(
+    query: Annotated[
+        str | None,
+        typer.Option("--query", "-q", help="E.g. 'exchange=topk accuracy>95 workers>=2 words'."),
+    ] = None,
+    order: Annotated[
+        str | None, typer.Option(help="Sort by this field; -FIELD: the largest first.")
+    ] = None,
+    columns: Annotated[
+        str, typer.Option(help="Fields to show, with commas between them.")
+    ] = "state,benchmark,workers,created,duration,best",
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most runs to show.")] = 50,
+    json: JsonOption = False,
+) -> None:
+    """List the runs that match a query, with columns of choice."""
+    with connected() as client:
+        wanted = [name for name in columns.split(",") if name]
+        asked = client.get_runs(query=query, order=order, columns=wanted, limit=limit)
+        found, counted = asked.result().value, client.count_runs(query=query).result().value
+    if json:
+        print_json([run.fields for run in found])
+        return
+    table = Table("id", Column("name", no_wrap=True), *wanted, box=None, pad_edge=False)
+    for run in found:
+        values = (run.values[name] for name in wanted)
+        table.add_row(str(run.id), run.title, *("-" if v is None else spell(v) for v in values))
+    out.print(table)
+    if len(found) < (matching := sum(counted.states.values())):
+        out.print(f"{len(found):,} of {matching:,} runs; --limit shows more", style="dim")
 
 
 def show_run(client: ApiClient, connection: Connection, run: Run, *, as_json: bool) -> bool:

@@ -31,6 +31,17 @@ def test_the_benchmarks_are_listed(mlbench: Mlbench, client: ApiClient) -> None:
     assert all(benchmark["name"] in done.out for benchmark in listed)
 
 
+def test_runs_are_listed_by_a_query(mlbench: Mlbench, finished: Run) -> None:
+    query = f"id={finished.id} workers>=2 name=finished"
+    [run] = mlbench("runs", "-q", query, "--columns", "state,steps", "--json").json
+    assert run["values"] == {"state": "FINISHED", "steps": 200}
+    done = mlbench("runs", "-q", query, "--order=-created", "--columns", "state")
+    assert re.fullmatch(rf"id +name +state *\n{finished.id} +finished +FINISHED *\n", done.out)
+    refused = mlbench("runs", "-q", "wrkers>2")
+    assert (refused.code, refused.out) == (2, "")
+    assert "there is no field wrkers: do you mean workers?" in refused.err
+
+
 def test_a_log_is_printed_as_it_was_written(
     mlbench: Mlbench, client: ApiClient, finished: Run
 ) -> None:
