@@ -36,6 +36,7 @@ from mlbench.records import (
     RunAlert,
     RunCounts,
     RunEvent,
+    RunField,
     RunSet,
     Series,
     Verification,
@@ -203,6 +204,10 @@ class ApiClient:
     def count_runs(self, *, query: str | None = None) -> Future[Answer[RunCounts]]:
         """Get how many runs there are, and in each state of those that match a query."""
         return self._get("/api/runs/counts/", _one(RunCounts), _given(q=query or None))
+
+    def get_run_fields(self) -> Future[Answer[list[RunField]]]:
+        """Get the fields that queries, orders and columns may name."""
+        return self._get("/api/runs/fields/", _list_of(RunField))
 
     def get_run(self, run_id: int | str) -> Future[Answer[Run]]:
         """Get a run."""

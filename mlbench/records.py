@@ -294,6 +294,14 @@ class RunCounts(Record):
 
 
 @dataclass(frozen=True)
+class RunField(Record):
+    """A field by which runs are searched, sorted and grouped."""
+
+    name: str
+    help: str
+
+
+@dataclass(frozen=True)
 class RunMetric(Record):
     """A metric that a run has recorded."""
 

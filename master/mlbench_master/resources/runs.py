@@ -6,11 +6,11 @@ import falcon
 from falcon import Request, Response
 
 from mlbench.names import RUN_STATES
-from mlbench.records import Manifest, OriginalRun, Run, RunCounts, RunEvent
+from mlbench.records import Manifest, OriginalRun, Run, RunCounts, RunEvent, RunField
 from mlbench_master.http import read_body
 from mlbench_master.openapi.operation import Parameter, flag, one_of, operation, parsed, text, whole
 from mlbench_master.original import is_original, listed, with_its_name
-from mlbench_master.runs import life, listing, manifest, words
+from mlbench_master.runs import columns, life, listing, manifest, words
 from mlbench_master.runs.events import events_of
 from mlbench_master.runs.query import ANY
 from mlbench_master.runs.query import parse as parse_query
@@ -97,6 +97,13 @@ class RunsResource:
     def on_get_counts(self, req: Request, resp: Response) -> None:
         """Answer with the number of runs, and of those that match in each state."""
         resp.media = listing.count_runs(_QUERY.read(req))
+
+    @operation(
+        "list_run_fields", "The fields, without settings that only own code has.", list[RunField]
+    )
+    def on_get_fields(self, req: Request, resp: Response) -> None:
+        """Answer with the fields by which runs are searched, sorted and grouped."""
+        resp.media = columns.all_fields()
 
     @operation("get_run", "The run.", Run, errors=(404,))
     def on_get_one(self, req: Request, resp: Response, run_id: int) -> None:

@@ -13,6 +13,7 @@ from peewee import Case, Cast, PostgresqlDatabase, Value, fn
 from mlbench.benchmarks import BENCHMARKS
 from mlbench.names import RUN_STATES
 from mlbench.options import describe
+from mlbench.records import RunField
 from mlbench.stated import Setting, is_setting
 from mlbench_master import times
 from mlbench_master.database import database
@@ -202,14 +203,16 @@ def find(name: str, parameter: str) -> Field:
         return Field("setting", "A setting", _setting(name))
     if _occurs(f'"metric": "{name}"', (Run.figures,)):
         return Field("number", "The best value of a goal's metric", _goal(name))
-    close = get_close_matches(name, names(), n=1)
+    close = get_close_matches(name, [field.name for field in all_fields()], n=1)
     hint = f"do you mean {close[0]}?" if close else f"there are {', '.join(FIELDS)}, and settings"
     raise BadFieldError(parameter, f"there is no field {name}: {hint}")
 
 
-def names() -> list[str]:
-    """Return the names of all fields, as far as tasks have them: for completion."""
-    return [*FIELDS, *sorted(_settings_of_tasks() - FIELDS.keys())]
+def all_fields() -> list[RunField]:
+    """Return all fields, those of settings as far as tasks have them: for completion."""
+    settings = sorted(_settings_of_tasks() - FIELDS.keys())
+    fixed = [RunField(name, field.help) for name, field in FIELDS.items()]
+    return [*fixed, *(RunField(name, "A setting") for name in settings)]
 
 
 @cache
