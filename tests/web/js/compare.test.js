@@ -18,7 +18,7 @@ test("runs are given by their ids", () => {
 });
 
 test("an address describes the view that it was made of", () => {
-  const view = { runs: "3,1", goal: "a>=1", metric: "b", axis: "step", isLog: true };
+  const view = { runs: "3,1", goal: "a>=1", metric: "b", axis: "step" };
   const params = toParams(view);
   deepEqual(toView((name) => params[name]), view);
   equal(toView((name) => (name === "axis" ? "sideways" : "")).axis, "");

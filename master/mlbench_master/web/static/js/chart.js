@@ -3,10 +3,14 @@
 import uPlot from "../vendor/uPlot.esm.js";
 import { h, reconcile, setText, svg } from "./dom.js";
 import { number } from "./format.js";
-import { drawOver, plotOf, styleOf } from "./plot.js";
+import { extentOf, nearest, smooth } from "./lines.js";
+import { drawOver, partsOf, plotOf, styleOf } from "./plot.js";
 import * as theme from "./theme.js";
 
-/** @import { Axes, Line } from "./plot.js" */
+/**
+ * @import { Part } from "./lines.js"
+ * @import { Axes, Line, View } from "./plot.js"
+ */
 
 // Of more lines, the values of those are shown that are next to the cursor.
 const MAX_VALUES = 20;
@@ -34,10 +38,13 @@ export class Chart {
   #lines = [];
   /** @type {Axes} */
   #axes = {};
+  /** @type {Part[][]} */
+  #parts = [];
   #owners = [];
   #looks = "";
   #hidden = new Set();
-  #isZoomed = false;
+  /** @type {View} */
+  #view = { x: null, y: null, extent: [0, 1], pixels: 1 };
   #legend = h("div", { class: "legend", role: "group", "aria-label": "Shown lines" });
   #values = h("div", { class: "chart-values", hidden: true });
 
@@ -57,8 +64,11 @@ export class Chart {
   /** Draw lines. */
   draw(/** @type {Line[]} */ lines, /** @type {Axes} */ axes = {}) {
     const isOther = axes.x !== this.#axes.x || axes.xType !== this.#axes.xType || axes.yType !== this.#axes.yType;
-    if (isOther) this.#isZoomed = false;
-    this.#lines = lines.map((line, i) => ({ ...styleOf(i), ...line }));
+    if (isOther) this.#view.x = this.#view.y = null;
+    const isLog = axes.xType === "log";
+    this.#view.extent = extentOf(lines.map(({ x }) => x), isLog);
+    this.#lines = lines.map((line, i) => ({ ...styleOf(i), ...line, ...smoothed(line, axes, this.#view.extent) }));
+    this.#parts = this.#lines.map((line) => partsOf(line, axes));
     this.#axes = axes;
     const names = lines.map(({ name }) => name).join(", ");
     const over = [axes.y, "by", axes.x].filter(Boolean).join(" ");
@@ -70,24 +80,20 @@ export class Chart {
   // A chart that looks as before is given the new columns alone, so that nothing flickers.
   #update() {
     if (!this.place.clientWidth) return; // it is drawn when it is shown
-    const { options, data, owners } = plotOf(this.#lines, this.#axes);
+    this.#view.pixels = this.place.clientWidth;
+    const { options, data, owners } = plotOf(this.#lines, this.#parts, this.#axes, this.#view);
     const { xTicks, ySuffix } = this.#axes;
     const looks = JSON.stringify([options, owners, xTicks, ySuffix]);
     this.#owners = owners;
     if (this.#plot && looks === this.#looks) {
-      this.#plot.setData(data, !this.#isZoomed);
-      if (this.#isZoomed) this.#plot.redraw();
+      this.#plot.setData(data);
       return;
     }
-    const { x, y } = this.#plot?.scales ?? {};
     this.#plot?.destroy();
     this.#looks = looks;
     this.#plot = new uPlot({ ...this.#size(), ...options, ...this.#behaviour() }, data, this.place);
     this.#plot.over.append(this.#values);
     for (const i of this.#lines.keys()) if (this.#isHidden(i)) this.#show(i);
-    if (!this.#isZoomed) return;
-    this.#plot.setScale("x", { min: x.min, max: x.max });
-    this.#plot.setScale("y", { min: y.min, max: y.max });
   }
 
   #follow() {
@@ -103,20 +109,33 @@ export class Chart {
   #behaviour() {
     return {
       cursor: {
-        drag: { x: true, y: true, uni: 24, dist: MIN_ZOOM_PX },
-        bind: {
-          dblclick: (_plot, _target, handle) => (event) => {
-            this.#isZoomed = false;
-            handle(event);
-          },
-        },
+        drag: { x: true, y: true, uni: 24, dist: MIN_ZOOM_PX, setScale: false },
+        bind: { dblclick: () => () => this.#zoom(null, null) },
       },
       hooks: {
         draw: [(plot) => drawOver(plot, this.#lines, this.#axes, (i) => !this.#isHidden(i))],
         setCursor: [(plot) => this.#showValues(plot)],
-        setSelect: [({ select }) => (this.#isZoomed ||= select.width > 0 || select.height > 0)],
+        setSelect: [(plot) => this.#zoomToSelected(plot)],
       },
     };
+  }
+
+  #zoomToSelected(plot) {
+    const { left, top, width, height } = plot.select;
+    if (!width && !height) return;
+    const { clientWidth, clientHeight } = plot.over;
+    const from = (offset, scale) => plot.posToVal(offset, scale);
+    plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    this.#zoom(
+      width < clientWidth ? [from(left, "x"), from(left + width, "x")] : this.#view.x,
+      height < clientHeight ? [from(top + height, "y"), from(top, "y")] : this.#view.y,
+    );
+  }
+
+  #zoom(/** @type {View["x"]} */ x, /** @type {View["y"]} */ y) {
+    this.#view.x = x;
+    this.#view.y = y;
+    this.#update();
   }
 
   #isHidden(i) {
@@ -153,23 +172,28 @@ export class Chart {
 
   // The values under the cursor, sorted: of each line at its point that is nearest.
   #showValues(plot) {
-    const { left, top, idxs } = plot.cursor;
-    const found = new Map();
-    this.#owners.forEach((owner, i) => {
-      const value = idxs?.[i] == null ? null : plot.data[i][idxs[i]];
-      if (!(owner >= 0) || value == null || this.#isHidden(owner)) return;
-      const away = Math.abs(plot.data[0][idxs[i]] - plot.posToVal(left, "x"));
-      if (!(found.get(owner)?.away <= away)) found.set(owner, { owner, value, away, x: plot.data[0][idxs[i]] });
+    const { left, top } = plot.cursor;
+    const at = plot.posToVal(left, "x");
+    const [first, last] = [0, plot.over.clientWidth].map((edge) => plot.posToVal(edge, "x"));
+    const found = this.#lines.flatMap((_, owner) => {
+      const points = this.#isHidden(owner) ? [] : this.#parts[owner].flatMap((part) => {
+        const values = part.smooth ?? part.y;
+        const i = nearest(part.x, values, at);
+        const x = part.x[i];
+        return x >= first && x <= last ? [{ owner, x, value: values[i], away: Math.abs(x - at) }] : [];
+      });
+      return points.sort((a, b) => a.away - b.away).slice(0, 1);
     });
-    this.#values.hidden = left < 0 || !found.size;
+    this.#values.hidden = left < 0 || !found.length;
     if (this.#values.hidden) return;
     const fromCursor = ({ value }) => Math.abs(plot.valToPos(value, "y") - top);
-    const nearest = [...found.values()].sort((a, b) => fromCursor(a) - fromCursor(b));
-    const shown = nearest.slice(0, MAX_VALUES).sort((a, b) => b.value - a.value);
+    found.sort((a, b) => fromCursor(a) - fromCursor(b));
+    const [closest] = found;
+    const shown = found.slice(0, MAX_VALUES).sort((a, b) => b.value - a.value);
     const isOne = this.#lines.length === 1;
     const suffix = this.#axes.ySuffix ?? "";
     const rows = [
-      { owner: -1, name: `${this.#axes.x ?? ""} ${number(nearest[0].x, 6)}`, text: "" },
+      { owner: -1, name: `${this.#axes.x ?? ""} ${number(closest.x, 6)}`, text: "" },
       ...shown.map(({ owner, value }) => ({
         owner,
         name: isOne ? "" : this.#lines[owner].name,
@@ -178,7 +202,7 @@ export class Chart {
     ];
     const make = (/** @type {typeof rows[number]} */ { owner }) => h("div", {}, owner >= 0 && sample(this.#lines[owner]), h("span"), h("b"));
     reconcile(this.#values, rows, ({ owner }) => owner, make, (row, { owner, name, text }) => {
-      row.toggleAttribute("data-nearest", owner === nearest[0].owner);
+      row.toggleAttribute("data-nearest", owner === closest.owner);
       setText(row.querySelector("span"), name);
       setText(row.querySelector("b"), text);
     });
@@ -186,4 +210,12 @@ export class Chart {
     this.#values.style.left = isRight ? "auto" : `${left + BESIDE_PX}px`;
     this.#values.style.right = isRight ? `${plot.over.clientWidth - left + BESIDE_PX}px` : "auto";
   }
+}
+
+// A half-life that is a share of the axis.
+function smoothed(/** @type {Line} */ { x, y }, /** @type {Axes} */ { smoothing, xType }, extent) {
+  if (!smoothing) return {};
+  const isLog = xType === "log";
+  const [from, to] = isLog ? extent.map(Math.log) : extent;
+  return to > from ? { smooth: smooth(x, y, smoothing * (to - from), isLog) } : {};
 }

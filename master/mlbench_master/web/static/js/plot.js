@@ -1,7 +1,10 @@
 // What uPlot draws of lines: columns, series, scales and axes, in the colours of the theme.
 
 import uPlot from "../vendor/uPlot.esm.js";
+import { lowerBound, thin } from "./lines.js";
 import * as theme from "./theme.js";
+
+/** @import { Part } from "./lines.js" */
 
 const LINE_COLOURS = 10;
 const DASHES = /** @type {const} */ (["solid", "dash", "dot"]);
@@ -16,26 +19,39 @@ const [LETTER_PX, AXIS_GAP_PX, X_AXIS_PX] = [7, 14, 28];
 const PAD = 0.06;
 const LOG_PAD = 1.15;
 const POINT_PX = 6;
+// With more points for each pixel of the width, lines are thinned.
+const DENSE = 4;
 const WHISKER_PX = 4;
+// The opacities of bands, and of curves behind their smoothed ones.
+const [BAND, PALE] = ["33", "4d"];
 
 /**
  * A curve. `lows` and `highs` draw a band around it, unless they equal `y`, or whiskers of its
- * points, if it shows these. A colour is a custom property of the style sheet.
+ * points, if it shows these. With `smooth` it is drawn, with `y` pale behind it and without a band.
+ * A colour is a custom property of the style sheet.
  * @typedef {{
  *   name: string, x: number[], y: (number | null)[], lows?: number[], highs?: number[],
+ *   smooth?: number[],
  *   colour?: string, dash?: "solid" | "dash" | "dot", points?: boolean, step?: boolean
  * }} Line
  */
 
 /**
  * Titles and kinds of the axes; `marks` are horizontal lines such as a goal, `moments` vertical
- * ones such as a restart; `bands` mark where something is wrong.
+ * ones such as a restart; `bands` mark where something is wrong. Lines are smoothed with a
+ * half-life of that share of the axis.
  * @typedef {{
  *   x?: string, y?: string, xType?: "linear" | "log", yType?: "linear" | "log",
- *   xTicks?: number[], ySuffix?: string, fromZero?: boolean,
+ *   xTicks?: number[], ySuffix?: string, fromZero?: boolean, smoothing?: number,
  *   marks?: { y: number, text: string }[], moments?: { x: number, text: string }[],
  *   bands?: { x: number, to: number, text: string }[]
  * }} Axes
+ */
+
+/**
+ * What is shown of the axes: all of them, or what was zoomed to.
+ * @typedef {{ x: [number, number] | null, y: [number, number] | null, extent: [number, number],
+ *   pixels: number }} View
  */
 
 /** @returns {{ colour: string, dash: "solid" | "dash" | "dot" }} the style of the i-th curve. */
@@ -62,10 +78,10 @@ export function tick(/** @type {number} */ value) {
 /**
  * Divide a line into parts in which x increases, as that of a run that began again does not, and
  * leave out what has no place on the axes.
- * @returns {{ x: number[], y: (number | null)[], lows: (number | null)[], highs: (number | null)[] }[]}
+ * @returns {Part[]}
  */
 export function partsOf(/** @type {Line} */ line, /** @type {Axes} */ axes) {
-  const { x, y, lows = y, highs = y } = line;
+  const { x, y, lows = y, highs = y, smooth } = line;
   const placeOf = (value) => (drawable(value) && (axes.yType !== "log" || value > 0) ? value : null);
   const parts = [];
   let last = NaN;
@@ -73,12 +89,13 @@ export function partsOf(/** @type {Line} */ line, /** @type {Axes} */ axes) {
     if (!drawable(at) || (axes.xType === "log" && at <= 0)) return;
     // At the time of a gap there is also the next point.
     if (!(at > last || (at === last && parts.at(-1).y.at(-1) !== null)))
-      parts.push({ x: [], y: [], lows: [], highs: [] });
+      parts.push({ x: [], y: [], lows: [], highs: [], ...(smooth && { smooth: [] }) });
     const part = parts.at(-1);
     part.x.push(at);
     part.y.push(placeOf(y[i]));
     part.lows.push(placeOf(lows[i]));
     part.highs.push(placeOf(highs[i]));
+    part.smooth?.push(placeOf(smooth[i]));
     last = at;
   });
   return parts;
@@ -86,32 +103,54 @@ export function partsOf(/** @type {Line} */ line, /** @type {Axes} */ axes) {
 
 /**
  * @param {Line[]} lines with a colour and a dash each
+ * @param {Part[][]} parts of each line
  * @param {Axes} axes
+ * @param {View} view
  * @returns {{ options: object, data: object, owners: number[] }} what uPlot draws; `owners` are the
- *   lines that its series belong to, and those of bands are negative: −1 for the first line
+ *   lines that its series belong to, and those of bands and pale curves are negative: −1 for the
+ *   first line
  */
-export function plotOf(lines, axes) {
+export function plotOf(lines, parts, axes, view) {
   const tables = [];
   const series = [{}];
   const bands = [];
   const owners = [NaN];
+  const thinned = thinner(parts.flat(), axes, view);
+  const add = (owner, one) => {
+    owners.push(owner);
+    series.push(one);
+  };
   lines.forEach((line, i) => {
     const colour = theme.colour(line.colour);
-    const hasBand = !line.points && line.highs?.some((high, j) => !Object.is(high, line.y[j]));
-    for (const part of partsOf(line, axes)) {
+    const hasBand = !line.points && !line.smooth && line.highs?.some((high, j) => !Object.is(high, line.y[j]));
+    for (const whole of parts[i]) {
+      const part = line.points ? whole : thinned(whole);
+      const columns = [part.x];
       if (hasBand) {
-        bands.push({ series: [series.length, series.length + 1], fill: faded(colour) });
-        series.push(...[{}, {}].map(() => ({ scale: "y", width: 0, points: { show: false } })));
-        owners.push(-1 - i, -1 - i);
-        tables.push([part.x, part.highs, part.lows]);
+        bands.push({ series: [series.length, series.length + 1], fill: faded(colour, BAND) });
+        for (let edge = 0; edge < 2; edge++) add(-1 - i, { scale: "y", width: 0, points: { show: false } });
+        columns.push(part.highs, part.lows);
       }
-      tables.push([part.x, part.y]);
-      owners.push(i);
-      series.push(seriesOf(line, colour));
+      if (part.smooth) {
+        add(-1 - i, { scale: "y", stroke: faded(colour, PALE), width: 1, points: { show: false } });
+        columns.push(part.y);
+      }
+      add(i, seriesOf(line, colour));
+      columns.push(part.smooth ?? part.y);
+      tables.push(columns);
     }
   });
   const data = tables.length ? uPlot.join(tables) : [[]];
-  return { options: { ...optionsOf(lines, axes), series, bands }, data, owners };
+  return { options: { ...optionsOf(lines, axes, view), series, bands }, data, owners };
+}
+
+// Leaves of many points what can be seen of them.
+function thinner(/** @type {Part[]} */ parts, /** @type {Axes} */ axes, /** @type {View} */ { x, extent, pixels }) {
+  const [from, to] = x ?? extent;
+  const shown = parts.map((part) => lowerBound(part.x, to) - lowerBound(part.x, from));
+  const isDense = shown.reduce((total, count) => total + count, 0) > DENSE * pixels && from < to;
+  const window = { from, to, pixels, isLog: axes.xType === "log" };
+  return (/** @type {Part} */ part) => (isDense ? thin(part, window) : part);
 }
 
 function seriesOf(/** @type {Line} */ line, colour) {
@@ -125,17 +164,20 @@ function seriesOf(/** @type {Line} */ line, colour) {
   };
 }
 
-function optionsOf(/** @type {Line[]} */ lines, /** @type {Axes} */ axes) {
+function optionsOf(/** @type {Line[]} */ lines, /** @type {Axes} */ axes, /** @type {View} */ view) {
   const [isLogX, isLogY] = [axes.xType === "log", axes.yType === "log"];
   const marks = (axes.marks ?? []).map(({ y }) => y);
   const lowest = Math.min(...(axes.fromZero ? [0] : []), ...marks);
   const end = (soft) => (Number.isFinite(soft) ? { pad: PAD, soft, mode: 1 } : { pad: PAD });
-  const linear = { min: end(lowest), max: end(Math.max(...marks)) };
+  const padding = { min: end(lowest), max: end(Math.max(...marks)) };
+  const linear = (_plot, low, high) => (low === null ? [null, null] : uPlot.rangeNum(low, high, padding));
+  const rangeX = isLogX ? around : lines.some((line) => line.points) ? padded : whole;
+  const rangeY = isLogY ? around : linear;
   return {
     legend: { show: false },
     scales: {
-      x: { time: false, distr: isLogX ? 3 : 1, range: isLogX ? around : lines.some((line) => line.points) && padded },
-      y: { distr: isLogY ? 3 : 1, range: isLogY ? around : linear },
+      x: { time: false, distr: isLogX ? 3 : 1, range: (...args) => view.x ?? rangeX(...args) },
+      y: { distr: isLogY ? 3 : 1, range: (...args) => view.y ?? rangeY(...args) },
     },
     axes: [
       {
@@ -151,6 +193,10 @@ function optionsOf(/** @type {Line[]} */ lines, /** @type {Axes} */ axes) {
       },
     ],
   };
+}
+
+function whole(_plot, low, high) {
+  return [low, high];
 }
 
 // All of it, with room for the points at both ends.
@@ -225,8 +271,8 @@ export function drawOver(plot, /** @type {Line[]} */ lines, /** @type {Axes} */ 
   ctx.restore();
 }
 
-function faded(colour) {
-  return /^#[0-9a-f]{6}$/i.test(colour) ? `${colour}33` : "transparent";
+function faded(colour, /** @type {string} */ opacity) {
+  return /^#[0-9a-f]{6}$/i.test(colour) ? colour + opacity : "transparent";
 }
 
 function drawable(/** @type {unknown} */ value) {

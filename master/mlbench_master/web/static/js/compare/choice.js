@@ -16,7 +16,7 @@ const MAX_RECENT = 100;
 /**
  * What the page shows. `runs` is as it was typed; an empty `goal` is each run's own, an empty
  * `metric` that of the goal, and an empty `axis` the first that was recorded.
- * @typedef {{ runs: string, goal: string, metric: string, axis: string, isLog: boolean }} View
+ * @typedef {{ runs: string, goal: string, metric: string, axis: string }} View
  */
 
 /** @returns {View} the view that an address describes. */
@@ -27,7 +27,6 @@ export function toView(/** @type {(name: string) => string} */ read) {
     goal: read("goal"),
     metric: read("metric"),
     axis: AXES.includes(axis) ? axis : "",
-    isLog: read("scale") === "log",
   };
 }
 
@@ -38,7 +37,6 @@ export function toParams(/** @type {View} */ view) {
     goal: view.goal,
     metric: view.metric,
     axis: view.axis,
-    scale: view.isLog ? "log" : "",
   };
 }
 

@@ -3,6 +3,7 @@
 import { Chart } from "../chart.js";
 import { byId, setOptions, setText } from "../dom.js";
 import { isPercent, metric as formatMetric } from "../format.js";
+import { Look } from "../look.js";
 import { styleOfRun } from "../plot.js";
 import { labelOf } from "../records.js";
 import { interpolate } from "../series.js";
@@ -28,13 +29,13 @@ const TITLES = { training: "training time [s]", wall: "time since the start [s]"
 export class Curves {
   #drawing = 0;
   #metric = byId("metric");
-  #scale = byId("scale");
   #place = byId("curves-chart");
   #axes = AXES.map((axis) => byId(`axis-${axis}`));
+  #look = new Look(() => this.shown && this.#draw());
 
   /**
    * @param {import("./loader.js").Loader} loader
-   * @param {(choice: { metric?: string, axis?: string, isLog?: boolean }) => void} onChoice
+   * @param {(choice: { metric?: string, axis?: string }) => void} onChoice
    */
   constructor(loader, onChoice) {
     this.loader = loader;
@@ -42,7 +43,6 @@ export class Curves {
     this.#metric.addEventListener("change", () => onChoice({ metric: this.#metric.value }));
     for (const radio of this.#axes)
       radio.addEventListener("change", () => onChoice({ axis: radio.value }));
-    this.#scale.addEventListener("change", () => onChoice({ isLog: this.#scale.checked }));
   }
 
   /** Show the curves of runs. */
@@ -59,7 +59,7 @@ export class Curves {
     const metric = this.#metric.value;
     const { axis, columns } = await this.#columnsOn(found, metric, view.axis);
     if (drawing !== this.#drawing) return;
-    this.shown = { results, columns, metric, axis, isLog: view.isLog && !isPercent(metric) };
+    this.shown = { results, columns, metric, axis };
     this.#draw();
     await offering;
   }
@@ -75,8 +75,6 @@ export class Curves {
     this.#metric.value = view.metric || (names[0] ?? "");
     this.#metric.disabled = names.length === 0;
     for (const radio of this.#axes) radio.checked = radio.value === (view.axis || this.shown?.axis);
-    this.#scale.checked = view.isLog;
-    byId("scale-choice").hidden = isPercent(this.#metric.value);
   }
 
   // Unless one was chosen, the first axis that the runs have recorded.
@@ -101,7 +99,7 @@ export class Curves {
   }
 
   #draw() {
-    const { results, columns, metric, axis, isLog } = this.shown;
+    const { results, columns, metric, axis } = this.shown;
     for (const radio of this.#axes) radio.checked = radio.value === axis;
     const without = results.filter((_, i) => columns[i].x.length === 0).map((one) => one.run_id);
     const isEmpty = without.length === results.length;
@@ -111,7 +109,7 @@ export class Curves {
     this.chart.draw(toLines(results, columns), {
       x: TITLES[axis],
       y: metric,
-      yType: isLog ? "log" : "linear",
+      ...this.#look.axes([metric]),
       ySuffix: isPercent(metric) ? " %" : "",
       marks: toMarks(results, metric),
     });

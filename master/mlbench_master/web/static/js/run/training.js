@@ -4,6 +4,7 @@ import { now } from "../api.js";
 import { Chart } from "../chart.js";
 import { byId, h, reconcile, setNotice, setOptions } from "../dom.js";
 import { isPercent, metric as formatMetric, samples as samplesOf } from "../format.js";
+import { Look } from "../look.js";
 import { styleOf } from "../plot.js";
 import { EMPTY, counterAt, withGaps } from "../series.js";
 import {
@@ -40,6 +41,7 @@ export class Training {
   #axis = byId("axis");
   #ranks = byId("ranks-shown");
   #metric = byId("metric");
+  #look = new Look(() => this.#shown.chosen && this.#draw());
   #drawn = new Map();
   #added = [];
   #metrics = null;
@@ -165,6 +167,7 @@ export class Training {
     const goals = goal && metrics.includes(goal.metric) ? [goal] : [];
     this.#drawn.get(title).draw(lines, {
       x: axis.title,
+      ...this.#look.axes(metrics),
       ySuffix: metrics.every(isPercent) ? " %" : "",
       marks: goals.map(({ metric, value }) => ({
         y: value,

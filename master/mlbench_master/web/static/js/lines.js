@@ -1,0 +1,114 @@
+// What is computed of lines before they are drawn: smoothed, thinned to the pixels, looked up.
+
+/**
+ * A part of a line in which x increases; `smooth` is there if the line is smoothed.
+ * @typedef {{ x: number[], y: (number | null)[], lows: (number | null)[],
+ *   highs: (number | null)[], smooth?: (number | null)[] }} Part
+ *
+ * What is shown of the horizontal axis: from where to where, over how many pixels.
+ * @typedef {{ from: number, to: number, pixels: number, isLog: boolean }} Window
+ */
+
+/** @returns {[number, number]} the smallest and the largest x; infinite if there is none. */
+export function extentOf(/** @type {number[][]} */ columns, isLog = false) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const x of columns) {
+    for (const at of x) {
+      if (!Number.isFinite(at) || (isLog && at <= 0)) continue;
+      if (at < low) low = at;
+      if (at > high) high = at;
+    }
+  }
+  return [low, high];
+}
+
+/**
+ * Smooth by exponential weights: of all values so far, one that is `halfLife` further back on the
+ * axis weighs half as much, however densely there are values. The weights are divided by their
+ * sum, so that the first value does not pull. A line that goes back, as after a restart, begins
+ * anew; what is no number has no part, and stays NaN.
+ * @param {number[]} x
+ * @param {(number | null)[]} y
+ * @param {number} halfLife in units of x, or of its logarithm if `isLog`
+ * @returns {number[]}
+ */
+export function smooth(x, y, halfLife, isLog = false) {
+  const rate = Math.LN2 / halfLife;
+  let [total, weight, last] = [0, 0, NaN];
+  return y.map((value, i) => {
+    const at = isLog ? Math.log(x[i]) : x[i];
+    if (value === null || !Number.isFinite(value) || !Number.isFinite(at)) return NaN;
+    const share = at >= last ? Math.exp(-rate * (at - last)) : 0;
+    total = total * share + value;
+    weight = weight * share + 1;
+    last = at;
+    return total / weight;
+  });
+}
+
+/** @returns {number} the first index from which on x is at least `at`. */
+export function lowerBound(/** @type {number[]} */ x, /** @type {number} */ at) {
+  let [low, high] = [0, x.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (x[middle] < at) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** @returns {number} the index of the value nearest to `at`; −1 if there is none. */
+export function nearest(/** @type {number[]} */ x, /** @type {(number | null)[]} */ y, /** @type {number} */ at) {
+  let right = lowerBound(x, at);
+  let left = right - 1;
+  while (right < x.length && y[right] === null) right += 1;
+  while (left >= 0 && y[left] === null) left -= 1;
+  if (right === x.length) return left;
+  return left < 0 || x[right] - at < at - x[left] ? right : left;
+}
+
+/**
+ * Leave of a part what can be seen: in each column of pixels the smallest and the largest value, in
+ * their order, at places that are the same for all lines; and a gap where there is one. What is
+ * beside the window is one column each, so that lines go on to its edges.
+ * @param {Part} part
+ * @param {Window} window
+ * @returns {Part}
+ */
+export function thin(part, { from, to, pixels, isLog }) {
+  const placeOf = isLog ? Math.log : Number;
+  const start = placeOf(from);
+  const width = (placeOf(to) - start) / pixels;
+  const first = Math.max(0, lowerBound(part.x, from) - 1);
+  const end = Math.min(part.x.length, lowerBound(part.x, to) + 2);
+  const thinned = { x: [], y: [], lows: [], highs: [], smooth: part.smooth && [] };
+  const put = (share, column, values) => {
+    const at = start + (column + share) * width;
+    thinned.x.push(isLog ? Math.exp(at) : at);
+    for (const [name, value] of Object.entries(values)) thinned[name]?.push(value);
+  };
+  for (let i = first; i < end; ) {
+    const column = columnOf(i);
+    let [least, most, low, high, hasGap] = [-1, -1, Infinity, -Infinity, false];
+    const begin = i;
+    for (; i < end && columnOf(i) === column; i++) {
+      const value = part.y[i];
+      if (value === null) hasGap = true;
+      else {
+        if (least < 0 || value < part.y[least]) least = i;
+        if (most < 0 || value > part.y[most]) most = i;
+      }
+      if (part.lows[i] !== null && part.lows[i] < low) low = part.lows[i];
+      if (part.highs[i] !== null && part.highs[i] > high) high = part.highs[i];
+    }
+    const band = { lows: low < Infinity ? low : null, highs: high > -Infinity ? high : null };
+    if (least >= 0) put(0.25, column, { y: part.y[Math.min(least, most)], ...band, smooth: part.smooth?.[begin] });
+    if (hasGap) put(0.5, column, { y: null, lows: null, highs: null, smooth: null });
+    if (least !== most) put(0.75, column, { y: part.y[Math.max(least, most)], ...band, smooth: part.smooth?.[i - 1] });
+  }
+  return thinned;
+
+  function columnOf(i) {
+    return Math.min(pixels, Math.max(-1, Math.floor((placeOf(part.x[i]) - start) / width)));
+  }
+}
