@@ -1,8 +1,12 @@
 """Charts of lines, under the pages' policy."""
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from mlbench.home import Connection
@@ -125,3 +129,53 @@ def test_values_are_shown_under_the_cursor_and_dragging_zooms(
     area.dblclick()
     area.hover()
     expect(values).to_contain_text("step 2")
+
+
+_DRAW_TWO = """async (lines) => {
+    const sheet = document.querySelector('link[href$="/style.css"]').href;
+    const { Chart } = await import(sheet.replace("style.css", "js/chart.js"));
+    main.replaceChildren();
+    for (const [label, unit] of [["Seconds", 1], ["Minutes", 60]]) {
+        const place = document.createElement("div");
+        main.append(place);
+        const shared = { axis: "wall", unit };
+        const drawn = lines.map((line) => ({ ...line, x: line.x.map((at) => at / unit) }));
+        new Chart(place, label).draw(drawn, { x: label, y: "loss", shared, smoothing: 0.1 });
+    }
+}"""
+
+
+def test_charts_over_one_axis_are_zoomed_by_the_address_and_saved(
+    page: Page, still: Connection
+) -> None:
+    page.goto(f"{still.url}/signin")
+    lines = [{"name": "a", "x": [0, 60, 120], "y": [3.0, 1.0, 2.0]}, _OTHER]
+    page.evaluate(_DRAW_TWO, lines)
+    every = page.get_by_role("button", name="Show all")
+    expect(every).to_have_count(0)
+    areas, values = page.locator(".u-over"), page.locator(".chart-values")
+    drag(page, areas.nth(1), 0.4, 0.9)  # minutes
+    expect(every).to_have_count(2)
+    [(_, zoom)] = parse_qsl(urlsplit(page.url).query)
+    axis, start, end = zoom.split(",")
+    assert axis == "wall"
+    assert [float(start), float(end)] == pytest.approx([48, 108], abs=3)
+    areas.first.hover()
+    # The other line ends before, and hovering shows what is smoothed.
+    expect(values.first).to_have_text(re.compile(r"^Seconds 60a1\.\d+$"))
+
+    page.goto(page.url)
+    page.evaluate(_DRAW_TWO, lines)
+    expect(every).to_have_count(2)
+    page.get_by_role("button", name="a", exact=True).first.click()  # what is hidden is not saved
+    saved = []
+    for kind in ("CSV", "PNG"):
+        with page.expect_download() as download:
+            page.get_by_role("button", name=f"{kind} of Seconds").click()
+        assert download.value.suggested_filename == f"sign-in-seconds.{kind.lower()}"
+        saved.append(Path(download.value.path()).read_bytes())
+    assert saved[0].startswith(b"line,Seconds,loss,smoothed\r\nsecond,1.5,1,1\r\nsecond,2,2,1.5")
+    assert saved[1].startswith(b"\x89PNG")
+    every.first.click()
+    expect(every).to_have_count(0)
+    assert "zoom" not in page.url

@@ -1,11 +1,13 @@
-// Charts of lines, drawn by uPlot: with a legend, zoom, and the values under the cursor.
+// Charts of lines, drawn by uPlot: with a legend, zoom, files, and the values under the cursor.
 
 import uPlot from "../vendor/uPlot.esm.js";
 import { h, reconcile, setText, svg } from "./dom.js";
+import { fileName, save, toCsv, toPng } from "./export.js";
 import { number } from "./format.js";
 import { extentOf, nearest, smooth } from "./lines.js";
 import { drawOver, partsOf, plotOf, styleOf } from "./plot.js";
 import * as theme from "./theme.js";
+import { onZoom, zoomOf, zoomTo } from "./zoom.js";
 
 /**
  * @import { Part } from "./lines.js"
@@ -29,8 +31,9 @@ export function sample(/** @type {{ colour?: string, dash?: "solid" | "dash" | "
 }
 
 /**
- * A chart of lines in `element`. Dragging zooms, a double click shows all again, and the entries of
- * the legend hide and show lines. Drawing again keeps all this, unless the axes are others.
+ * A chart of lines in `element`. Dragging zooms, along a shared axis with all charts over it; a
+ * double click shows all again, and the entries of the legend hide and show lines. Drawing again
+ * keeps all this, unless the axes are others. The lines that are shown can be saved.
  */
 export class Chart {
   #plot = null;
@@ -45,6 +48,7 @@ export class Chart {
   #hidden = new Set();
   /** @type {View} */
   #view = { x: null, y: null, extent: [0, 1], pixels: 1 };
+  #all = h("button", { type: "button", class: "quiet", hidden: true }, "Show all");
   #legend = h("div", { class: "legend", role: "group", "aria-label": "Shown lines" });
   #values = h("div", { class: "chart-values", hidden: true });
 
@@ -56,7 +60,10 @@ export class Chart {
     this.label = label;
     this.place = h("div", { class: "chart-plot", role: "img", "aria-label": label });
     element.classList.add("chart");
-    element.append(this.place, this.#legend);
+    const buttons = [this.#all, this.#fileButton("PNG", () => this.#savePng()), this.#fileButton("CSV", () => this.#saveCsv())];
+    this.#all.addEventListener("click", () => this.#zoom(null, null));
+    element.append(this.place, h("div", { class: "chart-foot" }, this.#legend, h("div", { class: "chart-files" }, buttons)));
+    onZoom(() => this.#axes.shared && this.#plot && this.#update());
     theme.onChange(() => this.#plot && this.#update()); // the colours are a part of its looks
     new ResizeObserver(() => this.#follow()).observe(this.place);
   }
@@ -81,6 +88,8 @@ export class Chart {
   #update() {
     if (!this.place.clientWidth) return; // it is drawn when it is shown
     this.#view.pixels = this.place.clientWidth;
+    if (this.#axes.shared) this.#view.x = zoomOf(this.#axes.shared, this.#axes.xType === "log");
+    this.#all.hidden = !this.#view.x && !this.#view.y;
     const { options, data, owners } = plotOf(this.#lines, this.#parts, this.#axes, this.#view);
     const { xTicks, ySuffix } = this.#axes;
     const looks = JSON.stringify([options, owners, xTicks, ySuffix]);
@@ -135,7 +144,30 @@ export class Chart {
   #zoom(/** @type {View["x"]} */ x, /** @type {View["y"]} */ y) {
     this.#view.x = x;
     this.#view.y = y;
-    this.#update();
+    if (this.#axes.shared) zoomTo(x, this.#axes.shared);
+    else this.#update();
+  }
+
+  #fileButton(/** @type {string} */ kind, /** @type {() => void} */ onclick) {
+    return h("button", { type: "button", class: "quiet", "aria-label": `${kind} of ${this.label}`, onclick }, kind);
+  }
+
+  #shownLines() {
+    return this.#lines.filter((_, i) => !this.#isHidden(i));
+  }
+
+  get #title() {
+    return `${document.title.split(" · ")[0]}: ${this.label}`;
+  }
+
+  async #savePng() {
+    const canvas = this.place.querySelector("canvas");
+    save(await toPng(canvas, this.#title, this.#shownLines()), fileName(this.#title, "png"));
+  }
+
+  #saveCsv() {
+    const content = new Blob([toCsv(this.#shownLines(), this.#axes)], { type: "text/csv" });
+    save(content, fileName(this.#title, "csv"));
   }
 
   #isHidden(i) {

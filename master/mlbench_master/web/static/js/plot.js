@@ -4,7 +4,10 @@ import uPlot from "../vendor/uPlot.esm.js";
 import { lowerBound, thin } from "./lines.js";
 import * as theme from "./theme.js";
 
-/** @import { Part } from "./lines.js" */
+/**
+ * @import { Part } from "./lines.js"
+ * @import { Shared } from "./zoom.js"
+ */
 
 const LINE_COLOURS = 10;
 const DASHES = /** @type {const} */ (["solid", "dash", "dot"]);
@@ -39,10 +42,11 @@ const [BAND, PALE] = ["33", "4d"];
 /**
  * Titles and kinds of the axes; `marks` are horizontal lines such as a goal, `moments` vertical
  * ones such as a restart; `bands` mark where something is wrong. Lines are smoothed with a
- * half-life of that share of the axis.
+ * half-life of that share of the axis. Charts that share an axis are zoomed together.
  * @typedef {{
  *   x?: string, y?: string, xType?: "linear" | "log", yType?: "linear" | "log",
  *   xTicks?: number[], ySuffix?: string, fromZero?: boolean, smoothing?: number,
+ *   shared?: Shared,
  *   marks?: { y: number, text: string }[], moments?: { x: number, text: string }[],
  *   bands?: { x: number, to: number, text: string }[]
  * }} Axes

@@ -10,7 +10,7 @@ import { combine, longest, mapColumns, mean, rate, since, sum, toSeries } from "
  * Which pods, from when until when in Unix milliseconds, and the axis to draw that on; with no
  * pods, `none` says why.
  * @typedef {{ pods: string[], from: number, until: number, none?: string,
- *   axis: { title: string, place: (times: number[]) => number[] } }} Usage
+ *   axis: { title: string, shared?: import("./zoom.js").Shared, place: (times: number[]) => number[] } }} Usage
  */
 
 const POINTS = 300;
@@ -70,7 +70,7 @@ export class Resources {
     const lines = this.#lines().map(({ name, series: { times, values: y, lows, highs } }, i) => {
       return { name, x: axis.place(times), y, lows, highs, colour: styleOf(i).colour };
     });
-    this.chart.draw(lines, { x: axis.title, y: figure.unit, fromZero: true });
+    this.chart.draw(lines, { x: axis.title, shared: axis.shared, y: figure.unit, fromZero: true });
   }
 
   #lines() {

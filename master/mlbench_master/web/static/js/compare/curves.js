@@ -108,6 +108,7 @@ export class Curves {
     if (isEmpty) return;
     this.chart.draw(toLines(results, columns), {
       x: TITLES[axis],
+      shared: { axis, unit: 1 },
       y: metric,
       ...this.#look.axes([metric]),
       ySuffix: isPercent(metric) ? " %" : "",

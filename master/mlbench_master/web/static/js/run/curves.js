@@ -92,7 +92,7 @@ export function curvesOf(metric, ranks, chosen) {
 /**
  * @param {string | null} startedAt when the run began
  * @param {number} until the last millisecond that is shown
- * @returns {{ title: string, place: (times: number[]) => number[] }} the axis of the time since the
+ * @returns {{ title: string, shared: import("../zoom.js").Shared, place: (times: number[]) => number[] }} the axis of the time since the
  *   start, in a unit that suits its length
  */
 export function timeAxis(startedAt, until) {
@@ -100,6 +100,7 @@ export function timeAxis(startedAt, until) {
   const unit = UNITS.find(({ from }) => (until - start) / 1000 >= from) ?? UNITS.at(-1);
   return {
     title: `Time since the start (${unit.name})`,
+    shared: { axis: "wall", unit: unit.seconds },
     place: (times) => times.map((time) => (time - start) / 1000 / unit.seconds),
   };
 }

@@ -167,6 +167,7 @@ export class Training {
     const goals = goal && metrics.includes(goal.metric) ? [goal] : [];
     this.#drawn.get(title).draw(lines, {
       x: axis.title,
+      shared: axis.shared,
       ...this.#look.axes(metrics),
       ySuffix: metrics.every(isPercent) ? " %" : "",
       marks: goals.map(({ metric, value }) => ({
@@ -182,7 +183,7 @@ export class Training {
     const steps = this.recorded.series.get("step") ?? new Map();
     if (this.#shown.isByStep) {
       const [any = EMPTY] = steps.values();
-      return { title: "Step", place: (times, rank) => counterAt(steps.get(rank) ?? any, times) };
+      return { title: "Step", shared: { axis: "step", unit: 1 }, place: (times, rank) => counterAt(steps.get(rank) ?? any, times) };
     }
     const { started_at: start, finished_at: end } = this.#run;
     return timeAxis(start, end ? Date.parse(end) : now());
@@ -265,6 +266,6 @@ export class Throughput {
     if (!hasAny) return;
     const axis = timeAxis(run.started_at, run.finished_at ? Date.parse(run.finished_at) : now());
     const line = { name: "samples/s", x: axis.place(found.times), y: found.values, step: true };
-    this.chart.draw([line], { x: axis.title, y: `${samplesOf(run)} per second`, fromZero: true });
+    this.chart.draw([line], { x: axis.title, shared: axis.shared, y: `${samplesOf(run)} per second`, fromZero: true });
   }
 }

@@ -1,0 +1,42 @@
+// The part of a horizontal axis that is shown: charts over the same axis share it, and the page's
+// address keeps it, as `zoom=wall,60,120`.
+
+import { getParam, setParams } from "./dom.js";
+
+/**
+ * The axis that charts share, and how many of the address's units one of the chart's is: 60 of a
+ * chart over minutes, as the address has seconds.
+ * @typedef {{ axis: string, unit: number }} Shared
+ */
+
+const CHANGE = "zoomchange";
+const DIGITS = 8;
+
+/** @returns {[number, number] | null} the range that an address asks for; null for all of it. */
+export function parseZoom(/** @type {string} */ text, /** @type {Shared} */ { axis, unit }) {
+  const [name, ...ends] = text.split(",");
+  const [from, to] = ends.map((end) => Number(end) / unit);
+  return name === axis && from < to ? [from, to] : null;
+}
+
+/** @returns {string} how an address asks for a range. */
+export function formatZoom(/** @type {[number, number]} */ range, /** @type {Shared} */ { axis, unit }) {
+  return [axis, ...range.map((end) => Number((end * unit).toPrecision(DIGITS)))].join(",");
+}
+
+/** @returns {[number, number] | null} the range of an axis that is shown; null for all of it. */
+export function zoomOf(/** @type {Shared} */ shared, isLog = false) {
+  const range = parseZoom(getParam("zoom"), shared);
+  return range && isLog && range[0] <= 0 ? null : range; // a logarithm begins above 0
+}
+
+/** Show a range on all charts over an axis, or all of it. */
+export function zoomTo(/** @type {[number, number] | null} */ range, /** @type {Shared} */ shared) {
+  setParams({ zoom: range ? formatZoom(range, shared) : "" });
+  document.dispatchEvent(new Event(CHANGE));
+}
+
+/** Call `listener` whenever another range is shown. */
+export function onZoom(/** @type {() => void} */ listener) {
+  document.addEventListener(CHANGE, listener);
+}
