@@ -15,6 +15,7 @@ ENV_ATTEMPT: Final = "MLBENCH_ATTEMPT"
 ENV_RANK: Final = "MLBENCH_RANK"
 ENV_WORLD_SIZE: Final = "MLBENCH_WORLD_SIZE"
 ENV_METRICS_FILE: Final = "MLBENCH_METRICS_FILE"
+ENV_OUTPUT: Final = "MLBENCH_OUTPUT"  # a folder, whose small files go with the run
 ENV_CHECKPOINTS: Final = "MLBENCH_CHECKPOINTS"  # a folder, the same for all attempts of a run
 ENV_SEED: Final = "MLBENCH_SEED"
 ENV_DEADLINE: Final = "MLBENCH_DEADLINE"  # Unix seconds by this machine's clock
@@ -59,8 +60,8 @@ RunState = Literal["INITIALIZED", "STARTED", "FINISHED", "FAILED", "STOPPED"]
 RUN_STATES: Final[tuple[RunState, ...]] = get_args(RunState)
 ACTIVE_STATES: Final[tuple[RunState, ...]] = ("INITIALIZED", "STARTED")
 
-# --- The three append-only streams of a rank. ---
-StreamName = Literal["stdout", "stderr", "metrics"]
+# --- The append-only streams of a rank; "files" is what it leaves in its output folder. ---
+StreamName = Literal["stdout", "stderr", "metrics", "files"]
 STREAMS: Final[tuple[StreamName, ...]] = get_args(StreamName)
 
 # --- Where the time of a step goes. Phases do not nest. ---

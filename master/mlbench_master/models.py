@@ -314,7 +314,7 @@ class Pod(_Table):
 
 
 class Stream(_Table):
-    """An append-only stream of bytes: a rank's stdout, stderr or metrics, or posted samples.
+    """An append-only stream of bytes: a rank's stdout, stderr, metrics or files, or posted samples.
 
     ``owner`` is ``run/7``, ``added/7`` or ``pod/NAME``. Posted samples have attempt 0 and rank -1.
     """

@@ -13,7 +13,6 @@ from mlbench_master.models import WORDS, Chunk, Rank, Run, Series, Stream, run_o
 from mlbench_master.reading.points import Points, Reader
 from mlbench_master.reading.selection import NamedSeries
 from mlbench_master.reading.stored import Stored
-from mlbench_master.recording.streams import METRICS, POSTED
 from mlbench_master.runs import events, life, manifest
 
 # Columns that tell of the archive itself, or may change without the run.
@@ -48,10 +47,10 @@ def documents(run: Run, result: Result) -> dict[str, Any]:
 
 def logs_of(run: Run) -> Iterator[tuple[str, Iterator[bytes]]]:
     """Yield what each rank wrote, as far as it is held, by names such as ``logs/1/0.stdout``."""
-    logs = Stream.select().where(Stream.owner == run_owner(run.id), Stream.name != METRICS)
+    is_log = Stream.name.in_(["stdout", "stderr"])
+    logs = Stream.select().where(Stream.owner == run_owner(run.id), is_log)
     for stream in list(logs.order_by(Stream.attempt, Stream.rank, Stream.name)):
-        if stream.name != POSTED:
-            yield f"logs/{stream.attempt}/{stream.rank}.{stream.name}", _chunks(stream)
+        yield f"logs/{stream.attempt}/{stream.rank}.{stream.name}", _chunks(stream)
 
 
 def _chunks(stream: Stream) -> Iterator[bytes]:

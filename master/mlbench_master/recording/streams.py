@@ -86,7 +86,7 @@ def append(
         if piece.appended:
             return offset + len(data)
     with exclusive(key.owner):
-        stream = _open(key)
+        stream = find_or_create(key)
         if stream.final_size is not None:
             data = data[: max(0, stream.final_size - offset)]
         new = data[stream.size - offset :] if offset <= stream.size else b""
@@ -135,6 +135,12 @@ def _append_all(pieces: Sequence[_Piece]) -> None:
 _group = GroupCommit(_append_all)
 
 
+def find_or_create(key: StreamKey) -> Stream:
+    """Return a stream, which is empty if nothing was sent yet. Its owner must be locked."""
+    known = Stream.rows("owner = ? AND attempt = ? AND rank = ? AND name = ?", *astuple(key))
+    return known[0] if known else Stream.create(**asdict(key))
+
+
 def close(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int]) -> None:
     """Set the final size of each stream of a rank whose process has ended.
 
@@ -142,7 +148,7 @@ def close(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int])
     """
     with exclusive(run_owner(run_id)):
         for name in STREAMS:
-            stream = _open(StreamKey(run_owner(run_id), attempt, rank, name))
+            stream = find_or_create(StreamKey(run_owner(run_id), attempt, rank, name))
             # A process can cut its file to less than was shipped.
             run_sql(_CLOSE, max(sizes.get(name, 0), stream.size), stream.id)
 
@@ -264,11 +270,6 @@ def _of_samples(owner: str) -> Iterable[Stream]:
 def _is_whole(stream: Stream) -> bool:
     held = Chunk.select(fn.SUM(fn.LENGTH(Chunk.data))).where(Chunk.stream == stream).scalar()
     return int(held or 0) == stream.size
-
-
-def _open(key: StreamKey) -> Stream:
-    known = Stream.rows("owner = ? AND attempt = ? AND rank = ? AND name = ?", *astuple(key))
-    return known[0] if known else Stream.create(**asdict(key))
 
 
 def _first_chunk(stream: Stream, position: int) -> int:

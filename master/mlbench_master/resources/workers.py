@@ -14,7 +14,7 @@ from mlbench_master.errors import BadFieldError
 from mlbench_master.http import read_body, read_bytes
 from mlbench_master.models import run_owner
 from mlbench_master.openapi.operation import operation, whole
-from mlbench_master.recording import streams
+from mlbench_master.recording import files, streams
 from mlbench_master.recording.limits import Spool
 from mlbench_master.runs import joining, workers
 from mlbench_master.runs.workers import is_same_pod
@@ -28,7 +28,8 @@ _ATTEMPT = whole("attempt", "The run's attempt.", 1, required=True)
 _OFFSET = whole("offset", "Where the body begins in the stream.", 0, required=True)
 _WRITTEN = whole(
     "written",
-    "How long the stream is by now. The answer may lead past what is left out of a long log.",
+    "How long the stream is by now. The answer may lead past what is left out of a long log, or "
+    "of files that are too many.",
 )
 # Spelled in SQL, as a thousand ranks ship every second or two.
 _RANK = """
@@ -112,7 +113,8 @@ class StreamResource:
         """Store what is new of the body, which begins at ``offset``; answer with the offset held.
 
         Of a log, only the start and the end are held; of one with ``written`` bytes so far, the
-        offset may be beyond what was sent.
+        offset may be beyond what was sent. Of files beyond those that a run may have, their list
+        alone is held.
 
         A stream of a run or an attempt that has ended, or of a lost rank, is closed: 409. A pod
         writes what its own rank says, as long as it is the pod of its name: 403.
@@ -123,18 +125,18 @@ class StreamResource:
         if attempt is None or offset is None:
             raise BadFieldError("attempt and offset", "both are needed")
         num_workers = _check_open(run_id, attempt, rank, req.context.pod)
-        is_log = stream != streams.METRICS
-        if is_log:
-            check_room()
-        else:
+        key = streams.StreamKey(run_owner(run_id), attempt, rank, stream)
+        written = _WRITTEN.read(req) or 0
+        if stream == streams.METRICS:
             self.spool.check_room()
-        held = streams.append(
-            streams.StreamKey(run_owner(run_id), attempt, rank, stream),
-            offset,
-            read_bytes(req, _MAX_CHUNK_BYTES),
-            limit=self.log_bytes if is_log else None,
-            written=_WRITTEN.read(req) or 0,
-        )
+            held = streams.append(key, offset, read_bytes(req, _MAX_CHUNK_BYTES))
+        else:
+            check_room()
+            data = read_bytes(req, _MAX_CHUNK_BYTES)
+            if stream == files.FILES:
+                held = files.append(key, offset, data, written)
+            else:
+                held = streams.append(key, offset, data, limit=self.log_bytes, written=written)
         resp.media = Held(held, workers.next_ship_seconds(num_workers, waited_seconds(req.env)))
 
 

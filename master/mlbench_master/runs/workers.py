@@ -87,7 +87,7 @@ _NOTE_EXITED = _NOTE_STEADY.format(
         SELECT 1 FROM stream
         WHERE owner = ? AND stream.attempt = mine.attempt AND stream.rank = mine.rank
             AND final_size > size AND final_size > CASE name
-                WHEN 'stdout' THEN ? WHEN 'stderr' THEN ? ELSE ? END
+                WHEN 'stdout' THEN ? WHEN 'stderr' THEN ? WHEN 'metrics' THEN ? ELSE ? END
     )"""
 )
 

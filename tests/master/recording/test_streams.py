@@ -52,7 +52,7 @@ def test_a_closed_stream_takes_what_is_missing_and_no_more(
     assert streams.append(key(run), 5, b"fgh") == final
     assert held(run) == b"abcdefgh"[:final]
     sizes_at_end = {stream.name: stream.final_size for stream in Stream.select()}
-    assert sizes_at_end == {"stdout": 0, "stderr": 0, "metrics": final}
+    assert sizes_at_end == {"stdout": 0, "stderr": 0, "metrics": final, "files": 0}
 
 
 def test_whole_lines_are_read_and_a_closed_streams_last_one(run: Run) -> None:

@@ -98,6 +98,7 @@ def test_a_whole_conversation(run: Run, rank_0: Rank) -> None:
         "metrics": 3,
         "stdout": 7,
         "stderr": 0,
+        "files": 0,
     }
     # It says so until it may go, and the first word counts.
     poll("w-0", report("exited", run, exit_code=0, exited_at=99.0))
@@ -245,7 +246,7 @@ def test_files_that_are_taken_away_after_the_exit_end_where_they_were(
     # More than was said first there never is.
     poll("w-0", report("exited", run, sizes={"stdout": 200, "stderr": 200}))
     sizes = {s.name: (s.size, s.final_size) for s in Stream.select()}
-    assert sizes == {"stdout": (5, 5), "stderr": (0, 100), "metrics": (0, 0)}
+    assert sizes == {"stdout": (5, 5), "stderr": (0, 100), "metrics": (0, 0), "files": (0, 0)}
 
 
 @pytest.mark.both_databases

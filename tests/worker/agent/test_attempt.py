@@ -50,7 +50,7 @@ def test_an_unfinished_attempt_was_killed_with_its_agent(tmp_path: Path) -> None
     assert found.assignment == ASSIGNMENT
     assert known(found.exit).code == -9
     assert found.ended.is_set()
-    assert found.sizes() == {"stdout": 0, "stderr": 0, "metrics": 5}
+    assert found.sizes() == {"stdout": 0, "stderr": 0, "metrics": 5, "files": 0}
 
 
 def test_how_it_ended_is_remembered_until_it_is_forgotten(tmp_path: Path) -> None:
@@ -100,6 +100,7 @@ def environ_of(folder: Path, assignment: Assignment, offset: float = 0.0) -> dic
     attempt.start(own, lambda: None, clock_offset_seconds=offset)
     assert attempt.ended.wait(10)
     told = attempt.file("stdout").read_text().replace(str(attempt.folder), ".")
+    told = told.replace(str(attempt.output), "output")
     environ = dict(line.split("=", 1) for line in told.split("\0") if line)
     assert "@127.0.0.1:" in environ.pop("MLBENCH_AGENT")
     return environ
@@ -131,6 +132,7 @@ def test_the_process_gets_what_torch_distributed_and_tasks_need(tmp_path: Path) 
         "MLBENCH_RANK": "1",
         "MLBENCH_WORLD_SIZE": "4",
         "MLBENCH_METRICS_FILE": "./metrics.jsonl",
+        "MLBENCH_OUTPUT": "output",
         "PROMETHEUS_MULTIPROC_DIR": "./counters",
     }
     optional = {

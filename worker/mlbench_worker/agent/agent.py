@@ -13,7 +13,7 @@ from mlbench.assignment import Assignment
 from mlbench.backoff import Backoff
 from mlbench.home import Home
 from mlbench.traffic import Traffic, traffic_from_now
-from mlbench_worker.agent.attempt import Attempt
+from mlbench_worker.agent.attempt import OUTPUT, Attempt
 from mlbench_worker.agent.facts import Facts
 from mlbench_worker.agent.files import remove
 from mlbench_worker.agent.forkserver import ForkServers
@@ -142,6 +142,8 @@ class Agent:
     def _start(self, assignment: Assignment) -> None:
         for old in self._folder.glob("run-*"):
             remove(old)
+        if self._pod_uid:  # its disk is small, and goes with it
+            remove(self._folder / OUTPUT)
         assignment = replace(assignment, working_dir=assignment.working_dir or str(self._start_in))
         try:
             attempt = Attempt.create(self._folder, assignment)

@@ -32,6 +32,7 @@ from mlbench_worker.agent.files import (
 )
 from mlbench_worker.agent.machine import killed_for_memory, memory_limit
 from mlbench_worker.agent.network import NETWORK_VARIABLES, Network
+from mlbench_worker.agent.output import PackFile, clear, pack
 from mlbench_worker.agent.process import NOT_STARTED, Exit, TrainingProcess
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ log = logging.getLogger(__name__)
 
 _ASSIGNMENT, _EXIT, _COUNTERS = "assignment.json", "exit.json", "counters"
 _ERROR = "error.json"
+OUTPUT = "output"
+"""Beside the attempts' folders, so that a file that stays there outlives its attempt."""
 # As the master takes them.
 _HIGHEST_CODE = 255
 _LONGEST_FAILURE = 500
@@ -68,7 +71,7 @@ class ForeignJob:
 class Attempt:
     """A rank's folder and process.
 
-    The folder holds the assignment, the three streams, the counters and how the process ended, for
+    The folder holds the assignment, the streams, the counters and how the process ended, for
     an agent that is started anew. The state that counts meanwhile is in memory: the command may do
     anything to the folder, and the disk may be full.
     """
@@ -80,13 +83,14 @@ class Attempt:
         self.assignment = assignment
         self.ended = threading.Event()
         self.exit: Exit | None = None
-        stdout, stderr, metrics = (self.file(stream) for stream in names.STREAMS)
+        stdout, stderr, metrics, files = (self.file(stream) for stream in names.STREAMS)
         self._metrics = MetricsFile(metrics, open_stream(metrics))
         self._logs = LogFile(stdout, open_stream(stdout)), LogFile(stderr, open_stream(stderr))
-        self.streams: Mapping[StreamName, StreamFile] = {
+        self.streams: dict[StreamName, StreamFile] = {
             "stdout": self._logs[0],
             "stderr": self._logs[1],
             "metrics": self._metrics,
+            "files": PackFile(files, None),  # until the process has ended
         }
         self._secret = ""
         self._process: TrainingProcess | None = None
@@ -108,7 +112,9 @@ class Attempt:
         try:
             (folder / _COUNTERS).mkdir(mode=0o700)
             write_json(folder / _ASSIGNMENT, asdict(assignment))
-            return cls(folder, assignment, create_stream)
+            attempt = cls(folder, assignment, create_stream)
+            own_folder(attempt.output)
+            return attempt
         except OSError:
             remove(folder)
             raise
@@ -145,6 +151,11 @@ class Attempt:
     def checkpoints(self) -> Path:
         """The folder for the run's checkpoints, if it keeps any, the same for all its attempts."""
         return self.folder.parent / "checkpoints" / f"run-{self.assignment.run_id}"
+
+    @property
+    def output(self) -> Path:
+        """The folder for the rank's files. What is too large to be shipped stays there."""
+        return self.folder.parent / OUTPUT / self.folder.name
 
     @property
     def failure(self) -> str:
@@ -358,6 +369,7 @@ class Attempt:
 
     def forget(self) -> None:
         """Close the streams; the counters stay, as Prometheus may not have scraped them yet."""
+        clear(self.output, self.file("files"))
         for stream in self.streams.values():
             stream.close()
         try:
@@ -389,11 +401,26 @@ class Attempt:
 
     def _note_exit(self, ended: Exit, failure: str = "") -> None:
         """Note the end: first in memory, where it can be reported whatever the disk does."""
+        self._pack_output()
         self._metrics.size()  # looks once more whether all that was recorded is still there
         self._failure = failure
         self.exit = ended
         self.ended.set()
         self.remember_exit()
+
+    def _pack_output(self) -> None:
+        """Pack what is in the output folder, unless a former agent has: then it may be shipped."""
+        packed = self.file("files")
+        if not packed.exists():
+            try:
+                words = pack(self.output, packed)
+            except FileNotFoundError:
+                words = ""
+            except OSError as error:
+                words = f"the files in $MLBENCH_OUTPUT stay where they are: {error}"
+            if words:
+                self._say(f"{words}: {self.output}")
+        self.streams["files"] = PackFile(packed, open_regular(packed))
 
     def variables_beside(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return the variables of a rank that others start, whose own stay."""
@@ -413,6 +440,7 @@ class Attempt:
             names.ENV_RANK: str(a.rank),
             names.ENV_WORLD_SIZE: str(a.world_size),
             names.ENV_METRICS_FILE: str(self.file("metrics")),
+            names.ENV_OUTPUT: str(self.output),
         }
 
     def _variables(self, clock_offset_seconds: float) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A thread that sends the three streams of an attempt to the master, by offset."""
+"""A thread that sends the streams of an attempt to the master, by offset."""
 
 import logging
 import threading
@@ -17,7 +17,7 @@ _IDLE_SECONDS = 0.1
 # disturb the training, and a thousand ranks the master.
 _GATHER_SECONDS = 1.0
 # A long log delays no values.
-_IN_TURN: tuple[StreamName, ...] = ("metrics", "stdout", "stderr")
+_IN_TURN: tuple[StreamName, ...] = ("metrics", "stdout", "stderr", "files")
 
 
 class Shipper(threading.Thread):

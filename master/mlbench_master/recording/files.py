@@ -1,0 +1,51 @@
+"""What ranks leave in their output folders: a stream each, of its list and then the contents.
+
+Those of an attempt have a bound together. A pack beyond it is held by its list alone: the rest is a
+gap, as of a long log.
+"""
+
+from mlbench.names import StreamName
+from mlbench.output import MOST_BYTES, MOST_LIST_BYTES
+from mlbench_master.database import exclusive, run_sql, store
+from mlbench_master.errors import BadFieldError
+from mlbench_master.models import Chunk
+from mlbench_master.recording import streams
+from mlbench_master.recording.streams import StreamKey
+
+FILES: StreamName = "files"
+# As each pack has come or will come, so that ranks that ship at the same time share the room.
+_OTHERS = """
+    SELECT COALESCE(SUM(COALESCE(final_size, size) - gap_end + gap_start), 0) FROM stream
+    WHERE owner = ? AND attempt = ? AND name = ? AND rank <> ?
+"""
+
+
+def append(key: StreamKey, offset: int, data: bytes, written: int) -> int:
+    """Store the part of ``data`` that is new, and return the offset to send next.
+
+    ``written`` is the length of the pack, which does not grow any more.
+
+    Raises:
+        BadFieldError: the pack does not begin with a line.
+    """
+    if offset == 0 and data:
+        _begin(key, data, written)
+    return streams.append(key, offset, data)
+
+
+def _begin(key: StreamKey, data: bytes, written: int) -> None:
+    """Set the length of a pack, and leave out all but its list where there is no room."""
+    end = data.find(b"\n", 0, MOST_LIST_BYTES) + 1
+    if not end:
+        raise BadFieldError("body", "files begin with the line that lists them")
+    with exclusive(key.owner):
+        stream = streams.find_or_create(key)
+        if stream.size:
+            return
+        size = stream.final_size or max(written, len(data))
+        [others] = run_sql(_OTHERS, key.owner, key.attempt, FILES, key.rank).fetchone()
+        if others + size <= MOST_BYTES + MOST_LIST_BYTES:
+            store(stream, final_size=size)
+        else:
+            Chunk.create(stream=stream, offset=0, data=data[:end])
+            store(stream, final_size=size, size=size, gap_start=end, gap_end=size)
