@@ -1,8 +1,9 @@
 """Archives: one file with all that is known of a run, which tells whether a bit of it has changed.
 
-An archive is a zip file. ``run.json`` and ``rows.json`` describe the run, ``samples.parquet`` has
-a row for each sample, series after series, and ``digests.json`` the SHA-256 of each series and of
-each other member. The zip file's comment is the SHA-256 of all that comes before it.
+An archive is a zip file. ``run.json`` and ``rows.json`` describe the run, ``files/`` has what its
+ranks left, ``samples.parquet`` a row for each sample, series after series, and ``digests.json`` the
+SHA-256 of each series and of each other member. The zip file's comment is the SHA-256 of all that
+comes before it.
 
 This needs pyarrow, which is imported when an archive is opened: agents and ``mlbench --help`` have
 to do without.
@@ -52,6 +53,11 @@ class ArchiveError(MLBenchError):
 def file_name(run: str, run_id: int, suffix: str = SUFFIX) -> str:
     """Return the name of the file that has the archive of a run, or of what was added to it."""
     return f"{run}-{run_id}{suffix}"
+
+
+def file_member(attempt: int, rank: int, name: str) -> str:
+    """Return the name of the member that has a file which a rank left in its output folder."""
+    return f"files/{attempt}/{rank}/{name}"
 
 
 class More(NamedTuple):
@@ -280,7 +286,8 @@ class Archive:
             version = int(index["format"])
             if version <= FORMAT:
                 self.series = {SeriesName(*one[:3]): Sealed(*one[3:]) for one in index["series"]}
-                self._members: Mapping[str, str] = dict(index["members"])
+                self.members: Mapping[str, str] = dict(index["members"])
+                """Digests of the other members, by name."""
                 self._check_members()
         except Exception as error:
             what = f"{name} is no archive of a run, or a damaged one"
@@ -309,7 +316,7 @@ class Archive:
 
     def texts(self) -> list[str]:
         """Return the names of the other members, such as ``logs/1/0.stdout``."""
-        return [name for name in self._members if name not in {RUN, ROWS}]
+        return [name for name in self.members if name not in {RUN, ROWS}]
 
     def text(self, name: str) -> bytes:
         """Return another member."""
@@ -343,7 +350,7 @@ class Archive:
     def check(self) -> list[str]:
         """Compare all digests; return a sentence for each member that differs."""
         problems = [
-            f"{name} does not match its digest" for name in self._members if self._differs(name)
+            f"{name} does not match its digest" for name in self.members if self._differs(name)
         ]
         if series := [name for name in self.series if self._series_differs(name)]:
             of = f"{len(series)} of {len(self.series)} series, such as" if series[1:] else "series"
@@ -355,7 +362,7 @@ class Archive:
     def _check_members(self) -> None:
         """Make sure that there is each member once, and nothing else; raise a ValueError if not."""
         found = self._zip.infolist()
-        if sorted(one.filename for one in found) != sorted([*self._members, _DIGESTS, _SAMPLES]):
+        if sorted(one.filename for one in found) != sorted([*self.members, _DIGESTS, _SAMPLES]):
             raise ValueError("its members are not those that it lists")
         for one in found:
             if one.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -375,7 +382,7 @@ class Archive:
                     digest.update(piece)
         except Exception:
             return True
-        return digest.hexdigest() != self._members[name]
+        return digest.hexdigest() != self.members[name]
 
     def _series_differs(self, name: SeriesName) -> bool:
         try:

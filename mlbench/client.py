@@ -37,6 +37,7 @@ from mlbench.records import (
     RunCounts,
     RunEvent,
     RunField,
+    RunFile,
     RunSet,
     Series,
     Verification,
@@ -326,6 +327,22 @@ class ApiClient:
     def get_run_events(self, run_id: int | str) -> Future[Answer[list[RunEvent]]]:
         """Get what has happened to a run so far, in order of time."""
         return self._get(f"{_run(run_id)}events/", _list_of(RunEvent))
+
+    def get_files(
+        self, run_id: int | str, *, attempt: int | None = None
+    ) -> Future[Answer[list[RunFile]]]:
+        """Get what each rank left in ``$MLBENCH_OUTPUT``: by default in the latest attempt."""
+        params = _given(attempt=attempt)
+        return self._get(f"{_run(run_id)}files/", _list_of(RunFile), params)
+
+    def download_file(self, run_id: int | str, wanted: RunFile, file: BinaryIO) -> int:
+        """Write the content of one of a run's files to a file; return its size in bytes.
+
+        Errors are those of ``download``.
+        """
+        params = _given(rank=wanted.rank, attempt=wanted.attempt)
+        path = f"{_run(run_id)}files/{quote(wanted.name)}"
+        return self._http.download(path, params, file, None)
 
     def get_manifest(self, run_id: int | str) -> Future[Answer[Manifest]]:
         """Get what a run's result depends on: code, settings, machines and versions."""

@@ -715,6 +715,23 @@ Series = dict[str, list[Point]]
 
 
 @dataclass(frozen=True)
+class RunFile(Record):
+    """A file that a rank left in ``$MLBENCH_OUTPUT``."""
+
+    rank: int
+    attempt: int
+    name: str
+    """With the folders that it is in, such as ``plots/loss.png``."""
+    size: int
+    sha256: str | None
+    """None for a file that is too large to be read, or that changed meanwhile."""
+    path: str | None
+    """Where it stays on the rank's machine; None if the master holds it."""
+    left: str
+    """Why the master does not hold it; empty if it does."""
+
+
+@dataclass(frozen=True)
 class LogPage(Record):
     """A piece of what a rank wrote."""
 

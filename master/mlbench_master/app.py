@@ -14,12 +14,14 @@ from mlbench_master.archives.verifying import Verifier
 from mlbench_master.database import UnreachableDatabaseError, explain
 from mlbench_master.models import open_database
 from mlbench_master.openapi.operation import Route
+from mlbench_master.reading.files import FileReader
 from mlbench_master.reading.promql import CircuitBreaker, PrometheusClient
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.recording.limits import SeriesLimit, Spool
 from mlbench_master.resources.alerts import AlertsResource
 from mlbench_master.resources.archives import ArchivesResource
+from mlbench_master.resources.files import FilesResource
 from mlbench_master.resources.health import HealthResource, OpenApiResource, OwnMetricsResource
 from mlbench_master.resources.info import InfoResource
 from mlbench_master.resources.logs import LogsResource
@@ -61,6 +63,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     reader = SeriesReader(prometheus, ArchiveStore(settings.archive))
     alerts = AlertsResource(prometheus)
     archives = ArchivesResource(reader, Verifier(reader, settings.prometheus_url))
+    files = FilesResource(FileReader(reader.archives))
     health = HealthResource(prometheus)
     info = InfoResource(settings)
     metrics = MetricsResource(spool, SeriesLimit(settings.limits.series), reader)
@@ -79,6 +82,8 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         Route("/api/runs/{run_id:int}/stop", runs, "stop"),
         Route("/api/runs/{run_id:int}/verification", archives, "verification"),
         Route("/api/runs/{run_id:int}/logs", LogsResource()),
+        Route("/api/runs/{run_id:int}/files", files),
+        Route("/api/runs/{run_id:int}/files/{file:path}", files, "one"),
         Route("/api/runs/{run_id:int}/events", runs, "events"),
         Route("/api/runs/{run_id:int}/metrics", metrics, "run"),
         Route("/api/runs/{run_id:int}/alerts", alerts, "run"),

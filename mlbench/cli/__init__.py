@@ -44,6 +44,7 @@ _COMMANDS: Mapping[str, _Command] = {
     ),
     "data": _Command("data.data", "Fetch the texts that sotu-lstm and sotu-gpt need."),
     "logs": _Command("show.logs", "Print what a rank writes to stdout or stderr."),
+    "files": _Command("files.files", "List the files that a run left, or download them."),
     "metrics": _Command("show.metrics", "Show a run's metrics, or every value of one."),
     "manifest": _Command("show.manifest", "Show what a run ran, and on which machines."),
     "download": _Command(

@@ -21,6 +21,8 @@ USER_ROUTES: list[Route] = [
     ("POST", "/api/runs/{run_id:int}/stop"),
     ("POST", "/api/runs/{run_id:int}/verification"),
     ("GET", "/api/runs/{run_id:int}/logs"),
+    ("GET", "/api/runs/{run_id:int}/files"),
+    ("GET", "/api/runs/{run_id:int}/files/{file:path}"),
     ("GET", "/api/runs/{run_id:int}/events"),
     ("GET", "/api/runs/{run_id:int}/alerts"),
     ("GET", "/api/runs/{run_id:int}/manifest"),
@@ -79,6 +81,7 @@ _USUAL = {
     "name": "scaling",
     "pod": "w-0",
     "stream": "metrics",
+    "file": "plots/loss.csv",
 }
 _USUAL |= {"name": "scaling", "version": "0", "path": "style.css", "alert": "MLBenchRunStalled"}
 

@@ -1,5 +1,6 @@
 """Making what tests begin with: runs, ranks, workers, and lines of a metrics stream."""
 
+import hashlib
 import itertools
 import json
 import time
@@ -9,9 +10,11 @@ from typing import Any
 
 from peewee import PostgresqlDatabase
 
+from mlbench.output import OutputFile, OutputList
 from mlbench_master.database import database, run_sql
 from mlbench_master.models import Pod, Rank, Run, Stream, Worker, run_owner
 from mlbench_master.reading.store import ArchiveStore
+from mlbench_master.recording import files as run_files
 from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.posted import append_posted, open_posted
@@ -166,3 +169,16 @@ def deliver_all(delivery: Delivery) -> None:
     """Deliver what waits, until nothing does."""
     while delivery.deliver_waiting():
         pass
+
+
+def ship_files(run: Run, files: Mapping[str, bytes | OutputFile], rank: int = 0) -> None:
+    """Store what a rank has left in its output folder; an ``OutputFile`` has stayed there."""
+    contents = {name: one for name, one in files.items() if isinstance(one, bytes)}
+    made = [
+        OutputFile(name, len(content), hashlib.sha256(content).hexdigest())
+        for name, content in contents.items()
+    ]
+    left = tuple(one for one in files.values() if isinstance(one, OutputFile))
+    listed = OutputList("/there", (*made, *left))
+    data = listed.line() + b"".join(contents.values())
+    run_files.append(key(run, rank, "files"), 0, data, len(data))

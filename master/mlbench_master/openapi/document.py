@@ -44,6 +44,7 @@ _PATH_PARAMETERS = {
         ("run_id", {"type": "integer"}, "The run.", 1),
         ("rank", {"type": "integer"}, "The rank.", 0),
         ("stream", {"type": "string", "enum": STREAMS}, "Which.", "stdout"),
+        ("file", {"type": "string"}, "The file's name, with its folders.", "plots/loss.csv"),
         ("owner", {"type": "string"}, "A pod's name, or a run's id with `metric_type=run`.", "1"),
         ("pod", {"type": "string"}, "The worker's name.", "local-mlbench-worker-0"),
         ("name", {"type": "string"}, "The set's name.", "scaling"),

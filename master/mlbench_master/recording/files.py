@@ -42,10 +42,11 @@ def _begin(key: StreamKey, data: bytes, written: int) -> None:
         stream = streams.find_or_create(key)
         if stream.size:
             return
+        # A chunk of its own, as it is read alone.
+        Chunk.create(stream=stream, offset=0, data=data[:end])
         size = stream.final_size or max(written, len(data))
         [others] = run_sql(_OTHERS, key.owner, key.attempt, FILES, key.rank).fetchone()
         if others + size <= MOST_BYTES + MOST_LIST_BYTES:
-            store(stream, final_size=size)
+            store(stream, final_size=size, size=end)
         else:
-            Chunk.create(stream=stream, offset=0, data=data[:end])
             store(stream, final_size=size, size=size, gap_start=end, gap_end=size)

@@ -4,15 +4,14 @@ from falcon import Request, Response
 
 from mlbench.records import LogPage, LogSearch
 from mlbench_master.errors import BadFieldError
-from mlbench_master.models import Run
 from mlbench_master.openapi.operation import Parameter, one_of, operation, whole
 from mlbench_master.reading import logs
+from mlbench_master.resources.attempts import ATTEMPT, read_attempt
 from mlbench_master.runs import life
 
 MAX_SEARCH_LENGTH = 500
 _RANK = whole("rank", "Whose log: the processes of a worker have one together.", 0)
 _STREAM = one_of("stream", ("stdout", "stderr"), "Which of the two.", "stdout")
-_ATTEMPT = whole("attempt", "Of which attempt; by default the latest.")
 _OFFSET = whole("offset", "Where to begin, in bytes.", 0)
 _TAIL = whole("tail", "The last lines, this many; `offset` is then unused.")
 _BEFORE = whole(
@@ -43,7 +42,7 @@ class LogsResource:
         files={
             "text/plain; charset=utf-8": {"type": "string", "examples": ["epoch 1: loss 0.31\n"]}
         },
-        parameters=(_RANK, _STREAM, _ATTEMPT, _OFFSET, _TAIL, _BEFORE, _SEARCH, _FORMAT),
+        parameters=(_RANK, _STREAM, ATTEMPT, _OFFSET, _TAIL, _BEFORE, _SEARCH, _FORMAT),
         errors=(404,),
     )
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
@@ -54,7 +53,7 @@ class LogsResource:
         """
         run = life.find(run_id)
         rank = _RANK.read(req) or 0
-        attempt = _attempt(req, run)
+        attempt = read_attempt(req, run)
         worker = life.worker_of(run, attempt, rank)
         if worker is None:
             raise BadFieldError("rank", f"run {run_id} has ranks 0 to {run.world_size - 1}")
@@ -77,13 +76,3 @@ class LogsResource:
             resp.media = logs.tail(log, tail)
         else:
             resp.media = logs.page(log, offset)
-
-
-def _attempt(req: Request, run: Run) -> int:
-    wanted = _ATTEMPT.read(req)
-    if wanted is None:
-        return run.attempt
-    if not 0 < wanted <= run.attempt:
-        there = f"attempts 1 to {run.attempt}" if run.attempt else "not begun its first attempt"
-        raise BadFieldError("attempt", f"run {run.id} has {there}")
-    return wanted

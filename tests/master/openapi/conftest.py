@@ -14,7 +14,7 @@ from mlbench_master.runs import sets
 from mlbench_master.runs.requests import SetRequest
 from mlbench_master.settings import Limits
 from tests.conftest import PrometheusServer, free_port
-from tests.support.rows import key, line, make_ranks, make_run, record
+from tests.support.rows import key, line, make_ranks, make_run, record, ship_files
 from tests.support.serving import serve_master
 
 _SET: dict[str, Any] = {
@@ -35,6 +35,7 @@ def example_run(database: Database) -> Run:
     run = make_run(id=1, set_name="scaling", place=1)
     make_ranks(run, _PODS)
     streams.append(key(run, 1, "stdout"), 0, b"text\n")
+    ship_files(run, {"plots/loss.csv": b"step,loss\n1,0.31\n"})
     record(run, line(run.created_at, train_loss=0.31), rank=1)
     for ended in range(2, 20):
         make_run(id=ended, state="FINISHED")

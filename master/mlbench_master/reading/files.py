@@ -1,0 +1,93 @@
+"""Reading what ranks left in their output folders; of an imported run, from its archive."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from mlbench.archive import RUN, file_member
+from mlbench.output import MOST_BYTES, OutputList, is_name
+from mlbench.records import RunFile
+from mlbench_master.errors import NotFoundError
+from mlbench_master.models import Chunk, Run, Stream, run_owner
+from mlbench_master.reading.store import ArchiveStore
+from mlbench_master.recording.files import FILES
+from mlbench_master.recording.streams import read
+
+_LEFT_OUT = f"the files of the attempt have more than {MOST_BYTES >> 20} MiB in all"
+_LOST = "it did not come from its rank, which was lost"
+
+
+@dataclass(frozen=True)
+class FileReader:
+    """Reads files of runs."""
+
+    archives: ArchiveStore
+
+    def find(self, run: Run, attempt: int) -> list[RunFile]:
+        """Return the files of an attempt, by rank and name."""
+        if not run.origin:
+            return [file for file, _ in stored(run, attempt=attempt)]
+        with self.archives.open(str(run.archive)) as archive:
+            listed = listed_in(archive.document(RUN))
+        return [file for file in listed if file.attempt == attempt]
+
+    def read(self, run: Run, attempt: int, rank: int, name: str) -> bytes:
+        """Return the content of a file.
+
+        Raises:
+            NotFoundError: there is none of this name, or the master does not hold it.
+        """
+        found = (one for one in self.find(run, attempt) if (one.rank, one.name) == (rank, name))
+        file = next(found, None)
+        if file is None:
+            raise NotFoundError(f"file: rank {rank} left none of this name; there is a list")
+        if file.left:
+            raise NotFoundError(f"file: it is at {file.path} on the rank's machine: {file.left}")
+        if run.origin:
+            with self.archives.open(str(run.archive)) as archive:
+                return archive.text(file_member(attempt, rank, name))
+        its = stored(run, attempt=attempt, rank=rank)
+        return next(_read(file, *place) for one, place in its if one == file)
+
+
+def listed_in(document: Any) -> list[RunFile]:
+    """Return the files that an archive's description of its run lists; ValueError if malformed."""
+    listed = [RunFile.from_fields(fields) for fields in document.get("files", [])]
+    if not all(is_name(file.name) for file in listed):
+        raise ValueError("the name of a file leads out of its folder")
+    return listed
+
+
+def stored(run: Run, **of: int) -> Iterator[tuple[RunFile, tuple[Stream, int]]]:
+    """Yield the files of a run, with the stream that each is in, and where it begins there.
+
+    ``of`` may name an attempt and a rank.
+    """
+    streams = Stream.select().where(Stream.owner == run_owner(run.id), Stream.name == FILES)
+    for stream in list(streams.filter(**of).order_by(Stream.attempt, Stream.rank)):
+        first = Chunk.get_or_none(Chunk.stream == stream, Chunk.offset == 0)
+        line = bytes(first.data) if first else b""
+        try:
+            listed = OutputList.read(line)
+        except ValueError:
+            continue  # none has come, or no agent has sent it
+        end = stream.gap_start if stream.gap_end else stream.size
+        start = len(line)
+        for file, position in listed.positions():
+            left = file.left
+            if not left and start + position + file.size > end:
+                left = _LEFT_OUT if stream.gap_end else _LOST
+            path = f"{listed.folder}/{file.name}" if left else None
+            its = (stream.rank, stream.attempt, file.name, file.size, file.sha256, path, left)
+            yield RunFile(*its), (stream, start + position)
+
+
+def contents(run: Run) -> Iterator[tuple[RunFile, bytes]]:
+    """Yield the files that the master holds of all attempts, with their contents."""
+    for file, place in stored(run):
+        if not file.left:
+            yield file, _read(file, *place)
+
+
+def _read(file: RunFile, stream: Stream, start: int) -> bytes:
+    return read(stream, start, start + file.size)

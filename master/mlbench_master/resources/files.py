@@ -1,0 +1,61 @@
+"""``/api/runs/{id}/files``: what ranks left in their output folders."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from falcon import Request, Response
+
+from mlbench.records import RunFile
+from mlbench_master.openapi.operation import Schema, operation, whole
+from mlbench_master.reading.files import FileReader
+from mlbench_master.resources.attempts import ATTEMPT, read_attempt
+from mlbench_master.runs import life
+
+_RANK = whole("rank", "Whose file.", 0)
+_TEXT, _BYTES = "text/plain; charset=utf-8", "application/octet-stream"
+# Nothing that a browser would execute, such as SVG, goes by its own name.
+_TYPES: Mapping[str, str] = {
+    **{".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg"},
+    **{".gif": "image/gif", ".webp": "image/webp", ".csv": "text/csv; charset=utf-8"},
+    **dict.fromkeys((".txt", ".log", ".md", ".json", ".jsonl", ".tsv", ".yaml", ".yml"), _TEXT),
+}
+_ANSWERS: Mapping[str, Schema] = {
+    kind: {"type": "string", "contentMediaType": kind} for kind in (*_TYPES.values(), _BYTES)
+}
+
+
+@dataclass(frozen=True)
+class FilesResource:
+    """The files of a run, and each of them."""
+
+    files: FileReader
+
+    @operation(
+        "list_files",
+        "The files, by rank and name.",
+        list[RunFile],
+        parameters=(ATTEMPT,),
+        errors=(404, 502),
+    )
+    def on_get(self, req: Request, resp: Response, run_id: int) -> None:
+        """List what each rank left in `$MLBENCH_OUTPUT`, with what stayed on its machine."""
+        run = life.find(run_id)
+        resp.media = self.files.find(run, read_attempt(req, run))
+
+    @operation(
+        "get_file",
+        "The file, to be stored: no browser executes it.",
+        files=_ANSWERS,
+        parameters=(_RANK, ATTEMPT),
+        errors=(404, 502),
+    )
+    def on_get_one(self, req: Request, resp: Response, run_id: int, file: str) -> None:
+        """Answer with the content of a file that the master holds."""
+        run = life.find(run_id)
+        rank = _RANK.read(req) or 0
+        resp.data = self.files.read(run, read_attempt(req, run), rank, file)
+        path = PurePosixPath(file)
+        resp.content_type = _TYPES.get(path.suffix.lower(), _BYTES)
+        resp.downloadable_as = path.name
+        resp.set_header("Content-Security-Policy", "default-src 'none'; sandbox")

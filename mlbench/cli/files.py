@@ -1,0 +1,84 @@
+"""``mlbench files``: what the ranks of a run left in ``$MLBENCH_OUTPUT``."""
+
+import hashlib
+import io
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Column, Table
+
+from mlbench.cli.common import (
+    FAILED,
+    JsonOption,
+    RunArgument,
+    connected,
+    err,
+    find_run,
+    out,
+    print_json,
+    visible,
+    writing,
+)
+from mlbench.client import ApiClient
+from mlbench.output import is_name
+from mlbench.records import Run, RunFile
+
+
+def files(
+    wanted: RunArgument,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="DIR", help="Download them: DIR/rank-RANK/NAME."),
+    ] = None,
+    attempt: Annotated[
+        int | None, typer.Option(help="Which attempt; the latest by default.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """List the files that a run left, or download them."""
+    with connected() as client:
+        run = find_run(client, wanted)
+        found = client.get_files(run.id, attempt=attempt).result().value
+        damaged = []
+        if output is not None:
+            held = [file for file in found if not file.left]
+            damaged = [file for file in held if not _save(client, run, file, output)]
+    if json:
+        print_json([file.to_fields() for file in found])
+    elif not found:
+        out.print(f"run {run.id} left no files in $MLBENCH_OUTPUT")
+    else:
+        _show(found)
+    for file in damaged:
+        err.print(f"mlbench: {file.name} of rank {file.rank} is damaged: nothing was written")
+    if damaged:
+        raise typer.Exit(FAILED)
+
+
+def _show(found: list[RunFile]) -> None:
+    number = Column("size", justify="right")
+    table = Table("rank", Column("file", overflow="fold"), number, "SHA-256", box=None)
+    for file in found:
+        digest = (file.sha256 or "")[:12]
+        table.add_row(str(file.rank), visible(file.name), f"{file.size:,}", digest)
+    out.print(table)
+    for file in found:
+        if file.left:
+            words = visible(f"{file.name} stays at {file.path}: {file.left}")
+            out.print(words, soft_wrap=True, markup=False, highlight=False)
+
+
+def _save(client: ApiClient, run: Run, file: RunFile, folder: Path) -> bool:
+    """Write a file, and return whether it is what its digest is of; if not, write nothing."""
+    content = io.BytesIO()
+    client.download_file(run.id, file, content)
+    data = content.getvalue()
+    # A name of another master's might lead out of the folder.
+    if not is_name(file.name) or hashlib.sha256(data).hexdigest() != file.sha256:
+        return False
+    target = folder / f"rank-{file.rank}" / file.name
+    with writing(folder):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+    return True

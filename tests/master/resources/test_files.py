@@ -1,0 +1,101 @@
+"""``/api/runs/{id}/files``: what ranks left, which no browser may execute."""
+
+import hashlib
+
+import pytest
+from falcon.testing import TestClient
+
+from mlbench.output import OutputFile
+from mlbench_master.models import Run
+from mlbench_master.recording import streams
+from tests.support.rows import key, ship_files
+
+pytestmark = pytest.mark.both_databases
+_LIST = b'{"folder": "/", "files": [{%s, "sha256": null}], "more": 0}'
+CSV, HTML = b"step,loss\n1,0.31\n", b"<script>alert(1)</script>"
+
+
+@pytest.fixture
+def path(run: Run) -> str:
+    model = OutputFile("model.pt", 5 << 20, "ab" * 32, "it has more than 1 MiB")
+    ship_files(run, {"plots/loss.csv": CSV, "page.html": HTML, "model.pt": model})
+    ship_files(run, {"plots/loss.csv": b"", "löss.PNG": b"\x89PNG"}, rank=1)
+    return f"/api/runs/{run.id}/files/"
+
+
+def test_the_list_has_what_is_held_and_what_stayed(api: TestClient, path: str) -> None:
+    listed = api.simulate_get(path).json
+    assert listed[0] == {
+        **{"rank": 0, "attempt": 1, "name": "plots/loss.csv", "size": len(CSV)},
+        **{"sha256": hashlib.sha256(CSV).hexdigest(), "path": None, "left": ""},
+    }
+    assert listed[2] == {
+        **{"rank": 0, "attempt": 1, "name": "model.pt", "size": 5 << 20, "sha256": "ab" * 32},
+        **{"path": "/there/model.pt", "left": "it has more than 1 MiB"},
+    }
+    assert [(one["rank"], one["name"]) for one in listed[3:]] == [
+        (1, "plots/loss.csv"),
+        (1, "löss.PNG"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "rank", "content", "kind", "stored_as"),
+    [
+        ("plots/loss.csv", 0, CSV, "text/csv; charset=utf-8", 'filename="loss.csv"'),
+        ("plots/loss.csv", 1, b"", "text/csv; charset=utf-8", 'filename="loss.csv"'),
+        ("page.html", 0, HTML, "application/octet-stream", 'filename="page.html"'),
+        ("löss.PNG", 1, b"\x89PNG", "image/png", "filename*=UTF-8''l%C3%B6ss.PNG"),
+    ],
+)
+def test_a_file_is_one_to_be_stored(
+    api: TestClient, path: str, name: str, rank: int, content: bytes, kind: str, stored_as: str
+) -> None:
+    answer = api.simulate_get(path + name, params={"rank": rank})
+    assert (answer.content, answer.headers["Content-Type"]) == (content, kind)
+    assert answer.headers["Content-Disposition"].startswith("attachment; ")
+    assert stored_as in answer.headers["Content-Disposition"]
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert "sandbox" in answer.headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("model.pt", "file: it is at /there/model.pt on the rank's machine: it has more than"),
+        ("../loss.csv", "file: rank 0 left none of this name; there is a list"),
+        ("plots", "file: rank 0 left none of this name; there is a list"),
+    ],
+)
+def test_there_is_no_other_file(api: TestClient, path: str, name: str, message: str) -> None:
+    answer = api.simulate_get(path + name)
+    assert answer.status_code == 404
+    assert answer.json["message"].startswith(message)
+
+
+def test_what_a_lost_rank_had_not_sent_is_said(api: TestClient, run: Run, path: str) -> None:
+    stream = key(run, 2, "files")
+    line = b'{"folder": "/there", "files": [{"name": "a", "size": 9, "sha256": "%s"}], "more": 0}\n'
+    streams.append(stream, 0, line % (b"0" * 64))
+    streams.close(run.id, 1, 2, {})
+    [lost] = [one for one in api.simulate_get(path).json if one["rank"] == 2]
+    assert (lost["path"], lost["left"]) == (
+        "/there/a",
+        "it did not come from its rank, which was lost",
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"no JSON",
+        b"[" * 100_000,
+        _LIST % b'"name": "../a", "size": 1, "left": "x"',
+        _LIST % b'"name": "a", "size": -1, "left": "x"',
+        _LIST % b'"name": "a", "size": 1',  # held, without a digest
+    ],
+)
+def test_a_list_that_no_agent_makes_lists_nothing(api: TestClient, run: Run, line: bytes) -> None:
+    streams.append(key(run, 0, "files"), 0, line + b"\n")
+    answer = api.simulate_get(f"/api/runs/{run.id}/files/")
+    assert (answer.status_code, answer.json) == (200, [])
