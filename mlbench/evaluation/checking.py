@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mlbench import names
-from mlbench.archive import ROWS, RUN, Archive, SeriesName
+from mlbench.archive import ROWS, RUN, Archive, SeriesName, file_member
 from mlbench.evaluation.archived import context_of, errors_of_archives, recompute
 
 # What a clock may be off the dates of its samples: they have milliseconds, and dates are set right.
@@ -28,6 +28,7 @@ def check(archive: Archive) -> list[str]:
     with errors_of_archives():
         return archive.check() or [
             *_check_counts(archive),
+            *_check_files(archive),
             *_check_result(archive),
             *contradictions(archive),
         ]
@@ -38,6 +39,20 @@ def _check_counts(archive: Archive) -> list[str]:
     sealed = [one for name, one in archive.series.items() if not name.pod]
     found = sum(one.samples + one.kept for one in sealed)
     return [] if found == recorded else [f"{recorded} samples were recorded, and it has {found}"]
+
+
+def _check_files(archive: Archive) -> list[str]:
+    """Compare the list of the files that ranks left with the members that have them."""
+    listed = {
+        file_member(file["attempt"], file["rank"], file["name"]): file["sha256"]
+        for file in archive.document(RUN).get("files", [])
+        if not file["left"]
+    }
+    return [
+        f"{name} is not the file that it lists"
+        for name, sha256 in listed.items()
+        if archive.members.get(name) != sha256
+    ]
 
 
 def _check_result(archive: Archive) -> list[str]:

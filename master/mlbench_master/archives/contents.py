@@ -6,10 +6,11 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from mlbench.archive import ROWS, RUN, More, Piece, SeriesName
+from mlbench.archive import ROWS, RUN, More, Piece, SeriesName, file_member
 from mlbench.results import Result
 from mlbench.series import SeriesKey, number_or_text, spell
 from mlbench_master.models import WORDS, Chunk, Rank, Run, Series, Stream, run_owner
+from mlbench_master.reading import files
 from mlbench_master.reading.points import Points, Reader
 from mlbench_master.reading.selection import NamedSeries
 from mlbench_master.reading.stored import Stored
@@ -33,6 +34,7 @@ def documents(run: Run, result: Result) -> dict[str, Any]:
         "events": [event.to_fields() for event in events.events_of(run)],
         "manifest": manifest.build(run).to_fields(),
         "result": result.to_fields(),
+        "files": [file.to_fields() for file, _ in files.stored(run)],
     }
     row = {name: value for name, value in run.__data__.items() if name not in _NOT_SEALED}
     owner = run_owner(run.id)
@@ -43,6 +45,12 @@ def documents(run: Run, result: Result) -> dict[str, Any]:
     }
     rows = {name: list(found.dicts()) for name, found in tables.items()}
     return {RUN: content, ROWS: {"run": [row], **rows}}
+
+
+def files_of(run: Run) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """Yield the files that its ranks left, as far as they are held, by names of members."""
+    for file, content in files.contents(run):
+        yield file_member(file.attempt, file.rank, file.name), iter([content])
 
 
 def logs_of(run: Run) -> Iterator[tuple[str, Iterator[bytes]]]:

@@ -23,6 +23,7 @@ from mlbench.records import Run as RunRecord
 from mlbench_master.database import STATE, exclusive, store
 from mlbench_master.errors import BadFieldError, TooLargeError
 from mlbench_master.models import WORDS, JSONField, Rank, Run
+from mlbench_master.reading.files import listed_in
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.results.query import result_of
@@ -122,6 +123,7 @@ def _store(archive: Archive) -> tuple[Run, bool]:
         for rank in rows["rank"]:
             Rank.create(run=run, **_columns(Rank, rank))
         # All that is told of a run can be told of this one, or it is not stored.
+        listed_in(record)
         RunRecord.from_fields(life.describe(run).to_fields())
         Manifest.from_fields(manifest.build(run).to_fields())
         events.events_of(run)

@@ -101,9 +101,9 @@ class Sealer:
             store(run, goal_reached_at=at, goal_train_seconds=seconds)
         documents = contents.documents(run, result)
         pods = contents.series_of_pods(self.reader.pods_of(run, Selection()))
-        logs = contents.logs_of(run) if self.with_logs else ()
+        texts = chain(contents.files_of(run), contents.logs_of(run) if self.with_logs else ())
         name = archive.file_name(run.name, run.id)
-        digest = self._put(name, run_owner(run.id), documents, pods, logs)
+        digest = self._put(name, run_owner(run.id), documents, pods, texts)
         sealed = {"archive": name, "archive_sha256": digest, "archive_problem": ""}
         with exclusive(STATE):
             is_there = _store(run, **sealed, sealed_at=time.time())
@@ -127,7 +127,7 @@ class Sealer:
         owner: str,
         documents: Mapping[str, Any],
         more: Iterable[tuple[archive.SeriesName, Iterator[archive.Piece]]] = (),
-        logs: Iterable[tuple[str, Iterator[bytes]]] = (),
+        texts: Iterable[tuple[str, Iterator[bytes]]] = (),
     ) -> str:
         """Write an archive of an owner's samples, and return its digest."""
 
@@ -136,7 +136,7 @@ class Sealer:
             with ExitStack() as stack:
                 delivered = self.reader.delivered(found, found.delivered, Selection(), stack)
                 series = contents.series_of_owner(found, delivered)
-                digest = archive.write(draft, documents, chain(series, more), logs)
+                digest = archive.write(draft, documents, chain(series, more), texts)
             found.check()
             return digest
 

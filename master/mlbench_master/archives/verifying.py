@@ -1,5 +1,6 @@
 """Verifying archives against what Prometheus has; restoring what it has no more."""
 
+import hashlib
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -16,6 +17,7 @@ from mlbench_master.models import Run, run_owner
 from mlbench_master.notify import notify
 from mlbench_master.reading import archived, stored, windows
 from mlbench_master.reading.counting import span_of
+from mlbench_master.reading.files import contents
 from mlbench_master.reading.promql import PrometheusClient, select
 from mlbench_master.reading.selection import Selection
 from mlbench_master.reading.series import SeriesReader
@@ -68,10 +70,20 @@ class Verifier:
             notify()
             problems.append("it is sealed again from what Prometheus has: verify it once more")
         problems += [*differences.values(), *self._check_added(run)]
+        if not run.origin:
+            problems += self._check_files(run)
         return Verification(
             *(run.id, run.archive, run.archive_sha256, run.delivery, tuple(problems), restored),
             added=life.added_to(run),
         )
+
+    def _check_files(self, run: Run) -> list[str]:
+        """Compare the files that its ranks left, as they are held here, with their digests."""
+        return [
+            f"{file.name} of rank {file.rank} is not the file that its rank left"
+            for file, content in contents(run)
+            if hashlib.sha256(content).hexdigest() != file.sha256
+        ]
 
     def _check_added(self, run: Run) -> list[str]:
         """Check the archive of what was posted after a run's end, once there is one."""
