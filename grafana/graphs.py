@@ -2,7 +2,14 @@
 
 from typing import Unpack
 
-from grafana_foundation_sdk.models import barchart, common, statetimeline, timeseries, trend
+from grafana_foundation_sdk.models import (
+    barchart,
+    common,
+    heatmap,
+    statetimeline,
+    timeseries,
+    trend,
+)
 from grafana_foundation_sdk.models.dashboard import Panel, ThresholdsConfig
 
 from grafana.panels import BY_ORDER, LEGEND, TOOLTIP, Look, panel
@@ -127,3 +134,24 @@ def timeline(title: str, description: str, *queries: Query, **look: Unpack[Look]
         color=BY_ORDER,
         custom=statetimeline.FieldConfig(line_width=0, fill_opacity=75),
     )
+
+
+def heat_map(title: str, description: str, *queries: Query, **look: Unpack[Look]) -> Panel:
+    """Draw a row for each series, in their order from the bottom up: the darker, the higher."""
+    unit = look.get("unit")
+    options = heatmap.Options(
+        calculate=False,
+        color=heatmap.HeatmapColorOptions(
+            mode=heatmap.HeatmapColorMode.SCHEME, scheme="Oranges", exponent=0.5, steps=64
+        ),
+        cell_gap=0,
+        cell_values=heatmap.CellValues(unit=unit),
+        rows_frame=heatmap.RowsHeatmapOptions(layout=common.HeatmapCellLayout.AUTO),
+        show_value=common.VisibilityMode.NEVER,
+        tooltip=heatmap.HeatmapTooltip(
+            mode=common.TooltipDisplayMode.SINGLE, show_color_scale=True
+        ),
+    )
+    look = Look(width=24, height=12, data_points=150) | look
+    custom = heatmap.FieldConfig()
+    return panel("heatmap", title, description, queries, options, look, custom=custom)

@@ -22,7 +22,7 @@ from grafana.boards.run.queries import (
     named_alerts,
 )
 from grafana.boards.run.ranks import MASTER, MORE_RESOURCES, RANK_TABLE, RESOURCES
-from grafana.boards.run.speed import SPEED
+from grafana.boards.run.speed import SPEED, STEP_TIMES
 from grafana.graphs import lines, timeline
 from grafana.panels import band
 from grafana.queries import by, called, ever, graph, in_each_step, moment, recorded
@@ -116,6 +116,7 @@ BOARD: Final = Board(
         Row("Run ${run_id:text}", HEADLINE),
         Row("Learning", LEARNING),
         Row("Speed: where the time goes, who computes and who waits", SPEED),
+        Row("Step times: every rank over time", (STEP_TIMES,), collapsed=True),
         Row("Alerts, ranks and logs", (ALERTS, RANK_TABLE, MASTER)),
         Row("Resources of the run's workers", RESOURCES),
         Row("Learning by step", BY_STEP, collapsed=True),

@@ -18,10 +18,11 @@ from grafana.boards.run.queries import (
     of_run,
     result_or,
     result_or_value,
+    until_end,
     while_running,
 )
 from grafana.figures import figure
-from grafana.graphs import lines, stacked_bars
+from grafana.graphs import heat_map, lines, stacked_bars
 from grafana.panels import PHASE_COLOURS
 from grafana.queries import (
     DURATION,
@@ -147,4 +148,23 @@ SPEED: Final = (
         width=8,
         no_value="Not started in this range",
     ),
+)
+
+_STEPS: Final = (
+    f"sum by (run_id, rank) ({rate(f'mlbench_worker_step_seconds_sum{{{RANKS}}}')})"
+    f" / (sum by (run_id, rank) ({rate(f'mlbench_worker_step_seconds_count{{{RANKS}}}')}) > 0)"
+)
+# Prometheus orders series by their labels as texts: numbers of one length are in their order.
+_IN_ORDER: Final = (
+    f'label_replace(label_replace({until_end(_STEPS)}, "rank", "0000$1", "rank", "(.*)"),'
+    ' "rank", "rank $1", "rank", ".*(.{4})")'
+)
+STEP_TIMES: Final = heat_map(
+    "Step time of each rank",
+    "Mean time of a step, evaluation left out, of each rank over time: the darker, the longer. A "
+    "dark column is a time in which all were slow, as ranks that exchange gradients wait for each "
+    "other; a dark row is a rank that is slow by itself.",
+    graph(_IN_ORDER, "{{rank}}"),
+    unit="s",
+    no_value="None was scraped in this range",
 )
