@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from mlbench import names
-from mlbench.address import parse_address
+from mlbench.discovery import find_connection
 from mlbench.errors import MLBenchError, NotConnectedError
 from mlbench.home import Home
 from mlbench.job import Job, find_job
@@ -59,6 +59,8 @@ class Companion:
         try:
             url, token = find_master(environ)
         except NotConnectedError as error:
+            if environ.get(names.ENV_URL) or environ.get(names.ENV_TOKEN):
+                raise
             nowhere = str(error)
         wanted = {
             "job": asdict(job),
@@ -174,24 +176,9 @@ def _path() -> list[str]:
 
 
 def find_master(environ: Mapping[str, str]) -> tuple[str, str]:
-    """Return the URL of the master, and a token: of the environment, or of the local stack.
-
-    MLBenchError if one of the two is missing or the URL is none, or no stack runs.
-    """
-    url, token = environ.get(names.ENV_URL), environ.get(names.ENV_TOKEN)
-    if not url and not token:
-        connection = Home.from_environ(environ).read_connection()
-        return connection.url, connection.token
-    if url:
-        try:
-            address = parse_address(url)
-        except MLBenchError as error:
-            raise MLBenchError(f"${names.ENV_URL}: {error}") from None
-        url, token = address.url, token or address.token
-    if not url or not token:
-        lacks = names.ENV_TOKEN if url else names.ENV_URL
-        raise MLBenchError(f"${lacks} is not set: the master's URL and a token go together")
-    return url, token
+    """Return the URL of the master and a token: those of ``find_connection``, and its errors."""
+    connection = find_connection(environ)
+    return connection.url, connection.token
 
 
 def _kept_in(environ: Mapping[str, str]) -> Path:

@@ -252,7 +252,6 @@ def test_by_default_it_is_the_local_stack(environ: dict[str, str]) -> None:
 def test_address_and_token_lead_elsewhere(environ: dict[str, str], url: str) -> None:
     found = find_connection({**environ, "MLBENCH_URL": url, "MLBENCH_TOKEN": "t"})
     assert found == Connection(_URL, "t", prometheus_url=None, elsewhere=True)
-    assert find_master({**environ, "MLBENCH_URL": url, "MLBENCH_TOKEN": "t"}) == (_URL, "t")
 
 
 def test_an_address_brings_its_token(environ: dict[str, str]) -> None:
