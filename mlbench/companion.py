@@ -101,13 +101,16 @@ class Companion:
         """Tell it which command is the rank, so that it asks that to end when the master does."""
         self._tell({"pid": pid})
 
-    def end(self, code: int, failure: str = "", at: float | None = None) -> None:
+    def end(
+        self, code: int, failure: str = "", *, missing: str = "", at: float | None = None
+    ) -> None:
         """Tell it that the rank has ended, and wait until all is shipped or cannot be.
 
-        ``at`` is when, in Unix seconds; by default now.
+        ``missing`` is what could not be recorded; ``at`` when it ended, in Unix seconds, by default
+        now.
         """
         ended_at = time.time() if at is None else at
-        self._tell({"exit": code, "at": ended_at, "failure": failure})
+        self._tell({"exit": code, "at": ended_at, "failure": failure, "missing": missing})
         if self._process.wait() < 0:
             words = f"mlbench: not recorded to its end, as its companion was killed: {self.folder}"
             print(words, "has what came before", file=sys.stderr, flush=True)

@@ -82,6 +82,15 @@ ResourceName = Literal[
 ]
 RESOURCES: Final[tuple[ResourceName, ...]] = get_args(ResourceName)
 
+# --- And of its steps, as the agent of a worker pod serves it. ---
+ProgressName = Literal[
+    "mlbench_worker_progress_timestamp_seconds",
+    "mlbench_worker_step_seconds_count",
+    "mlbench_worker_step_seconds_sum",
+    "mlbench_worker_steps_total",
+]
+PROGRESS: Final[tuple[ProgressName, ...]] = get_args(ProgressName)
+
 # --- Recorded series: exact, every value with its own time. ---
 RUN_METRIC: Final = "mlbench_run_metric"  # {run_id, metric, rank}
 RUN_ADDED: Final = "mlbench_run_added"  # the same: what was posted after the run's end
@@ -214,6 +223,11 @@ def loss_among(metrics: Collection[str]) -> str | None:
 def message_metric(operation: str, dtype: str, figure: MessageFigure) -> str:
     """Return the recorded metric of a message, e.g. ``all_reduce_float32_seconds``."""
     return f"{operation}_{dtype}_{figure}"
+
+
+def totals_file(metrics_file: str, rank: int | str) -> str:
+    """Return the file beside a recorded job's metrics file that has the totals of a rank."""
+    return f"{metrics_file}.{rank}.totals"
 
 
 def own_names_file(metrics_file: str, pid: int) -> str:

@@ -105,7 +105,7 @@ def _run(command: Sequence[str], companion: Companion | None, signals: "_Signals
     lost = sorted({copier.lost for copier in copiers if copier.lost})
     with contextlib.suppress(KeyboardInterrupt):
         signals.end()
-        companion.end(code, "; ".join(lost), at)
+        companion.end(code, missing="; ".join(lost), at=at)
     return code
 
 

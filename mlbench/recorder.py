@@ -11,6 +11,7 @@ so: ``"rank":3``.
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import SupportsFloat
 
 from mlbench import names
 from mlbench.clock import SteadyClock
+from mlbench.job_totals import TotalsFile
 from mlbench.process import of_worker, this_process
 from mlbench.stated import LONGEST_NAME, Setting, check_settings
 
@@ -39,8 +41,13 @@ class Recorder:
         self._path = path
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._keys = _Keys()
+        self._before = b""
         process, worker = this_process(environ), of_worker(environ)
         self._rank = "" if process.rank == worker.rank else f'"rank":{process.rank},'
+        self.job_totals: TotalsFile | None = None
+        """Of a process of a recorded job, which goes on where values cannot be written."""
+        if names.ENV_LAUNCHER in environ:
+            self.job_totals = TotalsFile(Path(names.totals_file(str(path), process.rank)))
         if process != worker:
             self._state("process", asdict(process))
 
@@ -50,7 +57,8 @@ class Recorder:
         Raises:
             TypeError: a value is neither a number nor a text.
             ValueError: it is a tensor of more than one number, or no metric has this name.
-            OSError: the line could not be written in full (no space left).
+            OSError: the line could not be written in full (no space left), and this is no job that
+                others have started.
         """
         keys = self._keys
         try:
@@ -59,7 +67,9 @@ class Recorder:
             _complain(metrics)
             raise
         which = self._rank if step is None else f'{self._rank}"step":{step},'
-        self._append(f'{{"time":{self._clock.now():.6f},{which}"metrics":{{{fields}}}}}\n')
+        self._append(
+            f'{{"time":{self._clock.now():.6f},{which}"metrics":{{{fields}}}}}\n', len(metrics)
+        )
 
     def write_goal(self, metric: str, value: float, lower_is_better: bool) -> None:
         """Append a line with the goal of the run."""
@@ -75,14 +85,28 @@ class Recorder:
     def close(self) -> None:
         """Close the file."""
         os.close(self._file)
+        if self.job_totals is not None:
+            self.job_totals.close()
 
     def _state(self, what: str, content: Mapping[str, object]) -> None:
         self._append(json.dumps({"time": round(self._clock.now(), 6), what: content}) + "\n")
 
-    def _append(self, line: str) -> None:
-        data = line.encode()
-        if os.write(self._file, data) != len(data):
+    def _append(self, line: str, values: int = 1) -> None:
+        data = self._before + line.encode()
+        try:
+            written = os.write(self._file, data)
+        except OSError:
+            if self.job_totals is None:
+                raise
+            written = 0
+        if written == len(data):
+            self._before = b""
+        elif self.job_totals is None:
             raise OSError("the metrics file is full: a line was cut, so the run cannot be trusted")
+        else:
+            self.job_totals.add_lost(values)
+            if written:
+                self._before = b"\n"  # the next line begins behind the one that was cut
 
 
 class _Keys(dict[str, str]):
@@ -96,7 +120,9 @@ class _Keys(dict[str, str]):
 
 def list_own(metrics_file: Path, own: Iterable[str]) -> None:
     """List in its file what this process records itself; an empty name for its settings."""
-    with Path(names.own_names_file(str(metrics_file), os.getpid())).open("a") as file:
+    path = Path(names.own_names_file(str(metrics_file), os.getpid()))
+    # Without room for it, there is none for what is recorded either.
+    with suppress(OSError), path.open("a") as file:
         file.writelines(f"{name}\n" for name in own)
 
 

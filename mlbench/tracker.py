@@ -8,13 +8,17 @@ from math import isfinite
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from mlbench import names
 from mlbench.names import PHASES, Phase
 from mlbench.process import this_process
 from mlbench.recorder import Recorder, Value, check_name, to_float
 from mlbench.stated import Setting, reaches
+
+if TYPE_CHECKING:
+    from mlbench.job_totals import TotalsFile
+    from mlbench.totals import Totals
 
 # The shortest time between updates of the scraped totals. Scrapes come every few seconds.
 _PUBLISH_SECONDS = 0.25
@@ -108,12 +112,14 @@ class Tracker:
 
         path = environ.get(names.ENV_METRICS_FILE)
         self._recorder = Recorder(Path(path), environ) if path else None
-        self._totals = None
+        self._totals: Totals | TotalsFile | None = None
         if environ.get(names.ENV_MULTIPROC_DIR) and names.ENV_RUN_ID in environ:
             # Not at the top: elsewhere, prometheus-client is not needed and not configured.
-            from mlbench.totals import Totals  # noqa: PLC0415
+            from mlbench import totals  # noqa: PLC0415
 
-            self._totals = Totals(environ[names.ENV_RUN_ID], str(this_process(environ).rank))
+            self._totals = totals.Totals(environ[names.ENV_RUN_ID], str(this_process(environ).rank))
+        elif self._recorder is not None:
+            self._totals = self._recorder.job_totals
         if self._recorder is not None:
             atexit.register(self._close_at_exit, os.getpid())
             self.active.add(self)

@@ -295,3 +295,11 @@ def _recorded(pods: Sequence[Pod], workers: Sequence[Worker]) -> Iterator[Metric
                 who = ("", worker.name, "worker", nodes[worker.name])
                 family.add_metric(who, worker.resources[resource])
         yield family
+    used = {worker.name: worker.resources for worker in recorded}
+    for name in names.PROGRESS:
+        kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+        family = kind(name, "As agents tell it of other ranks.", labels=("run_id", "rank"))
+        for one in ranks:
+            if name in (told := used.get(one.worker, {})):
+                family.add_metric((str(one.run_id), str(one.rank)), told[name])
+        yield family

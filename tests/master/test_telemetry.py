@@ -138,6 +138,7 @@ def test_of_a_recorded_rank_there_is_what_its_recorder_reports(api: TestClient) 
     Pod.update(external=True).where(Pod.name == pod).execute()
     make_ranks(run, [pod])
     used = {"container_cpu_usage_seconds_total": 1.5, "container_processes": 3.0}
+    used["mlbench_worker_steps_total"] = 7.0
     make_worker(pod, state="running", run_id=run.id, attempt=1, resources=used)
     rank = {"run_id": str(run.id), "rank": "0"}
     assert value(api, "mlbench_worker_info", pod=pod, **rank) == 1
@@ -146,6 +147,7 @@ def test_of_a_recorded_rank_there_is_what_its_recorder_reports(api: TestClient) 
     found = scrape(api)
     assert found["container_cpu_usage_seconds_total"] == [(whose, 1.5)]
     assert found["container_processes"] == [(whose, 3.0)]
+    assert found["mlbench_worker_steps_total"] == [(rank, 7.0)]
     Run.update(state="FINISHED").where(Run.id == run.id).execute()
     assert value(api, "mlbench_worker_info", pod=pod) is None
 

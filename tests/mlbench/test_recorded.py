@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.home import Home
+from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import wait_for
 from tests.support.disks import fill, small_disk
 from tests.support.processes import descendants, run_text
@@ -221,6 +223,40 @@ def test_a_run_of_mlbench_records_itself_once(client: ApiClient, tmp_path: Path)
     assert client.get_runs().result().value[-1].id == ended.id
 
 
+_MANY = """\
+import mlbench
+tracker = mlbench.Tracker()
+for step in range(30_000):
+    tracker.log(train_loss=step)
+print("done")
+"""
+
+
+_STEPS = """\
+import mlbench, time
+with mlbench.Tracker() as tracker:
+    for _ in range(600):
+        time.sleep(0.05)
+        tracker.step(samples=1)
+"""
+
+
+def test_its_steps_are_watched_as_those_of_other_runs(
+    client: ApiClient, stack: Home, user: dict[str, str]
+) -> None:
+    command = [*RECORD, "--", sys.executable, "-c", _STEPS]
+    process = subprocess.Popen(command, env=user, stderr=subprocess.PIPE)
+    assert process.stderr
+    run = run_of(client, process.stderr.readline())
+    with closing(PrometheusClient(str(stack.read_connection().prometheus_url))) as prometheus:
+        limit = f'run_rank:mlbench_worker_progress:limit_seconds{{run_id="{run.id}"}} < 600'
+        wait_for(lambda: prometheus.query(limit), 60, what="the rule knows its steps")
+        steps = f'increase(mlbench_worker_steps_total{{run_id="{run.id}",rank="0"}}[1m]) > 0'
+        wait_for(lambda: prometheus.query(steps), 60, what="its steps are counted")
+    process.terminate()
+    process.communicate(timeout=30)
+
+
 def test_a_full_disk(client: ApiClient, stack: Home, tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 1 << 20) as disk:
         user = at_stack(stack, disk)
@@ -229,6 +265,14 @@ def test_a_full_disk(client: ApiClient, stack: Home, tmp_path: Path) -> None:
         assert (done.returncode, len(done.stdout)) == (0, (4 << 20) + 1)
         ended = run_to_end(client, run_of(client, done.stderr))
         assert "not all of its output is kept: No space left on device" in ended.reason
+        assert ended.state == "FINISHED"
+        (disk / "train.py").write_text(_MANY)
+        done = run_text([*RECORD, "--", sys.executable, disk / "train.py"], env=user)
+        assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+        ended = sealed(client, run_of(client, done.stderr))
+        [lost] = re.findall(r"([\d,]+) values could not be written", done.stderr)
+        assert (ended.state, f"{lost} values could not" in ended.reason) == ("FINISHED", True)
+        assert len(losses(client, ended)) + int(lost.replace(",", "")) == 30_000
         fill(disk)
         done = run_text([*RECORD, "--", "sh", "-c", "echo done; exit 3"], env=user)
         assert (done.returncode, done.stdout) == (3, "done\n")

@@ -1,14 +1,18 @@
 """The decisions on recorded runs, whose processes somebody else starts: watch, wait, end.
 
-A rank that fails stops no other one: that is for the run's launcher. Pure functions.
+A rank that fails stops no other one: that is for the run's launcher. Its command's exit code says
+whether it has failed: what could not be recorded is a sentence more. Pure functions.
 """
 
+from dataclasses import replace
+
 from mlbench.words import spans
-from mlbench_master.controller.actions import Action, StopRanks
+from mlbench_master.controller.actions import Action, End, StopRanks
 from mlbench_master.controller.ending import (
     count_or_end,
     failed_ranks,
     find_lost,
+    join_reasons,
     wait_for,
     why_gone,
     why_unfinished,
@@ -27,6 +31,29 @@ def decide_recorded(run: RunView) -> list[Action]:
     """Decide on the next actions for one run. Carrying them out twice is harmless."""
     if not all(rank.over for rank in run.ranks):
         return find_lost(run, _why_lost) or _watch(run)
+    by_codes = (replace(one, failure="") if _is_done(one) else one for one in run.ranks)
+    actions = _end(replace(run, ranks=tuple(by_codes)))
+    missing = [f"{one.place}: {one.failure}" for one in run.ranks if one.failure and _is_done(one)]
+    return [
+        replace(one, reason=join_reasons(one.reason, *_first(missing)))
+        if isinstance(one, End)
+        else one
+        for one in actions
+    ]
+
+
+def _is_done(rank: RankView) -> bool:
+    return rank.exit_code == 0 and not rank.lost
+
+
+def _first(sentences: list[str]) -> list[str]:
+    """Return the first of the sentences, and how many more there are."""
+    more = len(sentences) - _MOST_SPANS
+    return [*sentences[:_MOST_SPANS], *([f"and {more} more ranks"] if more > 0 else [])]
+
+
+def _end(run: RunView) -> list[Action]:
+    """Wait for ranks or an attempt that may yet come, then have the run counted, then end it."""
     awaits = bool(run.missing) or (bool(failed_ranks(run)) and run.attempt <= run.max_restarts)
     patience = LATE_SECONDS if awaits and not run.stop_requested else 0.0
     if run.waited < patience:

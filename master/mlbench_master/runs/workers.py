@@ -17,7 +17,14 @@ from pydantic import (
     model_validator,
 )
 
-from mlbench.names import ACTIVE_STATES, STREAMS, ResourceName, StreamName, recorded_pod
+from mlbench.names import (
+    ACTIVE_STATES,
+    STREAMS,
+    ProgressName,
+    ResourceName,
+    StreamName,
+    recorded_pod,
+)
 from mlbench.records import AgentState
 from mlbench_master import times
 from mlbench_master.database import STATE, exclusive, run_sql
@@ -131,10 +138,11 @@ class Report(BaseModel):
     exit_code: int | None = Field(default=None, ge=-255, le=255)
     exited_at: float | None = Field(default=None, ge=0, le=times.LATEST_US // 10**6)
     sizes: dict[StreamName, _Size] = Field(default_factory=dict)
-    resources: dict[ResourceName, _Used] = Field(default_factory=dict)
-    """What a rank uses that no exporter watches, by name of the series."""
+    resources: dict[ResourceName | ProgressName, _Used] = Field(default_factory=dict)
+    """What a rank uses and does that no exporter or scrape watches, by name of the series."""
     failure: str = Field(default="", max_length=500, pattern=NO_NUL)
-    """Why the rank has failed, however its process ends."""
+    """Why the rank has failed, however its process ends; of a recorded rank that exits with 0, what
+    is missing."""
 
     _no_truth_value = field_validator("exit_code", "exited_at", mode="before")(refuse_truth_value)
 

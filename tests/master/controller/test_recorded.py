@@ -95,6 +95,20 @@ def test_the_end_is_counted() -> None:
     assert decide_recorded(done) == [End(7, "FINISHED")]
 
 
+def test_what_could_not_be_recorded_fails_no_command() -> None:
+    short = replace(DONE, failure="9 values could not be written")
+    words = "rank 0 on w-0: 9 values could not be written"
+    run = with_ranks(short, DONE, delivery=COUNTED)
+    assert decide_recorded(run) == [End(7, "FINISHED", words)]
+    [end] = decide_recorded(with_ranks(short, exited(3), delivery=COUNTED))
+    assert isinstance(end, End)
+    assert end.state == "FAILED"
+    assert end.reason.endswith(f"code 3; {words}")
+    [end] = decide_recorded(with_ranks(*[short] * 12, num_workers=12, delivery=COUNTED))
+    assert isinstance(end, End)
+    assert end.reason.endswith("; and 2 more ranks")
+
+
 def test_missing_ranks_are_waited_for_once_the_others_are_over() -> None:
     words = "2 of 5 ranks have joined; missing: 2-4"
     run = with_ranks(DONE, DONE, num_workers=5, delivery=COUNTED, waited=59.0)

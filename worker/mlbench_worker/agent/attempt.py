@@ -321,8 +321,12 @@ class Attempt:
         traffic: Callable[[], Traffic] | None = None,
         network: Network | None = None,
         failure: str = "",
+        missing: str = "",
     ) -> None:
-        """Take what the processes, which have ended, have still told; then note the end."""
+        """Take what the processes, which have ended, have still told; then note the end.
+
+        ``missing`` is what a job that others started could not record, which is no failure of it.
+        """
         disturbance = self._hear_no_more()
         carried = None
         if traffic is not None:
@@ -334,7 +338,11 @@ class Attempt:
         if killed_for_memory() > self._killed_before:
             self._say_out_of_memory()
         lost = self._sources.failure if self._sources else ""
-        self._note_exit(ended, failure or self._why(ended) or lost)
+        words = failure or self._why(ended) or lost
+        if missing:
+            words = words or (f"exit code {ended.code}" if ended.code else "")
+            words = "; ".join(filter(None, [words, missing]))
+        self._note_exit(ended, words)
 
     def _hear_no_more(self) -> "Disturbance | None":
         if self._sources is not None:

@@ -24,6 +24,8 @@ from mlbench import names
 from mlbench.assignment import Assignment
 from mlbench.backoff import Backoff
 from mlbench.job import Job
+from mlbench.job_totals import JobTotals, read_totals
+from mlbench.names import ProgressName
 from mlbench_worker.agent.attempt import Attempt, ForeignJob
 from mlbench_worker.agent.files import read_json, remove, write_json
 from mlbench_worker.agent.link import Joined, Link, RefusedError
@@ -159,6 +161,29 @@ def ship(folder: Path, master: Master) -> int:
     return 1
 
 
+def totals_of(attempt: Attempt) -> list[JobTotals]:
+    """Return the totals of a rank's processes, the one of the lowest rank first."""
+    pattern = names.totals_file(attempt.file("metrics").name, "*")
+    paths = attempt.folder.glob(pattern)
+    return [read_totals(path) for path in sorted(paths, key=lambda one: (len(one.name), one))]
+
+
+def _progress(attempt: Attempt) -> Mapping[ProgressName, float]:
+    """Return what an agent's scrape would tell of a rank's first process, if that tells its steps.
+
+    All processes of a rank wait for each other.
+    """
+    totals = next(iter(totals_of(attempt)), JobTotals())
+    if not totals.progress_at:
+        return {}
+    return {
+        "mlbench_worker_progress_timestamp_seconds": totals.progress_at,
+        "mlbench_worker_step_seconds_count": totals.steps,
+        "mlbench_worker_step_seconds_sum": totals.step_seconds,
+        "mlbench_worker_steps_total": totals.steps,
+    }
+
+
 class _Rank:
     """The rank's side: its standard input tells how the rank ends."""
 
@@ -172,9 +197,13 @@ class _Rank:
         """Note the rank's end, in a thread."""
 
         def run() -> None:
-            ended, failure = self._wait()
+            ended, failure, missing = self._wait()
             before_end()
-            self._attempt.conclude(ended, failure=failure)
+            if lost := sum(totals.lost for totals in totals_of(self._attempt)):
+                words = f"{lost:,} values could not be written: no room was left for them"
+                _say(f"{words}, of rank {self._attempt.assignment.rank}")
+                missing = "; ".join(filter(None, [words, missing]))
+            self._attempt.conclude(ended, failure=failure, missing=missing)
             on_end()
 
         threading.Thread(target=run, name="rank", daemon=True).start()
@@ -187,22 +216,23 @@ class _Rank:
         with suppress(ProcessLookupError):
             os.kill(self._command or self._root, signal.SIGTERM)
 
-    def _wait(self) -> tuple[Exit, str]:
-        """Return how the rank ended, once it has, and a failure besides."""
+    def _wait(self) -> tuple[Exit, str, str]:
+        """Return how the rank ended, once it has, a failure besides, and what is missing."""
         for line in sys.stdin.buffer:
             said = json.loads(line)
             if "exits" in said:  # and then a byte is the code
-                code = sys.stdin.buffer.read(1)
-                if code:
-                    return Exit(code[0], time.time()), ""
+                byte = sys.stdin.buffer.read(1)
+                if byte:
+                    return Exit(byte[0], time.time()), "", ""
             elif "exit" in said:
-                return Exit(max(-255, min(255, said["exit"])), said["at"]), said["failure"]
+                code = max(-255, min(255, said["exit"]))
+                return Exit(code, said["at"]), said["failure"], said["missing"]
             else:
                 self._command = said["pid"]
         if self._command is None:
-            return Exit(-signal.SIGKILL, time.time()), _UNKNOWN
+            return Exit(-signal.SIGKILL, time.time()), _UNKNOWN, ""
         self._end()
-        return Exit(-signal.SIGKILL, time.time()), _KILLED
+        return Exit(-signal.SIGKILL, time.time()), _KILLED, ""
 
     def _end(self) -> None:
         assert self._command is not None
@@ -313,7 +343,7 @@ class Recording:
         address = address_towards(_ELSEWHERE, otherwise="127.0.0.1")
         about = {"ip": address, "pod_uid": self._order["uid"], **self._attempt.report()}
         if self._root and not has_ended:
-            about["resources"] = read_usage(self._root)
+            about["resources"] = {**read_usage(self._root), **_progress(self._attempt)}
         reply = self._link.poll(joined.pod, about)
         self._has_told_end = has_ended
         if reply.do == "stop" and not has_ended:
