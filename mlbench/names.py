@@ -79,6 +79,7 @@ ResourceName = Literal[
     "container_network_receive_bytes_total",
     "container_network_transmit_bytes_total",
     "container_processes",
+    "container_spec_memory_limit_bytes",
 ]
 RESOURCES: Final[tuple[ResourceName, ...]] = get_args(ResourceName)
 

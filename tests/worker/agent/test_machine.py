@@ -14,8 +14,10 @@ import pytest
 
 from mlbench.shaping import Shaping
 from mlbench_worker.agent.machine import (
+    GroupMemory,
     Qdisc,
     cpu_limit,
+    group_memory,
     killed_for_memory,
     memory_limit,
     read_machine,
@@ -83,6 +85,34 @@ _FIRST_VERSION = {
 _OUTSIDE = {"cgroup": "5:memory:/\n3:cpuacct,cpu:/"}
 _UNLIMITED = {"cgroup": "0::/", "cpu.max": "max 100000", "memory.max": "max"}
 _UNLIMITED_FIRST = {"cgroup": "1:cpu:/", "cpu/cpu.cfs_period_us": "100000"}
+
+
+def test_the_memory_of_the_innermost_group_with_a_limit(tmp_path: Path) -> None:
+    second, first, neither = tmp_path / "2", tmp_path / "1", tmp_path / "0"
+    groups = "sys/fs/cgroup"
+    write(
+        second,
+        {
+            "proc/self/cgroup": "0::/pod/task",
+            f"{groups}/pod/task/memory.max": "max",
+            f"{groups}/pod/task/memory.current": "10",
+            f"{groups}/pod/memory.max": "1000",
+            f"{groups}/pod/memory.current": "700",
+            f"{groups}/pod/memory.stat": "anon 600\ninactive_file 90\n",
+        },
+    )
+    assert group_memory(second) == GroupMemory(1000, 700, 90)
+    of_task = {
+        "proc/self/cgroup": "5:memory:/task",
+        f"{groups}/memory/task/memory.limit_in_bytes": "2000",
+        f"{groups}/memory/task/memory.usage_in_bytes": "800",
+        f"{groups}/memory/task/memory.stat": "inactive_file 1\ntotal_inactive_file 80\n",
+    }
+    write(first, of_task)
+    assert group_memory(first) == GroupMemory(2000, 800, 80)
+    of_task[f"{groups}/memory/task/memory.limit_in_bytes"] = str(2**63 - 4096)
+    write(neither, of_task)
+    assert group_memory(neither) is None
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ _NETLINK_SECONDS = 5.0
 
 # Of the processor, as Linux tells it (Documentation/ABI, sysfs-devices-system-cpu), of the first
 # core. What the kernel does not tell, as in many containers and virtual machines, is left out.
+_NO_LIMIT_BYTES = 1 << 60  # the first version of control groups spells none as a larger number
 _CPU = Path("sys/devices/system/cpu")
 _ABOUT = re.compile(r"([\w ]+?)\s*:\s*(.*\S)")
 _GENERATION = ("cpu family", "model", "stepping", "microcode")
@@ -173,6 +174,29 @@ def memory_limit(root: Path = Path("/")) -> int | None:
         *of_groups(root, "memory", "memory.limit_in_bytes"),
     ]
     return min((int(word) for words in found for word in words if word.isdecimal()), default=None)
+
+
+@dataclass(frozen=True)
+class GroupMemory:
+    """The memory of a container, or of another control group that has a limit, in bytes."""
+
+    limit: int
+    used: int
+    inactive_files: int
+    """Of this, what the kernel drops first."""
+
+
+def group_memory(root: Path = Path("/")) -> GroupMemory | None:
+    """Return the memory of the innermost group with a limit that this process is in."""
+    for controller, stated, *files in (
+        ("", "inactive_file", "memory.max", "memory.current"),
+        ("memory", "total_inactive_file", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ):
+        for words in of_groups(root, controller, *files, "memory.stat"):
+            if words[1:2] and words[0].isdecimal() and int(words[0]) < _NO_LIMIT_BYTES:
+                inactive = words[words.index(stated) + 1] if stated in words else 0
+                return GroupMemory(int(words[0]), int(words[1]), int(inactive))
+    return None
 
 
 def killed_for_memory(root: Path = Path("/")) -> int:

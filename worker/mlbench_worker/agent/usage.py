@@ -9,6 +9,7 @@ from pathlib import Path
 from mlbench.names import ResourceName
 from mlbench.traffic import TABLE, parse_traffic
 from mlbench_worker.agent.kernel import descendants_in, process_table, total_seconds
+from mlbench_worker.agent.machine import group_memory
 
 _PAGE_BYTES = resource.getpagesize()
 
@@ -16,7 +17,9 @@ _PAGE_BYTES = resource.getpagesize()
 def read_usage(root: int) -> Mapping[ResourceName, float]:
     """Return what a process and its descendants use, without this process; nothing if it is gone.
 
-    Seconds of CPU time and bytes. The traffic is that of a pod, which has a network of its own.
+    Seconds of CPU time and bytes. In a container whose memory is limited, the memory is that of all
+    in it, as the kernel counts it against the limit. The traffic is that of a pod, which has a
+    network of its own.
     """
     table = process_table()
     if root not in table:
@@ -35,6 +38,10 @@ def read_usage(root: int) -> Mapping[ResourceName, float]:
         "container_memory_working_set_bytes": held - shared,
         "container_processes": len(own),
     }
+    if group := group_memory():
+        usage["container_memory_usage_bytes"] = group.used
+        usage["container_memory_working_set_bytes"] = max(0, group.used - group.inactive_files)
+        usage["container_spec_memory_limit_bytes"] = group.limit
     if "KUBERNETES_SERVICE_HOST" in os.environ:
         carried = parse_traffic(TABLE.read_text())
         usage["container_network_receive_bytes_total"] = carried.received
