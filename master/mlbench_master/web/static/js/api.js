@@ -55,6 +55,11 @@ export function post(/** @type {string} */ path, /** @type {object} */ body = {}
   return call("POST", path, body);
 }
 
+/** Change what `body` names of the resource at `path`. */
+export function patch(/** @type {string} */ path, /** @type {object} */ body) {
+  return call("PATCH", path, body);
+}
+
 /** Delete the resource at `path`. */
 export function remove(/** @type {string} */ path) {
   return call("DELETE", path);

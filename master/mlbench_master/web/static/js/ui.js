@@ -1,5 +1,6 @@
 // What several pages show: badges, copy buttons, empty and error states, dialogs, tables, menus.
 
+import { query } from "./api.js";
 import { h, reconcile, setText } from "./dom.js";
 
 /** @returns {HTMLElement} the state of a run, or the phase of a pod, as a word with a colour. */
@@ -11,6 +12,14 @@ export function badge(/** @type {string} */ state) {
 export function setBadge(/** @type {HTMLElement} */ element, /** @type {string} */ state) {
   element.dataset.state = state.toLowerCase();
   setText(element, state);
+}
+
+/** Show tags in a list, each with a link to the runs that have it; without any, the list hides. */
+export function showTags(/** @type {HTMLElement} */ list, /** @type {string[]} */ tags) {
+  list.hidden = tags.length === 0;
+  const create = (/** @type {string} */ tag) =>
+    h("li", {}, h("a", { href: `/runs${query({ search: tag })}` }, tag));
+  reconcile(list, tags, String, create);
 }
 
 /** @returns {HTMLButtonElement} a button that copies what `text()` returns. */

@@ -184,7 +184,7 @@ class Recent {
     box.addEventListener("change", () => this.onChoice(run.id, box.checked));
     const workers = plural(run.num_workers, "worker");
     const about = [run.benchmark || "own code", workers, sweptOf(run), ago(run.created_at, now())];
-    const name = h("span", { class: "picker-name" }, `${run.id} · ${run.display_name}`);
+    const name = h("span", { class: "picker-name" }, `${run.id} · ${run.title}`);
     const detail = h("span", { class: "soft small-text" }, about.filter(Boolean).join(", "));
     return h("li", {}, h("label", { class: "check" }, box, name, badge(run.state), detail));
   }

@@ -32,8 +32,8 @@ export class Head {
     this.description = description;
     const active = isActive(run);
     const reason = byId("reason");
-    document.title = `${run.display_name} · MLBench`;
-    setText(byId("name"), run.display_name);
+    document.title = `${run.title} · MLBench`;
+    setText(byId("name"), run.title);
     setBadge(byId("state"), run.state);
     byId("state").hidden = byId("actions").hidden = false;
     this.#stop.hidden = !active;
@@ -67,7 +67,7 @@ export class Head {
   async #deleteRun() {
     const first = isActive(this.run) ? "It is stopped first. " : "";
     const text =
-      `${first}“${this.run.display_name}” goes, with its logs and what the database keeps of it. ` +
+      `${first}“${this.run.title}” goes, with its logs and what the database keeps of it. ` +
       "Its samples in Prometheus stay until they are too old.";
     if (!(await confirm("Delete this run?", text, "Delete"))) return;
     await this.#try(this.#delete, async () => {
@@ -95,8 +95,9 @@ function about(/** @type {Run} */ run, description) {
   const what = run.benchmark ? `${run.benchmark}. ${description}` : own;
   const several = run.world_size > run.num_workers ? `, ${run.world_size} ranks` : "";
   const workers = plural(run.num_workers, "worker") + several;
+  const ordered = run.title !== run.display_name && `ordered as ${run.display_name}`;
   const origin = run.origin ? `imported: ${originOf(run)}, read only` : originOf(run);
-  const parts = [`Run ${run.id}`, workers, `created ${moment(run.created_at)}`, origin];
+  const parts = [`Run ${run.id}`, ordered, workers, `created ${moment(run.created_at)}`, origin];
   return `${parts.filter(Boolean).join(" · ")}\n${what}`;
 }
 

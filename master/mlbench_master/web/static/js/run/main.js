@@ -15,6 +15,7 @@ import { Manifest } from "./manifest.js";
 import { Progress, Timeline, showDelivery } from "./progress.js";
 import { Phases, Ranks, rankFigures } from "./ranks.js";
 import { Throughput, Training } from "./training.js";
+import { Words } from "./words.js";
 
 const RUN_MS = 1000;
 const CURVES_MS = 1000;
@@ -30,6 +31,7 @@ const page = byId("run");
 const runId = Number(page.dataset.runId);
 
 const head = new Head(() => runPoll.now());
+const words = new Words(() => runPoll.now());
 const progress = new Progress();
 const training = new Training(runId, () => followers.training?.now());
 const throughput = new Throughput(runId);
@@ -77,6 +79,7 @@ function show() {
   const problem = notFiniteOf(run);
   setNotice(byId("not-finite"), problem && `${problem}: what the run does from there on is wasted.`);
   head.show(run, descriptions.get(run.benchmark) ?? "");
+  words.show(run);
   progress.show(run);
   showDelivery(run);
   if (grafanaUrl && !run.origin) grafana.show(run, grafanaUrl);
@@ -140,6 +143,7 @@ function usageOf(/** @type {import("../records.js").Run} */ run) {
 
 async function refreshResult() {
   progress.result = await get(`/api/runs/${runId}/result/`);
+  words.show(run);
   progress.show(run);
   phases.show(progress.result, !isActive(run));
   ranks.show(rankFigures(run.ranks, progress.result));

@@ -3,7 +3,7 @@
 import { h, reconcile, setText } from "../dom.js";
 import * as format from "../format.js";
 import { codeOf, elapsedSeconds, errorOf, isActive, notFiniteOf, originOf, sweptOf, waitingFor } from "../records.js";
-import { badge, setBadge } from "../ui.js";
+import { badge, setBadge, showTags } from "../ui.js";
 
 /** @import { Run } from "../records.js" */
 
@@ -25,16 +25,16 @@ export function showRows(body, runs, selected, now) {
 }
 
 function createRow(/** @type {Run} */ run) {
-  const { id, display_name: name, created_at: created } = run;
+  const { id, created_at: created } = run;
   const box = h("input", { type: "checkbox", value: id, "aria-label": `Select run ${id}` });
   const time = h("time", { datetime: created, title: format.moment(created) });
-  const link = h("a", { href: `/runs/${id}` }, name);
+  const link = h("a", { href: `/runs/${id}` });
   const aside = [`#${id}`, originOf(run), sweptOf(run)].filter(Boolean).join(", ");
   return h(
     "tr",
     {},
     h("td", { class: "runs-select" }, h("label", {}, box)),
-    h("th", { scope: "row", class: "runs-name" }, link, h("span", { class: "soft" }, aside)),
+    h("th", { scope: "row", class: "runs-name" }, link, h("span", { class: "soft" }, aside), h("ul", { class: "tags", role: "list", "aria-label": "Tags" })),
     cell("state", "State", badge(run.state), detail()),
     cell("code", "Benchmark", h("span", { title: run.benchmark || run.command }, codeOf(run))),
     cell("workers", "Workers", run.num_workers, detail(limitsOf(run))),
@@ -48,6 +48,8 @@ function updateRow(row, /** @type {Run} */ run, now) {
   const [state, duration, result] = ["state", "duration", "result"].map((name) =>
     row.querySelector(`.runs-${name}`),
   );
+  setText(row.querySelector(".runs-name a"), run.title);
+  showTags(row.querySelector(".tags"), run.tags);
   setBadge(state.firstElementChild, run.state);
   setText(state.lastElementChild, explanationOf(run));
   state.lastElementChild.title = run.reason;

@@ -54,7 +54,7 @@ function show() {
   showRows(body, runs, selected, now());
   showCounts();
   showSelection();
-  newRun.setActive(runs.findLast(isActive) ?? (hasActive() ? { id: 0, display_name: "" } : undefined));
+  newRun.setActive(runs.findLast(isActive) ?? (hasActive() ? { id: 0, title: "" } : undefined));
 }
 
 function showCounts() {

@@ -56,13 +56,13 @@ export class NewRun {
   }
 
   /** Set the active run, which a new one can wait for; its id is 0 where it is not known. */
-  setActive(/** @type {{ id: number, display_name: string } | undefined} */ run) {
+  setActive(/** @type {{ id: number, title: string } | undefined} */ run) {
     const isNew = run && run.id !== this.#active?.id;
     this.#active = run ?? null;
     fields.show("queue", Boolean(run));
     if (isNew) {
       fields.control("queue").checked = true;
-      const which = run.id ? `Run ${run.id} (${run.display_name})` : "A run";
+      const which = run.id ? `Run ${run.id} (${run.title})` : "A run";
       setText(byId("hint-queue"), `${which} is active: this one begins once there is room for it.`);
     }
     if (this.#info) this.#refresh();

@@ -86,7 +86,7 @@ function isAboutIt(/** @type {import("../records.js").Alert} */ alert) {
 }
 
 function linkTo(/** @type {Run} */ run) {
-  return h("a", { href: `/runs/${run.id}` }, `${run.id} · ${run.display_name}`);
+  return h("a", { href: `/runs/${run.id}` }, `${run.id} · ${run.title}`);
 }
 
 function ranksHere(/** @type {Run} */ run) {

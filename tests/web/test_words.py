@@ -1,0 +1,100 @@
+"""Title, tags and note of a run: changed in its page, shown in the list, safe whatever they say."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from mlbench import ApiClient
+from mlbench.home import Connection
+from tests.web.conftest import sign_in
+from tests.web.watch import Watch
+
+_RUN = 2
+_HOSTILE = """# Why
+
+Some *plain* and **bold** text, `code <b>` and [a link](https://example.org/x).
+<script>alert(1)</script> <img src=x onerror=alert(1)>
+
+- one
+- [bad](javascript:alert(1))
+  1. ![deep](https://example.org/pixel.png)
+
+> quoted
+
+```
+<b>fenced</b>
+"""
+
+
+@pytest.fixture
+def client(still: Connection) -> Iterator[ApiClient]:
+    """A client of the still master, whose run has no words again at the end."""
+    with ApiClient(url=still.url, token=still.token) as client:
+        yield client
+        client.edit_run(_RUN, title="", tags=[], note="").result()
+
+
+def test_words_are_changed_in_the_page_and_shown_in_the_list(
+    page: Page, watch: Watch, still: Connection, client: ApiClient
+) -> None:
+    sign_in(page, still, f"/runs/{_RUN}")
+    expect(page.get_by_role("button", name="Edit")).to_be_visible()
+    name = page.get_by_role("heading", level=1).text_content() or ""
+    page.get_by_role("button", name="Edit").click()
+    dialog = page.get_by_role("dialog", name="Title, tags and note")
+    dialog.get_by_label("Title").fill("The <b>best</b>")
+    dialog.get_by_label("Tags").fill("paper no$good")
+    dialog.get_by_label("Note").fill("Keep **this** one.")
+    dialog.get_by_role("button", name="Save").click()
+    watch.expect("status of 400")
+    expect(dialog.get_by_text(re.compile("no\\$good"))).to_be_visible()
+    dialog.get_by_label("Tags").fill("paper, lr:0.1")
+    dialog.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("heading", level=1, name="The <b>best</b>")).to_be_visible()
+    expect(page.get_by_text(f"ordered as {name}")).to_be_visible()
+    expect(page.get_by_role("note").locator("strong")).to_have_text("this")
+    run = client.get_run(_RUN).result().value
+    assert (run.title, run.tags, run.display_name) == ("The <b>best</b>", ("lr:0.1", "paper"), name)
+
+    page.get_by_role("list", name="Tags").get_by_role("link", name="paper").click()
+    page.wait_for_url("**/runs?search=paper")
+    rows = page.get_by_role("row").filter(has=page.get_by_role("checkbox"))
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("The <b>best</b>")
+    expect(rows.get_by_role("link", name="lr:0.1")).to_be_visible()
+    page.goto("about:blank")
+
+
+def test_a_note_is_rendered_and_harms_nobody(
+    page: Page, still: Connection, client: ApiClient
+) -> None:
+    client.edit_run(_RUN, note=_HOSTILE).result()
+    sign_in(page, still, f"/runs/{_RUN}")
+    note = page.get_by_role("note")
+    expect(note.locator("h3")).to_have_text("Why")
+    expect(note.locator("em, strong, code").first).to_have_text("plain")
+    expect(note.locator("ul > li > ol > li > a")).to_have_text("deep")
+    expect(note.locator("blockquote")).to_have_text("quoted")
+    expect(note.locator("pre")).to_have_text("<b>fenced</b>")
+    expect(note).to_contain_text("<script>alert(1)</script> <img src=x onerror=alert(1)>")
+    expect(note).to_contain_text("[bad](javascript:alert(1))")
+    assert note.locator("script, img, b").count() == 0
+    links = note.get_by_role("link").evaluate_all("links => links.map((link) => link.href)")
+    assert links == ["https://example.org/x", "https://example.org/pixel.png"]
+
+    # Texts that a careless expression would search for minutes.
+    for piece in ("`", "[", "*", "_a", "> ", "- ", "**a", "](", "#"):
+        took = page.evaluate(
+            """async (text) => {
+                const { markdown } = await import(document.querySelector("[src$='/main.js']").src
+                    .replace("run/main.js", "markdown.js"));
+                const start = performance.now();
+                markdown(text);
+                return performance.now() - start;
+            }""",
+            (piece * 10_000)[:10_000],
+        )
+        assert took < 2000, piece
+    page.goto("about:blank")
