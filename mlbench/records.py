@@ -261,7 +261,7 @@ class Run(RunSpec, _RunHead):
     archive_problem: str = ""
     """Why it is not sealed, or not with its latest samples; else empty."""
     title: str = ""
-    """The name for people: what its user calls it, or else its own name; empty in archives."""
+    """The name for people: what its user calls it, or else its own name."""
     tags: tuple[str, ...] = ()
     """Those that its user gave it, in order."""
     note: str = ""
@@ -272,15 +272,35 @@ class Run(RunSpec, _RunHead):
     values: Mapping[str, Setting] = field(default_factory=dict)
     """Of the fields that `columns` asks for, by name; None where it has none."""
 
+    def __post_init__(self) -> None:
+        """Give a run that nobody has called anything, as in an archive, its own name."""
+        object.__setattr__(self, "title", self.title or self.own_name)
+
     @property
     def own_name(self) -> str:
         """The name that it was ordered with."""
         return self.display_name or self.name
 
     @property
+    def words(self) -> "Words":
+        """What its user says of it."""
+        title = "" if self.title == self.own_name else self.title
+        return Words(title, self.tags, self.note)
+
+    @property
     def active(self) -> bool:
         """Whether the run has not ended."""
         return self.state in ACTIVE_STATES
+
+
+@dataclass(frozen=True)
+class Words(Record):
+    """What the user says of a run: no part of the evidence, so that it has a file of its own."""
+
+    title: str = ""
+    """Empty for the run's own name."""
+    tags: tuple[str, ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,9 @@ _COMMANDS: Mapping[str, _Command] = {
     "status": _Command("show.status", "Show the newest runs, workers and alerts, or one run."),
     "runs": _Command("show.runs", "List the runs that match a query, with columns of choice."),
     "stop": _Command("run.stop", "Stop a run, and wait until it has."),
+    "edit": _Command(
+        "run.edit", "Change the title, the tags or the note of a run, also after its end."
+    ),
     "delete": _Command("run.delete", "Delete a run; one that is active is stopped first."),
     "prune": _Command("prune.prune", "Delete the runs that ended longer ago; imported ones stay."),
     "bench": _Command("bench.bench", "Run a benchmark on several numbers of workers, and compare."),

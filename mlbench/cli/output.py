@@ -12,7 +12,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from mlbench import names
-from mlbench.cli.common import out, print_pairs
+from mlbench.cli.common import out, print_pairs, visible
 from mlbench.home import Connection
 from mlbench.login import split_login
 from mlbench.records import Alert, Pod, Run
@@ -59,6 +59,10 @@ def show_result(
     ``metrics`` are those that it has recorded numbers of.
     """
     out.print(f"run {run.id} ({run.title}):", _state(run))
+    if run.tags:
+        out.print("tags:", ", ".join(run.tags), soft_wrap=True)
+    if run.note:
+        out.print(visible(run.note), soft_wrap=True)
     if run.waiting:
         out.print(f"waiting: {run.waiting}", style="yellow", soft_wrap=True)
     if run.reason:
@@ -82,7 +86,8 @@ def show_runs(runs: list[Run], pods: list[Pod], of: int) -> None:
     name = Column("name", no_wrap=True)  # other commands take it, so it is not cut
     headings: list[str | Column] = ["id", name, "benchmark", "workers", "state", "created"]
     origins = [str(run.origin or run.launcher) for run in runs]
-    headings += ["from"] if any(origins) else []
+    tagged = any(run.tags for run in runs)
+    headings += ["tags"] * tagged + ["from"] * any(origins)
     table = Table(*headings, box=None, pad_edge=False)
     for run, origin in zip(runs, origins, strict=True):
         table.add_row(
@@ -92,6 +97,7 @@ def show_runs(runs: list[Run], pods: list[Pod], of: int) -> None:
             str(run.num_workers),
             _state(run),
             run.created_at[:19].replace("T", " "),
+            *([", ".join(run.tags)] if tagged else []),
             *([origin] if origin else []),
         )
     if len(runs) < of:

@@ -1,5 +1,6 @@
-"""``mlbench run``, ``stop`` and ``delete``."""
+"""``mlbench run``, ``stop``, ``edit`` and ``delete``."""
 
+import sys
 import time
 from http import HTTPStatus
 from typing import Annotated
@@ -102,6 +103,33 @@ def stop(wanted: RunArgument, json: JsonOption = False) -> None:
             stopping = client.get_run(stopping.id).result().value
     outcome = f"run {stopping.id} ({stopping.title}): {stopping.state}"
     tell(stopping.fields, outcome, as_json=json)
+
+
+def edit(
+    wanted: RunArgument,
+    title: Annotated[
+        str | None, typer.Option(help="What it is called; '' for the name it was ordered with.")
+    ] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="A tag to add.")] = None,
+    untag: Annotated[list[str] | None, typer.Option(help="A tag to take away.")] = None,
+    note: Annotated[
+        str | None, typer.Option(help="What is to be known of it, in Markdown; - reads stdin.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Change the title, the tags or the note of a run, also after its end.
+
+    Its archive and its result stay as they are.
+    """
+    if title is note is None and not (tag or untag):
+        raise UsageError("say what to change: --title, --tag, --untag or --note")
+    note = sys.stdin.read() if note == "-" else note
+    with connected() as client:
+        run = find_run(client, wanted)
+        tags = sorted({*run.tags, *(tag or ())} - {*(untag or ())}) if tag or untag else None
+        edited = client.edit_run(run.id, title=title, tags=tags, note=note).result().value
+    tagged = f": {', '.join(edited.tags)}" if edited.tags else ""
+    tell(edited.fields, f"run {edited.id} ({edited.title}){tagged}", as_json=json)
 
 
 def delete(wanted: RunArgument, json: JsonOption = False) -> None:

@@ -3,7 +3,9 @@
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from http import HTTPStatus
+from json import dumps, loads
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
@@ -26,7 +28,7 @@ from mlbench.distribution import how_to_install
 from mlbench.errors import ApiError
 from mlbench.evaluation import limited
 from mlbench.home import replacing
-from mlbench.records import Run, RunSet
+from mlbench.records import Run, RunSet, Words
 from mlbench.words import count
 
 if TYPE_CHECKING:
@@ -64,9 +66,13 @@ def export(
                 bundle.write(source, archives, run_set)
             with source.open("rb") as archive:
                 shutil.copyfileobj(archive, file)
+        words = _write_words(target, runs)
         signed = signature.sign(target, key) if key else None
     summary = {"file": str(target), "runs": [run.id for run in runs]}
     lines = [f"{target}: {count(len(runs), 'run')}"]
+    if words:
+        summary["words"] = str(words)
+        lines.append(f"{words}: titles, tags and notes")
     if signed:
         summary["signature"] = str(signed)
         lines.append(f"{signed}: its signature")
@@ -75,15 +81,20 @@ def export(
 
 def import_(files: FilesArgument, json: JsonOption = False) -> None:
     """Show runs of elsewhere beside your own, read only."""
+    said = {job: words for file in files for job, words in _read_words(file).items()}
     with connected() as client, _archives(files) as archives:
         imported, lines = [], []
         for archive in archives:
             with archive.open("rb") as file, _named(archive):
                 one = client.import_archive(file).value
+            run, fields, words = one.run, one.fields, said.get(one.run.job_id)
+            if one.added and words:
+                run = client.edit_run(run.id, **asdict(words)).result().value
+                fields = {**fields, "run": run.fields}
             there = "is imported" if one.added else "is here already"
-            origin = f", {one.run.origin}" if one.run.origin else ""
-            imported.append(one.fields)
-            lines.append(f"run {one.run.id} ({one.run.title}{origin}) {there}")
+            origin = f", {run.origin}" if run.origin else ""
+            imported.append(fields)
+            lines.append(f"run {run.id} ({run.title}{origin}) {there}")
     tell(imported, *lines, as_json=json)
 
 
@@ -157,6 +168,35 @@ def _download(client: ApiClient, run: Run, folder: Path) -> Path:
     with target.open("wb") as file:
         client.download_archive(run.id, file)
     return target
+
+
+def _words_of(file: Path) -> Path:
+    """Return the file beside an exported one that has what the user says of its runs."""
+    return file.with_name(f"{file.name}.words")
+
+
+def _write_words(file: Path, runs: Iterable[Run]) -> Path | None:
+    """Write what the user says of the runs in a file, if anything, by their jobs' ids."""
+    said = {run.job_id: asdict(run.words) for run in runs if run.words != Words()}
+    beside = _words_of(file)
+    with writing(beside):
+        if not said:
+            beside.unlink(missing_ok=True)
+            return None
+        beside.write_text(dumps(said, indent=1), encoding="utf-8")
+    return beside
+
+
+def _read_words(file: Path) -> dict[str, Words]:
+    """Return what the file beside an exported one says of runs, by their jobs' ids."""
+    beside = _words_of(file)
+    try:
+        said = loads(beside.read_bytes())
+        return {job: Words.from_fields(words) for job, words in said.items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, AttributeError) as error:
+        raise UsageError(f"{beside} has no words of runs: {error}") from None
 
 
 @contextmanager

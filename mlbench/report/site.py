@@ -128,13 +128,13 @@ def _run_page(entry: Entry, kept: Path) -> str:
     run, result, shown = entry.run, entry.result, _alone(entry.result)
     sealed = [
         Fact("SHA-256", entry.digest),
-        Fact("run", f"{run.id} ({run.own_name}), {run.state}"),
+        Fact("run", f"{run.id} ({run.title}), {run.state}"),
         Fact("started", run.started_at or figures.NOTHING),
         Fact("samples", f"{run.delivery.recorded:,}" if run.delivery else figures.NOTHING),
     ]
     return render_page(
         "run",
-        title=run.own_name,
+        title=run.title,
         subtitle=f"{entry.task}; {count(run.num_workers, 'worker')} on {entry.machine}",
         plots=plots(shown),
         tables=tables(shown),

@@ -129,7 +129,6 @@ def describe_all(runs: Sequence[Run]) -> list[records.Run]:
 def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
     others = {
         "display_name": run.own_name,
-        "title": run.title or run.own_name,
         "job_metadata": _job_metadata(run, ranks),
         "created_at": seconds_to_text(run.created_at),
         "started_at": seconds_to_text(run.started_at),

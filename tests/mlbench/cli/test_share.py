@@ -22,8 +22,14 @@ def here(mlbench: Mlbench, tmp_path: Path) -> Mlbench:
 def test_a_run_leaves_and_comes_back_read_only(here: Mlbench, client: ApiClient) -> None:
     run = wait_for_end(client, order_steps(client, "traveller", steps=20, rate=1000))
     series = client.get_run_metrics(run.id).result().json()
+    words = ("--title", "On the road", "--tag", "paper", "--tag", "old", "--note", "*Far*")
+    assert here("edit", "traveller", *words).out == f"run {run.id} (On the road): old, paper\n"
+    assert here("edit", "On the road", "--untag", "old", "--json").json["tags"] == ["paper"]
+    assert "say what to change" in here("edit", "traveller").err
     exported = here("export", "traveller")
-    assert (exported.code, exported.out) == (0, "traveller.mlbench: 1 run\n")
+    told = "traveller.mlbench: 1 run\ntraveller.mlbench.words: titles, tags and notes\n"
+    assert (exported.code, exported.out) == (0, told)
+    assert here("verify", "traveller.mlbench").code == 0
     [known] = here("import", "traveller.mlbench", "--json").json
     assert (known["added"], known["run"]["id"]) == (False, run.id)
 
@@ -32,13 +38,15 @@ def test_a_run_leaves_and_comes_back_read_only(here: Mlbench, client: ApiClient)
     again = client.get_runs().result().value[-1]
     assert (done.code, done.out) == (
         0,
-        f"run {again.id} (traveller, {again.origin}) is imported\n",
+        f"run {again.id} (On the road, {again.origin}) is imported\n",
     )
+    assert (again.tags, again.note) == (("paper",), "*Far*")
     assert again.origin is not None
     assert again.origin.run_id == run.id
     assert client.get_run_metrics(again.id).result().json() == series
     assert f"imported: {again.origin}, read only" in here("status", str(again.id)).out
-    assert str(again.origin) in here("status").out
+    listed = here("status").out
+    assert (str(again.origin) in listed, "paper" in listed) == (True, True)
     stopped = here("stop", str(again.id))
     assert (stopped.code, "was imported: it is read only" in stopped.err) == (2, True)
     published = here("publish", "traveller.mlbench", "-o", "site")
