@@ -6,8 +6,8 @@ import { isPercent, metric as formatMetric } from "../format.js";
 import { Look } from "../look.js";
 import { styleOfRun } from "../plot.js";
 import { labelOf } from "../records.js";
+import { CLOCKS, withLastEpoch } from "../run/curves.js";
 import { interpolate } from "../series.js";
-import { CLOCKS } from "./loader.js";
 
 /**
  * @import { Result } from "../records.js"
@@ -17,13 +17,13 @@ import { CLOCKS } from "./loader.js";
  */
 
 /** The horizontal axes, in the order in which they are tried. */
-export const AXES = ["training", "wall", "step"];
+export const AXES = ["training", "wall", "step", "epoch"];
 // A curve of fewer points shows each of them.
 const FEW_POINTS = 40;
 // The bands of more curves would cover each other.
 const MAX_BANDS = 4;
 const NO_COLUMNS = { x: [], y: [] };
-const TITLES = { training: "training time [s]", wall: "time since the start [s]", step: "step" };
+const TITLES = { training: "training time [s]", wall: "time since the start [s]", step: "step", epoch: "epoch" };
 
 /** The section "Curves". */
 export class Curves {
@@ -91,7 +91,7 @@ export class Curves {
       comparison.results.map(async (/** @type {Result} */ result, i) => {
         if (!metric) return NO_COLUMNS;
         const isInResult = result.target?.metric === metric && result.curve !== null;
-        if (isInResult && axis !== "step") return ofResult(result, axis);
+        if (isInResult && ["training", "wall"].includes(axis)) return ofResult(result, axis);
         const recorded = await this.loader.recorded(manifests[i], metric, axis);
         return ofRecorded(recorded, metric, axis, manifests[i].started_at);
       }),
@@ -141,7 +141,7 @@ export function ofRecorded(recorded, metric, axis, startedAt) {
   const x =
     axis === "wall"
       ? series.times.map((time) => (time - start) / 1000)
-      : interpolate(clock, series.times);
+      : interpolate(axis === "epoch" ? withLastEpoch(clock) : clock, series.times);
   return finite({ x, y: series.values, lows: series.lows, highs: series.highs });
 }
 

@@ -2,12 +2,10 @@
 
 import { get, getOrNull } from "../api.js";
 import { LOSSES } from "../records.js";
-import { plottable } from "../run/curves.js";
+import { CLOCKS, plottable } from "../run/curves.js";
 import { byMetric } from "../series.js";
 
 const MAX_POINTS = 600;
-/** The metrics that are the clocks of the axes. */
-export const CLOCKS = { training: "train_seconds", step: "step" };
 
 /**
  * @import { Manifest } from "../records.js"

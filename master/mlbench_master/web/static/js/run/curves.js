@@ -1,10 +1,12 @@
 // Which of a run's metrics and ranks are drawn, in which charts, and over which axis.
 
 import { LOSSES, PHASES } from "../records.js";
-import { areSame, combine, counterAt, longest, mean } from "../series.js";
+import { EMPTY, areSame, combine, counterAt, longest, mapColumns, mean } from "../series.js";
 
 /** @import { Series } from "../series.js" */
 
+/** The metrics that are the clocks of horizontal axes; the time since the start needs none. */
+export const CLOCKS = { training: "train_seconds", step: "step", epoch: "epoch" };
 /** The choice of all ranks as their mean and range. */
 export const ALL = "all";
 /** The choice of all ranks as a line each. */
@@ -90,19 +92,52 @@ export function curvesOf(metric, ranks, chosen) {
 }
 
 /**
+ * A horizontal axis: where on it moments of a rank are, or of any rank.
+ * @typedef {{ title: string, shared: import("../zoom.js").Shared,
+ *   place: (times: number[], rank?: number | null) => number[] }} Axis
+ */
+
+/**
  * @param {string | null} startedAt when the run began
  * @param {number} until the last millisecond that is shown
- * @returns {{ title: string, shared: import("../zoom.js").Shared, place: (times: number[]) => number[] }} the axis of the time since the
- *   start, in a unit that suits its length
+ * @returns {Axis} the time since the start, in a unit that suits its length
  */
 export function timeAxis(startedAt, until) {
   const start = startedAt ? Date.parse(startedAt) : until;
-  const unit = UNITS.find(({ from }) => (until - start) / 1000 >= from) ?? UNITS.at(-1);
+  const { seconds, name } = unitOf((until - start) / 1000);
   return {
-    title: `Time since the start (${unit.name})`,
-    shared: { axis: "wall", unit: unit.seconds },
-    place: (times) => times.map((time) => (time - start) / 1000 / unit.seconds),
+    title: `Time since the start (${name})`,
+    shared: { axis: "wall", unit: seconds },
+    place: (times) => times.map((time) => (time - start) / 1000 / seconds),
   };
+}
+
+/**
+ * @param {string} axis one of `CLOCKS`
+ * @param {Map<number | null, Series>} ranks the axis's clock, as each rank has recorded it
+ * @returns {Axis}
+ */
+export function clockAxis(axis, ranks) {
+  const [any = EMPTY] = ranks.values();
+  const { seconds, name } = axis === "training" ? unitOf(any.values.at(-1) ?? 0) : { seconds: 1, name: "" };
+  const clockOf = (rank) => (axis === "epoch" ? withLastEpoch : Object)(ranks.get(rank) ?? any);
+  return {
+    title: { training: `Training time (${name})`, step: "Step", epoch: "Epoch" }[axis],
+    shared: { axis, unit: seconds },
+    place: (times, rank = null) => counterAt(clockOf(rank), times).map((value) => value / seconds),
+  };
+}
+
+/** @returns {Series} epochs, which are recorded as they begin, with the last one's end: as long after it as the one before took. */
+export function withLastEpoch(/** @type {Series} */ epochs) {
+  const [before, last] = epochs.times.slice(-2);
+  if (last === undefined) return epochs;
+  const value = epochs.values.at(-1) + 1;
+  return mapColumns(epochs, (column, name) => [...column, name === "times" ? 2 * last - before : value]);
+}
+
+function unitOf(seconds) {
+  return UNITS.find(({ from }) => seconds >= from) ?? UNITS.at(-1);
 }
 
 /**

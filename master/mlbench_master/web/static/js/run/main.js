@@ -8,7 +8,6 @@ import { poll } from "../poll.js";
 import { isActive, notFiniteOf } from "../records.js";
 import { Resources } from "../resources.js";
 import { emptyState, errorState } from "../ui.js";
-import { timeAxis } from "./curves.js";
 import { Head } from "./head.js";
 import { Logs } from "./logs.js";
 import { Manifest } from "./manifest.js";
@@ -33,7 +32,11 @@ const runId = Number(page.dataset.runId);
 const head = new Head(() => runPoll.now());
 const words = new Words(() => runPoll.now());
 const progress = new Progress();
-const training = new Training(runId, () => followers.training?.now());
+const training = new Training(
+  runId,
+  () => followers.training?.now(),
+  () => ["throughput", "resources"].forEach((name) => followers[name]?.now()),
+);
 const throughput = new Throughput(runId);
 const phases = new Phases();
 const ranks = new Ranks();
@@ -94,7 +97,7 @@ async function begin() {
   await follow("training", "training", CURVES_MS, (isReload) => training.refresh(run, isReload));
   follow("metrics", "training", FIGURES_MS * slowly, refreshMetrics);
   follow("throughput", "throughput", FIGURES_MS * slowly, (isReload) =>
-    throughput.refresh(run, isReload),
+    throughput.refresh(run, isReload, training.axis()),
   );
   follow("result", "progress", FIGURES_MS * slowly, refreshResult);
   follow("resources", "resources", SLOW_MS, () => resources.refresh(usageOf(run)));
@@ -138,7 +141,7 @@ function usageOf(/** @type {import("../records.js").Run} */ run) {
   const none = run.started_at ? "" : "Measured once the run has started.";
   const elsewhere = run.origin ? "Measured where it ran: see its archive." : "";
   const from = Date.parse(run.started_at);
-  return { pods, from, until, none: elsewhere || none, axis: timeAxis(run.started_at, until) };
+  return { pods, from, until, none: elsewhere || none, axis: training.axis() };
 }
 
 async function refreshResult() {

@@ -2,15 +2,17 @@
 
 import { now } from "../api.js";
 import { Chart } from "../chart.js";
-import { byId, h, reconcile, setNotice, setOptions } from "../dom.js";
+import { byId, getParam, h, reconcile, setNotice, setOptions, setParams } from "../dom.js";
 import { isPercent, metric as formatMetric, samples as samplesOf } from "../format.js";
 import { Look } from "../look.js";
 import { styleOf } from "../plot.js";
-import { EMPTY, counterAt, withGaps } from "../series.js";
+import { withGaps } from "../series.js";
 import {
   ALL,
+  CLOCKS,
   EACH,
   chartsOf,
+  clockAxis,
   curvesOf,
   filtersOf,
   isOfAll,
@@ -49,17 +51,24 @@ export class Training {
   #hasRanks = (/** @type {string} */ _metric) => true;
   /** @type {RunEvent[]} */
   #restarts = [];
-  #shown = { chosen: "", isByStep: false };
+  #shown = { chosen: "", axis: "wall" };
   /** @type {Run | null} */
   #run = null;
 
   /**
    * @param {number} runId
    * @param {() => void} onChange called when the user chose what must be fetched
+   * @param {() => void} onAxis called when there is another axis
    */
-  constructor(runId, onChange) {
+  constructor(runId, onChange, onAxis) {
+    this.onAxis = onAxis;
+    const asked = /** @type {HTMLInputElement | null} */ (document.getElementById(`axis-${getParam("axis")}`));
+    if (asked) asked.checked = true;
     this.recorded = new Recorded(runId, POINTS);
-    this.#axis.addEventListener("change", onChange);
+    this.#axis.addEventListener("change", () => {
+      setParams({ axis: this.#axisChosen() });
+      onChange();
+    });
     this.#ranks.addEventListener("change", onChange);
     this.#metric.addEventListener("change", () => {
       this.#added.push(this.#metric.value);
@@ -80,6 +89,8 @@ export class Training {
    */
   setMetrics(metrics) {
     this.#metrics = metrics.map((one) => one.name);
+    for (const [axis, clock] of Object.entries(CLOCKS))
+      byId(`axis-${axis}`).parentElement.hidden = !this.#metrics.includes(clock);
     const without = new Set(metrics.filter((one) => !one.has_ranks).map((one) => one.name));
     this.#hasRanks = (metric) => !without.has(metric);
     if (!this.#run) return false;
@@ -102,21 +113,26 @@ export class Training {
   async refresh(run, isReload) {
     if (this.#run?.world_size !== run.world_size) this.#offerRanks(run.world_size);
     this.#run = run;
-    const isByStep = this.#axis.querySelector(":checked").value === "step";
-    const shown = { chosen: this.#ranks.value, isByStep };
+    const shown = { chosen: this.#ranks.value, axis: this.#axisChosen() };
     this.#asked = this.#filters(shown);
     if (this.#asked.length) {
       const points = isOfAll(shown.chosen) ? POINTS_OF_ALL / run.world_size : POINTS;
       this.recorded.points = Math.max(100, Math.min(POINTS, Math.floor(points)));
       await this.recorded.refresh(this.#asked, isReload);
     }
+    const isOther = shown.axis !== this.#shown.axis;
     this.#shown = shown;
     this.#draw();
+    if (isOther) this.onAxis();
   }
 
-  #filters({ chosen, isByStep }) {
+  #axisChosen() {
+    return this.#axis.querySelector(":checked").value;
+  }
+
+  #filters({ chosen, axis }) {
     const metrics = this.#wanted().flatMap((chart) => chart.metrics);
-    const all = metrics.length && isByStep ? [...metrics, "step"] : metrics;
+    const all = metrics.length && CLOCKS[axis] ? [...metrics, CLOCKS[axis]] : metrics;
     return filtersOf(all, chosen, this.#hasRanks);
   }
 
@@ -153,7 +169,7 @@ export class Training {
   }
 
   #drawOne({ title, metrics }) {
-    const axis = this.#placing();
+    const axis = this.axis();
     const curves = metrics.flatMap((metric) =>
       curvesOf(metric, this.recorded.series.get(metric) ?? new Map(), this.#shown.chosen),
     );
@@ -179,12 +195,10 @@ export class Training {
     });
   }
 
-  #placing() {
-    const steps = this.recorded.series.get("step") ?? new Map();
-    if (this.#shown.isByStep) {
-      const [any = EMPTY] = steps.values();
-      return { title: "Step", shared: { axis: "step", unit: 1 }, place: (times, rank) => counterAt(steps.get(rank) ?? any, times) };
-    }
+  /** @returns {import("./curves.js").Axis} the horizontal axis of all charts of the page. */
+  axis() {
+    const { axis } = this.#shown;
+    if (axis !== "wall") return clockAxis(axis, this.recorded.series.get(CLOCKS[axis]) ?? new Map());
     const { started_at: start, finished_at: end } = this.#run;
     return timeAxis(start, end ? Date.parse(end) : now());
   }
@@ -252,7 +266,7 @@ export class Throughput {
   }
 
   /** Fetch the totals, and draw their rate. */
-  async refresh(/** @type {Run} */ run, /** @type {boolean} */ isReload) {
+  async refresh(/** @type {Run} */ run, /** @type {boolean} */ isReload, /** @type {import("./curves.js").Axis} */ axis) {
     const points = Math.floor(THROUGHPUT_POINTS_OF_ALL / run.world_size);
     this.recorded.points = Math.max(50, Math.min(POINTS, points));
     await this.recorded.refresh(["samples", "train_seconds"], isReload);
@@ -264,7 +278,6 @@ export class Throughput {
     this.#place.hidden = !hasAny;
     setNotice(byId("no-throughput"), hasAny ? "" : NO_THROUGHPUT);
     if (!hasAny) return;
-    const axis = timeAxis(run.started_at, run.finished_at ? Date.parse(run.finished_at) : now());
     const line = { name: "samples/s", x: axis.place(found.times), y: found.values, step: true };
     this.chart.draw([line], { x: axis.title, shared: axis.shared, y: `${samplesOf(run)} per second`, fromZero: true });
   }
