@@ -2,9 +2,9 @@
 
 ``python -m benchmarks.run post_rate read_rate`` runs two parts. Ten run only if named:
 ``cluster_start``, which needs a cluster, ``equal_runs``, ``faults`` and ``idle``, which take a
-quarter of an hour each, ``listing``, which needs PostgreSQL, ``pages``, which needs Chromium,
-``loggers`` and ``rivals``, which install what others use instead, ``thousand``, which takes a
-quarter of an hour and both cores, and ``year``, which writes a quarter of a gigabyte.
+quarter of an hour each, ``listing``, which needs PostgreSQL, ``pages`` and ``dragging``, which need
+Chromium, ``loggers`` and ``rivals``, which install what others use instead, ``thousand``, which
+takes a quarter of an hour and both cores, and ``year``, which writes a quarter of a gigabyte.
 """
 
 import argparse
@@ -40,6 +40,7 @@ _USUAL = {
 }
 _IF_NAMED = {
     "cluster_start": "starting.cluster_start",
+    "dragging": "dragging.measure",
     "equal_runs": "equal_runs.measure",
     "faults": "faults.measure",
     "idle": "idle.measure",

@@ -1,0 +1,75 @@
+"""What a chart of many long curves costs a real Chromium while one drags over it, by a trace."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page
+
+from benchmarks import servers
+from benchmarks.measure import Figure
+from tests.support.chromium import running_chromium
+
+_RUNS, _SAMPLES = 20, 100_000
+_MOVES, _MOVE_MS = 300, 10
+_CATEGORIES = [
+    "devtools.timeline",
+    "disabled-by-default-devtools.timeline",
+    "disabled-by-default-devtools.timeline.frame",
+]
+_DRAW = """async ([runs, samples]) => {
+    const sheet = document.querySelector('link[href$="/style.css"]').href;
+    const { Chart } = await import(sheet.replace("style.css", "js/chart.js"));
+    const place = document.createElement("div");
+    main.replaceChildren(place);
+    const chart = new Chart(place, "Loss");
+    const lines = Array.from({ length: runs }, (_, run) => {
+        const x = Array.from({ length: samples }, (_, i) => i * (1 + run / 100));
+        const y = x.map((at) => Math.exp(-at / samples) + run / 50 + Math.random() / 5);
+        return { name: `run ${run}`, x, y };
+    });
+    const begin = performance.now();
+    chart.draw(lines, { x: "step", y: "loss", smoothing: 0.02 });
+    await new Promise(requestAnimationFrame);
+    return performance.now() - begin;
+}"""
+
+
+def measure(folder: Path) -> Iterator[Figure]:
+    """Yield how long curves take to be drawn smoothed, and the frames while one drags."""
+    with (
+        servers.running_prometheus(folder) as prometheus_url,
+        servers.running_api(folder, prometheus_url) as master,
+        running_chromium() as browser,
+    ):
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page.goto(f"http://127.0.0.1:{master.port}/signin")
+        what = f"{_RUNS} curves of {_SAMPLES:,} samples"
+        times = [float(page.evaluate(_DRAW, [_RUNS, _SAMPLES])) for _ in range(3)]
+        yield Figure(f"{what}: smoothed and drawn", "ms", times)
+        for ranged in ("all of them", "zoomed to a part"):
+            found = _drag(browser, page)
+            for name, what in (("DrawFrame", "drawn"), ("DroppedFrame", "dropped")):
+                yield Figure(f"  {_MOVES} moves, {ranged}: frames {what}", "", [found[name]])
+            yield Figure("  longest task, on the processor", "ms", [found["longest"] / 1000])
+
+
+def _drag(browser: Browser, page: Page) -> Counter[str]:
+    """Return the trace's frames, and its longest task in microseconds, while a zoom is dragged."""
+    box = page.locator(".u-over").bounding_box()
+    assert box
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + 50, middle)
+    page.mouse.down()
+    browser.start_tracing(page=page, categories=_CATEGORIES)
+    for i in range(_MOVES):
+        share = 0.1 + 0.8 * abs(2 * i / _MOVES - 1)
+        page.mouse.move(box["x"] + share * box["width"], middle + i % 7)
+        page.wait_for_timeout(_MOVE_MS)
+    events = json.loads(browser.stop_tracing())["traceEvents"]
+    page.mouse.up()
+    found = Counter(event["name"] for event in events)
+    # Without the time in which others have the processor.
+    found["longest"] = max(event.get("tdur", 0) for event in events if "Task" in event["name"])
+    return found
