@@ -1,15 +1,21 @@
 """Much of everything, written to the database of a master alone."""
 
+import base64
 import math
 import time
-from typing import Any
+from typing import Any, Final
 
 from peewee import fn
 
+from mlbench.output import OutputFile
 from mlbench_master.models import Pod, Rank, Run, Worker, run_owner
 from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import Delivery
-from tests.support.rows import deliver_all, make_run, record
+from tests.support.rows import deliver_all, make_run, record, ship_files
+
+_PIXEL: Final = base64.b64decode(
+    b"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 
 
 def make_workers(count: int) -> None:
@@ -52,6 +58,16 @@ def make_talker(lines: int) -> Run:
     """Store a run of two attempts, whose ranks have written so much, and whose rank 1 failed."""
     why = "rank 1 on local-mlbench-worker-1 exited with code 3"
     run = make_ended_run(name="talker", num_workers=2, attempt=2, state="FAILED", reason=why)
+    ship_files(
+        run,
+        {
+            "plots/loss.png": _PIXEL,
+            "plots/loss.csv": b'step,loss\n1,"0,5"\n2,0.4\n',
+            "report.json": b'{"loss": 0.4}',
+            "<b>page</b>.html": b"<script>alert(1)</script>",
+            "model.pt": OutputFile("model.pt", 5 << 20, "ab" * 32, "it has more than 1 MiB"),
+        },
+    )
     for attempt in (1, 2):
         for rank in (0, 1):
             began = run.created_at + 100 * attempt

@@ -233,3 +233,16 @@ def test_the_page_says_what_prometheus_has_lost(
     expect(section(page, "Progress")).to_contain_text(words)
     expect(training.get_by_role("img")).to_have_count(0)
     page.goto("about:blank")
+
+
+def test_files_are_looked_at_and_downloaded(talked: Page) -> None:
+    files = section(talked, "Files")
+    for name, looks in (("plots/loss.csv", "0,5"), ("report.json", '{"loss": 0.4}')):
+        files.get_by_text(name).click()
+        expect(files.get_by_role("group", name=name)).to_contain_text(looks)
+    files.get_by_text("plots/loss.png").click()
+    expect(files.get_by_role("img", name="plots/loss.png")).to_have_js_property("naturalWidth", 1)
+    expect(files).to_contain_text("Stays at /there/model.pt: it has more than 1 MiB.")
+    with talked.expect_download() as download:
+        files.get_by_role("link", name="Download <b>page</b>.html of rank 0").click()
+    assert Path(download.value.path()).read_bytes() == b"<script>alert(1)</script>"

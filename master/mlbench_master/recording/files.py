@@ -40,7 +40,7 @@ def _begin(key: StreamKey, data: bytes, written: int) -> None:
         raise BadFieldError("body", "files begin with the line that lists them")
     with exclusive(key.owner):
         stream = streams.find_or_create(key)
-        if stream.size:
+        if stream.size or stream.final_size == 0:  # it has begun, or was given up
             return
         # A chunk of its own, as it is read alone.
         Chunk.create(stream=stream, offset=0, data=data[:end])

@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import "./browser.js";
 import * as curves from "../../../master/mlbench_master/web/static/js/run/curves.js";
+import { addressOf, parseCsv } from "../../../master/mlbench_master/web/static/js/run/files.js";
 import { failedRank } from "../../../master/mlbench_master/web/static/js/run/logs.js";
 import { judgeDelivery } from "../../../master/mlbench_master/web/static/js/run/progress.js";
 import { rankFigures } from "../../../master/mlbench_master/web/static/js/run/ranks.js";
@@ -148,4 +149,18 @@ test("a clock places moments of its rank, or else of any; the last epoch has an 
   const epochs = curves.clockAxis("epoch", new Map([[0, clock([1, 2, 3])]]));
   deepEqual(epochs.place([500, 2500, 3000, 9000], 0), [1.5, 3.5, 4, 4]);
   deepEqual(curves.clockAxis("epoch", new Map()).place([1]), [NaN]);
+});
+
+for (const [text, rows] of /** @type {[string, string[][]][]} */ ([
+  ["", []],
+  ["a,b\r\n1,2", [["a", "b"], ["1", "2"]]],
+  ['"a,""b""",\n"two\nlines"\n\n', [['a,"b"', ""], ["two\nlines"]]],
+  ['x,""\n"never closed', [["x", ""], ["never closed"]]],
+])) {
+  test(`CSV ${JSON.stringify(text)} has ${rows.length} rows`, () => deepEqual(parseCsv(text), rows));
+}
+
+test("a file's address escapes all that means something there", () => {
+  const file = { name: "a b/c?d#e.png", rank: 3, attempt: 2 };
+  equal(addressOf(/** @type {any} */ (file)), "a%20b/c%3Fd%23e.png?rank=3&attempt=2");
 });

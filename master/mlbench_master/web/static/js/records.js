@@ -18,6 +18,7 @@
  * @typedef {Schemas["Benchmark"]} Benchmark
  * @typedef {Schemas["Info"]} Info
  * @typedef {Schemas["LogPage"]} LogPage
+ * @typedef {Schemas["RunFile"]} RunFile
  */
 
 /** The states of a run, in the order in which they can follow each other. */

@@ -8,6 +8,7 @@ import { poll } from "../poll.js";
 import { isActive, notFiniteOf } from "../records.js";
 import { Resources } from "../resources.js";
 import { emptyState, errorState } from "../ui.js";
+import { Files } from "./files.js";
 import { Head } from "./head.js";
 import { Logs } from "./logs.js";
 import { Manifest } from "./manifest.js";
@@ -43,6 +44,7 @@ const ranks = new Ranks();
 const resources = new Resources(() => followers.resources?.now());
 const timeline = new Timeline(runId, (events) => training.setEvents(events));
 const logs = new Logs(runId, () => followers.logs?.now());
+const files = new Files(runId);
 const manifest = new Manifest(runId);
 const grafana = new Grafana();
 
@@ -103,6 +105,7 @@ async function begin() {
   follow("resources", "resources", SLOW_MS, () => resources.refresh(usageOf(run)));
   follow("timeline", "timeline", FIGURES_MS, () => timeline.refresh(run));
   follow("logs", "logs", LOGS_MS, () => logs.refresh(run));
+  follow("files", "files", SLOW_MS, () => files.refresh());
   follow("manifest", "manifest", SLOW_MS, () => manifest.refresh());
 }
 
