@@ -46,7 +46,7 @@ from mlbench.runspec import RunOptions
 from mlbench.transport import Answer, HttpClient, OnProgress, Params
 
 if TYPE_CHECKING:
-    from mlbench.results import Comparison, Result
+    from mlbench.results import Comparison, Result, SetAnalysis
 
 __all__ = ["MLBENCH_BACKENDS", "MLBENCH_IMAGES", "ApiClient", "Sample"]
 
@@ -406,6 +406,12 @@ class ApiClient:
             **order,
         )
         return self._http.request("POST", "/api/sets/", _one(RunSet), body=body)
+
+    def get_set_analysis(self, name: str) -> "Future[Answer[SetAnalysis]]":
+        """Get what a set has shown so far, and how long the rest of it takes."""
+        from mlbench.results import SetAnalysis  # noqa: PLC0415 - as in get_result
+
+        return self._get(f"{_set(name)}analysis/", _one(SetAnalysis))
 
     def get_sets(self) -> Future[Answer[list[RunSet]]]:
         """Get all sets, the oldest first."""

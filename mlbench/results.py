@@ -578,3 +578,53 @@ class Comparison(Record):
     """That some groups have too few runs to be told apart, however much they differ; or empty."""
     judgement: Judgement = Judgement()
     """All of this in words."""
+
+
+@dataclass(frozen=True)
+class SetPoint(Record):
+    """A run of a set that counts."""
+
+    run_id: int
+    name: str
+    """What it has of what the set sweeps, and its workers: ``exchange flat, 2 workers``."""
+    values: tuple[str, ...]
+    """On each of the axes."""
+    figure: float | None
+    """None if it is not known; of a time, if the run has not reached its goal."""
+
+
+@dataclass(frozen=True)
+class Effect(Record):
+    """How strongly the figure goes with what a set sweeps."""
+
+    key: str
+    value: str
+    """Of values without an order, that which is held against all others; empty for numbers."""
+    correlation: float
+    """Spearman's, from -1 to 1: above 0, the figure is higher where the value is."""
+    low: float | None
+    """The true one lies between this and the next with 95 %; None for fewer than five runs."""
+    high: float | None
+    runs: int
+
+
+@dataclass(frozen=True)
+class SetAnalysis(Record):
+    """How the runs of a set did over what it sweeps, and what is left of the set."""
+
+    measure: str
+    """What the figures are: the training time to the goal, or the throughput if none reached it."""
+    unit: str
+    is_less_better: bool
+    axes: tuple[Axis, ...]
+    """What differs among the places: what is swept, and the workers."""
+    points: tuple[SetPoint, ...]
+    """In the order of the places."""
+    effects: tuple[Effect, ...]
+    """The strongest first."""
+    text: str
+    """What matters most, as far as that can be told."""
+    places_left: int
+    """Those that want a run, or have one that goes on."""
+    seconds_left: float | None
+    """How long these take, by what the others took; None while none has finished."""

@@ -92,6 +92,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         Route("/api/runs/{run_id:int}/mllog", results, "mllog"),
         Route("/api/sets", sets),
         Route("/api/sets/{name}", sets, "one"),
+        Route("/api/sets/{name}/analysis", sets, "analysis"),
         Route("/api/sets/{name}/runs", sets, "runs"),
         Route("/api/compare", results, "comparison"),
         Route("/api/archives", archives),

@@ -142,7 +142,7 @@ def _by_seed(
 
 def mann_whitney(some: Sequence[float], others: Sequence[float]) -> float:
     """Return the p-value of the two-sided Mann-Whitney test, ties counted as half."""
-    ranks = _doubled_ranks([*some, *others])
+    ranks = doubled_ranks([*some, *others])
     size, total = len(some), len(ranks)
     off = abs(sum(ranks[:size]) - size * (total + 1))
     if size * (total - size) > _EXACT_PAIRS:
@@ -173,7 +173,7 @@ def _by_normal(ranks: Sequence[int], size: int, off: int) -> float:
     return min(1.0, 2 * _NORMAL.cdf(-max(0.0, off / 2 - 0.5) / math.sqrt(variance)))
 
 
-def _doubled_ranks(values: Sequence[float]) -> list[int]:
+def doubled_ranks(values: Sequence[float]) -> list[int]:
     """Return twice the rank of each value, from 1 on; equal ones share the mean of theirs."""
     ranked = sorted(values)
     return [bisect_left(ranked, one) + bisect_right(ranked, one) + 1 for one in values]

@@ -82,7 +82,7 @@ def lay_out(points: Sequence[SweepPoint], evidence: Sequence[Evidence] = ()) -> 
     of a figure over it. What is not a row or a column either has a panel for each value.
     """
     places = [{**point.swept, _WORKERS: str(point.num_workers)} for point in points]
-    axes = {key: _axis(key, [place[key] for place in places]) for key in places[0]}
+    axes = {key: axis_of(key, [place[key] for place in places]) for key in places[0]}
     varied = {key: axis for key, axis in axes.items() if len(axis.values) > 1}
     if not varied.keys() - {_WORKERS}:
         return None
@@ -123,7 +123,8 @@ def _in_short(evidence: Sequence[Evidence]) -> str:
     )
 
 
-def _axis(key: str, given: Sequence[str]) -> Axis:
+def axis_of(key: str, given: Sequence[str]) -> Axis:
+    """Return the axis of a key: its distinct values, in order if they are numbers."""
     values = list(dict.fromkeys(given))
     unit = NETWORK_UNITS.get(key, "")
     try:

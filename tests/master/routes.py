@@ -36,6 +36,7 @@ USER_ROUTES: list[Route] = [
     ("GET", "/api/sets"),
     ("POST", "/api/sets"),
     ("GET", "/api/sets/{name}"),
+    ("GET", "/api/sets/{name}/analysis"),
     ("POST", "/api/sets/{name}/runs"),
     ("GET", "/api/compare"),
     ("GET", "/api/alerts"),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from falcon import Request, Response
 
 from mlbench.records import Run, RunSet
+from mlbench.results import SetAnalysis
 from mlbench_master.http import read_body
 from mlbench_master.openapi.operation import operation
 from mlbench_master.runs import life, sets
@@ -38,6 +39,16 @@ class SetsResource:
     def on_get_one(self, req: Request, resp: Response, name: str) -> None:
         """Answer with the plan of the set and its ledger."""
         resp.media = sets.describe(sets.find(name))
+
+    @operation(
+        "analyze_set",
+        "Its runs that count over what it sweeps, what of that matters most, and what is left.",
+        SetAnalysis,
+        errors=(404,),
+    )
+    def on_get_analysis(self, req: Request, resp: Response, name: str) -> None:
+        """Answer with what the set has shown so far, and how long the rest takes."""
+        resp.media = sets.analyze(sets.find(name))
 
     @operation(
         "create_set_run",

@@ -6,11 +6,13 @@ from dataclasses import asdict
 from typing import Any
 
 from mlbench import records
-from mlbench.evaluation import ledger
+from mlbench.evaluation import effects, ledger
+from mlbench.evaluation.effects import RunFigures
 from mlbench.evaluation.facts import to_text
 from mlbench.evaluation.ledger import Entry
 from mlbench.options import read
 from mlbench.records import Planned
+from mlbench.results import SetAnalysis
 from mlbench_master.database import STATE, exclusive, snapshot
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
 from mlbench_master.models import Run, RunSet
@@ -129,6 +131,19 @@ def _stored(place: Planned) -> dict[str, Any]:
 def describe(found: RunSet) -> records.RunSet:
     """Return a set with its ledger."""
     return _describe(found, _entries(found))
+
+
+def analyze(found: RunSet) -> SetAnalysis:
+    """Return how the runs of a set did over what it sweeps, and what is left of it."""
+    runs = Run.select().where(Run.set_name == found.name)
+    return effects.analyze(describe(found), {run.id: _figures(run) for run in runs})
+
+
+def _figures(run: Run) -> RunFigures:
+    rate = run.figures.get("samples_per_second") if run.figures else None
+    ended = run.finished_at or time.time()
+    wall_seconds = None if run.started_at is None else ended - run.started_at
+    return RunFigures(run.goal_train_seconds, rate, wall_seconds)
 
 
 def describe_all() -> list[records.RunSet]:

@@ -186,3 +186,24 @@ def test_what_could_not_be_run_is_not_registered(
     answer = register(api, **fields)
     assert (answer.status_code, answer.json["message"][: len(message)]) == (400, message)
     assert api.simulate_get("/api/sets/").json == []
+
+
+@pytest.mark.both_databases
+def test_a_set_is_analyzed_over_what_it_sweeps(api: TestClient) -> None:
+    places = [
+        {"num_workers": 1, "seed": 1, "swept": {"learning_rate": rate}} for rate in ("0.1", "0.2")
+    ]
+    register(api, places=places)
+    run = order(api, 2).json
+    assert api.simulate_get("/api/sets/scaling/analysis/").json["places_left"] == 2
+    end(run, "FINISHED")
+    took = {"started_at": 10.0, "finished_at": 40.0, "goal_train_seconds": 12.5}
+    Run.update(**took).where(Run.id == run["id"]).execute()
+    found = api.simulate_get("/api/sets/scaling/analysis/").json
+    name = "learning_rate 0.2, 1 worker"
+    assert found["points"] == [
+        {"run_id": run["id"], "name": name, "values": ["0.2"], "figure": 12.5}
+    ]
+    assert [axis["numbers"] for axis in found["axes"]] == [[0.1, 0.2]]
+    assert (found["unit"], found["places_left"], found["seconds_left"]) == ("s", 1, 30.0)
+    assert api.simulate_get("/api/sets/none/analysis/").status_code == 404
