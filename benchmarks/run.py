@@ -1,6 +1,6 @@
 """Measure, and print a line for each figure: ``make bench``, or a part by its name.
 
-``python -m benchmarks.run post_rate read_rate`` runs two parts. Twelve run only if named:
+``python -m benchmarks.run post_rate read_rate`` runs two parts. Eleven run only if named:
 ``cluster_start``, which needs a cluster, ``equal_runs``, ``faults`` and ``idle``, which take a
 quarter of an hour each, ``listing``, which needs PostgreSQL, ``pages`` and ``dragging``, which need
 Chromium, ``loggers`` and ``rivals``, which install what others use instead, ``thousand``, which
