@@ -70,13 +70,15 @@ def test_the_same_losses_as_a_run_of_mlbench_to_the_bit(
     launch = [*torchrun, f"--master-port={free_port()}", "--no-python", *RECORD, "--", *command]
     done = run_text(launch, env=at_stack(stack, tmp_path), check=True)
     recorded = sealed(client, run_of(client, done.stderr))
-    ordered = sealed(client, order_command(client, "same", " ".join(command), num_workers=2))
+    order = order_command(client, "same", " ".join(command), num_workers=2)
+    ordered = sealed(client, run_to_end(client, order, 200))
     assert (recorded.state, ordered.state) == ("FINISHED", "FINISHED")
     for rank in (0, 1):
         by_recorder = losses(client, recorded, rank)
         assert len(by_recorder) == 400
         assert by_recorder == losses(client, ordered, rank)
     described = [client.get_manifest(one.id).result().value for one in (recorded, ordered)]
+    assert [one.launcher for one in described] == ["torchrun", ""]
     assert described[0].machines[0].packages == described[1].machines[0].packages
 
 
