@@ -61,6 +61,7 @@ PAGES: list[Route] = [
     ("GET", "/"),
     ("GET", "/runs"),
     ("GET", "/runs/{run_id:int}"),
+    ("GET", "/sets/{set_name}"),
     ("GET", "/compare"),
     ("GET", "/workers"),
     ("GET", "/workers/{pod}"),
@@ -84,7 +85,8 @@ _USUAL = {
     "stream": "metrics",
     "file": "plots/loss.csv",
 }
-_USUAL |= {"name": "scaling", "version": "0", "path": "style.css", "alert": "MLBenchRunStalled"}
+_USUAL |= {"name": "scaling", "set_name": "scaling", "version": "0", "path": "style.css"}
+_USUAL |= {"alert": "MLBenchRunStalled"}
 
 
 def fill(template: str, values: Mapping[str, str] | None = None) -> str:

@@ -3,7 +3,7 @@
 import { post, query, remove } from "../api.js";
 import { byId, setNotice, setText } from "../dom.js";
 import { moment, plural } from "../format.js";
-import { isActive, originOf, waitingFor } from "../records.js";
+import { isActive, originOf, sweptOf, waitingFor } from "../records.js";
 import { confirm, menu, setBadge } from "../ui.js";
 
 /** @import { Run } from "../records.js" */
@@ -43,6 +43,7 @@ export class Head {
     setText(this.#stop, run.stop_requested ? "Stopping…" : "Stop");
     setText(this.#delete, run.delete_requested ? "Deleting…" : "Delete");
     setText(byId("about"), about(run, description));
+    showSet(run);
     setNotice(byId("waiting"), waitingFor(run));
     setNotice(reason, run.reason);
     reason.classList.toggle("bad", run.state === "FAILED");
@@ -88,6 +89,14 @@ export class Head {
     }
     this.show(this.run, this.description);
   }
+}
+
+function showSet(/** @type {Run} */ run) {
+  const [link, swept] = byId("of-set").children;
+  byId("of-set").hidden = !run.set_name;
+  link.href = `/sets/${encodeURIComponent(run.set_name)}`;
+  setText(link, `Set ${run.set_name}`);
+  setText(swept, sweptOf(run));
 }
 
 function about(/** @type {Run} */ run, description) {

@@ -1,0 +1,128 @@
+// The page of a benchmark set: its plan and ledger, what its runs tell, and what is left.
+
+import { get, getOrNull } from "../api.js";
+import { Sweep } from "../compare/sweep.js";
+import { toPath } from "../compare/loader.js";
+import { showVerdict } from "../compare/verdict.js";
+import { byId, h, reconcile, setText } from "../dom.js";
+import { duration, number, plural } from "../format.js";
+import { poll } from "../poll.js";
+import { sweptOf } from "../records.js";
+import { badge, errorState, fillTable } from "../ui.js";
+import { drawParallel } from "./parallel.js";
+
+/**
+ * @typedef {import("../records.js").Schemas["RunSet"]} RunSet
+ * @typedef {import("../records.js").Schemas["SetPlace"]} Place
+ * @typedef {import("../records.js").Schemas["Effect"]} Effect
+ * @typedef {import("./parallel.js").SetAnalysis} SetAnalysis
+ */
+
+const POLL_MS = 5000;
+// As many as the API compares.
+const MOST_RUNS = 200;
+
+const problem = byId("problem");
+const path = `/api/sets/${encodeURIComponent(problem.dataset.set)}/`;
+const sweep = new Sweep();
+let compared = "";
+
+async function refresh() {
+  const [set, analysis] = await Promise.all([get(path), get(`${path}analysis/`)]);
+  problem.hidden = true;
+  byId("set").hidden = false;
+  setText(byId("state-title"), leftText(analysis));
+  setText(byId("ledger"), `${set.text}.`);
+  setText(byId("order"), orderText(set));
+  fillTable(byId("plan"), planColumns(set), set.places, ({ number }) => number);
+  showEffects(analysis);
+  await showComparison(analysis.points.map((point) => point.run_id).slice(0, MOST_RUNS));
+  return analysis.places_left ? POLL_MS : null;
+}
+
+/** @returns {string} how much is left, and how long it will take. */
+export function leftText(/** @type {SetAnalysis} */ { places_left: left, seconds_left: seconds }) {
+  if (!left) return "All of it has run";
+  const time = seconds === null ? "how long that takes is known after the first" : `about ${duration(seconds)}`;
+  return `${plural(left, "place")} left: ${time}`;
+}
+
+function orderText(/** @type {RunSet} */ { order, official, until_percent: percent }) {
+  const { args = {}, ...fields } = /** @type {Record<string, any>} */ (order);
+  const pairs = Object.entries({ ...fields, ...args }).map(([key, value]) => `${key} ${value}`);
+  const rules = [official && "official: every run counts", percent && `until ±${percent} %`].filter(Boolean);
+  return [...pairs, ...rules].join(" · ");
+}
+
+function showEffects(/** @type {SetAnalysis} */ analysis) {
+  const { axes, effects, measure, text } = analysis;
+  byId("effects-card").hidden = !axes.length || !effects.length;
+  if (byId("effects-card").hidden) return;
+  setText(byId("effects-title"), text);
+  const note = `Spearman's rank correlation with the ${measure}, from -1 to 1, and where it is with 95 % confidence.`;
+  setText(byId("effects-note"), note);
+  fillTable(byId("effects"), effectColumns(analysis), effects, ({ key, value }) => `${key} ${value}`);
+  drawParallel(byId("parallel"), analysis);
+}
+
+/** @returns {import("../ui.js").Column<Effect>[]} */
+export function effectColumns(/** @type {SetAnalysis} */ { is_less_better: lessIsBetter }) {
+  const word = ({ correlation }) => (correlation < 0 === lessIsBetter ? "faster" : "slower");
+  const known = ({ low, high }) => low !== null && (low > 0 || high < 0);
+  return [
+    { title: "Swept", isHead: true, text: ({ key, value }) => [key, value].filter(Boolean).join(" ") },
+    { title: "Correlation", isFigure: true, text: ({ correlation }) => number(correlation, 2) },
+    {
+      title: "Between",
+      isFigure: true,
+      text: ({ low, high }) => (low === null ? "" : `${number(low, 2)} and ${number(high, 2)}`),
+    },
+    { title: "More of it is", text: (effect) => (known(effect) ? word(effect) : "not told from chance") },
+  ];
+}
+
+async function showComparison(/** @type {number[]} */ ids) {
+  const link = byId("compare");
+  link.hidden = !ids.length;
+  link.href = `/compare?runs=${ids.join(",")}`;
+  if (!ids.length || compared === link.href) return;
+  const comparison = await getOrNull(toPath(ids, ""));
+  byId("verdict").hidden = !comparison;
+  if (!comparison) return; // a run was deleted meanwhile
+  compared = link.href;
+  showVerdict(comparison);
+  sweep.show(comparison);
+}
+
+/** @returns {import("../ui.js").Column<Place>[]} */
+function planColumns(/** @type {RunSet} */ { places }) {
+  const swept = places.some((place) => sweptOf(place));
+  return [
+    { title: "Place", isFigure: true, text: (place) => String(place.number) },
+    { title: "Runs of", isHead: true, text: (place) => sweptOf(place) || place.name },
+    ...(swept ? [{ title: "Name", text: (place) => place.name }] : []),
+    { title: "Workers", isFigure: true, text: (place) => String(place.num_workers) },
+    { title: "Seed", isFigure: true, text: (place) => String(place.seed ?? "") },
+    { title: "Runs", fill: fillTrials },
+  ];
+}
+
+function fillTrials(/** @type {Element} */ cell, /** @type {Place} */ { trials, is_open: isOpen }) {
+  const parts = trials.map((one) => ({ key: `${one.run_id} ${one.state} ${one.remark}`, one }));
+  const open = isOpen ? [{ key: "open", one: null }] : [];
+  reconcile(cell, [...parts, ...open], ({ key }) => key, ({ one }) => {
+    if (!one) return h("div", { class: "soft" }, "wants a run");
+    const name = one.deleted ? `run ${one.run_id}` : h("a", { href: `/runs/${one.run_id}` }, `run ${one.run_id}`);
+    return h("div", {}, name, " ", badge(one.state), one.counts ? " counts" : "", one.remark && ` ${one.remark}`);
+  });
+}
+
+function start() {
+  poll(refresh, (error) => {
+    problem.hidden = false;
+    byId("set").hidden = true;
+    problem.replaceChildren(errorState(error, start));
+  });
+}
+
+start();

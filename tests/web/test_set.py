@@ -1,0 +1,67 @@
+"""The page of a benchmark set: what is left, what matters most, its plan and ledger."""
+
+import time
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from benchmarks.servers import database_url
+from mlbench.home import Connection
+from mlbench_master.models import RunSet, open_database
+from tests.conftest import PrometheusServer, free_port
+from tests.support.serving import serve_master
+from tests.web import made
+from tests.web.conftest import section, sign_in
+
+_SWEPT = [*product(("flat", "topk"), ("10", "100"), (1, 2, 3, 4))]
+
+
+@pytest.fixture(scope="module")
+def master(
+    shared_prometheus: PrometheusServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Connection]:
+    """A master with a set of two exchanges and bandwidths, four times each; the last is to come."""
+    folder = tmp_path_factory.mktemp("set")
+    database = open_database(database_url(folder))
+    places = [
+        {"num_workers": 2, "seed": seed, "swept": {"exchange": exchange, "bandwidth": bandwidth}}
+        for exchange, bandwidth, seed in _SWEPT
+    ]
+    order = {"benchmark": "digits", "args": {"epochs": "3"}}
+    of_set = {"order": order, "official": False, "until_percent": None, "created_at": time.time()}
+    RunSet.create(name="grid", places=places, **of_set)
+    for number, ((exchange, bandwidth, seed), place) in enumerate(
+        zip(_SWEPT, places, strict=True), 1
+    ):
+        if number < len(_SWEPT):
+            seconds = (90 if exchange == "flat" else 20) - 0.1 * int(bandwidth) + seed
+            told = {"benchmark": "digits", "num_workers": 2, "goal_train_seconds": seconds}
+            in_set = {"set_name": "grid", "place": number, "swept": place["swept"]}
+            made.make_ended_run(name=f"grid-{number}", **told, **in_set)
+    database.close()
+    with serve_master(folder, free_port(), shared_prometheus.url) as connection:
+        yield connection
+
+
+@pytest.mark.slow
+def test_a_set_shows_what_matters_what_is_left_and_its_plan(page: Page, master: Connection) -> None:
+    sign_in(page, master, "/sets/grid")
+    expect(section(page, "1 place left: about 1 h 00 min")).to_contain_text(
+        "15 of 16 places have a run"
+    )
+    matters = section(page, "exchange matters most")
+    rows = matters.get_by_role("row")
+    expect(rows).to_have_count(3)
+    expect(rows.nth(1)).to_contain_text("exchange topk")
+    expect(rows.nth(1)).to_contain_text("faster")
+    picture = matters.get_by_role("img", name="15 runs over exchange, bandwidth")
+    expect(picture.locator("polyline")).to_have_count(15)
+    plan = section(page, "Plan and ledger")
+    expect(plan.get_by_role("row")).to_have_count(17)
+    expect(plan.get_by_role("row").last).to_contain_text("wants a run")
+    expect(page.get_by_role("link", name="Compare its runs")).to_be_visible()
+    plan.get_by_role("link", name="run 1", exact=True).click()
+    page.get_by_role("link", name="Set grid").click()
+    expect(matters).to_be_visible()
