@@ -9,9 +9,10 @@ from mlbench import ApiClient
 from mlbench.home import Connection
 from tests.support.stacks import order_steps
 from tests.web.conftest import section, sign_in, stop_runs
+from tests.web.watch import Watch
 
 
-def test_runs_are_listed_narrowed_and_compared(page: Page, still: Connection) -> None:
+def test_runs_are_listed_narrowed_and_compared(page: Page, watch: Watch, still: Connection) -> None:
     sign_in(page, still, "/runs")
     runs = page.get_by_role("row").filter(has=page.get_by_role("checkbox"))
     expect(runs).to_have_count(8)
@@ -34,6 +35,30 @@ def test_runs_are_listed_narrowed_and_compared(page: Page, still: Connection) ->
     expect(page.get_by_text("No run matches.")).to_be_visible()
     page.get_by_label("Search").fill("")
     page.get_by_label("State").select_option("")
+    expect(runs).to_have_count(8)
+
+    watch.expect("status of 400")
+    page.get_by_label("Search").fill("workers>=2 wrkers=1")
+    expect(page.get_by_text("there is no field wrkers: do you mean workers?")).to_be_visible()
+    page.get_by_label("Search").fill("workers>=2")
+    expect(runs).to_have_count(2)
+    page.get_by_label("More columns").fill("id, time_to_goal")
+    page.get_by_label("More columns").press("Enter")
+    expect(runs.filter(has_text="reached").locator("[data-label=time_to_goal]")).to_have_text(
+        "12.5"
+    )
+    page.get_by_role("button", name="Workers").click()
+    expect(page.get_by_role("columnheader", name="Workers")).to_have_attribute(
+        "aria-sort", "descending"
+    )
+    expect(runs.first).to_contain_text("reached")
+    assert "order=-workers" in page.url
+    page.reload()
+    expect(page.get_by_role("columnheader", name="time_to_goal")).to_be_visible()
+    expect(runs).to_have_count(2)
+    page.get_by_label("Search").fill("")
+    page.get_by_role("button", name="Workers").click()
+    page.get_by_role("button", name="Workers").click()
     expect(runs).to_have_count(8)
 
     compare = page.get_by_role("button", name="Compare")

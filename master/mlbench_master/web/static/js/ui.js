@@ -18,7 +18,7 @@ export function setBadge(/** @type {HTMLElement} */ element, /** @type {string} 
 export function showTags(/** @type {HTMLElement} */ list, /** @type {string[]} */ tags) {
   list.hidden = tags.length === 0;
   const create = (/** @type {string} */ tag) =>
-    h("li", {}, h("a", { href: `/runs${query({ search: tag })}` }, tag));
+    h("li", {}, h("a", { href: `/runs${query({ search: `tag:${tag}` })}` }, tag));
   reconcile(list, tags, String, create);
 }
 

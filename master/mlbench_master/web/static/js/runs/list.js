@@ -4,6 +4,7 @@ import { h, reconcile, setText } from "../dom.js";
 import * as format from "../format.js";
 import { codeOf, elapsedSeconds, errorOf, isActive, notFiniteOf, originOf, sweptOf, waitingFor } from "../records.js";
 import { badge, setBadge, showTags } from "../ui.js";
+import { textOf } from "./columns.js";
 
 /** @import { Run } from "../records.js" */
 
@@ -15,10 +16,12 @@ const MAX_REASON_LENGTH = 120;
  * @param {Run[]} runs in their order
  * @param {Set<number>} selected ids
  * @param {number} now in Unix milliseconds
+ * @param {string[]} columns the fields that are shown besides
  */
-export function showRows(body, runs, selected, now) {
+export function showRows(body, runs, selected, now, columns) {
   reconcile(body, runs, (run) => run.id, createRow, (row, run) => {
     updateRow(row, run, now);
+    showValues(row, run, columns);
     setText(row.querySelector(".runs-result .runs-detail"), marksOf(run));
     row.querySelector("input").checked = selected.has(run.id);
   });
@@ -59,6 +62,15 @@ function updateRow(row, /** @type {Run} */ run, now) {
   result.title = run.goal?.metric ?? "";
   result.toggleAttribute("data-none", !run.goal);
   result.classList.toggle("soft", run.goal_reached_at === null);
+}
+
+function showValues(row, /** @type {Run} */ run, columns) {
+  const cells = [...row.querySelectorAll(".runs-value")];
+  if (cells.map((one) => one.dataset.label).join() !== columns.join()) {
+    for (const one of cells) one.remove();
+    row.append(...columns.map((name) => cell("value", name)));
+  }
+  [...row.querySelectorAll(".runs-value")].forEach((one, i) => setText(one, textOf(run.values[columns[i]])));
 }
 
 function cell(name, label, ...children) {

@@ -1,12 +1,13 @@
 // The page of all runs: their table, its filters, the selection, and the dialog for a new run.
 
-import { get, now } from "../api.js";
-import { byId, getParam, setParams, setText } from "../dom.js";
+import { ApiError, get, now } from "../api.js";
+import { byId, getParam, setNotice, setParams, setText } from "../dom.js";
 import * as format from "../format.js";
 import { poll } from "../poll.js";
 import { ACTIVE_STATES, STATES, isActive } from "../records.js";
 import { sum } from "../series.js";
 import { errorState } from "../ui.js";
+import { Columns } from "./columns.js";
 import { showRows } from "./list.js";
 import { NewRun } from "./new-run.js";
 
@@ -17,11 +18,13 @@ const PAGE = 100;
 
 const search = byId("search");
 const stateSelect = byId("state");
+const refused = byId("refused");
 const body = byId("runs").tBodies[0];
 const compare = byId("compare");
 const newRun = new NewRun(byId("new-run"));
+const columns = new Columns(filter);
 
-/** @type {import("../records.js").Run[] | null} the newest that match, the newest first */
+/** @type {import("../records.js").Run[] | null} those that match, in their order */
 let runs = null;
 /** @type {import("../records.js").Schemas["RunCounts"]} */
 let counts = null;
@@ -32,9 +35,22 @@ let poller = null;
 async function fetchRuns() {
   const q = search.value.trim() || null;
   const state = stateSelect.value || null;
-  const wanted = { limit: maxShown, q, state };
-  const [found, counted] = await Promise.all([get("/api/runs/", wanted), get("/api/runs/counts/", { q })]);
-  [runs, counts] = [found.toReversed(), counted];
+  const { order, names } = columns;
+  const wanted = { limit: maxShown, q, state, order: order || null, columns: names.join(",") || null };
+  try {
+    const asked = [get("/api/runs/", wanted), get("/api/runs/counts/", { q })];
+    const [found, counted] = await Promise.all(asked);
+    [runs, counts] = [order ? found : found.toReversed(), counted];
+  } catch (error) {
+    // What is being typed may be no query yet: the last answer stays.
+    if (!(error instanceof ApiError) || error.status !== 400) throw error;
+    byId("loading").hidden = true;
+    byId("filters").hidden = false;
+    setNotice(refused, error.message);
+    return POLL_MS;
+  }
+  setNotice(refused, "");
+  columns.show();
   show();
   return hasActive() ? POLL_ACTIVE_MS : POLL_MS;
 }
@@ -51,7 +67,7 @@ function show() {
   byId("none").hidden = !isNone;
   byId("start").hidden = isNone;
   byId("no-match").hidden = isNone || runs.length > 0;
-  showRows(body, runs, selected, now());
+  showRows(body, runs, selected, now(), columns.names);
   showCounts();
   showSelection();
   newRun.setActive(runs.findLast(isActive) ?? (hasActive() ? { id: 0, title: "" } : undefined));
@@ -120,6 +136,7 @@ byId("more").addEventListener("click", () => {
 for (const button of document.querySelectorAll("[data-opens='new-run']")) {
   button.addEventListener("click", () => newRun.open());
 }
+get("/api/runs/fields/").then((fields) => (columns.fields = fields), () => {});
 start();
 if (getParam("new")) {
   setParams({ new: "" });

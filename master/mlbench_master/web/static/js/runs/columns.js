@@ -1,0 +1,94 @@
+// What the table of runs shows besides its own columns, and by what it is sorted.
+
+import { byId, getParam, h, setOptions, setParams } from "../dom.js";
+import * as format from "../format.js";
+
+/** @import { Schemas } from "../records.js" */
+
+const STORED = "mlbench-run-columns";
+const DATE = /^\d{4}-\d\d-\d\dT/;
+
+/** @returns {string} a value of a field, for people. */
+export function textOf(/** @type {unknown} */ value) {
+  if (value == null || value === "") return format.NONE;
+  if (typeof value === "number") return format.number(value);
+  const text = String(value);
+  return DATE.test(text) ? format.moment(text) : text;
+}
+
+/** @returns {string} the order after a click on the head of a field: down, up, the newest first. */
+export function nextOrder(/** @type {string} */ order, /** @type {string} */ field) {
+  if (order === `-${field}`) return field;
+  return order === field ? "" : `-${field}`;
+}
+
+/**
+ * What the last word of a text may become: the whole text with each, as a datalist wants it.
+ * @param {string} text
+ * @param {string[]} names
+ * @returns {string[]}
+ */
+export function completions(text, names) {
+  const last = text.match(/[^\s,]*$/)[0];
+  const begun = names.filter((name) => last && name.startsWith(last) && name !== last);
+  return begun.map((name) => text.slice(0, text.length - last.length) + name);
+}
+
+/** The chosen columns and the order, as the address says or, of columns, this browser remembers. */
+export class Columns {
+  order = getParam("order");
+  /** @type {string[]} */
+  names = listed(getParam("columns") || localStorage.getItem(STORED) || "");
+  /** @type {Schemas["RunField"][]} */
+  fields = [];
+  #row = /** @type {HTMLTableElement} */ (byId("runs")).tHead.rows[0];
+  #input = byId("columns");
+
+  constructor(/** @type {() => void} */ onChange) {
+    this.#input.value = this.names.join(", ");
+    this.#input.addEventListener("change", () => {
+      this.names = listed(this.#input.value);
+      localStorage.setItem(STORED, this.names.join(","));
+      onChange();
+    });
+    this.#row.addEventListener("click", ({ target }) => {
+      const button = /** @type {HTMLElement} */ (target).closest("button");
+      if (!button) return;
+      this.order = nextOrder(this.order, button.dataset.order);
+      onChange();
+    });
+    for (const id of ["search", "columns"]) {
+      const list = byId(`${id}-names`);
+      byId(id).addEventListener("input", ({ target }) => {
+        const names = this.fields.map(({ name }) => name);
+        setOptions(list, completions(target.value, names));
+      });
+    }
+  }
+
+  /** Show the heads, and what is sorted, and write both to the address. */
+  show() {
+    setParams({ columns: this.names.join(","), order: this.order });
+    const shown = [...this.#row.cells].filter((cell) => "field" in cell.dataset);
+    if (shown.map((cell) => cell.dataset.field).join() !== this.names.join()) {
+      for (const cell of shown) cell.remove();
+      this.#row.append(...this.names.map((name) => this.#head(name)));
+    }
+    for (const cell of this.#row.cells) {
+      const field = cell.querySelector("button")?.dataset.order;
+      if (field && this.order.replace("-", "") === field)
+        cell.setAttribute("aria-sort", this.order === field ? "ascending" : "descending");
+      else cell.removeAttribute("aria-sort");
+    }
+  }
+
+  #head(/** @type {string} */ name) {
+    const title = this.fields.find((field) => field.name === name)?.help;
+    const button = h("button", { type: "button", class: "runs-sort", "data-order": name }, name);
+    return h("th", { scope: "col", class: "figure", "data-field": name, title }, button);
+  }
+}
+
+function listed(/** @type {string} */ text) {
+  return [...new Set(text.split(/[\s,]+/).filter(Boolean))];
+}
