@@ -16,11 +16,11 @@ from mlbench.login import split_login
 from mlbench.stack import launch
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording.remote_write import (
-    Labels,
     RemoteWriter,
     TimeSeries,
     UnavailableError,
     encode,
+    encode_labels,
 )
 from tests.support.known import known
 from tests.support.stacks import files_of
@@ -42,7 +42,7 @@ def prometheus(prometheus_url: str) -> Iterator[PrometheusClient]:
 
 def forged(metric: str) -> TimeSeries:
     labels = {"__name__": names.RUN_METRIC, "run_id": "1000000", "metric": metric}
-    return TimeSeries(Labels(labels), [int(time.time() * 1000)], [_FORGED])
+    return TimeSeries(encode_labels(labels), [int(time.time() * 1000)], [_FORGED])
 
 
 def request_body(metric: str) -> bytes:

@@ -18,7 +18,7 @@ from mlbench_master.recording import files as run_files
 from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.posted import append_posted, open_posted
-from mlbench_master.recording.remote_write import Labels, TimeSeries
+from mlbench_master.recording.remote_write import TimeSeries, encode_labels
 from mlbench_master.recording.samples import Sample, to_posted_lines
 from mlbench_master.recording.streams import METRICS, StreamKey
 
@@ -151,7 +151,9 @@ def get_stream(where: StreamKey) -> Stream:
 
 def time_series(labels: Mapping[str, str], points: Sequence[tuple[int, float]]) -> TimeSeries:
     """Return a series of these (milliseconds, value)."""
-    return TimeSeries(Labels(labels), [ms for ms, _ in points], [value for _, value in points])
+    return TimeSeries(
+        encode_labels(labels), [ms for ms, _ in points], [value for _, value in points]
+    )
 
 
 def level(name: str, at: Sequence[float], value: float, /, **labels: str) -> TimeSeries:

@@ -22,7 +22,7 @@ from mlbench_master.reading.promql import PrometheusClient, select
 from mlbench_master.reading.selection import Selection
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries
-from mlbench_master.recording.samples import prometheus_labels, series_key
+from mlbench_master.recording.samples import encoded_labels, series_key
 from mlbench_master.runs import life
 
 # Prometheus takes samples that are 24 hours older than its newest one.
@@ -141,7 +141,7 @@ class Verifier:
         writer, sent = RemoteWriter(self.prometheus_url), 0
         try:
             for key in keys:
-                labels = prometheus_labels(run_owner(run.id), key)
+                labels = encoded_labels(run_owner(run.id), key)
                 for piece in archive.read(SeriesName(*key), kept=False):
                     young = archived.to_points(piece).between(oldest_us, piece.times_us[-1])
                     if not young:

@@ -29,8 +29,7 @@ from mlbench_master.recording.run_facts import Fact, store_facts
 from mlbench_master.recording.samples import (
     MALFORMED,
     Sample,
-    prometheus_labels,
-    series_key,
+    encoded_labels,
     show,
     whole_lines,
 )
@@ -299,17 +298,18 @@ class Delivery:
 
     def _send(self, owner: str, planned: Plan) -> Plan:
         """Send samples to Prometheus; return the plan that also keeps those it refused."""
+        key_of = {encoded_labels(owner, key): key for key in planned.send}
         refused = self._writer.send_all(
             TimeSeries(
-                prometheus_labels(owner, key),
+                labels,
                 [sample.time_us // 1000 for sample in samples],
                 [float(sample.value) for sample in samples],
             )
-            for key, samples in planned.send.items()
+            for labels, samples in zip(key_of, planned.send.values(), strict=True)
         )
         if not refused:
             return planned
-        return planned.without({(series_key(one.labels), one.times_ms[0]) for one in refused})
+        return planned.without({(key_of[one.labels], one.times_ms[0]) for one in refused})
 
 
 def _parse(stream: Stream, data: bytes, now_us: int) -> _Batch:

@@ -11,9 +11,9 @@ The message is ``prometheus.WriteRequest`` of prompb/remote.proto and prompb/typ
 import logging
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 import cramjam
 import httpx
@@ -37,6 +37,7 @@ _REFUSALS = (400, 413, 422)
 _TOO_OLD = "too old sample"
 # The size of a request before compression, about.
 _REQUEST_BYTES = 4 << 20
+_MOST_SAMPLE_BYTES = 24
 
 
 class RefusedError(MLBenchError):
@@ -51,30 +52,14 @@ class UnavailableError(MLBenchError):
         self.retry_after = retry_after
 
 
-class Labels(dict[str, str]):
-    """The labels of a series, encoded once however often its samples are sent."""
-
-    @cached_property
-    def encoded(self) -> bytes:
-        """Their fields in a request, in order of the names, as Prometheus requires."""
-        pairs = (_field(1, n.encode()) + _field(2, v.encode()) for n, v in sorted(self.items()))
-        return b"".join(_field(1, pair) for pair in pairs)
-
-
-@dataclass(frozen=True, slots=True)
-class TimeSeries:
+class TimeSeries(NamedTuple):
     """The labels of a series, and its samples as two columns of the same length."""
 
-    labels: Labels
+    labels: bytes
+    """As ``encode_labels`` returns them: once, however often samples of the series are sent."""
     times_ms: Sequence[int]
     """Milliseconds since 1970, strictly increasing."""
     values: Sequence[float]
-
-    @property
-    def encoded_bytes(self) -> int:
-        """An upper bound on its bytes in a request."""
-        # A sample takes at most 24.
-        return len(self.labels.encoded) + 24 * len(self.times_ms)
 
     def halves(self) -> tuple["TimeSeries", "TimeSeries"]:
         """Split the samples in the middle."""
@@ -85,10 +70,22 @@ class TimeSeries:
         )
 
 
-def encode(series: Sequence[TimeSeries]) -> bytes:
+def encode_labels(labels: Mapping[str, str]) -> bytes:
+    """Encode labels as fields of a series, in order of their names, as Prometheus requires."""
+    pairs = (_field(1, n.encode()) + _field(2, v.encode()) for n, v in sorted(labels.items()))
+    return b"".join(_field(1, pair) for pair in pairs)
+
+
+def encode(series: Iterable[TimeSeries]) -> bytes:
     """Encode a WriteRequest, uncompressed."""
-    layouts = _SampleLayouts()
-    return b"".join([_field(1, _encode_series(one, layouts)) for one in series])
+    layouts, request = _SampleLayouts(), []
+    for labels, times_ms, values in series:
+        fields = [labels]
+        for time_ms, value in zip(times_ms, values, strict=True):
+            pack, head, tail = layouts[time_ms >> 7]
+            fields.append(pack(head, value, 0x10, 0x80 | time_ms & 0x7F, tail))
+        request.append(_field(1, b"".join(fields)))
+    return b"".join(request)
 
 
 class WriterMetrics:
@@ -218,22 +215,14 @@ def _requests(series: Iterable[TimeSeries]) -> Iterator[list[TimeSeries]]:
     request: list[TimeSeries] = []
     size = 0
     for one in series:
-        if request and size + one.encoded_bytes > _REQUEST_BYTES:
+        its_size = len(one.labels) + _MOST_SAMPLE_BYTES * len(one.times_ms)
+        if request and size + its_size > _REQUEST_BYTES:
             yield request
             request, size = [], 0
         request.append(one)
-        size += one.encoded_bytes
+        size += its_size
     if request:
         yield request
-
-
-def _encode_series(series: TimeSeries, by_high_bits: "_SampleLayouts") -> bytes:
-    samples = [
-        pack(head, value, 0x10, 0x80 | time_ms & 0x7F, tail)
-        for time_ms, value in zip(series.times_ms, series.values, strict=True)
-        for pack, head, tail in [by_high_bits[time_ms >> 7]]
-    ]
-    return series.labels.encoded + b"".join(samples)
 
 
 class _SampleLayouts(dict[int, tuple[Callable[..., bytes], bytes, bytes]]):
@@ -255,6 +244,7 @@ def _field(number: int, data: bytes) -> bytes:
     return bytes([number << 3 | 2]) + _varint(len(data)) + data
 
 
+@lru_cache(4096)
 def _varint(value: int) -> bytes:
     if value <= 0x7F:  # noqa: PLR2004 - seven bits a byte
         return bytes([value])

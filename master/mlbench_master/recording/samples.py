@@ -15,7 +15,7 @@ from mlbench.series import MAX_NAME_LENGTH, SeriesKey, number_or_text, spell, st
 from mlbench.stated import Setting, check_settings
 from mlbench_master import times
 from mlbench_master.exact_json import LONG_NUMBER, loads_exactly, loads_fast
-from mlbench_master.recording.remote_write import Labels
+from mlbench_master.recording.remote_write import encode_labels
 
 # Lines that cannot be parsed are kept as samples of this metric, so that their author sees them.
 MALFORMED = "malformed"
@@ -141,14 +141,19 @@ def to_posted_lines(samples: Iterable[Sample]) -> bytes:
 
 
 @lru_cache(100_000)
-def prometheus_labels(owner: str, key: SeriesKey) -> Labels:
+def encoded_labels(owner: str, key: SeriesKey) -> bytes:
+    """Return the labels of a series as they are sent to Prometheus."""
+    return encode_labels(prometheus_labels(owner, key))
+
+
+def prometheus_labels(owner: str, key: SeriesKey) -> dict[str, str]:
     """Return the labels of a series in Prometheus."""
     kind, _, name = owner.partition("/")
     metric, rank = key
     if kind == "pod":
-        return Labels(__name__=names.POD_METRIC, pod=name, metric=metric)
+        return {"__name__": names.POD_METRIC, "pod": name, "metric": metric}
     series = names.RUN_ADDED if kind == "added" else names.RUN_METRIC
-    labels = Labels(__name__=series, run_id=name, metric=metric)
+    labels = {"__name__": series, "run_id": name, "metric": metric}
     if rank:
         labels["rank"] = rank
     return labels

@@ -12,8 +12,14 @@ from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import delivery as module
 from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import Delivery
-from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError
+from mlbench_master.recording.remote_write import (
+    RemoteWriter,
+    TimeSeries,
+    UnavailableError,
+    encode,
+)
 from tests.support.deliverer import Patience
+from tests.support.places import decode
 from tests.support.rows import line, make_run, record
 
 
@@ -28,7 +34,7 @@ class Moody(RemoteWriter):
     def send(self, series: Sequence[TimeSeries]) -> None:
         if self._errors and (error := self._errors.pop(0)):
             raise error
-        self.sent += [one.labels["run_id"] for one in series]
+        self.sent += [labels["run_id"] for labels, _ in decode(encode(series))]
 
 
 def test_it_waits_ever_longer_for_an_absent_prometheus(run: Run) -> None:
