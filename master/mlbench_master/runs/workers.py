@@ -138,7 +138,7 @@ class Report(BaseModel):
     exit_code: int | None = Field(default=None, ge=-255, le=255)
     exited_at: float | None = Field(default=None, ge=0, le=times.LATEST_US // 10**6)
     sizes: dict[StreamName, _Size] = Field(default_factory=dict)
-    resources: dict[ResourceName | ProgressName, _Used] = Field(default_factory=dict)
+    resources: dict[Literal[ResourceName, ProgressName], _Used] = Field(default_factory=dict)
     """What a rank uses and does that no exporter or scrape watches, by name of the series."""
     failure: str = Field(default="", max_length=500, pattern=NO_NUL)
     """Why the rank has failed, however its process ends; of a recorded rank that exits with 0, what

@@ -58,7 +58,7 @@ def test_the_first_orders_the_run(database: Database) -> None:
     joined = come(name="GPT-2", working_dir="/home/me", max_restarts=3)
     run = Run.get_by_id(joined.run_id)
     assert (run.state, run.attempt, run.launcher, run.benchmark) == ("STARTED", 1, "slurm", "")
-    assert (run.title, run.command, run.max_restarts) == ("GPT-2", JOB["command"], 3)
+    assert (run.own_name, run.command, run.max_restarts) == ("GPT-2", JOB["command"], 3)
     assert run.started_at is not None
     assert joined.pod == f"run-{run.id}-rank-0"
     assert identify(joined.token, AGENT_SECRET) == PodIdentity(joined.pod, JOB["uid"])

@@ -23,7 +23,7 @@ def test_words_change_one_by_one_and_find_the_run(api: TestClient) -> None:
     words = {"title": "Größe 2", "tags": ["paper", "lr:0.1", "paper"], "note": "<b>\n- é 🎉"}
     changed = edit(api, run, **words).json
     assert changed == said | words | {"tags": ["lr:0.1", "paper"]}
-    for found in ("Größe", "lr:0.1", "made paper"):
+    for found in ("Größe", "tag:lr:0.1", "made paper"):
         [one] = api.simulate_get("/api/runs/", params={"q": found}).json
         assert one["id"] == run.id
     changed = edit(api, run, title="", note=None).json
