@@ -37,7 +37,7 @@ from mlbench.discovery import find_connection
 from mlbench.errors import ApiError
 from mlbench.home import Connection, Home, write_private
 from mlbench.records import LogPage, Point, Run, Series
-from mlbench.stated import spell
+from mlbench.stated import Setting, spell
 
 _FOLLOW_SECONDS = 0.3
 # How long to wait for the result of a run whose samples are not counted yet.
@@ -111,11 +111,23 @@ def runs(
         return
     table = Table("id", Column("name", no_wrap=True), *wanted, box=None, pad_edge=False)
     for run in found:
-        values = (run.values[name] for name in wanted)
-        table.add_row(str(run.id), run.title, *("-" if v is None else spell(v) for v in values))
+        cells = (_cell(name, run.values[name]) for name in wanted)
+        table.add_row(str(run.id), run.title, *cells)
     out.print(table)
     if len(found) < (matching := sum(counted.states.values())):
         out.print(f"{len(found):,} of {matching:,} runs; --limit shows more", style="dim")
+
+
+def _cell(name: str, value: Setting) -> str:
+    """Write a value for the eye: numbers to five digits, times to the second."""
+    match value:
+        case None:
+            return "-"
+        case float():
+            return f"{value:,.5g}"
+        case str() if name in ("created", "finished"):
+            return f"{value[:19]}Z"
+    return spell(value)
 
 
 def show_run(client: ApiClient, connection: Connection, run: Run, *, as_json: bool) -> bool:
