@@ -140,12 +140,14 @@ for (const [times, values, line] of /** @type {[number[], number[], string][]} *
   });
 }
 
-test("a clock places moments of its rank, or else of any; the last epoch has an end", () => {
+test("a clock places moments of its rank, or else of any, from its zero on; the last epoch has an end", () => {
   const clock = (values) => ({ times: [0, 1000, 2000], values, lows: values, highs: values });
   const ranks = new Map([[0, clock([0, 300, 600])], [1, clock([0, 100, 600])]]);
   const training = curves.clockAxis("training", ranks);
   equal(training.title, "Training time (minutes)");
   deepEqual([training.place([1000, 1500], 1), training.place([1000]), training.place([1000], 7)], [[100 / 60, 350 / 60], [5], [5]]);
+  const late = curves.clockAxis("training", new Map([[0, { times: [2000, 3000], values: [1, 2], lows: [1, 2], highs: [1, 2] }]]));
+  deepEqual(late.place([500, 1500, 2500], 0), [NaN, 0.5, 1.5]);
   const epochs = curves.clockAxis("epoch", new Map([[0, clock([1, 2, 3])]]));
   deepEqual(epochs.place([500, 2500, 3000, 9000], 0), [1.5, 3.5, 4, 4]);
   deepEqual(curves.clockAxis("epoch", new Map()).place([1]), [NaN]);

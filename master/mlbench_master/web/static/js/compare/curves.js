@@ -6,7 +6,7 @@ import { isPercent, metric as formatMetric } from "../format.js";
 import { Look } from "../look.js";
 import { styleOfRun } from "../plot.js";
 import { labelOf } from "../records.js";
-import { CLOCKS, withLastEpoch } from "../run/curves.js";
+import { CLOCKS, wholeClock } from "../run/curves.js";
 import { interpolate } from "../series.js";
 
 /**
@@ -141,7 +141,7 @@ export function ofRecorded(recorded, metric, axis, startedAt) {
   const x =
     axis === "wall"
       ? series.times.map((time) => (time - start) / 1000)
-      : interpolate(axis === "epoch" ? withLastEpoch(clock) : clock, series.times);
+      : interpolate(wholeClock(axis, clock), series.times);
   return finite({ x, y: series.values, lows: series.lows, highs: series.highs });
 }
 

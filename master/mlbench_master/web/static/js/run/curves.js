@@ -120,7 +120,7 @@ export function timeAxis(startedAt, until) {
 export function clockAxis(axis, ranks) {
   const [any = EMPTY] = ranks.values();
   const { seconds, name } = axis === "training" ? unitOf(any.values.at(-1) ?? 0) : { seconds: 1, name: "" };
-  const clockOf = (rank) => (axis === "epoch" ? withLastEpoch : Object)(ranks.get(rank) ?? any);
+  const clockOf = (rank) => wholeClock(axis, ranks.get(rank) ?? any);
   return {
     title: { training: `Training time (${name})`, step: "Step", epoch: "Epoch" }[axis],
     shared: { axis, unit: seconds },
@@ -128,12 +128,20 @@ export function clockAxis(axis, ranks) {
   };
 }
 
-/** @returns {Series} epochs, which are recorded as they begin, with the last one's end: as long after it as the one before took. */
-export function withLastEpoch(/** @type {Series} */ epochs) {
-  const [before, last] = epochs.times.slice(-2);
-  if (last === undefined) return epochs;
-  const value = epochs.values.at(-1) + 1;
-  return mapColumns(epochs, (column, name) => [...column, name === "times" ? 2 * last - before : value]);
+/**
+ * Complete a clock: epochs are recorded as they begin, and the last is taken to last as long as the
+ * one before; training time is recorded for the first time some steps after its zero.
+ * @returns {Series}
+ */
+export function wholeClock(/** @type {string} */ axis, /** @type {Series} */ clock) {
+  const [before, last] = clock.times.slice(-2);
+  if (axis === "epoch" && last !== undefined) {
+    const value = clock.values.at(-1) + 1;
+    return mapColumns(clock, (column, name) => [...column, name === "times" ? 2 * last - before : value]);
+  }
+  const [seconds] = clock.values;
+  if (axis !== "training" || !seconds) return clock;
+  return mapColumns(clock, (column, name) => [name === "times" ? column[0] - seconds * 1000 : 0, ...column]);
 }
 
 function unitOf(seconds) {
