@@ -318,7 +318,7 @@ TABLE: Final = rows(
     column("from", f"({by('run_id', _STARTED)} - 5) * 1000"),
     column("to", f"({_FINISHED} + 30) * 1000 or on (run_id) {by('run_id', _STARTED)} * 0"),
     columns=(
-        Column("run", width=185, links=(links.RUN_OF_ROW,)),
+        Column("run", width=215, links=(links.RUN_OF_ROW,)),
         Column("workers", unit="none", decimals=0, width=95),
         Column("throughput", "samples/s", unit="locale", decimals=0, width=85),
         Column("time_to_goal", "time to goal", unit="suffix: s", width=105),

@@ -164,7 +164,11 @@ MASTER: Final = (
         _error_ratio("5..", "failed"),
         _error_ratio("4..", "refused"),
         unit="percentunit",
-        overrides={"failed": fixed(RED)},
+        # Without it, ratios of zero are drawn on a scale of thousands of percent.
+        overrides={
+            "failed": fixed(RED) | {"custom.axisSoftMax": 0.01},
+            "refused": {"custom.axisSoftMax": 0.01},
+        },
         no_value="No requests",
     ),
     ranking(
