@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from mlbench import ApiClient
 from mlbench.home import Connection
 from tests.support.stacks import order_steps
-from tests.web.conftest import section, sign_in, stop_runs
+from tests.web.conftest import section, sign_in
 from tests.web.watch import Watch
 
 
@@ -60,14 +60,36 @@ def test_runs_are_listed_narrowed_and_compared(page: Page, watch: Watch, still: 
     page.get_by_role("button", name="Workers").click()
     page.get_by_role("button", name="Workers").click()
     expect(runs).to_have_count(8)
+    page.goto("about:blank")
 
+
+def test_selected_runs_are_tagged_saved_and_compared(
+    page: Page, watch: Watch, still: Connection
+) -> None:
+    sign_in(page, still, "/runs?columns=time_to_goal")
+    runs = page.get_by_role("row").filter(has=page.get_by_role("checkbox"))
     compare = page.get_by_role("button", name="Compare")
     expect(compare).to_be_disabled()
     page.get_by_label("Select run 2", exact=True).check()
     expect(compare).to_be_disabled()
-    page.get_by_label("Select run 6", exact=True).check()
+    page.get_by_label("Select run 7", exact=True).check()
+    watch.expect("status of 400")
+    page.get_by_label("Tag for the selected runs").fill("two words")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("run 2: tags.0: a text of the form")
+    page.get_by_label("Tag for the selected runs").fill("tried")
+    page.keyboard.press("Enter")
+    expect(runs.get_by_role("link", name="tried")).to_have_count(2)
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="CSV").click()
+    header, *lines = saved.value.path().read_text().splitlines()
+    assert header.startswith("id,title,state,")
+    assert header.endswith(",tags,time_to_goal")
+    assert [line.split(",")[0] for line in lines] == ["2", "7"]
+    assert lines[1].endswith(",tried,12.5")
+    expect(page.get_by_role("button", name="Stop")).to_be_hidden()
     compare.click()
-    page.wait_for_url("**/compare?runs=2,6")
+    page.wait_for_url("**/compare?runs=2,7")
     page.goto("about:blank")
 
 
@@ -96,9 +118,11 @@ def test_runs_of_others_appear_by_themselves(
     expect(row).to_contain_text("STARTED")
     box = user.get_by_label(f"Select run {run.id}", exact=True)
     box.check()
-    stop_runs(client)
+    user.get_by_role("button", name="Stop").click()
     expect(row).to_contain_text("STOPPED")
     # What the user has done to a row is still there.
     expect(box).to_be_checked()
-    expect(box).to_be_focused()
     expect(row).to_contain_text(re.compile("steps"))
+    user.get_by_role("button", name="Delete").click()
+    user.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(row).to_have_count(0)

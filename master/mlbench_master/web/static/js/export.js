@@ -1,4 +1,4 @@
-// Files of a chart: its values as CSV, and its picture as PNG.
+// Files: the values of a chart or a table as CSV, and the picture of a chart as PNG.
 
 import { h } from "./dom.js";
 import * as theme from "./theme.js";
@@ -16,23 +16,27 @@ export function toCsv(/** @type {Line[]} */ lines, /** @type {Axes} */ axes) {
   const hasBand = lines.some((line) => line.lows);
   const hasSmooth = lines.some((line) => line.smooth);
   const head = ["line", axes.x ?? "x", axes.y ?? "value", hasBand && "low", hasBand && "high", hasSmooth && "smoothed"];
+  /** @type {unknown[][]} */
   const rows = [head.filter(Boolean)];
   for (const { name, x, y, lows, highs, smooth } of lines) {
     x.forEach((at, i) => {
       const band = hasBand ? [lows?.[i], highs?.[i]] : [];
-      rows.push([name, ...[at, y[i], ...band, ...(hasSmooth ? [smooth?.[i]] : [])].map(numberCell)]);
+      rows.push([name, at, y[i], ...band, ...(hasSmooth ? [smooth?.[i]] : [])]);
     });
   }
+  return rowsToCsv(rows);
+}
+
+/** @returns {string} what is nothing, or no number, is empty. */
+export function rowsToCsv(/** @type {unknown[][]} */ rows) {
   return rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
 }
 
-function numberCell(value) {
-  return value == null || Number.isNaN(value) ? "" : value;
-}
-
 function cell(value) {
+  if (value == null || Number.isNaN(value)) return "";
   if (typeof value === "number") return String(value);
-  const text = BEGINS_A_FORMULA.test(value) ? `'${value}` : value;
+  const said = String(value);
+  const text = BEGINS_A_FORMULA.test(said) ? `'${said}` : said;
   return NEEDS_QUOTES.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 

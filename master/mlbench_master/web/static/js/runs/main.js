@@ -10,6 +10,7 @@ import { errorState } from "../ui.js";
 import { Columns } from "./columns.js";
 import { showRows } from "./list.js";
 import { NewRun } from "./new-run.js";
+import { Selection } from "./selection.js";
 
 const POLL_ACTIVE_MS = 1000;
 // While no run is active, for runs that are started elsewhere.
@@ -20,16 +21,15 @@ const search = byId("search");
 const stateSelect = byId("state");
 const refused = byId("refused");
 const body = byId("runs").tBodies[0];
-const compare = byId("compare");
 const newRun = new NewRun(byId("new-run"));
 const columns = new Columns(filter);
+const selection = new Selection(() => poller.now());
 
 /** @type {import("../records.js").Run[] | null} those that match, in their order */
 let runs = null;
 /** @type {import("../records.js").Schemas["RunCounts"]} */
 let counts = null;
 let maxShown = PAGE;
-const selected = new Set();
 let poller = null;
 
 async function fetchRuns() {
@@ -67,9 +67,9 @@ function show() {
   byId("none").hidden = !isNone;
   byId("start").hidden = isNone;
   byId("no-match").hidden = isNone || runs.length > 0;
-  showRows(body, runs, selected, now(), columns.names);
+  showRows(body, runs, selection.ids, now(), columns.names);
   showCounts();
-  showSelection();
+  selection.show(runs, columns.names);
   newRun.setActive(runs.findLast(isActive) ?? (hasActive() ? { id: 0, title: "" } : undefined));
 }
 
@@ -85,12 +85,6 @@ function showCounts() {
   setText(byId("summary"), matching < counts.runs ? `${format.count(matching)} of ${all}` : all);
   byId("rest").hidden = matching <= runs.length;
   setText(byId("shown"), `${format.count(runs.length)} of ${format.count(matching)} shown`);
-}
-
-function showSelection() {
-  compare.disabled = selected.size < 2;
-  setText(byId("selected"), selected.size ? `${selected.size} selected` : "");
-  byId("clear").hidden = selected.size === 0;
 }
 
 function filter() {
@@ -116,18 +110,14 @@ search.addEventListener("input", filter);
 stateSelect.addEventListener("change", filter);
 
 body.addEventListener("change", ({ target }) => {
-  if (target.checked) selected.add(Number(target.value));
-  else selected.delete(Number(target.value));
-  showSelection();
+  if (target.checked) selection.ids.add(Number(target.value));
+  else selection.ids.delete(Number(target.value));
+  selection.show(runs, columns.names);
 });
 byId("clear").addEventListener("click", () => {
-  selected.clear();
+  selection.ids.clear();
   show();
   search.focus();
-});
-compare.addEventListener("click", () => {
-  const ids = [...selected].sort((a, b) => a - b);
-  location.assign(`/compare?runs=${ids.join(",")}`);
 });
 byId("more").addEventListener("click", () => {
   maxShown += PAGE;

@@ -1,0 +1,93 @@
+// The selected runs, and what is done with them: compared, tagged, saved as CSV, stopped, deleted.
+
+import { get, patch, post, remove } from "../api.js";
+import { byId, setNotice, setText } from "../dom.js";
+import { rowsToCsv, save } from "../export.js";
+import { plural } from "../format.js";
+import { isActive } from "../records.js";
+import { confirm } from "../ui.js";
+
+/** @import { Run } from "../records.js" */
+
+const COLUMNS = /** @type {const} */ (["id", "title", "state", "benchmark", "command", "num_workers", "created_at", "finished_at", "goal_train_seconds"]);
+
+/** The ids of the selected runs, and the buttons for them. */
+export class Selection {
+  /** @type {Set<number>} */
+  ids = new Set();
+  /** @type {Map<number, Run>} as they were shown last, also if they no longer match */
+  #runs = new Map();
+  #names = [];
+  #tag = byId("add-tag");
+
+  /** @param {() => void} onChange called when runs or their selection have changed */
+  constructor(onChange) {
+    this.onChange = onChange;
+    byId("compare").addEventListener("click", () => location.assign(`/compare?runs=${this.#sorted().join(",")}`));
+    byId("save-csv").addEventListener("click", () => this.#save());
+    byId("stop").addEventListener("click", () => this.#each((id) => post(`/api/runs/${id}/stop/`), this.#active()));
+    byId("delete").addEventListener("click", () => this.#delete());
+    byId("tagging").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.#addTag(this.#tag.value.trim());
+    });
+  }
+
+  /** Show what can be done, now that these runs are listed with the columns of these names. */
+  show(/** @type {Run[]} */ runs, /** @type {string[]} */ names) {
+    this.#names = names;
+    for (const run of runs) if (this.ids.has(run.id)) this.#runs.set(run.id, run);
+    const { size } = this.ids;
+    byId("compare").disabled = size < 2;
+    setText(byId("selected"), size ? `${size} selected` : "");
+    for (const id of ["clear", "tagging", "actions"]) byId(id).hidden = size === 0;
+    byId("stop").hidden = this.#active().length === 0;
+  }
+
+  #sorted() {
+    return [...this.ids].sort((a, b) => a - b);
+  }
+
+  #active() {
+    return this.#sorted().filter((id) => this.#runs.has(id) && isActive(this.#runs.get(id)));
+  }
+
+  #save() {
+    const runs = this.#sorted().map((id) => this.#runs.get(id)).filter(Boolean);
+    const cells = (run) => [...COLUMNS.map((name) => run[name]), run.tags.join(" "), ...this.#names.map((name) => run.values[name])];
+    const rows = [[...COLUMNS, "tags", ...this.#names], ...runs.map(cells)];
+    save(new Blob([rowsToCsv(rows)], { type: "text/csv" }), "runs.csv");
+  }
+
+  async #addTag(tag) {
+    if (!tag) return;
+    const isDone = await this.#each(async (id) => {
+      const path = `/api/runs/${id}/`;
+      const { tags } = await get(path);
+      await patch(path, { tags: [...new Set([...tags, tag])] });
+    });
+    if (isDone) this.#tag.value = "";
+  }
+
+  async #delete() {
+    const active = this.#active().length;
+    const first = active ? `${plural(active, "active one")} ${active === 1 ? "is" : "are"} stopped first. ` : "";
+    const text = `${first}They go with their logs and what the database keeps of them. Their samples in Prometheus stay until they are too old.`;
+    if (!(await confirm(`Delete ${plural(this.ids.size, "run")}?`, text, "Delete"))) return;
+    await this.#each(async (id) => {
+      await remove(`/api/runs/${id}/`);
+      this.ids.delete(id);
+    });
+  }
+
+  // Whatever fails for one run is said, and the others are done.
+  async #each(/** @type {(id: number) => Promise<unknown>} */ act, ids = this.#sorted()) {
+    const problems = [];
+    for (const id of ids) {
+      await act(id).catch((error) => problems.push(`run ${id}: ${error.message}`));
+    }
+    setNotice(byId("not-done"), problems.join("; "));
+    this.onChange();
+    return problems.length === 0;
+  }
+}
