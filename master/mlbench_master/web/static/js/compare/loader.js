@@ -24,11 +24,12 @@ export class Loader {
   /** @returns {Promise<Found>} the comparison of those runs that exist. */
   async compare(/** @type {number[]} */ ids, /** @type {string} */ goal) {
     const asked = getOrNull(toPath(ids, goal));
+    const titled = Promise.all(ids.map((id) => getOrNull(`/api/runs/${id}/`)));
     const manifests = await Promise.all(ids.map((id) => this.#manifest(id)));
     const there = ids.filter((_, i) => manifests[i]);
     const missing = ids.filter((_, i) => !manifests[i]);
-    const comparison = await asked;
-    if (comparison && !missing.length) return { comparison, manifests, missing };
+    const [comparison, runs] = [await asked, await titled];
+    if (comparison && !missing.length) return { comparison: withTitles(comparison, runs), manifests, missing };
     // A run was deleted after its manifest was fetched: fetch them again to find which.
     if (!missing.length) this.#manifests.clear();
     if (!there.length) return { comparison: null, manifests: [], missing };
@@ -71,6 +72,13 @@ export class Loader {
       return [...byMetric(answer).keys()];
     });
   }
+}
+
+// A comparison is of evidence, which has the names that runs were ordered with.
+function withTitles(/** @type {import("../records.js").Comparison} */ comparison, runs) {
+  const titles = new Map(runs.filter(Boolean).map(({ id, title }) => [id, title]));
+  const results = comparison.results.map((result) => ({ ...result, display_name: titles.get(result.run_id) ?? result.display_name }));
+  return { ...comparison, results };
 }
 
 /**
