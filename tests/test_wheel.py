@@ -126,6 +126,7 @@ def test_up_run_and_bench(installed: Installed) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_type_checkers_see_the_types_of_client_and_tracker(installed: Installed) -> None:
     assert installed.check_types(_TYPED_SCRIPT) == []
     wrong = installed.check_types(_WRONG_SCRIPT)

@@ -143,7 +143,7 @@ def test_prometheus_takes_of_an_agent_only_what_is_its_own(
     [job] = [one for one in config["scrape_configs"] if one["job_name"] == "workers"]
     del job["file_sd_configs"]
     job["static_configs"] = [{"targets": [f"127.0.0.1:{port}" for port, _ in servers]}]
-    job |= {"scrape_interval": "200ms", "scrape_timeout": "200ms"}
+    job |= {"scrape_interval": "1s", "scrape_timeout": "1s"}
     (tmp_path / "prometheus.yml").write_text(yaml.safe_dump({"scrape_configs": [job]}))
     server = PrometheusServer(prometheus_binary, tmp_path, free_port())
     server.start()

@@ -72,14 +72,14 @@ def test_workers_and_processes_are_one_job(client: ApiClient, stack: Home, tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_a_failure_is_told_with_rank_and_line_and_restarts_are_seen(
     client: ApiClient, tmp_path: Path
 ) -> None:
     (tmp_path / "train.py").write_text(_FAILING)
     command = _TORCHRUN + "--max-restarts 1 train.py"
     ended = run_to_end(
-        client, order_command(client, "diverges", command, working_dir=str(tmp_path))
+        client, order_command(client, "diverges", command, working_dir=str(tmp_path)), 120
     )
     line = 1 + _FAILING.splitlines().index('        raise RuntimeError(f"rank {rank} diverged")')
     assert ended.state == "FAILED"

@@ -9,7 +9,7 @@ from mlbench import ApiClient
 from mlbench.home import Home
 from mlbench.records import Run
 from tests.conftest import wait_for
-from tests.support.stacks import order_steps, run_to_end
+from tests.support.stacks import losses, order_steps, run_to_end
 
 
 @pytest.fixture
@@ -55,9 +55,7 @@ def _no_run_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
 def going(client: ApiClient) -> Run:
     """A run that records, and would go on for a minute."""
     ordered = order_steps(client, "going", steps=6000, rate=100)
-    wait_for(
-        lambda: client.get_run_metrics(ordered.id, last_n=1).result().value, what="the run records"
-    )
+    wait_for(lambda: losses(client, ordered), what="the run records")
     return client.get_run(ordered.id).result().value
 
 

@@ -26,6 +26,8 @@ def test_the_application_does_what_the_document_says(
     phases = ["--phases=examples"] if database_url.startswith("sqlite") else []
     environ = {"USER_TOKEN": USER_TOKEN, "AGENT_TOKEN": _AGENT_TOKEN}
     environ["SCHEMATHESIS_HOOKS"] = str(_CONFIG.with_name("odd_values.py"))
+    # The first to ask waits until it is built, which takes long beside other tests.
+    httpx.get(f"{server}/openapi.json", timeout=60).raise_for_status()
     judged = subprocess.run(
         [schemathesis, "--config-file", _CONFIG, "run", *phases, f"{server}/openapi.json"],
         cwd=tmp_path,

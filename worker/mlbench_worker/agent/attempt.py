@@ -378,6 +378,8 @@ class Attempt:
     def forget(self) -> None:
         """Close the streams; the counters stay, as Prometheus may not have scraped them yet."""
         clear(self.output, self.file("files"))
+        with suppress(OSError):  # it may have what other attempts leave
+            self.output.parent.rmdir()
         for stream in self.streams.values():
             stream.close()
         try:
