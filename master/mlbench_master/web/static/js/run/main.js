@@ -149,7 +149,6 @@ function usageOf(/** @type {import("../records.js").Run} */ run) {
 
 async function refreshResult() {
   progress.result = await get(`/api/runs/${runId}/result/`);
-  words.show(run);
   progress.show(run);
   phases.show(progress.result, !isActive(run));
   ranks.show(rankFigures(run.ranks, progress.result));
