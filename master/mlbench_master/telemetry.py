@@ -286,20 +286,26 @@ def _recorded(pods: Sequence[Pod], workers: Sequence[Worker]) -> Iterator[Metric
         [((str(one.run_id), str(one.rank)), one.exit_code is None) for one in ranks],
     )
     recorded = [worker for worker in workers if worker.resources and worker.name in nodes]
-    for resource in names.RESOURCES:
-        kind = CounterMetricFamily if resource.endswith("_total") else GaugeMetricFamily
-        labels = ("namespace", "pod", "container", "node")
-        family = kind(resource, "What a rank uses that others start.", labels=labels)
-        for worker in recorded:
-            if resource in worker.resources:
-                who = ("", worker.name, "worker", nodes[worker.name])
-                family.add_metric(who, worker.resources[resource])
-        yield family
-    used = {worker.name: worker.resources for worker in recorded}
-    for name in names.PROGRESS:
+    of_pods = [(("", one.name, "worker", nodes[one.name]), one.resources) for one in recorded]
+    labels = ("namespace", "pod", "container", "node")
+    yield from _reported(names.RESOURCES, "What a rank uses that others start.", labels, of_pods)
+    reported = {one.name: one.resources for one in recorded}
+    of_ranks = [((str(one.run_id), str(one.rank)), reported.get(one.worker, {})) for one in ranks]
+    progress = "As agents tell it of other ranks."
+    yield from _reported(names.PROGRESS, progress, ("run_id", "rank"), of_ranks)
+
+
+def _reported(
+    series: Sequence[str],
+    help_text: str,
+    labels: Sequence[str],
+    values: Sequence[tuple[Sequence[str], Mapping[str, float]]],
+) -> Iterator[Metric]:
+    """Yield series of recorded ranks, by labels: counters or gauges, as their names say."""
+    for name in series:
         kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-        family = kind(name, "As agents tell it of other ranks.", labels=("run_id", "rank"))
-        for one in ranks:
-            if name in (told := used.get(one.worker, {})):
-                family.add_metric((str(one.run_id), str(one.rank)), told[name])
+        family = kind(name, help_text, labels=labels)
+        for who, of in values:
+            if name in of:
+                family.add_metric(who, of[name])
         yield family
