@@ -60,7 +60,10 @@ def caller(port: int, root: int | None = None) -> Process | None:
     """
     # The kernel lists children and connections without a lock: while others end, one is left out.
     looks = (_holder(port, root) for _ in range(_LOOKS))
-    environ = environ_of(next(filter(None, looks), 0))
+    pid = next(filter(None, looks), None)
+    if pid is None:
+        return None
+    environ = environ_of(pid)
     process = this_process(environ)
     return process if process != of_worker(environ) else None
 
