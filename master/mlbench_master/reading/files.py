@@ -1,6 +1,6 @@
 """Reading what ranks left in their output folders; of an imported run, from its archive."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,17 +37,23 @@ class FileReader:
         Raises:
             NotFoundError: there is none of this name, or the master does not hold it.
         """
-        found = (one for one in self.find(run, attempt) if (one.rank, one.name) == (rank, name))
-        file = next(found, None)
-        if file is None:
-            raise NotFoundError(f"file: rank {rank} left none of this name; there is a list")
-        if file.left:
-            raise NotFoundError(f"file: it is at {file.path} on the rank's machine: {file.left}")
         if run.origin:
+            _check_held((one for one in self.find(run, attempt) if one.rank == rank), rank, name)
             with self.archives.open(str(run.archive)) as archive:
                 return archive.text(file_member(attempt, rank, name))
-        its = stored(run, attempt=attempt, rank=rank)
-        return next(_read(file, *place) for one, place in its if one == file)
+        its = list(stored(run, attempt=attempt, rank=rank))
+        file = _check_held((one for one, _ in its), rank, name)
+        return next(_read(file, *place) for one, place in its if one is file)
+
+
+def _check_held(files: Iterable[RunFile], rank: int, name: str) -> RunFile:
+    """Return the file of a name; NotFoundError if there is none, or the master does not hold it."""
+    file = next((one for one in files if one.name == name), None)
+    if file is None:
+        raise NotFoundError(f"file: rank {rank} left none of this name; there is a list")
+    if file.left:
+        raise NotFoundError(f"file: it is at {file.path} on the rank's machine: {file.left}")
+    return file
 
 
 def listed_in(document: Any) -> list[RunFile]:
