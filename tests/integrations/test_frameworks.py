@@ -52,7 +52,7 @@ def test_two_workers_have_the_losses_of_pytorchs(
     for rank, other in zip(ranks, trained.ranks, strict=True):
         losses, expected = (one.series(names.TRAIN_LOSS)[:_STEPS] for one in (rank, other))
         assert losses == pytest.approx(expected, abs=1e-4)
-        assert rank.series(names.SAMPLES) == other.series(names.SAMPLES)
+        assert rank.series(names.SAMPLES)[-1] == other.series(names.SAMPLES)[-1]
         *_, computing = rank.series(names.phase_metric("compute"))
         *_, training = rank.series(names.TRAIN_SECONDS)
         assert 0.3 * training < computing < training

@@ -54,7 +54,8 @@ def test_whoever_answers_the_command_runs_and_all_is_kept(
         with ThreadPoolExecutor(len(urls)) as pool:
             said = dict(zip(urls, pool.map(record, urls), strict=True))
     assert said["refuses"][1] < 5
-    assert max(after for _, after in said.values()) < 13, said
+    # Ten seconds, and what ten processes take to end on a machine that has two cores.
+    assert max(after for _, after in said.values()) < 20, said
 
     user = at_stack(stack, tmp_path)
     for name, (words, _) in said.items():
