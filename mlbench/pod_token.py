@@ -5,7 +5,6 @@ of the pod that it runs in. In a cluster an init container runs it: unlike the w
 it is given the secret.
 """
 
-import hashlib
 import hmac
 import os
 import sys
@@ -55,7 +54,7 @@ def read(path: Path) -> str:
 
 def _sign(identity: PodIdentity, secret: str) -> str:
     text = f"{identity.name}\0{identity.uid}"
-    return hmac.new(secret.encode(), text.encode(), hashlib.sha256).hexdigest()
+    return hmac.digest(secret.encode(), text.encode(), "sha256").hex()
 
 
 def main() -> None:
