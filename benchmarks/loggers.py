@@ -23,7 +23,7 @@ def measure(folder: Path) -> list[Figure | Ratio]:
             file.writelines(json.dumps(line) + "\n" for line in lines)
             file.flush()
 
-        agent = Loopback([Tracking(1).answer], append, print)
+        agent = Loopback([Tracking(1, folder).answer], append, print)
         with serving_mlflow(folder) as port:
             own = variables({}, agent)["MLFLOW_TRACKING_URI"]
             words = [python, "-m", "benchmarks.logging_process", str(folder), own]

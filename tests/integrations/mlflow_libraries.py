@@ -86,6 +86,3 @@ Trainer(
     ),
     train_dataset=[{"inputs": a, "labels": int(b)} for a, b in zip(x, y, strict=True)],
 ).train()
-
-# What is not kept is said, and the training goes on.
-mlflow.log_text("notes", "notes.txt")

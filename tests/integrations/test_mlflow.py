@@ -3,6 +3,8 @@
 import json
 import re
 from datetime import datetime
+from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from mlbench import ApiClient
 from mlbench.home import Home
 from mlbench.records import Run
 from tests.conftest import wait_for
+from tests.support.known import known
 from tests.support.pages import script_of
 from tests.support.stacks import assert_counted, kill_service, order_command, reload, run_to_end
 
@@ -26,11 +29,39 @@ with mlflow.start_run() as run:
     mlflow.set_tag("team", "blue")
     mlflow.delete_tag("team")
     client = mlflow.MlflowClient()
-    assert client.list_artifacts(run.info.run_id) == []
-    mlflow.log_table({"a": [1, 2]}, "table.json")
     client.create_registered_model("net")
     client.create_model_version("net", "here")
     print(mlflow.get_tracking_uri())
+"""
+_ARTIFACTS = """
+import matplotlib.pyplot as plt
+import mlflow
+from pathlib import Path
+
+with open("model.bin", "wb") as file:
+    file.write(bytes(2_000_000))
+Path("folder", "deep").mkdir(parents=True)
+Path("folder", "deep", "b.csv").write_text("step,loss\\n1,0.5\\n")
+Path("empty").touch()
+with mlflow.start_run() as run:
+    mlflow.log_text("a note", "notes/løss 1.txt")
+    mlflow.log_dict({"lr": 0.1}, "config.json")
+    mlflow.log_figure(plt.figure(), "plots/loss.png")
+    mlflow.log_table({"a": [1]}, "table.json")
+    mlflow.log_table({"a": [2]}, "table.json")
+    mlflow.log_artifact("model.bin", "big")
+    mlflow.log_artifact("empty")
+    mlflow.log_artifacts("folder", "given")
+    for path in ("../out.txt", "/etc/out.txt", "a/../../out.txt"):
+        try:
+            mlflow.log_text("x", path)
+        except mlflow.MlflowException:
+            mlflow.log_metric("refused", 1)
+    with mlflow.start_run(nested=True, run_name="../trial") as trial:
+        mlflow.log_text("of the trial", "notes.txt")
+    assert mlflow.artifacts.load_dict(f"runs:/{run.info.run_id}/config.json") == {"lr": 0.1}
+    listed = mlflow.MlflowClient().list_artifacts(run.info.run_id, "given")
+    assert [one.path for one in listed] == ["given/deep"]
 """
 _LIBRARIES = Path(__file__).with_name("mlflow_libraries.py")
 
@@ -103,8 +134,9 @@ def test_libraries_that_log_to_mlflow_are_recorded(
     assert run.settings is not None
     assert run.settings.items() >= {"max_iter": 100, "objective": "binary:logistic"}.items()
     assert run.settings.items() >= {"epochs": 2, "max_steps": 4, "model_type": "tiny"}.items()
-    stderr = client.get_logs(run.id, stream="stderr").result().value
-    assert str(stderr).count("keeps no artifacts") == 1
+    # scikit-learn's autologging saves a model and plots.
+    kept = {file.name for file in client.get_files(run.id).result().value if not file.left}
+    assert kept >= {"models/model/MLmodel", "estimator.html"}
 
 
 @pytest.mark.slow
@@ -121,3 +153,36 @@ def test_what_code_does_beyond_logging_does_not_end_it(
     assert values >= {("trial/loss", 0.1), ("trial-2/loss", 0.2)}
     stdout = str(client.get_logs(run.id).result().value)
     assert re.search(r"http://mlbench:\*+@127\.0\.0\.1:", stdout)
+
+
+@pytest.mark.slow
+def test_artifacts_are_small_files_of_the_run(
+    client: ApiClient, integrations: str, tmp_path: Path
+) -> None:
+    (tmp_path / "artifacts.py").write_text(_ARTIFACTS)
+    command = f"{integrations} artifacts.py"
+    run = order_command(client, "artifacts", command, num_workers=1, working_dir=str(tmp_path))
+    run = run_to_end(client, run)
+    assert run.state == "FINISHED", run.reason
+    assert [value for name, value, _ in recorded(client, run, 0) if name == "refused"] == [1] * 3
+    files = {file.name: file for file in client.get_files(run.id).result().value}
+    [nested] = [name for name in files if name.endswith("-1/notes.txt")]
+    model = files.pop("big/model.bin")
+    assert (model.size, model.left) == (2_000_000, "it has more than 1 MiB")
+    assert model.sha256 == sha256(bytes(2_000_000)).hexdigest()
+    assert Path(known(model.path)).read_bytes() == bytes(2_000_000)
+
+    def content(name: str) -> bytes:
+        target = BytesIO()
+        client.download_file(run.id, files[name], target)
+        return target.getvalue()
+
+    assert {name: content(name) for name in files if name.endswith((".txt", ".csv", "empty"))} == {
+        "notes/løss 1.txt": b"a note",
+        "given/deep/b.csv": b"step,loss\n1,0.5\n",
+        "empty": b"",
+        nested: b"of the trial",
+    }
+    assert json.loads(content("config.json")) == {"lr": 0.1}
+    assert json.loads(content("table.json")) == {"columns": ["a"], "data": [[1], [2]]}
+    assert content("plots/loss.png").startswith(b"\x89PNG")

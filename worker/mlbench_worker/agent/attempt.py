@@ -287,6 +287,7 @@ class Attempt:
             self.assignment,
             environ,
             self.file("stdout"),
+            self.output,
             lambda lines: self._append(*lines),
             self._say,
             sockets,

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from mlbench_worker.agent.sources.mlflow import Tracking, setting
 from tests.support.known import known
 
 MOMENT = 1_763_683_200_123
+OUTPUT = Path("/work/out put")
 
 
 def ask(tracking: Tracking, call: str, fields: object = None, **query: str) -> Answer:
@@ -27,7 +29,7 @@ def nested(tracking: Tracking, **order: object) -> str:
 
 
 def lines_of(call: str, fields: object) -> Sequence[Line]:
-    return ask(Tracking(7), call, fields).lines
+    return ask(Tracking(7, OUTPUT), call, fields).lines
 
 
 def metric(key: str, value: object, step: int = 0, timestamp: int = MOMENT) -> dict[str, Any]:
@@ -58,7 +60,7 @@ def test_a_line_has_the_values_of_one_moment_and_step() -> None:
 
 
 def test_what_is_said_again_is_recorded_once() -> None:
-    tracking = Tracking(7)
+    tracking = Tracking(7, OUTPUT)
     batch = {"metrics": [metric("loss", 0.5, 1)]}
     assert ask(tracking, "POST runs/log-batch", batch).lines
     assert not ask(tracking, "POST runs/log-batch", batch).lines
@@ -70,7 +72,7 @@ def test_the_counter_of_system_metrics_is_no_step() -> None:
 
 
 def test_parameters_and_the_users_tags_become_settings_and_stay() -> None:
-    tracking = Tracking(7)
+    tracking = Tracking(7, OUTPUT)
     ask(tracking, "POST runs/create", {"tags": [{"key": "mlflow.user", "value": "me"}]})
     ask(tracking, "POST runs/log-parameter", {"key": "batch_size", "value": "32"})
     [line] = ask(tracking, "POST runs/set-tag", {"key": "team", "value": "blue"}).lines
@@ -115,11 +117,11 @@ def test_a_setting_is_what_was_made_a_text(text: str, value: object) -> None:
 )
 def test_what_cannot_be_recorded_is_refused_in_words(call: str, fields: object, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        ask(Tracking(7), f"POST runs/{call}", fields)
+        ask(Tracking(7, OUTPUT), f"POST runs/{call}", fields)
 
 
 def test_a_nested_run_has_its_name_before_what_it_logs() -> None:
-    tracking = Tracking(7)
+    tracking = Tracking(7, OUTPUT)
     ask(tracking, "POST runs/log-parameter", {"run_id": "7", "key": "trials", "value": "2"})
     first, second = (nested(tracking, run_name="trial") for _ in range(2))
     told = {**metric("loss", 0.5, 3), "run_id": first}
@@ -138,7 +140,7 @@ def test_a_nested_run_has_its_name_before_what_it_logs() -> None:
 
 
 def test_settings_of_nested_runs_that_are_too_many_are_left_out_in_words() -> None:
-    tracking = Tracking(7)
+    tracking = Tracking(7, OUTPUT)
     for number in range(30):
         params = [{"key": f"p{one}", "value": "1"} for one in range(20)]
         batch = {"run_id": nested(tracking), "params": params}
@@ -147,7 +149,7 @@ def test_settings_of_nested_runs_that_are_too_many_are_left_out_in_words() -> No
 
 
 def test_neither_nested_parameters_nor_tags_end_the_run_around_them() -> None:
-    tracking = Tracking(7)
+    tracking = Tracking(7, OUTPUT)
     inner = nested(tracking)
     for number in range(600):
         told = {"run_id": inner, "key": f"k{number}", "value": "1"}
@@ -157,7 +159,7 @@ def test_neither_nested_parameters_nor_tags_end_the_run_around_them() -> None:
 
 
 def test_nested_runs_that_are_renamed_or_long_stay_apart() -> None:
-    tracking = Tracking(7)
+    tracking = Tracking(7, OUTPUT)
     prefixes = []
     for _ in range(2):
         told = {"run_id": nested(tracking, run_name="t" * 200), **metric("m" * 90, 1)}
@@ -169,7 +171,7 @@ def test_nested_runs_that_are_renamed_or_long_stay_apart() -> None:
 
 
 def test_one_run_after_another_is_said() -> None:
-    tracking = Tracking(7)
+    tracking = Tracking(7, OUTPUT)
     assert not ask(tracking, "POST runs/create", {}).words
     assert not ask(tracking, "POST runs/create", {}).words, "another process of the worker"
     ask(tracking, "POST runs/update", {"run_id": "7", "status": "FINISHED"})
@@ -177,14 +179,14 @@ def test_one_run_after_another_is_said() -> None:
 
 
 def test_a_tag_that_is_deleted_is_no_setting() -> None:
-    tracking = Tracking(7)
+    tracking = Tracking(7, OUTPUT)
     ask(tracking, "POST runs/set-tag", {"key": "team", "value": "blue"})
     [line] = ask(tracking, "POST runs/delete-tag", {"key": "team"}).lines
     assert line == {"settings": {}}
 
 
 def test_long_tags_are_remembered_in_part() -> None:
-    tracking = Tracking(7)
+    tracking = Tracking(7, OUTPUT)
     for number in range(2000):
         key = f"mlflow.{number}" + "k" * 10_000
         ask(tracking, "POST runs/set-tag", {"key": key, "value": "v" * 100_000})
@@ -192,30 +194,55 @@ def test_long_tags_are_remembered_in_part() -> None:
     assert len(json.dumps(tags)) < 17 << 20
 
 
-def test_what_code_lists_or_registers_does_not_end_it() -> None:
-    tracking = Tracking(7)
-    for path in ("mlflow/artifacts/list", "mlflow-artifacts/artifacts"):
-        answer = known(tracking.answer(Request("GET", f"/api/2.0/{path}", {}, b"")))
-        assert answer.body == {"files": []}
+def test_what_code_registers_does_not_end_it() -> None:
+    tracking = Tracking(7, OUTPUT)
     answer = ask(tracking, "POST registered-models/create", {"name": "net"})
     assert answer.body["registered_model"] == {"name": "net"}
     answer = ask(tracking, "POST model-versions/create", {"name": "net"})
     assert "no registry of models" in answer.words
 
 
-def test_artifacts_are_thrown_away_in_words() -> None:
-    path = "/api/2.0/mlflow-artifacts/artifacts/7/model.pkl"
-    answer = known(Tracking(7).answer(Request("PUT", path, {}, None)))
-    assert (answer.status, "keeps no artifacts" in answer.words) == (200, True)
+def test_clients_write_artifacts_to_the_output_folder() -> None:
+    tracking = Tracking(7, OUTPUT)
+    own: Any = ask(tracking, "GET runs/get", run_id="7").body["run"]
+    found: Any = ask(tracking, "GET experiments/get").body["experiment"]
+    root = "file:///work/out%20put"
+    assert (own["info"]["artifact_uri"], found["artifact_location"]) == (root, root)
 
 
 @pytest.mark.parametrize(
-    ("path", "status", "said"),
+    ("name", "folder"),
     [
-        ("mlflow-artifacts/artifacts/7/model.pt", 501, "keeps no artifacts"),
-        ("mlflow/webhooks/create", 404, "has no webhooks/create"),
+        ("trial", "trial"),
+        ("a/b", "a/b"),
+        ("..", "7-1"),
+        ("../../etc", "7-1"),
+        ("/etc", "7-1"),
+        ("a\0b", "7-1"),
     ],
 )
-def test_what_mlbench_does_not_have_is_refused_in_words(path: str, status: int, said: str) -> None:
-    answer = known(Tracking(7).answer(Request("GET", f"/api/2.0/{path}", {}, b"")))
-    assert (answer.status, said in str(answer.body["message"])) == (status, True)
+def test_a_nested_runs_artifacts_have_a_folder_within_that_of_the_run(
+    name: str, folder: str
+) -> None:
+    tracking = Tracking(7, OUTPUT)
+    run: Any = ask(tracking, "GET runs/get", run_id=nested(tracking, run_name=name)).body["run"]
+    assert run["info"]["artifact_uri"] == f"file:///work/out%20put/{folder}"
+
+
+def test_each_model_has_a_folder_within_that_of_the_run() -> None:
+    tracking = Tracking(7, OUTPUT)
+    for name, folder in (("net", "models/net"), ("../..", "models")):
+        made: Any = ask(tracking, "POST logged-models", {"name": name}).body["model"]
+        assert made["info"]["artifact_uri"] == f"file:///work/out%20put/{folder}"
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("GET artifacts/list", "has no artifacts/list"),
+        ("POST webhooks/create", "has no webhooks/create"),
+    ],
+)
+def test_what_mlbench_does_not_have_is_refused_in_words(call: str, said: str) -> None:
+    answer = ask(Tracking(7, OUTPUT), call)
+    assert (answer.status, said in str(answer.body["message"])) == (404, True)

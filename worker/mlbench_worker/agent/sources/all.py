@@ -19,12 +19,13 @@ class Sources:
         assignment: Assignment,
         environ: Mapping[str, str],
         stdout: Path,
+        output: Path,
         append: Callable[[Sequence[Line]], None],
         say: Callable[[str], None],
         sockets: Sockets | None = None,
         root: int | None = None,
     ) -> None:
-        """Listen, and follow ``stdout`` and event files.
+        """Listen, and follow ``stdout`` and event files; ``output`` is the folder for files.
 
         ``append`` adds lines to the metrics file, or raises an OSError; ``say`` adds words to the
         process's standard error; ``sockets`` are of the process's network, where it has its own.
@@ -36,7 +37,8 @@ class Sources:
         """
         let_out = environ.get(names.ENV_LET_OUT, "")
         ports = ports_of(let_out) if sockets and let_out else frozenset()
-        routes = [mlflow.Tracking(assignment.run_id).answer, original.Reports(assignment).answer]
+        tracking = mlflow.Tracking(assignment.run_id, output)
+        routes = [tracking.answer, original.Reports(assignment).answer]
         self._loopback = server = Loopback(routes, append, say, sockets, ports, root)
         try:
             self._follower = Follower(stdout, Path(assignment.working_dir or "."), append, root)

@@ -2,7 +2,8 @@
 
 All that the clients on a worker tell is about one run, the one that the worker runs: MLflow's
 experiments, and further runs of the code, are other names for it. What a nested run logs has that
-run's name before its own.
+run's name before its own. The address of its artifacts is the run's output folder, to which
+the clients write by themselves.
 """
 
 import time
@@ -11,14 +12,14 @@ from dataclasses import asdict, dataclass, field, replace
 from http import HTTPStatus
 from itertools import count
 from math import isfinite
+from pathlib import Path
 from typing import Any, TypeVar
 
+from mlbench.output import is_name
 from mlbench.stated import LONGEST_NAME, LONGEST_TEXT, MOST_SETTINGS, Setting, check_settings
 from mlbench_worker.agent.sources.loopback import Answer, Line, Loopback, Request, refusal
 
 _API = "/api/2.0/mlflow/"
-_ARTIFACTS = "/api/2.0/mlflow-artifacts/"
-_ARTIFACT_ROOT = "mlflow-artifacts:/"
 _MODELS = "logged-models"
 _REGISTRY = ("registered-models/", "model-versions/")
 _EXPERIMENT = "0"
@@ -37,11 +38,6 @@ _OWN_TAG = "mlflow."
 _OWN_METRIC = "system/"
 # As JSON cannot say them.
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
-_NO_ARTIFACTS = (
-    "MLBench records values, parameters and tags, and keeps no artifacts: models and files that "
-    "are given to MLflow are thrown away. Write them elsewhere, or set MLFLOW_TRACKING_URI to a "
-    "server of MLflow's own."
-)
 _NO_REGISTRY = (
     "MLBench has no registry of models: what is registered with MLflow is thrown away. Set "
     "MLFLOW_TRACKING_URI to a server of MLflow's own to keep it."
@@ -129,6 +125,7 @@ class _Run:
 
     id: str
     name: str
+    artifacts: Path
     prefix: str = ""
     """Before the names of what it logs."""
     status: str = "RUNNING"
@@ -154,7 +151,7 @@ class _Run:
             "experiment_id": _EXPERIMENT,
             "status": self.status,
             "start_time": self.begun_ms,
-            "artifact_uri": f"{_ARTIFACT_ROOT}{self.id}",
+            "artifact_uri": self.artifacts.as_uri(),
             "lifecycle_stage": "active",
         }
         data = {
@@ -168,8 +165,9 @@ class _Run:
 class Tracking:
     """A worker's run as MLflow's clients see it, and what is nested in it."""
 
-    def __init__(self, run_id: int) -> None:
-        self._own = _Run(str(run_id), f"run-{run_id}")
+    def __init__(self, run_id: int, output: Path) -> None:
+        """``output`` is the folder for the rank's files."""
+        self._own = _Run(str(run_id), f"run-{run_id}", output)
         self._runs = {self._own.id: self._own}
         self._experiment_name = "Default"
         self._models: dict[str, None] = {}
@@ -186,22 +184,19 @@ class Tracking:
             "POST runs/log-parameter": lambda one: self._log(self._of(one), {"params": [one]}),
             "POST runs/set-tag": lambda one: self._log(self._of(one), {"tags": [one]}),
             "POST runs/delete-tag": self._delete_tag,
-            "GET artifacts/list": lambda _: Answer({"files": []}),
             # So that nothing is logged for a second time, as of a model.
             "GET metrics/get-history": lambda _: Answer({"metrics": []}),
             "POST experiments/create": self._set_experiment,
             "GET experiments/get": self._set_experiment,
             "GET experiments/get-by-name": self._set_experiment,
             "POST experiments/search": lambda _: Answer({"experiments": [self._experiment()]}),
-            # Which data and models go with a run: what they are is in files, which are not kept.
+            # Which data and models go with a run.
             "POST runs/log-inputs": lambda _: Answer({}),
             "POST runs/outputs": lambda _: Answer({}),
         }
 
     def answer(self, request: Request) -> Answer | None:
         """Answer a request of MLflow's clients, or raise a ValueError."""
-        if request.path.startswith(_ARTIFACTS):
-            return _artifacts(request)
         if not request.path.startswith(_API):
             return None
         endpoint = request.path.removeprefix(_API)
@@ -239,9 +234,13 @@ class Tracking:
         taken = {run.prefix for run in self._runs.values()}
         names = (name if n == 1 else f"{name}-{n}" for n in count(1))
         name = next(one for one in names if f"{one}/" not in taken)
-        run = _Run(f"{self._own.id}-{len(self._runs)}", name, f"{name}/")
-        self._runs[run.id] = run
+        run_id = f"{self._own.id}-{len(self._runs)}"
+        self._runs[run_id] = run = _Run(run_id, name, self._folder(name, run_id), f"{name}/")
         return run
+
+    def _folder(self, name: str, otherwise: str) -> Path:
+        """Return a folder in that of the run; of another name, where one would lead out of it."""
+        return self._own.artifacts / (name if is_name(name) else otherwise)
 
     def _update(self, fields: Fields) -> Answer:
         run = self._of(fields)
@@ -294,7 +293,7 @@ class Tracking:
         return {
             "experiment_id": _EXPERIMENT,
             "name": self._experiment_name,
-            "artifact_location": _ARTIFACT_ROOT,
+            "artifact_location": self._own.artifacts.as_uri(),
             "lifecycle_stage": "active",
         }
 
@@ -312,7 +311,7 @@ class Tracking:
             "experiment_id": _EXPERIMENT,
             "name": name,
             "source_run_id": self._own.id,
-            "artifact_uri": f"{_ARTIFACT_ROOT}models/{self._own.id}",
+            "artifact_uri": self._folder(f"models/{name}", "models").as_uri(),
             "creation_timestamp_ms": self._own.begun_ms,
             "last_updated_timestamp_ms": self._own.begun_ms,
             "status": "LOGGED_MODEL_READY",
@@ -331,16 +330,6 @@ def variables(environ: Mapping[str, str], server: Loopback) -> dict[str, str]:
     address = server.url.replace("//", f"//mlbench:{server.token}@")
     # Else a client says at each end of a run where to look at it, which is not here.
     return {"MLFLOW_TRACKING_URI": address, "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
-
-
-def _artifacts(request: Request) -> Answer:
-    if request.method == "PUT":
-        # Autologgers save a model and plots before they log their metrics, and give up both if they
-        # cannot.
-        return Answer({}, words=_NO_ARTIFACTS)
-    if request.method == "GET" and request.path == f"{_ARTIFACTS}artifacts":
-        return Answer({"files": []})
-    return refusal(HTTPStatus.NOT_IMPLEMENTED, _NO_ARTIFACTS)
 
 
 def _remember(all_: dict[str, T], new: Mapping[str, T], most: int) -> None:
