@@ -7,7 +7,6 @@ from dataclasses import fields, replace
 from typing import Any
 
 from mlbench.clock import steady_seconds
-from mlbench.names import STREAMS
 from mlbench.runspec import WorkerSpec, part
 from mlbench_master.controller.world import (
     PoolPolicy,
@@ -38,7 +37,7 @@ _RANK = (
     Rank.processes.is_null(False).alias("has_several"),
 )
 _HELD = """
-    SELECT rank, SUM(size), SUM(CASE WHEN size = final_size THEN 1 ELSE 0 END) FROM stream
+    SELECT rank, SUM(size), SUM(CASE WHEN size = final_size THEN 0 ELSE 1 END) FROM stream
     WHERE owner = ? AND attempt = ? GROUP BY rank
 """
 _WAITS = "SELECT 1 FROM stream WHERE owner = ? AND name = ? AND delivered <> size LIMIT 1"
@@ -213,10 +212,12 @@ def _view_run(
     run: Run, workers: dict[str, Worker], pods: list[PodStatus], reachable: Reachability
 ) -> RunView:
     by_name = {pod.name: pod for pod in pods}
+    selected = Rank.select(*_RANK).where(Rank.run == run.id, Rank.attempt == run.attempt)
+    # Before its streams: those of a rank that has exited are all there.
+    ranks = list(selected.order_by(Rank.rank).namedtuples())
     held = run_sql(_HELD, run_owner(run.id), run.attempt).fetchall()
-    held_of = {rank: (int(size), int(complete)) for rank, size, complete in held}
+    held_of = {rank: (int(size), int(open_)) for rank, size, open_ in held}
     waiting = run_sql(_WAITS, run_owner(run.id), METRICS).fetchone()
-    ranks = Rank.select(*_RANK).where(Rank.run == run.id, Rank.attempt == run.attempt)
     return RunView(
         id=run.id,
         attempt=run.attempt,
@@ -237,7 +238,7 @@ def _view_run(
                 by_name.get(rank.worker),
                 reachable,
             )
-            for rank in ranks.order_by(Rank.rank).namedtuples()
+            for rank in ranks
         ),
         # Without the samples that users post: they may go on posting for ever.
         delivered=waiting is None,
@@ -249,7 +250,7 @@ def _view_rank(
     rank: Any,
     run: Run,
     held: int,
-    complete_streams: int,
+    open_streams: int,
     worker: Worker | None,
     pod: PodStatus | None,
     reachable: Reachability,
@@ -264,7 +265,7 @@ def _view_rank(
         exit_code=rank.exit_code,
         exited_at=rank.exited_at,
         held=held,
-        streams_complete=complete_streams == len(STREAMS),
+        streams_complete=not open_streams,
         seen_at=max(rank.assigned_at, worker.seen_at if worker else 0.0),
         silent=reachable.seconds - (worker.heard if worker else 0),
         forgotten=rank.reported and not reports_it,

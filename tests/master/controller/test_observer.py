@@ -11,7 +11,7 @@ from mlbench.names import STREAMS
 from mlbench.runspec import WorkerSpec
 from mlbench_master.controller.observer import Observer, Stopwatch, store_pods
 from mlbench_master.controller.world import RankView, RunView, WarmPool, WorkerView
-from mlbench_master.models import Hearing, Pod, Rank, Run
+from mlbench_master.models import Hearing, Pod, Rank, Run, Stream
 from mlbench_master.pools.base import PodStatus
 from mlbench_master.recording import streams
 from mlbench_master.recording.samples import Sample
@@ -234,6 +234,16 @@ def test_a_rank_from_its_assignment_to_its_end(run: Run, observer: Observer) -> 
     assert see_rank(observer).streams_complete
 
 
+def test_no_stream_is_waited_for_that_a_master_without_it_has_not_closed(
+    run: Run, observer: Observer
+) -> None:
+    """As one of an earlier version, before which the rank had exited."""
+    make_ranks(run, exit_code=0, exited_at=120.0)
+    streams.close(run.id, 1, 0, {})
+    Stream.delete().where(Stream.name == "files").execute()
+    assert see_rank(observer).streams_complete
+
+
 @pytest.mark.parametrize(
     ("says", "forgotten", "replaced"),
     [
@@ -287,6 +297,7 @@ def test_the_end_of_a_rank_is_timed_while_its_agent_can_be_heard_and_send(
     Rank.update(stop=True).execute()
     assert [hear(5), hear(5), hear(0), hear(5)] == [(0, 0), (5, 5), (5, 5), (10, 10)]
     Rank.update(exit_code=0, exited_at=1.0).execute()
+    streams.close(run.id, 1, 0, {"stdout": 2 << 20})
     assert [hear(5), hear(5)] == [(15, 0), (20, 5)]
     streams.append(key(run, 0, "stdout"), 0, bytes(1 << 20))
     assert hear(5) == (25, 0)
