@@ -1,0 +1,105 @@
+"""The small files of a run are sealed to the byte, whatever is killed while they are shipped."""
+
+import hashlib
+import json
+import os
+import random
+import re
+import sqlite3
+import subprocess
+import time
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from mlbench import ApiClient, names
+from mlbench.home import Home
+from mlbench.records import Run
+from tests.support.processes import run_text
+from tests.support.recorded import RECORD, at_stack, sealed
+from tests.support.stacks import kill_service, order_command, service
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+
+_FILES = 16
+_PARTLY = "SELECT 1 FROM stream WHERE name = 'files' AND size > 100000 AND size < final_size"
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> dict[str, bytes]:
+    """Files that a rank copies to its output folder, nearly as many bytes as there may be."""
+    folder = tmp_path / "given" / "deep"
+    folder.mkdir(parents=True)
+    source = random.Random(7)  # noqa: S311 - some bytes, no secret
+    files = {f"deep/{number}.bin": source.randbytes(1_000_000) for number in range(_FILES)}
+    for name, content in files.items():
+        (tmp_path / "given" / name).write_bytes(content)
+    return files
+
+
+def test_of_a_run(own_stack: Home, tmp_path: Path, given: dict[str, bytes]) -> None:
+    _copy(tmp_path)
+    with ApiClient.from_home(own_stack) as client:
+        _kill_while_it_ships(
+            own_stack,
+            lambda: order_command(client, "files", "sh copy.sh", working_dir=str(tmp_path)),
+        )
+        [run] = client.get_runs().result().value
+        _assert_sealed(own_stack, client, run, given)
+
+
+def test_of_a_recorded_job(own_stack: Home, tmp_path: Path, given: dict[str, bytes]) -> None:
+    user = at_stack(own_stack, tmp_path / "user")
+    command = [*RECORD, "--", "sh", str(_copy(tmp_path))]
+    started: list[subprocess.Popen[bytes]] = []
+    _kill_while_it_ships(
+        own_stack,
+        lambda: started.append(subprocess.Popen(command, env=user, stderr=subprocess.PIPE)),
+    )
+    [recording] = started
+    said = recording.communicate(timeout=120)[1].decode()
+    assert recording.returncode == 0, said
+    # On a slow machine the master is away for longer than the recorder waits.
+    for folder in re.findall("`mlbench ship (.*)`", said):
+        run_text([RECORD[0], "ship", folder], env=user, check=True)
+    with ApiClient.from_home(own_stack) as client:
+        [run] = client.get_runs().result().value
+        _assert_sealed(own_stack, client, run, given)
+
+
+def _copy(folder: Path) -> Path:
+    script = folder / "copy.sh"
+    script.write_text(f'cp -r {folder}/given/. "$MLBENCH_OUTPUT"\n')
+    return script
+
+
+def _kill_while_it_ships(home: Home, begin: Callable[[], object]) -> None:
+    api = service(home, "gunicorn")
+    processes = [api, *api.children(recursive=True)]
+    begin()
+    deadline = time.monotonic() + 60
+    with sqlite3.connect(f"file:{home.database}?mode=ro", uri=True) as database:
+        while not database.execute(_PARTLY).fetchone():
+            assert time.monotonic() < deadline, "no files come, or all at once"
+            time.sleep(0.001)
+        for process in processes:
+            process.suspend()
+        assert database.execute(_PARTLY).fetchone(), "all had come before the kill"
+    kill_service(home, "gunicorn", "mlbench_master.controller")
+
+
+def _assert_sealed(home: Home, client: ApiClient, run: Run, given: dict[str, bytes]) -> None:
+    ended = sealed(client, run)
+    assert ended.state == "FINISHED", ended.reason
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in given.items()}
+    files = client.get_files(run.id).result().value
+    assert {file.name: file.sha256 for file in files} == digests
+    for file in files:
+        target = BytesIO()
+        client.download_file(run.id, file, target)
+        assert target.getvalue() == given[file.name]
+    verify = [RECORD[0], "verify", str(run.id), "--json"]
+    done = run_text(verify, env={**os.environ, names.ENV_HOME: str(home.root)})
+    assert json.loads(done.stdout)["problems"] == [], done.stderr
