@@ -28,6 +28,7 @@ from mlbench.series import series_name
 FORMAT = 1
 SUFFIX = ".mlbench"
 ADDED_SUFFIX = f".added{SUFFIX}"
+WORDS_SUFFIX = ".words"  # of the file beside one, with what the user says of its runs
 RUN, ROWS = "run.json", "rows.json"
 """What the API answers of the run, and the rows of the database that this is made from."""
 ADDED = "added.json"

@@ -12,6 +12,7 @@ from mlbench.client import ApiClient
 from mlbench.runspec import IMPAIRMENTS, Option, RunOptions, RunSpec, options_of
 from mlbench_master.openapi.document import build
 from mlbench_master.openapi.operation import Route
+from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.resources.runs import RunsResource
 from mlbench_master.settings import Limits
 
@@ -28,7 +29,7 @@ _IN_SCHEMAS = {
 @pytest.fixture(scope="module")
 def body() -> dict[str, Any]:
     """The properties of the body of ``POST /api/runs/``."""
-    document = build([Route("/api/runs", RunsResource(Limits()))])
+    document = build([Route("/api/runs", RunsResource(Limits(), ArchiveStore("")))])
     properties: dict[str, Any] = document["components"]["schemas"]["RunRequest"]["properties"]
     return properties
 

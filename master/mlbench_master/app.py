@@ -68,7 +68,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     info = InfoResource(settings)
     metrics = MetricsResource(spool, SeriesLimit(settings.limits.series), reader)
     results = ResultsResource(reader)
-    runs = RunsResource(settings.limits)
+    runs = RunsResource(settings.limits, reader.archives)
     sets = SetsResource(settings.limits)
     stream = StreamResource(spool, settings.log_bytes)
     routes = [

@@ -22,7 +22,8 @@ def prune(
         str, typer.Option(metavar="AGE", help="Days or weeks since their end, e.g. 90d or 12w.")
     ],
     keep_archives: Annotated[
-        bool, typer.Option("--keep-archives", help="Leave the archives, which can be imported.")
+        bool,
+        typer.Option("--keep-archives", help="Leave the archives, with titles, tags and notes."),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
     json: JsonOption = False,

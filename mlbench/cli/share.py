@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mlbench import bundle, signature
-from mlbench.archive import SUFFIX, file_name
+from mlbench.archive import SUFFIX, WORDS_SUFFIX, file_name
 from mlbench.cli.common import (
     JsonOption,
     UsageError,
@@ -172,7 +172,7 @@ def _download(client: ApiClient, run: Run, folder: Path) -> Path:
 
 def _words_of(file: Path) -> Path:
     """Return the file beside an exported one that has what the user says of its runs."""
-    return file.with_name(f"{file.name}.words")
+    return file.with_name(f"{file.name}{WORDS_SUFFIX}")
 
 
 def _write_words(file: Path, runs: Iterable[Run]) -> Path | None:

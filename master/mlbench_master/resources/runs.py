@@ -10,6 +10,7 @@ from mlbench.records import Manifest, OriginalRun, Run, RunCounts, RunEvent, Run
 from mlbench_master.http import read_body
 from mlbench_master.openapi.operation import Parameter, flag, one_of, operation, parsed, text, whole
 from mlbench_master.original import is_original, listed, with_its_name
+from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.runs import columns, life, listing, manifest, words
 from mlbench_master.runs.events import events_of
 from mlbench_master.runs.query import ANY
@@ -57,6 +58,7 @@ class RunsResource:
     """All runs, and all that concerns one of them alone."""
 
     limits: Limits
+    archives: ArchiveStore
 
     @operation(
         "list_runs",
@@ -127,11 +129,14 @@ class RunsResource:
         status=204,
         accepted="The run is active: it is stopped, and deleted once it has ended.",
         parameters=(_KEEP_ARCHIVE,),
-        errors=(404,),
+        errors=(404, 503),
     )
     def on_delete_one(self, req: Request, resp: Response, run_id: int) -> None:
         """Delete the run, its series and its archive; one that is active is stopped first."""
-        is_gone = life.delete(life.find(run_id), keep_archive=_KEEP_ARCHIVE.read(req))
+        found, keep_archive = life.find(run_id), _KEEP_ARCHIVE.read(req)
+        if keep_archive:
+            words.keep(found, self.archives)
+        is_gone = life.delete(found, keep_archive=keep_archive)
         resp.status = falcon.HTTP_NO_CONTENT if is_gone else falcon.HTTP_ACCEPTED
 
     @operation("stop_run", "The run, whose `stop_requested` is now true.", Run, errors=(404, 409))

@@ -3,15 +3,19 @@
 They are no part of the evidence: neither its archive nor its result has them.
 """
 
+import json
 import re
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass as request
 
+from mlbench.archive import WORDS_SUFFIX
 from mlbench_master.database import STATE, exclusive
 from mlbench_master.fields import NO_NUL
-from mlbench_master.models import Run
+from mlbench_master.models import WORDS, Run
+from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.runs import life
 
 # As in the name of a run: what terminals obey is no part of it.
@@ -63,3 +67,19 @@ def change(run_id: int, words: WordsRequest) -> Run:
         if given:
             Run.update(given).where(Run.id == run_id).execute()
         return life.find(run_id)
+
+
+def keep(run: Run, archives: ArchiveStore) -> None:
+    """Write what is said of a run, if anything, beside its archive, as an export does.
+
+    Raises:
+        ArchiveError: it cannot be written.
+    """
+    said = {column: getattr(run, column) for column in sorted(WORDS)}
+
+    def write(draft: Path) -> str:
+        draft.write_text(json.dumps({run.job_id: said}, indent=1), encoding="utf-8")
+        return ""
+
+    if run.archive is not None and any(said.values()):
+        archives.put(f"{run.archive}{WORDS_SUFFIX}", write)

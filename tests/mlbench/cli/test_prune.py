@@ -8,9 +8,11 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.home import Home
-from mlbench.records import Run
+from mlbench.records import Run, Words
+from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
-from tests.support.stacks import order_steps, run_to_end
+from tests.support.known import known
+from tests.support.stacks import order_steps, reload, run_to_end
 
 
 def test_runs_that_ended_long_ago_are_deleted(
@@ -28,6 +30,23 @@ def test_runs_that_ended_long_ago_are_deleted(
     ids = {run.id for run in client.get_runs().result().value}
     assert old.id not in ids
     assert finished.id in ids
+
+
+def test_the_words_of_a_run_are_kept_beside_its_archive(
+    mlbench: Mlbench, client: ApiClient, stack: Home
+) -> None:
+    run = run_to_end(client, order_steps(client, "said-of", steps=10))
+    wait_for(lambda: reload(client, run).archive is not None, what="it is sealed")
+    assert (
+        mlbench("edit", "said-of", "--title", "Løss", "--tag", "paper", "--note", "*N*").code == 0
+    )
+    archive = stack.archive / known(reload(client, run).archive)
+    client.delete_run(run.id, keep_archive=True).result()
+    assert mlbench("import", str(archive)).code == 0
+    again = client.get_runs().result().value[-1]
+    assert again.words == Words("Løss", ("paper",), "*N*")
+    assert mlbench("delete", str(again.id)).code == 0
+    archive.unlink()
 
 
 @pytest.mark.parametrize("age", ["90", "1.5d", "d", "90 days", "-1d"])
