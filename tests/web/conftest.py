@@ -118,3 +118,13 @@ def stop_runs(client: ApiClient) -> None:
 def section(page: Page, name: str) -> Locator:
     """Find a section of a page by its heading."""
     return page.get_by_role("region", name=name, exact=True)
+
+
+def drag(page: Page, area: Locator, start: float, end: float) -> None:
+    """Drag over a chart, from one share of its width to another."""
+    box = area.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + start * box["width"], box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + end * box["width"], box["y"] + box["height"] / 2, steps=4)
+    page.mouse.up()

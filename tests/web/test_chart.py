@@ -7,10 +7,11 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 from mlbench.home import Connection
 from tests.conftest import wait_for
+from tests.web.conftest import drag
 
 _DRAW = """async ([lines, axes]) => {
     const sheet = document.querySelector('link[href$="/style.css"]').href;
@@ -57,15 +58,6 @@ def draw(page: Page, *lines: Mapping[str, Any], **axes: object) -> None:
 def pixels(page: Page, colour: str, alpha: int = 255) -> int:
     sought = [*page.evaluate(_COLOUR, colour), alpha]
     return int(page.locator("#place canvas").evaluate(_COUNT, sought))
-
-
-def drag(page: Page, area: Locator, start: float, end: float) -> None:
-    box = area.bounding_box()
-    assert box
-    page.mouse.move(box["x"] + start * box["width"], box["y"] + box["height"] / 2)
-    page.mouse.down()
-    page.mouse.move(box["x"] + end * box["width"], box["y"] + box["height"] / 2, steps=4)
-    page.mouse.up()
 
 
 def test_charts_draw_lines_and_bands_whatever_they_hold(page: Page, still: Connection) -> None:

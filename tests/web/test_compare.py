@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from mlbench import ApiClient
 from mlbench.home import Connection
 from tests.support.stacks import run_to_end
-from tests.web.conftest import section
+from tests.web.conftest import drag, section
 from tests.web.watch import Watch
 
 
@@ -39,12 +39,18 @@ def test_runs_and_their_goal_are_chosen_and_compared(
     for axis in ("Training time", "Time since the start", "Step"):
         curves.get_by_role("radio", name=axis).check()
         expect(chart).to_have_accessible_name(re.compile(f"by {axis.split()[0]}", re.IGNORECASE))
-    curves.get_by_role("combobox", name="Metric").select_option("train_loss")
+    goals = chart.get_attribute("aria-label")
+    for added in ("train_loss", "val_global_loss"):
+        curves.get_by_role("combobox", name="Metric").select_option(added)
+    expect(curves.get_by_role("img")).to_have_count(3)
+    assert chart.get_attribute("aria-label") == goals
+    curves.get_by_role("button", name="Remove val_global_Prec@1").click()
     expect(chart).to_have_accessible_name(re.compile("; train_loss by"))
-    # Who is sent the address sees the same.
-    assert "train_loss" in user.url
+    # Who is sent the address sees the same, and what is zoomed in one chart is so in all.
     user.reload()
-    expect(curves.get_by_role("combobox", name="Metric")).to_have_value("train_loss")
+    expect(curves.get_by_role("img")).to_have_count(2)
+    drag(user, curves.locator(".u-over").first, 0.2, 0.7)
+    expect(curves.get_by_role("button", name="Show all")).to_have_count(2)
 
     goal.fill("val_global_Prec@1>=100.5")
     user.keyboard.press("Enter")

@@ -18,10 +18,10 @@ test("runs are given by their ids", () => {
 });
 
 test("an address describes the view that it was made of", () => {
-  const view = { runs: "3,1", goal: "a>=1", metric: "b", axis: "step" };
-  const params = toParams(view);
-  deepEqual(toView((name) => params[name]), view);
-  equal(toView((name) => (name === "axis" ? "sideways" : "")).axis, "");
+  const view = { runs: "3,1", goal: "a>=1", metrics: ["b", "c,d"], axis: "step" };
+  const pairs = Object.entries(toParams(view)).flatMap(([name, values]) => [values].flat().map((one) => [name, one]));
+  deepEqual(toView(new URLSearchParams(pairs)), view);
+  equal(toView(new URLSearchParams("axis=sideways")).axis, "");
 });
 
 test("no two of twenty runs look the same", () => {

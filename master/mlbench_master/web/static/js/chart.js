@@ -58,6 +58,7 @@ export class Chart {
    */
   constructor(element, label) {
     this.label = label;
+    this.element = element;
     this.place = h("div", { class: "chart-plot", role: "img", "aria-label": label });
     element.classList.add("chart");
     const buttons = [this.#all, this.#fileButton("PNG", () => this.#savePng()), this.#fileButton("CSV", () => this.#saveCsv())];

@@ -84,12 +84,19 @@ export function getParam(/** @type {string} */ name) {
   return new URLSearchParams(location.search).get(name) ?? "";
 }
 
+/** @returns {string[]} all values of a parameter of this page's address. */
+export function getParams(/** @type {string} */ name) {
+  return new URLSearchParams(location.search).getAll(name);
+}
+
 /** Change parameters of this page's address without a history entry; empty ones are removed. */
-export function setParams(/** @type {Record<string, string>} */ params) {
+export function setParams(/** @type {Record<string, string | string[]>} */ params) {
   const url = new URL(location.href);
-  for (const [name, value] of Object.entries(params)) {
-    if (value) url.searchParams.set(name, value);
+  for (const [name, values] of Object.entries(params)) {
+    const [first, ...others] = [values].flat().filter(Boolean);
+    if (first) url.searchParams.set(name, first);
     else url.searchParams.delete(name);
+    for (const other of others) url.searchParams.append(name, other);
   }
   url.search = url.search.replaceAll("%2C", ","); // a list of runs stays readable
   if (url.href !== location.href) history.replaceState(null, "", url);

@@ -14,28 +14,28 @@ import { AXES } from "./curves.js";
 const MAX_RECENT = 100;
 
 /**
- * What the page shows. `runs` is as it was typed; an empty `goal` is each run's own, an empty
- * `metric` that of the goal, and an empty `axis` the first that was recorded.
- * @typedef {{ runs: string, goal: string, metric: string, axis: string }} View
+ * What the page shows. `runs` is as it was typed; an empty `goal` is each run's own, no `metrics`
+ * are that of the goal, and an empty `axis` is the first that was recorded.
+ * @typedef {{ runs: string, goal: string, metrics: string[], axis: string }} View
  */
 
 /** @returns {View} the view that an address describes. */
-export function toView(/** @type {(name: string) => string} */ read) {
-  const axis = read("axis");
+export function toView(/** @type {URLSearchParams} */ params) {
+  const axis = params.get("axis");
   return {
-    runs: read("runs"),
-    goal: read("goal"),
-    metric: read("metric"),
+    runs: params.get("runs") ?? "",
+    goal: params.get("goal") ?? "",
+    metrics: params.getAll("metric").filter(Boolean),
     axis: AXES.includes(axis) ? axis : "",
   };
 }
 
-/** @returns {Record<string, string>} the parameters of a view's address. */
+/** @returns {Record<string, string | string[]>} the parameters of a view's address. */
 export function toParams(/** @type {View} */ view) {
   return {
     runs: parseRuns(view.runs).ids.join(",") || view.runs,
     goal: view.goal,
-    metric: view.metric,
+    metric: view.metrics,
     axis: view.axis,
   };
 }

@@ -1,6 +1,6 @@
-// The section "Curves": a metric of all runs in one chart, each from its own start.
+// The section "Curves": metrics of all runs, a chart each, each run from its own start.
 
-import { Chart } from "../chart.js";
+import { Charts } from "../charts.js";
 import { byId, setOptions, setText } from "../dom.js";
 import { isPercent, metric as formatMetric } from "../format.js";
 import { Look } from "../look.js";
@@ -28,19 +28,21 @@ const TITLES = { training: "training time [s]", wall: "time since the start [s]"
 /** The section "Curves". */
 export class Curves {
   #drawing = 0;
+  /** @type {string[]} */
+  #metrics = [];
   #metric = byId("metric");
-  #place = byId("curves-chart");
+  #charts = new Charts(byId("curves-charts"), (title) => this.#choose((metric) => metric !== title));
   #axes = AXES.map((axis) => byId(`axis-${axis}`));
   #look = new Look(() => this.shown && this.#draw());
 
   /**
    * @param {import("./loader.js").Loader} loader
-   * @param {(choice: { metric?: string, axis?: string }) => void} onChoice
+   * @param {(choice: { metrics?: string[], axis?: string }) => void} onChoice
    */
   constructor(loader, onChoice) {
     this.loader = loader;
-    this.chart = new Chart(this.#place, "The metric of each run over the time since its start");
-    this.#metric.addEventListener("change", () => onChoice({ metric: this.#metric.value }));
+    this.onChoice = onChoice;
+    this.#metric.addEventListener("change", () => this.#choose(() => true, this.#metric.value));
     for (const radio of this.#axes)
       radio.addEventListener("change", () => onChoice({ axis: radio.value }));
   }
@@ -49,47 +51,53 @@ export class Curves {
   async show(/** @type {Found} */ found, /** @type {View} */ view) {
     const drawing = ++this.#drawing;
     const { results } = found.comparison;
-    const first = [...results.map((one) => one.target?.metric), view.metric];
-    this.#showChoice(view, first);
-    const offering = this.loader.metrics(found.manifests).then((metrics) => {
-      if (drawing === this.#drawing) this.#showChoice(view, [...first, ...metrics]);
+    const goals = results.map((one) => one.target?.metric).filter(Boolean);
+    const shownOf = (offered) => (view.metrics.length ? view.metrics : offered.slice(0, 1));
+    const offering = this.loader.metrics(found.manifests).then((recorded) => {
+      const offered = [...new Set([...goals, ...recorded])];
+      if (drawing === this.#drawing) this.#offer(offered, shownOf(offered));
+      return offered;
     });
     // A known metric is drawn before it is known which others there are.
-    if (!this.#metric.value) await offering;
-    const metric = this.#metric.value;
-    const { axis, columns } = await this.#columnsOn(found, metric, view.axis);
+    const isKnown = view.metrics.length || goals.length;
+    const metrics = shownOf(isKnown ? goals : await offering);
+    if (drawing === this.#drawing) this.#metrics = metrics;
+    const { axis, columns } = await this.#columnsOn(found, metrics, view.axis);
     if (drawing !== this.#drawing) return;
-    this.shown = { results, columns, metric, axis };
+    this.shown = { results, columns, metrics, axis };
     this.#draw();
     await offering;
   }
 
-  /** Show an error below the chart. */
+  /** Show an error below the charts. */
   fail(/** @type {Error} */ error) {
     setText(byId("curves-note"), error.message);
   }
 
-  #showChoice(view, metrics) {
-    const names = [...new Set(metrics)].filter(Boolean);
-    setOptions(this.#metric, names);
-    this.#metric.value = view.metric || (names[0] ?? "");
-    this.#metric.disabled = names.length === 0;
-    for (const radio of this.#axes) radio.checked = radio.value === (view.axis || this.shown?.axis);
+  #choose(/** @type {(metric: string) => boolean} */ isKept, /** @type {string[]} */ ...added) {
+    this.onChoice({ metrics: [...this.#metrics.filter(isKept), ...added] });
+  }
+
+  #offer(/** @type {string[]} */ offered, /** @type {string[]} */ shown) {
+    const others = offered.filter((metric) => !shown.includes(metric));
+    setOptions(this.#metric, ["", ...others], (metric) => metric || "Add a chart…");
+    this.#metric.value = "";
+    this.#metric.disabled = others.length === 0;
   }
 
   // Unless one was chosen, the first axis that the runs have recorded.
-  async #columnsOn(found, metric, chosen) {
+  async #columnsOn(found, /** @type {string[]} */ metrics, chosen) {
     for (const axis of chosen ? [chosen] : AXES) {
-      const columns = await this.#columns(found, metric, axis);
-      if (chosen || columns.some(({ x }) => x.length)) return { axis, columns };
+      const columns = await Promise.all(metrics.map((metric) => this.#columns(found, metric, axis)));
+      if (chosen || columns.flat().some(({ x }) => x.length)) return { axis, columns };
     }
-    return { axis: AXES[0], columns: found.comparison.results.map(() => NO_COLUMNS) };
+    return { axis: AXES[0], columns: metrics.map(() => found.comparison.results.map(() => NO_COLUMNS)) };
   }
 
+  /** @returns {Promise<Columns[]>} of each run */
   #columns({ comparison, manifests }, metric, axis) {
     return Promise.all(
       comparison.results.map(async (/** @type {Result} */ result, i) => {
-        if (!metric) return NO_COLUMNS;
         const isInResult = result.target?.metric === metric && result.curve !== null;
         if (isInResult && ["training", "wall"].includes(axis)) return ofResult(result, axis);
         const recorded = await this.loader.recorded(manifests[i], metric, axis);
@@ -99,14 +107,21 @@ export class Curves {
   }
 
   #draw() {
-    const { results, columns, metric, axis } = this.shown;
+    const { metrics, axis } = this.shown;
     for (const radio of this.#axes) radio.checked = radio.value === axis;
+    this.#charts.show(metrics.map((title) => ({ title, label: `${title} of each run`, isAdded: metrics.length > 1 })));
+    const notes = metrics.map((metric, i) => this.#drawOne(metric, this.shown.columns[i]));
+    setText(byId("curves-note"), metrics.length ? notes.filter(Boolean).join(" ") : "Nothing is recorded yet.");
+  }
+
+  /** @returns {string} what is missing in the chart of a metric */
+  #drawOne(/** @type {string} */ metric, /** @type {Columns[]} */ columns) {
+    const { results, axis } = this.shown;
     const without = results.filter((_, i) => columns[i].x.length === 0).map((one) => one.run_id);
-    const isEmpty = without.length === results.length;
-    setText(byId("curves-note"), noteOn(without, isEmpty, metric));
-    this.#place.hidden = isEmpty;
-    if (isEmpty) return;
-    this.chart.draw(toLines(results, columns), {
+    const chart = this.#charts.get(metric);
+    chart.element.hidden = without.length === results.length;
+    if (chart.element.hidden) return `None of these runs has values of ${metric} on this axis.`;
+    chart.draw(toLines(results, columns), {
       x: TITLES[axis],
       shared: { axis, unit: 1 },
       y: metric,
@@ -114,6 +129,8 @@ export class Curves {
       ySuffix: isPercent(metric) ? " %" : "",
       marks: toMarks(results, metric),
     });
+    const runs = without.length > 1 ? "runs" : "run";
+    return without.length ? `Without values of ${metric} on this axis: ${runs} ${without.join(", ")}.` : "";
   }
 }
 
@@ -170,12 +187,4 @@ function finite(/** @type {Columns} */ columns) {
   const pick = (column) => column?.filter((_, i) => isThere[i]);
   const { x, y, lows, highs } = columns;
   return { x: pick(x), y: pick(y), lows: pick(lows), highs: pick(highs) };
-}
-
-function noteOn(without, isEmpty, metric) {
-  if (!metric) return "Nothing is recorded yet.";
-  if (isEmpty) return `None of these runs has values of ${metric} on this axis.`;
-  if (!without.length) return "";
-  const noun = without.length > 1 ? "runs" : "run";
-  return `Without values on this axis: ${noun} ${without.join(", ")}.`;
 }

@@ -1,7 +1,7 @@
 // The page that compares runs: its address, its fields, and its sections.
 
 import { ApiError, get } from "../api.js";
-import { byId, getParam, setParams, setText } from "../dom.js";
+import { byId, setParams, setText } from "../dom.js";
 import { comparisonUrl } from "../grafana.js";
 import { poll } from "../poll.js";
 import { errorState } from "../ui.js";
@@ -32,7 +32,7 @@ const grafana = get("/api/info/").then(
   () => null,
 );
 
-let view = toView(getParam);
+let view = toView(new URLSearchParams(location.search));
 /** @type {import("./loader.js").Found | null} */
 let found = null;
 let poller = null;

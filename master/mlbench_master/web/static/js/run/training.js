@@ -2,7 +2,8 @@
 
 import { now } from "../api.js";
 import { Chart } from "../chart.js";
-import { byId, getParam, h, reconcile, setNotice, setOptions, setParams } from "../dom.js";
+import { Charts } from "../charts.js";
+import { byId, getParam, getParams, setNotice, setOptions, setParams } from "../dom.js";
 import { isPercent, metric as formatMetric, samples as samplesOf } from "../format.js";
 import { Look } from "../look.js";
 import { styleOf } from "../plot.js";
@@ -39,13 +40,15 @@ const NO_THROUGHPUT = "Drawn from the samples that ranks record once a second: t
 
 /** The section "Training". */
 export class Training {
-  #charts = byId("charts");
+  #charts = new Charts(byId("charts"), (title) => {
+    this.#keep(this.#added.filter((one) => one !== title));
+    this.#draw();
+  });
   #axis = byId("axis");
   #ranks = byId("ranks-shown");
   #metric = byId("metric");
   #look = new Look(() => this.#shown.chosen && this.#draw());
-  #drawn = new Map();
-  #added = [];
+  #added = getParams("metric");
   #metrics = null;
   #asked = [];
   #hasRanks = (/** @type {string} */ _metric) => true;
@@ -71,14 +74,8 @@ export class Training {
     });
     this.#ranks.addEventListener("change", onChange);
     this.#metric.addEventListener("change", () => {
-      this.#added.push(this.#metric.value);
+      this.#keep([...this.#added, this.#metric.value]);
       onChange();
-    });
-    this.#charts.addEventListener("click", (event) => {
-      const metric = event.target.closest("button")?.dataset.metric;
-      if (!metric) return;
-      this.#added = this.#added.filter((one) => one !== metric);
-      this.#draw();
     });
   }
 
@@ -126,6 +123,11 @@ export class Training {
     if (isOther) this.onAxis();
   }
 
+  #keep(/** @type {string[]} */ added) {
+    this.#added = added;
+    setParams({ metric: added });
+  }
+
   #axisChosen() {
     return this.#axis.querySelector(":checked").value;
   }
@@ -143,10 +145,7 @@ export class Training {
     );
     this.#offerMetrics(wanted);
     setNotice(byId("no-charts"), charts.length ? "" : this.#emptyText(wanted));
-    reconcile(this.#charts, charts, (chart) => chart.title, (chart) => this.#create(chart));
-    for (const title of this.#drawn.keys()) {
-      if (!charts.some((chart) => chart.title === title)) this.#drawn.delete(title);
-    }
+    this.#charts.show(charts.map(({ title, isAdded }) => ({ title, label: `${title} over the run`, isAdded })));
     for (const chart of charts) this.#drawOne(chart);
   }
 
@@ -157,15 +156,6 @@ export class Training {
       ...usual.map((chart) => ({ ...chart, isAdded: false })),
       ...this.#added.map((metric) => ({ title: metric, metrics: [metric], isAdded: true })),
     ];
-  }
-
-  #create({ title, isAdded }) {
-    const place = h("div");
-    this.#drawn.set(title, new Chart(place, `${title} over the run`));
-    const props = { type: "button", class: "quiet", "data-metric": title };
-    const remove = h("button", { ...props, "aria-label": `Remove ${title}` }, "Remove");
-    const head = h("div", { class: "head" }, h("h3", {}, title), isAdded && remove);
-    return h("div", { class: "chart-part" }, head, place);
   }
 
   #drawOne({ title, metrics }) {
@@ -181,7 +171,7 @@ export class Training {
     });
     const { goal } = this.#run;
     const goals = goal && metrics.includes(goal.metric) ? [goal] : [];
-    this.#drawn.get(title).draw(lines, {
+    this.#charts.get(title).draw(lines, {
       x: axis.title,
       shared: axis.shared,
       ...this.#look.axes(metrics),

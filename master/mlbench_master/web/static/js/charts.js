@@ -1,0 +1,44 @@
+// Charts beside each other, each with a heading; a button removes one that was added.
+
+import { Chart } from "./chart.js";
+import { h, reconcile } from "./dom.js";
+
+/** @typedef {{ title: string, label: string, isAdded: boolean }} Wanted */
+
+/** The charts of a section, by their titles. */
+export class Charts {
+  /** @type {Map<string, Chart>} */
+  #byTitle = new Map();
+
+  /**
+   * @param {HTMLElement} place
+   * @param {(title: string) => void} onRemove called when the user removes a chart
+   */
+  constructor(place, onRemove) {
+    this.place = place;
+    this.onRemove = onRemove;
+  }
+
+  /** Have these charts, to be drawn by what `get` returns. */
+  show(/** @type {Wanted[]} */ wanted) {
+    const make = (/** @type {Wanted} */ one) => this.#make(one);
+    reconcile(this.place, wanted, ({ title }) => title, make, (part, { isAdded }) => {
+      part.querySelector("button").hidden = !isAdded;
+    });
+    for (const title of this.#byTitle.keys())
+      if (!wanted.some((one) => one.title === title)) this.#byTitle.delete(title);
+  }
+
+  /** @returns {Chart} the chart of a title that is shown. */
+  get(/** @type {string} */ title) {
+    return this.#byTitle.get(title);
+  }
+
+  #make(/** @type {Wanted} */ { title, label }) {
+    const place = h("div");
+    this.#byTitle.set(title, new Chart(place, label));
+    const onclick = () => this.onRemove(title);
+    const remove = h("button", { type: "button", class: "quiet", "aria-label": `Remove ${title}`, onclick }, "Remove");
+    return h("div", { class: "chart-part" }, h("div", { class: "head" }, h("h3", {}, title), remove), place);
+  }
+}
