@@ -18,7 +18,7 @@ test("runs are given by their ids", () => {
 });
 
 test("an address describes the view that it was made of", () => {
-  const view = { runs: "3,1", goal: "a>=1", metrics: ["b", "c,d"], axis: "step" };
+  const view = { runs: "3,1", goal: "a>=1", metrics: ["b", "c,d"], axis: "step", ofGroups: true };
   const pairs = Object.entries(toParams(view)).flatMap(([name, values]) => [values].flat().map((one) => [name, one]));
   deepEqual(toView(new URLSearchParams(pairs)), view);
   equal(toView(new URLSearchParams("axis=sideways")).axis, "");

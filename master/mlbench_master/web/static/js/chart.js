@@ -4,7 +4,7 @@ import uPlot from "../vendor/uPlot.esm.js";
 import { h, reconcile, setText, svg } from "./dom.js";
 import { fileName, save, toCsv, toPng } from "./export.js";
 import { number } from "./format.js";
-import { extentOf, nearest, smooth } from "./lines.js";
+import { extentOf, nearest, smoothed } from "./lines.js";
 import { drawOver, partsOf, plotOf, styleOf } from "./plot.js";
 import * as theme from "./theme.js";
 import { onZoom, zoomOf, zoomTo } from "./zoom.js";
@@ -209,11 +209,11 @@ export class Chart {
     const at = plot.posToVal(left, "x");
     const [first, last] = [0, plot.over.clientWidth].map((edge) => plot.posToVal(edge, "x"));
     const found = this.#lines.flatMap((_, owner) => {
-      const points = this.#isHidden(owner) ? [] : this.#parts[owner].flatMap((part) => {
+      const points = this.#isHidden(owner) ? [] : this.#parts[owner].filter((part) => !part.isBehind).flatMap((part) => {
         const values = part.smooth ?? part.y;
         const i = nearest(part.x, values, at);
         const x = part.x[i];
-        return x >= first && x <= last ? [{ owner, x, value: values[i], away: Math.abs(x - at) }] : [];
+        return x >= first && x <= last ? [{ owner, x, value: values[i], about: aboutOf(part, i), away: Math.abs(x - at) }] : [];
       });
       return points.sort((a, b) => a.away - b.away).slice(0, 1);
     });
@@ -227,10 +227,10 @@ export class Chart {
     const suffix = this.#axes.ySuffix ?? "";
     const rows = [
       { owner: -1, name: `${this.#axes.x ?? ""} ${number(closest.x, 6)}`, text: "" },
-      ...shown.map(({ owner, value }) => ({
+      ...shown.map(({ owner, value, about }) => ({
         owner,
         name: isOne ? "" : this.#lines[owner].name,
-        text: number(value, 5) + suffix,
+        text: number(value, 5) + suffix + about,
       })),
     ];
     const make = (/** @type {typeof rows[number]} */ { owner }) => h("div", {}, owner >= 0 && sample(this.#lines[owner]), h("span"), h("b"));
@@ -245,10 +245,9 @@ export class Chart {
   }
 }
 
-// A half-life that is a share of the axis.
-function smoothed(/** @type {Line} */ { x, y }, /** @type {Axes} */ { smoothing, xType }, extent) {
-  if (!smoothing) return {};
-  const isLog = xType === "log";
-  const [from, to] = isLog ? extent.map(Math.log) : extent;
-  return to > from ? { smooth: smooth(x, y, smoothing * (to - from), isLog) } : {};
+// How sure a mean is, and of how many runs.
+function aboutOf(/** @type {Part} */ { y, highs, counts }, /** @type {number} */ i) {
+  if (!counts) return "";
+  const half = highs[i] === null ? "" : ` ± ${number(highs[i] - y[i], 3)}`;
+  return `${half} (n = ${counts[i]})`;
 }

@@ -15,13 +15,15 @@ const [TEXT_PX, ROW_PX, MARGIN_PX, SAMPLE_PX] = [13, 22, 12, 28];
 export function toCsv(/** @type {Line[]} */ lines, /** @type {Axes} */ axes) {
   const hasBand = lines.some((line) => line.lows);
   const hasSmooth = lines.some((line) => line.smooth);
-  const head = ["line", axes.x ?? "x", axes.y ?? "value", hasBand && "low", hasBand && "high", hasSmooth && "smoothed"];
+  const hasCounts = lines.some((line) => line.counts);
+  const more = [hasBand && "low", hasBand && "high", hasSmooth && "smoothed", hasCounts && "runs"];
+  const head = ["line", axes.x ?? "x", axes.y ?? "value", ...more];
   /** @type {unknown[][]} */
   const rows = [head.filter(Boolean)];
-  for (const { name, x, y, lows, highs, smooth } of lines) {
+  for (const { name, x, y, lows, highs, smooth, counts } of lines) {
     x.forEach((at, i) => {
       const band = hasBand ? [lows?.[i], highs?.[i]] : [];
-      rows.push([name, at, y[i], ...band, ...(hasSmooth ? [smooth?.[i]] : [])]);
+      rows.push([name, at, y[i], ...band, ...(hasSmooth ? [smooth?.[i]] : []), ...(hasCounts ? [counts?.[i]] : [])]);
     });
   }
   return rowsToCsv(rows);

@@ -1,9 +1,10 @@
 // What is computed of lines before they are drawn: smoothed, thinned to the pixels, looked up.
 
 /**
- * A part of a line in which x increases; `smooth` is there if the line is smoothed.
+ * A part of a line in which x increases; `smooth` is there if the line is smoothed, `counts` if it
+ * is of several runs. What `isBehind` is pale, and not named.
  * @typedef {{ x: number[], y: (number | null)[], lows: (number | null)[],
- *   highs: (number | null)[], smooth?: (number | null)[] }} Part
+ *   highs: (number | null)[], smooth?: (number | null)[], counts?: (number | null)[], isBehind?: boolean }} Part
  *
  * What is shown of the horizontal axis: from where to where, over how many pixels.
  * @typedef {{ from: number, to: number, pixels: number, isLog: boolean }} Window
@@ -44,6 +45,19 @@ export function smooth(x, y, halfLife, isLog = false) {
     last = at;
     return total / weight;
   });
+}
+
+/**
+ * @param {{ x: number[], y: (number | null)[] }} line
+ * @param {import("./plot.js").Axes} axes whose half-life is a share of the axis
+ * @param {[number, number]} extent of the axis
+ * @returns {{ smooth?: number[] }} nothing if it is not to be smoothed
+ */
+export function smoothed({ x, y }, { smoothing, xType }, extent) {
+  if (!smoothing) return {};
+  const isLog = xType === "log";
+  const [from, to] = isLog ? extent.map(Math.log) : extent;
+  return to > from ? { smooth: smooth(x, y, smoothing * (to - from), isLog) } : {};
 }
 
 /** @returns {number} the first index from which on x is at least `at`. */

@@ -31,10 +31,11 @@ const [BAND, PALE] = ["33", "4d"];
 /**
  * A curve. `lows` and `highs` draw a band around it, unless they equal `y`, or whiskers of its
  * points, if it shows these. With `smooth` it is drawn, with `y` pale behind it and without a band.
+ * A mean has the `counts` of its curves at each point, which are drawn pale `behind` it.
  * A colour is a custom property of the style sheet.
  * @typedef {{
  *   name: string, x: number[], y: (number | null)[], lows?: number[], highs?: number[],
- *   smooth?: number[],
+ *   smooth?: number[], counts?: number[], behind?: { x: number[], y: (number | null)[] }[],
  *   colour?: string, dash?: "solid" | "dash" | "dot", points?: boolean, step?: boolean
  * }} Line
  */
@@ -85,21 +86,23 @@ export function tick(/** @type {number} */ value) {
  * @returns {Part[]}
  */
 export function partsOf(/** @type {Line} */ line, /** @type {Axes} */ axes) {
-  const { x, y, lows = y, highs = y, smooth } = line;
+  const { x, y, lows = y, highs = y, smooth, counts, behind = [] } = line;
   const placeOf = (value) => (drawable(value) && (axes.yType !== "log" || value > 0) ? value : null);
-  const parts = [];
+  /** @type {Part[]} */
+  const parts = behind.flatMap((one) => partsOf({ name: line.name, ...one }, axes).map((part) => ({ ...part, isBehind: true })));
   let last = NaN;
   x.forEach((at, i) => {
     if (!drawable(at) || (axes.xType === "log" && at <= 0)) return;
     // At the time of a gap there is also the next point.
     if (!(at > last || (at === last && parts.at(-1).y.at(-1) !== null)))
-      parts.push({ x: [], y: [], lows: [], highs: [], ...(smooth && { smooth: [] }) });
+      parts.push({ x: [], y: [], lows: [], highs: [], ...(smooth && { smooth: [] }), ...(counts && { counts: [] }) });
     const part = parts.at(-1);
     part.x.push(at);
     part.y.push(placeOf(y[i]));
     part.lows.push(placeOf(lows[i]));
     part.highs.push(placeOf(highs[i]));
     part.smooth?.push(placeOf(smooth[i]));
+    part.counts?.push(counts[i]);
     last = at;
   });
   return parts;
@@ -129,6 +132,11 @@ export function plotOf(lines, parts, axes, view) {
     const hasBand = !line.points && !line.smooth && line.highs?.some((high, j) => !Object.is(high, line.y[j]));
     for (const whole of parts[i]) {
       const part = line.points ? whole : thinned(whole);
+      if (whole.isBehind) {
+        add(-1 - i, paleOf(colour));
+        tables.push([part.x, part.y]);
+        continue;
+      }
       const columns = [part.x];
       if (hasBand) {
         bands.push({ series: [series.length, series.length + 1], fill: faded(colour, BAND) });
@@ -136,7 +144,7 @@ export function plotOf(lines, parts, axes, view) {
         columns.push(part.highs, part.lows);
       }
       if (part.smooth) {
-        add(-1 - i, { scale: "y", stroke: faded(colour, PALE), width: 1, points: { show: false } });
+        add(-1 - i, paleOf(colour));
         columns.push(part.y);
       }
       add(i, seriesOf(line, colour));
@@ -155,6 +163,10 @@ function thinner(/** @type {Part[]} */ parts, /** @type {Axes} */ axes, /** @typ
   const isDense = shown.reduce((total, count) => total + count, 0) > DENSE * pixels && from < to;
   const window = { from, to, pixels, isLog: axes.xType === "log" };
   return (/** @type {Part} */ part) => (isDense ? thin(part, window) : part);
+}
+
+function paleOf(colour) {
+  return { scale: "y", stroke: faded(colour, PALE), width: 1, points: { show: false } };
 }
 
 function seriesOf(/** @type {Line} */ line, colour) {

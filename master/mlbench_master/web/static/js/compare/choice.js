@@ -15,8 +15,9 @@ const MAX_RECENT = 100;
 
 /**
  * What the page shows. `runs` is as it was typed; an empty `goal` is each run's own, no `metrics`
- * are that of the goal, and an empty `axis` is the first that was recorded.
- * @typedef {{ runs: string, goal: string, metrics: string[], axis: string }} View
+ * are that of the goal, and an empty `axis` is the first that was recorded. Curves are of runs, or
+ * of groups of them.
+ * @typedef {{ runs: string, goal: string, metrics: string[], axis: string, ofGroups: boolean }} View
  */
 
 /** @returns {View} the view that an address describes. */
@@ -27,6 +28,7 @@ export function toView(/** @type {URLSearchParams} */ params) {
     goal: params.get("goal") ?? "",
     metrics: params.getAll("metric").filter(Boolean),
     axis: AXES.includes(axis) ? axis : "",
+    ofGroups: params.get("curves") === "groups",
   };
 }
 
@@ -37,6 +39,7 @@ export function toParams(/** @type {View} */ view) {
     goal: view.goal,
     metric: view.metrics,
     axis: view.axis,
+    curves: view.ofGroups ? "groups" : "",
   };
 }
 

@@ -8,6 +8,7 @@ import { styleOfRun } from "../plot.js";
 import { labelOf } from "../records.js";
 import { CLOCKS, wholeClock } from "../run/curves.js";
 import { interpolate } from "../series.js";
+import { toGroupLines } from "./groups.js";
 
 /**
  * @import { Result } from "../records.js"
@@ -33,11 +34,12 @@ export class Curves {
   #metric = byId("metric");
   #charts = new Charts(byId("curves-charts"), (title) => this.#choose((metric) => metric !== title));
   #axes = AXES.map((axis) => byId(`axis-${axis}`));
+  #ofGroups = byId("curves-of-groups");
   #look = new Look(() => this.shown && this.#draw());
 
   /**
    * @param {import("./loader.js").Loader} loader
-   * @param {(choice: { metrics?: string[], axis?: string }) => void} onChoice
+   * @param {(choice: { metrics?: string[], axis?: string, ofGroups?: boolean }) => void} onChoice
    */
   constructor(loader, onChoice) {
     this.loader = loader;
@@ -45,12 +47,16 @@ export class Curves {
     this.#metric.addEventListener("change", () => this.#choose(() => true, this.#metric.value));
     for (const radio of this.#axes)
       radio.addEventListener("change", () => onChoice({ axis: radio.value }));
+    this.#ofGroups.addEventListener("change", () => onChoice({ ofGroups: this.#ofGroups.checked }));
   }
 
   /** Show the curves of runs. */
   async show(/** @type {Found} */ found, /** @type {View} */ view) {
     const drawing = ++this.#drawing;
-    const { results } = found.comparison;
+    const { results, groups } = found.comparison;
+    const hasGroups = groups.some((group) => group.run_ids.length > 1);
+    this.#ofGroups.checked = view.ofGroups;
+    this.#ofGroups.parentElement.hidden = !hasGroups;
     const goals = results.map((one) => one.target?.metric).filter(Boolean);
     const shownOf = (offered) => (view.metrics.length ? view.metrics : offered.slice(0, 1));
     const offering = this.loader.metrics(found.manifests).then((recorded) => {
@@ -64,7 +70,7 @@ export class Curves {
     if (drawing === this.#drawing) this.#metrics = metrics;
     const { axis, columns } = await this.#columnsOn(found, metrics, view.axis);
     if (drawing !== this.#drawing) return;
-    this.shown = { results, columns, metrics, axis };
+    this.shown = { results, groups: hasGroups && view.ofGroups ? groups : null, columns, metrics, axis };
     this.#draw();
     await offering;
   }
@@ -116,18 +122,20 @@ export class Curves {
 
   /** @returns {string} what is missing in the chart of a metric */
   #drawOne(/** @type {string} */ metric, /** @type {Columns[]} */ columns) {
-    const { results, axis } = this.shown;
+    const { results, groups, axis } = this.shown;
     const without = results.filter((_, i) => columns[i].x.length === 0).map((one) => one.run_id);
     const chart = this.#charts.get(metric);
     chart.element.hidden = without.length === results.length;
     if (chart.element.hidden) return `None of these runs has values of ${metric} on this axis.`;
-    chart.draw(toLines(results, columns), {
+    const look = this.#look.axes([metric]);
+    chart.draw(groups ? toGroupLines(groups, results, columns, look) : toLines(results, columns), {
       x: TITLES[axis],
       shared: { axis, unit: 1 },
       y: metric,
-      ...this.#look.axes([metric]),
+      ...look,
       ySuffix: isPercent(metric) ? " %" : "",
       marks: toMarks(results, metric),
+      ...(groups && { smoothing: 0 }), // the runs are
     });
     const runs = without.length > 1 ? "runs" : "run";
     return without.length ? `Without values of ${metric} on this axis: ${runs} ${without.join(", ")}.` : "";

@@ -1,0 +1,118 @@
+// The mean of a group's runs, and the interval in which it is with 95 % confidence.
+
+import { plural } from "../format.js";
+import { extentOf, smoothed } from "../lines.js";
+import { styleOf } from "../plot.js";
+import { mean, sum } from "../series.js";
+
+/**
+ * @import { Axes, Line } from "../plot.js"
+ * @import { Group, Result } from "../records.js"
+ * @typedef {{ x: number[], y: number[] }} Curve
+ */
+
+const PROBABILITY = 0.975;
+// A mean of more places than pixels shows nothing more.
+const MAX_PLACES = 2000;
+
+/**
+ * @param {Group[]} groups
+ * @param {Result[]} results
+ * @param {Curve[]} curves of each result
+ * @param {Axes} axes
+ * @returns {Line[]} the mean of each group that has curves, with its interval, and its runs behind;
+ *   they are smoothed before the mean is taken
+ */
+export function toGroupLines(groups, results, curves, axes) {
+  const extent = extentOf(curves.map(({ x }) => x), axes.xType === "log");
+  const lines = groups.map((group, i) => {
+    const isOfIt = (_curve, /** @type {number} */ j) => group.run_ids.includes(results[j].run_id);
+    const behind = curves.filter(isOfIt).filter(({ x }) => x.length).map(({ x, y }) => ({ x, y }));
+    const smooth = behind.map((one) => ({ x: one.x, y: smoothed(one, axes, extent).smooth ?? one.y }));
+    return { name: `${group.label} (${plural(behind.length, "run")})`, ...styleOf(i), behind, ...meanOf(smooth) };
+  });
+  return lines.filter(({ x }) => x.length);
+}
+
+/**
+ * @param {Curve[]} curves
+ * @returns {{ x: number[], y: number[], lows: number[], highs: number[], counts: number[] }} their mean
+ *   at each place at which any of them has a point, over those that are between their ends there,
+ *   linearly interpolated; its interval of 95 %, by Student's t; and of how many curves it is
+ */
+export function meanOf(curves) {
+  const whole = curves.map(forward).filter(({ x }) => x.length);
+  const valuesAt = whole.map(interpolator);
+  const found = { x: placesOf(whole), y: [], lows: [], highs: [], counts: [] };
+  for (const place of found.x) {
+    const values = valuesAt.map((valueAt) => valueAt(place)).filter(Number.isFinite);
+    const middle = mean(values);
+    const variance = sum(values.map((value) => (value - middle) ** 2)) / (values.length - 1);
+    const half = values.length > 1 ? tQuantile(values.length - 1) * Math.sqrt(variance / values.length) : NaN;
+    found.y.push(middle);
+    found.lows.push(middle - half);
+    found.highs.push(middle + half);
+    found.counts.push(values.length);
+  }
+  return found;
+}
+
+// What is finite; of a curve that goes back, as after a restart, what counted in the end.
+function forward(/** @type {Curve} */ { x, y }) {
+  /** @type {Curve} */
+  const found = { x: [], y: [] };
+  let next = Infinity;
+  for (let i = x.length - 1; i >= 0; i--) {
+    if (!(x[i] < next) || !Number.isFinite(y[i])) continue;
+    next = x[i];
+    found.x.push(x[i]);
+    found.y.push(y[i]);
+  }
+  return { x: found.x.reverse(), y: found.y.reverse() };
+}
+
+function placesOf(/** @type {Curve[]} */ curves) {
+  const all = [...new Set(curves.flatMap(({ x }) => x))].sort((a, b) => a - b);
+  const every = Math.ceil(all.length / MAX_PLACES);
+  return all.filter((_, i) => i % every === 0 || i === all.length - 1);
+}
+
+/** @returns {(place: number) => number} to be called with growing places; NaN beyond the ends */
+function interpolator(/** @type {Curve} */ { x, y }) {
+  let i = 0;
+  return (place) => {
+    if (place < x[0] || place > x.at(-1)) return NaN;
+    while (x[i + 1] <= place) i += 1;
+    if (x[i] === place) return y[i];
+    return y[i] + ((place - x[i]) / (x[i + 1] - x[i])) * (y[i + 1] - y[i]);
+  };
+}
+
+/** @type {number[]} */
+const QUANTILES = [];
+
+/** @returns {number} Student's t that is not exceeded with 97.5 %, as mlbench/evaluation/intervals.py has it. */
+export function tQuantile(/** @type {number} */ freedom) {
+  if (QUANTILES[freedom]) return QUANTILES[freedom];
+  let [low, high] = [0, 16];
+  while (high - low > 1e-9) {
+    const middle = (low + high) / 2;
+    if (tProbability(middle, freedom) < PROBABILITY) low = middle;
+    else high = middle;
+  }
+  QUANTILES[freedom] = high;
+  return high;
+}
+
+// Abramowitz, Stegun: 26.7.
+function tProbability(/** @type {number} */ t, /** @type {number} */ freedom) {
+  const angle = Math.atan2(t, Math.sqrt(freedom));
+  const odd = freedom % 2;
+  let [term, total] = [odd ? Math.cos(angle) : 1, 0];
+  for (let k = 1 + odd; k < freedom; k += 2) {
+    total += term;
+    term *= (Math.cos(angle) ** 2 * k) / (k + 1);
+  }
+  const inside = Math.sin(angle) * total;
+  return 0.5 + (odd ? ((angle + inside) * 2) / Math.PI : inside) / 2;
+}
