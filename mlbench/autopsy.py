@@ -1,0 +1,107 @@
+"""What is gathered of the ranks of a run that hangs or fails, and what it says of who is at fault.
+
+An agent gathers the ``Evidence`` of its rank; ``mlbench.evaluation.autopsy.judge`` makes a
+``Verdict`` of that of all ranks.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A place in code that a thread is at."""
+
+    function: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A thread of Python and where it is."""
+
+    pid: int
+    name: str
+    is_main: bool
+    frames: tuple[Frame, ...]
+    """The innermost first."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process of the rank, as the kernel describes it."""
+
+    pid: int
+    parent: int
+    command: str
+    state: str
+    """The kernel's letter: R, S, D (waits for a device), T (stopped), Z (a zombie)."""
+    waits_in: str
+    """The function of the kernel that it waits in (``wchan``); "" if unknown."""
+    threads: int
+
+
+@dataclass(frozen=True)
+class Collective:
+    """The last collective operation that the rank has entered in a process group of PyTorch."""
+
+    group: str
+    number: int
+    """It counts the group's collectives, from 1; 0 if there was none."""
+    name: str
+    """For instance ``gloo:all_reduce``."""
+    sizes: tuple[tuple[int, ...], ...]
+    """The shapes of what it was given."""
+    retired: bool
+    """Whether it is over: done, or failed."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What an agent has gathered of its rank."""
+
+    rank: int
+    at: float
+    """In Unix seconds."""
+    gathered_in_seconds: float
+    steps: int
+    """The steps that the rank has reported."""
+    exit_code: int | None
+    """Of its process; null while it lives."""
+    processes: tuple[Process, ...]
+    """The process that was started first, then its descendants."""
+    threads: tuple[Thread, ...]
+    stacks_by: str
+    """``py-spy`` or ``faulthandler``; "" if there are no stacks."""
+    collectives: tuple[Collective, ...]
+    """One for each process group; the default group's first."""
+    memory_bytes: int | None
+    memory_limit_bytes: int | None
+    out_of_memory_kills: int
+    """Since the rank was started."""
+    throttled_seconds: float | None
+    """Since the rank was started; null where the control group does not count it."""
+    stdout_end: str
+    stderr_end: str
+    gpu_errors: tuple[str, ...]
+    """The kernel's lines about GPUs (Xid)."""
+    missing: tuple[str, ...]
+    """What could not be gathered, and why: sentences."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Why a run does not go on, as far as the evidence says."""
+
+    kind: str
+    """``gone``, ``stopped``, ``device``, ``behind``, ``mismatch``, ``network``, ``shared``, or
+    ``unknown``."""
+    culprits: tuple[int, ...]
+    """The ranks at fault; none where nobody is, or it cannot be told."""
+    where: str
+    """The frame that they are at, as ``function (file:line)``; "" if unknown."""
+    collective: str
+    """What the others wait in, as ``all_reduce 22``; "" if unknown."""
+    sentence: str
+    certainty: str
+    """``certain``, ``likely`` or ``none``."""
