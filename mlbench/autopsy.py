@@ -6,9 +6,11 @@ An agent gathers the ``Evidence`` of its rank; ``mlbench.evaluation.autopsy.judg
 
 from dataclasses import dataclass
 
+from mlbench.records import Record
+
 
 @dataclass(frozen=True)
-class Frame:
+class Frame(Record):
     """A place in code that a thread is at."""
 
     function: str
@@ -17,7 +19,7 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Thread:
+class Thread(Record):
     """A thread of Python and where it is."""
 
     pid: int
@@ -28,7 +30,7 @@ class Thread:
 
 
 @dataclass(frozen=True)
-class Process:
+class Process(Record):
     """A process of the rank, as the kernel describes it."""
 
     pid: int
@@ -42,7 +44,7 @@ class Process:
 
 
 @dataclass(frozen=True)
-class Collective:
+class Collective(Record):
     """The last collective operation that the rank has entered in a process group of PyTorch."""
 
     group: str
@@ -57,7 +59,7 @@ class Collective:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Evidence(Record):
     """What an agent has gathered of its rank."""
 
     rank: int
@@ -87,10 +89,25 @@ class Evidence:
     """The kernel's lines about GPUs (Xid)."""
     missing: tuple[str, ...]
     """What could not be gathered, and why: sentences."""
+    quiet_seconds: float | None = None
+    """Since its last step, or the beginning of an evaluation; null if it has told of none."""
 
 
 @dataclass(frozen=True)
-class Verdict:
+class StackLine(Record):
+    """A frame in the tree that the stacks of all ranks make; below it are deeper ones."""
+
+    depth: int
+    """0 for where a process begins."""
+    frame: Frame
+    here: tuple[int, ...]
+    """The ranks that are in it."""
+    elsewhere: tuple[int, ...]
+    """The ranks that are in the frame above it, and not here."""
+
+
+@dataclass(frozen=True)
+class Verdict(Record):
     """Why a run does not go on, as far as the evidence says."""
 
     kind: str

@@ -22,3 +22,8 @@ def spans(numbers: Sequence[int]) -> list[str]:
 def swept(values: Mapping[str, str]) -> str:
     """Return how runs are named by what they sweep, such as ``exchange flat, rate 1mbit``."""
     return ", ".join(f"{key} {value}" for key, value in values.items())
+
+
+def join(things: Sequence[str]) -> str:
+    """Return things as in a sentence, such as ``a, b and c``."""
+    return " and ".join([*filter(None, [", ".join(things[:-1])]), *things[-1:]])

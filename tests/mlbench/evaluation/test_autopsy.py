@@ -1,0 +1,354 @@
+"""Who is at fault where a run does not go on; and where nobody may be accused."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mlbench.autopsy import Collective, Evidence, Frame, Process, Thread
+from mlbench.evaluation.autopsy import judge, merge_stacks
+
+_USER, _TORCH = "/home/me/{}", "/venv/lib/python3.11/site-packages/torch/{}"
+MAIN = Frame("<module>", _USER.format("train.py"), 50)
+STEP = Frame("step", _USER.format("train.py"), 12)
+LOAD = Frame("load_batch", _USER.format("data.py"), 41)
+C10D = Frame("all_reduce", _TORCH.format("distributed/distributed_c10d.py"), 2900)
+BACKWARD = Frame("backward", _TORCH.format("autograd/graph.py"), 80)
+LOADER = Frame("_next_data", _TORCH.format("utils/data/dataloader.py"), 1200)
+LOCK = Frame("acquire", "/usr/lib/python3.11/threading.py", 300)
+JAX = Frame("_value", "/venv/lib/python3.11/site-packages/jax/_src/array.py", 600)
+
+TRAINING = (C10D, STEP, MAIN)
+"""Where ranks wait for others."""
+
+
+def entered(
+    number: int, name: str = "all_reduce", sizes: Any = ((4,),), group: str = "0"
+) -> Collective:
+    """Make a collective that a rank is in."""
+    return Collective(group, number, f"gloo:{name}", sizes, retired=False)
+
+
+def over(number: int, group: str = "0") -> Collective:
+    """Make a collective that has ended."""
+    return Collective(group, number, "gloo:all_reduce", ((4,),), retired=True)
+
+
+def rank(
+    number: int,
+    *collectives: Collective,
+    at: Sequence[Frame] = TRAINING,
+    states: str = "S",
+    **changed: Any,
+) -> Evidence:
+    """Make the evidence of a rank; each of ``states`` is one of a process."""
+    pid = 100 * (number + 1)
+    processes = [
+        Process(pid + i, pid if i else 1, "python", state, "nfs_wait", 3)
+        for i, state in enumerate(states)
+    ]
+    fields: dict[str, Any] = {
+        **{"rank": number, "at": 1000.0 + number, "gathered_in_seconds": 0.1, "steps": 21},
+        **{"exit_code": None, "processes": tuple(processes), "collectives": collectives},
+        "threads": (Thread(pid, "MainThread", True, tuple(at)),) if at else (),
+        **{"stacks_by": "py-spy", "memory_bytes": None, "memory_limit_bytes": None},
+        **{"out_of_memory_kills": 0, "throttled_seconds": None, "stdout_end": ""},
+        **{"stderr_end": "", "gpu_errors": (), "missing": (), "quiet_seconds": 60.0},
+    }
+    return Evidence(**fields | changed)
+
+
+def waiting(*numbers: int) -> list[Evidence]:
+    return [rank(number, entered(22)) for number in numbers]
+
+
+LATE = rank(1, over(21), at=(LOCK, LOAD, MAIN))
+ALL_IN = "all ranks are in {} 22, so it may be the network between them"
+OTHERS = "ranks 0, 2 and 3 wait for it in all-reduce 22"
+
+
+@pytest.mark.parametrize(
+    ("evidence", "world_size", "kind", "culprits", "sentence"),
+    [
+        pytest.param(
+            [*waiting(0, 2, 3), LATE],
+            *(4, "behind", (1,), f"rank 1 is at `load_batch` (data.py:41); {OTHERS}"),
+            id="late in its own code",
+        ),
+        pytest.param(
+            [*waiting(0), LATE],
+            *(2, "behind", (1,)),
+            "rank 1 is at `load_batch` (data.py:41); rank 0 waits for it in all-reduce 22",
+            id="of two ranks",
+        ),
+        pytest.param(
+            [*waiting(0), LATE, rank(2, over(21), at=(LOAD, MAIN)), rank(3, over(21), at=(MAIN,))],
+            *(4, "behind", (1, 2, 3)),
+            "ranks 1 and 2 are at `load_batch` (data.py:41); rank 3 is at `<module>` "
+            "(train.py:50); rank 0 waits for them in all-reduce 22",
+            id="several are late",
+        ),
+        pytest.param(
+            [*waiting(0, 2), LATE],
+            *(4, "behind", (1,)),
+            "rank 1 is at `load_batch` (data.py:41); ranks 0 and 2 wait for it in all-reduce 22; "
+            "rank 3 has told nothing",
+            id="late, and another one is silent",
+        ),
+        pytest.param(
+            [*waiting(0, 2, 3), rank(1, over(21), at=(LOADER, STEP, MAIN), states="SZ")],
+            *(4, "behind", (1,)),
+            f"rank 1 is at `step` (train.py:12) (its process 201, python, has died); {OTHERS}",
+            id="a data loader's worker has died",
+        ),
+        pytest.param(
+            [*waiting(0, 2, 3), rank(1, over(21), at=(), stacks_by="")],
+            *(4, "behind", (1,), f"rank 1 is at a place that is not known; {OTHERS}"),
+            id="late, without a stack",
+        ),
+        pytest.param(
+            # Rank 0 waits for rank 1 in a group of two, so that it is late for ranks 2 and 3.
+            [
+                rank(0, over(5), entered(9, group="1")),
+                rank(1, over(5), over(8, group="1"), at=(LOAD, MAIN)),
+                *(rank(n, entered(6), over(9, group="2")) for n in (2, 3)),
+            ],
+            *(4, "behind", (1,)),
+            "rank 1 is at `load_batch` (data.py:41); ranks 0, 2 and 3 wait for it in all-reduce 9",
+            id="groups of processes",
+        ),
+        pytest.param(
+            # Rank 2 receives from rank 1, which PyTorch does not count.
+            [*waiting(0, 3), LATE, rank(2, over(21), at=(C10D, STEP, MAIN))],
+            *(4, "behind", (1,), f"rank 1 is at `load_batch` (data.py:41); {OTHERS}"),
+            id="another one waits in what is not counted",
+        ),
+        pytest.param(
+            [*waiting(0, 2, 3), rank(1, over(21), states="", exit_code=1)],
+            *(4, "gone", (1,), f"rank 1 has ended with exit code 1; {OTHERS}"),
+            id="failed",
+        ),
+        pytest.param(
+            [*waiting(0, 2, 3), rank(1, over(21), states="", exit_code=0)],
+            *(4, "gone", (1,), f"rank 1 has ended with exit code 0; {OTHERS}"),
+            id="left",
+        ),
+        pytest.param(
+            [*waiting(0, 2, 3), rank(1, over(21), exit_code=-9, out_of_memory_kills=1)],
+            *(4, "gone", (1,)),
+            f"rank 1 has ended with exit code -9 (the kernel killed it for lack of memory); "
+            f"{OTHERS}",
+            id="killed for lack of memory",
+        ),
+        pytest.param(
+            [
+                rank(0, exit_code=1, stderr_end="RuntimeError: Connection closed by peer [::1]"),
+                rank(1, exit_code=3, stderr_end="ValueError: no such label"),
+                rank(2, exit_code=-15),
+            ],
+            *(3, "gone", (1,), "rank 1 has ended with exit code 3"),
+            id="others fail because one has",
+        ),
+        pytest.param(
+            [*waiting(0, 2, 3), rank(1, entered(22), states="T")],
+            *(4, "stopped", (1,), f"rank 1 is stopped, at `step` (train.py:12); {OTHERS}"),
+            id="stopped",
+        ),
+        pytest.param(
+            [*waiting(0), rank(1, over(21), at=(LOADER, STEP, MAIN), states="ST")],
+            *(2, "stopped", (1,)),
+            "process 201 of rank 1 is stopped, at `step` (train.py:12); rank 0 waits for it in "
+            "all-reduce 22",
+            id="a process of it is stopped",
+        ),
+        pytest.param(
+            [*waiting(0, 2, 3), rank(1, over(21), at=(LOAD, MAIN), states="D")],
+            *(4, "device", (1,)),
+            f"rank 1 waits for a device in nfs_wait, at `load_batch` (data.py:41); {OTHERS}",
+            id="waits for a device",
+        ),
+        pytest.param(
+            # It waits for a disk just now, but has done its part.
+            [*waiting(0, 3), LATE, rank(2, entered(22), states="D")],
+            *(4, "behind", (1,), f"rank 1 is at `load_batch` (data.py:41); {OTHERS}"),
+            id="late while another one waits for a disk",
+        ),
+        pytest.param(
+            [*waiting(0, 2, 3), rank(1, entered(22, "broadcast"), at=(C10D, LOAD, MAIN))],
+            *(4, "mismatch", (1,)),
+            "the ranks call different collectives: ranks 0, 2 and 3 are in all-reduce 22 and "
+            "rank 1 is in broadcast 22; rank 1 at `load_batch` (data.py:41)",
+            id="another collective",
+        ),
+        pytest.param(
+            [*waiting(0), rank(1, entered(22, sizes=((2, 3), ())))],
+            *(2, "mismatch", (0, 1)),
+            "the ranks call different collectives: rank 0 is in all-reduce 22 of 4 and rank 1 is "
+            "in all-reduce 22 of 2x3, 1; rank 0 at `step` (train.py:12); rank 1 at `step` "
+            "(train.py:12)",
+            id="another size, of two ranks",
+        ),
+        pytest.param(
+            [rank(n, at=(JAX, STEP, MAIN)) for n in (0, 2)] + [rank(1, at=(LOAD, MAIN))],
+            *(3, "behind", (1,)),
+            "rank 1 is at `load_batch` (data.py:41); ranks 0 and 2 are at `step` (train.py:12)",
+            id="stacks alone",
+        ),
+        pytest.param(
+            [rank(n, over(21)) for n in (0, 2)] + [rank(1, over(21), at=(LOCK, LOAD, MAIN))],
+            *(3, "behind", (1,)),
+            "rank 1 is at `load_batch` (data.py:41); ranks 0 and 2 are at `step` (train.py:12)",
+            id="waiting in what is not counted",
+        ),
+    ],
+)
+def test_who_is_at_fault_is_named(
+    evidence: list[Evidence],
+    world_size: int,
+    kind: str,
+    culprits: tuple[int, ...],
+    sentence: str,
+) -> None:
+    found = judge(evidence, world_size)
+    assert (found.kind, found.culprits, found.sentence) == (kind, culprits, sentence)
+    assert found.certainty in ("certain", "likely")
+
+
+@pytest.mark.parametrize(
+    ("evidence", "world_size", "kind", "sentence"),
+    [
+        pytest.param([], 2, "unknown", "cannot tell: ranks 0 and 1 have told nothing", id="none"),
+        pytest.param(
+            [*waiting(0, 1, 2)],
+            *(
+                3,
+                "network",
+                ALL_IN.format("all-reduce"),
+            ),
+            id="a network that is cut",
+        ),
+        pytest.param(
+            [*waiting(0, 2), rank(1, entered(22), states="SD")],
+            *(
+                3,
+                "network",
+                ALL_IN.format("all-reduce"),
+            ),
+            id="a helper reads a disk meanwhile",
+        ),
+        pytest.param(
+            [*waiting(0, 2, 3)],
+            *(4, "unknown"),
+            "cannot tell: ranks 0, 2 and 3 are in all-reduce 22; rank 1 has told nothing",
+            id="the one who may be at fault is silent",
+        ),
+        pytest.param(
+            [rank(n, over(21), at=(LOAD, MAIN)) for n in range(3)],
+            *(3, "shared", "all ranks are at `load_batch` (data.py:41)"),
+            id="all at the same frame",
+        ),
+        pytest.param(
+            [rank(n, at=(LOAD, MAIN), states="D") for n in range(3)],
+            *(3, "shared", "all ranks are at `load_batch` (data.py:41)"),
+            id="all wait for the same device",
+        ),
+        pytest.param(
+            [*waiting(0, 2), rank(1, entered(21))],
+            *(3, "unknown"),
+            "cannot tell: ranks 0 and 2 are in all-reduce 22; rank 1 is in all-reduce 21",
+            id="who is behind waits as well",
+        ),
+        pytest.param(
+            [*waiting(0, 2), rank(1, over(22), at=(LOAD, MAIN))],
+            *(3, "unknown"),
+            "cannot tell: ranks 0 and 2 are in all-reduce 22; rank 1 is at `load_batch` "
+            "(data.py:41)",
+            id="who is through already waits for nobody",
+        ),
+        pytest.param(
+            [rank(0, entered(22), quiet_seconds=0.2), LATE],
+            *(2, "unknown", "the run goes on: rank 0 has just done a step"),
+            id="it goes on",
+        ),
+        pytest.param(
+            [rank(0, exit_code=1), rank(1, exit_code=-11), rank(2, over(21))],
+            *(3, "gone"),
+            "rank 0 has ended with exit code 1 and rank 1 has ended with exit code -11: which was "
+            "first is not known",
+            id="two have failed",
+        ),
+        pytest.param(
+            [rank(0, over(30), at=(LOAD, MAIN)), rank(1, over(30), exit_code=0)],
+            *(2, "unknown"),
+            "cannot tell: rank 0 is at `load_batch` (data.py:41); rank 1 has ended",
+            id="one is done, and nobody waits for it",
+        ),
+        pytest.param(
+            [rank(n, entered(22, name)) for n, name in enumerate(["broadcast", "all_gather"] * 2)],
+            *(4, "mismatch"),
+            "the ranks call different collectives: ranks 0 and 2 are in broadcast 22 and ranks 1 "
+            "and 3 are in all-gather 22",
+            id="two against two",
+        ),
+        pytest.param(
+            [rank(0, entered(22, "scatter", ((4,), (4,)))), rank(1, entered(22, "scatter", ()))],
+            *(2, "network", ALL_IN.format("scatter")),
+            id="sizes that may differ",
+        ),
+        pytest.param(
+            [rank(0, at=(JAX, STEP, MAIN)), rank(1, at=(JAX, LOAD, MAIN))],
+            *(2, "unknown"),
+            "cannot tell: rank 0 is at `step` (train.py:12); rank 1 is at `load_batch` "
+            "(data.py:41)",
+            id="stacks alone, all in the framework",
+        ),
+        pytest.param(
+            [rank(0, at=(BACKWARD, STEP, MAIN)), rank(1, at=()), rank(2, at=(LOAD, MAIN))],
+            *(3, "unknown"),
+            "cannot tell: rank 0 is at `step` (train.py:12); rank 1 is at a place that is not "
+            "known; rank 2 is at `load_batch` (data.py:41)",
+            id="one without a stack",
+        ),
+        pytest.param(
+            [rank(0, at=())],
+            *(1, "unknown", "cannot tell: rank 0 is at a place that is not known"),
+            id="a shell",
+        ),
+    ],
+)
+def test_nobody_is_accused_where_nobody_is_at_fault(
+    evidence: list[Evidence], world_size: int, kind: str, sentence: str
+) -> None:
+    found = judge(evidence, world_size)
+    assert (found.kind, found.culprits, found.sentence) == (kind, (), sentence)
+
+
+def test_a_verdict_has_the_frame_and_the_collective() -> None:
+    found = judge([*waiting(0), LATE], 2)
+    assert (found.where, found.collective) == ("load_batch (data.py:41)", "all_reduce 22")
+    assert found.certainty == "certain"
+    assert judge([*waiting(0), LATE], 3).certainty == "likely"
+
+
+def test_the_latest_evidence_of_a_rank_counts() -> None:
+    later = replace(rank(1, entered(22)), at=LATE.at + 5)
+    assert judge([later, *waiting(0), LATE], 2).kind == "network"
+
+
+def test_the_main_thread_is_that_of_the_first_process_with_python() -> None:
+    others = Thread(101, "MainThread", True, TRAINING), Thread(102, "MainThread", True, (LOAD,))
+    shell = rank(0, states="SSS", threads=(*reversed(others), Thread(101, "t", False, (JAX,))))
+    [root, *_] = merge_stacks([shell])
+    assert root.frame == MAIN
+
+
+def test_stacks_become_one_tree() -> None:
+    lines = merge_stacks([*waiting(0, 2, 3), LATE, rank(4, at=())])
+    assert [(line.depth, line.frame, line.here, line.elsewhere) for line in lines] == [
+        (0, MAIN, (0, 1, 2, 3), ()),
+        (1, STEP, (0, 2, 3), (1,)),
+        (2, C10D, (0, 2, 3), ()),
+        (1, LOAD, (1,), (0, 2, 3)),
+        (2, LOCK, (1,), ()),
+    ]
