@@ -5,8 +5,11 @@ An agent gathers the ``Evidence`` of its rank; ``mlbench.evaluation.autopsy.judg
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
-from mlbench.records import Record
+from mlbench.records import Record, Time
+
+Reason = Literal["asked", "stalled", "deadline"]
 
 
 @dataclass(frozen=True)
@@ -122,3 +125,21 @@ class Verdict(Record):
     sentence: str
     certainty: str
     """``certain``, ``likely`` or ``none``."""
+
+
+@dataclass(frozen=True)
+class Autopsy(Record):
+    """What was found of a run when it was asked why it does not go on."""
+
+    id: int
+    attempt: int
+    reason: Reason
+    """Why it was asked: by a user, because it makes no progress, or as it is past its deadline."""
+    asked_at: Time
+    done: bool
+    """Whether all ranks have told what they can, or had the time to."""
+    verdict: Verdict
+    stacks: tuple[StackLine, ...]
+    """The stacks of all ranks, merged."""
+    evidence: tuple[Evidence, ...]
+    """Of the ranks that have answered."""

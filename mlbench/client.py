@@ -15,6 +15,7 @@ import msgspec
 
 from mlbench import names
 from mlbench.address import Address, parse_address
+from mlbench.autopsy import Autopsy
 from mlbench.discovery import HINT_ELSEWHERE, Place, find_connection, find_pod, find_service
 from mlbench.errors import ApiError
 from mlbench.home import Connection, Home
@@ -327,6 +328,15 @@ class ApiClient:
     def get_run_events(self, run_id: int | str) -> Future[Answer[list[RunEvent]]]:
         """Get what has happened to a run so far, in order of time."""
         return self._get(f"{_run(run_id)}events/", _list_of(RunEvent))
+
+    def get_autopsy(self, run_id: int | str, *, evidence: bool = True) -> Future[Answer[Autopsy]]:
+        """Get why a run does not go on, as its ranks told when they were last asked."""
+        params = {} if evidence else {"evidence": "false"}
+        return self._get(f"{_run(run_id)}autopsy/", _one(Autopsy), params)
+
+    def ask_autopsy(self, run_id: int | str) -> Future[Answer[Autopsy]]:
+        """Ask the ranks of a run that is running; ``get_autopsy`` has their answers within 20 s."""
+        return self._http.request("POST", f"{_run(run_id)}autopsy/", _one(Autopsy))
 
     def get_files(
         self, run_id: int | str, *, attempt: int | None = None

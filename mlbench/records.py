@@ -34,6 +34,7 @@ EventKind = Literal[
     "restarted",
     "started",
     "goal",
+    "autopsy",
     "exited",
     "lost",
     "finished",

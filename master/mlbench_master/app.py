@@ -21,6 +21,7 @@ from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.recording.limits import SeriesLimit, Spool
 from mlbench_master.resources.alerts import AlertsResource
 from mlbench_master.resources.archives import ArchivesResource
+from mlbench_master.resources.autopsies import AutopsyResource, EvidenceResource
 from mlbench_master.resources.files import FilesResource
 from mlbench_master.resources.health import HealthResource, OpenApiResource, OwnMetricsResource
 from mlbench_master.resources.info import InfoResource
@@ -85,6 +86,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         Route("/api/runs/{run_id:int}/files", files),
         Route("/api/runs/{run_id:int}/files/{file:path}", files, "one"),
         Route("/api/runs/{run_id:int}/events", runs, "events"),
+        Route("/api/runs/{run_id:int}/autopsy", AutopsyResource()),
         Route("/api/runs/{run_id:int}/metrics", metrics, "run"),
         Route("/api/runs/{run_id:int}/alerts", alerts, "run"),
         Route("/api/runs/{run_id:int}/manifest", runs, "manifest"),
@@ -103,6 +105,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         # The agents' two, and the recorders' first.
         Route("/api/join", JoinResource(settings.limits, settings.agent_secret)),
         Route("/api/workers/{pod}/poll", PollResource()),
+        Route("/api/workers/{pod}/autopsies/{autopsy_id:int}", EvidenceResource()),
         Route("/api/runs/{run_id:int}/ranks/{rank:int}/{stream}", stream),
         # For probes, Prometheus and tools.
         Route("/healthz", health),

@@ -270,6 +270,29 @@ class Rank(_Table):
         indexes = ((("run", "attempt", "rank"), True), (("run", "worker"), False))
 
 
+class Autopsy(_Table):
+    """A run was asked why it does not go on."""
+
+    id = LastingIdField()
+    run = ForeignKeyField(Run, on_delete="CASCADE")
+    run_id: int
+    attempt = IntegerField()
+    reason = CharField()
+    asked_at = DoubleField()
+
+
+class RankEvidence(_Table):
+    """What a rank has answered to that."""
+
+    autopsy = ForeignKeyField(Autopsy, on_delete="CASCADE")
+    rank = IntegerField()
+    evidence = JSONField()
+    """The fields of an ``mlbench.autopsy.Evidence``."""
+
+    class Meta:
+        primary_key = CompositeKey("autopsy", "rank")
+
+
 class Worker(_Table):
     """The last report of an agent."""
 
@@ -444,7 +467,7 @@ class DeletedRun(_Table):
 
 
 TABLES = (
-    *(Run, RunSet, Rank, Worker, Hearing, Pod, Stream, Chunk),
+    *(Run, RunSet, Rank, Autopsy, RankEvidence, Worker, Hearing, Pod, Stream, Chunk),
     *(Series, SeriesName, KeptSample, Detail, PostedBody),
     *(Deletion, DeletedRun),
 )

@@ -47,6 +47,12 @@ _COMMANDS: Mapping[str, _Command] = {
     ),
     "data": _Command("data.data", "Fetch the texts that sotu-lstm and sotu-gpt need."),
     "logs": _Command("show.logs", "Print what a rank writes to stdout or stderr."),
+    "autopsy": _Command(
+        "autopsy.autopsy", "Say why a run does not go on, and which rank is at fault."
+    ),
+    "stacks": _Command(
+        "autopsy.stacks", "Show where all ranks of a run are in their code, as one tree."
+    ),
     "files": _Command("files.files", "List the files that a run left, or download them."),
     "metrics": _Command("show.metrics", "Show a run's metrics, or every value of one."),
     "manifest": _Command("show.manifest", "Show what a run ran, and on which machines."),

@@ -25,6 +25,8 @@ USER_ROUTES: list[Route] = [
     ("GET", "/api/runs/{run_id:int}/files/{file:path}"),
     ("GET", "/api/runs/{run_id:int}/events"),
     ("GET", "/api/runs/{run_id:int}/alerts"),
+    ("GET", "/api/runs/{run_id:int}/autopsy"),
+    ("POST", "/api/runs/{run_id:int}/autopsy"),
     ("GET", "/api/runs/{run_id:int}/manifest"),
     ("GET", "/api/runs/{run_id:int}/metrics"),
     ("GET", "/api/runs/{run_id:int}/result"),
@@ -45,6 +47,7 @@ USER_ROUTES: list[Route] = [
 ]
 AGENT_ROUTES: list[Route] = [
     ("POST", "/api/workers/{pod}/poll"),
+    ("PUT", "/api/workers/{pod}/autopsies/{autopsy_id:int}"),
     ("PUT", "/api/runs/{run_id:int}/ranks/{rank:int}/{stream}"),
 ]
 JOIN_ROUTES: list[Route] = [("POST", "/api/join")]
@@ -80,6 +83,7 @@ _USUAL = {
     "owner": "1",
     "run_id": "1",
     "rank": "0",
+    "autopsy_id": "1",
     "name": "scaling",
     "pod": "w-0",
     "stream": "metrics",

@@ -9,7 +9,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, PlatformCollector, ProcessCollector
 
@@ -20,6 +21,7 @@ from mlbench.serving import serve_metrics
 from mlbench.signals import on_termination
 from mlbench_master import grafana, interpreter
 from mlbench_master.archives.sealing import Sealer
+from mlbench_master.controller import stalls
 from mlbench_master.controller.decisions import decide
 from mlbench_master.controller.executor import Executor
 from mlbench_master.controller.lease import open_lease, wait_for
@@ -93,10 +95,13 @@ def main() -> None:
     deliverer = threading.Thread(target=delivery.run, args=wakers, name="delivery")
     deliverer.start()
     # The other threads are not waited for: the next controller goes on where they stopped.
-    for name, run in (("settling", settler.run), ("sweeper", deletion.run)):
+    works: Mapping[str, Callable[[Waiter], None]] = {
+        **{"settling": settler.run, "sweeper": deletion.run},
+        **{"sealing": partial(sealer.run, stop=stop)},
+        **{"stalls": partial(stalls.run, prometheus, pool)},
+    }
+    for name, run in works.items():
         threading.Thread(target=run, args=(waker.waiter(),), name=name, daemon=True).start()
-    rests = (waker.waiter(), stop)
-    threading.Thread(target=sealer.run, args=rests, name="sealing", daemon=True).start()
     if settings.grafana:
         pushed = (settings.grafana, registry, stop)
         threading.Thread(target=grafana.push, args=pushed, name="grafana", daemon=True).start()

@@ -47,6 +47,7 @@ _PATH_PARAMETERS = {
         ("file", {"type": "string"}, "The file's name, with its folders.", "plots/loss.csv"),
         ("owner", {"type": "string"}, "A pod's name, or a run's id with `metric_type=run`.", "1"),
         ("pod", {"type": "string"}, "The worker's name.", "local-mlbench-worker-0"),
+        ("autopsy_id", {"type": "integer"}, "The autopsy, as the reply to a poll says.", 1),
         ("name", {"type": "string"}, "The set's name.", "scaling"),
     )
 }

@@ -7,10 +7,16 @@ from typing import get_args
 from mlbench.records import EventKind, RunEvent
 from mlbench.report import figures
 from mlbench_master.models import Rank, Run
+from mlbench_master.runs import autopsies
 from mlbench_master.runs.life import STOPPED_BY, note_of, reason_of
 from mlbench_master.times import seconds_to_text
 
 _ORDER = {kind: place for place, kind in enumerate(get_args(EventKind))}
+_WHY_ASKED = {
+    "asked": "Why it does not go on was asked",
+    "stalled": "It makes no progress",
+    "deadline": "It is past its deadline",
+}
 _ENDS: dict[str, EventKind] = {"FINISHED": "finished", "FAILED": "failed", "STOPPED": "stopped"}
 
 
@@ -26,6 +32,7 @@ def events_of(run: Run) -> list[RunEvent]:
         events += _begun_anew(ranks)
         events += _ends_of_ranks(run, ranks)
     events += _goal(run, attempts)
+    events += _autopsies(run)
     events += _end(run)
     events += _added(run)
     return sorted(events, key=lambda event: (event.time, _ORDER[event.kind]))
@@ -108,6 +115,13 @@ def _goal(run: Run, attempts: dict[int, list[Rank]]) -> Iterator[RunEvent]:
         text += f": {goal['metric']} {sign} {goal['value']:.15g}"
     began = [number for number, ranks in attempts.items() if ranks[0].assigned_at <= reached_at]
     yield _event(reached_at, "goal", max(began, default=1), None, text)
+
+
+def _autopsies(run: Run) -> Iterator[RunEvent]:
+    for one in autopsies.asked_of(run.id):
+        said = autopsies.sentence_of(one) if autopsies.is_done(one) else "it is being asked"
+        text = f"{_WHY_ASKED[one.reason]}: {said}"
+        yield _event(one.asked_at, "autopsy", one.attempt, None, text)
 
 
 def _end(run: Run) -> Iterator[RunEvent]:

@@ -33,7 +33,7 @@ from mlbench_master.group_commit import GroupCommit
 from mlbench_master.models import Rank, Run, run_owner
 from mlbench_master.notify import notify
 from mlbench_master.recording import streams
-from mlbench_master.runs import clock
+from mlbench_master.runs import autopsies, clock
 from mlbench_master.runs.life import has_active
 
 # However many workers there are, together they poll this often at most.
@@ -168,6 +168,8 @@ class Reply(BaseModel):
     busy: bool = False
     """Whether a run is active, of which an idle agent keeps its hands."""
     assignment: dict[str, Any] | None = None
+    autopsy: int | None = None
+    """Which autopsy wants evidence of the rank; null if none does."""
 
 
 def poll(pod: str, report: Report, waited_seconds: float = 0.0) -> Reply:
@@ -263,6 +265,7 @@ def _reply(
         time=time.time(),
         busy=is_busy,
         assignment=assignment,
+        autopsy=autopsies.wanted_of(report.run_id, report.attempt, report.rank),
     )
 
 

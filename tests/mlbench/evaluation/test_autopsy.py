@@ -1,62 +1,25 @@
 """Who is at fault where a run does not go on; and where nobody may be accused."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from mlbench.autopsy import Collective, Evidence, Frame, Process, Thread
+from mlbench.autopsy import Evidence, Thread
 from mlbench.evaluation.autopsy import judge, merge_stacks
-
-_USER, _TORCH = "/home/me/{}", "/venv/lib/python3.11/site-packages/torch/{}"
-MAIN = Frame("<module>", _USER.format("train.py"), 50)
-STEP = Frame("step", _USER.format("train.py"), 12)
-LOAD = Frame("load_batch", _USER.format("data.py"), 41)
-C10D = Frame("all_reduce", _TORCH.format("distributed/distributed_c10d.py"), 2900)
-BACKWARD = Frame("backward", _TORCH.format("autograd/graph.py"), 80)
-LOADER = Frame("_next_data", _TORCH.format("utils/data/dataloader.py"), 1200)
-LOCK = Frame("acquire", "/usr/lib/python3.11/threading.py", 300)
-JAX = Frame("_value", "/venv/lib/python3.11/site-packages/jax/_src/array.py", 600)
-
-TRAINING = (C10D, STEP, MAIN)
-"""Where ranks wait for others."""
-
-
-def entered(
-    number: int, name: str = "all_reduce", sizes: Any = ((4,),), group: str = "0"
-) -> Collective:
-    """Make a collective that a rank is in."""
-    return Collective(group, number, f"gloo:{name}", sizes, retired=False)
-
-
-def over(number: int, group: str = "0") -> Collective:
-    """Make a collective that has ended."""
-    return Collective(group, number, "gloo:all_reduce", ((4,),), retired=True)
-
-
-def rank(
-    number: int,
-    *collectives: Collective,
-    at: Sequence[Frame] = TRAINING,
-    states: str = "S",
-    **changed: Any,
-) -> Evidence:
-    """Make the evidence of a rank; each of ``states`` is one of a process."""
-    pid = 100 * (number + 1)
-    processes = [
-        Process(pid + i, pid if i else 1, "python", state, "nfs_wait", 3)
-        for i, state in enumerate(states)
-    ]
-    fields: dict[str, Any] = {
-        **{"rank": number, "at": 1000.0 + number, "gathered_in_seconds": 0.1, "steps": 21},
-        **{"exit_code": None, "processes": tuple(processes), "collectives": collectives},
-        "threads": (Thread(pid, "MainThread", True, tuple(at)),) if at else (),
-        **{"stacks_by": "py-spy", "memory_bytes": None, "memory_limit_bytes": None},
-        **{"out_of_memory_kills": 0, "throttled_seconds": None, "stdout_end": ""},
-        **{"stderr_end": "", "gpu_errors": (), "missing": (), "quiet_seconds": 60.0},
-    }
-    return Evidence(**fields | changed)
+from tests.support.evidence import (
+    BACKWARD,
+    C10D,
+    JAX,
+    LOAD,
+    LOADER,
+    LOCK,
+    MAIN,
+    STEP,
+    TRAINING,
+    entered,
+    over,
+)
+from tests.support.evidence import evidence_of as rank
 
 
 def waiting(*numbers: int) -> list[Evidence]:
@@ -83,7 +46,12 @@ OTHERS = "ranks 0, 2 and 3 wait for it in all-reduce 22"
             id="of two ranks",
         ),
         pytest.param(
-            [*waiting(0), LATE, rank(2, over(21), at=(LOAD, MAIN)), rank(3, over(21), at=(MAIN,))],
+            [
+                *waiting(0),
+                LATE,
+                rank(2, over(21), at=(LOAD, MAIN)),
+                rank(3, over(21), at=(MAIN,)),
+            ],
             *(4, "behind", (1, 2, 3)),
             "ranks 1 and 2 are at `load_batch` (data.py:41); rank 3 is at `<module>` "
             "(train.py:50); rank 0 waits for them in all-reduce 22",
@@ -292,7 +260,10 @@ def test_who_is_at_fault_is_named(
             id="two against two",
         ),
         pytest.param(
-            [rank(0, entered(22, "scatter", ((4,), (4,)))), rank(1, entered(22, "scatter", ()))],
+            [
+                rank(0, entered(22, "scatter", ((4,), (4,)))),
+                rank(1, entered(22, "scatter", ())),
+            ],
             *(2, "network", ALL_IN.format("scatter")),
             id="sizes that may differ",
         ),
@@ -304,7 +275,11 @@ def test_who_is_at_fault_is_named(
             id="stacks alone, all in the framework",
         ),
         pytest.param(
-            [rank(0, at=(BACKWARD, STEP, MAIN)), rank(1, at=()), rank(2, at=(LOAD, MAIN))],
+            [
+                rank(0, at=(BACKWARD, STEP, MAIN)),
+                rank(1, at=()),
+                rank(2, at=(LOAD, MAIN)),
+            ],
             *(3, "unknown"),
             "cannot tell: rank 0 is at `step` (train.py:12); rank 1 is at a place that is not "
             "known; rank 2 is at `load_batch` (data.py:41)",

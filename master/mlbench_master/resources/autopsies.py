@@ -1,0 +1,73 @@
+"""``/api/runs/{id}/autopsy``: why a run does not go on; and where agents bring their evidence."""
+
+from dataclasses import replace
+
+import falcon
+from falcon import Request, Response
+
+from mlbench.autopsy import Autopsy, Evidence
+from mlbench_master import exact_json
+from mlbench_master.access import Access
+from mlbench_master.errors import BadFieldError, NotFoundError
+from mlbench_master.http import read_bytes
+from mlbench_master.openapi.operation import flag, operation
+from mlbench_master.runs import autopsies, life
+
+_MOST_BYTES = 256 << 10
+_EVIDENCE = flag("evidence", "Whether to answer with the evidence of each rank.", default=True)
+
+
+class AutopsyResource:
+    """The latest autopsy of a run."""
+
+    @operation(
+        "get_autopsy",
+        "The verdict, the merged stacks, and the evidence.",
+        Autopsy,
+        parameters=(_EVIDENCE,),
+        errors=(404,),
+    )
+    def on_get(self, req: Request, resp: Response, run_id: int) -> None:
+        """Answer with what was found when the run was last asked why it does not go on."""
+        asked = autopsies.asked_of(life.find(run_id).id)
+        if not asked:
+            raise NotFoundError(f"run_id: run {run_id} was not asked why it does not go on")
+        found = autopsies.describe(asked[-1])
+        resp.media = found if _EVIDENCE.read(req) else replace(found, evidence=())
+
+    @operation(
+        "ask_run",
+        "The autopsy that has begun, or that was going on: it is done within 20 s.",
+        Autopsy,
+        errors=(404, 409),
+    )
+    def on_post(self, req: Request, resp: Response, run_id: int) -> None:
+        """Ask the ranks of a run that is going on what they are doing. Asking changes nothing."""
+        resp.media = autopsies.describe(autopsies.ask(life.find(run_id).id, "asked"))
+
+
+class EvidenceResource:
+    """``/api/workers/{pod}/autopsies/{autopsy}``: what a rank answers."""
+
+    access: Access = "agent"
+
+    @operation(
+        "give_evidence",
+        "It is held.",
+        status=204,
+        body=Evidence,
+        errors=(404, 409, 413),
+    )
+    def on_put(self, req: Request, resp: Response, pod: str, autopsy_id: int) -> None:
+        """Store what was gathered of the pod's rank, at most 256 KiB; the first that comes counts.
+
+        A pod speaks for itself alone: 403.
+        """
+        if pod != req.context.pod.name:
+            raise falcon.HTTPForbidden(description="pod: the token is another pod's")
+        try:
+            fields = exact_json.loads(read_bytes(req, _MOST_BYTES))
+        except (ValueError, RecursionError) as error:
+            raise BadFieldError("body", f"it must be JSON: {error}") from None
+        autopsies.answer(req.context.pod, autopsy_id, fields)
+        resp.status = falcon.HTTP_NO_CONTENT

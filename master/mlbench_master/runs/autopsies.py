@@ -1,0 +1,198 @@
+"""Asking the ranks of a run why it does not go on, and what they answer."""
+
+import time
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, cast
+
+from mlbench.autopsy import Autopsy as AutopsyRecord
+from mlbench.autopsy import Evidence, Reason
+from mlbench.evaluation import autopsy as evaluation
+from mlbench.pod_token import PodIdentity
+from mlbench_master.database import STATE, exclusive, run_sql
+from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
+from mlbench_master.models import Autopsy, Rank, RankEvidence, Run
+from mlbench_master.notify import notify
+from mlbench_master.times import seconds_to_text
+
+ANSWER_SECONDS = 20.0
+"""Ranks that have not answered by then have nothing to say: evidence has to be of one moment."""
+# Of a run that is asked more often, the oldest are forgotten.
+_MOST = 5
+_LARGEST = 2**53
+_LONGEST_TEXT, _LONGEST_OUTPUT = 500, 16 << 10
+_OUTPUTS = ("stdout_end", "stderr_end")
+# Spelled in SQL, as a thousand agents poll.
+_WANTED = """
+    SELECT MAX(id) FROM autopsy WHERE run_id = ? AND attempt = ? AND asked_at > ? AND NOT EXISTS (
+        SELECT 1 FROM rankevidence WHERE autopsy_id = autopsy.id AND rank = ?)
+"""
+_COUNT = "SELECT COUNT(*) FROM rankevidence WHERE autopsy_id = ?"
+_SILENT = """
+    SELECT COUNT(*) FROM "rank" AS mine WHERE run_id = ? AND attempt = ? AND exit_code IS NULL
+        AND NOT EXISTS (
+            SELECT 1 FROM rankevidence WHERE autopsy_id = ? AND rankevidence.rank = mine.rank)
+"""
+
+
+def ask(run_id: int, reason: Reason) -> Autopsy:
+    """Ask the ranks of a run, unless they are being asked.
+
+    Raises:
+        NotFoundError: there is no such run.
+        ConflictError: none of its ranks is running.
+    """
+    with exclusive(STATE):
+        run = Run.get_or_none(Run.id == run_id)
+        if run is None:
+            raise NotFoundError(f"run_id: there is no run {run_id}")
+        if run.state != "STARTED" or not _ranks(run_id, run.attempt, exit_code=None):
+            raise ConflictError(f"run {run_id} is not running: there is no process to look at")
+        asked = asked_of(run_id)
+        if asked and asked[-1].attempt == run.attempt and not is_done(asked[-1]):
+            return asked[-1]
+        for old in asked[: 1 - _MOST]:
+            old.delete_instance()
+        new: Autopsy = Autopsy.create(
+            run=run, attempt=run.attempt, reason=reason, asked_at=time.time()
+        )
+    notify()
+    return new
+
+
+def asked_of(run_id: int) -> list[Autopsy]:
+    """Return when a run was asked, the latest last."""
+    return Autopsy.rows("run_id = ? ORDER BY id", run_id)
+
+
+def wanted_of(run_id: int | None, attempt: int | None, rank: int | None) -> int | None:
+    """Return the autopsy that waits for the evidence of a rank."""
+    if run_id is None:
+        return None
+    since = time.time() - ANSWER_SECONDS
+    [found] = run_sql(_WANTED, run_id, attempt, since, rank).fetchone()
+    return None if found is None else int(found)
+
+
+def answer(pod: PodIdentity, autopsy_id: int, fields: Any) -> None:
+    """Store the evidence of a pod's rank; the first one counts.
+
+    Raises:
+        BadFieldError: it is no evidence.
+        NotFoundError: there is no such autopsy, or it does not ask this pod.
+        ConflictError: it has waited long enough.
+    """
+    try:
+        evidence = Evidence.from_fields(_bounded(fields))
+    except (ValueError, RecursionError) as error:
+        raise BadFieldError("body", str(error)[:_LONGEST_TEXT]) from None
+    with exclusive(STATE):
+        asked = Autopsy.rows("id = ?", min(autopsy_id, _LARGEST))
+        ranks = _ranks(asked[0].run_id, asked[0].attempt, worker=pod.name) if asked else []
+        if not ranks or ranks[0].rank != evidence.rank or ranks[0].pod_uid not in (None, pod.uid):
+            raise NotFoundError(f"autopsy_id: no autopsy {autopsy_id} asks this rank")
+        if time.time() > asked[0].asked_at + ANSWER_SECONDS:
+            raise ConflictError(f"autopsy {autopsy_id} is over")
+        its = {"autopsy": asked[0], "rank": evidence.rank, "evidence": evidence.to_fields()}
+        RankEvidence.insert(its).on_conflict_ignore().execute()
+
+
+def _bounded(value: Any, name: str = "") -> Any:
+    """Return JSON whose texts can be shown, and are not too long; what a process says is foreign.
+
+    Raises:
+        ValueError: it has a number that no other part can read.
+    """
+    match value:
+        case str() if name in _OUTPUTS:
+            return _printable(value[-_LONGEST_OUTPUT:], "\n\t")
+        case str():
+            return _printable(value[:_LONGEST_TEXT])
+        case list():
+            return [_bounded(one) for one in value]
+        case dict():
+            return {key: _bounded(one, key) for key, one in value.items()}
+        case int() if abs(value) > _LARGEST:
+            raise ValueError(f"{name or 'a number'}: it is too large")
+    return value
+
+
+def _printable(text: str, besides: str = "") -> str:
+    return "".join(one if one.isprintable() or one in besides else "?" for one in text)
+
+
+def is_done(asked: Autopsy) -> bool:
+    """Tell whether all ranks have answered that can, or had the time to."""
+    if time.time() > asked.asked_at + ANSWER_SECONDS:
+        return True
+    [silent] = run_sql(_SILENT, asked.run_id, asked.attempt, asked.get_id()).fetchone()
+    return not silent
+
+
+def describe(asked: Autopsy) -> AutopsyRecord:
+    """Return what the ranks have answered, and judge by it."""
+    evidence = _evidence_of(asked)
+    ranks = len(_ranks(asked.run_id, asked.attempt))
+    return AutopsyRecord(
+        id=asked.get_id(),
+        attempt=asked.attempt,
+        reason=cast("Reason", asked.reason),
+        asked_at=seconds_to_text(asked.asked_at),
+        done=is_done(asked),
+        verdict=evaluation.judge(evidence, ranks),
+        stacks=evaluation.merge_stacks(evidence),
+        evidence=evidence,
+    )
+
+
+def sentence_of(asked: Autopsy) -> str:
+    """Return the verdict of an autopsy that is done, in a sentence."""
+    [answers] = run_sql(_COUNT, asked.get_id()).fetchone()
+    return _sentence(asked.get_id(), answers)
+
+
+@lru_cache(maxsize=256)
+def _sentence(autopsy_id: int, answers: int) -> str:
+    return describe(Autopsy.get_by_id(autopsy_id)).verdict.sentence
+
+
+def _evidence_of(asked: Autopsy) -> tuple[Evidence, ...]:
+    """Return what the ranks have answered; of those that had ended before, their exit codes."""
+    rows = RankEvidence.rows("autopsy_id = ? ORDER BY rank", asked.get_id())
+    answers = {row.rank: Evidence.from_fields(row.evidence) for row in rows}
+    for rank in _ranks(asked.run_id, asked.attempt):
+        at = rank.exited_at
+        if rank.rank not in answers and rank.exit_code is not None and at and at < asked.asked_at:
+            answers[rank.rank] = replace(NOTHING, rank=rank.rank, at=at, exit_code=rank.exit_code)
+    return tuple(answers[rank] for rank in sorted(answers))
+
+
+NOTHING = Evidence(
+    rank=0,
+    at=0.0,
+    gathered_in_seconds=0.0,
+    steps=0,
+    exit_code=None,
+    processes=(),
+    threads=(),
+    stacks_by="",
+    collectives=(),
+    memory_bytes=None,
+    memory_limit_bytes=None,
+    out_of_memory_kills=0,
+    throttled_seconds=None,
+    stdout_end="",
+    stderr_end="",
+    gpu_errors=(),
+    missing=(),
+)
+
+
+def _ranks(run_id: int, attempt: int, **wanted: Any) -> list[Rank]:
+    """Return the ranks of an attempt that have these values, without what takes room."""
+    columns = (Rank.rank, Rank.pod_uid, Rank.exit_code, Rank.exited_at)
+    its = Rank.select(*columns).where(Rank.run == run_id, Rank.attempt == attempt)
+    for name, value in wanted.items():
+        column = getattr(Rank, name)
+        its = its.where(column.is_null() if value is None else column == value)
+    return list(its.order_by(Rank.rank))

@@ -1,0 +1,119 @@
+"""``mlbench autopsy`` and ``mlbench stacks``: why a run does not go on."""
+
+import time
+from http import HTTPStatus
+from typing import Annotated
+
+import typer
+
+from mlbench.autopsy import Autopsy, Evidence, StackLine
+from mlbench.cli.common import (
+    JsonOption,
+    RunArgument,
+    UsageError,
+    connected,
+    find_run,
+    out,
+    print_json,
+    visible,
+)
+from mlbench.client import ApiClient
+from mlbench.errors import ApiError
+from mlbench.records import Run
+from mlbench.words import spans
+
+_LOOK_SECONDS = 0.5
+_SPELLED = {"T": "stopped", "t": "stopped", "D": "waits for a device", "Z": "has ended"}
+AgainOption = Annotated[bool, typer.Option("--again", help="Ask again, if there is one already.")]
+
+
+def autopsy(wanted: RunArgument, again: AgainOption = False, json: JsonOption = False) -> None:
+    """Say why a run does not go on, and which rank is at fault.
+
+    Asks its ranks, unless they were asked before; nothing of the run is stopped.
+    """
+    with connected() as client:
+        found = _find(client, find_run(client, wanted), again=again)
+    if json:
+        print_json(found.to_fields())
+        return
+    out.print(visible(found.verdict.sentence), soft_wrap=True, markup=False, highlight=False)
+    for one in found.evidence:
+        _print("", f"rank {one.rank}: {', '.join(_parts(one))}")
+
+
+def stacks(
+    wanted: RunArgument,
+    rank: Annotated[int | None, typer.Option(min=0, help="Of this rank alone.")] = None,
+    again: AgainOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Show where all ranks of a run are in their code, as one tree."""
+    with connected() as client:
+        found = _find(client, find_run(client, wanted), again=again)
+    lines = [line for line in found.stacks if rank is None or rank in line.here]
+    if json:
+        print_json([line.to_fields() for line in lines])
+        return
+    if not lines:
+        of = "none of its ranks has" if rank is None else f"rank {rank} has not"
+        raise UsageError(f"{of} told a stack; `mlbench autopsy {wanted}` says what is known")
+    for line in lines:
+        _print("  " * line.depth, f"{_spell(line)}{_whose(line) if rank is None else ''}")
+
+
+def latest_autopsy(client: ApiClient, run: Run) -> Autopsy | None:
+    """Return the latest autopsy of a run, without its evidence; None if there is none."""
+    try:
+        return client.get_autopsy(run.id, evidence=False).result().value
+    except ApiError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+    return None
+
+
+def _find(client: ApiClient, run: Run, *, again: bool) -> Autopsy:
+    """Return the latest autopsy of a run, and ask for one if there is none; wait until done."""
+    latest = latest_autopsy(client, run)
+    if run.active and (again or latest is None or latest.attempt != run.attempt):
+        client.ask_autopsy(run.id).result()
+    elif latest is None:
+        raise UsageError(f"run {run.id} ({run.title}) was never asked why it does not go on")
+    while True:
+        found = client.get_autopsy(run.id).result().value
+        if found.done:
+            return found
+        time.sleep(_LOOK_SECONDS)
+
+
+def _parts(one: Evidence) -> list[str]:
+    parts = []
+    if one.exit_code is not None:
+        parts.append(f"ended with exit code {one.exit_code}")
+    for process in one.processes:
+        if process.state in _SPELLED:
+            parts.append(f"process {process.pid} {_SPELLED[process.state]}")
+    parts += [
+        f"{'after' if last.retired else 'in'} {last.name} {last.number}"
+        for last in one.collectives[:1]
+    ]
+    if one.quiet_seconds is not None:
+        parts.append(f"last step {one.quiet_seconds:.0f} s ago")
+    parts += [f"stacks by {one.stacks_by}"] if one.stacks_by else []
+    return [*parts, *one.missing] or ["nothing is known"]
+
+
+def _spell(line: StackLine) -> str:
+    return f"{line.frame.function} ({line.frame.file}:{line.frame.line})"
+
+
+def _whose(line: StackLine) -> str:
+    """Say which ranks are in a frame, and not, where ranks part."""
+    if line.depth and not line.elsewhere:
+        return ""
+    here = f"  <- {', '.join(spans(line.here))}"
+    return here + (f", not {', '.join(spans(line.elsewhere))}" if line.elsewhere else "")
+
+
+def _print(indent: str, text: str) -> None:
+    out.print(indent + visible(text), soft_wrap=True, markup=False, highlight=False)

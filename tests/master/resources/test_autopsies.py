@@ -1,0 +1,160 @@
+"""Asking a run why it does not go on: what its agents are told, and bring."""
+
+import json
+from typing import Any
+
+import pytest
+from falcon.testing import TestClient
+
+from mlbench.autopsy import Evidence
+from mlbench_master.models import Autopsy, Rank, RankEvidence, Run
+from mlbench_master.runs import autopsies, life
+from tests.conftest import as_pod
+from tests.support.evidence import LOAD, entered, evidence_of, over
+from tests.support.rows import make_ranks
+
+
+@pytest.fixture
+def asked(api: TestClient, run: Run) -> int:
+    """The id of an autopsy of a run with two ranks."""
+    make_ranks(run)
+    answer = api.simulate_post(f"/api/runs/{run.id}/autopsy")
+    assert (answer.status_code, answer.json["done"], answer.json["reason"]) == (200, False, "asked")
+    return int(answer.json["id"])
+
+
+def give(api: TestClient, asked: int, body: object, pod: str = "w-0", whose: str = "") -> Any:
+    fields = body.to_fields() if isinstance(body, Evidence) else body
+    text = fields if isinstance(fields, str) else json.dumps(fields)
+    path = f"/api/workers/{pod}/autopsies/{asked}"
+    return api.simulate_put(path, body=text, headers=as_pod(whose or pod))
+
+
+def poll(api: TestClient, run: Run, rank: int) -> Any:
+    report = {"state": "running", "ip": "", "run_id": run.id, "attempt": 1, "rank": rank}
+    pod = f"w-{rank}"
+    answer = api.simulate_post(
+        f"/api/workers/{pod}/poll", body=json.dumps(report), headers=as_pod(pod)
+    )
+    return answer.json["autopsy"]
+
+
+def read(api: TestClient, run: Run, **params: Any) -> Any:
+    return api.simulate_get(f"/api/runs/{run.id}/autopsy", params=params).json
+
+
+def test_ranks_are_asked_until_they_have_answered(api: TestClient, run: Run, asked: int) -> None:
+    assert [poll(api, run, rank) for rank in (0, 1)] == [asked, asked]
+    # The second time, a report has nothing new.
+    assert poll(api, run, 1) == asked
+    assert give(api, asked, evidence_of(0, entered(22))).status_code == 204
+    assert [poll(api, run, rank) for rank in (0, 1)] == [None, asked]
+    assert not read(api, run)["done"]
+    late = evidence_of(1, over(21), at=(LOAD,))
+    assert give(api, asked, late, "w-1").status_code == 204
+    found = read(api, run)
+    sentence = "rank 1 is at `load_batch` (data.py:41); rank 0 waits for it in all-reduce 22"
+    assert (found["done"], found["verdict"]["sentence"]) == (True, sentence)
+    assert [one["rank"] for one in found["evidence"]] == [0, 1]
+    assert found["stacks"][-1] == {
+        **{"depth": 0, "frame": LOAD.to_fields(), "here": [1], "elsewhere": [0]}
+    }
+    assert read(api, run, evidence="false") == found | {"evidence": []}
+    [event] = [
+        one
+        for one in api.simulate_get(f"/api/runs/{run.id}/events").json
+        if one["kind"] == "autopsy"
+    ]
+    assert event["text"] == f"Why it does not go on was asked: {sentence}"
+
+
+def test_the_first_answer_of_a_rank_counts(api: TestClient, run: Run, asked: int) -> None:
+    for steps in (3, 4):
+        assert give(api, asked, evidence_of(0, steps=steps)).status_code == 204
+    assert [one["steps"] for one in read(api, run)["evidence"]] == [3]
+
+
+def test_who_is_silent_is_not_waited_for(api: TestClient, run: Run, asked: int) -> None:
+    give(api, asked, evidence_of(0, entered(22)))
+    Autopsy.update(asked_at=Autopsy.asked_at - 2 * autopsies.ANSWER_SECONDS).execute()
+    assert poll(api, run, 1) is None
+    assert give(api, asked, evidence_of(1), "w-1").status_code == 409
+    found = read(api, run)
+    told = "cannot tell: rank 0 is in all-reduce 22; rank 1 has told nothing"
+    assert (found["done"], found["verdict"]["sentence"]) == (True, told)
+
+
+def test_the_exit_code_of_a_rank_that_is_gone_is_evidence(api: TestClient, run: Run) -> None:
+    make_ranks(run)
+    Rank.update(exit_code=0, exited_at=1.0).where(Rank.rank == 1).execute()
+    asked = api.simulate_post(f"/api/runs/{run.id}/autopsy").json["id"]
+    give(api, asked, evidence_of(0, entered(22)))
+    found = read(api, run)
+    said = "rank 1 has ended with exit code 0; rank 0 waits for it in all-reduce 22"
+    assert (found["done"], found["verdict"]["sentence"]) == (True, said)
+
+
+def test_a_rank_answers_for_itself_alone(api: TestClient, run: Run, asked: int) -> None:
+    assert give(api, asked, evidence_of(1)).status_code == 404
+    assert give(api, asked, evidence_of(1), "w-1", whose="w-0").status_code == 403
+    assert give(api, asked + 1, evidence_of(0)).status_code == 404
+    assert give(api, asked, evidence_of(0), "w-7").status_code == 404
+    assert not RankEvidence.select().count()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"rank": "0"},
+        {"rank": None},
+        {"steps": 2**60},
+        {"processes": [{"pid": 1}]},
+        {"threads": {}},
+        {"collectives": [[[[]]]]},
+        {"stdout_end": "x" * (256 << 10)},
+    ],
+)
+def test_what_is_no_evidence_is_refused(
+    api: TestClient, run: Run, asked: int, changed: dict[str, Any]
+) -> None:
+    answer = give(api, asked, evidence_of(0).to_fields() | changed)
+    assert answer.status_code in (400, 413), answer.text
+    for body in ("[]", "3", "null", "{", '"text"'):
+        assert give(api, asked, body).status_code == 400
+    assert not read(api, run)["evidence"]
+
+
+def test_texts_of_a_process_can_be_shown(api: TestClient, run: Run, asked: int) -> None:
+    fields = evidence_of(0, stderr_end="a\x1b[0m\n" + "b" * 20_000).to_fields()
+    name = "\x1b[31m\u202egnp" + "f" * 1000
+    fields["threads"][0]["frames"] = [{"function": name, "file": "a\0.py", "line": 1}]
+    assert give(api, asked, fields).status_code == 204
+    found = read(api, run)
+    [frame] = found["evidence"][0]["threads"][0]["frames"]
+    assert frame["function"] == "?[31m?gnp" + "f" * 491
+    assert frame["file"] == "a?.py"
+    assert found["evidence"][0]["stderr_end"] == "b" * (16 << 10)
+
+
+def test_only_a_run_that_is_running_can_be_asked(api: TestClient, run: Run) -> None:
+    path = f"/api/runs/{run.id}/autopsy"
+    assert api.simulate_get(path).status_code == 404
+    assert api.simulate_post(path).status_code == 409
+    make_ranks(run, exit_code=0)
+    assert api.simulate_post(path).status_code == 409
+    assert api.simulate_post("/api/runs/99/autopsy").status_code == 404
+
+
+def test_few_autopsies_of_a_run_are_kept_until_it_is_deleted(
+    api: TestClient, run: Run, asked: int
+) -> None:
+    path = f"/api/runs/{run.id}/autopsy"
+    assert api.simulate_post(path).json["id"] == asked
+    for number in range(asked, asked + 7):
+        for rank in (0, 1):
+            give(api, number, evidence_of(rank), f"w-{rank}")
+        assert api.simulate_post(path).json["id"] == number + 1
+    assert [one.id for one in autopsies.asked_of(run.id)] == [*range(asked + 3, asked + 8)]
+    Run.update(state="FINISHED").execute()
+    life.delete(life.find(run.id))
+    assert not Autopsy.select().count() + RankEvidence.select().count()
