@@ -9,6 +9,8 @@
  * @typedef {Schemas["Pod"]} Pod
  * @typedef {Schemas["Point"]} Point
  * @typedef {Schemas["RunEvent"]} RunEvent
+ * @typedef {Schemas["Autopsy"]} Autopsy
+ * @typedef {Schemas["StackLine"]} StackLine
  * @typedef {Schemas["Alert"]} Alert
  * @typedef {Schemas["RunAlert"]} RunAlert
  * @typedef {Schemas["Manifest"]} Manifest

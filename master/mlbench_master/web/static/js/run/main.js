@@ -8,6 +8,7 @@ import { poll } from "../poll.js";
 import { isActive, notFiniteOf } from "../records.js";
 import { Resources } from "../resources.js";
 import { emptyState, errorState } from "../ui.js";
+import { Autopsy } from "./autopsy.js";
 import { Files } from "./files.js";
 import { Head } from "./head.js";
 import { Logs } from "./logs.js";
@@ -42,7 +43,11 @@ const throughput = new Throughput(runId);
 const phases = new Phases();
 const ranks = new Ranks();
 const resources = new Resources(() => followers.resources?.now());
-const timeline = new Timeline(runId, (events) => training.setEvents(events));
+const autopsy = new Autopsy(runId, () => followers.timeline?.now());
+const timeline = new Timeline(runId, (events) => {
+  training.setEvents(events);
+  return autopsy.setEvents(events);
+});
 const logs = new Logs(runId, () => followers.logs?.now());
 const files = new Files(runId);
 const manifest = new Manifest(runId);
@@ -85,6 +90,7 @@ function show() {
   setNotice(byId("not-finite"), problem && `${problem}: what the run does from there on is wasted.`);
   head.show(run, descriptions.get(run.benchmark) ?? "");
   words.show(run);
+  autopsy.show(run);
   progress.show(run);
   showDelivery(run);
   if (grafanaUrl && !run.origin) grafana.show(run, grafanaUrl);

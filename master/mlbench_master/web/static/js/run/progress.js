@@ -115,7 +115,7 @@ function showFigures(list, /** @type {string[][]} */ figures) {
 export class Timeline {
   /**
    * @param {number} runId
-   * @param {(events: RunEvent[]) => void} onEvents called with the events of the run
+   * @param {(events: RunEvent[]) => Promise<void>} onEvents called with the events of the run
    */
   constructor(runId, onEvents) {
     this.path = `/api/runs/${runId}`;
@@ -135,7 +135,7 @@ export class Timeline {
     reconcile(byId("events"), entries, keyOf, createEvent, (item, event) =>
       setText(item.querySelector(".timeline-since"), offset(Date.parse(event.time) - start)),
     );
-    this.onEvents(events);
+    await this.onEvents(events);
   }
 }
 
