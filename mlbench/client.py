@@ -39,6 +39,7 @@ from mlbench.records import (
     RunEvent,
     RunField,
     RunFile,
+    RunGroup,
     RunSet,
     Series,
     Verification,
@@ -206,6 +207,34 @@ class ApiClient:
     def count_runs(self, *, query: str | None = None) -> Future[Answer[RunCounts]]:
         """Get how many runs there are, and in each state of those that match a query."""
         return self._get("/api/runs/counts/", _one(RunCounts), _given(q=query or None))
+
+    def group_runs(
+        self,
+        by: Sequence[str],
+        *,
+        query: str | None = None,
+        state: RunState | None = None,
+        order: str | None = None,
+        columns: Sequence[str] = (),
+    ) -> Future[Answer[list[RunGroup]]]:
+        """Get all runs that match in groups, with the means of some fields.
+
+        Args:
+            by: the fields whose values the runs of a group share.
+            query: only runs that match.
+            state: only runs in this state.
+            order: the field, mean or number of ``runs`` that groups are sorted by, ``-`` before it
+                for the largest first.
+            columns: the fields whose means they shall have, with intervals.
+        """
+        wanted = _given(
+            group=",".join(by),
+            q=query or None,
+            state=state,
+            order=order,
+            columns=",".join(columns) or None,
+        )
+        return self._get("/api/runs/groups/", _list_of(RunGroup), wanted)
 
     def get_run_fields(self) -> Future[Answer[list[RunField]]]:
         """Get the fields that queries, orders and columns may name."""

@@ -323,6 +323,34 @@ class RunField(Record):
 
 
 @dataclass(frozen=True)
+class GroupMean(Record):
+    """The mean of a figure over the runs of a group."""
+
+    count: int
+    """How many of them have the figure."""
+    mean: float | None
+    """Of these; None if it is too large for a number."""
+    low: float | None
+    """What the runs are drawn from has a mean between this and the next, with 95 % confidence.
+
+    By Student's t, of the logarithms where all figures are above 0 (Cox). None for a single run.
+    """
+    high: float | None
+
+
+@dataclass(frozen=True)
+class RunGroup(Record):
+    """Runs that have the same values of some fields."""
+
+    values: Mapping[str, Setting]
+    """Of the fields that they are grouped by, a tag for `tag`, a day for a time; None: no value."""
+    runs: int
+    """How many they are."""
+    means: Mapping[str, GroupMean | None]
+    """Of the fields that `columns` asks for; None where none of them has a number."""
+
+
+@dataclass(frozen=True)
 class RunMetric(Record):
     """A metric that a run has recorded."""
 

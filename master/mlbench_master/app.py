@@ -79,6 +79,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         Route("/api/runs", runs),
         Route("/api/runs/counts", runs, "counts"),
         Route("/api/runs/fields", runs, "fields"),
+        Route("/api/runs/groups", runs, "groups"),
         Route("/api/runs/{run_id:int}", runs, "one"),
         Route("/api/runs/{run_id:int}/stop", runs, "stop"),
         Route("/api/runs/{run_id:int}/verification", archives, "verification"),

@@ -37,7 +37,7 @@ from mlbench.client import ApiClient
 from mlbench.discovery import find_connection
 from mlbench.errors import ApiError
 from mlbench.home import Connection, Home, write_private
-from mlbench.records import LogPage, Point, Run, Series
+from mlbench.records import GroupMean, LogPage, Point, Run, RunGroup, Series
 from mlbench.stated import Setting, spell
 
 _FOLLOW_SECONDS = 0.3
@@ -100,11 +100,19 @@ def runs(
         str, typer.Option(help="Fields to show, with commas between them.")
     ] = "state,benchmark,workers,created,duration,best",
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most runs to show.")] = 50,
+    group: Annotated[
+        str, typer.Option(help="Group all of them by these fields, with means of the columns.")
+    ] = "",
     json: JsonOption = False,
 ) -> None:
-    """List the runs that match a query, with columns of choice."""
+    """List the runs that match a query, with columns of choice, or groups of them."""
     with connected() as client:
         wanted = [name for name in columns.split(",") if name]
+        if group:
+            by = group.split(",")
+            answer = client.group_runs(by, query=query, order=order, columns=wanted).result()
+            print_json(answer.json()) if json else _show_groups(answer.value)
+            return
         asked = client.get_runs(query=query, order=order, columns=wanted, limit=limit)
         found, counted = asked.result().value, client.count_runs(query=query).result().value
     if json:
@@ -117,6 +125,30 @@ def runs(
     out.print(table)
     if len(found) < (matching := sum(counted.states.values())):
         out.print(f"{len(found):,} of {matching:,} runs; --limit shows more", style="dim")
+
+
+def _show_groups(groups: list[RunGroup]) -> None:
+    """Print groups with their means, each with its interval of 95 % confidence."""
+    if not groups:
+        out.print("no run matches")
+        return
+    values, columns = groups[0].values, groups[0].means
+    shown = [name for name in columns if any(one.means[name] for one in groups)]
+    table = Table(*values, "runs", *shown, box=None, pad_edge=False)
+    for one in groups:
+        cells = (_cell("", value) for value in one.values.values())
+        means = (_mean(one.means[name], one.runs) for name in shown)
+        table.add_row(*cells, f"{one.runs:,}", *means)
+    out.print(table)
+
+
+def _mean(found: GroupMean | None, runs: int) -> str:
+    if found is None:
+        return "-"
+    text = _cell("", found.mean)
+    if found.low is not None and found.high is not None:
+        text += f" ({found.low:,.5g} to {found.high:,.5g})"
+    return text if found.count == runs else f"{text} of {found.count:,}"
 
 
 def _cell(name: str, value: Setting) -> str:

@@ -63,6 +63,24 @@ def test_runs_are_listed_narrowed_and_compared(page: Page, watch: Watch, still: 
     page.goto("about:blank")
 
 
+def test_runs_are_grouped_and_a_group_opens_its_runs(page: Page, still: Connection) -> None:
+    sign_in(page, still, "/runs?search=id<8")
+    page.get_by_label("Group by").fill("workers")
+    page.get_by_label("Group by").press("Enter")
+    groups = page.locator("#groups tbody tr")
+    expect(groups).to_have_text([re.compile("^153,600"), re.compile("^21"), re.compile("^41")])
+    expect(groups.last).to_contain_text("12.5")
+    expect(page.get_by_role("status").first).to_have_text("7 of 8 runs in 3 groups")
+    page.get_by_role("button", name="runs", exact=True).click()
+    assert "group=workers" in page.url
+    page.reload()
+    expect(groups.first).to_contain_text("3,600")
+    page.get_by_role("link", name="Runs of workers=4").click()
+    expect(page.get_by_label("Search")).to_have_value("id<8 workers=4")
+    expect(page.get_by_label("Select run")).to_have_count(1)
+    page.goto("about:blank")
+
+
 def test_selected_runs_are_tagged_saved_and_compared(
     page: Page, watch: Watch, still: Connection
 ) -> None:

@@ -164,6 +164,13 @@ def text(name: str, description: str, example: str) -> Parameter[str | None]:
     return parsed(name, description, str, None, example)
 
 
+def names(name: str, description: str, example: str) -> Parameter[list[str]]:
+    """Return a parameter that is names with commas between them, by default none."""
+    return parsed(
+        name, description, lambda text: [one for one in text.split(",") if one], [], example
+    )
+
+
 def parsed(
     name: str,
     description: str,

@@ -6,12 +6,12 @@ import falcon
 from falcon import Request, Response
 
 from mlbench.names import RUN_STATES
-from mlbench.records import Manifest, OriginalRun, Run, RunCounts, RunEvent, RunField
+from mlbench.records import Manifest, OriginalRun, Run, RunCounts, RunEvent, RunField, RunGroup
 from mlbench_master.http import read_body
-from mlbench_master.openapi.operation import Parameter, flag, one_of, operation, parsed, text, whole
+from mlbench_master.openapi.operation import flag, names, one_of, operation, parsed, text, whole
 from mlbench_master.original import is_original, listed, with_its_name
 from mlbench_master.reading.store import ArchiveStore
-from mlbench_master.runs import columns, life, listing, manifest, words
+from mlbench_master.runs import columns, groups, life, listing, manifest, words
 from mlbench_master.runs.events import events_of
 from mlbench_master.runs.query import ANY
 from mlbench_master.runs.query import parse as parse_query
@@ -40,12 +40,26 @@ _ORDER = text(
     "The field by which runs are sorted, `-` before it for the largest first.",
     "-created",
 )
-_COLUMNS: Parameter[list[str]] = parsed(
+_COLUMNS = names(
     "columns",
     "Fields whose values are wanted as `values` of each run, with commas between them.",
-    lambda names: [name for name in names.split(",") if name],
-    [],
     "accuracy,duration",
+)
+_GROUP = replace(
+    names(
+        "group",
+        "Fields by which runs are grouped, with commas between them; `set` also groups by what a "
+        "set sweeps.",
+        "exchange,workers",
+    ),
+    required=True,
+)
+_MEANS = replace(_COLUMNS, description="Fields whose means over each group are wanted.")
+_GROUP_ORDER = replace(
+    _ORDER,
+    description="The field, mean or number of `runs` by which groups are sorted, `-` before it for "
+    "the largest first; by default what they are grouped by.",
+    example="-accuracy",
 )
 _POD = text(
     "pod", "Only runs whose latest attempt has a rank on this pod.", "local-mlbench-worker-0"
@@ -99,6 +113,22 @@ class RunsResource:
     def on_get_counts(self, req: Request, resp: Response) -> None:
         """Answer with the number of runs, and of those that match in each state."""
         resp.media = listing.count_runs(_QUERY.read(req))
+
+    @operation(
+        "group_runs",
+        f"The groups, at most {groups.MOST_GROUPS} of them.",
+        list[RunGroup],
+        parameters=(_GROUP, _STATE, _QUERY, _GROUP_ORDER, _MEANS),
+    )
+    def on_get_groups(self, req: Request, resp: Response) -> None:
+        """Answer with all runs that match, in groups with the same values of some fields."""
+        wanted = listing.Wanted(
+            state=_STATE.read(req) or None,
+            query=_QUERY.read(req),
+            order=_GROUP_ORDER.read(req) or "",
+            columns=_MEANS.read(req),
+        )
+        resp.media = groups.group_runs(wanted, _GROUP.read(req))
 
     @operation(
         "list_run_fields", "The fields, without settings that only own code has.", list[RunField]

@@ -2,6 +2,7 @@
 
 import json
 import operator
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -29,6 +30,7 @@ _PERCENT = {"%": 1}
 _SHARE = {"%": 0.01}
 # Both databases read these as numbers, and none overflows.
 _NUMBER = r"^-?[0-9]{1,100}(\.[0-9]{1,100})?([eE][-+]?[0-9]{1,2})?$"
+_DAY = re.compile(r"\d{4}-\d\d-\d\d$")
 _COMPARE: Mapping[str, Callable[[_SQL, Any], _SQL]] = {
     "=": operator.eq,
     ":": operator.eq,
@@ -135,6 +137,13 @@ def _machine(*path: str) -> Callable[[], _SQL]:
     return sql
 
 
+def _swept() -> _SQL:
+    """Return the swept values as a text: ``exchange=flat, cpus=2``."""
+    inside = fn.SUBSTR(fn.NULLIF(Run.swept.cast("text"), "{}"), 3)
+    pairs = fn.REPLACE(fn.REPLACE(inside, '": "', "="), '", "', ", ")
+    return fn.REPLACE(pairs, '"}', "")
+
+
 def _setting(name: str) -> Callable[[], _SQL]:
     """Return what a task stated; before it does, or where it does not, what it was ordered with."""
     return lambda: fn.COALESCE(*(_text(column, name) for column in _SETTINGS))
@@ -158,6 +167,7 @@ FIELDS: Mapping[str, Field] = {
     "tag": Field("tags", "A tag of its user", lambda: Run.tags),
     "launcher": Field("text", "Who started its processes", lambda: Run.launcher),
     "set": Field("text", "The set that it is of", lambda: Run.set_name),
+    "swept": Field("text", "What it has of what its set sweeps", _swept),
     "backend": Field("text", "What workers communicate with", lambda: Run.backend),
     "workers": Field("number", "Workers", lambda: Run.num_workers),
     "ranks": Field("number", "Processes that train", lambda: _WORLD_SIZE),
@@ -242,10 +252,12 @@ def _condition(of: Field, sign: str, value: str) -> _SQL:
         same = _condition(of, "=", value)
         return Case(None, ((same, 0),), 1) == 1  # also where there is no value
     sql = of.sql()
+    if not value and sign in "=:":
+        return sql.is_null() | (sql.cast("text") == ("[]" if of.kind == "tags" else ""))
     number = _read_number(value, of.units)
     match of.kind:
         case "moment":
-            return _COMPARE[sign](sql, _read_moment(value))
+            return _moment_condition(sql, sign, value)
         case "number":
             if number is None:
                 units = f", also with {', '.join(of.units)}" if of.units else ""
@@ -254,6 +266,13 @@ def _condition(of: Field, sign: str, value: str) -> _SQL:
         case "setting" if number is not None:
             return _COMPARE[sign](_number(sql), number)
     return _text_condition(of, sign, value)
+
+
+def _moment_condition(sql: _SQL, sign: str, value: str) -> _SQL:
+    moment = _read_moment(value)
+    if _DAY.match(value) and sign in "=:":
+        return (sql >= moment) & (sql < moment + _SECONDS["d"])
+    return _COMPARE[sign](sql, moment)
 
 
 def _text_condition(of: Field, sign: str, value: str) -> _SQL:

@@ -53,7 +53,7 @@ def list_runs(wanted: Wanted) -> list[records.Run]:
     """
     found = {name: columns.find(name, "columns") for name in wanted.columns}
     values = [field.sql().alias(f"column_{i}") for i, field in enumerate(found.values())]
-    rows = Run.select(Run, *values).where(_matching(wanted)).limit(wanted.limit)
+    rows = Run.select(Run, *values).where(matching(wanted)).limit(wanted.limit)
     with snapshot():
         if wanted.order:
             runs = list(rows.order_by(*_order(wanted.order), Run.id.desc()))
@@ -104,13 +104,18 @@ def _newest_finished(sets: Collection[str]) -> Mapping[tuple[str | None, int | N
 
 def count_runs(query: Query) -> records.RunCounts:
     """Return how many runs there are in all, and in each state of those that match."""
-    matching = Run.select(Run.state, fn.COUNT(Run.id)).where(_matching(Wanted(query=query)))
+    by_state = Run.select(Run.state, fn.COUNT(Run.id)).where(matching(Wanted(query=query)))
     with snapshot():
-        by_state = dict(database.execute(matching.group_by(Run.state)))
-        return records.RunCounts(Run.select().count(), by_state)
+        states = dict(database.execute(by_state.group_by(Run.state)))
+        return records.RunCounts(Run.select().count(), states)
 
 
-def _matching(wanted: Wanted) -> Expression:
+def matching(wanted: Wanted) -> Expression:
+    """Return what holds of the runs that are wanted, in SQL.
+
+    Raises:
+        BadFieldError: there is no such field, or a value cannot be (400).
+    """
     found = Run.id >= wanted.from_id
     if wanted.before is not None:
         found &= Run.id < wanted.before

@@ -1,7 +1,8 @@
 """The language in which runs are searched: ``exchange=powersgd accuracy>95 tag:paper some words``.
 
 Terms are separated by spaces, and all must hold. A term is FIELD, an operator and a value; anything
-else is a word. In double quotes, a value has spaces, and a word operators.
+else is a word. In double quotes, a value has spaces, and a word operators;
+two quotes in them are one, and ``""`` alone is no value.
 """
 
 import re
@@ -12,7 +13,7 @@ OPERATORS = (">=", "<=", "!=", "=", ":", ">", "<")
 FIELD = r"[A-Za-z_][A-Za-z0-9_@./-]*"
 _TERM = re.compile(
     rf"""(?:(?P<field>{FIELD})(?P<operator>{"|".join(OPERATORS)}))?"""
-    r"""(?:"(?P<quoted>[^"]*)"|(?P<plain>\S+))?""",
+    r"""(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<plain>\S+))?""",
 )
 
 
@@ -59,10 +60,11 @@ def parse(text: str) -> Query:
         assert match
         at = match.end()
         field, operator = match["field"], match["operator"]
-        value = match["plain"] if match["quoted"] is None else match["quoted"]
+        quoted = match["quoted"]
+        value = match["plain"] if quoted is None else quoted.replace('""', '"')
         if field is None:
             words.append(value)
-        elif value:
+        elif value or quoted is not None:
             terms.append(Term(field, operator, value))
         else:
             raise QueryError(

@@ -21,6 +21,7 @@ from mlbench_master.runs.query import Query, QueryError, Term, parse
             ("val_global_Prec@1", "<", "97.5"), ("name", "=", "two words"),
         )),
         ('"lr=0.1" "" 100%_real 1:2 a"b "', ("lr=0.1", "100%_real", "1:2", 'a"b', '"'), ()),
+        ('set="" command="sh ""a b"""', (), (("set", "=", ""), ("command", "=", 'sh "a b"'))),
         ("image=a:b=c", (), (("image", "=", "a:b=c"),)),
     ],
 )  # fmt: skip

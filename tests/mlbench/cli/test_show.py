@@ -37,6 +37,10 @@ def test_runs_are_listed_by_a_query(mlbench: Mlbench, finished: Run) -> None:
     assert run["values"] == {"state": "FINISHED", "steps": 200}
     done = mlbench("runs", "-q", query, "--order=-created", "--columns", "state")
     assert re.fullmatch(rf"id +name +state *\n{finished.id} +finished +FINISHED *\n", done.out)
+    grouped = mlbench("runs", "-q", query, "--group", "name", "--columns", "state,steps,workers")
+    assert re.fullmatch(r"name +runs +steps +workers *\nfinished +1 +200 +2 *\n", grouped.out)
+    [group] = mlbench("runs", "-q", query, "--group", "state,name", "--json").json
+    assert group["values"] == {"state": "FINISHED", "name": "finished"}
     refused = mlbench("runs", "-q", "wrkers>2")
     assert (refused.code, refused.out) == (2, "")
     assert "there is no field wrkers: do you mean workers?" in refused.err

@@ -34,15 +34,31 @@ export function completions(text, names) {
   return begun.map((name) => text.slice(0, text.length - last.length) + name);
 }
 
-/** The chosen columns and the order, as the address says or, of columns, this browser remembers. */
+/**
+ * @param {string} name
+ * @param {string | undefined} title
+ * @returns {HTMLElement} a head by which a table is sorted
+ */
+export function headCell(name, title, isFigure = true) {
+  const button = h("button", { type: "button", class: "runs-sort", "data-order": name }, name);
+  return h("th", { scope: "col", class: isFigure && "figure", "data-field": name, title }, button);
+}
+
+/**
+ * The chosen columns, the order, and what runs are grouped by, as the address says or, of columns,
+ * this browser remembers.
+ */
 export class Columns {
   order = getParam("order");
+  group = listed(getParam("group"));
   /** @type {string[]} */
   names = listed(getParam("columns") || localStorage.getItem(STORED) || "");
   /** @type {Schemas["RunField"][]} */
   fields = [];
-  #row = /** @type {HTMLTableElement} */ (byId("runs")).tHead.rows[0];
+  /** @type {HTMLTableRowElement[]} */
+  #rows = ["runs", "groups"].map((id) => byId(id).tHead.rows[0]);
   #input = byId("columns");
+  #group = byId("group");
 
   constructor(/** @type {() => void} */ onChange) {
     this.#input.value = this.names.join(", ");
@@ -51,13 +67,20 @@ export class Columns {
       localStorage.setItem(STORED, this.names.join(","));
       onChange();
     });
-    this.#row.addEventListener("click", ({ target }) => {
-      const button = /** @type {HTMLElement} */ (target).closest("button");
-      if (!button) return;
-      this.order = nextOrder(this.order, button.dataset.order);
+    this.#group.value = this.group.join(", ");
+    this.#group.addEventListener("change", () => {
+      this.group = listed(this.#group.value);
       onChange();
     });
-    for (const id of ["search", "columns"]) {
+    for (const row of this.#rows) {
+      row.addEventListener("click", ({ target }) => {
+        const button = /** @type {HTMLElement} */ (target).closest("button");
+        if (!button) return;
+        this.order = nextOrder(this.order, button.dataset.order);
+        onChange();
+      });
+    }
+    for (const id of ["search", "columns", "group"]) {
       const list = byId(`${id}-names`);
       byId(id).addEventListener("input", ({ target }) => {
         const names = this.fields.map(({ name }) => name);
@@ -68,13 +91,14 @@ export class Columns {
 
   /** Show the heads, and what is sorted, and write both to the address. */
   show() {
-    setParams({ columns: this.names.join(","), order: this.order });
-    const shown = [...this.#row.cells].filter((cell) => "field" in cell.dataset);
+    const [runs] = this.#rows;
+    setParams({ columns: this.names.join(","), order: this.order, group: this.group.join(",") });
+    const shown = [...runs.cells].filter((cell) => "field" in cell.dataset);
     if (shown.map((cell) => cell.dataset.field).join() !== this.names.join()) {
       for (const cell of shown) cell.remove();
-      this.#row.append(...this.names.map((name) => this.#head(name)));
+      runs.append(...this.names.map((name) => headCell(name, this.helpOf(name))));
     }
-    for (const cell of this.#row.cells) {
+    for (const cell of this.#rows.flatMap((row) => [...row.cells])) {
       const field = cell.querySelector("button")?.dataset.order;
       if (field && this.order.replace("-", "") === field)
         cell.setAttribute("aria-sort", this.order === field ? "ascending" : "descending");
@@ -82,10 +106,9 @@ export class Columns {
     }
   }
 
-  #head(/** @type {string} */ name) {
-    const title = this.fields.find((field) => field.name === name)?.help;
-    const button = h("button", { type: "button", class: "runs-sort", "data-order": name }, name);
-    return h("th", { scope: "col", class: "figure", "data-field": name, title }, button);
+  /** @returns {string | undefined} what a field is. */
+  helpOf(/** @type {string} */ name) {
+    return this.fields.find((field) => field.name === name)?.help;
   }
 }
 

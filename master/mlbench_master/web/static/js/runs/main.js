@@ -8,6 +8,7 @@ import { ACTIVE_STATES, STATES, isActive } from "../records.js";
 import { sum } from "../series.js";
 import { errorState } from "../ui.js";
 import { Columns } from "./columns.js";
+import { meansOf, orderOf, showGroups } from "./groups.js";
 import { showRows } from "./list.js";
 import { NewRun } from "./new-run.js";
 import { Selection } from "./selection.js";
@@ -25,22 +26,37 @@ const newRun = new NewRun(byId("new-run"));
 const columns = new Columns(filter);
 const selection = new Selection(() => poller.now());
 
-/** @type {import("../records.js").Run[] | null} those that match, in their order */
-let runs = null;
+/** @type {import("../records.js").Run[]} those that match, in their order; none while they are grouped */
+let runs = [];
+/** @type {import("./groups.js").RunGroup[]} */
+let groups = [];
 /** @type {import("../records.js").Schemas["RunCounts"]} */
 let counts = null;
 let maxShown = PAGE;
 let poller = null;
 
+function wanted() {
+  return { q: search.value.trim() || null, state: stateSelect.value || null };
+}
+
+function askForRuns() {
+  const { group, order, names } = columns;
+  if (group.length) {
+    const asked = { group: group.join(","), order: orderOf(columns), columns: meansOf(columns).join(",") };
+    return get("/api/runs/groups/", { ...wanted(), ...asked });
+  }
+  const asked = { limit: maxShown, order: order || null, columns: names.join(",") || null };
+  return get("/api/runs/", { ...wanted(), ...asked });
+}
+
 async function fetchRuns() {
-  const q = search.value.trim() || null;
-  const state = stateSelect.value || null;
-  const { order, names } = columns;
-  const wanted = { limit: maxShown, q, state, order: order || null, columns: names.join(",") || null };
+  const { group, order } = columns;
   try {
-    const asked = [get("/api/runs/", wanted), get("/api/runs/counts/", { q })];
+    const asked = [askForRuns(), get("/api/runs/counts/", { q: wanted().q })];
     const [found, counted] = await Promise.all(asked);
-    [runs, counts] = [order ? found : found.toReversed(), counted];
+    counts = counted;
+    runs = group.length ? [] : order ? found : found.toReversed();
+    groups = group.length ? found : [];
   } catch (error) {
     // What is being typed may be no query yet: the last answer stays.
     if (!(error instanceof ApiError) || error.status !== 400) throw error;
@@ -50,9 +66,9 @@ async function fetchRuns() {
     return POLL_MS;
   }
   setNotice(refused, "");
-  columns.show();
   show();
-  return hasActive() ? POLL_ACTIVE_MS : POLL_MS;
+  columns.show();
+  return hasActive() && !group.length ? POLL_ACTIVE_MS : POLL_MS;
 }
 
 function hasActive() {
@@ -63,10 +79,13 @@ function show() {
   const isNone = counts.runs === 0;
   byId("loading").hidden = true;
   byId("table").hidden = runs.length === 0;
+  byId("groups-table").hidden = groups.length === 0;
+  byId("selection").hidden = groups.length > 0;
   byId("filters").hidden = isNone;
   byId("none").hidden = !isNone;
   byId("start").hidden = isNone;
-  byId("no-match").hidden = isNone || runs.length > 0;
+  byId("no-match").hidden = isNone || runs.length + groups.length > 0;
+  showGroups(groups, columns, wanted());
   showRows(body, runs, selection.ids, now(), columns.names);
   showCounts();
   selection.show(runs, columns.names);
@@ -82,7 +101,8 @@ function showCounts() {
   texts.forEach((text, i) => setText(stateSelect.options[i], text));
   const all = format.plural(counts.runs, "run");
   const matching = stateSelect.value ? (states[stateSelect.value] ?? 0) : ofAll;
-  setText(byId("summary"), matching < counts.runs ? `${format.count(matching)} of ${all}` : all);
+  const inGroups = groups.length ? ` in ${format.plural(groups.length, "group")}` : "";
+  setText(byId("summary"), (matching < counts.runs ? `${format.count(matching)} of ${all}` : all) + inGroups);
   byId("rest").hidden = matching <= runs.length;
   setText(byId("shown"), `${format.count(runs.length)} of ${format.count(matching)} shown`);
 }

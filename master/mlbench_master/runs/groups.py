@@ -1,0 +1,106 @@
+"""Runs in groups: how many have the same values of some fields, and their means of others."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
+from math import isfinite
+from typing import Any
+
+from mlbench.evaluation import intervals, statistics
+from mlbench.records import GroupMean, RunGroup
+from mlbench.stated import Setting
+from mlbench_master.errors import BadFieldError
+from mlbench_master.models import Run
+from mlbench_master.runs import columns
+from mlbench_master.runs.columns import Field
+from mlbench_master.runs.listing import Wanted, matching
+
+MOST_GROUPS = 500
+# What tells the runs of a set apart.
+_OF_SET = ("set", "swept", "workers")
+
+
+def group_runs(wanted: Wanted, by: Sequence[str]) -> list[RunGroup]:
+    """Return the runs that are wanted, in groups that have the same values of these fields.
+
+    Those of a set are grouped by what it sweeps, too. Groups are sorted by what they share, or by
+    the field, mean or number of ``runs`` that ``wanted.order`` names.
+
+    Raises:
+        BadFieldError: there is no such field, or there are too many groups (400).
+    """
+    names = dict.fromkeys(one for name in by for one in (_OF_SET if name == "set" else (name,)))
+    keys = {name: columns.find(name, "group") for name in names}
+    figures = {name: columns.find(name, "columns") for name in wanted.columns}
+    fields = [*keys.values(), *figures.values()]
+    if not keys:
+        raise BadFieldError("group", "name a field, such as exchange")
+    rows = Run.select(*(field.sql() for field in fields)).where(matching(wanted)).tuples()
+    groups = defaultdict[tuple[Setting, ...], list[Sequence[Any]]](list)
+    for row in rows.iterator():
+        for key in product(*(_keys(*pair) for pair in zip(keys.values(), row, strict=False))):
+            groups[key].append(row[len(keys) :])
+        if len(groups) > MOST_GROUPS:
+            problem = f"there are more than {MOST_GROUPS} groups by {', '.join(keys)}: "
+            raise BadFieldError("group", f"{problem}choose another field, or search for fewer runs")
+    found = [
+        RunGroup(
+            values=dict(zip(keys, key, strict=True)),
+            runs=len(rows),
+            means={
+                name: _mean(field, (row[i] for row in rows))
+                for i, (name, field) in enumerate(figures.items())
+            },
+        )
+        for key, rows in groups.items()
+    ]
+    return _sorted(found, wanted.order)
+
+
+def _keys(field: Field, value: Any) -> Iterator[Setting]:
+    """Yield the values by which a field groups a run: each of its tags, and of a time the day."""
+    if field.kind == "tags":
+        yield from (json.loads(value) if isinstance(value, str) else value) or [None]
+    elif field.kind == "moment" and value is not None:
+        yield str(field.spell(value))[: len("2018-08-03")]
+    else:
+        yield field.spell(value)
+
+
+def _mean(field: Field, values: Iterable[Any]) -> GroupMean | None:
+    spelled = map(field.spell, values)
+    numbers = (one for one in spelled if isinstance(one, int | float) and not isinstance(one, bool))
+    known = statistics.known(numbers)
+    if not known:
+        return None
+    mean = statistics.mean(known)
+    return GroupMean(len(known), mean if isfinite(mean) else None, *intervals.of_mean(known))
+
+
+def _sorted(groups: list[RunGroup], order: str) -> list[RunGroup]:
+    """Sort groups by a field, a mean or the number of runs; those without a value come last."""
+    name = order.removeprefix("-")
+    if groups and order and name not in {*groups[0].values, *groups[0].means, "runs"}:
+        raise BadFieldError("order", f"one of the fields that are shown, or runs (not {name!r})")
+
+    def value(group: RunGroup) -> Setting:
+        mean = group.means.get(name)
+        return mean.mean if mean else group.values.get(name, group.runs if name == "runs" else None)
+
+    ordered = sorted(groups, key=lambda group: [_key(one) for one in group.values.values()])
+    if order:
+        ordered.sort(key=lambda group: _key(value(group)), reverse=order != name)
+        ordered.sort(key=lambda group: value(group) is None)
+    return ordered
+
+
+def _key(value: Setting) -> tuple[int, float, str]:
+    """Return what a value is sorted by: numbers before texts, and none last."""
+    match value:
+        case None:
+            return 2, 0, ""
+        case str():
+            return 1, 0, value.lower()
+        case _:
+            return 0, value, ""
