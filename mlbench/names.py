@@ -22,6 +22,7 @@ ENV_DEADLINE: Final = "MLBENCH_DEADLINE"  # Unix seconds by this machine's clock
 ENV_MULTIPROC_DIR: Final = "PROMETHEUS_MULTIPROC_DIR"
 ENV_JOB: Final = "MLBENCH_JOB"  # the key of a job that others started, and that is recorded
 ENV_LAUNCHER: Final = "MLBENCH_LAUNCHER"  # of such a job
+ENV_AUTOPSY: Final = "MLBENCH_AUTOPSY"  # a folder, by which an agent looks into a rank's Pythons
 ENV_AGENT: Final = "MLBENCH_AGENT"  # where MLBench's original library reports: user:token@host:port
 
 # --- Set by the local stack for its services. ---

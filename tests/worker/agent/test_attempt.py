@@ -127,6 +127,7 @@ def test_the_process_gets_what_torch_distributed_and_tasks_need(tmp_path: Path) 
         "TORCHELASTIC_ERROR_FILE": "./error.json",
         "PYTHONUNBUFFERED": "1",
         "PYTHONPATH": str(HOOK),
+        "MLBENCH_AUTOPSY": "./autopsy",
         "MLBENCH_RUN_ID": "7",
         "MLBENCH_ATTEMPT": "2",
         "MLBENCH_RANK": "1",

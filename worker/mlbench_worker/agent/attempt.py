@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _ASSIGNMENT, _EXIT, _COUNTERS = "assignment.json", "exit.json", "counters"
-_ERROR = "error.json"
+_ERROR, _AUTOPSY = "error.json", "autopsy"
 OUTPUT = "output"
 """Beside the attempts' folders, so that a file that stays there outlives its attempt."""
 # As the master takes them.
@@ -96,6 +96,7 @@ class Attempt:
         self._process: TrainingProcess | None = None
         self._sources: Sources | None = None
         self._killed_before = 0
+        self.began = time.monotonic()
         self.watch: Watch | None = None
         self._failure = ""
         self._stopped = False
@@ -111,6 +112,9 @@ class Attempt:
         folder = Path(tempfile.mkdtemp("", prefix, parent))
         try:
             (folder / _COUNTERS).mkdir(mode=0o700)
+            (folder / _AUTOPSY).mkdir(mode=0o700)
+            with suppress(OSError):  # a file system without pipes
+                os.mkfifo(folder / _AUTOPSY / "stacks", 0o600)
             write_json(folder / _ASSIGNMENT, asdict(assignment))
             attempt = cls(folder, assignment, create_stream)
             own_folder(attempt.output)
@@ -146,6 +150,21 @@ class Attempt:
     def counters(self) -> Path:
         """The folder of prometheus-client's files of the process."""
         return self.folder / _COUNTERS
+
+    @property
+    def autopsy(self) -> Path:
+        """The folder with a pipe for the stacks of the rank's Pythons, and sockets of PyTorch's."""
+        return self.folder / _AUTOPSY
+
+    @property
+    def pid(self) -> int | None:
+        """The rank's first process; None if it has not begun."""
+        return self._process.pid if self._process else None
+
+    @property
+    def out_of_memory_kills(self) -> int:
+        """How many processes of the worker the kernel has killed since the rank began."""
+        return killed_for_memory() - self._killed_before
 
     @property
     def checkpoints(self) -> Path:
@@ -283,6 +302,7 @@ class Attempt:
         from mlbench_worker.agent.sources.all import Sources  # noqa: PLC0415
 
         self._killed_before = killed_for_memory()
+        self.began = time.monotonic()
         self._sources = Sources(
             self.assignment,
             environ,
@@ -336,7 +356,7 @@ class Attempt:
         if network is not None:
             network.close()
         self._state_measured(ended.at, disturbance, carried)
-        if killed_for_memory() > self._killed_before:
+        if self.out_of_memory_kills > 0:
             self._say_out_of_memory()
         lost = self._sources.failure if self._sources else ""
         words = failure or self._why(ended) or lost
@@ -452,6 +472,7 @@ class Attempt:
             names.ENV_WORLD_SIZE: str(a.world_size),
             names.ENV_METRICS_FILE: str(self.file("metrics")),
             names.ENV_OUTPUT: str(self.output),
+            names.ENV_AUTOPSY: str(self.autopsy),
         }
 
     def _variables(self, clock_offset_seconds: float) -> dict[str, str]:

@@ -104,6 +104,11 @@ class TrainingProcess:
             self._process.wait()
             raise
 
+    @property
+    def pid(self) -> int | None:
+        """Its number; None if it could not be started."""
+        return self._process.pid if self._process else None
+
     def stop(self) -> None:
         """Ask the group to end; call ``enforce_stop`` now and then afterwards."""
         if self._stop_by is None:

@@ -7,6 +7,7 @@ interpreter would have, but for the time to import PyTorch: environment, cores, 
 
 import ctypes
 import gc
+import importlib
 import json
 import os
 import runpy
@@ -23,6 +24,8 @@ import threadpoolctl
 import torch
 import torch._dynamo
 import torch.distributed
+
+from mlbench import names
 
 _MOST_BYTES = 1 << 20
 # Of /proc/PID/stat, without number and name: see proc_pid_stat(5).
@@ -68,10 +71,19 @@ def _become(order: Mapping[str, Any], files: Sequence[int]) -> str:
     os.environ.clear()
     os.environ.update(order["environ"])
     _show_environment()
+    if names.ENV_AUTOPSY in os.environ:
+        _customize()
     _set_threads(len(order["cpus"]))
     np.random.seed()
     sys.argv = order["arguments"]
     return sys.argv[0]
+
+
+def _customize() -> None:
+    """Run the agent's ``sitecustomize``, as a new interpreter would."""
+    sys.path.insert(0, os.environ["PYTHONPATH"].split(os.pathsep)[0])
+    sys.modules.pop("sitecustomize", None)
+    importlib.import_module("sitecustomize")
 
 
 def _show_environment() -> None:

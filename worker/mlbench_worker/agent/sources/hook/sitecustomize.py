@@ -2,9 +2,10 @@
 
 Python imports this as it starts, since the agent has put this folder into PYTHONPATH. It waits
 until a library is imported, and adapts what of MLBench's looks for a cluster, for folders at the
-root of the file system, or for an older NumPy, and where transformers reports to by itself. The
-user's code may have an old Python: this is for 3.6 and newer. A Python that imports neither must
-not notice it, so nothing is imported here that is not loaded anyway.
+root of the file system, or for an older NumPy, and where transformers reports to by itself. Where a
+process hangs, it lets the agent see its stacks, and PyTorch's collectives. The user's code may have
+an old Python: this is for 3.6 and newer. A Python that imports none of these must not notice it, so
+nothing is imported here that is not loaded anyway, or built in.
 """
 
 # ruff: noqa: PTH110, PTH118, PTH120 - pathlib is not loaded
@@ -28,6 +29,12 @@ _FOLDERS = {
     "--root-checkpoint": "/checkpoint",
     "--root-output": "/output",
 }
+
+_AUTOPSY = os.environ.get("MLBENCH_AUTOPSY", "")
+# Of Linux's real-time signals, as other code has uses for SIGUSR2. The agent sends it only to those
+# that have its pipe open.
+_SHOW_STACKS = 57
+_serving = set()  # type: set[int]
 
 # Where a Trainer reports to whose script does not say it.
 _BY_DEFAULT = "mlbench-by-default"
@@ -110,6 +117,57 @@ def _know_the_default(integration_utils: "Any") -> None:
     known[_BY_DEFAULT] = DefaultCallback
 
 
+def _try(show: "Callable[[], None]") -> None:
+    try:  # noqa: SIM105 - contextlib is not loaded
+        show()
+    except Exception:  # noqa: S110
+        pass  # Whatever is otherwise here, the code goes on.
+
+
+def _show_stacks() -> None:
+    """Have a signal write where all threads are, even while a call in C has the interpreter."""
+    import faulthandler  # noqa: PLC0415 - it is built in
+
+    # A pipe, as a disk may be full; open for both, so that it never has to be waited for.
+    pipe = os.open(os.path.join(_AUTOPSY, "stacks"), os.O_RDWR | os.O_NONBLOCK)
+    faulthandler.register(_SHOW_STACKS, file=pipe)
+
+
+def _show_collectives(c10d: "Any") -> None:
+    """Let the agent ask for a process's collectives, from when it has a process group."""
+    update = getattr(c10d, "_update_default_pg", None)
+    if update is None:  # of another version
+        return
+
+    def update_and_serve(group: object) -> None:
+        update(group)
+        if group is not None and os.getpid() not in _serving:
+            _serving.add(os.getpid())
+            _try(_serve_collectives)
+
+    c10d._update_default_pg = update_and_serve
+
+
+def _serve_collectives() -> None:
+    """Start PyTorch's server of its flight recorder, which needs no interpreter."""
+    import ctypes  # noqa: PLC0415 - torch has loaded it
+
+    from torch._C._distributed_c10d import _WorkerServer  # noqa: PLC0415
+
+    # A socket's path is short, the folder's may be long.
+    folder = os.open(_AUTOPSY, os.O_RDONLY)
+    stderr, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(null, 2)  # it says that it listens
+        server = _WorkerServer("/proc/self/fd/%d/%d" % (folder, os.getpid()))  # noqa: UP031
+    finally:
+        os.dup2(stderr, 2)
+        for descriptor in (folder, stderr, null):
+            os.close(descriptor)
+    # For ever: its destructor aborts the process, and in a fork it hangs.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(server))
+
+
 def _then(adapt: "Callable[[Any], None]") -> "Callable[[Run], Run]":
     """Return what has a module adapted once it is run."""
 
@@ -153,6 +211,7 @@ _ADAPTED = {
     "mlbench_core.utils.log_metrics": _then(_report),
     "mlbench_core.utils.pytorch": _then(_log_elsewhere),
     "mlbench_core.utils.task_args": _then(_give_folders),
+    "torch.distributed.distributed_c10d": _then(_show_collectives),
     "transformers.integrations.integration_utils": _then(_know_the_default),
     "transformers.training_args": _then(_report_by_default),
 }
@@ -179,6 +238,10 @@ class _Finder:
 
 if _AGENT:
     sys.meta_path.insert(0, _Finder())
+    for _name in _ADAPTED.keys() & sys.modules.keys():  # of a process that was forked
+        _ADAPTED[_name](lambda module: None)(sys.modules[_name])
+if _AUTOPSY:
+    _try(_show_stacks)
 
 # Here must be no other module's place, and the user may have a sitecustomize too.
 _here = os.path.dirname(__file__)
