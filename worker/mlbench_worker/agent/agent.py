@@ -14,13 +14,14 @@ from mlbench.backoff import Backoff
 from mlbench.home import Home
 from mlbench.traffic import Traffic, traffic_from_now
 from mlbench_worker.agent.attempt import OUTPUT, Attempt
+from mlbench_worker.agent.autopsy.autopsies import Autopsies
 from mlbench_worker.agent.facts import Facts
 from mlbench_worker.agent.files import remove
 from mlbench_worker.agent.forkserver import ForkServers
 from mlbench_worker.agent.link import Link, LinkError, RefusedError, Reply
 from mlbench_worker.agent.network import Network, address_towards, attach
 from mlbench_worker.agent.process import end_left
-from mlbench_worker.agent.scraped import WorkerCollector
+from mlbench_worker.agent.scraped import WorkerCollector, read_progress
 from mlbench_worker.agent.shipper import Shipper
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ class Agent:
         self._attempt: Attempt | None = None
         self._shipper: Shipper | None = None
         self._fork_servers = ForkServers(self._environ)
+        self._autopsies = Autopsies(connect, read_progress)
         # Until the master says that no run is active.
         self._is_busy = True
 
@@ -138,6 +140,9 @@ class Agent:
                 self._start(Assignment.from_fields(reply.assignment))
             case "stop" if self._attempt is not None:
                 self._stop(self._attempt)
+        if self._attempt is not None:
+            attempt = self._attempt
+            self._autopsies.follow(reply.autopsy, self._pod, attempt, attempt.pid)
 
     def _start(self, assignment: Assignment) -> None:
         for old in self._folder.glob("run-*"):

@@ -27,6 +27,7 @@ from mlbench.job import Job
 from mlbench.job_totals import JobTotals, read_totals
 from mlbench.names import ProgressName
 from mlbench_worker.agent.attempt import Attempt, ForeignJob
+from mlbench_worker.agent.autopsy.autopsies import Autopsies
 from mlbench_worker.agent.files import read_json, remove, write_json
 from mlbench_worker.agent.link import Joined, Link, RefusedError
 from mlbench_worker.agent.network import address_towards
@@ -126,7 +127,7 @@ def record(wanted: Mapping[str, Any], master: Master) -> None:
     facts = Facts(dict(os.environ))
     attempt.measure(job=foreign)
     rank = _Rank(attempt, foreign.root)
-    recording = Recording(attempt, order, master, rank.stop, facts, foreign.root, wanted["nowhere"])
+    recording = Recording(attempt, order, master, facts, rank, wanted["nowhere"])
     rank.listen(recording.describe, recording.wake)
     trainjob.start(attempt, os.environ)
     recording.run()
@@ -153,7 +154,7 @@ def ship(folder: Path, master: Master) -> int:
         return 2
     # A run that has ended without it takes no more: then it is one of its own.
     for uid in (order["uid"], secrets.token_hex(16)):
-        recording = Recording(attempt, {**order, "uid": uid}, master, lambda: None)
+        recording = Recording(attempt, {**order, "uid": uid}, master)
         if recording.run():
             return 0
         if not recording.is_refused:
@@ -166,6 +167,11 @@ def totals_of(attempt: Attempt) -> list[JobTotals]:
     pattern = names.totals_file(attempt.file("metrics").name, "*")
     paths = attempt.folder.glob(pattern)
     return [read_totals(path) for path in sorted(paths, key=lambda one: (len(one.name), one))]
+
+
+def _last_step(attempt: Attempt) -> tuple[int, float]:
+    totals = next(iter(totals_of(attempt)), JobTotals())
+    return totals.steps, totals.progress_at
 
 
 def _progress(attempt: Attempt) -> Mapping[ProgressName, float]:
@@ -189,9 +195,15 @@ class _Rank:
 
     def __init__(self, attempt: Attempt, root: int) -> None:
         self._attempt = attempt
-        self._root = root
+        self.root = root
+        """The process that the rank's processes descend from."""
         self._command: int | None = None
         self._is_asked_to_stop = False
+
+    @property
+    def pid(self) -> int:
+        """The first process of the rank's own."""
+        return self._command or self.root
 
     def listen(self, before_end: Callable[[], None], on_end: Callable[[], None]) -> None:
         """Note the rank's end, in a thread."""
@@ -214,7 +226,7 @@ class _Rank:
             return
         self._is_asked_to_stop = True
         with suppress(ProcessLookupError):
-            os.kill(self._command or self._root, signal.SIGTERM)
+            os.kill(self.pid, signal.SIGTERM)
 
     def _wait(self) -> tuple[Exit, str, str]:
         """Return how the rank ended, once it has, a failure besides, and what is missing."""
@@ -263,25 +275,25 @@ class Recording:
         attempt: Attempt,
         order: Mapping[str, Any],
         master: Master,
-        stop: Callable[[], None],
         facts: "Facts | None" = None,
-        root: int | None = None,
+        rank: _Rank | None = None,
         nowhere: str = "",
     ) -> None:
-        """``order`` is what it joins with; ``stop`` asks the rank to end.
+        """``order`` is what it joins with; ``facts`` are stated of the machine.
 
-        ``facts`` are stated of the machine. What the processes use that descend from ``root`` is
-        told, if they still go on. ``nowhere`` is why there is no master, so that all is kept.
+        Of a ``rank`` that still goes on, what it uses is told, and it is asked to end when the
+        master says so. ``nowhere`` is why there is no master, so that all is kept.
         """
         self._facts = facts
         self._is_polled = threading.Event()
         self._attempt = attempt
         self._order = order
         self._master = master
-        self._stop = stop
-        self._root = root
+        self._rank = rank
+        self._autopsies = Autopsies(self._connect, _last_step)
         self._wake = threading.Event()
-        self._link = Link(master.url or _NOBODY, master.token)
+        self._token = master.token
+        self._link = self._connect()
         self._joined: Joined | None = None
         self._shipper: Shipper | None = None
         self._problem = nowhere or "it does not answer"
@@ -290,6 +302,9 @@ class Recording:
         self._describer = threading.Thread(target=self._state, name="describer", daemon=True)
         if facts is not None:
             self._describer.start()
+
+    def _connect(self) -> Link:
+        return Link(self._master.url or _NOBODY, self._token)
 
     def wake(self) -> None:
         """Have the master told of the rank's end at once."""
@@ -342,12 +357,14 @@ class Recording:
         has_ended = self._attempt.ended.is_set()
         address = address_towards(_ELSEWHERE, otherwise="127.0.0.1")
         about = {"ip": address, "pod_uid": self._order["uid"], **self._attempt.report()}
-        if self._root and not has_ended:
-            about["resources"] = {**read_usage(self._root), **_progress(self._attempt)}
+        if self._rank and not has_ended:
+            about["resources"] = {**read_usage(self._rank.root), **_progress(self._attempt)}
         reply = self._link.poll(joined.pod, about)
         self._has_told_end = has_ended
-        if reply.do == "stop" and not has_ended:
-            self._stop()
+        pid = self._rank.pid if self._rank else None
+        self._autopsies.follow(reply.autopsy, joined.pod, self._attempt, pid)
+        if reply.do == "stop" and self._rank and not has_ended:
+            self._rank.stop()
             return GRACE_SECONDS
         return reply.next_poll_seconds
 
@@ -356,12 +373,13 @@ class Recording:
         order["began_ago"] = max(0.0, time.time() - order.pop("began_at"))
         joined = self._link.join(order)
         self._link.close()
-        self._link = Link(self._master.url, joined.token)
+        self._token = joined.token
+        self._link = self._connect()
         attempt = self._attempt
         attempt.assignment = replace(
             attempt.assignment, run_id=joined.run_id, attempt=joined.attempt
         )
-        self._shipper = Shipper(attempt, Link(self._master.url, joined.token))
+        self._shipper = Shipper(attempt, self._connect())
         self._shipper.start()
         self._joined = joined
         if attempt.assignment.rank == 0:

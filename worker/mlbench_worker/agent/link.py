@@ -5,9 +5,12 @@ import json
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlsplit
+
+if TYPE_CHECKING:
+    from mlbench.autopsy import Evidence
 
 T = TypeVar("T")
 
@@ -16,6 +19,8 @@ _TIMEOUT_SECONDS = 10.0
 _LAST_OFFSETS = 8
 _REFUSED = {http.HTTPStatus.FORBIDDEN, http.HTTPStatus.NOT_FOUND, http.HTTPStatus.CONFLICT}
 _NEVER_JOINS = _REFUSED | {http.HTTPStatus.BAD_REQUEST, http.HTTPStatus.UNAUTHORIZED}
+_NEVER_TAKES = _NEVER_JOINS | {http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE}
+_DONE = {http.HTTPStatus.OK, http.HTTPStatus.NO_CONTENT}
 _LONGEST_ANSWER_BYTES = 4 << 20
 
 
@@ -61,6 +66,8 @@ class Reply:
     assignment: Mapping[str, Any] | None
     busy: bool = False
     """Whether a run is active, of this agent or of another one."""
+    autopsy: int | None = None
+    """Which autopsy wants evidence of the rank; None if none does."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +119,7 @@ class Link:
                 float(answer["next_poll_seconds"]),
                 answer["assignment"],
                 busy=bool(answer.get("busy")),
+                autopsy=answer.get("autopsy"),
             )
 
         path = f"/api/workers/{quote(pod)}/poll"
@@ -135,6 +143,12 @@ class Link:
 
         return self._request("PUT", f"{path}&offset={offset}", data, parse)
 
+    def give_evidence(self, pod: str, autopsy: int, evidence: "Evidence") -> None:
+        """Send what was gathered of this pod's rank."""
+        path = f"/api/workers/{quote(pod)}/autopsies/{autopsy}"
+        body = json.dumps(asdict(evidence), ensure_ascii=False).encode(errors="replace")
+        self._request("PUT", path, body, lambda answer: None, _NEVER_TAKES)
+
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
@@ -157,10 +171,10 @@ class Link:
             return self._request(method, path, body, parse, refused)
         if status in refused:
             raise RefusedError(f"{method} {path}: {status} {text}")
-        if status != http.HTTPStatus.OK:
+        if status not in _DONE:
             raise LinkError(f"{method} {path}: {status} {text}")
         try:
-            return parse(json.loads(text))
+            return parse(json.loads(text or "null"))
         except (KeyError, TypeError, ValueError) as error:
             raise LinkError(f"{method} {path}: the answer is malformed: {text}") from error
 

@@ -127,6 +127,18 @@ def ranks_of(published: Sequence[Metric]) -> list[str]:
     return sorted({sample.labels["rank"] for family in own for sample in family.samples}, key=int)
 
 
+def read_progress(attempt: Attempt) -> tuple[int, float]:
+    """Return the steps of the first of its processes to have done most, and when the last was.
+
+    In Unix seconds; 0 if there was none.
+    """
+    published = read_published(attempt.counters, str(attempt.assignment.run_id), {})
+    samples = [(one.name, one.value) for family in published for one in family.samples]
+    steps = max((value for name, value in samples if name == names.WORKER_STEPS), default=0)
+    at = max((value for name, value in samples if name == names.WORKER_PROGRESS), default=0.0)
+    return int(steps), at
+
+
 def read_published(folder: Path, run_id: str, left_out: LeftOut) -> list[Metric]:
     """Return the series of a worker's processes, summed over those of each rank.
 

@@ -1,0 +1,188 @@
+"""What an agent finds out of a rank that hangs, and that it leaves it as it was."""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mlbench.autopsy import Collective, Evidence, Frame, Thread
+from mlbench_worker.agent.attempt import Attempt
+from mlbench_worker.agent.autopsy import gather as gathering
+from mlbench_worker.agent.autopsy.autopsies import Autopsies
+from mlbench_worker.agent.autopsy.collectives import find_collectives, read_trace
+from mlbench_worker.agent.autopsy.gather import gather
+from mlbench_worker.agent.autopsy.stacks import parse_stacks
+from mlbench_worker.agent.link import Link
+from tests.conftest import wait_for
+from tests.support.scripted import Asked, Reply, answering
+from tests.worker.agent.test_attempt import ASSIGNMENT
+
+# Holds the interpreter's lock in C, which no code in Python can interrupt.
+_LOCKED = """
+import ctypes, os, subprocess, threading
+other = threading.Thread(target=threading.Event().wait, daemon=True)
+other.start()
+child = subprocess.Popen(["sleep", "60"])
+print("hangs", flush=True)
+def locked():
+    ctypes.PyDLL(None).read(os.pipe()[0], ctypes.create_string_buffer(1), 1)
+locked()
+"""
+
+Begin = Callable[..., Attempt]
+
+
+@pytest.fixture
+def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
+    """Begins an attempt of a command, and waits until it has written a line."""
+    monkeypatch.setattr("mlbench_worker.agent.process._end_children", lambda keep: None)
+    begun = []
+
+    def start(*command: str) -> Attempt:
+        attempt = Attempt.create(tmp_path, replace(ASSIGNMENT, cpus=(), command=command))
+        begun.append(attempt)
+        attempt.start(dict(os.environ), lambda: None)
+        wait_for(lambda: attempt.file("stdout").read_text(), what="it has begun")
+        return attempt
+
+    yield start
+    for attempt in begun:
+        assert attempt.pid is not None
+        for one in psutil.Process(attempt.pid).children():
+            one.kill()
+        os.killpg(attempt.pid, signal.SIGKILL)
+        assert attempt.ended.wait(10)
+
+
+def look(attempt: Attempt) -> Evidence:
+    return gather(attempt, attempt.pid, 7, time.time() - 5)
+
+
+@pytest.mark.parametrize("by", ["py-spy", "faulthandler"])
+def test_a_python_that_is_locked_shows_its_stacks(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    if by == "faulthandler":
+        monkeypatch.setattr(gathering, "find_spy", lambda: None)
+    attempt = begin(sys.executable, "-c", _LOCKED)
+    evidence = look(attempt)
+    assert (evidence.stacks_by, evidence.rank, evidence.steps) == (by, ASSIGNMENT.rank, 7)
+    [main, other] = evidence.threads
+    assert main.is_main
+    assert [(one.function, one.line) for one in main.frames] == [("locked", 8), ("<module>", 9)]
+    assert other.frames[0].file.endswith("threading.py")
+    [python, sleep] = evidence.processes
+    assert (python.pid, python.state, sleep.parent) == (attempt.pid, "S", attempt.pid)
+    assert (sleep.command, sleep.state) == ("sleep 60", "S")
+    assert evidence.stdout_end == "hangs\n"
+    assert evidence.quiet_seconds == pytest.approx(5, abs=1)
+    assert evidence.gathered_in_seconds < 10
+    assert len(look(attempt).threads) == 2  # it goes on as before
+
+
+def test_a_stopped_process_is_told(begin: Begin) -> None:
+    attempt = begin(sys.executable, "-c", "print(1, flush=True)\nwhile True: pass")
+    assert attempt.pid is not None
+    os.kill(attempt.pid, signal.SIGSTOP)
+    wait_for(lambda: look(attempt).processes[0].state == "T", what="it is stopped")
+    assert look(attempt).threads
+
+
+def test_who_shows_no_stacks_is_not_harmed(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "find_spy", lambda: None)
+    # Without the environment, no hook is imported; and the shell is no Python.
+    command = f"env -i {sys.executable} -c 'import time; print(1, flush=True); time.sleep(60)'; :"
+    attempt = begin("sh", "-c", command)
+    evidence = look(attempt)
+    assert [one.command.split()[0] for one in evidence.processes] == ["sh", sys.executable]
+    assert (evidence.threads, evidence.stacks_by) == ((), "")
+    python = evidence.processes[1].pid
+    words = f"stacks of process {python}: faulthandler: it shows no stacks by itself"
+    assert words in evidence.missing
+    assert attempt.exit is None
+    assert psutil.pid_exists(python)
+
+
+def test_what_is_gathered_has_an_end(begin: Begin) -> None:
+    deep = (
+        "def f(n):\n  f(n - 1) if n else E.wait()\n"
+        "import threading; E = threading.Event()\n"
+        "for _ in range(70): threading.Thread(target=f, args=(200,), daemon=True).start()\n"
+        "print('x' * 100_000, flush=True); E.wait()"
+    )
+    evidence = look(begin(sys.executable, "-c", deep))
+    assert 0 < len(json.dumps(evidence, default=vars)) <= 256 << 10
+    assert evidence.threads[0].is_main
+    assert len(evidence.stdout_end) == 8 << 10
+
+
+def test_what_the_recorder_tells_is_read(tmp_path: Path) -> None:
+    def entry(group: str, number: int, *, retired: bool) -> dict[str, object]:
+        return {
+            "process_group": [group, ""],
+            "is_p2p": False,
+            "collective_seq_id": number,
+            "profiling_name": "gloo:all_reduce",
+            "input_sizes": [[3, 4]],
+            "retired": retired,
+        }
+
+    trace = {
+        "entries": [entry("0", 1, retired=True), entry("0", 2, retired=False)],
+        "pg_status": {
+            "0": {"last_enqueued_collective": "2"},
+            "1": {"last_enqueued_collective": "5"},
+        },
+    }
+    last = Collective("0", 2, "gloo:all_reduce", ((3, 4),), retired=False)
+    assert read_trace(trace) == [last, Collective("1", 5, "", (), retired=True)]
+    assert read_trace({"pg_status": {}}) == [Collective("0", 0, "", (), retired=True)]
+    assert find_collectives(tmp_path) == ()
+
+
+def test_what_faulthandler_writes_is_read() -> None:
+    text = """\
+Thread 0x00007f1 [loader] (most recent call first):
+  File "/a b.py", line 5 in <lambda>
+
+Current thread 0x00007f2 (most recent call first):
+  <no Python frame>
+
+Thread 0x00007f3 (most recent call first):
+  File "/c.py", line 1 in step
+  File "/c.py", line 9 in <module>
+"""
+    frames = (Frame("step", "/c.py", 1), Frame("<module>", "/c.py", 9))
+    assert parse_stacks(3, text) == [
+        Thread(3, "MainThread", True, frames),
+        Thread(3, "loader", False, (Frame("<lambda>", "/a b.py", 5),)),
+    ]
+
+
+def test_an_autopsy_is_done_once_and_sent_until_it_is_taken(begin: Begin) -> None:
+    asked: list[Asked] = []
+
+    def answer(one: Asked) -> Reply:
+        asked.append(one)
+        return Reply(status=503 if len(asked) == 1 else 204)
+
+    attempt = begin("sh", "-c", "echo; sleep 60; :")
+    with answering(answer) as server:
+        autopsies = Autopsies(lambda: Link(server.url, "token"), lambda attempt: (3, 0.0))
+        for wanted in (None, 5, 5, None):
+            autopsies.follow(wanted, "pod", attempt, attempt.pid)
+        wait_for(lambda: len(asked) == 2, what="it is sent again")
+        assert {one.path for one in asked} == {"/api/workers/pod/autopsies/5"}
+        assert asked[0].body == asked[1].body
+        evidence = json.loads(asked[1].body)
+        assert (evidence["steps"], evidence["exit_code"]) == (3, None)
+        assert [one["command"] for one in evidence["processes"]][1:] == ["sleep 60"]
+        autopsies.follow(6, "pod", attempt, attempt.pid)
+        wait_for(lambda: len(asked) == 3, what="the next one is done")

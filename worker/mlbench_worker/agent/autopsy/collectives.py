@@ -1,0 +1,105 @@
+"""The collectives of a rank, as PyTorch's flight recorder tells them at a private socket.
+
+``hook/sitecustomize.py`` has each process with a process group listen. What answers needs no
+interpreter. Of gloo's collectives the recorder never knows a state, but whether they are over.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mlbench.autopsy import Collective
+
+# One for all backends but NCCL, and NCCL's, which other builds lack.
+_HANDLERS = ("fr_trace_json", "dump_nccl_trace_json")
+_DEFAULT_GROUP = "0"
+_TIMEOUT_SECONDS = 1.0
+_MOST_BYTES = 16 << 20
+_MOST_SOCKETS = 16
+_MOST_GROUPS, _MOST_SIZES, _LONGEST_NAME = 64, 16, 100
+
+
+def find_collectives(folder: Path) -> tuple[Collective, ...]:
+    """Return the last collective of each process group, the default group's first.
+
+    Of several processes that tell of one group, it is that of the last. None are found where no
+    process has a group, or none answers.
+    """
+    found: dict[str, Collective] = {}
+    for path in [*folder.glob("[0-9]*")][:_MOST_SOCKETS]:
+        for one in _collectives_at(path):
+            known = found.setdefault(one.group, one)
+            if one.number < known.number:
+                found[one.group] = one
+    return tuple(sorted(found.values(), key=lambda one: (len(one.group), one.group))[:_MOST_GROUPS])
+
+
+def _collectives_at(path: Path) -> Iterator[Collective]:
+    found = []
+    for handler in _HANDLERS:
+        # Whatever answers there.
+        with contextlib.suppress(
+            OSError, http.client.HTTPException, ValueError, TypeError, KeyError, AttributeError
+        ):
+            found += read_trace(_ask(path, handler))
+    yield from found
+
+
+def read_trace(trace: Mapping[str, Any]) -> list[Collective]:
+    """Return the last collective of each group in what a recorder tells.
+
+    Raises:
+        ValueError, TypeError, KeyError, AttributeError: it is something else.
+    """
+    last: dict[str, Mapping[str, Any]] = {}
+    for entry in trace.get("entries", []):
+        if not entry["is_p2p"]:
+            last[str(entry["process_group"][0])] = entry
+    entered = {
+        str(group): int(status["last_enqueued_collective"])
+        for group, status in trace["pg_status"].items()
+    }
+    numbers = {_DEFAULT_GROUP: 0, **entered}
+    return [_collective(group, number, last.get(group, {})) for group, number in numbers.items()]
+
+
+def _collective(group: str, number: int, entry: Mapping[str, Any]) -> Collective:
+    is_known = entry.get("collective_seq_id") == number
+    sizes = entry["input_sizes"] if is_known else []
+    return Collective(
+        group[:_LONGEST_NAME],
+        max(0, number),
+        str(entry["profiling_name"])[:_LONGEST_NAME] if is_known else "",
+        tuple(tuple(map(int, size[:_MOST_SIZES])) for size in sizes[:_MOST_SIZES]),
+        bool(entry["retired"]) if is_known else True,
+    )
+
+
+def _ask(path: Path, handler: str) -> Any:
+    connection = _Connection(path)
+    try:
+        connection.request("POST", f"/handler/{handler}")
+        return json.loads(connection.getresponse().read(_MOST_BYTES))
+    finally:
+        connection.close()
+
+
+class _Connection(http.client.HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=_TIMEOUT_SECONDS)
+        self._path = path
+
+    def connect(self) -> None:
+        # A socket's path is short, the folder's may be long.
+        folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        self.sock = socket.socket(socket.AF_UNIX)
+        try:
+            self.sock.settimeout(self.timeout)
+            self.sock.connect(f"/proc/self/fd/{folder}/{self._path.name}")
+        finally:
+            os.close(folder)

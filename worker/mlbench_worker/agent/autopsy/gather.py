@@ -1,0 +1,200 @@
+"""Gather the evidence of a rank: each source has its own limit, and none can keep the others away.
+
+Nothing is gathered, and nothing is paid, before it is asked for.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
+from dataclasses import asdict, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+from mlbench.autopsy import Collective, Evidence, Process, Thread
+from mlbench_worker.agent import kernel
+from mlbench_worker.agent.attempt import Attempt
+from mlbench_worker.agent.autopsy.collectives import find_collectives
+from mlbench_worker.agent.autopsy.stacks import Pipe, find_spy, spy
+from mlbench_worker.agent.files import StreamFile, text_of
+from mlbench_worker.agent.usage import read_usage
+
+_STACKS_SECONDS = 5.0
+_MOST_BYTES = 256 << 10
+_END_BYTES = 8 << 10
+_MOST_PROCESSES, _LONGEST_COMMAND = 64, 200
+_MOST_RECORDS, _MOST_GPU_ERRORS = 10_000, 16
+_LOOK_SECONDS = 0.1
+_DEVICE, _STOPPED, _ENDED = "D", "Tt", "ZX"
+_GPU_ERROR = "NVRM: Xid"
+
+_Reader = Callable[[int], Sequence[Thread]]
+
+
+def gather(attempt: Attempt, root: int | None, steps: int, progress_at: float) -> Evidence:
+    """Return what can be found out of a rank in a few seconds, in bounded size.
+
+    Its processes are ``root`` and what descends from it; there are none of a rank that has ended.
+    ``progress_at`` is when the last of its steps was, in Unix seconds; 0 if never.
+    """
+    began, at = time.monotonic(), time.time()
+    missing: list[str] = []
+    processes = _processes(root) if attempt.exit is None and root is not None else []
+    collectives = find_collectives(attempt.autopsy)
+    threads, stacks_by = _stacks(attempt.autopsy, processes, missing)
+    time.sleep(_LOOK_SECONDS)
+    processes = [*map(_look_again, processes)]
+    usage = _usage(root)
+    gpu_errors = tuple(islice(_gpu_errors(attempt.began, missing), _MOST_GPU_ERRORS))
+    measured = attempt.watch.total if attempt.watch else None
+    evidence = Evidence(
+        rank=attempt.assignment.rank,
+        at=at,
+        gathered_in_seconds=0.0,
+        steps=steps,
+        exit_code=attempt.exit.code if attempt.exit else None,
+        processes=tuple(processes),
+        threads=tuple(threads),
+        stacks_by=stacks_by,
+        collectives=collectives,
+        memory_bytes=usage.get("container_memory_usage_bytes"),
+        memory_limit_bytes=usage.get("container_spec_memory_limit_bytes"),
+        out_of_memory_kills=max(0, attempt.out_of_memory_kills),
+        throttled_seconds=measured.throttled_seconds if measured else None,
+        stdout_end=_end(attempt.streams["stdout"]),
+        stderr_end=_end(attempt.streams["stderr"]),
+        gpu_errors=gpu_errors,
+        missing=tuple(missing),
+        quiet_seconds=_quiet_seconds(attempt, collectives, progress_at, at),
+    )
+    return replace(_bounded(evidence), gathered_in_seconds=time.monotonic() - began)
+
+
+def _processes(root: int) -> list[Process]:
+    """Return a process and what descends from it, in the order in which they began."""
+    table = kernel.process_table()
+    own = {root, *kernel.descendants_in(table, root)} & table.keys()
+    in_order = sorted(own - {os.getpid()}, key=lambda pid: (pid != root, table[pid].began, pid))
+    return [_process(table[pid]) for pid in in_order[:_MOST_PROCESSES]]
+
+
+def _process(one: kernel.Process) -> Process:
+    folder = Path(f"/proc/{one.pid}")
+    state = _state(one.pid)
+    # The command of one that waits for a device may keep its reader waiting too.
+    words = "" if state == _DEVICE else text_of(folder / "cmdline").replace("\0", " ").strip()
+    waits_in = text_of(folder / "wchan")
+    with suppress(OSError):
+        threads = len(os.listdir(folder / "task"))  # noqa: PTH208 - in half the time
+        where = "" if waits_in == "0" else waits_in
+        command = (words or one.name)[:_LONGEST_COMMAND]
+        return Process(one.pid, one.parent, command, state, where, threads)
+    return Process(one.pid, one.parent, one.name, "X", "", 0)
+
+
+def _look_again(one: Process) -> Process:
+    """Return a process with its state now; it waits for a device if it already did."""
+    now = _state(one.pid)
+    return one if now == _DEVICE else replace(one, state=now)
+
+
+def _state(pid: int) -> str:
+    """Return the kernel's letter; X if there is no such process any more."""
+    return text_of(Path(f"/proc/{pid}/stat")).rpartition(")")[2].strip()[:1] or "X"
+
+
+def _stacks(
+    folder: Path, processes: Sequence[Process], missing: list[str]
+) -> tuple[list[Thread], str]:
+    """Return the threads of all Pythons, and what has read the first of them."""
+    until = time.monotonic() + _STACKS_SECONDS
+    found: list[Thread] = []
+    first_by = ""
+    program = find_spy()
+    with ExitStack() as leaving:
+        pipe = None
+        with suppress(OSError):
+            pipe = leaving.enter_context(closing(Pipe(folder / "stacks")))
+        for one in processes:
+            if time.monotonic() > until:
+                missing.append(f"stacks: no time was left for process {one.pid}, and later ones")
+                break
+            readers: dict[str, _Reader] = {}
+            if program and one.state not in _ENDED:
+                readers["py-spy"] = partial(spy, program)
+            if pipe and one.state not in (_ENDED + _STOPPED + _DEVICE):
+                readers["faulthandler"] = pipe.ask
+            threads, by = _read_stacks(one, readers, missing)
+            found += threads
+            first_by = first_by or by
+    return found, first_by
+
+
+def _read_stacks(
+    one: Process, readers: Mapping[str, _Reader], missing: list[str]
+) -> tuple[Sequence[Thread], str]:
+    """Return a process's threads by the first reader that can, and which that is."""
+    failures = []
+    for by, read in readers.items():
+        try:
+            if threads := read(one.pid):
+                return threads, by
+        except OSError as error:
+            failures.append(f"{by}: {error}")
+    with suppress(OSError):  # it may be no Python
+        if failures and "python" in Path(f"/proc/{one.pid}/exe").readlink().name:
+            missing.append(f"stacks of process {one.pid}: {'; '.join(failures)}")
+    return [], ""
+
+
+def _usage(root: int | None) -> Mapping[str, int]:
+    """Return the memory that the rank uses, and its limit, where they are known."""
+    with suppress(OSError, ValueError, KeyError):
+        usage = read_usage(root) if root is not None else {}
+        return {name: int(value) for name, value in usage.items()}
+    return {}
+
+
+def _end(stream: StreamFile) -> str:
+    """Return the end of a log, with secrets hidden as where it is shipped."""
+    begin = max(0, stream.size() - _END_BYTES)
+    return stream.read(begin, _END_BYTES).decode(errors="replace")
+
+
+def _quiet_seconds(
+    attempt: Attempt, before: Sequence[Collective], progress_at: float, at: float
+) -> float | None:
+    """Return the seconds since the last step; none if a collective was entered meanwhile."""
+    if before and find_collectives(attempt.autopsy) != tuple(before):
+        return 0.0
+    return max(0.0, at - progress_at) if progress_at else None
+
+
+def _gpu_errors(since: float, missing: list[str]) -> Iterator[str]:
+    """Yield what the kernel has said of a GPU's errors, where it may be read.
+
+    ``since`` is by the monotonic clock, as its records are.
+    """
+    try:
+        log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+    except OSError as error:
+        missing.append(f"the kernel's log: {error.strerror}")
+        return
+    with suppress(BlockingIOError, ValueError, IndexError), closing(os.fdopen(log, "rb")):
+        for _ in range(_MOST_RECORDS):
+            with suppress(BrokenPipeError):  # the oldest ones are gone meanwhile
+                about, _, text = os.read(log, _END_BYTES).decode(errors="replace").partition(";")
+                if _GPU_ERROR in text and int(about.split(",")[2]) / 1e6 > since:
+                    yield text.partition("\n")[0][:_LONGEST_COMMAND]
+
+
+def _bounded(evidence: Evidence) -> Evidence:
+    """Return evidence of bounded size: without the threads that are too many."""
+    threads = evidence.threads
+    while threads and len(json.dumps(asdict(evidence))) > _MOST_BYTES:
+        threads = threads[: len(threads) // 2]
+        words = f"stacks: only {len(threads)} threads are kept"
+        evidence = replace(evidence, threads=threads, missing=(*evidence.missing, words))
+    return evidence
