@@ -24,6 +24,8 @@ _SAME_SIZES = ("all_reduce", "allreduce", "broadcast", "reduce")
 _STOPPED_BY = (-15, -9, 143, 137)
 # What a process says that fails because another one is gone.
 _ECHOES = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
+# What gloo says where ranks give a collective different sizes, before it aborts one of them.
+_SIZES_DIFFER = "op.preamble.length <= op.nbytes"
 _CLOCKS_DIFFER_SECONDS = 1.0
 
 
@@ -222,20 +224,33 @@ def _goes_on(seen: _Seen) -> Verdict | None:
     return Verdict("unknown", (), "", "", text, "none")
 
 
+def _sizes_differ(seen: _Seen) -> Verdict | None:
+    """Accuse nobody where gloo has aborted a rank that may be right; of two ranks both."""
+    its = [n for n, rank in seen.ranks.items() if _SIZES_DIFFER in rank.evidence.stderr_end]
+    if not its:
+        return None
+    culprits = tuple(seen.ranks) if len(seen.ranks) == seen.world_size == 2 else ()  # noqa: PLR2004
+    got = f"{_ranks(its, 'have')} got more than expected"
+    text = f"the ranks give a collective different sizes: {got}"
+    return Verdict("mismatch", culprits, "", "", text, "likely" if culprits else "none")
+
+
 def _gone(seen: _Seen) -> Verdict | None:
     gone = [number for number, rank in seen.ranks.items() if rank.has_ended]
     failed = [number for number in gone if seen.ranks[number].evidence.exit_code]
-    if not gone or not (failed or seen.waiting):
+    echoing = [number for number, rank in seen.ranks.items() if _echoes(rank.evidence)]
+    if not gone or not (failed or echoing or seen.waiting):
         return None  # Those that have not ended may be at fault as well.
     causes = [number for number in failed if _is_cause(seen.ranks[number].evidence)]
-    culprits = causes or failed or gone
+    by_itself = [number for number in failed if number not in echoing]
+    culprits = causes or by_itself or [n for n in gone if n not in (*failed, *echoing)]
     hows = []
-    for number in culprits:
+    for number in culprits or failed:
         code, killed = seen.ranks[number].evidence.exit_code, seen.ranks[number].killed
         with_code = "" if code is None else f" with exit code {code}"
         hows.append(f"rank {number} has ended{with_code}{killed}")
     how = " and ".join(hows)
-    if failed and len(culprits) > 1:
+    if not culprits or (failed and len(culprits) > 1):
         return Verdict("gone", (), "", "", f"{how}: which was first is not known", "none")
     return seen.accuse("gone", culprits, how, "certain")
 
@@ -243,7 +258,12 @@ def _gone(seen: _Seen) -> Verdict | None:
 def _is_cause(evidence: Evidence) -> bool:
     """Tell whether a rank has failed by itself, not because another one had."""
     was_stopped = evidence.exit_code in _STOPPED_BY and not evidence.out_of_memory_kills
-    return not was_stopped and not any(echo in evidence.stderr_end for echo in _ECHOES)
+    return not was_stopped and not _echoes(evidence)
+
+
+def _echoes(evidence: Evidence) -> bool:
+    """Tell whether it says that another rank is gone."""
+    return any(echo in evidence.stderr_end for echo in _ECHOES)
 
 
 def _stopped(seen: _Seen) -> Verdict | None:
@@ -366,7 +386,18 @@ def _unknown(seen: _Seen) -> Verdict:
 
 
 _RULES = (
-    *(_goes_on, _gone, _stopped, _on_device, _behind, _mismatch, _network, _odd, _shared),
+    *(
+        _goes_on,
+        _sizes_differ,
+        _gone,
+        _stopped,
+        _on_device,
+        _behind,
+        _mismatch,
+        _network,
+        _odd,
+        _shared,
+    ),
     _unknown,
 )
 

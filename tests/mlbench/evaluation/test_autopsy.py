@@ -21,6 +21,9 @@ from tests.support.evidence import (
 )
 from tests.support.evidence import evidence_of as rank
 
+CLOSED = "RuntimeError: Connection closed by peer [::1]"
+LARGER = "[enforce fail at pair.cc:454] op.preamble.length <= op.nbytes. 120000 vs 12"
+
 
 def waiting(*numbers: int) -> list[Evidence]:
     return [rank(number, entered(22)) for number in numbers]
@@ -111,12 +114,23 @@ OTHERS = "ranks 0, 2 and 3 wait for it in all-reduce 22"
         ),
         pytest.param(
             [
-                rank(0, exit_code=1, stderr_end="RuntimeError: Connection closed by peer [::1]"),
+                rank(0, exit_code=1, stderr_end=CLOSED),
                 rank(1, exit_code=3, stderr_end="ValueError: no such label"),
                 rank(2, exit_code=-15),
             ],
             *(3, "gone", (1,), "rank 1 has ended with exit code 3"),
             id="others fail because one has",
+        ),
+        pytest.param(
+            [rank(0, exit_code=1, stderr_end=CLOSED), rank(1, exit_code=0)],
+            *(2, "gone", (1,), "rank 1 has ended with exit code 0"),
+            id="the other fails because one has left",
+        ),
+        pytest.param(
+            [rank(0, exit_code=-6, stderr_end=LARGER), rank(1, exit_code=1, stderr_end=CLOSED)],
+            *(2, "mismatch", (0, 1)),
+            "the ranks give a collective different sizes: rank 0 has got more than expected",
+            id="gloo has aborted one of two that disagree in sizes",
         ),
         pytest.param(
             [*waiting(0, 2, 3), rank(1, entered(22), states="T")],
@@ -245,6 +259,17 @@ def test_who_is_at_fault_is_named(
             "rank 0 has ended with exit code 1 and rank 1 has ended with exit code -11: which was "
             "first is not known",
             id="two have failed",
+        ),
+        pytest.param(
+            [rank(0, exit_code=1, stderr_end=CLOSED), rank(1, over(21))],
+            *(3, "gone", "rank 0 has ended with exit code 1: which was first is not known"),
+            id="one has failed because of another one, of which nothing is known",
+        ),
+        pytest.param(
+            [rank(0, exit_code=-6, stderr_end=LARGER), *waiting(1, 2)],
+            *(3, "mismatch"),
+            "the ranks give a collective different sizes: rank 0 has got more than expected",
+            id="gloo has aborted one that may be right",
         ),
         pytest.param(
             [rank(0, over(30), at=(LOAD, MAIN)), rank(1, over(30), exit_code=0)],
