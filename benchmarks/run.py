@@ -1,11 +1,11 @@
 """Measure, and print a line for each figure: ``make bench``, or a part by its name.
 
 ``python -m benchmarks.run post_rate read_rate`` runs two parts. Twelve run only if named:
-``cluster_start``, which needs a cluster, ``autopsies``, which takes ten minutes, ``equal_runs``,
-``faults`` and ``idle``, which take a quarter of an hour each, ``listing``, which needs PostgreSQL,
-``pages`` and ``dragging``, which need Chromium, ``loggers`` and ``rivals``, which install what
-others use instead, ``thousand``, which takes a quarter of an hour and both cores, and ``year``,
-which writes a quarter of a gigabyte.
+``cluster_start``, which needs a cluster, ``autopsies``, ``equal_runs``, ``faults`` and ``idle``,
+which take a quarter of an hour each, ``listing``, which needs PostgreSQL, ``pages`` and
+``dragging``, which need Chromium, ``loggers`` and ``rivals``, which install what others use
+instead, ``thousand``, which takes a quarter of an hour and both cores, and ``year``, which writes a
+quarter of a gigabyte.
 """
 
 import argparse

@@ -1,7 +1,8 @@
 """Whether an autopsy finds who is at fault: real ranks that hang, each in a known way.
 
-``python -m benchmarks.run autopsies`` takes ten minutes. ``AUTOPSIES="2 1"`` has 2 ranks alone, and
-1 seed, in two. ``AUTOPSIES_WITHOUT_SPY=1`` has all stacks come by the signal.
+``python -m benchmarks.run autopsies`` takes a quarter of an hour. ``AUTOPSIES="2 1 sleep fifo"``
+has 2 ranks alone, and 1 seed, of those hangs. ``AUTOPSIES_WITHOUT_SPY=1`` has all stacks come by
+the signal.
 """
 
 import os
@@ -36,6 +37,8 @@ from tests.conftest import wait_for
 _SETTLE_SECONDS = 1.0
 # All are: it is the network's.
 _NOBODY = {"network"}
+# Some rank ends, which is when a master would ask.
+_ENDS = {"disk", "left", "other_size"}
 # Of two ranks that disagree, both.
 _BOTH_OF_TWO = {"other_name", "other_size", "skipped"}
 # The process is gone, or the frame is PyTorch's alone.
@@ -79,14 +82,14 @@ class Case:
 def measure(folder: Path) -> Iterator[str]:
     """Yield a line for each kind of hang, and for all."""
     adopt_orphans()
-    least, seeds = map(int, os.environ.get("AUTOPSIES", "4 3").split())
-    worlds = range(2, least + 1)
+    most, seeds, *hangs = os.environ.get("AUTOPSIES", "4 3").split()
+    worlds = range(2, int(most) + 1)
     found, slowest = Counter[str](), 0.0
     with ExitStack() as leaving:
         if os.environ.get("AUTOPSIES_WITHOUT_SPY"):
             leaving.enter_context(patch.object(gathering, "find_spy", lambda: None))
-        for hang in rank.HANGS:
-            cases = [Case(hang, n, seed) for n in worlds for seed in range(1, seeds + 1)]
+        for hang in hangs or rank.HANGS:
+            cases = [Case(hang, n, seed) for n in worlds for seed in range(1, int(seeds) + 1)]
             counts = Counter[str]()
             for case in cases:
                 seconds, verdict = autopsy(case, folder)
@@ -132,6 +135,8 @@ def autopsy(case: Case, parent: Path) -> tuple[float, Verdict]:
             wait_for((folder / "cut").exists, 10, "the network is to be cut")
             _ip("-n", folder.name, "link", "set", "lo", "down")
             (folder / "is-cut").touch()
+        if case.hang in _ENDS:
+            wait_for(lambda: any(one.ended.is_set() for one in attempts), 20, "a rank has ended")
         time.sleep(_SETTLE_SECONDS)
         began = time.monotonic()
         with ThreadPoolExecutor(case.ranks) as pool:

@@ -21,6 +21,7 @@ from mlbench_worker.agent.autopsy.gather import gather
 from mlbench_worker.agent.autopsy.stacks import parse_stacks
 from mlbench_worker.agent.link import Link
 from tests.conftest import wait_for
+from tests.support.processes import run_text
 from tests.support.scripted import Asked, Reply, answering
 from tests.worker.agent.test_attempt import ASSIGNMENT
 
@@ -186,3 +187,12 @@ def test_an_autopsy_is_done_once_and_sent_until_it_is_taken(begin: Begin) -> Non
         assert [one["command"] for one in evidence["processes"]][1:] == ["sleep 60"]
         autopsies.follow(6, "pod", attempt, attempt.pid)
         wait_for(lambda: len(asked) == 3, what="the next one is done")
+
+
+def test_real_ranks_that_hang_are_told_from_those_that_wait() -> None:
+    """All kinds of hangs are in ``benchmarks/autopsies``."""
+    hangs = {"AUTOPSIES": "2 1 interpreter skipped left"}
+    command = [sys.executable, "-m", "benchmarks.run", "autopsies"]
+    done = run_text(command, env={**os.environ, **hangs}, cwd=Path(__file__).parents[3])
+    total = "all            3 hangs: 3 right, 0 wrong, 0 cannot tell; line right 1 of 1"
+    assert total in done.stdout.splitlines(), done.stdout + done.stderr

@@ -27,7 +27,7 @@ _END_BYTES = 8 << 10
 _MOST_PROCESSES, _LONGEST_COMMAND = 64, 200
 _MOST_RECORDS, _MOST_GPU_ERRORS = 10_000, 16
 _LOOK_SECONDS = 0.1
-_DEVICE, _STOPPED, _ENDED = "D", "Tt", "ZX"
+_DEVICE, _STOPPED, _ENDED, _PASSING = "D", "Tt", "ZX", "DZ"
 _GPU_ERROR = "NVRM: Xid"
 
 _Reader = Callable[[int], Sequence[Thread]]
@@ -45,7 +45,7 @@ def gather(attempt: Attempt, root: int | None, steps: int, progress_at: float) -
     collectives = find_collectives(attempt.autopsy)
     threads, stacks_by = _stacks(attempt.autopsy, processes, missing)
     time.sleep(_LOOK_SECONDS)
-    processes = [*map(_look_again, processes)]
+    processes = [one for one in map(_look_again, processes) if one.state != "X" or one.pid == root]
     usage = _usage(root)
     gpu_errors = tuple(islice(_gpu_errors(attempt.began, missing), _MOST_GPU_ERRORS))
     measured = attempt.watch.total if attempt.watch else None
@@ -95,9 +95,9 @@ def _process(one: kernel.Process) -> Process:
 
 
 def _look_again(one: Process) -> Process:
-    """Return a process with its state now; it waits for a device if it already did."""
+    """Return a process with its state now: what may be so for a moment counts if it was before."""
     now = _state(one.pid)
-    return one if now == _DEVICE else replace(one, state=now)
+    return one if now in _PASSING else replace(one, state=now)
 
 
 def _state(pid: int) -> str:
@@ -167,7 +167,9 @@ def _quiet_seconds(
     attempt: Attempt, before: Sequence[Collective], progress_at: float, at: float
 ) -> float | None:
     """Return the seconds since the last step; none if a collective was entered meanwhile."""
-    if before and find_collectives(attempt.autopsy) != tuple(before):
+    numbers = {one.group: one.number for one in before}
+    now = find_collectives(attempt.autopsy) if before else ()
+    if any(one.number > numbers.get(one.group, one.number) for one in now):
         return 0.0
     return max(0.0, at - progress_at) if progress_at else None
 
