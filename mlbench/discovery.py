@@ -46,7 +46,8 @@ def find_connection(environ: Mapping[str, str] = os.environ) -> Connection:
     try:
         address = parse_address(url)
     except MLBenchError as error:
-        raise MLBenchError(f"${names.ENV_URL} is {url!r}: {error}") from None
+        # Without its value, which may have a token anywhere.
+        raise MLBenchError(str(error).replace("url: it", f"${names.ENV_URL}")) from None
     token = token or address.token
     if not token:
         raise NotConnectedError(

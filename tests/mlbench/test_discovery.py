@@ -19,7 +19,7 @@ import pytest
 from mlbench import ApiClient
 from mlbench.companion import find_master
 from mlbench.discovery import Place, find_connection, find_pod, find_service
-from mlbench.errors import DiscoveryError
+from mlbench.errors import DiscoveryError, MLBenchError
 from mlbench.home import Connection, Home
 from tests.conftest import free_port
 from tests.support.scripted import Asked, Reply, answering
@@ -252,6 +252,13 @@ def test_by_default_it_is_the_local_stack(environ: dict[str, str]) -> None:
 def test_address_and_token_lead_elsewhere(environ: dict[str, str], url: str) -> None:
     found = find_connection({**environ, "MLBENCH_URL": url, "MLBENCH_TOKEN": "t"})
     assert found == Connection(_URL, "t", prometheus_url=None, elsewhere=True)
+
+
+@pytest.mark.parametrize("url", ["ftp://me:SECRET@host", "http://me:SECRET@", "http://me:SECRET"])
+def test_a_malformed_address_is_refused_without_its_token(url: str) -> None:
+    with pytest.raises(MLBenchError, match="MLBENCH_URL must be host:port") as error:
+        find_connection({"MLBENCH_URL": url})
+    assert "SECRET" not in str(error.value)
 
 
 def test_an_address_brings_its_token(environ: dict[str, str]) -> None:

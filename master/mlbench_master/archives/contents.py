@@ -18,7 +18,7 @@ from mlbench_master.runs import events, life, manifest
 
 # Columns that tell of the archive itself, or may change without the run.
 _NOT_SEALED = {
-    *("archive", "archive_problem", "sealed_at", "settled_at", "redeliveries"),
+    *("archive", "archive_sha256", "archive_problem", "sealed_at", "settled_at", "redeliveries"),
     *("figures", "added", "job_key", *WORDS),
 }
 

@@ -80,13 +80,13 @@ def test_logs_are_sealed_if_wished(master: Master) -> None:
 
 def test_sealing_again_writes_the_same(master: Master) -> None:
     run = master.make_ended()
+    written = set()
     for _ in range(2):
         Run.update(sealed_at=None).execute()
         assert not master.sealer.turn()
-        file = master.folder / f"made-{run.id}.mlbench"
-        written = file.read_bytes()
+        written.add((master.folder / f"made-{run.id}.mlbench").read_bytes())
         master.server.lose_everything()
-    assert file.read_bytes() == written
+    assert len(written) == 1
 
 
 def test_a_sealer_that_is_killed_leaves_nothing_that_counts(master: Master) -> None:
