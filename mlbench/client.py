@@ -315,6 +315,8 @@ class ApiClient:
         *,
         title: str | None = None,
         tags: Sequence[str] | None = None,
+        add_tags: Sequence[str] = (),
+        remove_tags: Sequence[str] = (),
         note: str | None = None,
     ) -> Future[Answer[Run]]:
         """Change what is said of a run, also after its end; None leaves as it is.
@@ -323,9 +325,12 @@ class ApiClient:
             run_id: the run.
             title: what it is to be called; empty for its own name.
             tags: all of its tags.
+            add_tags: tags that it gets besides, whatever others add at the same time.
+            remove_tags: tags that it has no more.
             note: a text in Markdown.
         """
-        body = _given(title=title, tags=tags, note=note)
+        changed = {"add_tags": [*add_tags], "remove_tags": [*remove_tags]}
+        body = _given(title=title, tags=tags, note=note) | changed
         return self._http.request("PATCH", _run(run_id), _one(Run), body=body)
 
     def verify_run(

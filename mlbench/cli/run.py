@@ -126,8 +126,8 @@ def edit(
     note = sys.stdin.read() if note == "-" else note
     with connected() as client:
         run = find_run(client, wanted)
-        tags = sorted({*run.tags, *(tag or ())} - {*(untag or ())}) if tag or untag else None
-        edited = client.edit_run(run.id, title=title, tags=tags, note=note).result().value
+        tags = {"add_tags": tag or (), "remove_tags": untag or ()}
+        edited = client.edit_run(run.id, title=title, note=note, **tags).result().value
     tagged = f": {', '.join(edited.tags)}" if edited.tags else ""
     tell(edited.fields, f"run {edited.id} ({edited.title}){tagged}", as_json=json)
 

@@ -5,6 +5,7 @@ They are no part of the evidence: neither its archive nor its result has them.
 
 import json
 import re
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,11 +14,13 @@ from pydantic.dataclasses import dataclass as request
 
 from mlbench.archive import WORDS_SUFFIX
 from mlbench_master.database import STATE, exclusive
+from mlbench_master.errors import BadFieldError
 from mlbench_master.fields import NO_NUL
 from mlbench_master.models import WORDS, Run
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.runs import life
 
+_MOST_TAGS = 50
 # As in the name of a run: what terminals obey is no part of it.
 _TITLE = re.compile(r"[^\x00-\x1f\x7f-\x9f]*")
 
@@ -36,7 +39,7 @@ def _in_order(tags: list[str]) -> list[str]:
 
 _Title = Annotated[str, Field(max_length=200), AfterValidator(_check_title)]
 _Tag = Annotated[str, Field(pattern=r"^[A-Za-z0-9._/:-]{1,64}$")]
-_Tags = Annotated[list[_Tag], Field(max_length=50), AfterValidator(_in_order)]
+_Tags = Annotated[list[_Tag], Field(max_length=_MOST_TAGS), AfterValidator(_in_order)]
 _Note = Annotated[str, Field(max_length=10_000, pattern=NO_NUL)]
 
 
@@ -50,6 +53,10 @@ class WordsRequest:
     """What the run is to be called, wherever it is shown; empty for its own name."""
     tags: _Tags | None = None
     """All of its tags: letters, digits and `._/:-`."""
+    add_tags: _Tags = field(default_factory=list)
+    """Tags that it gets besides."""
+    remove_tags: _Tags = field(default_factory=list)
+    """Tags that it has no more."""
     note: _Note | None = None
     """Markdown."""
 
@@ -59,11 +66,17 @@ def change(run_id: int, words: WordsRequest) -> Run:
 
     Raises:
         NotFoundError: there is no such run.
+        BadFieldError: it would have too many tags.
     """
     given: dict[str, Any] = {
-        name: value for name, value in vars(words).items() if value is not None
+        name: value for name in WORDS if (value := getattr(words, name)) is not None
     }
     with exclusive(STATE):
+        if words.add_tags or words.remove_tags:
+            tags = given.get("tags", life.find(run_id).tags)
+            given["tags"] = sorted({*tags, *words.add_tags} - {*words.remove_tags})
+            if len(given["tags"]) > _MOST_TAGS:
+                raise BadFieldError("add_tags", f"a run has at most {_MOST_TAGS} tags")
         if given:
             Run.update(given).where(Run.id == run_id).execute()
         return life.find(run_id)

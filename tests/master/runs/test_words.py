@@ -1,5 +1,6 @@
 """Words of one's own about a run: changed at any time, bounded, and found."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -29,6 +30,21 @@ def test_words_change_one_by_one_and_find_the_run(api: TestClient) -> None:
     changed = edit(api, run, title="", note=None).json
     assert (changed["title"], changed["note"]) == ("made", words["note"])
     assert edit(api, run).json == edit(api, run, tags=changed["tags"]).json == changed
+
+
+def test_tags_are_added_and_removed_at_the_same_time(api: TestClient) -> None:
+    run = make_run(tags=["old", "paper"])
+    edits = [{"add_tags": [f"tag-{number}"]} for number in range(20)]
+    with ThreadPoolExecutor(4) as pool:
+        done = list(
+            pool.map(lambda words: edit(api, run, **words), [*edits, {"remove_tags": ["old"]}])
+        )
+    assert {answer.status_code for answer in done} == {200}
+    assert edit(api, run).json["tags"] == sorted(["paper", *(f"tag-{n}" for n in range(20))])
+    both = edit(api, run, tags=["a", "b"], add_tags=["c"], remove_tags=["a", "x"]).json
+    assert both["tags"] == ["b", "c"]
+    many = edit(api, run, add_tags=[str(number) for number in range(49)])
+    assert (many.status_code, many.json["message"]) == (400, "add_tags: a run has at most 50 tags")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 // The selected runs, and what is done with them: compared, tagged, saved as CSV, stopped, deleted.
 
-import { get, patch, post, remove } from "../api.js";
+import { patch, post, remove } from "../api.js";
 import { byId, setNotice, setText } from "../dom.js";
 import { rowsToCsv, save } from "../export.js";
 import { plural } from "../format.js";
@@ -62,9 +62,7 @@ export class Selection {
   async #addTag(tag) {
     if (!tag) return;
     const isDone = await this.#each(async (id) => {
-      const path = `/api/runs/${id}/`;
-      const { tags } = await get(path);
-      await patch(path, { tags: [...new Set([...tags, tag])] });
+      await patch(`/api/runs/${id}/`, { add_tags: [tag] });
     });
     if (isDone) this.#tag.value = "";
   }
