@@ -323,6 +323,18 @@ class RunField(Record):
 
 
 @dataclass(frozen=True)
+class RunCurve(Record):
+    """The goal's metric over time, in at most 60 points or so."""
+
+    run_id: int
+    metric: str
+    seconds: tuple[float, ...]
+    """Since the run's start."""
+    values: tuple[float, ...]
+    """Of an active run, the mean over the ranks."""
+
+
+@dataclass(frozen=True)
 class GroupMean(Record):
     """The mean of a figure over the runs of a group."""
 

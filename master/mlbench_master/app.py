@@ -78,6 +78,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         Route("/api/metrics/{owner}", metrics, "owner"),
         Route("/api/runs", runs),
         Route("/api/runs/counts", runs, "counts"),
+        Route("/api/runs/curves", results, "curves"),
         Route("/api/runs/fields", runs, "fields"),
         Route("/api/runs/groups", runs, "groups"),
         Route("/api/runs/{run_id:int}", runs, "one"),

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from math import isfinite
+from math import ceil, isfinite
 from typing import Any
 
-from mlbench.results import Result
+from mlbench.results import Curve, Result
+
+_CURVE_POINTS = 60
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class Figures:
     best_value: float | None = None
     last_value: float | None = None
     phases: Mapping[str, float] = field(default_factory=dict)
+    curve: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
+    """Of the target's metric: seconds since the start, and values, as many as a small curve has."""
 
 
 def figures_of(result: Result) -> Figures:
@@ -43,8 +47,22 @@ def figures_of(result: Result) -> Figures:
         "slowest_rank": result.slowest.rank if result.slowest else None,
         "slowest_factor": result.slowest.factor if result.slowest else None,
         "metric": result.target.metric if result.target else "",
+        "curve": _thin(result.curve) if result.curve else ((), ()),
     }
     return Figures(**(same | others))
+
+
+def _thin(curve: Curve) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return few points of a curve, its last one too, to five digits."""
+    pairs = zip(curve.wall_seconds, curve.values, strict=True)
+    points = [(_short(at), _short(one)) for at, one in pairs if one is not None and isfinite(one)]
+    step = ceil(len(points) / _CURVE_POINTS) or 1
+    thin = points[::-1][::step][::-1]
+    return tuple(at for at, _ in thin), tuple(value for _, value in thin)
+
+
+def _short(number: float) -> float:
+    return float(f"{number:.5g}")
 
 
 def _finite(value: object) -> object:

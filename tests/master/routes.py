@@ -32,6 +32,7 @@ USER_ROUTES: list[Route] = [
     ("GET", "/api/runs/{run_id:int}/result"),
     ("GET", "/api/runs/{run_id:int}/mllog"),
     ("GET", "/api/runs/counts"),
+    ("GET", "/api/runs/curves"),
     ("GET", "/api/runs/fields"),
     ("GET", "/api/runs/groups"),
     ("GET", "/api/runs/{run_id:int}/archive"),

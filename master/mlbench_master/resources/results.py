@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from falcon import Request, Response
 
 from mlbench.evaluation.criteria import Criteria, read_finite, read_goal
+from mlbench.records import RunCurve
 from mlbench.results import Comparison, Result
 from mlbench_master.errors import BadFieldError
 from mlbench_master.fields import parse_whole_number
 from mlbench_master.models import Run
 from mlbench_master.openapi.operation import Parameter, operation
 from mlbench_master.reading.series import SeriesReader
+from mlbench_master.results.curves import small_curves
 from mlbench_master.results.query import comparison_of, mllog_of, result_of
 from mlbench_master.runs import life
 from mlbench_master.runs.requests import MOST_RUNS
@@ -79,6 +81,16 @@ class ResultsResource:
     reader: SeriesReader
 
     @operation(
+        "list_curves",
+        "The curves of those that have one, in any order.",
+        list[RunCurve],
+        parameters=(_RUNS,),
+    )
+    def on_get_curves(self, req: Request, resp: Response) -> None:
+        """Answer with the goal's metric of several runs over time, in few points each."""
+        resp.media = small_curves(self.reader.prometheus, _read_ids(req))
+
+    @operation(
         "get_result",
         "What the run reached.",
         Result,
@@ -120,16 +132,21 @@ class ResultsResource:
 
 
 def _runs(req: Request) -> list[Run]:
+    return [life.find(run_id) for run_id in _read_ids(req)]
+
+
+def _read_ids(req: Request) -> list[int]:
     # In one parameter, or in several of the same name.
     text = ",".join(req.get_param_as_list("runs") or ())
-    ids = [parse_whole_number(part) for part in text.split(",")]
-    if None in ids or len(ids) > MOST_RUNS:
+    parts = text.split(",")
+    ids = [one for one in map(parse_whole_number, parts) if one is not None]
+    if len(ids) < len(parts) or len(ids) > MOST_RUNS:
         must_be = f"the ids of 1 to {MOST_RUNS} runs, such as 1,2,3"
         raise BadFieldError("runs", f"{must_be} (not {text[:80]!r})")
     for run_id, times in Counter(ids).items():
         if times > 1:
             raise BadFieldError("runs", f"each run once (run {run_id} is named twice)")
-    return [life.find(run_id) for run_id in ids if run_id is not None]
+    return ids
 
 
 def _query(req: Request) -> Criteria:

@@ -44,6 +44,7 @@ function createRow(/** @type {Run} */ run) {
     cell("created", "Created", time),
     cell("duration", "Duration"),
     cell("result", "Result", h("span"), detail()),
+    cell("curve", "Curve"),
   );
 }
 

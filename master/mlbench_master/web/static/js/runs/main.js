@@ -8,6 +8,7 @@ import { ACTIVE_STATES, STATES, isActive } from "../records.js";
 import { sum } from "../series.js";
 import { errorState } from "../ui.js";
 import { Columns } from "./columns.js";
+import { Curves } from "./curves.js";
 import { meansOf, orderOf, showGroups } from "./groups.js";
 import { showRows } from "./list.js";
 import { NewRun } from "./new-run.js";
@@ -24,6 +25,7 @@ const refused = byId("refused");
 const body = byId("runs").tBodies[0];
 const newRun = new NewRun(byId("new-run"));
 const columns = new Columns(filter);
+const curves = new Curves();
 const selection = new Selection(() => poller.now());
 
 /** @type {import("../records.js").Run[]} those that match, in their order; none while they are grouped */
@@ -87,6 +89,7 @@ function show() {
   byId("no-match").hidden = isNone || runs.length + groups.length > 0;
   showGroups(groups, columns, wanted());
   showRows(body, runs, selection.ids, now(), columns.names);
+  curves.show(body, runs).catch(() => {}); // the list is there without them
   showCounts();
   selection.show(runs, columns.names);
   newRun.setActive(runs.findLast(isActive) ?? (hasActive() ? { id: 0, title: "" } : undefined));

@@ -1,0 +1,49 @@
+"""Small curves of many runs: those of ended runs are stored, the others queried at once."""
+
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from math import isfinite
+
+from mlbench.names import RUN_METRIC
+from mlbench.records import RunCurve
+from mlbench_master.models import Run
+from mlbench_master.reading.promql import PrometheusClient, PrometheusError, select
+
+_POINTS = 60
+_LEAST_STEP_MS = 1000
+
+
+def small_curves(prometheus: PrometheusClient, ids: Collection[int]) -> list[RunCurve]:
+    """Return the curves of those runs that have one; without Prometheus, of ended runs alone."""
+    wanted = (Run.id, Run.figures, Run.goal, Run.started_at)
+    runs = list(Run.select(*wanted).where(Run.id.in_(list(ids))))
+    found = [
+        RunCurve(run.id, run.figures["metric"], *map(tuple, run.figures["curve"]))
+        for run in runs
+        if run.figures and any(run.figures.get("curve", ()))
+    ]
+    active = [run for run in runs if run.figures is None and run.goal and run.started_at]
+    with suppress(PrometheusError):
+        found += _query(prometheus, active)
+    return found
+
+
+def _query(prometheus: PrometheusClient, runs: Sequence[Run]) -> Iterator[RunCurve]:
+    if not runs:
+        return
+    metrics = {run.goal["metric"] for run in runs}
+    among = {"run_id": [str(run.id) for run in runs], "metric": sorted(metrics)}
+    last_ms = round(time.time() * 1000)
+    began = {run.id: run.started_at or 0.0 for run in runs}
+    first_ms = round(min(began.values()) * 1000)
+    step_ms = max(_LEAST_STEP_MS, (last_ms - first_ms) // _POINTS)
+    promql = f"avg by (run_id, metric) ({select({'__name__': RUN_METRIC}, among)})"
+    series = prometheus.query_range(promql, first_ms, last_ms, step_ms)
+    by_run = {(one.labels["run_id"], one.labels["metric"]): one for one in series}
+    for run in runs:
+        if one := by_run.get((str(run.id), run.goal["metric"])):
+            pairs = zip(one.times, map(float, one.values), strict=True)
+            points = [(at - began[run.id], value) for at, value in pairs if isfinite(value)]
+            seconds, values = (tuple(point[i] for point in points) for i in (0, 1))
+            yield RunCurve(run.id, run.goal["metric"], seconds, values)
