@@ -123,6 +123,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         Route("/workers/{pod}", PageResource(sign_in, "worker")),
         Route("/runs", PageResource(sign_in, "runs")),
         Route("/runs/{run_id:int}", PageResource(sign_in, "run")),
+        Route("/sets", PageResource(sign_in, "sets")),
         Route("/sets/{set_name}", PageResource(sign_in, "set")),
         Route("/compare", PageResource(sign_in, "compare")),
         Route("/signin", sign_in),

@@ -66,6 +66,7 @@ PAGES: list[Route] = [
     ("GET", "/"),
     ("GET", "/runs"),
     ("GET", "/runs/{run_id:int}"),
+    ("GET", "/sets"),
     ("GET", "/sets/{set_name}"),
     ("GET", "/compare"),
     ("GET", "/workers"),

@@ -65,3 +65,21 @@ def test_a_set_shows_what_matters_what_is_left_and_its_plan(page: Page, master: 
     plan.get_by_role("link", name="run 1", exact=True).click()
     page.get_by_role("link", name="Set grid").click()
     expect(matters).to_be_visible()
+
+
+@pytest.mark.slow
+def test_sets_are_listed_and_lead_to_their_runs_by_swept_values(
+    page: Page, master: Connection
+) -> None:
+    sign_in(page, master, "/sets")
+    [row] = page.get_by_role("row").filter(has_text="grid").all()
+    for said in ("exchange, bandwidth", "16", "15 of 16 places have a run"):
+        expect(row).to_contain_text(said)
+    row.get_by_role("link", name="In groups").click()
+    groups = page.locator("#groups tbody tr")
+    expect(groups).to_have_count(4)
+    expect(groups.first).to_contain_text("exchange=flat, bandwidth=10")
+    page.get_by_role("link", name='swept="exchange=topk, bandwidth=100"').click()
+    expect(page.get_by_role("link", name="exchange=topk, bandwidth=100, workers=2")).to_have_count(
+        3
+    )

@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import "./browser.js";
 import { nextName, toOrder as toNextOrder } from "../../../master/mlbench_master/web/static/js/run/head.js";
-import { codeOf, errorOf, notFiniteOf, originOf } from "../../../master/mlbench_master/web/static/js/records.js";
+import { codeOf, errorOf, nameOf, notFiniteOf, originOf } from "../../../master/mlbench_master/web/static/js/records.js";
 import * as order from "../../../master/mlbench_master/web/static/js/runs/order.js";
 
 const BOUNDS = {
@@ -205,6 +205,13 @@ test("a loss that is no number is named with its first such step", () => {
   equal(notFiniteOf({ not_finite: found }), "train_loss is not a number since step 1,200");
   equal(notFiniteOf({ not_finite: { ...found, step: null } }), "train_loss is not a number");
   equal(notFiniteOf({ not_finite: null }), "");
+});
+
+test("a list calls a run by its title, or else by what its set sweeps", () => {
+  const of_set = run({ title: "digits", swept: { exchange: "topk" } });
+  equal(nameOf(of_set), "exchange=topk, workers=2");
+  equal(nameOf({ ...of_set, title: "Mine" }), "Mine");
+  equal(nameOf(run({ title: "digits" })), "digits");
 });
 
 test("a run says where it was imported from, or who started it", () => {

@@ -108,6 +108,16 @@ export function sweptOf(/** @type {{ swept: Record<string, string> }} */ { swept
   return Object.entries(swept).map(([key, value]) => `${key} ${value}`).join(", ");
 }
 
+/**
+ * @param {Pick<Run, "title" | "display_name" | "name" | "swept" | "num_workers">} run
+ * @returns {string} what a list calls a run: its title, or without one what its set sweeps
+ */
+export function nameOf({ title, display_name: displayName, name, swept, num_workers: workers }) {
+  const pairs = Object.entries(swept);
+  if (!pairs.length || title !== (displayName || name)) return title;
+  return [...pairs, ["workers", workers]].map(([key, value]) => `${key}=${value}`).join(", ");
+}
+
 /** @returns {string} a run's id and name, where several are shown together; or what it sweeps. */
 export function labelOf(/** @type {import("./records.js").Result} */ result) {
   return `${result.run_id} · ${sweptOf(result) || result.display_name}`;

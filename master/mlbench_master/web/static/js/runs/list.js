@@ -2,7 +2,7 @@
 
 import { h, reconcile, setText } from "../dom.js";
 import * as format from "../format.js";
-import { codeOf, elapsedSeconds, errorOf, isActive, notFiniteOf, originOf, sweptOf, waitingFor } from "../records.js";
+import { codeOf, elapsedSeconds, errorOf, isActive, nameOf, notFiniteOf, originOf, sweptOf, waitingFor } from "../records.js";
 import { badge, setBadge, showTags } from "../ui.js";
 import { textOf } from "./columns.js";
 
@@ -32,12 +32,11 @@ function createRow(/** @type {Run} */ run) {
   const box = h("input", { type: "checkbox", value: id, "aria-label": `Select run ${id}` });
   const time = h("time", { datetime: created, title: format.moment(created) });
   const link = h("a", { href: `/runs/${id}` });
-  const aside = [`#${id}`, originOf(run), sweptOf(run)].filter(Boolean).join(", ");
   return h(
     "tr",
     {},
     h("td", { class: "runs-select" }, h("label", {}, box)),
-    h("th", { scope: "row", class: "runs-name" }, link, h("span", { class: "soft" }, aside), h("ul", { class: "tags", role: "list", "aria-label": "Tags" })),
+    h("th", { scope: "row", class: "runs-name" }, link, h("span", { class: "soft" }), h("ul", { class: "tags", role: "list", "aria-label": "Tags" })),
     cell("state", "State", badge(run.state), detail()),
     cell("code", "Benchmark", h("span", { title: run.benchmark || run.command }, codeOf(run))),
     cell("workers", "Workers", run.num_workers, detail(limitsOf(run))),
@@ -52,7 +51,11 @@ function updateRow(row, /** @type {Run} */ run, now) {
   const [state, duration, result] = ["state", "duration", "result"].map((name) =>
     row.querySelector(`.runs-${name}`),
   );
-  setText(row.querySelector(".runs-name a"), run.title);
+  const name = nameOf(run);
+  const aside = [`#${run.id}`, originOf(run), name === run.title ? sweptOf(run) : run.title];
+  const [link, others] = row.querySelector(".runs-name").children;
+  setText(link, name);
+  setText(others, aside.filter(Boolean).join(", "));
   showTags(row.querySelector(".tags"), run.tags);
   setBadge(state.firstElementChild, run.state);
   setText(state.lastElementChild, explanationOf(run));

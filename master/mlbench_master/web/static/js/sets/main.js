@@ -1,0 +1,66 @@
+// The page of all benchmark sets: what each sweeps, how far it is, and where its runs are.
+
+import { get, now, query } from "../api.js";
+import { byId, h, setText } from "../dom.js";
+import { ago, moment, plural } from "../format.js";
+import { poll } from "../poll.js";
+import { termsOf } from "../runs/groups.js";
+import { errorState, fillTable } from "../ui.js";
+
+/** @typedef {import("../records.js").Schemas["RunSet"]} RunSet */
+
+const POLL_MS = 5000;
+
+/** @returns {string} what differs among the places of a set. */
+export function sweptIn(/** @type {Pick<RunSet, "places">} */ { places }) {
+  const keys = new Set(places.flatMap((place) => Object.keys(place.swept)));
+  const isScaled = new Set(places.map((place) => place.num_workers)).size > 1;
+  return [...keys, ...(isScaled ? ["workers"] : [])].join(", ");
+}
+
+/** @type {import("../ui.js").Column<RunSet>[]} */
+const COLUMNS = [
+  {
+    title: "Set",
+    isHead: true,
+    fill: (cell, { name }) => fillOnce(cell, () => h("a", { href: `/sets/${encodeURIComponent(name)}` }, name)),
+  },
+  { title: "Sweeps", text: sweptIn },
+  { title: "Places", isFigure: true, text: ({ places }) => String(places.length) },
+  {
+    title: "Created",
+    fill: (cell, { created_at: at }) => {
+      fillOnce(cell, () => h("time", { datetime: at, title: moment(at) }));
+      setText(cell.firstElementChild, ago(at, now()));
+    },
+  },
+  {
+    title: "Runs",
+    fill: (cell, { name }) => fillOnce(cell, () => {
+      const search = termsOf({ set: name });
+      const href = `/runs${query({ search, group: "set" })}`;
+      return [h("a", { href: `/runs${query({ search })}` }, "List"), " ", h("a", { href }, "In groups")];
+    }),
+  },
+  { title: "So far", text: ({ text }) => text },
+];
+
+function fillOnce(cell, create) {
+  if (!cell.firstElementChild) cell.append(...[create()].flat());
+}
+
+async function refresh() {
+  const sets = /** @type {RunSet[]} */ (await get("/api/sets/")).toReversed();
+  byId("problem").replaceChildren();
+  setText(byId("summary"), plural(sets.length, "set"));
+  byId("table").hidden = !sets.length;
+  byId("none").hidden = sets.length > 0;
+  fillTable(byId("sets"), COLUMNS, sets, ({ name }) => name);
+  return POLL_MS;
+}
+
+function start() {
+  poll(refresh, (error) => byId("problem").replaceChildren(errorState(error, start)));
+}
+
+start();
