@@ -24,7 +24,7 @@ def test_runs_are_listed_narrowed_and_compared(page: Page, watch: Watch, still: 
     for said in ("own", "<i>", "FAILED", "<u>no", "#8, run 3 of <b>lab"):
         expect(runs.first).to_contain_text(said)
 
-    page.get_by_label("State").select_option("FAILED")
+    page.get_by_label("State", exact=True).select_option("FAILED")
     expect(runs).to_have_count(4)
     page.get_by_label("Search").fill("number")
     expect(runs).to_have_count(2)
@@ -34,7 +34,7 @@ def test_runs_are_listed_narrowed_and_compared(page: Page, watch: Watch, still: 
     page.get_by_label("Search").fill("no such run")
     expect(page.get_by_text("No run matches.")).to_be_visible()
     page.get_by_label("Search").fill("")
-    page.get_by_label("State").select_option("")
+    page.get_by_label("State", exact=True).select_option("")
     expect(runs).to_have_count(8)
 
     watch.expect("status of 400")
@@ -78,6 +78,23 @@ def test_runs_are_grouped_and_a_group_opens_its_runs(page: Page, still: Connecti
     page.get_by_role("link", name="Runs of workers=4").click()
     expect(page.get_by_label("Search")).to_have_value("id<8 workers=4")
     expect(page.get_by_label("Select run")).to_have_count(1)
+    page.goto("about:blank")
+
+
+def test_columns_are_hidden_and_a_narrow_screen_sorts(page: Page, still: Connection) -> None:
+    sign_in(page, still, "/runs?columns=id")
+    page.get_by_text("Hide columns").click()
+    page.get_by_label("Hide Benchmark").check()
+    expect(page.get_by_role("columnheader", name="Benchmark")).to_be_hidden()
+    assert "hide=code" in page.url
+    page.reload()
+    expect(page.get_by_role("columnheader", name="State")).to_be_visible()
+    expect(page.get_by_role("columnheader", name="Benchmark")).to_be_hidden()
+    expect(page.get_by_label("Sort by")).to_be_hidden()
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.get_by_label("Sort by").select_option("id ↑")
+    expect(page.get_by_role("checkbox", name="Select run").first).to_have_value("1")
+    assert "order=id" in page.url
     page.goto("about:blank")
 
 

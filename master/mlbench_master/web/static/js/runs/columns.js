@@ -6,6 +6,7 @@ import * as format from "../format.js";
 /** @import { Schemas } from "../records.js" */
 
 const STORED = "mlbench-run-columns";
+const STORED_HIDDEN = "mlbench-run-hidden";
 const DATE = /^\d{4}-\d\d-\d\dT/;
 
 /** @returns {string} a value of a field, for people. */
@@ -51,6 +52,8 @@ export function headCell(name, title, isFigure = true) {
 export class Columns {
   order = getParam("order");
   group = listed(getParam("group"));
+  /** The table's own columns that are not shown. */
+  hidden = listed(getParam("hide") || localStorage.getItem(STORED_HIDDEN) || "");
   /** @type {string[]} */
   names = listed(getParam("columns") || localStorage.getItem(STORED) || "");
   /** @type {Schemas["RunField"][]} */
@@ -59,6 +62,7 @@ export class Columns {
   #rows = ["runs", "groups"].map((id) => byId(id).tHead.rows[0]);
   #input = byId("columns");
   #group = byId("group");
+  #sort = byId("order");
 
   constructor(/** @type {() => void} */ onChange) {
     this.#input.value = this.names.join(", ");
@@ -80,6 +84,11 @@ export class Columns {
         onChange();
       });
     }
+    this.#sort.addEventListener("change", () => {
+      this.order = this.#sort.value;
+      onChange();
+    });
+    byId("hides").append(...this.#ownHeads().map((head) => this.#toggle(head)));
     for (const id of ["search", "columns", "group"]) {
       const list = byId(`${id}-names`);
       byId(id).addEventListener("input", ({ target }) => {
@@ -92,7 +101,9 @@ export class Columns {
   /** Show the heads, and what is sorted, and write both to the address. */
   show() {
     const [runs] = this.#rows;
-    setParams({ columns: this.names.join(","), order: this.order, group: this.group.join(",") });
+    const [columns, group, hide] = [this.names, this.group, this.hidden].map((names) => names.join(","));
+    setParams({ columns, order: this.order, group, hide });
+    byId("runs").dataset.hidden = this.hidden.join(" ");
     const shown = [...runs.cells].filter((cell) => "field" in cell.dataset);
     if (shown.map((cell) => cell.dataset.field).join() !== this.names.join()) {
       for (const cell of shown) cell.remove();
@@ -104,6 +115,36 @@ export class Columns {
         cell.setAttribute("aria-sort", this.order === field ? "ascending" : "descending");
       else cell.removeAttribute("aria-sort");
     }
+    this.#offerOrders();
+  }
+
+  /** Offer, where a narrow screen has no heads, what runs or groups can be sorted by. */
+  #offerOrders() {
+    const row = this.#rows[this.group.length ? 1 : 0];
+    const buttons = [...row.querySelectorAll("button")];
+    const titles = new Map(buttons.map((one) => [one.dataset.order, one.textContent]));
+    const values = ["", ...[...titles.keys()].flatMap((name) => [`-${name}`, name])];
+    const textOf = (/** @type {string} */ value) =>
+      value ? `${titles.get(value.replace("-", ""))} ${value[0] === "-" ? "↓" : "↑"}` : "Newest first";
+    setOptions(this.#sort, values, textOf);
+    this.#sort.value = this.order;
+  }
+
+  /** @returns {HTMLElement[]} the heads of the table's own columns that can be hidden. */
+  #ownHeads() {
+    return [...this.#rows[0].cells].filter((cell) => "column" in cell.dataset);
+  }
+
+  #toggle(/** @type {HTMLElement} */ { dataset, textContent }) {
+    const isHidden = this.hidden.includes(dataset.column);
+    const box = h("input", { type: "checkbox", checked: isHidden, "aria-label": `Hide ${textContent}` });
+    box.addEventListener("change", ({ target }) => {
+      const others = this.hidden.filter((name) => name !== dataset.column);
+      this.hidden = target.checked ? [...others, dataset.column] : others;
+      localStorage.setItem(STORED_HIDDEN, this.hidden.join(","));
+      this.show();
+    });
+    return h("label", {}, box, ` ${textContent}`);
   }
 
   /** @returns {string | undefined} what a field is. */
