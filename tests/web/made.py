@@ -11,7 +11,7 @@ from mlbench.output import OutputFile
 from mlbench_master.models import Pod, Rank, Run, Worker, run_owner
 from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import Delivery
-from tests.support.rows import deliver_all, make_run, record, ship_files
+from tests.support.rows import deliver_all, line, make_run, record, ship_files
 
 _PIXEL: Final = base64.b64decode(
     b"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -102,3 +102,12 @@ def record_losses(run: Run, count: int, delivery: Delivery, metric: str = "train
     )
     record(run, lines.encode())
     deliver_all(delivery)
+
+
+def record_steps(run: Run, rank: int, seconds: float, count: int) -> None:
+    """Record a rank's totals once a second for so long, whose steps take so many seconds."""
+    lines = (
+        line(run.created_at + 10 + at, step=round(at / seconds), train_seconds=at)
+        for at in range(count)
+    )
+    record(run, b"".join(lines), rank)

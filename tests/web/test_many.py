@@ -1,6 +1,8 @@
 """200 workers and 2,000 runs: the pages do not freeze."""
 
+import re
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -8,15 +10,20 @@ from playwright.sync_api import Page, expect
 from benchmarks.servers import database_url
 from mlbench.home import Connection
 from mlbench_master.models import open_database
+from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.remote_write import RemoteWriter
 from tests.conftest import PrometheusServer, free_port
+from tests.support.rows import deliver_all
 from tests.support.serving import serve_master
 from tests.web import made
-from tests.web.conftest import sign_in
+from tests.web.conftest import section, sign_in
 
 pytestmark = pytest.mark.slow
 
 _WORKERS = 200
 _RUNS = 2_000
+_SECONDS = 120
+_SLOW_RANK = 150
 
 # Whose page stands still for longer thinks that it hangs. A quiet machine takes a tenth of it.
 _PATIENCE_MS = 10_000
@@ -40,6 +47,11 @@ def large(
     with database.atomic():
         made.make_workers(_WORKERS)
         made.make_runs(_RUNS)
+        steps = made.make_ended_run(name="steps", num_workers=_WORKERS)
+        for rank in range(_WORKERS):
+            made.record_steps(steps, rank, 0.02 if rank == _SLOW_RANK else 0.01, _SECONDS)
+    with closing(RemoteWriter(shared_prometheus.url)) as writer:
+        deliver_all(Delivery(writer))
     database.close()
     with serve_master(folder, free_port(), shared_prometheus.url) as connection:
         yield connection
@@ -65,7 +77,7 @@ def test_200_workers_are_found_by_name_and_node(visitor: Page, large: Connection
 
 def test_2000_runs_are_listed_and_searched(visitor: Page, large: Connection) -> None:
     visitor.goto(f"{large.url}/runs")
-    expect(visitor.get_by_role("status").first).to_contain_text("2,000 runs")
+    expect(visitor.get_by_role("status").first).to_contain_text("2,001 runs")
     rows = visitor.get_by_role("row").filter(has=visitor.get_by_role("checkbox"))
     expect(rows.first).to_contain_text("number-1999")
     visitor.get_by_label("Search").fill("number-1234")
@@ -73,4 +85,19 @@ def test_2000_runs_are_listed_and_searched(visitor: Page, large: Connection) -> 
     visitor.get_by_label("Search").fill("")
     visitor.get_by_role("button", name="Show more").click()
     expect(rows.nth(150)).to_contain_text("number-")
+    assert visitor.evaluate("window.longest") < _PATIENCE_MS
+
+
+def test_the_slow_one_of_200_ranks_is_seen(visitor: Page, large: Connection) -> None:
+    visitor.goto(f"{large.url}/runs/{_RUNS + 1}")
+    steps = section(visitor, "Step times")
+    name = re.compile(rf"Time of a step of 200 ranks .*, 20 ms, of rank {_SLOW_RANK}, ")
+    expect(steps.get_by_role("img", name=name)).to_be_visible()
+    steps.get_by_role("img").hover()
+    expect(steps.get_by_role("status")).to_contain_text(
+        re.compile("^Rank (99|100), .*: 10 ms a step$")
+    )
+    for key in ("ArrowUp", "ArrowRight"):
+        steps.get_by_role("img").press(key)
+    expect(steps.get_by_role("status")).to_contain_text(re.compile("^Rank (98|99), "))
     assert visitor.evaluate("window.longest") < _PATIENCE_MS

@@ -11,6 +11,7 @@ import { emptyState, errorState } from "../ui.js";
 import { Autopsy } from "./autopsy.js";
 import { Files } from "./files.js";
 import { Head } from "./head.js";
+import { Heat } from "./heat.js";
 import { Logs } from "./logs.js";
 import { Manifest } from "./manifest.js";
 import { Progress, Timeline, showDelivery } from "./progress.js";
@@ -37,11 +38,12 @@ const progress = new Progress();
 const training = new Training(
   runId,
   () => followers.training?.now(),
-  () => ["throughput", "resources"].forEach((name) => followers[name]?.now()),
+  () => ["throughput", "heat", "resources"].forEach((name) => followers[name]?.now()),
 );
 const throughput = new Throughput(runId);
 const phases = new Phases();
 const ranks = new Ranks();
+const heat = new Heat(runId);
 const resources = new Resources(() => followers.resources?.now());
 const autopsy = new Autopsy(runId, () => followers.timeline?.now());
 const timeline = new Timeline(runId, (events) => {
@@ -108,6 +110,7 @@ async function begin() {
     throughput.refresh(run, isReload, training.axis()),
   );
   follow("result", "progress", FIGURES_MS * slowly, refreshResult);
+  follow("heat", "steps", SLOW_MS * slowly, (isReload) => heat.refresh(run, isReload, training.axis()));
   follow("resources", "resources", SLOW_MS, () => resources.refresh(usageOf(run)));
   follow("timeline", "timeline", FIGURES_MS, () => timeline.refresh(run));
   follow("logs", "logs", LOGS_MS, () => logs.refresh(run));
