@@ -90,6 +90,7 @@ export function partsOf(/** @type {Line} */ line, /** @type {Axes} */ axes) {
   const placeOf = (value) => (drawable(value) && (axes.yType !== "log" || value > 0) ? value : null);
   /** @type {Part[]} */
   const parts = behind.flatMap((one) => partsOf({ name: line.name, ...one }, axes).map((part) => ({ ...part, isBehind: true })));
+  if (isOnePart(line, axes)) return [...parts, { x, y, lows, highs, smooth, counts }];
   let last = NaN;
   x.forEach((at, i) => {
     if (!drawable(at) || (axes.xType === "log" && at <= 0)) return;
@@ -106,6 +107,25 @@ export function partsOf(/** @type {Line} */ line, /** @type {Axes} */ axes) {
     last = at;
   });
   return parts;
+}
+
+// Most lines are, and their columns need no copies.
+function isOnePart(/** @type {Line} */ { x, y, lows = y, highs = y, smooth = y }, /** @type {Axes} */ { xType, yType }) {
+  const lowest = yType === "log" ? 0 : -MAX_VALUE;
+  let last = xType === "log" ? 0 : -MAX_VALUE;
+  for (let i = 0; i < x.length; i++) {
+    if (!(x[i] > last)) return false;
+    last = x[i];
+  }
+  return last < MAX_VALUE && x.length > 0 && [...new Set([y, lows, highs, smooth])].every((column) => isWithin(column, lowest));
+}
+
+function isWithin(/** @type {(number | null)[]} */ column, /** @type {number} */ lowest) {
+  for (let i = 0; i < column.length; i++) {
+    const value = column[i];
+    if (value === null || !(value > lowest && value < MAX_VALUE)) return false;
+  }
+  return true;
 }
 
 /**
