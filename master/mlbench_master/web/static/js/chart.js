@@ -207,7 +207,8 @@ export class Chart {
   #showValues(plot) {
     const { left, top } = plot.cursor;
     const at = plot.posToVal(left, "x");
-    const [first, last] = [0, plot.over.clientWidth].map((edge) => plot.posToVal(edge, "x"));
+    const width = plot.bbox.width / devicePixelRatio; // asking the element would lay out the page
+    const [first, last] = [0, width].map((edge) => plot.posToVal(edge, "x"));
     const found = this.#lines.flatMap((_, owner) => {
       const points = this.#isHidden(owner) ? [] : this.#parts[owner].filter((part) => !part.isBehind).flatMap((part) => {
         const values = part.smooth ?? part.y;
@@ -239,9 +240,9 @@ export class Chart {
       setText(row.querySelector("span"), name);
       setText(row.querySelector("b"), text);
     });
-    const isRight = left > plot.over.clientWidth / 2;
+    const isRight = left > width / 2;
     this.#values.style.left = isRight ? "auto" : `${left + BESIDE_PX}px`;
-    this.#values.style.right = isRight ? `${plot.over.clientWidth - left + BESIDE_PX}px` : "auto";
+    this.#values.style.right = isRight ? `${width - left + BESIDE_PX}px` : "auto";
   }
 }
 
