@@ -29,7 +29,7 @@ FORMAT = 1
 SUFFIX = ".mlbench"
 ADDED_SUFFIX = f".added{SUFFIX}"
 WORDS_SUFFIX = ".words"  # of the file beside one, with what the user says of its runs
-RUN, ROWS = "run.json", "rows.json"
+RUN, ROWS, AUTOPSIES = "run.json", "rows.json", "autopsies.json"
 """What the API answers of the run, and the rows of the database that this is made from."""
 ADDED = "added.json"
 """Of what was posted after the run's end: how many samples, when they came, and for which run."""
@@ -317,7 +317,7 @@ class Archive:
 
     def texts(self) -> list[str]:
         """Return the names of the other members, such as ``logs/1/0.stdout``."""
-        return [name for name in self.members if name not in {RUN, ROWS}]
+        return [name for name in self.members if name not in {RUN, ROWS, AUTOPSIES}]
 
     def text(self, name: str) -> bytes:
         """Return another member."""

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from mlbench.archive import ROWS, RUN, More, Piece, SeriesName, file_member
+from mlbench.archive import AUTOPSIES, ROWS, RUN, More, Piece, SeriesName, file_member
 from mlbench.results import Result
 from mlbench.series import SeriesKey, number_or_text, spell
 from mlbench_master.models import WORDS, Chunk, Rank, Run, Series, Stream, run_owner
@@ -14,7 +14,7 @@ from mlbench_master.reading import files
 from mlbench_master.reading.points import Points, Reader
 from mlbench_master.reading.selection import NamedSeries
 from mlbench_master.reading.stored import Stored
-from mlbench_master.runs import events, life, manifest
+from mlbench_master.runs import autopsies, events, life, manifest
 
 # Columns that tell of the archive itself, or may change without the run.
 _NOT_SEALED = {
@@ -27,10 +27,10 @@ SealedSeries = Iterator[tuple[SeriesName, Iterator[Piece]]]
 
 def documents(run: Run, result: Result) -> dict[str, Any]:
     """Return what the API answers of a run, and the rows of the database that it is made of."""
-    described = life.describe(run).to_fields()
+    of_run = life.describe(run).to_fields()
     content = {
         "installation": socket.gethostname(),
-        "run": {name: value for name, value in described.items() if name not in _NOT_SEALED},
+        "run": {name: value for name, value in of_run.items() if name not in _NOT_SEALED},
         "events": [event.to_fields() for event in events.events_of(run)],
         "manifest": manifest.build(run).to_fields(),
         "result": result.to_fields(),
@@ -44,7 +44,9 @@ def documents(run: Run, result: Result) -> dict[str, Any]:
         "series": Series.select().where(Series.owner == owner).order_by(Series.metric, Series.rank),
     }
     rows = {name: list(found.dicts()) for name, found in tables.items()}
-    return {RUN: content, ROWS: {"run": [row], **rows}}
+    asked = [autopsies.describe(one).to_fields() for one in autopsies.asked_of(run.id)]
+    described = {AUTOPSIES: asked} if asked else {}
+    return {RUN: content, ROWS: {"run": [row], **rows}, **described}
 
 
 def files_of(run: Run) -> Iterator[tuple[str, Iterator[bytes]]]:

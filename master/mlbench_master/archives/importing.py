@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from peewee import BooleanField, DatabaseError, DoubleField, Field, IntegerField
 
-from mlbench.archive import ROWS, RUN, Archive, ArchiveError, file_name
+from mlbench.archive import AUTOPSIES, ROWS, RUN, Archive, ArchiveError, file_name
 from mlbench.evaluation import limited
 from mlbench.evaluation.figures import figures_of
 from mlbench.names import ACTIVE_STATES
@@ -27,7 +27,7 @@ from mlbench_master.reading.files import listed_in
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.results.query import result_of
-from mlbench_master.runs import events, life, manifest
+from mlbench_master.runs import autopsies, events, life, manifest
 from mlbench_master.runs.requests import LONGEST_NAME, NAME, check_display_name
 
 _MOST_BYTES = 64 << 20
@@ -122,6 +122,8 @@ def _store(archive: Archive) -> tuple[Run, bool]:
         run.save(force_insert=True)
         for rank in rows["rank"]:
             Rank.create(run=run, **_columns(Rank, rank))
+        if AUTOPSIES in archive.members:
+            autopsies.restore(run, archive.document(AUTOPSIES))
         # All that is told of a run can be told of this one, or it is not stored.
         listed_in(record)
         RunRecord.from_fields(life.describe(run).to_fields())

@@ -9,11 +9,11 @@ from mlbench.autopsy import Autopsy as AutopsyRecord
 from mlbench.autopsy import Evidence, Reason
 from mlbench.evaluation import autopsy as evaluation
 from mlbench.pod_token import PodIdentity
+from mlbench_master import times
 from mlbench_master.database import STATE, exclusive, run_sql
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
 from mlbench_master.models import Autopsy, Rank, RankEvidence, Run
 from mlbench_master.notify import notify
-from mlbench_master.times import seconds_to_text
 
 ANSWER_SECONDS = 20.0
 """Ranks that have not answered by then have nothing to say: evidence has to be of one moment."""
@@ -137,12 +137,27 @@ def describe(asked: Autopsy) -> AutopsyRecord:
         id=asked.get_id(),
         attempt=asked.attempt,
         reason=cast("Reason", asked.reason),
-        asked_at=seconds_to_text(asked.asked_at),
+        asked_at=times.seconds_to_text(asked.asked_at),
         done=is_done(asked),
         verdict=evaluation.judge(evidence, ranks),
         stacks=evaluation.merge_stacks(evidence),
         evidence=evidence,
     )
+
+
+def restore(run: Run, told: Any) -> None:
+    """Store the autopsies of an imported run, as its archive has them.
+
+    Raises:
+        ValueError: it has something else.
+    """
+    for fields in told[-_MOST:]:
+        one = AutopsyRecord.from_fields(_bounded(fields))
+        its = {"attempt": one.attempt, "reason": one.reason}
+        asked = Autopsy.create(run=run, asked_at=times.parse(one.asked_at) / 1e6, **its)
+        for evidence in one.evidence:
+            told_by = {"rank": evidence.rank, "evidence": evidence.to_fields()}
+            RankEvidence.create(autopsy=asked, **told_by)
 
 
 def sentence_of(asked: Autopsy) -> str:

@@ -18,12 +18,13 @@ from mlbench import archive
 from mlbench.archive import ROWS, RUN, opened
 from mlbench_master.archives import importing
 from mlbench_master.errors import BadFieldError
-from mlbench_master.models import Rank, Run
+from mlbench_master.models import Autopsy, Rank, RankEvidence, Run
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.runs import life
 from tests.master.archives.conftest import POD, Master
 from tests.support import reading
+from tests.support.evidence import LOAD, evidence_of, over
 from tests.support.rows import make_run, reload
 
 
@@ -52,9 +53,13 @@ def told(master: Master, path: str, **params: Any) -> Any:
 
 def test_an_imported_run_answers_as_it_did_at_home(master: Master, tmp_path: Path) -> None:
     home = master.make_ended()
+    asked = Autopsy.create(run=home, attempt=1, reason="stalled", asked_at=home.created_at)
+    evidence = evidence_of(1, over(21), at=(LOAD,)).to_fields()
+    RankEvidence.create(autopsy=asked, rank=1, evidence=evidence)
     master.sealer.turn()
     paths = ("manifest", "events", "result")
     before = {path: told(master, f"/api/runs/{home.id}/{path}") for path in paths}
+    autopsy = told(master, f"/api/runs/{home.id}/autopsy")
     series = reading.get_run(master.api, home).json
     files = reading.opened(reading.get_run(master.api, home, format="zip"))
     content = master.api.simulate_get(f"/api/runs/{home.id}/archive").content
@@ -74,6 +79,8 @@ def test_an_imported_run_answers_as_it_did_at_home(master: Master, tmp_path: Pat
             assert now.pop("run_id") == run_id
             before[path].pop("run_id")
         assert now == before[path]
+    its = told(master, f"/api/runs/{run_id}/autopsy")
+    assert (its["verdict"], its["evidence"]) == (autopsy["verdict"], [evidence])
     run = Run.get_by_id(run_id)
     assert reading.get_run(master.api, run).json == series
     assert reading.opened(reading.get_run(master.api, run, format="zip")) == files
