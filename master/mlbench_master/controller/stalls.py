@@ -27,6 +27,7 @@ def run(prometheus: PrometheusClient, pool: Pool, waiter: Waiter) -> None:
     woken, looked_at = time.time(), 0.0
     while not waiter.wait(_LOOK_SECONDS):
         try:
+            woken = _wake_asked(pool, woken)
             if time.monotonic() - looked_at > _LOOK_SECONDS:
                 looked_at = time.monotonic()
                 ask_of_stalled(prometheus, time.time())
@@ -34,7 +35,6 @@ def run(prometheus: PrometheusClient, pool: Pool, waiter: Waiter) -> None:
             log.debug("what stalls is not known: %s", error)
         except Exception:
             log.exception("asking of what stalls failed, trying again")
-        woken = _wake_asked(pool, woken)
 
 
 def ask_of_stalled(prometheus: PrometheusClient, now: float) -> None:

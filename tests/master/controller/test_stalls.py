@@ -1,0 +1,70 @@
+"""Runs that stall, or are overdue, are asked why: each once for each stall."""
+
+import time
+from typing import Any
+
+import pytest
+
+from mlbench_master.controller.stalls import ask_of_stalled
+from mlbench_master.models import Autopsy, Run
+from mlbench_master.runs import autopsies
+from mlbench_master.times import seconds_to_text
+from tests.support.rows import make_ranks
+
+NOW = time.time()
+
+
+class Alerts:
+    """A Prometheus that knows nothing but alerts, of ranks and since when."""
+
+    def __init__(self, run: Run, *since: float, name: str = "MLBenchRunStalled") -> None:
+        self.found = [
+            {
+                "labels": {"alertname": name, "run_id": str(run.id), "rank": str(rank)},
+                "state": "pending",
+                "activeAt": seconds_to_text(at),
+            }
+            for rank, at in enumerate(since)
+        ]
+
+    def alerts(self) -> list[dict[str, Any]]:
+        return self.found
+
+
+def ask(alerts: Any, now: float = NOW) -> list[str]:
+    """Ask, and return why runs were asked by now; all ranks have had their time to answer."""
+    ask_of_stalled(alerts, now)
+    late = Autopsy.asked_at > NOW - autopsies.ANSWER_SECONDS
+    Autopsy.update(asked_at=Autopsy.asked_at - 2 * autopsies.ANSWER_SECONDS).where(late).execute()
+    return [one.reason for one in Autopsy.select().order_by(Autopsy.id)]
+
+
+def test_a_run_is_asked_once_for_each_stall(run: Run) -> None:
+    make_ranks(run)
+    assert ask(Alerts(run)) == []
+    assert ask(Alerts(run, NOW, name="MLBenchLossNotFinite")) == []
+    began = NOW - 10 * autopsies.ANSWER_SECONDS
+    assert ask(Alerts(run, began)) == ["stalled"]
+    # Other ranks stall a little later.
+    assert ask(Alerts(run, began, NOW)) == ["stalled"]
+    assert ask(Alerts(run)) == ["stalled"]
+    assert ask(Alerts(run, NOW)) == ["stalled", "stalled"]
+
+
+def test_an_overdue_run_is_asked_once(run: Run) -> None:
+    make_ranks(run)
+    Run.update(started_at=NOW, deadline_seconds=60.0).execute()
+    assert ask(Alerts(run), NOW + 70) == []
+    assert ask(Alerts(run), NOW + 80) == ["deadline"]
+    assert ask(Alerts(run), NOW + 82) == ["deadline"]
+
+
+@pytest.mark.parametrize("state", ["INITIALIZED", "FINISHED"])
+def test_only_runs_that_go_on_are_asked(run: Run, state: str) -> None:
+    make_ranks(run)
+    Run.update(state=state).execute()
+    assert ask(Alerts(run, NOW)) == []
+    Run.update(state="STARTED").execute()
+    make_ranks(run, attempt=2)
+    Run.update(attempt=2).execute()
+    assert ask(Alerts(run, NOW - 100)) == ["stalled"]
