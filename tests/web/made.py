@@ -7,10 +7,12 @@ from typing import Any, Final
 
 from peewee import fn
 
+from mlbench.autopsy import Frame
 from mlbench.output import OutputFile
-from mlbench_master.models import Pod, Rank, Run, Worker, run_owner
+from mlbench_master.models import Autopsy, Pod, Rank, RankEvidence, Run, Worker, run_owner
 from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import Delivery
+from tests.support.evidence import MAIN, STEP, entered, evidence_of, over
 from tests.support.rows import deliver_all, line, make_run, record, ship_files
 
 _PIXEL: Final = base64.b64decode(
@@ -54,6 +56,15 @@ def make_runs(count: int) -> None:
         make_ended_run(name=f"number-{number}", state=states[number % 3])
 
 
+def make_autopsy(run: Run) -> None:
+    """Store why a run does not go on: rank 1 is late, at a function with a hostile name."""
+    asked = Autopsy.create(run=run, attempt=2, reason="stalled", asked_at=run.created_at + 300)
+    hostile = Frame("<img src=x onerror=alert(1)>", "/home/me/data.py", 41)
+    late = evidence_of(1, over(21), at=(hostile, STEP, MAIN))
+    for one in (evidence_of(0, entered(22)), late):
+        RankEvidence.create(autopsy=asked, rank=one.rank, evidence=one.to_fields())
+
+
 def make_talker(lines: int) -> Run:
     """Store a run of two attempts, whose ranks have written so much, and whose rank 1 failed."""
     why = "rank 1 on local-mlbench-worker-1 exited with code 3"
@@ -88,6 +99,7 @@ def make_talker(lines: int) -> Run:
                 where = streams.StreamKey(run_owner(run.id), attempt, rank, name)
                 streams.append(where, 0, text.encode())
             streams.close(run.id, attempt, rank, {})
+    make_autopsy(run)
     return run
 
 

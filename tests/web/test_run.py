@@ -80,6 +80,20 @@ def talked(page: Page, still: Connection) -> Iterator[Page]:
     page.goto("about:blank")
 
 
+def test_why_a_run_does_not_go_on_is_told_with_the_stacks_of_all_ranks(talked: Page) -> None:
+    why = section(talked, "Why it does not go on")
+    expect(why.get_by_role("status")).to_have_text(
+        "rank 1 is at <img src=x onerror=alert(1)> (data.py:41); rank 0 waits for it in all-reduce "
+        "22"
+    )
+    expect(why.get_by_role("list")).to_be_hidden()
+    why.get_by_text("Where its ranks are").press("Enter")
+    lines = why.get_by_role("listitem")
+    expect(lines.first).to_contain_text("<module> train.py:50 ranks 0")
+    expect(lines.nth(2)).to_have_text("all_reduce distributed_c10d.py:2900 rank 0, not rank 1")
+    expect(talked.get_by_role("button", name="Why does it hang?")).to_be_hidden()
+
+
 def test_a_failed_run_says_why_and_shows_what_its_rank_wrote(talked: Page) -> None:
     _state(talked, "FAILED")
     expect(

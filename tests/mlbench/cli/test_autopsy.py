@@ -1,0 +1,24 @@
+"""``mlbench autopsy`` and ``mlbench stacks``: asked of ranks that hang."""
+
+from mlbench import ApiClient
+from tests.mlbench.cli.conftest import Mlbench
+from tests.support.stacks import order_command
+
+
+def test_a_run_is_asked_why_it_does_not_go_on(mlbench: Mlbench, client: ApiClient) -> None:
+    ordered = order_command(client, "hangs", "sleep 1000", num_workers=2)
+    try:
+        while client.get_run(ordered.id).result().value.started_at is None:
+            pass
+        said = mlbench("autopsy", "hangs").out
+        assert said.startswith("cannot tell: ranks 0 and 1 ")
+        assert said.splitlines()[0] in mlbench("status", "hangs").out
+        [asked] = [
+            e for e in client.get_run_events(ordered.id).result().value if e.kind == "autopsy"
+        ]
+        assert asked.text.endswith(said.splitlines()[0])
+        assert "told a stack" in mlbench("stacks", "hangs").err
+    finally:
+        mlbench("stop", "hangs")
+    # What is known is not asked again.
+    assert mlbench("autopsy", "hangs", "--json").json["verdict"]["sentence"] == said.splitlines()[0]
