@@ -114,8 +114,8 @@ class Verdict(Record):
     """Why a run does not go on, as far as the evidence says."""
 
     kind: str
-    """``gone``, ``stopped``, ``device``, ``behind``, ``mismatch``, ``network``, ``shared``, or
-    ``unknown``."""
+    """``gone``, ``stopped``, ``device``, ``behind``, ``mismatch``, ``network``, ``shared``,
+    ``going``, as ranks did a step meanwhile, or ``unknown``."""
     culprits: tuple[int, ...]
     """The ranks at fault; none where nobody is, or it cannot be told."""
     where: str

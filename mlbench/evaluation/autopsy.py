@@ -3,7 +3,7 @@
 A wrong accusation is worse than none: who waits is not accused, and what is not known is said.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
@@ -221,7 +221,7 @@ def _goes_on(seen: _Seen) -> Verdict | None:
     if not moving:
         return None
     text = f"the run goes on: {_ranks(moving, 'have')} just done a step"
-    return Verdict("unknown", (), "", "", text, "none")
+    return Verdict("going", (), "", "", text, "none")
 
 
 def _sizes_differ(seen: _Seen) -> Verdict | None:
@@ -385,19 +385,17 @@ def _unknown(seen: _Seen) -> Verdict:
     return Verdict("unknown", (), "", "", f"cannot tell: {'; '.join(parts)}", "none")
 
 
-_RULES = (
-    *(
-        _goes_on,
-        _sizes_differ,
-        _gone,
-        _stopped,
-        _on_device,
-        _behind,
-        _mismatch,
-        _network,
-        _odd,
-        _shared,
-    ),
+_RULES: tuple[Callable[[_Seen], Verdict | None], ...] = (
+    _goes_on,
+    _sizes_differ,
+    _gone,
+    _stopped,
+    _on_device,
+    _behind,
+    _mismatch,
+    _network,
+    _odd,
+    _shared,
     _unknown,
 )
 

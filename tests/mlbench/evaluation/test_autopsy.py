@@ -250,7 +250,7 @@ def test_who_is_at_fault_is_named(
         ),
         pytest.param(
             [rank(0, entered(22), quiet_seconds=0.2), LATE],
-            *(2, "unknown", "the run goes on: rank 0 has just done a step"),
+            *(2, "going", "the run goes on: rank 0 has just done a step"),
             id="it goes on",
         ),
         pytest.param(

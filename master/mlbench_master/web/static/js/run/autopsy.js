@@ -36,7 +36,10 @@ export class Autopsy {
 
   #fill(/** @type {Record} */ { done, verdict, stacks }) {
     byId("autopsy").hidden = false;
-    const { sentence } = verdict;
+    const { kind, sentence } = verdict;
+    const goesOn = done && kind === "going";
+    byId("autopsy").classList.toggle("going", goesOn);
+    setText(byId("autopsy-title"), goesOn ? "It goes on" : "Why it does not go on");
     byId("autopsy-sentence").replaceChildren(...(done ? marked(sentence) : ["Its ranks are asked…"]));
     byId("autopsy-stacks").hidden = !stacks.length;
     byId("autopsy-tree").replaceChildren(...stacks.map(row));
