@@ -31,7 +31,9 @@ _COMMANDS: Mapping[str, _Command] = {
         "record.ship", "Ship what `mlbench record` could not, as the master was away."
     ),
     "status": _Command("show.status", "Show the newest runs, workers and alerts, or one run."),
-    "runs": _Command("show.runs", "List the runs that match a query, with columns of choice."),
+    "runs": _Command(
+        "show.runs", "List the runs that match a query, with columns of choice, or groups of them."
+    ),
     "stop": _Command("run.stop", "Stop a run, and wait until it has."),
     "edit": _Command(
         "run.edit", "Change the title, the tags or the note of a run, also after its end."
