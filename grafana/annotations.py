@@ -6,6 +6,7 @@ from grafana_foundation_sdk.models.common import DataSourceRef
 from grafana_foundation_sdk.models.dashboard import AnnotationQuery
 
 from grafana.queries import DATASOURCE, Query, by, called
+from mlbench.names import RUN_AUTOPSY
 from mlbench.palette import BLUE, GREEN, GREY, RED
 
 # Without it Grafana looks once a minute, and misses the events of shorter runs. Up to version 11 it
@@ -45,6 +46,7 @@ def run_events(runs: str) -> list[AnnotationQuery]:
         _event("Run started", "started", runs, BLUE),
         _event("Goal reached", "goal_reached", runs, GREEN),
         _event("Run ended", "finished", runs, GREY),
+        _autopsy(runs),
     ]
 
 
@@ -60,6 +62,14 @@ def _event(title: str, event: str, runs: str, colour: str) -> AnnotationQuery:
     # The value is the time of the event, so all points of a series are one event.
     expr = by("run_id", f"mlbench_run_{event}_timestamp_seconds{{{runs}}}") + " * 1000"
     return _annotation(title, expr, colour, is_moment=True)
+
+
+def _autopsy(runs: str) -> AnnotationQuery:
+    """Mark when the ranks were asked why a run does not go on, with the verdict."""
+    expr = by("run_id, verdict", f"{RUN_AUTOPSY}{{{runs}}}") + " * 1000"
+    mark = _annotation("Why it does not go on", expr, RED, is_moment=True)
+    mark.text_format = "{{verdict}}"
+    return mark
 
 
 def _annotation(title: str, expr: str, colour: str, *, is_moment: bool) -> AnnotationQuery:

@@ -172,6 +172,7 @@ RUN_INFO: Final = "mlbench_run_info"  # {run_id, name, benchmark, backend, worke
 RUN_SET_INFO: Final = "mlbench_run_set_info"  # {run_id, set, swept}
 RUN_STATE: Final = "mlbench_run_state"  # {run_id, state}
 RUN_FAILURE: Final = "mlbench_run_failure_info"  # {run_id, reason}
+RUN_AUTOPSY: Final = "mlbench_run_autopsy_timestamp_seconds"  # {run_id, verdict}: of the last one
 RUN_CREATED: Final = "mlbench_run_created_timestamp_seconds"
 RUN_STARTED: Final = "mlbench_run_started_timestamp_seconds"
 RUN_FINISHED: Final = "mlbench_run_finished_timestamp_seconds"

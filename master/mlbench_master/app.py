@@ -32,6 +32,7 @@ from mlbench_master.resources.results import ResultsResource
 from mlbench_master.resources.runs import RunsResource
 from mlbench_master.resources.sets import SetsResource
 from mlbench_master.resources.workers import JoinResource, PollResource, StreamResource
+from mlbench_master.runs.autopsies import verdicts_of
 from mlbench_master.settings import Settings
 from mlbench_master.telemetry import DatabaseCollector, RequestMiddleware
 from mlbench_master.web import assets
@@ -46,7 +47,7 @@ _PATIENCE_SECONDS = 5.0
 def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[Request, Response]:
     """Return the WSGI app. The database must be open."""
     registry = CollectorRegistry()
-    registry.register(DatabaseCollector(settings.url, settings.spool_bytes))
+    registry.register(DatabaseCollector(settings.url, settings.spool_bytes, verdicts_of))
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     app = falcon.App()

@@ -28,10 +28,12 @@ _RUNS_SHOWN = 30
 # Prometheus has nothing of those that were imported.
 _OWN_RUNS = "SELECT id, state, * FROM run WHERE origin IS NULL ORDER BY id DESC LIMIT ?"
 # As a label.
-_REASON_LENGTH = 100
+_REASON_LENGTH, _VERDICT_LENGTH = 100, 200
 
 _Values = Iterable[tuple[tuple[str, ...], float | None]]
 """Label values, and the value of that series, if it has one."""
+Verdicts = Callable[[Sequence[int]], Iterable[tuple[int, str, float]]]
+"""Finds, for runs, why they did not go on, in a sentence, and when they were asked."""
 
 
 class RequestMiddleware:
@@ -63,10 +65,11 @@ class RequestMiddleware:
 class DatabaseCollector(Collector):
     """Reads the database at each scrape."""
 
-    def __init__(self, url: str, spool_limit_bytes: int) -> None:
+    def __init__(self, url: str, spool_limit_bytes: int, verdicts: Verdicts) -> None:
         """Tell of the master that browsers reach at ``url``, and how much its spool may hold."""
         self._url = url
         self._spool_limit_bytes = spool_limit_bytes
+        self._verdicts = verdicts
         self._known: tuple[list[Any], Sequence[Metric]] = ([], list(_runs([])))
 
     def describe(self) -> list[Metric]:
@@ -86,6 +89,13 @@ class DatabaseCollector(Collector):
         ended = [row for row in rows if row[1] not in ACTIVE_STATES]
         if ended != self._known[0]:
             self._known = ended, list(_runs(_find([row[0] for row in ended])))
+        told = self._verdicts([row[0] for row in rows])
+        yield _gauge(
+            names.RUN_AUTOPSY,
+            "When the run was asked last why it does not go on.",
+            ("run_id", "verdict"),
+            [((str(run), text[:_VERDICT_LENGTH]), asked_at) for run, text, asked_at in told],
+        )
         # Without runs, there are the same families.
         for family, same in zip(_runs(_find(active)), self._known[1], strict=True):
             family.samples += same.samples

@@ -55,6 +55,13 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
         "mlbench-run / annotation Goal reached",
         "mlbench-run / Goal / C",
     ),
+    # Somebody, or the master, has asked why the run, or one of them, does not go on.
+    'mlbench_run_autopsy_timestamp_seconds{run_id="$run_id"}': (
+        "mlbench-run / annotation Why it does not go on",
+    ),
+    'mlbench_run_autopsy_timestamp_seconds{run_id=~"$run_id"}': (
+        "mlbench-compare / annotation Why it does not go on",
+    ),
     # A rank of the ended run holds up the others. Its result comes after the view's end.
     'last_over_time(mlbench_run_slowest_ratio{run_id="$run_id"}[1m] offset -1m)'
     ' or mlbench_run_state{run_id="$run_id",state="STARTED"} == 1': (

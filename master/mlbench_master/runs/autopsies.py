@@ -1,9 +1,12 @@
 """Asking the ranks of a run why it does not go on, and what they answer."""
 
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
+
+from peewee import fn
 
 from mlbench.autopsy import Autopsy as AutopsyRecord
 from mlbench.autopsy import Evidence, Reason
@@ -158,6 +161,14 @@ def restore(run: Run, told: Any) -> None:
         for evidence in one.evidence:
             told_by = {"rank": evidence.rank, "evidence": evidence.to_fields()}
             RankEvidence.create(autopsy=asked, **told_by)
+
+
+def verdicts_of(run_ids: Sequence[int]) -> Iterator[tuple[int, str, float]]:
+    """Yield runs with the sentence of their last autopsy, if it is done, and when it was asked."""
+    last = Autopsy.select(fn.MAX(Autopsy.id)).where(Autopsy.run.in_(run_ids))
+    for one in Autopsy.select().where(Autopsy.id.in_(last.group_by(Autopsy.run))):
+        if is_done(one):
+            yield one.run_id, sentence_of(one), one.asked_at
 
 
 def sentence_of(asked: Autopsy) -> str:

@@ -1,16 +1,18 @@
 """Asking a run why it does not go on: what its agents are told, and bring."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 from falcon.testing import TestClient
 
+from mlbench import names
 from mlbench.autopsy import Evidence
 from mlbench_master.models import Autopsy, Rank, RankEvidence, Run
 from mlbench_master.runs import autopsies, life
 from tests.conftest import as_pod
-from tests.support.evidence import LOAD, entered, evidence_of, over
+from tests.support.evidence import LOAD, MAIN, entered, evidence_of, over
 from tests.support.rows import make_ranks
 
 
@@ -92,6 +94,17 @@ def test_the_exit_code_of_a_rank_that_is_gone_is_evidence(api: TestClient, run: 
     found = read(api, run)
     said = "rank 1 has ended with exit code 0; rank 0 waits for it in all-reduce 22"
     assert (found["done"], found["verdict"]["sentence"]) == (True, said)
+
+
+def test_metrics_tell_the_last_verdict_once_it_is_known(
+    api: TestClient, run: Run, asked: int
+) -> None:
+    give(api, asked, evidence_of(0, entered(22)))
+    assert f"\n{names.RUN_AUTOPSY}{{" not in api.simulate_get("/metrics").text
+    give(api, asked, evidence_of(1, over(21), at=(LOAD, MAIN)), "w-1")
+    [line] = re.findall(rf"\n{names.RUN_AUTOPSY}{{(.*)}} ", api.simulate_get("/metrics").text)
+    said = "rank 1 is at `load_batch` (data.py:41); rank 0 waits for it in all-reduce 22"
+    assert line == f'run_id="{run.id}",verdict="{said}"'
 
 
 def test_a_rank_answers_for_itself_alone(api: TestClient, run: Run, asked: int) -> None:
