@@ -98,7 +98,7 @@ def evaluate(context: RunContext, series: Columns) -> Result:
         accuracy = accuracy_of(context, target, round(started_at * 1e6), series)
     reached, time_to_accuracy = accuracy.reached() if accuracy else None, None
     if accuracy and reached:
-        epochs = _epochs(series, reached.time_us)
+        epochs = _epochs(series, reached)
         time_to_accuracy = replace(accuracy.time_to(reached), epochs=epochs)
     after_seconds = context.criteria.after_seconds or run.deadline_seconds or DEFAULT_AFTER_SECONDS
     clocks = finite_by_rank(series, names.TRAIN_SECONDS)
@@ -200,10 +200,13 @@ def _clocked(totals: Sequence[ByRank], clocks: ByRank) -> float | None:
     return mean_or_none(at_totals or _last_values(clocks))
 
 
-def _epochs(series: Columns, until_us: int | None = None) -> int | None:
-    """Count the epochs that the first rank has begun, in all or until a time."""
-    begun = next(iter(finite_by_rank(series, names.EPOCH).values()), None)
-    count = begun and (begun.first_from(until_us + 1) if until_us else len(begun.values))
+def _epochs(series: Columns, reached: Evaluation | None = None) -> int | None:
+    """Count the epochs that the first rank has begun, or the one that reached the goal by then."""
+    by_rank = finite_by_rank(series, names.EPOCH)
+    begun = next(iter(by_rank.values()), None)
+    if reached:  # ranks begin apart, and have clocks of their own
+        begun = by_rank.get(reached.rank, begun)
+    count = begun and (begun.first_from(reached.time_us + 1) if reached else len(begun.values))
     if not begun or not count or abs(begun.values[count - 1]) >= _LARGEST_COUNT:
         return None
     return round(begun.values[count - 1]) + 1

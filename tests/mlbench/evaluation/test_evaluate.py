@@ -59,6 +59,12 @@ def test_code_that_records_its_accuracy_alone() -> None:
     assert (found.last_value, found.training_seconds, found.phases) == (98.0, None, {})
 
 
+def test_epochs_to_the_goal_are_those_of_the_rank_that_reached_it() -> None:
+    found = evaluated(acc_0={40: 98}, acc_1={20: 98}, epoch_0={30: 0}, epoch_1={5: 0, 15: 1, 25: 2})
+    assert found.time_to_accuracy == TimeToAccuracy(None, 20.0, epochs=2)
+    assert found.epochs == 1
+
+
 def test_without_a_target_the_other_figures_stand() -> None:
     run = replace(_CONTEXT.run, goal=None)
     context = replace(_CONTEXT, run=run, criteria=Criteria(price=0.5))
