@@ -11,30 +11,28 @@ from mlbench_master.runs import autopsies
 from mlbench_master.times import seconds_to_text
 from tests.support.rows import make_ranks
 
-NOW = time.time()
-
 
 class Alerts:
-    """A Prometheus that knows nothing but alerts, of ranks and since when."""
+    """A Prometheus that knows nothing but alerts, of ranks and since how many seconds."""
 
-    def __init__(self, run: Run, *since: float, name: str = "MLBenchRunStalled") -> None:
+    def __init__(self, run: Run, *ago: float, name: str = "MLBenchRunStalled") -> None:
         self.found = [
             {
                 "labels": {"alertname": name, "run_id": str(run.id), "rank": str(rank)},
                 "state": "pending",
-                "activeAt": seconds_to_text(at),
+                "activeAt": seconds_to_text(time.time() - seconds),
             }
-            for rank, at in enumerate(since)
+            for rank, seconds in enumerate(ago)
         ]
 
     def alerts(self) -> list[dict[str, Any]]:
         return self.found
 
 
-def ask(alerts: Any, now: float = NOW) -> list[str]:
+def ask(alerts: Any, later: float = 0.0) -> list[str]:
     """Ask, and return why runs were asked by now; all ranks have had their time to answer."""
-    ask_of_stalled(alerts, now)
-    late = Autopsy.asked_at > NOW - autopsies.ANSWER_SECONDS
+    ask_of_stalled(alerts, time.time() + later)
+    late = Autopsy.asked_at > time.time() - autopsies.ANSWER_SECONDS
     Autopsy.update(asked_at=Autopsy.asked_at - 2 * autopsies.ANSWER_SECONDS).where(late).execute()
     return [one.reason for one in Autopsy.select().order_by(Autopsy.id)]
 
@@ -42,29 +40,29 @@ def ask(alerts: Any, now: float = NOW) -> list[str]:
 def test_a_run_is_asked_once_for_each_stall(run: Run) -> None:
     make_ranks(run)
     assert ask(Alerts(run)) == []
-    assert ask(Alerts(run, NOW, name="MLBenchLossNotFinite")) == []
-    began = NOW - 10 * autopsies.ANSWER_SECONDS
+    assert ask(Alerts(run, 0, name="MLBenchLossNotFinite")) == []
+    began = 10 * autopsies.ANSWER_SECONDS
     assert ask(Alerts(run, began)) == ["stalled"]
     # Other ranks stall a little later.
-    assert ask(Alerts(run, began, NOW)) == ["stalled"]
+    assert ask(Alerts(run, began, 0)) == ["stalled"]
     assert ask(Alerts(run)) == ["stalled"]
-    assert ask(Alerts(run, NOW)) == ["stalled", "stalled"]
+    assert ask(Alerts(run, 0)) == ["stalled", "stalled"]
 
 
 def test_an_overdue_run_is_asked_once(run: Run) -> None:
     make_ranks(run)
-    Run.update(started_at=NOW, deadline_seconds=60.0).execute()
-    assert ask(Alerts(run), NOW + 70) == []
-    assert ask(Alerts(run), NOW + 80) == ["deadline"]
-    assert ask(Alerts(run), NOW + 82) == ["deadline"]
+    Run.update(started_at=time.time(), deadline_seconds=60.0).execute()
+    assert ask(Alerts(run), 70) == []
+    assert ask(Alerts(run), 80) == ["deadline"]
+    assert ask(Alerts(run), 82) == ["deadline"]
 
 
 @pytest.mark.parametrize("state", ["INITIALIZED", "FINISHED"])
 def test_only_runs_that_go_on_are_asked(run: Run, state: str) -> None:
     make_ranks(run)
     Run.update(state=state).execute()
-    assert ask(Alerts(run, NOW)) == []
+    assert ask(Alerts(run, 0)) == []
     Run.update(state="STARTED").execute()
     make_ranks(run, attempt=2)
     Run.update(attempt=2).execute()
-    assert ask(Alerts(run, NOW - 100)) == ["stalled"]
+    assert ask(Alerts(run, 100)) == ["stalled"]
