@@ -35,7 +35,7 @@ def example_run(database: Database) -> Run:
     sets.register(SetRequest(**_SET), Limits())
     run = make_run(id=1, set_name="scaling", place=1)
     make_ranks(run, _PODS)
-    Autopsy.create(id=1, run=run, attempt=1, reason="stalled", asked_at=time.time())
+    Autopsy.create(run=run, attempt=1, reason="stalled", asked_at=time.time())
     streams.append(key(run, 1, "stdout"), 0, b"text\n")
     ship_files(run, {"plots/loss.csv": b"step,loss\n1,0.31\n"})
     record(run, line(run.created_at, train_loss=0.31), rank=1)

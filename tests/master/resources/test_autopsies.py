@@ -16,6 +16,9 @@ from tests.support.evidence import LOAD, MAIN, entered, evidence_of, over
 from tests.support.rows import make_ranks
 
 
+pytestmark = pytest.mark.both_databases
+
+
 @pytest.fixture
 def asked(api: TestClient, run: Run) -> int:
     """The id of an autopsy of a run with two ranks."""
