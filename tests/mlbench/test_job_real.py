@@ -11,12 +11,13 @@ from tests.support.processes import run_text
 
 _TORCHRUN = Path(sys.executable).with_name("torchrun")
 # All attempts but the last fail.
-_PRINT = """
+_PRINT = r"""
 import dataclasses, json, os, sys
 from mlbench.job import find_job
 
 job = find_job(os.environ)
-print(json.dumps(dataclasses.asdict(job)), flush=True)
+sys.stdout.write(json.dumps(dataclasses.asdict(job)) + "\n")  # at once, as ranks share it
+sys.stdout.flush()
 sys.exit(job.attempt <= job.max_restarts)
 """
 

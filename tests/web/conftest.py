@@ -122,6 +122,7 @@ def section(page: Page, name: str) -> Locator:
 
 def drag(page: Page, area: Locator, start: float, end: float) -> None:
     """Drag over a chart, from one share of its width to another."""
+    area.scroll_into_view_if_needed()
     box = area.bounding_box()
     assert box
     page.mouse.move(box["x"] + start * box["width"], box["y"] + box["height"] / 2)

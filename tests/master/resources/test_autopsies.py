@@ -15,7 +15,6 @@ from tests.conftest import as_pod
 from tests.support.evidence import LOAD, MAIN, entered, evidence_of, over
 from tests.support.rows import make_ranks
 
-
 pytestmark = pytest.mark.both_databases
 
 
