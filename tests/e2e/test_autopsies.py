@@ -1,0 +1,36 @@
+"""A hang in unprivileged pods: the run says which rank is at fault, and where."""
+
+from tests.e2e.commands import wait_until
+from tests.e2e.release import WORKERS, Release
+
+_LATE_STEP = 20
+_TRAIN = f"""
+import time, torch, torch.distributed as dist
+from mlbench import Tracker
+
+def load_batch(step):
+    if dist.get_rank() == 1 and step == {_LATE_STEP}:
+        time.sleep(1000)
+
+dist.init_process_group("gloo")
+with Tracker() as t:
+    for step in range(1000):
+        load_batch(step)
+        dist.all_reduce(torch.ones(10))
+        t.step(samples=1, reached=step)
+"""
+
+
+def test_a_hang_in_pods_names_the_rank_and_its_line(release: Release) -> None:
+    run = release.order_image("hangs", "worker", f"python3 -c '{_TRAIN}'", WORKERS)
+    release.wait_until_recorded(run, "reached @ 0", _LATE_STEP - 1)
+    client = release.client
+    client.ask_autopsy(run.id).result()
+    found = wait_until(
+        lambda: client.get_autopsy(run.id).result().value, lambda one: one.done, 60, "ranks told"
+    )
+    client.stop_run(run.id).result()
+    assert release.wait_for_end(run).state == "STOPPED"
+    assert (found.verdict.kind, found.verdict.culprits) == ("behind", (1,)), found
+    assert "rank 1 is at `load_batch` (<string>:7)" in found.verdict.sentence
+    assert [one.rank for one in found.evidence] == [*range(WORKERS)]
