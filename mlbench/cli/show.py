@@ -133,7 +133,7 @@ def _show_groups(groups: list[RunGroup]) -> None:
         out.print("no run matches")
         return
     values, columns = groups[0].values, groups[0].means
-    shown = [name for name in columns if any(one.means[name] for one in groups)]
+    shown = [n for n in columns if n not in values and any(one.means[n] for one in groups)]
     table = Table(*values, "runs", *shown, box=None, pad_edge=False)
     for one in groups:
         cells = (_cell("", value) for value in one.values.values())
