@@ -4,7 +4,6 @@
 interpreter. Of gloo's collectives the recorder never knows a state, but whether they are over.
 """
 
-import contextlib
 import http.client
 import json
 import os
@@ -40,14 +39,13 @@ def find_collectives(folder: Path) -> tuple[Collective, ...]:
 
 
 def _collectives_at(path: Path) -> Iterator[Collective]:
-    found = []
     for handler in _HANDLERS:
-        # Whatever answers there.
-        with contextlib.suppress(
-            OSError, http.client.HTTPException, ValueError, TypeError, KeyError, AttributeError
-        ):
-            found += read_trace(_ask(path, handler))
-    yield from found
+        try:
+            yield from read_trace(_ask(path, handler))
+        except OSError:
+            return  # A process that does not answer now, as a stopped one, never does.
+        except (http.client.HTTPException, ValueError, TypeError, KeyError, AttributeError):
+            pass  # Whatever answers there.
 
 
 def read_trace(trace: Mapping[str, Any]) -> list[Collective]:
