@@ -67,8 +67,8 @@ export class Curves {
   #draw(row) {
     const curve = this.#curves.get(Number(row.dataset.key));
     const cell = row.querySelector(".runs-curve");
-    if (!curve?.values.length || cell.dataset.drawn === pointsOf(curve)) return;
-    const points = pointsOf(curve);
+    const points = curve ? pointsOf(curve) : "";
+    if (!points || cell.dataset.drawn === points) return;
     cell.dataset.drawn = points;
     const label = labelOf(curve);
     const line = svg("polyline", { points });
