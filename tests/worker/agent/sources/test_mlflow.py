@@ -12,7 +12,7 @@ from mlbench_worker.agent.sources.mlflow import Tracking, setting
 from tests.support.known import known
 
 MOMENT = 1_763_683_200_123
-OUTPUT = Path("/work/out put")
+OUTPUT = Path("/home/me/out put")
 
 
 def ask(tracking: Tracking, call: str, fields: object = None, **query: str) -> Answer:
@@ -206,7 +206,7 @@ def test_clients_write_artifacts_to_the_output_folder() -> None:
     tracking = Tracking(7, OUTPUT)
     own: Any = ask(tracking, "GET runs/get", run_id="7").body["run"]
     found: Any = ask(tracking, "GET experiments/get").body["experiment"]
-    root = "file:///work/out%20put"
+    root = "file:///home/me/out%20put"
     assert (own["info"]["artifact_uri"], found["artifact_location"]) == (root, root)
 
 
@@ -226,14 +226,14 @@ def test_a_nested_runs_artifacts_have_a_folder_within_that_of_the_run(
 ) -> None:
     tracking = Tracking(7, OUTPUT)
     run: Any = ask(tracking, "GET runs/get", run_id=nested(tracking, run_name=name)).body["run"]
-    assert run["info"]["artifact_uri"] == f"file:///work/out%20put/{folder}"
+    assert run["info"]["artifact_uri"] == f"file:///home/me/out%20put/{folder}"
 
 
 def test_each_model_has_a_folder_within_that_of_the_run() -> None:
     tracking = Tracking(7, OUTPUT)
     for name, folder in (("net", "models/net"), ("../..", "models")):
         made: Any = ask(tracking, "POST logged-models", {"name": name}).body["model"]
-        assert made["info"]["artifact_uri"] == f"file:///work/out%20put/{folder}"
+        assert made["info"]["artifact_uri"] == f"file:///home/me/out%20put/{folder}"
 
 
 @pytest.mark.parametrize(
