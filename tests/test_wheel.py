@@ -110,7 +110,6 @@ def test_it_takes_no_name_but_ours(wheel: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_up_run_and_bench(installed: Installed) -> None:
     installed.call("up", "--detach", "--workers", "1")
     few = ("--set", "goal=50")
@@ -126,7 +125,6 @@ def test_up_run_and_bench(installed: Installed) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_type_checkers_see_the_types_of_client_and_tracker(installed: Installed) -> None:
     assert installed.check_types(_TYPED_SCRIPT) == []
     wrong = installed.check_types(_WRONG_SCRIPT)

@@ -21,7 +21,7 @@ from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import running_stack, wait_for
 from tests.support.stacks import losses, order_command, order_steps, service, training
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.slow
 
 _GONE_WRONG = (sys.executable, str(Path(__file__).with_name("gone_wrong.py")))
 _EVALUATION_SECONDS = 5

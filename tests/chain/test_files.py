@@ -21,7 +21,7 @@ from tests.support.processes import run_text
 from tests.support.recorded import RECORD, at_stack, sealed
 from tests.support.stacks import kill_service, order_command, service
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.slow
 
 _FILES = 16
 _PARTLY = "SELECT 1 FROM stream WHERE name = 'files' AND size > 100000 AND size < final_size"

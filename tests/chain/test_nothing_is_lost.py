@@ -37,7 +37,6 @@ def test_none_is_lost(client: ApiClient, steps: int, rate: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_kill_everything_between_worker_and_prometheus(own_stack: Home) -> None:
     with ApiClient.from_home(own_stack) as client:
         run = order_steps(client, "kills", steps=3300, rate=150)
@@ -98,7 +97,6 @@ def small_stack(prometheus_binary: Path, tmp_path: Path, down: Path) -> Iterator
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_agents_keep_their_files_while_the_spool_is_full(small_stack: Home, down: Path) -> None:
     def refusals() -> int:
         logs = small_stack.root.rglob("*worker*.log")

@@ -21,7 +21,6 @@ _TRAINING = Path(__file__).parents[2] / "examples" / "record" / "train.py"
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_16_processes_while_the_api_is_killed_again_and_again(
     own_stack: Home, tmp_path: Path
 ) -> None:
@@ -61,7 +60,6 @@ def test_16_processes_while_the_api_is_killed_again_and_again(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_the_same_losses_as_a_run_of_mlbench_to_the_bit(
     client: ApiClient, stack: Home, tmp_path: Path
 ) -> None:
@@ -83,7 +81,6 @@ def test_the_same_losses_as_a_run_of_mlbench_to_the_bit(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_users_whose_jobs_have_equal_keys(client: ApiClient, stack: Home, tmp_path: Path) -> None:
     before = {run.id for run in client.get_runs().result().value}
     command, processes = [*RECORD, "--workers", "2"], []

@@ -18,7 +18,6 @@ def epochs_of(client: ApiClient, run: Run) -> list[float]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_killed_training_goes_on_from_its_checkpoint(client: ApiClient, stack: Home) -> None:
     args = {"epochs": str(_EPOCHS), "learning_rate": "1e-6"}
     order = client.create_run("killed", 2, 1, benchmark="digits", max_restarts=1, args=args)

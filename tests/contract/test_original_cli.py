@@ -72,7 +72,6 @@ def cli(
     )
 
 
-@pytest.mark.timeout(240)
 def test_runs_are_ordered_shown_drawn_downloaded_and_deleted(
     cli: CommandLine, queueing: Home, tmp_path: Path
 ) -> None:

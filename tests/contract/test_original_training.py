@@ -28,7 +28,6 @@ Metrics = dict[str, list[dict[str, Any]]]
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_mlbenchs_programs_report_everything(
     own_stack: Home, original_python: str, tmp_path: Path
 ) -> None:

@@ -74,7 +74,6 @@ def test_a_write_without_the_password_or_without_the_path_is_refused(
     assert stored(prometheus, "taken") == 1
 
 
-@pytest.mark.timeout(400)  # it reads all files of a stack that many tests have used
 def test_the_password_is_in_private_files_and_on_no_command_line(
     stack: Home, prometheus_url: str
 ) -> None:

@@ -148,7 +148,6 @@ def test_shells_can_read_the_scripts(script: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_a_step_of_slurm_is_a_run(
     client: ApiClient, slurm: Slurm, folder: Path, environ: dict[str, str]
 ) -> None:
@@ -160,7 +159,6 @@ def test_a_step_of_slurm_is_a_run(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_a_batch_job_over_two_nodes_is_a_run(
     client: ApiClient, slurm: Slurm, folder: Path, environ: dict[str, str]
 ) -> None:
@@ -170,7 +168,6 @@ def test_a_batch_job_over_two_nodes_is_a_run(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_each_task_of_an_array_is_a_run(
     client: ApiClient, slurm: Slurm, folder: Path, environ: dict[str, str]
 ) -> None:
@@ -192,7 +189,6 @@ def _submit(slurm: Slurm, folder: Path, script: str, environ: dict[str, str]) ->
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_torchrun_on_two_machines_is_a_run(
     client: ApiClient, folder: Path, environ: dict[str, str]
 ) -> None:

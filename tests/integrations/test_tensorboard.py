@@ -45,7 +45,6 @@ def merged(found: Iterable[list[list[float]]]) -> list[list[float]]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_all_scalars_are_recorded_and_can_be_shown_again(
     client: ApiClient, stack: Home, integrations: str, tmp_path: Path
 ) -> None:

@@ -42,7 +42,6 @@ def _whole(text: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_workers_and_processes_are_one_job(client: ApiClient, stack: Home, tmp_path: Path) -> None:
     run = order_as_printed(client, stack, "torchrun", tmp_path)
     wait_for(lambda: losses(client, run, rank=3), 60, "rank 3 records")
@@ -72,7 +71,6 @@ def test_workers_and_processes_are_one_job(client: ApiClient, stack: Home, tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_a_failure_is_told_with_rank_and_line_and_restarts_are_seen(
     client: ApiClient, tmp_path: Path
 ) -> None:

@@ -61,4 +61,4 @@ def going(client: ApiClient) -> Run:
 
 def wait_for_end(client: ApiClient, run: Run) -> Run:
     """Wait until a run has ended, and return it."""
-    return run_to_end(client, run, 30)
+    return run_to_end(client, run)

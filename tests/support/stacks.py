@@ -49,9 +49,9 @@ def training(home: Home, rank: int) -> list[psutil.Process]:
 
 
 def files_of(home: Home) -> Iterator[Path]:
-    """Yield the files of a stack, which may come and go meanwhile."""
+    """Yield the files of a stack, which may come and go meanwhile; a pipe is none."""
     for parent, _, found in os.walk(home.root):
-        yield from (Path(parent, name) for name in found)
+        yield from (path for name in found if (path := Path(parent, name)).is_file())
 
 
 def _command(process: psutil.Process) -> list[str]:
@@ -119,7 +119,7 @@ def reload(client: ApiClient, run: Run) -> Run:
     return client.get_run(run.id).result().value
 
 
-def run_to_end(client: ApiClient, run: Run, seconds: float = 60.0) -> Run:
+def run_to_end(client: ApiClient, run: Run, seconds: float = 180.0) -> Run:
     """Wait until a run has ended, and return it."""
     wait_for(lambda: not reload(client, run).active, seconds, f"run {run.id} ends")
     return reload(client, run)

@@ -20,7 +20,6 @@ def _state(page: Page, name: str) -> None:
 
 
 @pytest.mark.usefixtures("no_run_left")
-@pytest.mark.timeout(240)
 def test_a_run_is_started_and_watched_to_its_goal(
     user: Page, connection: Connection, client: ApiClient
 ) -> None:

@@ -72,7 +72,8 @@ def test_sets_are_listed_and_lead_to_their_runs_by_swept_values(
     page: Page, master: Connection
 ) -> None:
     sign_in(page, master, "/sets")
-    [row] = page.get_by_role("row").filter(has_text="grid").all()
+    row = page.get_by_role("row").filter(has_text="grid")
+    expect(row).to_have_count(1)
     for said in ("exchange, bandwidth", "16", "15 of 16 places have a run"):
         expect(row).to_contain_text(said)
     row.get_by_role("link", name="In groups").click()

@@ -16,7 +16,7 @@ from mlbench.runspec import WorkerSpec
 from mlbench_master.pools.kubernetes import KubernetesPool
 from tests.master.pools.made import IMAGE, LABELS, NAME, OWNER_NAME, make_manifest, make_pool
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.cluster
 
 # Fits on one small node several times.
 SMALL = WorkerSpec(num_cpus=0.02)

@@ -164,7 +164,6 @@ def test_ctrl_c_says_how_to_go_on_and_the_run_is_taken_up_again(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_run_beside_a_hog_is_run_again_and_both_stay_in_the_ledger(
     mlbench: Mlbench, client: ApiClient, runs_of: RunsOf, tmp_path: Path
 ) -> None:

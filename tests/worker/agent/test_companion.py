@@ -53,7 +53,7 @@ def test_whoever_answers_the_command_runs_and_all_is_kept(
         }
         with ThreadPoolExecutor(len(urls)) as pool:
             said = dict(zip(urls, pool.map(record, urls), strict=True))
-    assert said["refuses"][1] < 5
+    assert said["refuses"][1] < 10
     # Ten seconds, and what ten processes take to end on a machine that has two cores.
     assert max(after for _, after in said.values()) < 20, said
 

@@ -223,7 +223,6 @@ print(translated is model, torch.allclose(translated(images), model(images), ato
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs g++")
 def test_a_compiled_model_answers_the_same() -> None:
     done = run_text([sys.executable, "-c", _COMPILE], check=True)

@@ -172,7 +172,6 @@ def test_what_add_hparams_writes_is_settings_and_metrics_without_the_time(
     assert settings(recording) == ([] if states_itself else stated)
 
 
-@pytest.mark.timeout(60)
 def test_as_many_event_files_as_there_are_are_read(tmp_path: Path, stdout: Path, rank: int) -> None:
     recording = Recording()
     open_before = len(list(Path("/proc/self/fd").iterdir()))
