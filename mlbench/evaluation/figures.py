@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from itertools import chain
 from math import ceil, isfinite
 from typing import Any
 
+from mlbench.archive import Archive, SeriesName
 from mlbench.results import Curve, Result
 
 _CURVE_POINTS = 60
+_MOST_METRICS = 100
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class Figures:
     phases: Mapping[str, float] = field(default_factory=dict)
     curve: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
     """Of the target's metric: seconds since the start, and values, as many as a small curve has."""
+    metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """``min``, ``max`` and ``last`` of each metric's finite values: see ``metrics_of``."""
 
 
 def figures_of(result: Result) -> Figures:
@@ -50,6 +55,21 @@ def figures_of(result: Result) -> Figures:
         "curve": _thin(result.curve) if result.curve else ((), ()),
     }
     return Figures(**(same | others))
+
+
+def metrics_of(archive: Archive) -> dict[str, dict[str, float]]:
+    """Return the extremes of what the first rank of a run has recorded, of up to 100 metrics."""
+    first: dict[str, SeriesName] = {}
+    of_run = (name for name in archive.series if not name.pod)
+    for name in sorted(of_run, key=lambda name: (name.metric, len(name.rank), name.rank)):
+        first.setdefault(name.metric, name)
+    found = {}
+    for metric, name in list(first.items())[:_MOST_METRICS]:
+        pieces = sorted(archive.read(name), key=lambda piece: piece.times_us[:1])
+        values = list(filter(isfinite, chain.from_iterable(piece.values for piece in pieces)))
+        if values:
+            found[metric] = {"min": min(values), "max": max(values), "last": values[-1]}
+    return found
 
 
 def _thin(curve: Curve) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -16,7 +16,7 @@ from peewee import BooleanField, DatabaseError, DoubleField, Field, IntegerField
 
 from mlbench.archive import AUTOPSIES, ROWS, RUN, Archive, ArchiveError, file_name
 from mlbench.evaluation import limited
-from mlbench.evaluation.figures import figures_of
+from mlbench.evaluation.figures import figures_of, metrics_of
 from mlbench.names import ACTIVE_STATES
 from mlbench.records import Manifest
 from mlbench.records import Run as RunRecord
@@ -76,7 +76,8 @@ def import_archive(
     if run.origin and run.archive is None:  # also if this was cut short before
         _keep(reader.archives, run, file, archive.digest)
         try:
-            store(run, figures=asdict(figures_of(result_of(reader, run))))
+            figures = asdict(figures_of(result_of(reader, run)))
+            store(run, figures=figures | {"metrics": metrics_of(archive)})
         except _MALFORMED as error:
             life.delete(run)
             raise BadFieldError("body", f"it has no result that there can be: {error!r}") from None

@@ -16,7 +16,7 @@ from typing import Any
 from mlbench import archive
 from mlbench.backoff import Backoff
 from mlbench.errors import MLBenchError
-from mlbench.evaluation.figures import figures_of
+from mlbench.evaluation.figures import figures_of, metrics_of
 from mlbench_master.archives import contents
 from mlbench_master.database import STATE, exclusive, store
 from mlbench_master.models import Deletion, Run, added_owner, run_owner
@@ -95,7 +95,8 @@ class Sealer:
             raise NotSealedError(counted.disagreement)
         run.energy_joules = energy_of(self.reader.prometheus, run)
         result = result_of(self.reader, run)
-        store(run, energy_joules=run.energy_joules, figures=asdict(figures_of(result)))
+        figures = asdict(figures_of(result))
+        store(run, energy_joules=run.energy_joules, figures=figures)
         if (reached := result.time_to_accuracy) is not None and run.started_at is not None:
             at, seconds = run.started_at + reached.wall_seconds, reached.training_seconds
             store(run, goal_reached_at=at, goal_train_seconds=seconds)
@@ -103,10 +104,11 @@ class Sealer:
         pods = contents.series_of_pods(self.reader.pods_of(run, Selection()))
         texts = chain(contents.files_of(run), contents.logs_of(run) if self.with_logs else ())
         name = archive.file_name(run.name, run.id)
-        digest = self._put(name, run_owner(run.id), documents, pods, texts)
+        digest, metrics = self._put(name, run_owner(run.id), documents, pods, texts)
         sealed = {"archive": name, "archive_sha256": digest, "archive_problem": ""}
+        figures |= {"metrics": metrics}
         with exclusive(STATE):
-            is_there = _store(run, **sealed, sealed_at=time.time())
+            is_there = _store(run, **sealed, figures=figures, sealed_at=time.time())
         if not is_there:
             self.archives.delete(run.id)
 
@@ -117,7 +119,7 @@ class Sealer:
         """
         name = archive.file_name(run.name, run.id, archive.ADDED_SUFFIX)
         documents = {archive.ADDED: contents.added(run)}
-        digest = self._put(name, added_owner(run.id), documents)
+        digest, _ = self._put(name, added_owner(run.id), documents)
         if not _store_added(run, archive=name, sha256=digest):
             self.archives.delete(run.id)
 
@@ -128,8 +130,9 @@ class Sealer:
         documents: Mapping[str, Any],
         more: Iterable[tuple[archive.SeriesName, Iterator[archive.Piece]]] = (),
         texts: Iterable[tuple[str, Iterator[bytes]]] = (),
-    ) -> str:
-        """Write an archive of an owner's samples, and return its digest."""
+    ) -> tuple[str, dict[str, dict[str, float]]]:
+        """Write an archive of an owner's samples; return its digest, and ``metrics_of`` it."""
+        metrics: dict[str, dict[str, float]] = {}
 
         def write(draft: Path) -> str:
             found = stored.load(owner)
@@ -138,9 +141,11 @@ class Sealer:
                 series = contents.series_of_owner(found, delivered)
                 digest = archive.write(draft, documents, chain(series, more), texts)
             found.check()
+            with archive.opened(draft) as written:
+                metrics.update(metrics_of(written))
             return digest
 
-        return self.archives.put(name, write)
+        return self.archives.put(name, write), metrics
 
     def _try_added(self, run: Run) -> bool:
         try:

@@ -28,6 +28,14 @@ _SECONDS = {"ms": 0.001, "s": 1, "min": 60, "h": 3600, "d": 86400}
 _MBIT = {"kbit": 0.001, "mbit": 1, "gbit": 1000}
 _PERCENT = {"%": 1}
 _SHARE = {"%": 0.01}
+_OF_METRIC = "A metric: of a goal's the best value, else the last one of the first rank"
+_EXTREMES = {
+    "last": "Its last value",
+    "max": "Its largest value",
+    "min": "Its least value",
+}
+# As many runs name metrics in completions.
+_NEWEST = 50
 # Both databases read these as numbers, and none overflows.
 _NUMBER = r"^-?[0-9]{1,100}(\.[0-9]{1,100})?([eE][-+]?[0-9]{1,2})?$"
 _DAY = re.compile(r"\d{4}-\d\d-\d\d$")
@@ -122,6 +130,22 @@ def _goal(*parts: str) -> Callable[[], _SQL]:
     return sql
 
 
+def _metric(name: str, which: str) -> Callable[[], _SQL]:
+    """Return the ``last``, ``min`` or ``max`` of what a run that has ended has recorded."""
+
+    def sql() -> _SQL:
+        if _is_postgresql():
+            column = Run.figures.cast("json")
+            return fn.json_extract_path_text(column, "metrics", name, which).cast("float8")
+        return fn.json_extract(Run.figures, f'$.metrics."{name}".{which}').coerce(False)
+
+    return sql
+
+
+def _best_or_last(name: str) -> Callable[[], _SQL]:
+    return lambda: fn.COALESCE(_goal(name)(), _metric(name, "last")()).coerce(False)
+
+
 def _machine(*path: str) -> Callable[[], _SQL]:
     """Return what rank 0 has stated of its machine."""
 
@@ -198,7 +222,7 @@ FIELDS: Mapping[str, Field] = {
     "best": Field("number", "The best value of the goal's metric", _figure("best_value")),
     "last": Field("number", "The last value of the goal's metric", _figure("last_value")),
 }
-"""Besides them, there are all settings, and the metrics of goals, each by its name."""
+"""Besides them, there are all settings, and the metrics of runs that have ended, by their names."""
 
 
 def find(name: str, parameter: str) -> Field:
@@ -211,23 +235,35 @@ def find(name: str, parameter: str) -> Field:
         return FIELDS[name]
     if name in _settings_of_tasks() or _occurs(f'"{name}": ', _SETTINGS):
         return Field("setting", "A setting", _setting(name))
-    if _occurs(f'"metric": "{name}"', (Run.figures,)):
-        return Field("number", "The best value of a goal's metric", _goal(name))
+    if _occurs(f'"metric": "{name}"', (Run.figures,)) or _is_metric(name):
+        return Field("number", _OF_METRIC, _best_or_last(name))
+    metric, _, which = name.rpartition(".")
+    if which in _EXTREMES and _is_metric(metric):
+        return Field("number", _EXTREMES[which], _metric(metric, which))
     close = get_close_matches(name, [field.name for field in all_fields()], n=1)
     hint = f"do you mean {close[0]}?" if close else f"there are {', '.join(FIELDS)}, and settings"
     raise BadFieldError(parameter, f"there is no field {name}: {hint}")
 
 
 def all_fields() -> list[RunField]:
-    """Return all fields, those of settings as far as tasks have them: for completion."""
-    settings = sorted(_settings_of_tasks() - FIELDS.keys())
-    fixed = [RunField(name, field.help) for name, field in FIELDS.items()]
-    return [*fixed, *(RunField(name, "A setting") for name in settings)]
+    """Return all fields for completion: settings of tasks, and metrics of the newest runs."""
+    settings = _settings_of_tasks() - FIELDS.keys()
+    newest = Run.select(Run.figures).where(Run.figures.is_null(False)).order_by(Run.id.desc())
+    metrics = {name for run in newest.limit(_NEWEST) for name in run.figures.get("metrics", ())}
+    return [
+        *(RunField(name, field.help) for name, field in FIELDS.items()),
+        *(RunField(name, "A setting") for name in sorted(settings)),
+        *(RunField(name, _OF_METRIC) for name in sorted(metrics - settings - FIELDS.keys())),
+    ]
 
 
 @cache
 def _settings_of_tasks() -> set[str]:
     return {option.name for task in BENCHMARKS.values() for option in describe(task.options)}
+
+
+def _is_metric(name: str) -> bool:
+    return _occurs(f'"{name}": {{"min": ', (Run.figures,))
 
 
 def _occurs(text: str, columns: Iterable[_SQL]) -> bool:

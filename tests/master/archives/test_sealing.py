@@ -49,6 +49,11 @@ def test_a_run_that_prometheus_has_forgotten_answers_the_same(master: Master) ->
     with opened(master.folder / sealed.archive) as found:
         assert (found.check(), found.digest) == ([], sealed.archive_sha256)
     assert answers(master, run) == before
+    assert (sealed.figures or {})["metrics"] == {
+        "acc": {"min": 0, "max": 799 / 8, "last": 799 / 8},
+        "train_seconds": {"min": 0, "max": 799 / 30, "last": 799 / 30},
+        "b": {"min": 1, "max": 2, "last": 1},
+    }
     master.server.lose_everything()
     assert answers(master, run) == before
 

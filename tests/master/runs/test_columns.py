@@ -9,7 +9,7 @@ from peewee import Database
 from mlbench.evaluation.figures import Figures
 from mlbench_master.errors import BadFieldError
 from mlbench_master.models import Run
-from mlbench_master.runs.columns import FIELDS
+from mlbench_master.runs.columns import FIELDS, all_fields
 from mlbench_master.runs.listing import Wanted, count_runs, list_runs
 from mlbench_master.runs.query import parse
 from tests.support.rows import make_ranks, make_run
@@ -38,7 +38,12 @@ def runs(database: Database) -> dict[str, Run]:
         max_bandwidth=20.0,
         created_at=1767225600.0,
         settings={"exchange": "topk", "density": 0.01, "device": "cpu", "compile": True},
-        figures=figures(best_value=97.5, last_value=96.0, communication_share=0.25),
+        figures=figures(
+            best_value=97.5,
+            last_value=96.0,
+            communication_share=0.25,
+            metrics={"train_loss": {"min": 0.1, "max": 3.0, "last": 0.25}},
+        ),
     )
     slow = make_run(
         1,
@@ -78,6 +83,7 @@ def test_a_term_finds_its_runs(runs: dict[str, Run]) -> None:
         ("accuracy>95%", ["fast"]),
         ("val_global_Prec@1<95 best=91", ["slow"]),
         ("last>90", ["fast"]),
+        ("train_loss=0.25 train_loss.min<0.2 train_loss.max>=3", ["fast"]),
         ("perplexity>0", []),
         ("communication>=25%", ["fast"]),
         ("throughput=1000", ["slow"]),
@@ -110,6 +116,7 @@ def test_runs_are_sorted_and_those_without_a_value_are_last(runs: dict[str, Run]
         ("exchange", ["slow", "fast", "waits"]),
         ("-machine", ["fast", "waits", "slow"]),
         ("-state", ["waits", "slow", "fast"]),
+        ("train_loss", ["fast", "waits", "slow"]),
     ):
         assert found("", order) == names, order
 
@@ -125,6 +132,12 @@ def test_every_field_can_be_asked_for_and_shown(runs: dict[str, Run]) -> None:
         **{"commit": "abc123f", "created": "2026-01-01T00:00:00.000000Z", "accuracy": 97.5},
     }.items()  # fmt: skip
     assert fast.values["own"] is None
+
+
+def test_metrics_of_runs_are_among_the_fields(runs: dict[str, Run]) -> None:
+    names = [field.name for field in all_fields()]
+    assert names[-1] == "train_loss"
+    assert names[: len(FIELDS)] == list(FIELDS)
 
 
 def test_what_cannot_be_is_refused(database: Database) -> None:
