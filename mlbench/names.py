@@ -67,10 +67,21 @@ STREAMS: Final[tuple[StreamName, ...]] = get_args(StreamName)
 
 # --- Where the time of a step goes. Phases do not nest. ---
 # "compute" is a step in one piece: a framework's program, which exchanges gradients as well.
+# "checkpoint" is the time for which saving one holds the training up, "restore" that of loading it.
 Phase = Literal[
-    "data", "forward", "backward", "communication", "optimizer", "compute", "metrics", "evaluation"
+    "data",
+    "forward",
+    "backward",
+    "communication",
+    "optimizer",
+    "compute",
+    "metrics",
+    "checkpoint",
+    "evaluation",
+    "restore",
 ]
 PHASES: Final[tuple[Phase, ...]] = get_args(Phase)
+UNTRAINED: Final[tuple[Phase, ...]] = ("evaluation", "restore")  # these are no training time
 
 # --- What the recorder of a rank reports of it, as the exporter serves it of worker pods. ---
 ResourceName = Literal[
@@ -103,6 +114,12 @@ EPOCH: Final = "epoch"
 STEP: Final = "step"
 SAMPLES: Final = "samples"
 TRAIN_SECONDS: Final = "train_seconds"  # training time, evaluation left out
+
+# Metrics of checkpoints: the steps that one contains, once it lies on the disk; its bytes; and the
+# steps that a rank goes on from after a restart, 0 where it begins anew.
+CHECKPOINT_STEP: Final = "checkpoint_step"
+CHECKPOINT_BYTES: Final = "checkpoint_bytes"
+RESTORED_STEP: Final = "restored_step"
 
 # Metrics that an agent records of a rank at its end, where its network is its own: bytes.
 NETWORK_SENT: Final = "network_sent_bytes"

@@ -222,6 +222,8 @@ class TrainingOptions(Options):
     """Step size."""
     seed: Annotated[int, Meta(ge=0, le=2**32 - 1), FREE] = 0
     """Start of all random numbers: the same seed on as many workers gives the same losses."""
+    checkpoint_steps: Annotated[int, Meta(ge=0), FREE] = 0
+    """Steps from checkpoint to checkpoint within an epoch, if the run may be restarted; 0: none."""
 
 
 @dataclass(frozen=True)

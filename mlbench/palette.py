@@ -64,5 +64,7 @@ PHASE: Final[Mapping[Phase, str]] = {
     "optimizer": "#7c8a1e",
     "compute": "#3f7d9c",
     "metrics": "#c2418c",
+    "checkpoint": "#a16207",
     "evaluation": GREY,
+    "restore": "#6d6aa8",
 }

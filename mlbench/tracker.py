@@ -46,6 +46,10 @@ class PhaseTimer:
         entered = self._entered  # once: another thread may read this
         return self._before + (perf_counter() - entered if entered else 0.0)
 
+    def begin_with(self, seconds: float) -> None:
+        """Replace the time before the open block."""
+        self._before = seconds
+
     def give(self, seconds: float, *, to: "PhaseTimer") -> None:
         """Move some of the time to another phase."""
         self._before -= seconds
@@ -104,6 +108,7 @@ class Tracker:
         self._train_seconds_before = 0.0
         self._last_step = 0.0
         self._paused_at: float | None = None
+        self._epoch: int | None = None
         self._logged: dict[str, Value] = {}
         self._start_clock()
         self._goal: tuple[str, float, bool] | None = None
@@ -188,16 +193,19 @@ class Tracker:
         """Mark the start of an epoch, and record the totals so far.
 
         The first call starts the clock of ``train_seconds``: what happens before, such as loading
-        data, does not count as training.
+        data, does not count as training. An epoch that a checkpoint was in the middle of has begun
+        already, and goes on.
         """
         if self._paused_at is not None:
             self._train_seconds_before, self._paused_at = self._paused_at, None
             self._start_clock()
         elif not self._began and self.steps == self._steps_before:
             self._start_clock()
-        self._began = True
+        goes_on = number == self._epoch and not self._began
+        self._began, self._epoch = True, number
         time.sleep(_MILLISECOND)
-        self.log({names.EPOCH: number, **self._cumulative()}, step=self.steps)
+        begun = {} if goes_on else {names.EPOCH: number}
+        self.log({**begun, **self._cumulative()}, step=self.steps)
 
     def step(self, samples: int, **metrics: Value) -> None:
         """Mark the end of a training step over ``samples`` samples, and record its metrics.
@@ -220,6 +228,12 @@ class Tracker:
             metrics |= self._logged
         if metrics:
             self.log(metrics, step=self.steps)
+
+    def checkpoint(self, size: int) -> None:
+        """Record that a checkpoint of all steps so far lies on the disk, in ``size`` bytes."""
+        time.sleep(_MILLISECOND)
+        saved = {names.CHECKPOINT_STEP: self.steps, names.CHECKPOINT_BYTES: size}
+        self.log({**saved, **self._cumulative()}, step=self.steps)
 
     def goal(self, metric: str, value: float, *, lower_is_better: bool = False) -> None:
         """Set the goal: time to accuracy ends when ``metric`` reaches ``value``.
@@ -252,14 +266,17 @@ class Tracker:
         return {
             "steps": self.steps,
             "samples": self.samples,
+            "epoch": self._epoch,
             "goal_reached": self.goal_reached,
             "train_seconds": self.train_seconds,
             "phase_seconds": self.phase_seconds(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from the totals of a checkpoint. Call it before the first epoch.
+        """Continue from the totals of a checkpoint, and record from which step.
 
+        Call it before the first epoch. What was recorded after the checkpoint is then no part of
+        the run's result.
         ``train_seconds`` continues from the checkpoint, so time to accuracy is that of the steps
         that led to it. What a killed process did after its checkpoint is done again, and counts
         only in the run's wall time. The scraped totals are those of this process.
@@ -267,14 +284,17 @@ class Tracker:
         self._publish()
         self.steps = self._steps_before = state["steps"]
         self.samples = state["samples"]
+        self._epoch = state.get("epoch")
         self.goal_reached = state["goal_reached"]
         seconds = state["phase_seconds"]
-        self._timers = {phase: PhaseTimer(seconds.get(phase, 0.0)) for phase in PHASES}
+        for phase, timer in self._timers.items():
+            timer.begin_with(seconds.get(phase, 0.0))
         self._train_seconds_before, self._paused_at = state["train_seconds"], None
         self._start_clock()
         self._published = _Published(
             self._published.at, self.steps, self.samples, self.phase_seconds()
         )
+        self.log({names.RESTORED_STEP: self.steps})
 
     def pause(self) -> None:
         """Record the totals, and stop the clock of ``train_seconds`` until the next epoch."""

@@ -6,7 +6,7 @@ from statistics import median
 from mlbench import names
 from mlbench.evaluation.columns import ByRank, Column, Columns, finite_by_rank
 from mlbench.evaluation.statistics import ratio
-from mlbench.names import PHASES
+from mlbench.names import PHASES, UNTRAINED
 from mlbench.results import RankDisturbance, RankResult, Slowest
 
 _OTHER = "other"
@@ -84,10 +84,10 @@ def _rank_result(
 
 
 def with_other(phases: Mapping[str, float], seconds: float | None) -> dict[str, float]:
-    """Add the part of the training time that is in no phase; evaluation is no training time."""
+    """Add the part of the training time that is in no phase."""
     if not phases or seconds is None:
         return dict(phases)
-    known = sum(one for phase, one in phases.items() if phase != "evaluation")
+    known = sum(one for phase, one in phases.items() if phase not in UNTRAINED)
     return {**phases, _OTHER: max(0.0, seconds - known)}
 
 

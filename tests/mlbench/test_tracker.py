@@ -230,10 +230,34 @@ def test_a_restarted_training_goes_on_from_the_totals(clock: Clock, path: Path) 
     tracker.close()
     before = {"samples": 32.0, "train_seconds": 3.0, "forward_seconds": 3.0}
     after = {"samples": 48.0, "train_seconds": 3.5, "forward_seconds": 3.5}
-    assert [(line["step"], line["metrics"]) for line in lines(path)] == [
+    assert [(line.get("step"), line["metrics"]) for line in lines(path)] == [
+        (None, {"restored_step": 1.0}),
         (1, {"epoch": 1.0, **before, "evaluation_seconds": 7.0}),
         (2, {**after, "evaluation_seconds": 12.0}),
     ]
+
+
+def test_an_epoch_that_a_checkpoint_was_in_the_middle_of_begins_once(
+    clock: Clock, path: Path
+) -> None:
+    former = Tracker({})
+    former.epoch(3)
+    former.step(samples=32)
+    with Tracker({names.ENV_METRICS_FILE: str(path)}) as tracker:
+        tracker.load_state_dict(former.state_dict())
+        clock.advance(20.0)
+        tracker.epoch(3)
+        tracker.step(samples=32)
+        tracker.epoch(4)
+        tracker.checkpoint(size=1000)
+    begun = [line["metrics"]["epoch"] for line in lines(path) if "epoch" in line["metrics"]]
+    assert begun == [4.0]
+    [saved] = [one for one in lines(path) if names.CHECKPOINT_STEP in one["metrics"]]
+    assert (saved["step"], saved["metrics"]["checkpoint_step"]) == (2, 2.0)
+    assert saved["metrics"] == {
+        **{"checkpoint_step": 2.0, "checkpoint_bytes": 1000.0},
+        **{"samples": 64.0, "train_seconds": 0.0},
+    }
 
 
 def test_a_loaded_state_replaces_what_was_timed_before(clock: Clock) -> None:

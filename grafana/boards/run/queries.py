@@ -21,7 +21,7 @@ PHASES: Final = "|".join(names.phase_metric(phase) for phase in names.PHASES)
 WORK: Final = "|".join(
     names.phase_metric(phase)
     for phase in names.PHASES
-    if phase not in ("communication", "evaluation")
+    if phase not in ("communication", *names.UNTRAINED)
 )
 
 DISTURBED: Final = "run_rank:mlbench_worker_disturbed:share1m"

@@ -108,9 +108,9 @@ SPEED: Final = (
     lines(
         "Compute time of a step, times the median of the other ranks",
         "A rank's own work in a step, times the median of the other ranks: all phases but "
-        "communication and evaluation. Above the dashed line a rank holds up all others; the alert "
-        "MLBenchStraggler names it if it stays there. Of many ranks: the slowest five, and the "
-        "band of all.",
+        "communication, evaluation and restore. Above the dashed line a rank holds up all others; "
+        "the alert MLBenchStraggler names it if it stays there. Of many ranks: the slowest five, "
+        "and the band of all.",
         graph(of_ranks(f"avg_over_time({RATIO}{{{RANKS}}}[$__rate_interval])"), "{{rank}}"),
         unit="suffix: times",
         decimals=2,

@@ -79,7 +79,7 @@ def files(folder: Path) -> list[str]:
 def test_the_last_two_are_kept_and_the_newest_is_restored(tmp_path: Path) -> None:
     folder = tmp_path / "made" / "by-save"
     save(folder, 1, 2, 5, 7)
-    assert files(folder) == ["epoch-00000005.pt", "epoch-00000007.pt"]
+    assert files(folder) == ["step-00000005.pt", "step-00000007.pt"]
     assert restored(folder) == (7, 7.0)
 
 
@@ -139,7 +139,7 @@ def test_a_damaged_newest_falls_back_to_the_one_before(
     tmp_path: Path, damage: Callable[[bytes], bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
     save(tmp_path, 6, 7)
-    newest = tmp_path / "epoch-00000007.pt"
+    newest = tmp_path / "step-00000007.pt"
     newest.write_bytes(damage(newest.read_bytes()))
     assert restored(tmp_path) == (6, 6.0)
     assert f"{newest} holds no checkpoint of this training" in capsys.readouterr().err
@@ -147,11 +147,11 @@ def test_a_damaged_newest_falls_back_to_the_one_before(
 
 def test_what_could_not_be_read_is_not_among_the_two_that_are_kept(tmp_path: Path) -> None:
     save(tmp_path, 6, 7)
-    (tmp_path / "epoch-00000009.pt").write_bytes(b"torn")
+    (tmp_path / "step-00000009.pt").write_bytes(b"torn")
     _, checkpoints = make(tmp_path)
     assert checkpoints.restore() == 7
     checkpoints.save(8)
-    assert files(tmp_path) == ["epoch-00000007.pt", "epoch-00000008.pt"]
+    assert files(tmp_path) == ["step-00000007.pt", "step-00000008.pt"]
 
 
 def test_a_file_cannot_run_code(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_file_cannot_run_code(tmp_path: Path) -> None:
             return os.mkdir, (str(tmp_path / "run"),)
 
     save(tmp_path, 6)
-    torch.save({"model": Trap()}, tmp_path / "epoch-00000007.pt")
+    torch.save({"model": Trap()}, tmp_path / "step-00000007.pt")
     assert restored(tmp_path)[0] == 6
     assert not (tmp_path / "run").exists()
 
@@ -178,7 +178,7 @@ def test_a_checkpoint_that_cannot_be_written_does_not_end_the_training(
         "cannot keep a checkpoint, training on: [Errno 28] No space left on device"
     ]
     assert restored(tmp_path) == (2, 2.0)
-    assert files(tmp_path) == ["epoch-00000001.pt", "epoch-00000002.pt"]
+    assert files(tmp_path) == ["step-00000001.pt", "step-00000002.pt"]
     checkpoints.save(5)
     assert restored(tmp_path)[0] == 5
 

@@ -62,12 +62,18 @@ class Loading:
 
 
 def training_batches(
-    files: ImageFiles, batch_size: int, world: World, seed: int, epoch: int, loading: Loading
+    files: ImageFiles,
+    batch_size: int,
+    world: World,
+    seed: int,
+    epoch: int,
+    loading: Loading,
+    first: int = 0,
 ) -> Iterator[Images]:
     """Return this rank's shares of an epoch's batches: random crops, mirrored half of the time.
 
     ``batch_size`` counts the images of all ranks; order and errors are those of
-    ``shares_of_epoch``.
+    ``shares_of_epoch``. Those before the batch ``first`` are done, and not loaded.
     """
     generator = torch.Generator().manual_seed((seed << 20) + epoch)
     shares = shares_of_epoch(len(files), batch_size, world, generator)
@@ -75,7 +81,7 @@ def training_batches(
     def crop(path: Path, index: int) -> Pixels:
         return random_crop(path, loading.size, np.random.default_rng((seed, epoch, index)))
 
-    return _load(_Crops(files, crop), shares.tolist(), loading)
+    return _load(_Crops(files, crop), shares[first:].tolist(), loading)
 
 
 def validation_batches(files: ImageFiles, batch_size: int, loading: Loading) -> Iterator[Images]:

@@ -55,9 +55,19 @@ class Images:
 
 
 def augmented_batches(
-    data: Images, batch_size: int, world: World, seed: int, epoch: int, *, shift: int, flip: bool
+    data: Images,
+    batch_size: int,
+    world: World,
+    seed: int,
+    epoch: int,
+    first: int = 0,
+    *,
+    shift: int,
+    flip: bool,
 ) -> Iterator[Images]:
     """Yield this rank's shares of an epoch's batches, the images shifted and mirrored at random.
+
+    ``first`` is the number of the first batch; those before it are done.
 
     An image is shifted by up to ``shift`` pixels in each direction and filled up with zeros (after
     normalization): the random crop from a padded image of He et al. 2015, section 4.2. It is
@@ -72,7 +82,7 @@ def augmented_batches(
     down, right = torch.randint(2 * shift + 1, (2, count), generator=generator).to(device)
     if flip:
         flipped = torch.randint(2, (count,), generator=generator).bool().to(device)
-    for index in shares:
+    for index in shares[first:]:
         taken = data.take(index)
         images, labels = taken.images, taken.labels
         if flip:

@@ -162,7 +162,7 @@ def _outcome(scores: np.ndarray, batch: Images) -> Outcome[ImageScore]:
 class LinearSteps:
     """Takes the steps of a model of one matrix or vector of weights, with an L2 penalty.
 
-    Between the epochs, PyTorch's tensor has the weights.
+    Between the epochs, PyTorch's tensor has the weights. A checkpoint holds them.
     """
 
     def __init__(
@@ -193,3 +193,12 @@ class LinearSteps:
     def end(self) -> None:
         """Hand the weights back."""
         self._weights.copy_(torch.tensor(self._compiled.state().parameters[_WEIGHTS]))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the weights."""
+        self.end()
+        return {_WEIGHTS: self._weights}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint, once the next epoch begins."""
+        self._weights.copy_(state[_WEIGHTS])

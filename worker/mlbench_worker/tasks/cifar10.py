@@ -84,8 +84,9 @@ def main(config: Cifar10Options) -> None:
         trainer = make_trainer(session, config, model, forward, schedule, train, batch_size)
 
         for epoch in session.epochs(config, trainer.parts):
+            first = session.progress.batches
             batches = augmented_batches(
-                train, batch_size, session.world, config.seed, epoch, shift=_SHIFT, flip=True
+                train, batch_size, session.world, config.seed, epoch, first, shift=_SHIFT, flip=True
             )
             trained = trainer.train(batches, batch_size)
             validated = trainer.evaluate(validation.batches(_VALIDATION_BATCH))

@@ -63,8 +63,9 @@ def main(config: DigitsOptions) -> None:
         )
 
         for epoch in session.epochs(config, trainer.parts):
+            first = session.progress.batches
             batches = augmented_batches(
-                train, batch_size, session.world, config.seed, epoch, shift=1, flip=False
+                train, batch_size, session.world, config.seed, epoch, first, shift=1, flip=False
             )
             trained = trainer.train(batches, batch_size)
             validated = trainer.evaluate([validation])

@@ -63,11 +63,14 @@ def main(config: DigitsLinearOptions) -> None:
             sgd = Sgd(config.batch_size, weight_decay=config.l2)
             compiled = LinearSteps(session, config.framework, weights, cross_entropy, sgd)
         rate = config.learning_rate
-        for epoch in session.epochs(config, {"model": nn.ParameterDict({"weights": weights})}):
+        model = compiled or nn.ParameterDict({"weights": weights})
+        for epoch in session.epochs(config, {"model": model}):
             if compiled:
                 compiled.begin()
             generator = torch.Generator().manual_seed((config.seed << 20) + epoch)
-            for share in shares_of_epoch(len(rows), config.batch_size, world, generator):
+            shares = shares_of_epoch(len(rows), config.batch_size, world, generator)
+            for share in shares[session.progress.batches :]:
+                session.save_if_due()
                 with tracker.phase("data"):
                     batch, right = rows[share], classes[share]
                 if compiled:
@@ -77,6 +80,7 @@ def main(config: DigitsLinearOptions) -> None:
                 with tracker.phase("metrics"):
                     loss = functional.cross_entropy(scores, right, reduction="none").mean()
                     tracker.step(samples=len(share), train_loss=loss.item(), learning_rate=rate)
+                session.progress.done({})
                 if session.deadline_has_passed():
                     break
             with tracker.phase("evaluation"):

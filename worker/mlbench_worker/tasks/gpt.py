@@ -79,7 +79,7 @@ def main(config: GptOptions) -> None:
         trainer = LanguageTrainer(session, model, adamw(model), schedule, config, _LONGEST_GRADIENT)
 
         for epoch in session.epochs(config, trainer.parts):
-            rows = random_rows(data.train, config, world, epoch)
+            rows = random_rows(data.train, config, world, epoch, session.progress.batches)
             trained = trainer.train(rows, config.batch_size)
             own = validation[world.shard(len(validation))]
             validated = trainer.evaluate(map(_rows, torch.split(own, _VALIDATION_BATCH)))
@@ -91,15 +91,17 @@ def make_model(vocabulary: int) -> "Gpt":
     return Gpt(vocabulary, _CONTEXT, _LAYERS, _HEADS, _WIDTH)
 
 
-def random_rows(data: torch.Tensor, config: GptOptions, world: World, epoch: int) -> Iterator[Rows]:
-    """Yield this rank's rows of each step of an epoch: they begin anywhere in the text.
+def random_rows(
+    data: torch.Tensor, config: GptOptions, world: World, epoch: int, first: int = 0
+) -> Iterator[Rows]:
+    """Yield this rank's rows of each step of an epoch, from ``first`` on: they begin anywhere.
 
     Every rank draws those of all, from seed and epoch alone.
     """
     generator = torch.Generator().manual_seed((config.seed << 20) + epoch)
     shape = (_EPOCH_STEPS, config.batch_size, 1)
     begins = torch.randint(len(data) - _CONTEXT, shape, generator=generator)
-    for of_step in begins[:, world.shard(config.batch_size)]:
+    for of_step in begins[first:, world.shard(config.batch_size)]:
         yield _rows(data[of_step + torch.arange(_CONTEXT + 1)])
 
 

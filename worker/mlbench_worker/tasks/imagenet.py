@@ -92,8 +92,9 @@ def main(config: ImagenetOptions) -> None:
         trainer = ImageTrainer(session, model, optimizer, schedule, exchange=config)
 
         for epoch in session.epochs(config, trainer.parts):
+            first = session.progress.batches
             batches = training_batches(
-                data.train, batch_size, session.world, config.seed, epoch, loading
+                data.train, batch_size, session.world, config.seed, epoch, loading, first
             )
             trained = trainer.train(batches, batch_size)
             validated = trainer.evaluate(

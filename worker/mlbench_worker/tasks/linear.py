@@ -128,7 +128,9 @@ class Training:
 
     @property
     def parts(self) -> dict[str, Stateful]:
-        """The state that a checkpoint holds."""
+        """The state that a checkpoint holds; only PyTorch's steps have a velocity."""
+        if self._compiled:
+            return {"model": self._compiled}
         return {"model": nn.ParameterDict({"weights": self._weights, "velocity": self._velocity})}
 
     @torch.inference_mode()
@@ -143,12 +145,18 @@ class Training:
         blocks = torch.randperm(self._steps, generator=generator)
         share = session.world.shard(config.batch_size)
         gradient = torch.empty_like(self._weights)
+        progress = session.progress
+        total = Fit(**progress.kept.get("fit", {}))
         # Of the last steps: the losses of several are computed in a fraction of the time.
-        recent: list[tuple[torch.Tensor, torch.Tensor]] = []
-        total = Fit()
+        recent: list[tuple[torch.Tensor, torch.Tensor]] = [
+            (scores.to(gradient.device), targets.to(gradient.device))
+            for scores, targets in progress.kept.get("recent", ())
+        ]
         if self._compiled:
             self._compiled.begin()
-        for step, first in enumerate((blocks * config.batch_size).tolist()):
+        firsts = (blocks * config.batch_size).tolist()
+        for step, first in list(enumerate(firsts))[progress.batches :]:
+            session.save_if_due()
             batch = self._samples[first + share.start : first + share.stop]
             epochs = number + step / self._steps
             rate = self._first_rate * math.pow(1 + epochs, -config.decay)
@@ -168,6 +176,7 @@ class Training:
                     total += fit
                     recorded = {names.TRAIN_LOSS: fit.loss, names.LEARNING_RATE: rate}
                     tracker.log(recorded, step=tracker.steps)
+            progress.done({"fit": vars(total), "recent": recent})
             if passed:
                 break
         if self._compiled:

@@ -31,7 +31,7 @@ import itertools
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -42,6 +42,7 @@ from mlbench.tasks import LstmOptions, LstmSize
 from mlbench_worker.data.text import SOTU_SHA256, load_texts
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.ranks.process import DataError, run
+from mlbench_worker.training.checkpoint import Stateful
 from mlbench_worker.training.language import LanguageTrainer, Rows, TextScore
 from mlbench_worker.training.nt_asgd import NtAsgd
 from mlbench_worker.training.session import Session, start
@@ -97,8 +98,9 @@ def main(config: LstmOptions) -> None:
         trainer = AwdTrainer(session, model, data.vocabulary, config)
 
         for epoch in session.epochs(config, trainer.parts):
-            lengths = random_lengths(config.seed, epoch)
-            trained = trainer.train(blocks(train, lengths), config.batch_size)
+            every = blocks(train, random_lengths(config.seed, epoch))
+            left = itertools.islice(every, session.progress.batches, None)
+            trained = trainer.train(left, config.batch_size)
             validated = trainer.evaluate(blocks(validation, itertools.repeat(_TIME)))
             trainer.record(epoch, trained, validated)
 
@@ -154,11 +156,30 @@ class AwdTrainer(LanguageTrainer):
         self._generator = torch.Generator(session.execution.device)
         self._state: State | None = None
 
+    @property
+    def parts(self) -> dict[str, Stateful]:
+        """The state that a checkpoint holds: also that of the text so far."""
+        return {**super().parts, "text": self}
+
     def train(self, batches: Iterable[Rows], batch_size: int) -> TextScore:
         """Train from the beginning of the text; the masks depend on seed and epoch alone."""
-        self._generator.manual_seed((self._seed << 20) + self.session.epoch)
-        self._state = None
+        if not self.session.progress.batches:
+            self._generator.manual_seed((self._seed << 20) + self.session.progress.epoch)
+            self._state = None
         return super().train(batches, batch_size)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what of the text so far the next block needs."""
+        rank = self.session.world.rank
+        return {"rank": rank, "hidden": self._state, "masks": self._generator.get_state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on in the middle of the text; from the hidden state of other rows, without any."""
+        self._generator.set_state(state["masks"])
+        self._state = None
+        if state["rank"] == self.session.world.rank and state["hidden"] is not None:
+            device = self.session.execution.device
+            self._state = tuple((h.to(device), m.to(device)) for h, m in state["hidden"])
 
     @torch.inference_mode()
     def evaluate(self, shard: Iterable[Rows]) -> TextScore:

@@ -1,7 +1,7 @@
-"""Checkpoints: the state of a training after an epoch, from which a restarted run goes on.
+"""Checkpoints: the state of a training after a step, from which a restarted run goes on.
 
 Every rank writes into its own worker's folder, so the workers need no storage in common. Tasks
-draw all random numbers from their seed and the number of the epoch, so a checkpoint holds none.
+draw their random numbers from their seed and the number of the epoch, so a checkpoint holds none.
 """
 
 import os
@@ -17,7 +17,7 @@ import torch
 from mlbench_worker.ranks.distributed import World
 
 _KEPT = 2
-_FILES = "epoch-" + 8 * "[0-9]" + ".pt"
+_FILES = "step-" + 8 * "[0-9]" + ".pt"
 _State = dict[str, Any]
 
 
@@ -32,7 +32,7 @@ class Stateful(Protocol):
 
 
 class Checkpoints:
-    """A rank's checkpoints of a run: one file for each of the last two epochs that were saved.
+    """A rank's checkpoints of a run: one file for each of the last two steps that were saved.
 
     Without a folder, none is kept.
     """
@@ -50,45 +50,50 @@ class Checkpoints:
         a rank's own, such as the tracker's samples.
 
         Returns:
-            The epochs done, the same on all ranks; 0 if there is no checkpoint.
+            The steps done, the same on all ranks; 0 if there is no checkpoint.
         """
-        epochs, state = self._newest_here()
-        of_ranks = self._gather(epochs)
+        steps, state = self._newest_here()
+        of_ranks = self._gather(steps)
         newest = max(of_ranks)
         if min(of_ranks) < newest:
             given = self._broadcast(newest, source=of_ranks.index(newest))
-            state = state if epochs == newest else self._parse(given)
+            state = state if steps == newest else self._parse(given)
         for name, part in self._parts.items() if newest else ():
             part.load_state_dict(state[name])
         return newest
 
-    def save(self, epochs: int) -> None:
-        """Save the parts after that many epochs; of older checkpoints the last one stays.
+    def save(self, steps: int) -> int:
+        """Save the parts after that many steps; of older checkpoints the last one stays.
 
         The file is complete or absent, whatever ends the process or the machine meanwhile. If it
         cannot be written, stderr says so once, and the training goes on: the result matters more.
+
+        Returns:
+            The bytes of the file, which is on the disk; 0 if there is none.
         """
         if self._folder is None:
-            return
+            return 0
         content = BytesIO()
         torch.save({name: part.state_dict() for name, part in self._parts.items()}, content)
         # The same name each time, to overwrite what a killed process left half done.
         draft = self._folder / f"rank-{self._world.rank}.new"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            _write(self._file(epochs), draft, content.getbuffer())
-            self._keep_last(epochs)
+            _write(self._file(steps), draft, content.getbuffer())
+            self._keep_last(steps)
         except OSError as error:
             if not self._warned:
                 print(f"cannot keep a checkpoint, training on: {error}", file=sys.stderr)
             self._warned = True
+            return 0
+        return content.tell()
 
     def _newest_here(self) -> tuple[int, _State]:
-        """Return the epochs and state of the newest complete checkpoint in the folder."""
-        for epochs in reversed(self._epochs_here()):
-            path = self._file(epochs)
+        """Return the steps and state of the newest complete checkpoint in the folder."""
+        for steps in reversed(self._steps_here()):
+            path = self._file(steps)
             try:
-                return epochs, self._parse(path.read_bytes())
+                return steps, self._parse(path.read_bytes())
             except Exception as error:  # a damaged file can raise anything
                 what = f"{path} holds no checkpoint of this training ({type(error).__name__})"
                 print(f"{what}: looking for the one before", file=sys.stderr)
@@ -107,28 +112,28 @@ class Checkpoints:
         """Return every rank's number."""
         return [int(of_rank.item()) for of_rank in self._world.gather(torch.tensor(number))]
 
-    def _broadcast(self, epochs: int, source: int) -> bytes:
+    def _broadcast(self, steps: int, source: int) -> bytes:
         """Return the checkpoint's file on the rank ``source``."""
-        content = self._file(epochs).read_bytes() if self._world.rank == source else b""
+        content = self._file(steps).read_bytes() if self._world.rank == source else b""
         size = max(self._gather(len(content)))
         buffer = torch.frombuffer(bytearray(content or size), dtype=torch.uint8)
         buffer = buffer.to(self._world.device)
         self._world.broadcast_(buffer, source)
         return buffer.cpu().numpy().tobytes()
 
-    def _epochs_here(self) -> list[int]:
+    def _steps_here(self) -> list[int]:
         if self._folder is None:
             return []
-        return sorted(int(path.stem.removeprefix("epoch-")) for path in self._folder.glob(_FILES))
+        return sorted(int(path.stem.removeprefix("step-")) for path in self._folder.glob(_FILES))
 
-    def _file(self, epochs: int) -> Path:
+    def _file(self, steps: int) -> Path:
         assert self._folder is not None
-        return self._folder / f"epoch-{epochs:08}.pt"
+        return self._folder / f"step-{steps:08}.pt"
 
-    def _keep_last(self, epochs: int) -> None:
-        """Remove all but the last two up to these epochs; a newer one could not be read."""
-        here = self._epochs_here()
-        kept = [saved for saved in here if saved <= epochs][-_KEPT:]
+    def _keep_last(self, steps: int) -> None:
+        """Remove all but the last two up to these steps; a newer one could not be read."""
+        here = self._steps_here()
+        kept = [saved for saved in here if saved <= steps][-_KEPT:]
         for old in set(here) - set(kept):
             self._file(old).unlink(missing_ok=True)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import torch
 
@@ -44,6 +44,34 @@ _MLBENCH_TOTALS: Mapping[str, Phase | None] = {
 
 
 @dataclass
+class Progress:
+    """How far the training has come within an epoch. A checkpoint holds it."""
+
+    epoch: int = 0
+    batches: int = 0
+    """Those of the epoch that are done."""
+    kept: dict[str, Any] = field(default_factory=dict)
+    """What the rest of the epoch needs of them, such as the sums of their scores."""
+
+    def done(self, kept: Mapping[str, Any]) -> None:
+        """Count a batch, and keep what the rest of the epoch needs."""
+        self.batches += 1
+        self.kept = dict(kept)
+
+    def end_epoch(self) -> None:
+        """Begin the next epoch."""
+        self.load_state_dict(vars(Progress(self.epoch + 1)))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state."""
+        return vars(self).copy()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore a state."""
+        vars(self).update(state)
+
+
+@dataclass
 class Session:
     """What the task of one rank works with. ``start`` makes it."""
 
@@ -52,11 +80,14 @@ class Session:
     execution: Execution
     deadline_at: float | None = None
     """When training ends, in Unix seconds by this machine's clock. All ranks have one, or none."""
-    epoch: int = 0
-    """The epoch that ``epochs`` has yielded last."""
+    progress: Progress = field(default_factory=Progress)
+    """In the epoch that ``epochs`` has yielded last."""
     at_exit: list[Callable[[], None]] = field(default_factory=list)
     """What is to be done once the task has ended well."""
     _deadline_passed: bool = False
+    _checkpoints: Checkpoints | None = None
+    _checkpoint_steps: int = 0
+    _saved_steps: int = 0
 
     @property
     def datasets(self) -> Path:
@@ -81,14 +112,12 @@ class Session:
     def epochs(self, config: TrainingOptions, parts: Mapping[str, Stateful]) -> Iterator[int]:
         """Yield the epochs to train, until the goal is reached, the deadline passes, or the last.
 
-        The first is the one after the newest checkpoint. A checkpoint of ``parts`` and the tracker
-        is saved after each epoch that another may follow.
+        The first is that of the newest checkpoint, whose batches in ``progress`` are done. A
+        checkpoint of ``parts``, the progress and the tracker is saved after each epoch that another
+        may follow.
         """
-        folder = os.environ.get(names.ENV_CHECKPOINTS)
-        parts = {**parts, "tracker": self.tracker}
-        checkpoints = Checkpoints(Path(folder) if folder else None, self.world, parts)
-        for epoch in range(checkpoints.restore(), config.epochs):
-            self.epoch = epoch
+        self._restore(config, parts)
+        while (epoch := self.progress.epoch) < config.epochs:
             self.tracker.epoch(epoch)
             yield epoch
             if self.tracker.goal_reached:
@@ -98,8 +127,43 @@ class Session:
                 break
             if self.deadline_has_passed():
                 break
-            checkpoints.save(epoch + 1)
+            self.progress.end_epoch()
+            self._save()
         self._record_totals()
+
+    def save_if_due(self) -> None:
+        """Save a checkpoint within an epoch, every so many steps; call it before each step.
+
+        After an epoch's last step there is none before its evaluation: so all checkpoints after as
+        many steps are of the same state.
+        """
+        steps = self.tracker.steps
+        if self._checkpoint_steps and steps % self._checkpoint_steps == 0:
+            self._save()
+
+    def _restore(self, config: TrainingOptions, parts: Mapping[str, Stateful]) -> None:
+        """Go on from the newest checkpoint, if the run may be restarted."""
+        folder = os.environ.get(names.ENV_CHECKPOINTS)
+        if not folder:
+            return
+        parts = {**parts, "progress": self.progress, "tracker": self.tracker}
+        self._checkpoints = Checkpoints(Path(folder), self.world, parts)
+        self._checkpoint_steps = config.checkpoint_steps
+        with self.tracker.phase("restore"):
+            self._saved_steps = self._checkpoints.restore()
+        if not self._saved_steps and int(os.environ.get(names.ENV_ATTEMPT, "1")) > 1:
+            self.tracker.log({names.RESTORED_STEP: 0})
+
+    def _save(self) -> None:
+        """Save a checkpoint, unless that of this step is there."""
+        steps = self.tracker.steps
+        if self._checkpoints is None or steps == self._saved_steps:
+            return
+        self._saved_steps = steps
+        with self.tracker.phase("checkpoint"):
+            size = self._checkpoints.save(steps)
+        if size:
+            self.tracker.checkpoint(size)
 
     def _record_totals(self) -> None:
         """Record the totals that MLBench's own tasks end with: once for all ranks."""

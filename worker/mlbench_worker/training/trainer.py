@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
@@ -106,11 +106,15 @@ class Trainer(ABC, Generic[B, S]):
         The gradients' mean over the ranks is that of the mean loss over the ``batch_size`` images,
         or rows, of all ranks in a step. Each rank records the mean loss over its own samples at
         each step, and the bytes that it sent. After the deadline, the epoch is over.
+
+        ``batches`` are those that the session's progress has left; the score is that of all.
         """
-        session, tracker, total = self.session, self.session.tracker, self.nothing
+        session, tracker, progress = self.session, self.session.tracker, self.session.progress
+        total = replace(self.nothing, **progress.kept)
         self.model.train()
-        self.exchange.begin_epoch(session.epoch)
+        self.exchange.begin_epoch(progress.epoch)
         for batch in self._load(batches, "data"):
+            session.save_if_due()
             outcome, rate = self.step(batch, batch_size)
             with session.phase("metrics"):
                 score = outcome.score()
@@ -121,6 +125,7 @@ class Trainer(ABC, Generic[B, S]):
                     learning_rate=rate,
                     bytes_sent=self.exchange.bytes_of_step(),
                 )
+                progress.done(vars(total))
             if session.deadline_has_passed():
                 break
         return total

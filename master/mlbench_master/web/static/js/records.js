@@ -36,8 +36,13 @@ export const PHASES = [
   "optimizer",
   "compute",
   "metrics",
+  "checkpoint",
   "evaluation",
+  "restore",
 ];
+
+/** Those that are no training time. */
+export const UNTRAINED = ["evaluation", "restore"];
 
 /** @returns {string | undefined} the custom property of a phase's colour; time in no phase has none. */
 export function colourOfPhase(/** @type {string} */ phase) {

@@ -3,7 +3,7 @@
 import { showBars, showKey } from "../bars.js";
 import { byId, h, reconcile, setNotice, setText } from "../dom.js";
 import { NONE, bytes, count, duration, percent } from "../format.js";
-import { PHASES, colourOfPhase } from "../records.js";
+import { PHASES, UNTRAINED, colourOfPhase } from "../records.js";
 import { sum } from "../series.js";
 
 /**
@@ -11,9 +11,8 @@ import { sum } from "../series.js";
  * @typedef {Result["ranks"][number]} RankResult
  */
 
-// Training time outside all phases is "other"; evaluation is no training time, and comes after it.
-const SHOWN = PHASES.flatMap((phase) => (phase === "evaluation" ? ["other", phase] : [phase]));
-const EVALUATION = "evaluation";
+// Training time outside all phases is "other"; what is no training time comes after it.
+const SHOWN = [...PHASES.filter((phase) => !UNTRAINED.includes(phase)), "other", ...UNTRAINED];
 const NO_PHASES = "The run recorded no phases: the tracker’s phase() does it.";
 
 /**
@@ -84,10 +83,11 @@ function toBar(/** @type {{ name: string, phases: Record<string, number> }} */ {
   return { name, text: duration(total(phases)), pieces, whole: isShare ? total(phases) : undefined };
 }
 
-// The share of a phase in the training time, which has no evaluation in it.
+// The share of a phase in the training time.
 function shareOf(/** @type {Record<string, number>} */ phases, /** @type {string} */ phase) {
-  if (phase === EVALUATION) return "besides training";
-  return percent(phases[phase] / (total(phases) - (phases[EVALUATION] ?? 0)), 1);
+  if (UNTRAINED.includes(phase)) return "besides training";
+  const untrained = sum(UNTRAINED.map((one) => phases[one] ?? 0));
+  return percent(phases[phase] / (total(phases) - untrained), 1);
 }
 
 function total(/** @type {Record<string, number>} */ phases) {
