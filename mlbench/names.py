@@ -68,6 +68,7 @@ STREAMS: Final[tuple[StreamName, ...]] = get_args(StreamName)
 # --- Where the time of a step goes. Phases do not nest. ---
 # "compute" is a step in one piece: a framework's program, which exchanges gradients as well.
 # "checkpoint" is the time for which saving one holds the training up, "restore" that of loading it.
+# "compile" makes a program; like "restore", it comes before the first epoch.
 Phase = Literal[
     "data",
     "forward",
@@ -79,9 +80,33 @@ Phase = Literal[
     "checkpoint",
     "evaluation",
     "restore",
+    "compile",
 ]
 PHASES: Final[tuple[Phase, ...]] = get_args(Phase)
-UNTRAINED: Final[tuple[Phase, ...]] = ("evaluation", "restore")  # these are no training time
+UNTRAINED: Final[tuple[Phase, ...]] = ("evaluation", "restore", "compile")  # no training time
+
+# --- Where every worker-second goes: mlbench/evaluation/goodput.py has the rules. ---
+Bucket = Literal[
+    "queued",
+    "workers",
+    "start",
+    "initialization",
+    "compile",
+    "restore",
+    "compute",
+    "communication",
+    "waiting",
+    "data",
+    "evaluation",
+    "checkpoint",
+    "paused",
+    "lost",
+    "detection",
+    "restart",
+    "idle",
+    "unknown",
+]
+BUCKETS: Final[tuple[Bucket, ...]] = get_args(Bucket)
 
 # --- What the recorder of a rank reports of it, as the exporter serves it of worker pods. ---
 ResourceName = Literal[
@@ -209,6 +234,7 @@ RUN_EPOCHS: Final = "mlbench_run_epochs"
 RUN_BEST_VALUE: Final = "mlbench_run_best_value"  # {metric}
 RUN_LAST_VALUE: Final = "mlbench_run_last_value"  # {metric}
 RUN_PHASE_SECONDS: Final = "mlbench_run_phase_seconds"  # {phase}
+RUN_GOODPUT: Final = "mlbench_run_goodput_seconds"  # {bucket}: of all workers
 RUN_WORKERS: Final = "mlbench_run_workers"
 RUN_WORLD_SIZE: Final = "mlbench_run_world_size"
 RUN_CPUS: Final = "mlbench_run_cpus"

@@ -8,7 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from mlbench.names import Bucket
 from mlbench.records import Disturbance, Division, Goal, Record
+
+PRODUCTIVE: tuple[Bucket, ...] = ("compute", "communication")
+"""What moves a model forward: no step can do without them, however fast all ranks are."""
 
 # MLBench's own time for "accuracy after time".
 DEFAULT_AFTER_SECONDS = 7200.0
@@ -120,6 +124,37 @@ class Slowest(Record):
 
 
 @dataclass(frozen=True)
+class RankGoodput(Record):
+    """Where the time of a worker went in an attempt, until the next one or the end."""
+
+    rank: int
+    attempt: int
+    seconds: Mapping[Bucket, float]
+    """They add up to all of it, to the microsecond. The first attempt begins with the order."""
+
+
+@dataclass(frozen=True)
+class Goodput(Record):
+    """Where every worker-second went, from the order of a run to its end, or so far."""
+
+    share: float | None
+    """Of all worker-seconds, from 0 to 1: they moved the final model forward.
+
+    That is compute and communication. None where no training time was recorded.
+    """
+    seconds: Mapping[Bucket, float]
+    """Of all workers and attempts, which they add up to; buckets that are empty are missing."""
+    ranks: tuple[RankGoodput, ...]
+    """The same by rank, then by attempt."""
+
+    @property
+    def largest(self) -> Bucket | None:
+        """The bucket that took the most of what did not move the model; None if all did."""
+        others = {one: us for one, us in self.seconds.items() if one not in PRODUCTIVE}
+        return max(others, key=lambda bucket: others[bucket], default=None)
+
+
+@dataclass(frozen=True)
 class Result(Record):
     """The figures of one run, computed from its stored series."""
 
@@ -183,6 +218,8 @@ class Result(Record):
     """Those that recorded totals."""
     slowest: Slowest | None = None
     """None where all take about as long, and where not all of them ended their last step."""
+    goodput: Goodput | None = None
+    """None before the run's start."""
 
     @property
     def title(self) -> str:

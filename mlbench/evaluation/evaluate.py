@@ -12,6 +12,7 @@ from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
 from mlbench.evaluation.dates import dates_of
 from mlbench.evaluation.disturbance import disturbances
 from mlbench.evaluation.division import division, rule_violations
+from mlbench.evaluation.goodput import goodput_of
 from mlbench.evaluation.ranks import (
     last_recorded_us,
     last_totals_us,
@@ -31,7 +32,7 @@ _LARGEST_COUNT = 2**53
 
 TOTALS = (
     *(names.TRAIN_SECONDS, names.SAMPLES, names.EPOCH, names.BYTES_PER_STEP),
-    *(names.NETWORK_SENT, names.NETWORK_RECEIVED),
+    *(names.NETWORK_SENT, names.NETWORK_RECEIVED, names.CHECKPOINT_STEP, names.RESTORED_STEP),
     *(names.phase_metric(phase) for phase in PHASES),
 )
 """The metrics that a result is computed from, besides its target's."""
@@ -143,6 +144,7 @@ def evaluate(context: RunContext, series: Columns) -> Result:
         step_seconds=mean_or_none([rank.step_seconds for rank in ranks if rank.step_seconds]),
         ranks=ranks,
         slowest=slowest_of(ranks, series, has_ended=run.state not in ACTIVE_STATES),
+        goodput=goodput_of(run, context.ranks, context.ended_at, series),
     )
 
 

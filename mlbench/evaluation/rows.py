@@ -37,6 +37,8 @@ class RunRow(RunSpec, Record):
     state: RunState
     attempt: int = 0
     created_at: float = 0.0
+    room_at: float | None = None
+    """When it no longer waited for other runs, if workers were not there then."""
     started_at: float | None = None
     finished_at: float | None = None
     clock_set_seconds: float = 0.0
@@ -82,7 +84,12 @@ class RankRow(Record):
     rank: int
     worker: str = ""
     assigned_at: float = 0.0
+    reported_at: float | None = None
+    """When its agent said first that its process runs."""
+    exit_code: int | None = None
     exited_at: float | None = None
+    lost: str = ""
+    """Why it was given up; empty for a rank that was not."""
     clock_ahead: float = 0.0
     """By how much the worker's clock was ahead of the run's time."""
     dated_before: float = 0.0

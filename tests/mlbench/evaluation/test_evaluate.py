@@ -49,7 +49,7 @@ def test_a_run_that_recorded_nothing() -> None:
     known |= {"target": Goal("acc", 97.0).to_fields(), "wall_seconds": 60.0, "phases": {}}
     known |= {"accuracy_after_time": after, "energy_joules": 12.5, "cost": found["cost"]}
     known |= {"disturbed": [], "disturbances": [], "clock_faults": [], "display_name": "a"}
-    known |= {"world_size": 2, "swept": {}, "ranks": []}
+    known |= {"world_size": 2, "swept": {}, "ranks": [], "goodput": found["goodput"]}
     assert found == dict.fromkeys(found) | known
 
 

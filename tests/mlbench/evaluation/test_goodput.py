@@ -1,0 +1,226 @@
+"""Every worker-second is in one bucket: they add up, and each has what its rule says."""
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import pytest
+
+from mlbench import names
+from mlbench.evaluation.columns import Column, Columns
+from mlbench.evaluation.goodput import goodput_of
+from mlbench.evaluation.rows import Processes, RankRow, RunRow
+from mlbench.names import PHASES
+from mlbench.results import Goodput
+from tests.mlbench.evaluation.making import START, at_us, columns
+from tests.support.known import known
+
+Values = Mapping[float, float]
+
+_RUN: dict[str, Any] = {"id": 7, "name": "a", "created_at": START - 3, "started_at": START}
+_RUN |= {"num_workers": 2, "attempt": 1, "state": "FINISHED"}
+
+
+def row(
+    rank: int = 0, attempt: int = 1, began: float = 0, ended: float | None = 40, **more: Any
+) -> RankRow:
+    """Make a worker's part in an attempt: it took a second to start its process."""
+    given: dict[str, Any] = {
+        "exit_code": None if ended is None else 0,
+        "reported_at": START + began + 1,
+    }
+    exited_at = None if ended is None else START + ended
+    times = {"assigned_at": START + began, "exited_at": exited_at}
+    return RankRow(rank=rank, attempt=attempt, **(given | times | more))
+
+
+def goodput(
+    *rows: RankRow,
+    ended: float = 41,
+    run: Mapping[str, Any] | None = None,
+    **series: Values,
+) -> Goodput:
+    found = goodput_of(RunRow(**(_RUN | (run or {}))), rows, START + ended, columns(**series))
+    return known(found)
+
+
+def of(found: Goodput, rank: int = 0, attempt: int = 1) -> dict[str, float]:
+    [its] = [one for one in found.ranks if (one.rank, one.attempt) == (rank, attempt)]
+    return dict(its.seconds)
+
+
+def test_a_run_without_failures() -> None:
+    found = goodput(
+        row(),
+        run={"room_at": START - 2},
+        train_seconds_0={5: 0, 20: 13, 38: 28},
+        compile_seconds_0={5: 1.5, 38: 1.5},
+        data_seconds_0={20: 1, 38: 2},
+        communication_seconds_0={20: 2, 38: 4},
+        checkpoint_seconds_0={20: 0, 38: 1},
+        evaluation_seconds_0={20: 2, 38: 4},
+    )
+    expected = {"queued": 1, "workers": 2, "start": 1, "initialization": 2.5, "compile": 1.5}
+    expected |= {"compute": 21, "communication": 4, "data": 2, "evaluation": 4, "checkpoint": 1}
+    assert of(found) == expected | {"paused": 1, "idle": 3}
+    assert found.seconds == of(found)
+    assert found.share == 25 / 44
+    assert found.largest == "evaluation"
+
+
+# Both ranks are at step 10 s after 10 s of training, and save it in a second. Rank 1 is killed
+# at 30, rank 0 hangs in an exchange until it is stopped at 33; the next attempt restores step 10.
+_KILLED = (
+    row(0, ended=33, exit_code=-15),
+    row(1, ended=30, exit_code=-9),
+    row(0, 2, began=36, ended=60),
+    row(1, 2, began=36, ended=60),
+)
+_CLOCKS: Values = {4: 0, 14: 10, 15: 11, 29: 25, 40: 11, 58: 29}
+_STEPS: Mapping[str, Values] = {
+    "checkpoint_step_0": {15: 100},
+    "checkpoint_step_1": {15: 100},
+    "restored_step_0": {39.5: 100},
+    "restored_step_1": {39.5: 100},
+}
+_SAVING: Values = {14: 0, 15: 1, 29: 1, 40: 1, 58: 1}
+_FIRST = {"queued": 3, "start": 1, "initialization": 3, "compute": 10, "checkpoint": 1, "lost": 15}
+
+
+def test_what_is_done_after_the_checkpoint_is_lost() -> None:
+    found = goodput(
+        *_KILLED,
+        ended=61,
+        run={"attempt": 2},
+        train_seconds_0=_CLOCKS,
+        train_seconds_1=_CLOCKS,
+        checkpoint_seconds_0=_SAVING,
+        checkpoint_seconds_1=_SAVING,
+        restore_seconds_0={40: 2, 58: 2},
+        **_STEPS,
+    )
+    assert of(found) == _FIRST | {"detection": 3, "restart": 3}
+    assert of(found, rank=1) == of(found)
+    second = {"start": 1, "initialization": 1, "restore": 2, "compute": 18, "idle": 3}
+    assert of(found, attempt=2) == second
+    assert found.share == 56 / 128
+
+
+def test_without_records_of_checkpoints_the_restored_clock_tells_what_is_lost() -> None:
+    found = goodput(*_KILLED, ended=61, run={"attempt": 2}, train_seconds_0=_CLOCKS)
+    assert (of(found)["compute"], of(found)["lost"]) == (11, 15)
+    assert of(found, rank=1)["unknown"] == 29
+
+
+def test_code_that_begins_anew_loses_all() -> None:
+    clocks: Values = {4: 0, 29: 25, 40: 0, 58: 18}
+    found = goodput(*_KILLED, ended=61, run={"attempt": 2}, train_seconds_0=clocks)
+    assert (of(found)["lost"], of(found).get("compute")) == (26, None)
+    assert of(found, attempt=2)["compute"] == 18
+
+
+def test_an_attempt_whose_checkpoints_nobody_restores_is_lost() -> None:
+    rows = [row(0, n, began=20 * (n - 1), ended=20 * n - 2, exit_code=-9) for n in (1, 2)]
+    found = goodput(
+        *(*rows, row(0, 3, began=40, ended=60)),
+        ended=60,
+        run={"attempt": 3},
+        train_seconds_0={2: 0, 17: 15, 22: 10, 37: 25, 42: 10, 60: 28},
+        checkpoint_step_0={12: 100, 32: 200},
+        restored_step_0={22: 100, 42: 100},
+    )
+    assert (of(found)["compute"], of(found)["lost"]) == (10, 6)
+    assert (of(found, attempt=2).get("compute"), of(found, attempt=2)["lost"]) == (None, 16)
+    assert of(found, attempt=3)["compute"] == 18
+
+
+def test_who_communicates_least_has_not_waited() -> None:
+    # In the first ten seconds, rank 1 is the slower one; then rank 0.
+    clock: Values = {2: 0, 12: 10, 22: 20}
+    found = goodput(
+        row(0, ended=22),
+        row(1, ended=22),
+        ended=22,
+        train_seconds_0=clock,
+        train_seconds_1=clock,
+        communication_seconds_0={2: 0, 12: 5, 22: 6},
+        communication_seconds_1={2: 0, 12: 1, 22: 4},
+    )
+    assert (of(found)["communication"], of(found)["waiting"]) == (2, 4)
+    assert (of(found, rank=1)["communication"], of(found, rank=1)["waiting"]) == (2, 2)
+    assert of(found)["compute"] == 14
+
+
+def test_what_is_not_recorded_is_unknown() -> None:
+    silent = goodput(row())
+    assert (of(silent)["unknown"], silent.share) == (39, None)
+    active = {"state": "STARTED"}
+    assert of(goodput(row(ended=None), run=active))["initialization"] == 40
+    clock: Values = {5: 0, 30: 25}
+    running = of(goodput(row(ended=None), run=active, train_seconds_0=clock))
+    assert (running["compute"], running["unknown"]) == (25, 11)
+    stopped = of(goodput(row(exit_code=-15), run={"state": "STOPPED"}, train_seconds_0=clock))
+    assert (stopped["unknown"], stopped["idle"], stopped.get("detection")) == (10, 1, None)
+
+
+def test_processes_that_torchrun_began_anew() -> None:
+    restarted = row(processes=Processes((0, 1), {"0": START + 2, "1": START + 21}))
+    clock: Values = {4: 0, 14: 10, 25: 5, 40: 20}
+    found = goodput(restarted, train_seconds_0=clock, train_seconds_1=clock)
+    expected = {"queued": 3, "start": 1, "initialization": 7, "compute": 20, "lost": 5}
+    assert of(found) == expected | {"restart": 7, "idle": 1}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_buckets_add_up_to_the_microsecond(seed: int) -> None:
+    random = Random(seed)  # noqa: S311 - reproducible
+    for _ in range(50):
+        check_adds_up(random)
+
+
+def check_adds_up(random: Random) -> None:
+    rows, series, ended = history(random)
+    run = RunRow(**_RUN | {"attempt": rows[-1].attempt, "state": random.choice(names.RUN_STATES)})
+    found = known(goodput_of(run, rows, START + ended, series))
+    for rank in {one.rank for one in rows}:
+        seconds = [us for one in found.ranks if one.rank == rank for us in one.seconds.values()]
+        assert min(seconds) > 0
+        assert sum(round(one * 1e6) for one in seconds) == at_us(ended) - at_us(-3)
+    total = sum(round(one * 1e6) for one in found.seconds.values())
+    assert total == len({one.rank for one in rows}) * (at_us(ended) - at_us(-3))
+    assert found.share is None or 0 <= found.share <= 1
+
+
+def history(random: Random) -> tuple[list[RankRow], Columns, float]:
+    """Return any run: restarts, ranks without totals, clocks that jump, and steps restored."""
+    rows, series = [], dict[tuple[str, str], Column]()
+    ranks, at = random.randint(1, 4), random.random()
+    for attempt in range(1, random.randint(2, 5)):
+        length = random.uniform(0.1, 100)
+        for rank in range(ranks):
+            several = Processes(
+                (2 * rank, 2 * rank + 1), {"1": START + at + random.uniform(0, length)}
+            )
+            rows.append(
+                row(
+                    rank,
+                    attempt,
+                    at,
+                    at + random.uniform(0, length),
+                    reported_at=random.choice([None, START + at + random.uniform(0, 5)]),
+                    exit_code=random.choice([0, 0, 1, -9]),
+                    lost=random.choice(["", "", "silent"]),
+                    processes=random.choice([None, several]),
+                    clock_ahead=random.choice([0.0, 0.0, 3.0]),
+                )
+            )
+        at += length + random.random()
+    metrics = [names.TRAIN_SECONDS, names.CHECKPOINT_STEP, names.RESTORED_STEP]
+    for metric in [*metrics, *map(names.phase_metric, PHASES)]:
+        for rank in range(2 * ranks):
+            times = sorted(at_us(random.uniform(-1, at + 1)) for _ in range(random.randint(0, 20)))
+            values = [random.choice([0.0, random.uniform(0, at)]) for _ in times]
+            is_total = random.random() < 0.8
+            if times:
+                series[metric, str(rank)] = Column(times, sorted(values) if is_total else values)
+    return rows, series, at + random.random()
