@@ -48,7 +48,7 @@ from mlbench.runspec import RunOptions
 from mlbench.transport import Answer, HttpClient, OnProgress, Params
 
 if TYPE_CHECKING:
-    from mlbench.results import Comparison, Result, SetAnalysis
+    from mlbench.results import Comparison, Goodput, Result, SetAnalysis
 
 __all__ = ["MLBENCH_BACKENDS", "MLBENCH_IMAGES", "ApiClient", "Sample"]
 
@@ -493,6 +493,12 @@ class ApiClient:
 
         params = _given(goal=goal, after=after_seconds, price=price)
         return self._get(f"{_run(run_id)}result/", _one(Result), params)
+
+    def get_goodput(self, run_id: int | str) -> "Future[Answer[Goodput]]":
+        """Get where every worker-second of a run went, or so far; 404 before its start."""
+        from mlbench.results import Goodput  # noqa: PLC0415 - as in get_result
+
+        return self._get(f"{_run(run_id)}goodput/", _one(Goodput))
 
     def compare(
         self,

@@ -8,11 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from mlbench.buckets import PRODUCTIVE
 from mlbench.names import Bucket
 from mlbench.records import Disturbance, Division, Goal, Record
-
-PRODUCTIVE: tuple[Bucket, ...] = ("compute", "communication")
-"""What moves a model forward: no step can do without them, however fast all ranks are."""
 
 # MLBench's own time for "accuracy after time".
 DEFAULT_AFTER_SECONDS = 7200.0

@@ -282,6 +282,7 @@ class Tracker:
         only in the run's wall time. The scraped totals are those of this process.
         """
         self._publish()
+        compiling = self._timers["compile"].seconds
         self.steps = self._steps_before = state["steps"]
         self.samples = state["samples"]
         self._epoch = state.get("epoch")
@@ -291,6 +292,8 @@ class Tracker:
             timer.begin_with(seconds.get(phase, 0.0))
         self._train_seconds_before, self._paused_at = state["train_seconds"], None
         self._start_clock()
+        # A program is compiled before its state is loaded.
+        self._timers["compile"] = PhaseTimer(seconds.get("compile", 0.0) + compiling)
         self._published = _Published(
             self._published.at, self.steps, self.samples, self.phase_seconds()
         )

@@ -126,6 +126,8 @@ class Run(_Table):
     waiting = TextField(null=True)
     """What it waits for, before it begins or between attempts."""
     created_at = DoubleField()
+    room_at = DoubleField(null=True)
+    """When it no longer waited for other runs, if workers were not there then."""
     started_at = DoubleField(null=True)
     finished_at = DoubleField(null=True, index=True)
     steady_clock = JSONField(null=True)

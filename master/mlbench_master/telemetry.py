@@ -222,6 +222,8 @@ def _figures(runs: Mapping[str, Figures]) -> Iterator[Metric]:
         yield _gauge(name, help_text, ("run_id", label), ones)
     phases = [((i, phase), value) for i, of in runs.items() for phase, value in of.phases.items()]
     yield _gauge(names.RUN_PHASE_SECONDS, "Mean of the ranks.", ("run_id", "phase"), phases)
+    cut = [((i, bucket), value) for i, of in runs.items() for bucket, value in of.goodput.items()]
+    yield _gauge(names.RUN_GOODPUT, "Of all workers.", ("run_id", "bucket"), cut)
 
 
 def _goal_labels(run: Run) -> tuple[str, str, str]:

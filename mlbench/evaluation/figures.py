@@ -34,6 +34,8 @@ class Figures:
     best_value: float | None = None
     last_value: float | None = None
     phases: Mapping[str, float] = field(default_factory=dict)
+    goodput: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of all workers in each bucket."""
     curve: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
     """Of the target's metric: seconds since the start, and values, as many as a small curve has."""
     metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -52,6 +54,7 @@ def figures_of(result: Result) -> Figures:
         "slowest_rank": result.slowest.rank if result.slowest else None,
         "slowest_factor": result.slowest.factor if result.slowest else None,
         "metric": result.target.metric if result.target else "",
+        "goodput": result.goodput.seconds if result.goodput else {},
         "curve": _thin(result.curve) if result.curve else ((), ()),
     }
     return Figures(**(same | others))

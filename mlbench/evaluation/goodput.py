@@ -20,31 +20,19 @@ is cut is not cut again, so buckets exclude each other and add up exactly. What 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
 from mlbench import names
+from mlbench.buckets import PRODUCTIVE
 from mlbench.evaluation.columns import Columns
 from mlbench.evaluation.dates import dates_of
-from mlbench.evaluation.lives import Key, Life, descent, lives_of
+from mlbench.evaluation.lives import Key, Life, descent, lives_of, sources_of
 from mlbench.evaluation.rows import RankRow, RunRow
 from mlbench.names import ACTIVE_STATES, BUCKETS, Bucket, Phase
-from mlbench.results import PRODUCTIVE, Goodput, RankGoodput
-
-# What ml-goodput-measurement calls the same. What it has productive are whole steps: waiting too.
-GOOGLE: Mapping[Bucket, str] = {
-    "initialization": "TPU_INITIALIZATION, TRAINING_PREP",
-    "compile": "PROGRAM_STARTUP",
-    "data": "DATA_LOADING_SYNC",
-    "evaluation": "CUSTOM_BADPUT_EVENTS",
-    "checkpoint": "UNPRODUCTIVE_CHECKPOINT_SAVE_TIME",
-    "restore": "UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME",
-    "lost": "WASTED_PROGRESS_FROM_DISRUPTION",
-    "restart": "INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION",
-    "unknown": "OTHER",
-}
+from mlbench.results import Goodput, RankGoodput
 
 _BEFORE_TRAINING: tuple[Literal["compile", "restore"], ...] = ("compile", "restore")
 _COMMUNICATION = names.phase_metric("communication")
@@ -109,7 +97,8 @@ class _Cutter:
         self._run = run
         self._ended_us = round(ended_at * 1e6)
         self._lives = lives_of(ranks, series, dates_of(ranks, run.started_at or 0.0, ended_at))
-        self._kept = descent(self._lives)
+        self._sources = sources_of(self._lives)
+        self._kept = descent(self._lives, self._sources)
         self._waited = dict(self._waits())
         self._rows: dict[int, list[RankRow]] = {}
         attempts: dict[int, list[RankRow]] = {}
@@ -181,10 +170,11 @@ class _Cutter:
 
     def _before_training(self, life: Life) -> Iterator[tuple[Bucket, float]]:
         """Yield what else a process did before it trained; its checkpoint has earlier times."""
-        before = [one for one in self._lives[life.rank] if one.has_clock and one.key < life.key]
+        source, _ = self._sources.get((life.rank, life.key), (None, 0))
+        earlier = next((one for one in self._lives[life.rank] if one.key == source), None)
         for phase in _BEFORE_TRAINING:
             metric = names.phase_metric(phase)
-            carried = before[-1].before_training(metric) if before and life.is_resumed else 0.0
+            carried = earlier.before_training(metric) if earlier and earlier.has_clock else 0.0
             yield phase, life.before_training(metric) - carried
 
     def _parts(self, life: Life, until_us: int) -> Iterator[tuple[Bucket, float]]:

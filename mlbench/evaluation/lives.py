@@ -165,40 +165,33 @@ def _between(column: Column, from_us: int, until_us: int) -> Column:
     return Column(column.times_us[first:end], column.values[first:end])
 
 
-def descent(lives: Mapping[str, Sequence[Life]]) -> dict[tuple[str, Key], int]:
-    """Return up to when each process of each rank led to the final model, from its end backwards.
+Sources = Mapping[tuple[str, Key], tuple[Key, int]]
+"""By rank and process: the one before it whose checkpoint it went on from, and up to when."""
 
-    All of the last one did. What one restored was saved by a process before it, up to when the
-    checkpoint lay on the disk, or had trained for as long. What is missing led nowhere.
+
+def sources_of(lives: Mapping[str, Sequence[Life]]) -> Sources:
+    """Return what processes went on from: up to when the checkpoint lay on the disk.
+
+    If none was recorded, up to when one before it had trained as long as its own clock has.
     """
     saved: dict[float, dict[Key, dict[str, int]]] = {}
     for one in (life for of_rank in lives.values() for life in of_rank):
         if column := one.totals.get(names.CHECKPOINT_STEP):
             for at_us, step in zip(column.times_us, column.values, strict=True):
                 saved.setdefault(step, {}).setdefault(one.key, {}).setdefault(one.rank, at_us)
-    kept: dict[tuple[str, Key], int] = {}
+    found = {}
     for rank, of_rank in lives.items():
         trained = [life for life in of_rank if life.has_clock]
-        until_us = _NEVER_US
-        while trained:
-            life = trained.pop()
-            kept[rank, life.key] = until_us
-            found = _source(life, trained, saved)
-            if found is None:
-                break
-            key, until_us = found
-            trained = [one for one in trained if one.key <= key]
-            if not trained or trained[-1].key != key:
-                break
-    return kept
+        for i, life in enumerate(trained):
+            before = [one for one in trained[:i] if one.key < life.key]
+            if life.is_resumed and (source := _source(life, before, saved)):
+                found[rank, life.key] = source
+    return found
 
 
 def _source(
     life: Life, before: Sequence[Life], saved: Mapping[float, Mapping[Key, Mapping[str, int]]]
 ) -> tuple[Key, int] | None:
-    """Return the process whose checkpoint one went on from, and up to when; None if from none."""
-    if not life.is_resumed:
-        return None
     of_step = saved.get(life.restored_step or 0.0, {})
     key = max((key for key in of_step if key < life.key), default=None)
     if key is not None:
@@ -207,3 +200,18 @@ def _source(
     seconds = life.carried_seconds
     source = next((one for one in reversed(before) if one.carried_seconds <= seconds), None)
     return (source.key, source.had_trained_us(seconds)) if source else None
+
+
+def descent(lives: Mapping[str, Sequence[Life]], sources: Sources) -> dict[tuple[str, Key], int]:
+    """Return up to when each process led to the final model; what is missing led nowhere.
+
+    All of the last one did, then all that it went on from, and so on.
+    """
+    kept: dict[tuple[str, Key], int] = {}
+    for rank, of_rank in lives.items():
+        key = next((life.key for life in reversed(of_rank) if life.has_clock), None)
+        until_us = _NEVER_US
+        while key is not None:
+            kept[rank, key] = until_us
+            key, until_us = sources.get((rank, key), (None, 0))
+    return kept

@@ -30,6 +30,7 @@ USER_ROUTES: list[Route] = [
     ("GET", "/api/runs/{run_id:int}/manifest"),
     ("GET", "/api/runs/{run_id:int}/metrics"),
     ("GET", "/api/runs/{run_id:int}/result"),
+    ("GET", "/api/runs/{run_id:int}/goodput"),
     ("GET", "/api/runs/{run_id:int}/mllog"),
     ("GET", "/api/runs/counts"),
     ("GET", "/api/runs/curves"),

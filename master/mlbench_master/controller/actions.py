@@ -23,6 +23,8 @@ class Wait:
 
     run_id: int
     why: str
+    has_room: bool = False
+    """Whether it lacks nothing but workers, to begin."""
 
 
 @dataclass(frozen=True)

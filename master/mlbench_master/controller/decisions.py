@@ -100,7 +100,7 @@ def _begin(run: RunView, world: World, given: AbstractSet[str]) -> list[Action]:
     # Beside others, it waits until they have ended.
     if run.waited > world.policy.start_seconds and len(world.runs) == 1:
         return [End(run.id, "FAILED", _shortage(run, world, free))]
-    return wait_for(run, _lacking(run, world, free))
+    return wait_for(run, _lacking(run, world, free), has_room=True)
 
 
 def _free_workers(run: RunView, world: World, given: AbstractSet[str]) -> tuple[str, ...]:

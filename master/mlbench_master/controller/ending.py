@@ -16,9 +16,9 @@ STUCK_SECONDS = 60.0
 COUNT_SECONDS = 5.0
 
 
-def wait_for(run: RunView, what: str) -> list[Action]:
+def wait_for(run: RunView, what: str, *, has_room: bool = False) -> list[Action]:
     """Have users see what a run waits for, if they do not yet."""
-    return [Wait(run.id, what)] if what != run.waiting else []
+    return [Wait(run.id, what, has_room)] if what != run.waiting else []
 
 
 def find_lost(run: RunView, why_lost: Callable[[RankView, RunView], str]) -> list[Action]:

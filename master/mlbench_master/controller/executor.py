@@ -3,6 +3,7 @@
 import logging
 import re
 import shlex
+import time
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass
@@ -51,8 +52,11 @@ class Executor:
         match action:
             case Scale(workers, shape, busy):
                 self.pool.scale(workers, shape, busy)
-            case Wait(run_id, why):
+            case Wait(run_id, why, has_room):
                 Run.update(waiting=why).where(Run.id == run_id).execute()
+                if has_room:
+                    first = Run.update(room_at=time.time()).where(Run.room_at.is_null())
+                    first.where(Run.id == run_id).execute()
             case Assign():
                 self._assign(action)
             case StopRanks(run_id, reason):

@@ -7,8 +7,8 @@ from falcon import Request, Response
 
 from mlbench.evaluation.criteria import Criteria, read_finite, read_goal
 from mlbench.records import RunCurve
-from mlbench.results import Comparison, Result
-from mlbench_master.errors import BadFieldError
+from mlbench.results import Comparison, Goodput, Result
+from mlbench_master.errors import BadFieldError, NotFoundError
 from mlbench_master.fields import parse_whole_number
 from mlbench_master.models import Run
 from mlbench_master.openapi.operation import Parameter, operation
@@ -101,6 +101,22 @@ class ResultsResource:
         """Answer with the figures of the run, computed from its series; so far, if it goes on."""
         query = _query(req)
         resp.media = result_of(self.reader, life.find(run_id), query)
+
+    @operation(
+        "get_goodput",
+        "In each bucket, of all and by rank and attempt.",
+        Goodput,
+        errors=(404, 502, 503),
+    )
+    def on_get_goodput(self, req: Request, resp: Response, run_id: int) -> None:
+        """Answer with where every worker-second of the run went, from its order on.
+
+        Before its start there is none: 404.
+        """
+        found = result_of(self.reader, life.find(run_id)).goodput
+        if found is None:
+            raise NotFoundError(f"run_id: run {run_id} has not started")
+        resp.media = found
 
     @operation(
         "get_mllog",

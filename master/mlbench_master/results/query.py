@@ -76,8 +76,8 @@ def _ranks(run: Run) -> list[RankRow]:
     A thousand restarted ranks are many rows.
     """
     small = (
-        *(Rank.rank, Rank.attempt, Rank.worker, Rank.assigned_at, Rank.exited_at),
-        *(Rank.disturbance, Rank.processes),
+        *(Rank.rank, Rank.attempt, Rank.worker, Rank.assigned_at, Rank.reported_at),
+        *(Rank.exit_code, Rank.exited_at, Rank.lost, Rank.disturbance, Rank.processes),
         *(Rank.clock_ahead, Rank.dated_before, Rank.dated_ahead),
     )
     earlier = Rank.select(*small).where(Rank.run == run.id, Rank.attempt != run.attempt)

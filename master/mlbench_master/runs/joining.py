@@ -137,6 +137,7 @@ def _create(order: JoinRequest, job_key: str) -> Run:
         state="STARTED",
         attempt=order.attempt,
         created_at=now - order.began_ago,
+        room_at=now - order.began_ago,
         started_at=now - order.began_ago,
         steady_clock=clock.begin(order.began_ago),
     )

@@ -39,7 +39,7 @@ from tests.master.controller.worlds import (
 
 DEADLINE = "stopped at its deadline of 60 s"
 BOTH = Assign(7, 1, ("w-0", "w-1"), ((), ()))
-ONE_THERE = Wait(7, "1 of 2 workers are there")
+ONE_THERE = Wait(7, "1 of 2 workers are there", has_room=True)
 SHORTAGE = "only 1 of 2 workers were there within 120 s"
 
 
@@ -75,7 +75,7 @@ def test_waits_for_free_workers_that_were_heard_of(
     there: tuple[WorkerView, ...], usable: int
 ) -> None:
     assert decide_for(ORDERED) == [BOTH]
-    waiting = Wait(7, f"{usable} of 2 workers are there")
+    waiting = Wait(7, f"{usable} of 2 workers are there", has_room=True)
     assert decide_for(ORDERED, replace(WORLD, workers=there)) == [waiting]
     told = replace(ORDERED, waiting=waiting.why)
     assert decide_for(told, replace(WORLD, workers=there)) == [], "it is said once"

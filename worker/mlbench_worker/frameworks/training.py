@@ -83,7 +83,8 @@ class CompiledTrainer(ImageTrainer):
         sgd = Sgd(batch_size, config.momentum, config.weight_decay)
         example = self._batch(self.place(train.take(slice(1))))
         started = perf_counter()
-        self._compiled = compile_(begun, sgd, session.world, example)
+        with session.tracker.phase("compile"):
+            self._compiled = compile_(begun, sgd, session.world, example)
         print(f"{config.framework}: compiled in {perf_counter() - started:.1f} s", flush=True)
         session.at_exit.append(self._compiled.leave)
         self.exchange = _Compiled(model, session.world, self._compiled)
@@ -176,7 +177,9 @@ class LinearSteps:
         # Of classes that have weights each, targets are numbers.
         target = torch.zeros(1, dtype=torch.int64 if weights.ndim > 1 else torch.float32)
         example = Batch.filled(torch.zeros(1, len(weights)), target, self._share)
-        self._compiled = frameworks.load(framework).compiled(begun, sgd, session.world, example)
+        compile_ = frameworks.load(framework).compiled
+        with session.tracker.phase("compile"):
+            self._compiled = compile_(begun, sgd, session.world, example)
         session.at_exit.append(self._compiled.leave)
 
     def begin(self) -> None:
