@@ -1,0 +1,130 @@
+"""The operators, or functions, of a profile that took most time by themselves. Pure.
+
+PyTorch's trace is in Chrome's format: a JSON object whose ``traceEvents`` has an event a call, with
+the microseconds in which it began (``ts``) and which it took (``dur``). py-spy's has the stacks of
+all threads, sampled, in speedscope's: https://www.speedscope.app/file-format-schema.json.
+"""
+
+import json
+import re
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlbench.profiles import LONGEST_TEXT, MOST_OPERATORS, Operator
+
+# Operators, parts of code that were given names, and what they call of CUDA; and what GPUs do.
+_KINDS = {
+    *("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver"),
+    *("kernel", "gpu_memcpy", "gpu_memset"),
+}
+_EVENTS = re.compile(r'"traceEvents"\s*:\s*\[')
+_NEXT = re.compile(r"[\s,]*")
+_LONGEST_EVENT = 4 << 20
+
+
+@dataclass
+class _Calls:
+    """The calls of a thread, as columns: there may be millions."""
+
+    began: "array[float]" = field(default_factory=lambda: array("d"))
+    took: "array[float]" = field(default_factory=lambda: array("d"))
+    names: "array[int]" = field(default_factory=lambda: array("l"))
+
+
+def trace_events(pieces: Iterable[str]) -> Iterator[Any]:
+    """Yield the events of a Chrome trace as it is read: as a whole, it would fill memory.
+
+    Raises:
+        ValueError: it is no such trace.
+    """
+    decoder = json.JSONDecoder()
+    text, has_begun = "", False
+    for piece in pieces:
+        text += piece
+        if not has_begun:
+            found = _EVENTS.search(text)
+            has_begun = found is not None
+            text = text[found.end() :] if found else text
+        position = 0
+        while has_begun:
+            begin = _NEXT.match(text, position)
+            try:
+                event, position = decoder.raw_decode(text, begin.end() if begin else position)
+            except ValueError:
+                break  # its rest is in the next piece, or all have been read
+            yield event
+        text = text[position:]
+        if len(text) > _LONGEST_EVENT:
+            raise ValueError("it has an event that is too long, or is no trace")
+
+
+def of_events(events: Iterable[Any]) -> tuple[Operator, ...]:
+    """Return the operators of a trace that took most by themselves, the first one most."""
+    numbers: dict[str, int] = {}
+    threads: defaultdict[tuple[Any, Any], _Calls] = defaultdict(_Calls)
+    for event in events:
+        match event:
+            case {"ph": "X", "cat": kind, "name": str(name), "ts": ts, "dur": took} if (
+                kind in _KINDS
+            ):
+                calls = threads[event.get("pid"), event.get("tid")]
+                calls.began.append(ts)
+                calls.took.append(took)
+                calls.names.append(numbers.setdefault(name, len(numbers)))
+    own, total, count = ([0.0] * len(numbers) for _ in range(3))
+    for calls in threads.values():
+        _add_up(calls, own)
+        for number, took in zip(calls.names, calls.took, strict=True):
+            total[number] += took
+            count[number] += 1
+    found = [
+        Operator(name[:LONGEST_TEXT], round(count[i]), own[i] / 1e6, total[i] / 1e6)
+        for name, i in numbers.items()
+    ]
+    return _most_expensive(found)
+
+
+def _add_up(calls: _Calls, own: list[float]) -> None:
+    """Add the time of each call, without that of the calls in it, to that of its operator."""
+    open_calls: list[tuple[float, int]] = []  # when each ends, the innermost last
+    in_order = sorted(range(len(calls.began)), key=lambda i: (calls.began[i], -calls.took[i]))
+    for i in in_order:
+        began, took, number = calls.began[i], calls.took[i], calls.names[i]
+        while open_calls and open_calls[-1][0] <= began:
+            open_calls.pop()
+        own[number] += took
+        if open_calls:
+            ends, outer = open_calls[-1]
+            own[outer] -= min(took, ends - began)
+        open_calls.append((began + took, number))
+
+
+def of_samples(profile: Mapping[str, Any]) -> tuple[Operator, ...]:
+    """Return the functions of a profile in speedscope's format that took most by themselves.
+
+    Raises:
+        ValueError, TypeError, LookupError: it is none of samples.
+    """
+    names = [
+        frame.get("file")  # the processes have none
+        and f"{frame['name']} ({frame['file'].rpartition('/')[2]})"[:LONGEST_TEXT]
+        for frame in profile["shared"]["frames"]
+    ]
+    own: Counter[str] = Counter()
+    total: Counter[str] = Counter()
+    for thread in profile["profiles"]:
+        for stack, seconds in zip(thread["samples"], thread["weights"], strict=True):
+            functions = [names[i] for i in stack if names[i]]
+            for name in set(functions):
+                total[name] += seconds
+            for name in functions[-1:]:
+                own[name] += seconds
+    return _most_expensive(Operator(name, None, own[name], total[name]) for name in total)
+
+
+def _most_expensive(found: Iterable[Operator]) -> tuple[Operator, ...]:
+    in_order = sorted(found, key=lambda one: (-one.self_seconds, one.name))
+    return tuple(in_order[:MOST_OPERATORS])

@@ -1,0 +1,76 @@
+"""The operators of a profile that took most: known sums, in any order and piece by piece."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mlbench.evaluation.operators import of_events, of_samples, trace_events
+from mlbench.profiles import Operator
+
+
+def call(name: str, began: float, took: float, thread: int = 1, kind: str = "cpu_op") -> Any:
+    about = {"ph": "X", "cat": kind, "name": name, "pid": 7, "tid": thread}
+    return {**about, "ts": began, "dur": took, "args": {"Input Dims": [[2], []]}}
+
+
+CALLS = [
+    call("linear", 10, 100),
+    call("addmm", 20, 50),
+    call("copy", 20, 10),  # begins with what it is in
+    call("addmm", 80, 20),
+    call("addmm", 110, 40),  # begins as the first one ends
+    call("linear", 15, 30, thread=2),  # is in nothing of the other thread
+    call("gemm", 40, 500, thread=9, kind="kernel"),
+    call("Trace", 0, 10_000, kind="Trace"),
+    {"ph": "M", "name": "process_name", "pid": 7},
+]
+FOUND = (
+    Operator("gemm", 1, 500e-6, 500e-6),
+    Operator("addmm", 3, 100e-6, 110e-6),
+    Operator("linear", 2, 60e-6, 130e-6),
+    Operator("copy", 1, 10e-6, 10e-6),
+)
+
+
+def pieces(text: str, length: int) -> Iterator[str]:
+    return (text[at : at + length] for at in range(0, len(text), length))
+
+
+@pytest.mark.parametrize("length", [1, 7, 10_000])
+def test_a_trace_is_added_up_as_it_is_read(length: int) -> None:
+    trace = {"schemaVersion": 1, "traceEvents": [*reversed(CALLS)], "traceName": "a.json"}
+    found = of_events(trace_events(pieces(json.dumps(trace, indent=1), length)))
+    assert [(one.name, one.calls) for one in found] == [(one.name, one.calls) for one in FOUND]
+    for one, expected in zip(found, FOUND, strict=True):
+        seconds = (expected.self_seconds, expected.total_seconds)
+        assert (one.self_seconds, one.total_seconds) == pytest.approx(seconds)
+
+
+def test_there_are_ten_at_most() -> None:
+    found = of_events(call(f"op{number}", 100 * number, number) for number in range(20))
+    assert [one.name for one in found] == [f"op{number}" for number in range(19, 9, -1)]
+
+
+@pytest.mark.parametrize("text", ["x" * (5 << 20), '{"traceEvents": [{"a": "' + "x" * (5 << 20)])
+def test_what_has_no_end_is_not_read_for_ever(text: str) -> None:
+    with pytest.raises(ValueError, match="no trace"):
+        list(trace_events(pieces(text, 1 << 20)))
+
+
+def test_the_functions_of_samples_are_added_up() -> None:
+    frames = [
+        {"name": "process 7:python train.py"},
+        {"name": "main", "file": "/a/train.py", "line": 9},
+        {"name": "load", "file": "/a/data.py", "line": 3},
+        {"name": "load", "file": "/a/data.py", "line": 4},
+    ]
+    threads = [
+        {"samples": [[0, 1], [0, 1, 2], [0, 1, 2, 3]], "weights": [0.5, 0.25, 0.25]},
+        {"samples": [[0, 2], []], "weights": [1.0, 1.0]},
+    ]
+    assert of_samples({"shared": {"frames": frames}, "profiles": threads}) == (
+        Operator("load (data.py)", None, 1.5, 1.5),
+        Operator("main (train.py)", None, 0.5, 1.0),
+    )
