@@ -669,6 +669,8 @@ class Disturbance(Record):
     """The mean frequency of its cores."""
     gpu_limited_seconds: Mapping[str, float]
     """For how long something kept a GPU's clock down, by what it was, such as ``heat``."""
+    profiled: tuple[tuple[float, float], ...] = ()
+    """From when to when it was profiled, in Unix seconds by the clock of its worker."""
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ def disturbances(ranks: Sequence[RankRow]) -> tuple[RankDisturbance, ...]:
 
 
 def is_disturbed(measured: Disturbance) -> bool:
-    """Judge whether a rank waited for others, or had its cores stolen, for too long."""
+    """Judge whether a rank was profiled, or waited for others or the hypervisor for too long."""
     lost = max(measured.waiting_seconds, measured.stolen_seconds or 0.0)
-    return lost / measured.seconds > DISTURBED_SHARE
+    return lost / measured.seconds > DISTURBED_SHARE or bool(measured.profiled)
 
 
 def _judge(rank: RankRow, measured: Disturbance, *, restarted: bool) -> RankDisturbance:
@@ -62,6 +62,8 @@ def _words(measured: Disturbance) -> str:
     # Whose it was is not known, so that it is told and not judged. The stack itself waits for some.
     if blocked > _MUCH_WAITING * seconds:
         text += f"; on its machine, programs waited for disks {_percent(blocked / seconds)} of it"
+    if measured.profiled:
+        text += f"; it was profiled for {sum(end - at for at, end in measured.profiled):.1f} s"
     return text
 
 

@@ -36,6 +36,12 @@ def make_rank(rank: int, attempt: int, **measured: Any) -> RankRow:
             "rank 1 waited for a core 1 % of the time; others used 0.1 of 1 core; "
             "its cores were stolen 6 % of the time",
         ),
+        (
+            {"profiled": [(100.0, 102.5), (200.0, 203.0)]},
+            True,
+            "rank 1 waited for a core 1 % of the time; others used 0.1 of 2 cores; "
+            "it was profiled for 5.5 s",
+        ),
     ],
 )
 def test_waiting_and_stealing_disturb(measured: Any, disturbed: bool, text: str) -> None:

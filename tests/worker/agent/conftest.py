@@ -1,13 +1,22 @@
-"""What tests of the agent share: code in a repository, and a master."""
+"""What tests of the agent share: code in a repository, a master, and attempts that begin."""
 
-from collections.abc import Iterator
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
+from mlbench_worker.agent.attempt import Attempt
+from tests.conftest import wait_for
 from tests.support.scripted import answering
 from tests.worker.agent.one_run_master import Master
 from tests.worker.agent.repository import git
+from tests.worker.agent.test_attempt import ASSIGNMENT
+
+Begin = Callable[..., Attempt]
 
 
 @pytest.fixture
@@ -29,3 +38,27 @@ def master() -> Iterator[Master]:
     with answering(master.answer) as server:
         master.url = server.url
         yield master
+
+
+@pytest.fixture
+def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
+    """Begins an attempt of a command, and waits until it has written a line."""
+    monkeypatch.setattr("mlbench_worker.agent.process._end_children", lambda keep: None)
+    begun = []
+
+    def start(*command: str) -> Attempt:
+        attempt = Attempt.create(tmp_path, replace(ASSIGNMENT, cpus=(), command=command))
+        begun.append(attempt)
+        attempt.start(dict(os.environ), lambda: None)
+        wait_for(lambda: attempt.file("stdout").read_text(), what="it has begun")
+        return attempt
+
+    yield start
+    for attempt in begun:
+        if attempt.ended.is_set():
+            continue
+        assert attempt.pid is not None
+        for one in psutil.Process(attempt.pid).children():
+            one.kill()
+        os.killpg(attempt.pid, signal.SIGKILL)
+        assert attempt.ended.wait(10)

@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,9 +19,11 @@ from mlbench_worker.agent.autopsy.collectives import find_collectives, read_trac
 from mlbench_worker.agent.autopsy.gather import gather
 from mlbench_worker.agent.autopsy.stacks import parse_stacks
 from mlbench_worker.agent.link import Link
+from mlbench_worker.agent.link import Reply as Answer
 from tests.conftest import wait_for
 from tests.support.processes import run_text
 from tests.support.scripted import Asked, Reply, answering
+from tests.worker.agent.conftest import Begin
 from tests.worker.agent.test_attempt import ASSIGNMENT
 
 # Holds the interpreter's lock in C, which no code in Python can interrupt.
@@ -37,29 +38,7 @@ def locked():
 locked()
 """
 
-Begin = Callable[..., Attempt]
-
-
-@pytest.fixture
-def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
-    """Begins an attempt of a command, and waits until it has written a line."""
-    monkeypatch.setattr("mlbench_worker.agent.process._end_children", lambda keep: None)
-    begun = []
-
-    def start(*command: str) -> Attempt:
-        attempt = Attempt.create(tmp_path, replace(ASSIGNMENT, cpus=(), command=command))
-        begun.append(attempt)
-        attempt.start(dict(os.environ), lambda: None)
-        wait_for(lambda: attempt.file("stdout").read_text(), what="it has begun")
-        return attempt
-
-    yield start
-    for attempt in begun:
-        assert attempt.pid is not None
-        for one in psutil.Process(attempt.pid).children():
-            one.kill()
-        os.killpg(attempt.pid, signal.SIGKILL)
-        assert attempt.ended.wait(10)
+_REPLY = Answer("wait", 1.0, None)
 
 
 def look(attempt: Attempt) -> Evidence:
@@ -178,14 +157,14 @@ def test_an_autopsy_is_done_once_and_sent_until_it_is_taken(begin: Begin) -> Non
     with answering(answer) as server:
         autopsies = Autopsies(lambda: Link(server.url, "token"), lambda attempt: (3, 0.0))
         for wanted in (None, 5, 5, None):
-            autopsies.follow(wanted, "pod", attempt, attempt.pid)
+            autopsies.follow(replace(_REPLY, autopsy=wanted), "pod", attempt, attempt.pid)
         wait_for(lambda: len(asked) == 2, what="it is sent again")
         assert {one.path for one in asked} == {"/api/workers/pod/autopsies/5"}
         assert asked[0].body == asked[1].body
         evidence = json.loads(asked[1].body)
         assert (evidence["steps"], evidence["exit_code"]) == (3, None)
         assert [one["command"] for one in evidence["processes"]][1:] == ["sleep 60"]
-        autopsies.follow(6, "pod", attempt, attempt.pid)
+        autopsies.follow(replace(_REPLY, autopsy=6), "pod", attempt, attempt.pid)
         wait_for(lambda: len(asked) == 3, what="the next one is done")
 
 

@@ -142,7 +142,7 @@ class Agent:
                 self._stop(self._attempt)
         if self._attempt is not None:
             attempt = self._attempt
-            self._autopsies.follow(reply.autopsy, self._pod, attempt, attempt.pid)
+            self._autopsies.follow(reply, self._pod, attempt, attempt.pid)
 
     def _start(self, assignment: Assignment) -> None:
         for old in self._folder.glob("run-*"):

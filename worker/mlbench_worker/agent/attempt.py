@@ -8,9 +8,9 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,6 +98,7 @@ class Attempt:
         self._killed_before = 0
         self.began = time.monotonic()
         self.watch: Watch | None = None
+        self._profiled: list[list[float]] = []
         self._failure = ""
         self._stopped = False
         self._remembered = False
@@ -336,6 +337,15 @@ class Attempt:
         watch.start()
         self.watch = watch
 
+    @contextmanager
+    def profiling(self) -> Iterator[None]:
+        """Note that the rank is profiled meanwhile, which is stated at its end."""
+        self._profiled.append(span := [time.time(), math.inf])
+        try:
+            yield
+        finally:
+            span[1] = time.time()
+
     def conclude(
         self,
         ended: Exit,
@@ -349,6 +359,9 @@ class Attempt:
         ``missing`` is what a job that others started could not record, which is no failure of it.
         """
         disturbance = self._hear_no_more()
+        if disturbance and self._profiled:
+            profiled = tuple((began, min(end, ended.at)) for began, end in self._profiled)
+            disturbance = replace(disturbance, profiled=profiled)
         carried = None
         if traffic is not None:
             with suppress(OSError, ValueError, subprocess.SubprocessError):

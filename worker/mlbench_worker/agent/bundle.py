@@ -34,6 +34,9 @@ else:
 """
 
 
+_OPERATORS = "mlbench/evaluation/operators.py"  # adds up a profile beside its rank
+
+
 def write_bundle(path: Path) -> None:
     """Write the agent as one zip file with a ``__main__``."""
     with ZipFile(path, "w", ZIP_DEFLATED) as bundle:
@@ -49,7 +52,7 @@ def _contents() -> Iterator[tuple[str, str]]:
     about = f"{DISTRIBUTION.replace('-', '_')}-{installed.version}.dist-info"
     yield f"{about}/METADATA", str(installed.read_text("METADATA"))
     for package, patterns in (
-        (mlbench, ["mlbench/*.py"]),
+        (mlbench, ["mlbench/*.py", "mlbench/evaluation/__init__.py", _OPERATORS]),
         (mlbench_worker, ["mlbench_worker/*.py", "mlbench_worker/agent/**/*.py"]),
         (prometheus_client, ["prometheus_client/**/*.py"]),
     ):

@@ -362,7 +362,7 @@ class Recording:
         reply = self._link.poll(joined.pod, about)
         self._has_told_end = has_ended
         pid = self._rank.pid if self._rank else None
-        self._autopsies.follow(reply.autopsy, joined.pod, self._attempt, pid)
+        self._autopsies.follow(reply, joined.pod, self._attempt, pid)
         if reply.do == "stop" and self._rank and not has_ended:
             self._rank.stop()
             return GRACE_SECONDS

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlsplit
 
 if TYPE_CHECKING:
     from mlbench.autopsy import Evidence
+    from mlbench.profiles import Recorded
 
 T = TypeVar("T")
 
@@ -68,6 +69,8 @@ class Reply:
     """Whether a run is active, of this agent or of another one."""
     autopsy: int | None = None
     """Which autopsy wants evidence of the rank; None if none does."""
+    profile: tuple[int, int] | None = None
+    """Which profile of the rank is wanted, and its seconds; None if none is."""
 
 
 @dataclass(frozen=True)
@@ -114,12 +117,14 @@ class Link:
 
         def parse(answer: Any) -> Reply:
             self.clock.note(sent_at, time.time(), float(answer["time"]))
+            wanted = answer.get("profile")
             return Reply(
                 answer["do"],
                 float(answer["next_poll_seconds"]),
                 answer["assignment"],
                 busy=bool(answer.get("busy")),
                 autopsy=answer.get("autopsy"),
+                profile=(wanted["id"], wanted["seconds"]) if wanted else None,
             )
 
         path = f"/api/workers/{quote(pod)}/poll"
@@ -148,6 +153,12 @@ class Link:
         path = f"/api/workers/{quote(pod)}/autopsies/{autopsy}"
         body = json.dumps(asdict(evidence), ensure_ascii=False).encode(errors="replace")
         self._request("PUT", path, body, lambda answer: None, _NEVER_TAKES)
+
+    def give_profile(self, pod: str, profile: int, recorded: "Recorded", content: bytes) -> None:
+        """Send a profile of this pod's rank."""
+        path = f"/api/workers/{quote(pod)}/profiles/{profile}"
+        line = json.dumps(asdict(recorded), ensure_ascii=False).encode(errors="replace")
+        self._request("PUT", path, line + b"\n" + content, lambda answer: None, _NEVER_TAKES)
 
     def close(self) -> None:
         """Close the connection."""

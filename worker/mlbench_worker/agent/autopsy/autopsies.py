@@ -1,4 +1,4 @@
-"""The autopsies that the master asks for: each is done once, in a thread of its own."""
+"""What the master asks of a rank, autopsies and profiles: each is done once, in its own thread."""
 
 import logging
 import threading
@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 from mlbench.backoff import Backoff
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.link import Link, LinkError, RefusedError
+from mlbench_worker.agent.link import Link, LinkError, RefusedError, Reply
 
 Progress = tuple[int, float]
 """The steps that a rank has told of, and when the last one was in Unix seconds; 0 if never."""
+_Give = Callable[[Link], None]
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +20,7 @@ _PATIENCE_SECONDS = 60.0
 
 
 class Autopsies:
-    """Gathers the evidence of a rank whenever the master asks for it, and sends it."""
+    """Looks into a rank whenever the master asks for it, and sends what is found."""
 
     def __init__(
         self, connect: Callable[[], Link], progress: Callable[[Attempt], Progress]
@@ -27,40 +28,61 @@ class Autopsies:
         """``progress`` tells the steps of a rank."""
         self._connect = connect
         self._progress = progress
-        self._last: int | None = None
+        self._last: dict[str, int] = {}
 
-    def follow(self, wanted: int | None, pod: str, attempt: Attempt, root: int | None) -> None:
-        """Do an autopsy unless it was done, as long as it may take; ``root`` as in ``gather``."""
-        if wanted is None or wanted == self._last:
+    def follow(self, reply: Reply, pod: str, attempt: Attempt, root: int | None) -> None:
+        """Do what a reply asks for unless it was done, as long as it may take.
+
+        ``root`` is as in ``gather``.
+        """
+        if reply.autopsy is not None:
+            self._begin("autopsy", reply.autopsy, lambda: self._look(reply, pod, attempt, root))
+        if reply.profile is not None:
+            number, seconds = reply.profile
+            self._begin("profile", number, lambda: _profile(number, seconds, pod, attempt, root))
+
+    def _begin(self, what: str, number: int, do: Callable[[], _Give]) -> None:
+        if self._last.get(what) == number:
             return
 
         def run() -> None:
             try:
-                self._do(wanted, pod, attempt, root)
+                self._send(do(), f"{what} {number}")
             except Exception:
                 # A rank that cannot be looked into can still train.
-                log.exception("autopsy %d cannot be done", wanted)
+                log.exception("%s %d cannot be done", what, number)
 
-        threading.Thread(target=run, name="autopsy", daemon=True).start()
-        self._last = wanted
+        threading.Thread(target=run, name=what, daemon=True).start()
+        self._last[what] = number
 
-    def _do(self, wanted: int, pod: str, attempt: Attempt, root: int | None) -> None:
+    def _look(self, reply: Reply, pod: str, attempt: Attempt, root: int | None) -> _Give:
         # Most agents never need it.
         from mlbench_worker.agent.autopsy.gather import gather  # noqa: PLC0415
 
+        assert reply.autopsy is not None
+        wanted, evidence = reply.autopsy, gather(attempt, root, *self._progress(attempt))
+        return lambda link: link.give_evidence(pod, wanted, evidence)
+
+    def _send(self, give: _Give, what: str) -> None:
         until = time.monotonic() + _PATIENCE_SECONDS
-        evidence = gather(attempt, root, *self._progress(attempt))
         link, backoff = self._connect(), Backoff()
         while True:
             try:
-                link.give_evidence(pod, wanted, evidence)
+                give(link)
                 break
             except LinkError as error:
                 if time.monotonic() > until:
                     raise
-                log.warning("cannot send the evidence of autopsy %d: %s", wanted, error)
+                log.warning("cannot send what %s has found: %s", what, error)
                 time.sleep(backoff.seconds())
             except RefusedError as error:
-                log.warning("the master does not want the evidence: %s", error)
+                log.warning("the master does not want what %s has found: %s", what, error)
                 break
         link.close()
+
+
+def _profile(number: int, seconds: int, pod: str, attempt: Attempt, root: int | None) -> _Give:
+    from mlbench_worker.agent.autopsy.profiler import profile  # noqa: PLC0415
+
+    recorded, content = profile(attempt, root, seconds)
+    return lambda link: link.give_profile(pod, number, recorded, content)

@@ -79,7 +79,7 @@ def _collective(group: str, number: int, entry: Mapping[str, Any]) -> Collective
 
 
 def _ask(path: Path, handler: str) -> Any:
-    connection = _Connection(path)
+    connection = Connection(path)
     try:
         connection.request("POST", f"/handler/{handler}")
         return json.loads(connection.getresponse().read(_MOST_BYTES))
@@ -87,12 +87,15 @@ def _ask(path: Path, handler: str) -> Any:
         connection.close()
 
 
-class _Connection(http.client.HTTPConnection):
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=_TIMEOUT_SECONDS)
+class Connection(http.client.HTTPConnection):
+    """A connection to the server of PyTorch in a process, at its socket."""
+
+    def __init__(self, path: Path, timeout: float = _TIMEOUT_SECONDS) -> None:
+        super().__init__("localhost", timeout=timeout)
         self._path = path
 
     def connect(self) -> None:
+        """Connect, or raise an OSError."""
         # A socket's path is short, the folder's may be long.
         folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
         self.sock = socket.socket(socket.AF_UNIX)

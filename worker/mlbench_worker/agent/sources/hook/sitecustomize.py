@@ -149,11 +149,12 @@ def _show_collectives(c10d: "Any") -> None:
 
 
 def _serve_collectives() -> None:
-    """Start PyTorch's server of its flight recorder, which needs no interpreter."""
+    """Start PyTorch's server of its flight recorder, which needs no interpreter, and profiler."""
     import ctypes  # noqa: PLC0415 - torch has loaded it
 
     from torch._C._distributed_c10d import _WorkerServer  # noqa: PLC0415
 
+    _try(_add_profiler)
     # A socket's path is short, the folder's may be long.
     folder = os.open(_AUTOPSY, os.O_RDONLY)
     stderr, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
@@ -166,6 +167,11 @@ def _serve_collectives() -> None:
             os.close(descriptor)
     # For ever: its destructor aborts the process, and in a fork it hangs.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(server))
+
+
+def _add_profiler() -> None:
+    """Let the server have PyTorch's profiler too, which older ones lack."""
+    import torch.distributed.debug._handlers  # noqa: F401, PLC0415 - torch is loaded
 
 
 def _then(adapt: "Callable[[Any], None]") -> "Callable[[Run], Run]":

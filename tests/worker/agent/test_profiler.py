@@ -1,0 +1,128 @@
+"""Profiles of real processes, and what is stated of a rank that was profiled."""
+
+import gzip
+import json
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlbench_worker.agent.attempt import Attempt
+from mlbench_worker.agent.autopsy import profiler
+from mlbench_worker.agent.autopsy.profiler import profile
+from tests.conftest import free_port, wait_for
+from tests.worker.agent.conftest import Begin
+
+_TORCH = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo", init_method="tcp://127.0.0.1:{port}", rank=0, world_size=1)
+torch.set_num_threads(1)
+layer, batch = torch.nn.Linear(512, 512), torch.ones(256, 512)
+while True:
+    layer(batch).sum().backward()
+    print(1, flush=True)
+"""
+_PYTHON = """
+import time
+def hot():
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        sum(range(1000))
+print(1, flush=True)
+hot()
+"""
+
+
+def end(attempt: Attempt) -> None:
+    wait_for(lambda: attempt.watch and attempt.watch.total, what="something was measured")
+    attempt.stop()
+    assert attempt.ended.wait(20)
+
+
+def own_microseconds(events: list[Any]) -> Counter[str]:
+    """Return the time in which no other call of its thread had begun later, by operator.
+
+    Otherwise than the product does: from moment to moment, not from call to call.
+    """
+    own: Counter[str] = Counter()
+    wanted = [e for e in events if e.get("cat") in ("cpu_op", "user_annotation")]
+    for thread in {event["tid"] for event in wanted}:
+        moments: list[tuple[float, int, float, int]] = []
+        its = [event for event in wanted if event["tid"] == thread]
+        for i, event in enumerate(its):
+            moments.append((event["ts"], 1, -event["dur"], i))
+            moments.append((event["ts"] + event["dur"], 0, event["dur"], i))
+        within: list[int] = []
+        last = 0.0
+        for at, begins, _, i in sorted(moments):
+            if within:
+                own[its[within[-1]]["name"]] += at - last  # type: ignore[assignment]
+            if begins:
+                within.append(i)
+            elif i in within:
+                within.remove(i)
+            last = at
+    return own
+
+
+def test_pytorch_is_profiled_by_its_own_profiler(begin: Begin) -> None:
+    attempt = begin(sys.executable, "-c", _TORCH.format(port=free_port()))
+    recorded, content = profile(attempt, attempt.pid, 1)
+    assert (recorded.tool, recorded.problem) == ("pytorch", "")
+    assert 1 <= recorded.ended_at - recorded.began_at < 60
+    events = json.loads(gzip.decompress(content))["traceEvents"]
+    found = {one.name: one for one in recorded.operators}
+    assert found["aten::addmm"].calls == sum(e.get("name") == "aten::addmm" for e in events)
+    own = own_microseconds(events)
+    top = recorded.operators[0]
+    assert top.name == own.most_common(1)[0][0]
+    assert top.self_seconds == pytest.approx(own[top.name] / 1e6, rel=1e-6)
+    lines = len(attempt.file("stdout").read_bytes())
+    wait_for(lambda: len(attempt.file("stdout").read_bytes()) > lines, what="it goes on")
+
+
+def test_another_python_is_profiled_by_py_spy_and_its_end_states_it(
+    begin: Begin, tmp_path: Path
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(_PYTHON)
+    attempt = begin("sh", "-c", f"{sys.executable} {script}; :")
+    before = time.time()
+    recorded, content = profile(attempt, attempt.pid, 1)
+    assert (recorded.tool, recorded.problem) == ("py-spy", "")
+    assert "speedscope.app/file-format-schema" in json.loads(gzip.decompress(content))["$schema"]
+    top = recorded.operators[0]
+    assert (top.name, top.calls) == ("hot (train.py)", None)
+    assert 0.3 < top.self_seconds < 1.5
+    end(attempt)
+    stated = json.loads(attempt.file("metrics").read_text().splitlines()[-1])["disturbance"]
+    [[began, ended]] = stated["profiled"]
+    assert before <= began
+    assert began + 0.9 <= ended <= recorded.ended_at
+
+
+def test_what_cannot_be_profiled_says_why(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = begin("sh", "-c", "echo; sleep 60; :")
+    recorded, content = profile(shell, shell.pid, 1)
+    assert (recorded.tool, content) == ("", b"")
+    assert recorded.problem == "rank: none of its processes is a Python"
+    monkeypatch.setattr(profiler, "find_spy", lambda: None)
+    words = "rank: there is no py-spy on its worker, nor PyTorch's profiler"
+    assert profile(shell, shell.pid, 1)[0].problem == words
+    end(shell)
+    assert '"profiled": []' in shell.file("metrics").read_text()
+
+
+def test_a_profile_is_bounded(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempt = begin(sys.executable, "-c", _PYTHON)
+    monkeypatch.setattr(profiler, "MOST_BYTES", 10)
+    recorded, content = profile(attempt, attempt.pid, 1)
+    words = "seconds: its profile has more than 0 MiB compressed: profile fewer seconds"
+    assert (recorded.problem, recorded.operators, content) == (words, (), b"")
+    monkeypatch.setattr(profiler, "_find_pytorch", lambda folder: Path("/nowhere"))
+    monkeypatch.setattr(profiler, "_BYTES_PER_SECOND", 1 << 50)
+    recorded, _ = profile(attempt, attempt.pid, 5)
+    assert recorded.problem == "seconds: its worker has memory left to profile 0 s by PyTorch"
