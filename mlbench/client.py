@@ -21,6 +21,7 @@ from mlbench.errors import ApiError
 from mlbench.home import Connection, Home
 from mlbench.names import RunState, StreamName
 from mlbench.original import MLBENCH_BACKENDS, MLBENCH_IMAGES, image_name
+from mlbench.profiles import RankProfile
 from mlbench.records import (
     Alert,
     Benchmark,
@@ -371,6 +372,17 @@ class ApiClient:
     def ask_autopsy(self, run_id: int | str) -> Future[Answer[Autopsy]]:
         """Ask the ranks of a run that is running; ``get_autopsy`` has their answers within 20 s."""
         return self._http.request("POST", f"{_run(run_id)}autopsy/", _one(Autopsy))
+
+    def get_profiles(self, run_id: int | str) -> Future[Answer[list[RankProfile]]]:
+        """Get the profiles of a run's ranks, the last five; their files are among the run's."""
+        return self._get(f"{_run(run_id)}profiles/", _list_of(RankProfile))
+
+    def ask_profile(
+        self, run_id: int | str, *, rank: int = 0, seconds: int = 5
+    ) -> Future[Answer[RankProfile]]:
+        """Profile a rank for some seconds, at most 60; ``get_profiles`` tells once it is done."""
+        path, body = f"{_run(run_id)}profiles/", {"rank": rank, "seconds": seconds}
+        return self._http.request("POST", path, _one(RankProfile), body=body, repeatable=False)
 
     def get_files(
         self, run_id: int | str, *, attempt: int | None = None

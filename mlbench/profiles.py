@@ -44,7 +44,7 @@ class Recorded(Record):
 
 
 @dataclass(frozen=True)
-class Profile(Record):
+class RankProfile(Record):
     """A profile of a rank."""
 
     id: int

@@ -28,6 +28,7 @@ from mlbench_master.resources.info import InfoResource
 from mlbench_master.resources.logs import LogsResource
 from mlbench_master.resources.metrics import MetricsResource
 from mlbench_master.resources.pods import PodsResource
+from mlbench_master.resources.profiles import GivenProfileResource, ProfilesResource
 from mlbench_master.resources.results import ResultsResource
 from mlbench_master.resources.runs import RunsResource
 from mlbench_master.resources.sets import SetsResource
@@ -90,6 +91,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         Route("/api/runs/{run_id:int}/files/{file:path}", files, "one"),
         Route("/api/runs/{run_id:int}/events", runs, "events"),
         Route("/api/runs/{run_id:int}/autopsy", AutopsyResource()),
+        Route("/api/runs/{run_id:int}/profiles", ProfilesResource(reader.archives)),
         Route("/api/runs/{run_id:int}/metrics", metrics, "run"),
         Route("/api/runs/{run_id:int}/alerts", alerts, "run"),
         Route("/api/runs/{run_id:int}/manifest", runs, "manifest"),
@@ -110,6 +112,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         Route("/api/join", JoinResource(settings.limits, settings.agent_secret)),
         Route("/api/workers/{pod}/poll", PollResource()),
         Route("/api/workers/{pod}/autopsies/{autopsy_id:int}", EvidenceResource()),
+        Route("/api/workers/{pod}/profiles/{profile_id:int}", GivenProfileResource()),
         Route("/api/runs/{run_id:int}/ranks/{rank:int}/{stream}", stream),
         # For probes, Prometheus and tools.
         Route("/healthz", health),

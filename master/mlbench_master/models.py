@@ -295,6 +295,38 @@ class RankEvidence(_Table):
         primary_key = CompositeKey("autopsy", "rank")
 
 
+class Profile(_Table):
+    """What a rank spends some seconds on, as it was asked for."""
+
+    id = LastingIdField()
+    run = ForeignKeyField(Run, on_delete="CASCADE")
+    run_id: int
+    attempt = IntegerField()
+    rank = IntegerField()
+    seconds = IntegerField()
+    asked_at = DoubleField()
+    recorded = JSONField(null=True)
+    """The fields of an ``mlbench.profiles.Recorded``; null until its agent has brought it."""
+    size = IntegerField(default=0)
+    sha256 = CharField(default="")
+    content = BlobField(null=True)
+    """Its file, compressed; null if there is none. It takes room: who lists them leaves it out."""
+
+    @property
+    def file(self) -> str | None:
+        """By which name its file is among those of the run; None if it has none."""
+        if not self.recorded or self.recorded["problem"]:
+            return None
+        kind = "trace" if self.recorded["tool"] == "pytorch" else "speedscope"
+        return f"profiles/{self.get_id()}.{kind}.json.gz"
+
+    @classmethod
+    def of_run(cls, run: Run, **its: int) -> "list[Profile]":
+        """Return the profiles of a run, without their files; ``its`` may name attempt and rank."""
+        columns = [one for one in cls._meta.sorted_fields if one is not cls.content]
+        return list(cls.select(*columns).where(cls.run == run).filter(**its).order_by(cls.id))
+
+
 class Worker(_Table):
     """The last report of an agent."""
 
@@ -469,7 +501,7 @@ class DeletedRun(_Table):
 
 
 TABLES = (
-    *(Run, RunSet, Rank, Autopsy, RankEvidence, Worker, Hearing, Pod, Stream, Chunk),
+    *(Run, RunSet, Rank, Autopsy, RankEvidence, Profile, Worker, Hearing, Pod, Stream, Chunk),
     *(Series, SeriesName, KeptSample, Detail, PostedBody),
     *(Deletion, DeletedRun),
 )

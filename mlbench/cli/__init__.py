@@ -55,6 +55,9 @@ _COMMANDS: Mapping[str, _Command] = {
     "stacks": _Command(
         "autopsy.stacks", "Show where all ranks of a run are in their code, as one tree."
     ),
+    "profile": _Command(
+        "profile.profile", "Show what a rank spends its time on, by PyTorch's profiler or py-spy."
+    ),
     "files": _Command("files.files", "List the files that a run left, or download them."),
     "metrics": _Command("show.metrics", "Show a run's metrics, or every value of one."),
     "manifest": _Command("show.manifest", "Show what a run ran, and on which machines."),

@@ -28,6 +28,8 @@ USER_ROUTES: list[Route] = [
     ("GET", "/api/runs/{run_id:int}/autopsy"),
     ("POST", "/api/runs/{run_id:int}/autopsy"),
     ("GET", "/api/runs/{run_id:int}/manifest"),
+    ("GET", "/api/runs/{run_id:int}/profiles"),
+    ("POST", "/api/runs/{run_id:int}/profiles"),
     ("GET", "/api/runs/{run_id:int}/metrics"),
     ("GET", "/api/runs/{run_id:int}/result"),
     ("GET", "/api/runs/{run_id:int}/goodput"),
@@ -51,6 +53,7 @@ USER_ROUTES: list[Route] = [
 AGENT_ROUTES: list[Route] = [
     ("POST", "/api/workers/{pod}/poll"),
     ("PUT", "/api/workers/{pod}/autopsies/{autopsy_id:int}"),
+    ("PUT", "/api/workers/{pod}/profiles/{profile_id:int}"),
     ("PUT", "/api/runs/{run_id:int}/ranks/{rank:int}/{stream}"),
 ]
 JOIN_ROUTES: list[Route] = [("POST", "/api/join")]
@@ -88,6 +91,7 @@ _USUAL = {
     "run_id": "1",
     "rank": "0",
     "autopsy_id": "1",
+    "profile_id": "1",
     "name": "scaling",
     "pod": "w-0",
     "stream": "metrics",

@@ -14,7 +14,7 @@ from mlbench_master.reading import files
 from mlbench_master.reading.points import Points, Reader
 from mlbench_master.reading.selection import NamedSeries
 from mlbench_master.reading.stored import Stored
-from mlbench_master.runs import autopsies, events, life, manifest
+from mlbench_master.runs import autopsies, events, life, manifest, profiles
 
 # Columns that tell of the archive itself, or may change without the run.
 _NOT_SEALED = {
@@ -35,6 +35,7 @@ def documents(run: Run, result: Result) -> dict[str, Any]:
         "manifest": manifest.build(run).to_fields(),
         "result": result.to_fields(),
         "files": [file.to_fields() for file, _ in files.stored(run)],
+        "profiles": [one.to_fields() for one in profiles.stored(run)],
     }
     row = {name: value for name, value in run.__data__.items() if name not in _NOT_SEALED}
     owner = run_owner(run.id)

@@ -48,6 +48,7 @@ _PATH_PARAMETERS = {
         ("owner", {"type": "string"}, "A pod's name, or a run's id with `metric_type=run`.", "1"),
         ("pod", {"type": "string"}, "The worker's name.", "local-mlbench-worker-0"),
         ("autopsy_id", {"type": "integer"}, "The autopsy, as the reply to a poll says.", 1),
+        ("profile_id", {"type": "integer"}, "The profile, as the reply to a poll says.", 1),
         ("name", {"type": "string"}, "The set's name.", "scaling"),
     )
 }

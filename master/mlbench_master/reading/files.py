@@ -8,13 +8,17 @@ from mlbench.archive import RUN, file_member
 from mlbench.output import MOST_BYTES, OutputList, is_name
 from mlbench.records import RunFile
 from mlbench_master.errors import NotFoundError
-from mlbench_master.models import Chunk, Run, Stream, run_owner
+from mlbench_master.models import Chunk, Profile, Run, Stream, run_owner
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.recording.files import FILES
 from mlbench_master.recording.streams import read
 
 _LEFT_OUT = f"the files of the attempt have more than {MOST_BYTES >> 20} MiB in all"
 _LOST = "it did not come from its rank, which was lost"
+
+
+_Place = tuple[Stream, int] | Profile
+"""Where a file is: in a stream from some byte on, or a profile of its own."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class FileReader:
                 return archive.text(file_member(attempt, rank, name))
         its = list(stored(run, attempt=attempt, rank=rank))
         file = _check_held((one for one, _ in its), rank, name)
-        return next(_read(file, *place) for one, place in its if one is file)
+        return next(_read(file, place) for one, place in its if one is file)
 
 
 def _check_held(files: Iterable[RunFile], rank: int, name: str) -> RunFile:
@@ -64,11 +68,16 @@ def listed_in(document: Any) -> list[RunFile]:
     return listed
 
 
-def stored(run: Run, **of: int) -> Iterator[tuple[RunFile, tuple[Stream, int]]]:
-    """Yield the files of a run, with the stream that each is in, and where it begins there.
+def stored(run: Run, **of: int) -> Iterator[tuple[RunFile, _Place]]:
+    """Yield the files of a run, profiles among them, with where each is.
 
     ``of`` may name an attempt and a rank.
     """
+    profiles = set()
+    for one in Profile.of_run(run, **of):
+        if one.file:
+            profiles.add(one.file)
+            yield RunFile(one.rank, one.attempt, one.file, one.size, one.sha256, None, ""), one
     streams = Stream.select().where(Stream.owner == run_owner(run.id), Stream.name == FILES)
     for stream in list(streams.filter(**of).order_by(Stream.attempt, Stream.rank)):
         first = Chunk.get_or_none(Chunk.stream == stream, Chunk.offset == 0)
@@ -80,6 +89,8 @@ def stored(run: Run, **of: int) -> Iterator[tuple[RunFile, tuple[Stream, int]]]:
         end = stream.gap_start if stream.gap_end else stream.size
         start = len(line)
         for file, position in listed.positions():
+            if file.name in profiles:
+                continue
             left = file.left
             if not left and start + position + file.size > end:
                 left = _LEFT_OUT if stream.gap_end else _LOST
@@ -92,8 +103,11 @@ def contents(run: Run) -> Iterator[tuple[RunFile, bytes]]:
     """Yield the files that the master holds of all attempts, with their contents."""
     for file, place in stored(run):
         if not file.left:
-            yield file, _read(file, *place)
+            yield file, _read(file, place)
 
 
-def _read(file: RunFile, stream: Stream, start: int) -> bytes:
+def _read(file: RunFile, place: _Place) -> bytes:
+    if isinstance(place, Profile):
+        return bytes(Profile.get_by_id(place.get_id()).content or b"")
+    stream, start = place
     return read(stream, start, start + file.size)

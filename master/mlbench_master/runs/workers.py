@@ -33,7 +33,7 @@ from mlbench_master.group_commit import GroupCommit
 from mlbench_master.models import Rank, Run, run_owner
 from mlbench_master.notify import notify
 from mlbench_master.recording import streams
-from mlbench_master.runs import autopsies, clock
+from mlbench_master.runs import autopsies, clock, profiles
 from mlbench_master.runs.life import has_active
 
 # However many workers there are, together they poll this often at most.
@@ -170,6 +170,8 @@ class Reply(BaseModel):
     assignment: dict[str, Any] | None = None
     autopsy: int | None = None
     """Which autopsy wants evidence of the rank; null if none does."""
+    profile: profiles.Wanted | None = None
+    """Which profile of the rank is wanted; null if none is."""
 
 
 def poll(pod: str, report: Report, waited_seconds: float = 0.0) -> Reply:
@@ -266,6 +268,7 @@ def _reply(
         busy=is_busy,
         assignment=assignment,
         autopsy=autopsies.wanted_of(report.run_id, report.attempt, report.rank),
+        profile=profiles.wanted_of(report.run_id, report.attempt, report.rank),
     )
 
 

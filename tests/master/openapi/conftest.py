@@ -9,7 +9,7 @@ import httpx
 import pytest
 from peewee import Database
 
-from mlbench_master.models import Autopsy, Pod, Run
+from mlbench_master.models import Autopsy, Pod, Profile, Run
 from mlbench_master.recording import streams
 from mlbench_master.runs import sets
 from mlbench_master.runs.requests import SetRequest
@@ -36,6 +36,7 @@ def example_run(database: Database) -> Run:
     run = make_run(id=1, set_name="scaling", place=1)
     make_ranks(run, _PODS)
     Autopsy.create(run=run, attempt=1, reason="stalled", asked_at=time.time())
+    Profile.create(run=run, attempt=1, rank=0, seconds=5, asked_at=time.time())
     streams.append(key(run, 1, "stdout"), 0, b"text\n")
     ship_files(run, {"plots/loss.csv": b"step,loss\n1,0.31\n"})
     record(run, line(run.created_at, train_loss=0.31), rank=1)

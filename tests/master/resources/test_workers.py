@@ -148,6 +148,7 @@ def test_a_poll_is_heard(api: TestClient, assigned: Run) -> None:
         "time": 0.0,
         "assignment": {"run_id": assigned.id, "attempt": 1, "rank": 1},
         "autopsy": None,
+        "profile": None,
     }
     assert Worker.get_by_id("w-1").ip == "10.0.0.1"
 

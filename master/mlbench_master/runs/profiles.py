@@ -1,0 +1,182 @@
+"""Asking a rank for a profile of some seconds, and what its agent brings.
+
+A profile's file is one of the run's files: it is read, sealed, exported and deleted as these are.
+"""
+
+import hashlib
+import time
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mlbench.pod_token import PodIdentity
+from mlbench.profiles import (
+    LONGEST_TEXT,
+    MOST_BYTES,
+    MOST_OPERATORS,
+    MOST_SECONDS,
+    RankProfile,
+    Recorded,
+)
+from mlbench_master import exact_json, times
+from mlbench_master.database import STATE, exclusive, run_sql, store
+from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
+from mlbench_master.models import Profile, Rank, Run
+from mlbench_master.notify import notify
+
+# Besides its seconds: a profile has to be written, and sent.
+_PATIENCE_SECONDS = 240.0
+# Of a rank's run that is profiled more often, the oldest are forgotten.
+_MOST = 5
+_MOST_LINE_BYTES = 64 << 10
+MOST_BODY_BYTES = MOST_BYTES + _MOST_LINE_BYTES
+_LARGEST = 2**53
+# Spelled in SQL, as a thousand agents poll.
+_WANTED = """
+    SELECT id, seconds FROM profile
+    WHERE run_id = ? AND attempt = ? AND rank = ? AND recorded IS NULL AND asked_at + seconds > ?
+"""
+
+
+class ProfileRequest(BaseModel):
+    """What is to be profiled."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    rank: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
+    seconds: Annotated[int, Field(ge=1, le=MOST_SECONDS)] = 5
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What an agent is asked for."""
+
+    id: int
+    seconds: int
+
+
+def ask(run_id: int, request: ProfileRequest) -> Profile:
+    """Ask for a profile of a rank.
+
+    Raises:
+        BadFieldError: the run has no such rank.
+        ConflictError: the rank is not running, or is being profiled.
+        NotFoundError: there is no such run.
+    """
+    with exclusive(STATE):
+        run = Run.get_or_none(Run.id == run_id)
+        if run is None:
+            raise NotFoundError(f"run_id: there is no run {run_id}")
+        its = (Rank.run == run) & (Rank.attempt == run.attempt)
+        ranks = {one.rank: one for one in Rank.select().where(its)}
+        rank = ranks.get(request.rank)
+        if run.state != "STARTED" or not ranks:
+            raise ConflictError(f"run {run_id} is not running: there is no process to profile")
+        if rank is None:
+            started = ", ".join(map(str, sorted(ranks)))
+            raise BadFieldError("rank", f"run {run_id} has started its ranks {started}")
+        if rank.exit_code is not None or rank.lost:
+            raise ConflictError(f"rank {rank.rank} of run {run_id} has ended")
+        known = Profile.of_run(run)
+        for one in known:
+            if (one.attempt, one.rank) == (run.attempt, rank.rank) and not _is_done(one, run):
+                raise ConflictError(f"rank {rank.rank} is being profiled: profile {one.get_id()}")
+        for one in known[: 1 - _MOST]:
+            one.delete_instance()
+        asked = {"attempt": run.attempt, "rank": rank.rank, "seconds": request.seconds}
+        new: Profile = Profile.create(run=run, asked_at=time.time(), **asked)
+    notify()
+    return new
+
+
+def wanted_of(run_id: int | None, attempt: int | None, rank: int | None) -> Wanted | None:
+    """Return the profile that a rank is asked for."""
+    if run_id is None:
+        return None
+    since = time.time() - _PATIENCE_SECONDS
+    found = run_sql(_WANTED, run_id, attempt, rank, since).fetchone()
+    return Wanted(*map(int, found)) if found else None
+
+
+def answer(pod: PodIdentity, profile_id: int, body: bytes) -> None:
+    """Store what an agent has brought of a pod's rank: a line, then the file; the first counts.
+
+    Raises:
+        BadFieldError: it is no profile.
+        NotFoundError: there is no such profile, or it is of another pod's rank.
+        ConflictError: nobody waits for it any more.
+    """
+    line, _, content = body.partition(b"\n")
+    try:
+        recorded = Recorded.from_fields(exact_json.loads(line[:_MOST_LINE_BYTES]))
+        _check(recorded, content)
+    except (ValueError, RecursionError) as error:
+        raise BadFieldError("body", str(error)[:LONGEST_TEXT]) from None
+    with exclusive(STATE):
+        asked = Profile.get_or_none(Profile.id == min(profile_id, _LARGEST))
+        if asked is None or not _is_of(asked, pod):
+            raise NotFoundError(f"profile_id: no profile {profile_id} is of this rank")
+        if asked.recorded is not None:
+            return
+        if _is_done(asked, asked.run):
+            raise ConflictError(f"profile {profile_id} is over")
+        digest = hashlib.sha256(content).hexdigest()
+        about = {"recorded": recorded.to_fields(), "size": len(content), "sha256": digest}
+        store(asked, **about, content=content or None)
+
+
+def _is_of(asked: Profile, pod: PodIdentity) -> bool:
+    its = (asked.run_id, asked.attempt, asked.rank, pod.name)
+    ranks = Rank.rows("run_id = ? AND attempt = ? AND rank = ? AND worker = ?", *its)
+    return bool(ranks) and ranks[0].pod_uid in (None, pod.uid)
+
+
+def _check(recorded: Recorded, content: bytes) -> None:
+    """Make sure that a profile can be shown, or raise a ValueError: what code says is foreign."""
+    texts = [recorded.problem, *(one.name for one in recorded.operators)]
+    if len(texts) > MOST_OPERATORS + 1 or any(len(one) > LONGEST_TEXT for one in texts):
+        raise ValueError("its texts are too many, or too long")
+    if bool(content) == bool(recorded.problem):
+        raise ValueError("it has either a file or a problem")
+
+
+def stored(run: Run) -> list[RankProfile]:
+    """Return the profiles of a run that is not imported."""
+    return [describe(one, run) for one in Profile.of_run(run)]
+
+
+def describe(one: Profile, run: Run) -> RankProfile:
+    """Return what is known of a profile."""
+    is_done = _is_done(one, run)
+    told = Recorded.from_fields(one.recorded) if one.recorded else None
+    return RankProfile(
+        id=one.get_id(),
+        attempt=one.attempt,
+        rank=one.rank,
+        seconds=one.seconds,
+        asked_at=times.seconds_to_text(one.asked_at),
+        done=is_done,
+        tool=told.tool if told else "",
+        began_at=times.seconds_to_text(told.began_at) if told else None,
+        ended_at=times.seconds_to_text(told.ended_at) if told else None,
+        problem=told.problem if told else "its agent has not brought it in time" * is_done,
+        file=one.file,
+        size=one.size or None,
+        operators=told.operators if told else (),
+    )
+
+
+def listed_in(document: Any) -> list[RankProfile]:
+    """Return the profiles that an archive's description of its run lists.
+
+    Raises:
+        ValueError: it is malformed.
+    """
+    return [RankProfile.from_fields(one) for one in document.get("profiles", [])[:_MOST]]
+
+
+def _is_done(one: Profile, run: Run) -> bool:
+    over_at: float = one.asked_at + one.seconds + _PATIENCE_SECONDS
+    is_over = run.state != "STARTED" or run.attempt != one.attempt
+    return one.recorded is not None or is_over or time.time() > over_at

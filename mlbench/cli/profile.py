@@ -1,0 +1,78 @@
+"""``mlbench profile``: what a rank spends its time on."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Column, Table
+
+from mlbench.cli.common import (
+    FAILED,
+    JsonOption,
+    RunArgument,
+    connected,
+    err,
+    find_run,
+    out,
+    print_json,
+    visible,
+    writing,
+)
+from mlbench.client import ApiClient
+from mlbench.profiles import MOST_SECONDS, RankProfile
+from mlbench.records import Run
+
+_LOOK_SECONDS = 0.5
+_FIGURES = ("by itself", "in all", "calls")
+
+
+def profile(
+    wanted: RunArgument,
+    rank: Annotated[int, typer.Option(min=0, help="Which rank.")] = 0,
+    seconds: Annotated[int, typer.Option(min=1, max=MOST_SECONDS, help="For how long.")] = 5,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Write it there, compressed by gzip."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Show what a rank spends its time on, by PyTorch's profiler or py-spy.
+
+    This slows the rank down, and marks the run as disturbed.
+    """
+    with connected() as client:
+        run = find_run(client, wanted)
+        found = client.ask_profile(run.id, rank=rank, seconds=seconds).result().value
+        while not found.done:
+            time.sleep(_LOOK_SECONDS)
+            known = client.get_profiles(run.id).result().value
+            found = next((one for one in known if one.id == found.id), found)
+        if output is not None and found.file:
+            _save(client, run, found, output)
+    if json:
+        print_json(found.to_fields())
+    elif not found.problem:
+        _show(run, found)
+    if found.problem:
+        err.print(f"mlbench: {visible(found.problem)}", soft_wrap=True, markup=False)
+        raise typer.Exit(FAILED)
+
+
+def _save(client: ApiClient, run: Run, found: RankProfile, target: Path) -> None:
+    files = client.get_files(run.id, attempt=found.attempt).result().value
+    [file] = [one for one in files if (one.rank, one.name) == (found.rank, found.file)]
+    with writing(target), target.open("wb") as opened:
+        client.download_file(run.id, file, opened)
+
+
+def _show(run: Run, found: RankProfile) -> None:
+    name = Column("operator" if found.tool == "pytorch" else "function", overflow="fold")
+    table = Table(name, *(Column(one, justify="right") for one in _FIGURES), box=None)
+    for one in found.operators:
+        calls = "" if one.calls is None else f"{one.calls:,}"
+        own, total = f"{one.self_seconds:.3f} s", f"{one.total_seconds:.3f} s"
+        table.add_row(visible(one.name), own, total, calls)
+    out.print(table)
+    words = f"{found.file} is among the files of run {run.id}; its page shows it"
+    out.print(words, soft_wrap=True, markup=False, highlight=False)

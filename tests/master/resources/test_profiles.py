@@ -1,0 +1,163 @@
+"""Profiles of ranks: what agents are told, and bring, and that its file is one of the run's."""
+
+import gzip
+import hashlib
+import json
+import time
+from typing import Any
+
+import pytest
+from falcon.testing import TestClient
+
+from mlbench.profiles import MOST_BYTES, Operator, Recorded
+from mlbench_master.models import Profile, Rank, Run
+from mlbench_master.runs import profiles
+from tests.conftest import as_pod
+from tests.support.rows import make_ranks
+
+pytestmark = pytest.mark.both_databases
+
+FILE = gzip.compress(b'{"traceEvents": []}')
+RECORDED = Recorded("pytorch", 1.0, 7.5, "", (Operator("aten::mm", 3, 0.25, 0.5),))
+
+
+@pytest.fixture
+def asked(api: TestClient, run: Run) -> int:
+    """The id of a profile of rank 0, of two."""
+    make_ranks(run)
+    answer = ask(api, run, seconds=2)
+    about = {name: answer.json[name] for name in ("attempt", "rank", "seconds", "done", "file")}
+    assert (answer.status_code, about) == (
+        201,
+        {"attempt": 1, "rank": 0, "seconds": 2, "done": False, "file": None},
+    )
+    return int(answer.json["id"])
+
+
+def ask(api: TestClient, run: Run, **body: Any) -> Any:
+    return api.simulate_post(f"/api/runs/{run.id}/profiles", json=body)
+
+
+def give(
+    api: TestClient, asked: int, file: bytes = FILE, pod: str = "w-0", whose: str = "", **facts: Any
+) -> int:
+    body = json.dumps(RECORDED.to_fields() | facts).encode() + b"\n" + file
+    path = f"/api/workers/{pod}/profiles/{asked}"
+    answer = api.simulate_put(path, body=body, headers=as_pod(whose or pod))
+    return int(answer.status_code)
+
+
+def poll(api: TestClient, run: Run, rank: int) -> Any:
+    report = {"state": "running", "ip": "", "run_id": run.id, "attempt": 1, "rank": rank}
+    path, pod = f"/api/workers/w-{rank}/poll", as_pod(f"w-{rank}")
+    return api.simulate_post(path, body=json.dumps(report), headers=pod).json["profile"]
+
+
+def read(api: TestClient, run: Run) -> Any:
+    return api.simulate_get(f"/api/runs/{run.id}/profiles").json
+
+
+def test_a_rank_is_asked_until_its_profile_is_there(api: TestClient, run: Run, asked: int) -> None:
+    wanted = {"id": asked, "seconds": 2}
+    # The second time, a report has nothing new.
+    assert [poll(api, run, rank) for rank in (0, 1, 0)] == [wanted, None, wanted]
+    assert give(api, asked) == 204
+    assert poll(api, run, 0) is None
+    [found] = read(api, run)
+    name = f"profiles/{asked}.trace.json.gz"
+    assert (found["done"], found["tool"], found["file"]) == (True, "pytorch", name)
+    assert found["operators"] == [RECORDED.operators[0].to_fields()]
+    assert (found["began_at"], found["ended_at"]) == (
+        "1970-01-01T00:00:01.000000Z",
+        "1970-01-01T00:00:07.500000Z",
+    )
+    [file] = api.simulate_get(f"/api/runs/{run.id}/files").json
+    assert (file["name"], file["size"]) == (name, found["size"])
+    assert file["sha256"] == hashlib.sha256(FILE).hexdigest()
+    assert api.simulate_get(f"/api/runs/{run.id}/files/{name}").content == FILE
+
+
+def test_what_could_not_be_profiled_says_why(api: TestClient, run: Run, asked: int) -> None:
+    assert give(api, asked, b"", problem="rank: it has no py-spy", tool="") == 204
+    [found] = read(api, run)
+    assert (found["done"], found["problem"]) == (True, "rank: it has no py-spy")
+    assert found["file"] is None
+    assert api.simulate_get(f"/api/runs/{run.id}/files").json == []
+
+
+def test_the_first_answer_counts(api: TestClient, run: Run, asked: int) -> None:
+    assert [give(api, asked), give(api, asked, b"other")] == [204, 204]
+    assert read(api, run)[0]["size"] == len(FILE)
+
+
+@pytest.mark.parametrize("how", ["late", "ended"])
+def test_nobody_waits_for_ever(api: TestClient, run: Run, asked: int, how: str) -> None:
+    if how == "late":
+        Profile.update(asked_at=time.time() - 1000).execute()
+        assert poll(api, run, 0) is None
+    else:
+        Run.update(state="FINISHED").execute()
+    assert give(api, asked) == 409
+    [found] = read(api, run)
+    assert (found["done"], found["problem"]) == (True, "its agent has not brought it in time")
+
+
+def test_a_rank_answers_for_itself_alone(api: TestClient, run: Run, asked: int) -> None:
+    assert give(api, asked, pod="w-1") == 404
+    assert give(api, asked, pod="w-1", whose="w-0") == 403
+    assert give(api, asked + 1) == 404
+    assert not read(api, run)[0]["done"]
+
+
+@pytest.mark.parametrize(
+    ("file", "facts"),
+    [
+        (FILE, {"problem": "it failed"}),
+        (b"", {}),
+        (FILE, {"tool": "perf"}),
+        (FILE, {"began_at": "now"}),
+        (FILE, {"operators": [RECORDED.operators[0].to_fields()] * 11}),
+        (FILE, {"operators": [Operator("x" * 301, None, 0.0, 0.0).to_fields()]}),
+    ],
+)
+def test_what_is_no_profile_is_refused(
+    api: TestClient, asked: int, file: bytes, facts: Any
+) -> None:
+    assert give(api, asked, file, **facts) == 400
+
+
+def test_a_file_that_is_too_large_is_refused(api: TestClient, asked: int) -> None:
+    assert give(api, asked, bytes(MOST_BYTES + (64 << 10))) == 413
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        ({}, 409, "rank 0 is being profiled: profile {asked}"),
+        ({"rank": 1}, 409, "rank 1 of run {run} has ended"),
+        ({"rank": 2}, 400, "rank: run {run} has started its ranks 0, 1"),
+        ({"seconds": 61}, 400, "seconds: "),
+        ({"seconds": 0}, 400, "seconds: "),
+        ({"rank": -1}, 400, "rank: "),
+    ],
+)
+def test_only_a_rank_that_runs_is_profiled_and_one_at_a_time(
+    api: TestClient, run: Run, asked: int, body: Any, status: int, message: str
+) -> None:
+    Rank.update(exit_code=0, exited_at=1.0).where(Rank.rank == 1).execute()
+    answer = ask(api, run, **body)
+    assert answer.status_code == status
+    assert answer.json["message"].startswith(message.format(asked=asked, run=run.id))
+
+
+def test_a_run_that_has_ended_is_not_profiled(api: TestClient, run: Run) -> None:
+    make_ranks(run)
+    Run.update(state="FINISHED").execute()
+    assert ask(api, run).status_code == 409
+
+
+def test_the_oldest_are_forgotten(api: TestClient, run: Run, asked: int) -> None:
+    for _ in range(profiles._MOST):
+        give(api, asked)
+        asked = ask(api, run).json["id"]
+    assert [one["id"] for one in read(api, run)] == [*range(asked - profiles._MOST + 1, asked + 1)]
