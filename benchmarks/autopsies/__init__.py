@@ -1,10 +1,14 @@
 """Whether an autopsy finds who is at fault: real ranks that hang, each in a known way.
 
-``python -m benchmarks.run autopsies`` takes a quarter of an hour. ``AUTOPSIES="2 1 sleep fifo"``
-has 2 ranks alone, and 1 seed, of those hangs. ``AUTOPSIES_WITHOUT_SPY=1`` has all stacks come by
-the signal.
+``python -m benchmarks.run autopsies`` has 120 of PyTorch's hang, for half an hour.
+``AUTOPSIES="torch-signal torch-spy-sleep-2"`` has those whose names begin so: all stacks come by
+the signal in the first, as py-spy is forbidden. ``jax`` and ``tensorflow`` are those that tell no
+collective, ``shell`` and ``c`` are no Python. What is known goes into ``AUTOPSIES_FILE``, a line of
+JSON each, and is not done again.
 """
 
+import inspect
+import json
 import os
 import shutil
 import signal
@@ -13,12 +17,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import psutil
@@ -34,24 +39,37 @@ from mlbench_worker.agent.forkserver import ForkServer
 from mlbench_worker.agent.process import adopt_orphans
 from tests.conftest import wait_for
 
+_HERE = Path(__file__).parent
 _SETTLE_SECONDS = 1.0
-# All are: it is the network's.
-_NOBODY = {"network"}
+# All are: it is the network's, or all do the same.
+_NOBODY = {"network", "everywhere"}
 # Some rank ends, which is when a master would ask.
 _ENDS = {"disk", "left", "other_size"}
 # Of two ranks that disagree, both.
 _BOTH_OF_TWO = {"other_name", "other_size", "skipped"}
 # The process is gone, or the frame is PyTorch's alone.
-_WITHOUT_LINE = {"disk", "left", "network"}
+_WITHOUT_LINE = {"disk", "left", *_NOBODY}
+# What tells no collective, and what tells no frame.
+_BY_STACKS = ("sleep", "lock", "interpreter", "stopped", "endless", "fifo", "loader", "left")
+_NO_PYTHON = ("shell", "c")
+_OUTCOMES = ("right", "wrong", "cannot tell")
 
 
 @dataclass(frozen=True)
 class Case:
     """A hang of some ranks."""
 
+    program: str
+    reader: str
+    """``spy``, or ``signal`` where py-spy is forbidden."""
     hang: str
     ranks: int
     seed: int
+
+    @property
+    def name(self) -> str:
+        """What it is chosen by."""
+        return "-".join(map(str, asdict(self).values()))
 
     @property
     def culprit(self) -> int:
@@ -61,50 +79,73 @@ class Case:
     @property
     def guilty(self) -> set[int]:
         """Whom a verdict shall name."""
-        if self.hang in _NOBODY:
+        if self.hang in _NOBODY or (self.program in _NO_PYTHON and self.hang == "sleep"):
             return set()
         return {0, 1} if self.hang in _BOTH_OF_TWO and self.ranks == 2 else {self.culprit}
 
     @property
     def has_line(self) -> bool:
         """Whether there is one line of Python to name."""
-        return len(self.guilty) == 1 and self.hang not in _WITHOUT_LINE
+        is_python = self.program not in _NO_PYTHON
+        return is_python and len(self.guilty) == 1 and self.hang not in _WITHOUT_LINE
 
     def is_at(self, where: str) -> bool:
         """Check that a frame is one of the lines that hang."""
-        lines = Path(rank.__file__).read_text().splitlines()
-        hang = lines.index(f"def {self.hang}(folder: Path) -> None:")
-        here = [number for number, line in enumerate(lines, 1) if line.endswith("# here")]
-        places = [f"{self.hang} (rank.py:{n})" for n in here if hang < n < hang + 10]
-        return where in places
+        function = rank.HANGS[self.hang]
+        lines, first = inspect.getsourcelines(function)
+        file = Path(inspect.getfile(function)).name
+        here = [n for n, line in enumerate(lines, first) if line.endswith("# here\n")]
+        return where in [f"{self.hang} ({file}:{number})" for number in here]
+
+
+def cases() -> Iterator[Case]:
+    """Yield all there are: 120 for each reader with PyTorch first."""
+    for reader in ("spy", "signal"):
+        for hang in rank.HANGS:
+            for seed in (1,) if hang == "everywhere" else (1, 2, 3):
+                yield from (Case("torch", reader, hang, ranks, seed) for ranks in (2, 3, 4))
+    for program in ("jax", "tensorflow"):
+        for hang in _BY_STACKS:
+            yield from (Case(program, "spy", hang, ranks, 1) for ranks in (2, 3))
+    for program in _NO_PYTHON:
+        yield from (Case(program, "spy", hang, 2, 1) for hang in ("sleep", "stopped"))
 
 
 def measure(folder: Path) -> Iterator[str]:
-    """Yield a line for each kind of hang, and for all."""
+    """Yield a line for each hang that was not told right, for each kind, and for all."""
     adopt_orphans()
-    most, seeds, *hangs = os.environ.get("AUTOPSIES", "4 3").split()
-    worlds = range(2, int(most) + 1)
-    found, slowest = Counter[str](), 0.0
+    wanted = tuple(os.environ.get("AUTOPSIES", "torch-spy").split())
+    chosen = [case for case in cases() if case.name.startswith(wanted)]
+    file = Path(os.environ.get("AUTOPSIES_FILE", folder / "autopsies.jsonl"))
+    known = _read(file)
+    for case in chosen:
+        if case.name not in known:
+            known[case.name] = told = {"name": case.name, **_measure(case, folder)}
+            with file.open("a") as lines:
+                lines.write(json.dumps(told) + "\n")
+    told = [(case, known[case.name]) for case in chosen]
+    for case, its in told:
+        if its["outcome"] != "right" or (case.has_line and not its["line"]):
+            yield f"  {case.name}: {its['outcome']}: {its['sentence']}"
+    for kind in dict.fromkeys((case.program, case.reader, case.hang) for case in chosen):
+        yield _row("-".join(kind), [one for one in told if one[0].name.startswith("-".join(kind))])
+    yield _row("all", told)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    lines = file.read_text().splitlines() if file.exists() else []
+    return {its["name"]: its for its in map(json.loads, lines)}
+
+
+def _measure(case: Case, folder: Path) -> dict[str, Any]:
+    load = os.getloadavg()[0]
     with ExitStack() as leaving:
-        if os.environ.get("AUTOPSIES_WITHOUT_SPY"):
+        if case.reader == "signal":
             leaving.enter_context(patch.object(gathering, "find_spy", lambda: None))
-        for hang in hangs or rank.HANGS:
-            cases = [Case(hang, n, seed) for n in worlds for seed in range(1, int(seeds) + 1)]
-            counts = Counter[str]()
-            for case in cases:
-                seconds, verdict = autopsy(case, folder)
-                outcome = assess(case, verdict)
-                counts[outcome] += 1
-                counts["line"] += case.has_line and case.is_at(verdict.where)
-                slowest = max(slowest, seconds)
-                if outcome != "right":
-                    yield f"  {case}: {outcome}: {verdict.sentence}"
-            counts["cases"] = len(cases)
-            counts["lines"] = sum(case.has_line for case in cases)
-            found.update(counts)
-            yield _row(hang, counts)
-    yield _row("all", found)
-    yield f"slowest: {slowest:.1f} s"
+        seconds, verdict = autopsy(case, folder)
+    line = case.is_at(verdict.where) if case.has_line else None
+    about = {"outcome": assess(case, verdict), "line": line, "sentence": verdict.sentence}
+    return about | {"seconds": round(seconds, 3), "load": load}
 
 
 def assess(case: Case, verdict: Verdict) -> str:
@@ -114,15 +155,21 @@ def assess(case: Case, verdict: Verdict) -> str:
     return "wrong" if verdict.culprits else "cannot tell"
 
 
-def _row(name: str, counts: Counter[str]) -> str:
-    told = ", ".join(f"{counts[one]} {one}" for one in ("right", "wrong", "cannot tell"))
-    lines = f"line right {counts['line']} of {counts['lines']}"
-    return f"{name:<12} {counts['cases']:>3} hangs: {told}; {lines}"
+def _row(name: str, told: Sequence[tuple[Case, Any]]) -> str:
+    counts = Counter(its["outcome"] for _, its in told)
+    words = ", ".join(f"{counts[one]} {one}" for one in _OUTCOMES)
+    with_line = [its["line"] for case, its in told if case.has_line]
+    seconds = sorted(its["seconds"] for _, its in told)
+    late = seconds[min(len(seconds) - 1, len(seconds) * 95 // 100)] if seconds else 0.0
+    return (
+        f"{name:<24} {len(told):>3} hangs: {words}; line right {sum(with_line)} of "
+        f"{len(with_line)}; 95 % within {late:.1f} s"
+    )
 
 
 def autopsy(case: Case, parent: Path) -> tuple[float, Verdict]:
     """Have ranks hang; return the seconds that their autopsy took, and its verdict."""
-    folder = parent / f"{case.hang}-{case.ranks}-{case.seed}"
+    folder = parent / case.name
     folder.mkdir()
     with ExitStack() as leaving:
         if case.hang == "network":
@@ -152,7 +199,6 @@ def _gather(attempt: Attempt) -> Evidence:
 def _ranks(case: Case, folder: Path) -> Iterator[list[Attempt]]:
     """Begin the ranks of a run, as agents do; they end with the block."""
     environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    words = (case.hang, str(case.culprit), str(case.seed), str(folder))
     assignment = partial(
         Assignment,
         run_id=1,
@@ -160,14 +206,14 @@ def _ranks(case: Case, folder: Path) -> Iterator[list[Attempt]]:
         world_size=case.ranks,
         master_addr="127.0.0.1",
         master_port=_free_port(),
-        command=(sys.executable, "-P", "-m", "benchmarks.autopsies.rank", *words),
+        command=_command(case, folder),
         cpus=(),
         keeps_checkpoints=False,
         working_dir=None,
     )
     attempts: list[Attempt] = []
     with patch("mlbench_worker.agent.process._end_children", lambda keep: None):
-        server = _server(environ)
+        server = _server(environ) if case.program == "torch" else None
         try:
             for number in range(case.ranks):
                 attempt = Attempt.create(folder / "attempts", assignment(rank=number))
@@ -177,6 +223,21 @@ def _ranks(case: Case, folder: Path) -> Iterator[list[Attempt]]:
         finally:
             for attempt in attempts:
                 _kill(attempt)
+
+
+def _command(case: Case, folder: Path) -> tuple[str, ...]:
+    words = (case.hang, str(case.culprit), str(case.seed), str(folder))
+    if case.program == "shell":
+        return "sh", str(_HERE / "rank.sh"), *words
+    if case.program == "c":
+        binary = folder / "rank"
+        subprocess.run(["cc", "-o", binary, _HERE / "rank.c"], check=True)
+        return str(binary), *words
+    python, module = sys.executable, "benchmarks.autopsies.rank"
+    if case.program != "torch":
+        python = subprocess.check_output(["scripts/get-integrations.sh"], text=True).strip()
+        module += f"_{case.program}"
+    return python, "-P", "-m", module, *words
 
 
 _servers: list[ForkServer] = []
