@@ -1,15 +1,19 @@
 """Much of everything, written to the database of a master alone."""
 
 import base64
+import gzip
+import json
 import math
 import time
+from dataclasses import replace
 from typing import Any, Final
 
 from peewee import fn
 
 from mlbench.autopsy import Frame
 from mlbench.output import OutputFile
-from mlbench_master.models import Autopsy, Pod, Rank, RankEvidence, Run, Worker, run_owner
+from mlbench.profiles import Operator, Recorded
+from mlbench_master.models import Autopsy, Pod, Profile, Rank, RankEvidence, Run, Worker, run_owner
 from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import Delivery
 from tests.support.evidence import MAIN, STEP, entered, evidence_of, over
@@ -65,6 +69,22 @@ def make_autopsy(run: Run) -> None:
         RankEvidence.create(autopsy=asked, rank=one.rank, evidence=one.to_fields())
 
 
+def make_profile(run: Run) -> None:
+    """Store a profile of a rank, with a hostile operator, of the middle of a run."""
+    events = [
+        {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": 1.0, "dur": took}
+        for name, took in (("aten::linear", 900.0), ("<b>aten::addmm</b>", 800.0))
+    ]
+    content = gzip.compress(json.dumps({"traceEvents": events}).encode())
+    operators = (Operator("<b>aten::addmm</b>", 1, 800e-6, 800e-6),)
+    recorded = Recorded("pytorch", run.created_at + 1800, run.created_at + 2100, "", operators)
+    about = {"attempt": 2, "rank": 0, "seconds": 5, "asked_at": run.created_at + 1799}
+    held = {"recorded": recorded.to_fields(), "size": len(content), "sha256": ""}
+    Profile.create(run=run, **about, **held, content=content)
+    failed = replace(recorded, tool="", problem="rank: none of its processes is a Python")
+    Profile.create(run=run, **{**about, "rank": 1}, recorded=failed.to_fields())
+
+
 def make_talker(lines: int) -> Run:
     """Store a run of two attempts, whose ranks have written so much, and whose rank 1 failed."""
     why = "rank 1 on local-mlbench-worker-1 exited with code 3"
@@ -100,6 +120,7 @@ def make_talker(lines: int) -> Run:
                 streams.append(where, 0, text.encode())
             streams.close(run.id, attempt, rank, {})
     make_autopsy(run)
+    make_profile(run)
     return run
 
 

@@ -1,5 +1,6 @@
 """The page of a run: from its start in the dialog to its end, its logs and its files."""
 
+import gzip
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -259,3 +260,26 @@ def test_files_are_looked_at_and_downloaded(talked: Page) -> None:
     with talked.expect_download() as download:
         files.get_by_role("link", name="Download <b>page</b>.html of rank 0").click()
     assert Path(download.value.path()).read_bytes() == b"<script>alert(1)</script>"
+
+
+def test_a_profile_is_shown_by_speedscope(page: Page, still: Connection, watch: Watch) -> None:
+    watch.allow("GPU stall due to ReadPixels")  # where Chromium draws without a GPU
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    sign_in(page, still)
+    page.goto(f"{still.url}/runs/{TALKER}")
+    profiles = section(page, "Profiles")
+    expect(profiles).to_contain_text("none of its processes is a Python")
+    expect(profiles.get_by_role("button", name="Profile", exact=True)).to_be_hidden()
+    profiles.get_by_text("Rank 0").click()
+    expect(profiles.get_by_role("rowheader")).to_have_text("<b>aten::addmm</b>")
+    expect(profiles.get_by_role("row").last).to_contain_text("0.0008 s0.0008 s1")
+    with page.expect_download() as download:
+        profiles.get_by_role("link", name="Download the profile of rank 0").click()
+    assert b"aten::linear" in gzip.decompress(Path(download.value.path()).read_bytes())
+    profiles.get_by_role("button", name="Show in speedscope").click()
+    shown = page.frame_locator("iframe[title='Profile of rank 0']")
+    shown.get_by_text("Sandwich").click()
+    for name in ("aten::linear", "<b>aten::addmm</b>"):
+        expect(shown.get_by_text(name).first).to_be_visible()
+    assert all(url.startswith((still.url, "data:", "blob:")) for url in asked)

@@ -22,7 +22,15 @@ _TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".woff2": "font/woff2",
+    ".html": "text/html; charset=utf-8",  # speedscope's, which pages frame
 }
+_FRAMED = (
+    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'self'"
+)
 
 
 @dataclass(frozen=True)
@@ -94,6 +102,8 @@ class StaticResource:
             raise falcon.HTTPNotFound(description="there is no such file in this version")
         resp.content_type = asset.content_type
         resp.set_header("Cache-Control", _CACHE_CONTROL)
+        if asset.content_type == _TYPES[".html"]:
+            resp.set_header("Content-Security-Policy", _FRAMED)
         resp.append_header("Vary", "Accept-Encoding")
         if accepts_gzip(req.get_header("Accept-Encoding", default="")):
             resp.set_header("Content-Encoding", "gzip")

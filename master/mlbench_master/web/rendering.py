@@ -46,8 +46,8 @@ class PageRenderer:
 
 
 def page_headers(grafana_url: str | None) -> Mapping[str, str]:
-    """Return the headers of pages: they may load our own files, and frame that Grafana."""
-    frames = (grafana_url and origin_of(grafana_url)) or "'none'"
+    """Return the headers of pages: they may load and frame our own files, and that Grafana."""
+    frames = " ".join(filter(None, ["'self'", grafana_url and origin_of(grafana_url)]))
     return {
         "Content-Security-Policy": (
             "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "

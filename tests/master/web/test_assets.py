@@ -24,6 +24,7 @@ def ask(browser: TestClient, path: str, headers: Mapping[str, str] | None = None
         ("js/api.js", "text/javascript; charset=utf-8"),
         ("icon.svg", "image/svg+xml"),
         ("vendor/uPlot.esm.js", "text/javascript; charset=utf-8"),
+        ("vendor/speedscope/index.html", "text/html; charset=utf-8"),
     ],
 )
 def test_a_file(browser: TestClient, path: str, content_type: str) -> None:

@@ -54,7 +54,7 @@ export class Files {
 }
 
 /** Return the end of a file's path in the API. */
-export function addressOf(/** @type {RunFile} */ { name, rank, attempt }) {
+export function addressOf(/** @type {Pick<RunFile, "name" | "rank" | "attempt">} */ { name, rank, attempt }) {
   const parts = name.split("/").map(encodeURIComponent);
   return `${parts.join("/")}${query({ rank, attempt })}`;
 }

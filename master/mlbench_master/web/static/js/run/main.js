@@ -15,6 +15,7 @@ import { Heat } from "./heat.js";
 import { Logs } from "./logs.js";
 import { Manifest } from "./manifest.js";
 import { Progress, Timeline, showDelivery } from "./progress.js";
+import { Profiles } from "./profiles.js";
 import { Phases, Ranks, rankFigures } from "./ranks.js";
 import { Throughput, Training } from "./training.js";
 import { Words } from "./words.js";
@@ -52,6 +53,11 @@ const timeline = new Timeline(runId, (events) => {
 });
 const logs = new Logs(runId, () => followers.logs?.now());
 const files = new Files(runId);
+const profiles = new Profiles(
+  runId,
+  () => followers.profiles?.now(),
+  (found) => training.setProfiles(found),
+);
 const manifest = new Manifest(runId);
 const grafana = new Grafana();
 
@@ -93,6 +99,7 @@ function show() {
   head.show(run, descriptions.get(run.benchmark) ?? "");
   words.show(run);
   autopsy.show(run);
+  profiles.show(run);
   progress.show(run);
   showDelivery(run);
   if (grafanaUrl && !run.origin) grafana.show(run, grafanaUrl);
@@ -115,6 +122,7 @@ async function begin() {
   follow("timeline", "timeline", FIGURES_MS, () => timeline.refresh(run));
   follow("logs", "logs", LOGS_MS, () => logs.refresh(run));
   follow("files", "files", SLOW_MS, () => files.refresh());
+  follow("profiles", "profiles", FIGURES_MS, () => profiles.refresh());
   follow("manifest", "manifest", SLOW_MS, () => manifest.refresh());
 }
 

@@ -24,7 +24,7 @@ import {
 import { notFiniteOf } from "../records.js";
 import { Recorded } from "./recorded.js";
 
-/** @import { Run, RunEvent } from "../records.js" */
+/** @import { Run, RunEvent, Schemas } from "../records.js" */
 
 const POINTS = 1000;
 // Shared by all ranks, when all are fetched.
@@ -54,6 +54,8 @@ export class Training {
   #hasRanks = (/** @type {string} */ _metric) => true;
   /** @type {RunEvent[]} */
   #restarts = [];
+  /** @type {Schemas["RankProfile"][]} */
+  #profiles = [];
   #shown = { chosen: "", axis: "wall" };
   /** @type {Run | null} */
   #run = null;
@@ -99,6 +101,12 @@ export class Training {
   /** Set the run's events: restarts are marked. */
   setEvents(/** @type {RunEvent[]} */ events) {
     this.#restarts = events.filter((event) => event.kind === "restarted");
+    if (this.#shown.chosen) this.#draw();
+  }
+
+  /** Set the profiles of the run's ranks: the seconds of those that are done are marked. */
+  setProfiles(/** @type {Schemas["RankProfile"][]} */ profiles) {
+    this.#profiles = profiles.filter((one) => one.tool);
     if (this.#shown.chosen) this.#draw();
   }
 
@@ -200,13 +208,23 @@ export class Training {
       .filter(({ x }) => Number.isFinite(x));
   }
 
-  // From where on a loss is no finite number.
+  // From where on a loss is no finite number, and where a profile has slowed the run down.
   #bands(metrics, axis) {
+    const spans = this.#profiles.map((one) => ({
+      ...{ from: one.began_at, to: one.ended_at, rank: one.rank },
+      text: `profile of rank ${one.rank}`,
+    }));
     const found = this.#run.not_finite;
-    if (!found || !metrics.includes(found.metric)) return [];
-    const end = this.#run.finished_at ? Date.parse(this.#run.finished_at) : now();
-    const [x, to] = axis.place([Date.parse(found.since), end], Number(found.rank));
-    return Number.isFinite(x) ? [{ x, to, text: notFiniteOf(this.#run) }] : [];
+    if (found && metrics.includes(found.metric)) {
+      const text = notFiniteOf(this.#run);
+      spans.push({ from: found.since, to: this.#run.finished_at, rank: Number(found.rank), text });
+    }
+    return spans
+      .map(({ from, to: end, rank, text }) => {
+        const [x, to] = axis.place([Date.parse(from), end ? Date.parse(end) : now()], rank);
+        return { x, to, text };
+      })
+      .filter(({ x }) => Number.isFinite(x));
   }
 
   #offerRanks(/** @type {number} */ count) {

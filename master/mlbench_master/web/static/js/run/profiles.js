@@ -1,0 +1,105 @@
+// The section "Profiles": what ranks spend their time on, and the form that asks for one more.
+
+import { get, post } from "../api.js";
+import { byId, h, setOptions, setText } from "../dom.js";
+import { bytes, count, number } from "../format.js";
+import { addressOf } from "./files.js";
+
+/** @import { Run, Schemas } from "../records.js" */
+/** @typedef {Schemas["RankProfile"]} Profile */
+
+const TOOLS = { pytorch: "PyTorch", "py-spy": "py-spy", "": "" };
+
+/** The section "Profiles". */
+export class Profiles {
+  #form = byId("profile-form");
+  #shown = "";
+  #ranks = "";
+
+  /**
+   * @param {number} runId
+   * @param {() => void} onAsk called when a rank was asked
+   * @param {(profiles: Profile[]) => void} onChange called when there is something new
+   */
+  constructor(runId, onAsk, onChange) {
+    this.run = `/api/runs/${runId}`;
+    this.onAsk = onAsk;
+    this.onChange = onChange;
+    this.#form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.#ask();
+    });
+  }
+
+  /** Offer to profile the ranks of a run that is running. */
+  show(/** @type {Run} */ run) {
+    const ranks = run.state === "STARTED" ? run.ranks.map(({ rank }) => String(rank)) : [];
+    this.#form.hidden = !ranks.length;
+    byId("profiles").hidden = !ranks.length && !byId("profiles-list").childElementCount;
+    if (ranks.join() === this.#ranks) return;
+    this.#ranks = ranks.join();
+    setOptions(byId("profile-rank"), ranks, (rank) => `Rank ${rank}`);
+  }
+
+  /** Fetch the list, and show it. */
+  async refresh() {
+    const profiles = await get(`${this.run}/profiles/`);
+    const text = JSON.stringify(profiles);
+    // Unless something changed, what is open stays open.
+    if (text === this.#shown) return;
+    this.#shown = text;
+    if (profiles.length) byId("profiles").hidden = false;
+    byId("profiles-list").replaceChildren(...profiles.map((one) => this.#row(one)));
+    this.onChange(profiles);
+  }
+
+  async #ask() {
+    const [rank, seconds] = ["profile-rank", "profile-seconds"].map((id) => Number(byId(id).value));
+    setText(byId("profile-problem"), "");
+    try {
+      await post(`${this.run}/profiles/`, { rank, seconds });
+      this.onAsk();
+    } catch (error) {
+      setText(byId("profile-problem"), error.message);
+    }
+  }
+
+  #row(/** @type {Profile} */ one) {
+    const about = [`${one.seconds} s`, TOOLS[one.tool], one.size && bytes(one.size)].filter(Boolean).join(" · ");
+    const title = [h("span", { class: "file-name" }, `Rank ${one.rank}`), h("span", { class: "soft small-text" }, about)];
+    if (!one.file) {
+      const state = one.problem || "It is being profiled…";
+      return h("li", {}, ...title, h("p", { class: one.problem ? "problem" : "soft", role: "status" }, state));
+    }
+    const url = `${this.run}/files/${addressOf({ ...one, name: one.file })}`;
+    const download = h("a", { href: url, download: "", class: "button" }, "Download");
+    download.setAttribute("aria-label", `Download the profile of rank ${one.rank}`);
+    const look = h("div", { class: "file-look" });
+    const open = h("button", { type: "button" }, "Show in speedscope");
+    open.addEventListener("click", () => look.replaceChildren(this.#frame(url, one)));
+    const inside = [table(one), h("p", {}, open), look];
+    return h("li", {}, h("details", {}, h("summary", {}, ...title), ...inside), download);
+  }
+
+  #frame(url, /** @type {Profile} */ one) {
+    const title = `Profile of rank ${one.rank}`;
+    const src = `${byId("profiles").dataset.speedscope}#profileURL=${encodeURIComponent(url)}&title=${encodeURIComponent(title)}`;
+    return h("iframe", { class: "speedscope", src, title });
+  }
+}
+
+function table(/** @type {Profile} */ { tool, operators }) {
+  const head = [tool === "pytorch" ? "Operator" : "Function", "By itself", "In all", "Calls"];
+  const cells = (one) => [
+    h("th", { scope: "row" }, h("code", {}, one.name)),
+    h("td", { class: "figure" }, `${number(one.self_seconds)} s`),
+    h("td", { class: "figure" }, `${number(one.total_seconds)} s`),
+    h("td", { class: "figure" }, one.calls === null ? "" : count(one.calls)),
+  ];
+  return h(
+    "table",
+    {},
+    h("thead", {}, h("tr", {}, ...head.map((text, i) => h("th", { scope: "col", class: i ? "figure" : "" }, text)))),
+    h("tbody", {}, ...operators.map((one) => h("tr", {}, ...cells(one)))),
+  );
+}
