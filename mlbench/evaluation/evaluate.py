@@ -16,6 +16,7 @@ from mlbench.evaluation.goodput import goodput_of
 from mlbench.evaluation.ranks import (
     last_recorded_us,
     last_totals_us,
+    profiled_among,
     rank_results,
     slowest_of,
     value_at,
@@ -107,6 +108,7 @@ def evaluate(context: RunContext, series: Columns) -> Result:
     sent = finite_by_rank(series, names.BYTES_PER_STEP)
     # The samples of some ranks would pass for those of all.
     samples = _last_values(done) if "" in done or done.keys() >= clocks.keys() else []
+    profiled = profiled_among(context.latest, done, clocks)
     phases, communication_share = _phases(series, clocks)
     disturbed = disturbances(context.ranks)
     ranks = rank_results(series, disturbed)
@@ -128,7 +130,9 @@ def evaluate(context: RunContext, series: Columns) -> Result:
         samples=sum(samples) if samples else None,
         training_seconds=mean_or_none(_last_values(clocks)),
         wall_seconds=None if started_at is None else context.ended_at - started_at,
-        samples_per_second=ratio(sum(samples), _clocked([done], clocks)) if samples else None,
+        samples_per_second=_rate(sum(samples), _clocked([done], clocks), profiled)
+        if samples
+        else None,
         phases=phases,
         communication_share=communication_share,
         cost=_cost(context, reached),
@@ -200,6 +204,12 @@ def _clocked(totals: Sequence[ByRank], clocks: ByRank) -> float | None:
     last = last_recorded_us(totals)
     at_totals = [value_at(clocks[rank], at) for rank, at in last.items() if rank in clocks]
     return mean_or_none(at_totals or _last_values(clocks))
+
+
+def _rate(samples: float, seconds: float | None, profiled: tuple[float, float]) -> float | None:
+    """Return samples by seconds, without those that were profiled unless they are all."""
+    without = (seconds or 0.0) - profiled[1]
+    return ratio(samples - profiled[0], without) if without > 0 else ratio(samples, seconds)
 
 
 def _epochs(series: Columns, reached: Evaluation | None = None) -> int | None:

@@ -1,10 +1,11 @@
 """What each rank of a run did by its own last totals, and which one held up the others. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import median
+from statistics import fmean, median
 
 from mlbench import names
 from mlbench.evaluation.columns import ByRank, Column, Columns, finite_by_rank
+from mlbench.evaluation.rows import RankRow
 from mlbench.evaluation.statistics import ratio
 from mlbench.names import PHASES, UNTRAINED
 from mlbench.results import RankDisturbance, RankResult, Slowest
@@ -36,6 +37,37 @@ def value_at(column: Column, time_us: int) -> float:
     """Return a total in a millisecond or the next value; the last one if none follows."""
     position = column.first_from(time_us // 1000 * 1000)
     return column.values[min(position, len(column.values) - 1)]
+
+
+def profiled_among(
+    ranks: Sequence[RankRow], samples: ByRank, clocks: ByRank
+) -> tuple[float, float]:
+    """Return the samples of all ranks, and their mean training seconds, while one was profiled.
+
+    They wait for each other, so all are slower then. What was recorded last before a profile, and
+    first after it, bounds what is left out.
+    """
+    spans = [span for one in ranks if one.disturbance for span in one.disturbance.profiled]
+    found = [
+        _between(samples[rank], clocks[rank], spans) for rank in samples.keys() & clocks.keys()
+    ]
+    return sum(one for one, _ in found), fmean([one for _, one in found] or [0.0])
+
+
+def _between(
+    samples: Column, clock: Column, spans: Sequence[tuple[float, float]]
+) -> tuple[float, float]:
+    """Return the increase of two totals of a rank over spans, which may overlap."""
+    counted = seconds = 0.0
+    position = 0
+    for began, ended in sorted(spans):
+        first = max(position, samples.first_from(round(began * 1e6) + 1) - 1)
+        position = min(max(first, samples.first_from(round(ended * 1e6))), len(samples.values) - 1)
+        if first < position:
+            at, until = samples.times_us[first], samples.times_us[position]
+            counted += samples.values[position] - samples.values[first]
+            seconds += value_at(clock, until) - value_at(clock, at)
+    return counted, seconds
 
 
 def rank_results(

@@ -10,10 +10,11 @@ import pytest
 from mlbench.evaluation.criteria import Criteria
 from mlbench.evaluation.evaluate import RunContext, evaluate
 from mlbench.evaluation.rows import RankRow, RunRow
-from mlbench.records import Goal
+from mlbench.records import Disturbance, Goal
 from mlbench.results import Result, TimeToAccuracy
 from tests.mlbench.evaluation.making import START, columns
 from tests.support.known import known
+from tests.support.rows import QUIET
 
 _RUN: dict[str, Any] = {"id": 7, "name": "a", "benchmark": "digits", "state": "FINISHED"}
 _RUN |= {"num_workers": 2}
@@ -96,6 +97,43 @@ def test_training_time_is_the_mean_of_the_ranks_and_samples_their_sum() -> None:
     assert (found.training_seconds, found.samples, found.epochs) == (42.0, 4200.0, 5)
     assert found.bytes_sent_per_step == 80.0
     assert found.samples_per_second == 100.0
+
+
+def _profiled(*spans: tuple[float, float]) -> RunContext:
+    about = Disturbance.from_fields(
+        QUIET | {"profiled": [(START + a, START + b) for a, b in spans]}
+    )
+    ranks = [RankRow(rank=0, attempt=1, disturbance=about), RankRow(rank=1, attempt=1)]
+    return replace(_CONTEXT, ranks=ranks, run=RunRow(**_RUN | {"attempt": 1}, started_at=START))
+
+
+# 100 samples a second on each of two ranks, but 10 from 2.5 to 5.
+_SLOWED: dict[str, Values] = {
+    "samples_0": {0: 0, 1: 100, 2: 200, 3: 255, 4: 265, 5: 275, 6: 375},
+    "train_seconds_0": {second: second for second in range(7)},
+}
+_SLOWED |= {f"{name[:-1]}1": values for name, values in _SLOWED.items()}
+
+
+@pytest.mark.parametrize(
+    ("spans", "rate"),
+    [
+        ([], 125.0),
+        ([(2.5, 4.6)], 200.0),
+        # Where they overlap, they count once.
+        ([(2.1, 3.5), (2.5, 4.6), (2.6, 2.7)], 200.0),
+        ([(2.5, 90.0)], 200.0),
+        # All of it, of which a rate is better than none.
+        ([(-1.0, 90.0)], 125.0),
+    ],
+)
+def test_profiled_seconds_are_left_out_of_the_throughput(
+    spans: list[tuple[float, float]], rate: float
+) -> None:
+    found = evaluated(_profiled(*spans), **_SLOWED)
+    assert found.samples_per_second == pytest.approx(rate)
+    assert (found.samples, found.training_seconds) == (750.0, 6.0)
+    assert bool(found.disturbed) == bool(spans)
 
 
 def test_totals_are_divided_by_the_clock_of_their_time_not_by_later_clocks() -> None:
