@@ -1,0 +1,84 @@
+"""``mlbench profile``: real ranks, and what becomes of the profile with their run."""
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mlbench import ApiClient
+from tests.conftest import wait_for
+from tests.mlbench.cli.conftest import Mlbench
+from tests.mlbench.conftest import wait_for_end
+from tests.support.stacks import losses, order_command
+
+_ENDLESS = {"epochs": "100000", "goal": "100"}
+
+
+@pytest.fixture
+def here(mlbench: Mlbench, tmp_path: Path) -> Mlbench:
+    """The command line, called in an empty folder."""
+    return replace(mlbench, folder=tmp_path)
+
+
+def test_a_task_is_profiled_which_disturbs_its_run_and_goes_with_it(
+    here: Mlbench, client: ApiClient, tmp_path: Path
+) -> None:
+    order = client.create_run("watched", 2, None, benchmark="digits", args=_ENDLESS)
+    run = order.result().value
+    wait_for(lambda: losses(client, run, rank=1), what="it trains")
+    done = here("profile", "watched", "--rank", "1", "--seconds", "2", "-o", "a.json.gz", "--json")
+    assert (done.code, done.err) == (0, "")
+    told = done.json
+    assert (told["rank"], told["tool"], told["problem"]) == (1, "pytorch", "")
+    trace = json.loads(gzip.decompress((tmp_path / "a.json.gz").read_bytes()))
+    calls = [one["name"] for one in trace["traceEvents"] if one.get("cat") == "cpu_op"]
+    assert {"aten::addmm", "aten::mm", "c10d::allreduce_"} <= set(calls)
+    assert len(told["operators"]) == 10
+    for one in told["operators"]:
+        assert calls.count(one["name"]) in (0, one["calls"])  # or it is no operator of a CPU
+    refused = here("profile", "watched", "--rank", "7")
+    assert (refused.code, f"rank: run {run.id} has started its ranks 0, 1" in refused.err) == (
+        *(2, True),
+    )
+    before = len(losses(client, run))
+    wait_for(lambda: len(losses(client, run)) > before, what="it goes on")
+    here("stop", "watched")
+    wait_for_end(client, run)
+    disturbed = client.get_result(run.id).result().value.disturbed
+    [words] = [one for one in disturbed if "; it was profiled for " in one]
+    assert words.startswith("rank 1 ")
+
+    assert here("export", "watched").code == 0
+    assert here("verify", "watched.mlbench").code == 0
+    client.delete_run(run.id).result()
+    assert here("import", "watched.mlbench").code == 0
+    again = client.get_runs().result().value[-1]
+    [known] = client.get_profiles(again.id).result().value
+    assert known.to_fields() == told
+    [file] = client.get_files(again.id).result().value
+    assert (file.rank, file.name) == (1, known.file)
+    assert here("files", str(again.id), "-o", "files").code == 0
+    kept = (tmp_path / "files/rank-1" / file.name).read_bytes()
+    assert kept == (tmp_path / "a.json.gz").read_bytes()
+    assert here("delete", str(again.id)).code == 0
+
+
+def test_code_without_pytorch_is_profiled_by_py_spy(
+    here: Mlbench, client: ApiClient, tmp_path: Path
+) -> None:
+    script = tmp_path / "hot.py"
+    script.write_text("print(1, flush=True)\ndef hot():\n    while True: sum(range(1000))\nhot()\n")
+    run = order_command(client, "hot", f"python {script}")
+    wait_for(lambda: here("logs", "hot").out, what="it runs")
+    try:
+        done = here("profile", "hot", "--seconds", "1")
+        assert (done.code, done.err) == (0, "")
+        assert done.out.splitlines()[1].split()[:2] == ["hot", "(hot.py)"]
+        told = f"speedscope.json.gz is among the files of run {run.id}; its page shows it"
+        assert told in done.out
+    finally:
+        here("stop", "hot")
+    ended = here("profile", "hot")
+    assert (ended.code, "is not running: there is no process to profile" in ended.err) == (2, True)
