@@ -20,7 +20,7 @@ _SENTENCES: Mapping[Verdict, tuple[str, str, str]] = {
     "disturbed": (
         "These runs can be compared, but not by times and rates",
         ": some were disturbed.",
-        "Some were disturbed: others' programs had their cores for a part of the time.",
+        "Some were disturbed for a part of the time: by others' programs, or by being profiled.",
     ),
     "no": ("These runs cannot be compared", ":", "They differ in what a result depends on:"),
     "unknown": (
