@@ -11,7 +11,8 @@ from playwright.sync_api import Page, expect
 from mlbench import ApiClient
 from mlbench.home import Connection
 from mlbench.records import Run
-from tests.support.stacks import order_steps, run_to_end
+from tests.conftest import wait_for
+from tests.support.stacks import losses, order_steps, run_to_end
 from tests.web.conftest import TALKER, TALKER_LINES, WORDY, section, sign_in, stop_runs
 from tests.web.watch import Watch
 
@@ -283,3 +284,30 @@ def test_a_profile_is_shown_by_speedscope(page: Page, still: Connection, watch: 
     for name in ("aten::linear", "<b>aten::addmm</b>"):
         expect(shown.get_by_text(name).first).to_be_visible()
     assert all(url.startswith((still.url, "data:", "blob:")) for url in asked)
+
+
+@pytest.mark.usefixtures("no_run_left")
+def test_a_rank_is_profiled_by_a_button(
+    user: Page, connection: Connection, client: ApiClient, watch: Watch
+) -> None:
+    watch.allow("GPU stall due to ReadPixels")
+    watch.allow("console warning: (ts=|Frame )")  # calls that begin as others end
+    args = {"epochs": "100000", "goal": "100"}
+    run = client.create_run("hot", 2, None, benchmark="digits", args=args).result().value
+    wait_for(lambda: losses(client, run), what="it trains")
+    user.goto(f"{connection.url}/runs/{run.id}")
+    profiles = section(user, "Profiles")
+    profiles.get_by_label("Of").select_option("Rank 1")
+    profiles.get_by_label("Seconds").fill("2")
+    for _ in range(2):
+        profiles.get_by_role("button", name="Profile", exact=True).click()
+        expect(profiles.get_by_role("listitem")).to_have_count(1)
+    expect(profiles.get_by_role("alert")).to_contain_text("rank 1 is being profiled")
+    watch.expect("409")
+    profiles.get_by_text("PyTorch").click()
+    expect(profiles.get_by_role("rowheader")).to_have_count(10)
+    profiles.get_by_role("button", name="Show in speedscope").click()
+    shown = user.frame_locator("iframe[title='Profile of rank 1']")
+    shown.get_by_text("Sandwich").click()
+    expect(shown.get_by_text("c10d::allreduce_").first).to_be_visible()
+    stop_runs(client)

@@ -28,7 +28,7 @@ _TYPES = {
 }
 _FRAMED = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "img-src 'self' data: blob:; font-src 'self'; connect-src 'self' blob:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'self'"
 )
 

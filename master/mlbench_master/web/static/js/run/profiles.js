@@ -76,16 +76,39 @@ export class Profiles {
     download.setAttribute("aria-label", `Download the profile of rank ${one.rank}`);
     const look = h("div", { class: "file-look" });
     const open = h("button", { type: "button" }, "Show in speedscope");
-    open.addEventListener("click", () => look.replaceChildren(this.#frame(url, one)));
+    open.addEventListener("click", () => show(one, url, look));
     const inside = [table(one), h("p", {}, open), look];
     return h("li", {}, h("details", {}, h("summary", {}, ...title), ...inside), download);
   }
 
-  #frame(url, /** @type {Profile} */ one) {
-    const title = `Profile of rank ${one.rank}`;
-    const src = `${byId("profiles").dataset.speedscope}#profileURL=${encodeURIComponent(url)}&title=${encodeURIComponent(title)}`;
-    return h("iframe", { class: "speedscope", src, title });
+}
+
+async function show(/** @type {Profile} */ one, /** @type {string} */ url, /** @type {HTMLElement} */ look) {
+  const title = `Profile of rank ${one.rank}`;
+  look.replaceChildren("Loading…");
+  try {
+    const hash = new URLSearchParams({ profileURL: await readable(url), title });
+    const src = `${byId("profiles").dataset.speedscope}#${String(hash).replaceAll("+", "%20")}`;
+    look.replaceChildren(h("iframe", { class: "speedscope", src, title }));
+  } catch (error) {
+    look.replaceChildren(h("p", { class: "problem" }, error.message));
   }
+}
+
+// The URL of a profile for speedscope, which tells calls of other arguments apart: without these.
+async function readable(/** @type {string} */ url) {
+  const answer = await fetch(url);
+  if (!answer.ok) throw new Error(`The master answers ${answer.status} ${answer.statusText}`);
+  const profile = await new Response(answer.body.pipeThrough(new DecompressionStream("gzip"))).json();
+  if (profile.traceEvents) profile.traceEvents = withoutArguments(profile.traceEvents);
+  return URL.createObjectURL(new Blob([JSON.stringify(profile)]));
+}
+
+/** @returns {object[]} the calls of a trace, by name alone, and the names of its threads. */
+function withoutArguments(/** @type {any[]} */ events) {
+  return events
+    .filter(({ ph, cat }) => ph === "M" || (ph === "X" && cat !== "Trace"))
+    .map((event) => (event.ph === "M" ? event : { ...event, args: undefined }));
 }
 
 function table(/** @type {Profile} */ { tool, operators }) {
