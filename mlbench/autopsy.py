@@ -9,7 +9,7 @@ from typing import Literal
 
 from mlbench.records import Record, Time
 
-Reason = Literal["asked", "stalled", "deadline"]
+Reason = Literal["asked", "stalled", "deadline", "failed", "stopped"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,8 @@ class Process(Record):
     waits_in: str
     """The function of the kernel that it waits in (``wchan``); "" if unknown."""
     threads: int
+    rank: int | None = None
+    """Its rank where the worker's command starts several, as torchrun does; null for others."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +61,13 @@ class Collective(Record):
     """The shapes of what it was given."""
     retired: bool
     """Whether it is over: done, or failed."""
+    rank: int | None = None
+    """Of the process that has entered it, as of a ``Process``."""
 
 
 @dataclass(frozen=True)
 class Evidence(Record):
-    """What an agent has gathered of its rank."""
+    """What an agent has gathered of its rank, or of the ranks of its processes."""
 
     rank: int
     at: float
@@ -94,6 +98,14 @@ class Evidence(Record):
     """What could not be gathered, and why: sentences."""
     quiet_seconds: float | None = None
     """Since its last step, or the beginning of an evaluation; null if it has told of none."""
+    usual_step_seconds: float | None = None
+    """The mean of its steps so far; null if there was none."""
+    failure: str = ""
+    """Why it has failed, as it says itself; "" if it has not."""
+    ranks: tuple[int, ...] = ()
+    """Those of its processes where it is a worker's that has several; none for any other."""
+    world_size: int = 0
+    """How many there are in all, as these know; 0 if they do not."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +146,8 @@ class Autopsy(Record):
     id: int
     attempt: int
     reason: Reason
-    """Why it was asked: by a user, because it makes no progress, or as it is past its deadline."""
+    """Why it was asked: by a user, because it makes no progress, as it is past its deadline, or, in
+    the seconds before its processes are ended, because a rank has failed or a user stops it."""
     asked_at: Time
     done: bool
     """Whether all ranks have told what they can, or had the time to."""
@@ -142,4 +155,4 @@ class Autopsy(Record):
     stacks: tuple[StackLine, ...]
     """The stacks of all ranks, merged."""
     evidence: tuple[Evidence, ...]
-    """Of the ranks that have answered."""
+    """Of the ranks that have answered; that of a worker with several is split."""

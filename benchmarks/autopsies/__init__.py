@@ -32,6 +32,7 @@ from benchmarks.autopsies import rank
 from mlbench.assignment import Assignment
 from mlbench.autopsy import Evidence, Verdict
 from mlbench.evaluation.autopsy import judge
+from mlbench.job_totals import JobTotals
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.autopsy import gather as gathering
 from mlbench_worker.agent.autopsy.gather import gather
@@ -120,9 +121,9 @@ def measure(folder: Path) -> Iterator[str]:
     known = _read(file)
     for case in chosen:
         if case.name not in known:
-            known[case.name] = told = {"name": case.name, **_measure(case, folder)}
+            known[case.name] = {"name": case.name, **_measure(case, folder)}
             with file.open("a") as lines:
-                lines.write(json.dumps(told) + "\n")
+                lines.write(json.dumps(known[case.name]) + "\n")
     told = [(case, known[case.name]) for case in chosen]
     for case, its in told:
         if its["outcome"] != "right" or (case.has_line and not its["line"]):
@@ -177,13 +178,13 @@ def autopsy(case: Case, parent: Path) -> tuple[float, Verdict]:
         attempts = leaving.enter_context(_ranks(case, folder))
         for number in range(case.ranks):
             begun = folder / f"begun-{number}"
-            wait_for(begun.exists, 60, f"rank {number} has come so far: {folder}")
+            wait_for(begun.exists, 180, f"rank {number} has come so far: {folder}")
         if case.hang == "network":
             wait_for((folder / "cut").exists, 10, "the network is to be cut")
             _ip("-n", folder.name, "link", "set", "lo", "down")
             (folder / "is-cut").touch()
         if case.hang in _ENDS:
-            wait_for(lambda: any(one.ended.is_set() for one in attempts), 20, "a rank has ended")
+            wait_for(lambda: any(one.ended.is_set() for one in attempts), 60, "a rank has ended")
         time.sleep(_SETTLE_SECONDS)
         began = time.monotonic()
         with ThreadPoolExecutor(case.ranks) as pool:
@@ -192,7 +193,7 @@ def autopsy(case: Case, parent: Path) -> tuple[float, Verdict]:
 
 
 def _gather(attempt: Attempt) -> Evidence:
-    return gather(attempt, attempt.pid, 0, 0.0)
+    return gather(attempt, attempt.pid, JobTotals())
 
 
 @contextmanager

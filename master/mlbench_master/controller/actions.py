@@ -4,6 +4,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Literal
 
+from mlbench.autopsy import Reason
 from mlbench.runspec import WorkerSpec
 
 
@@ -36,6 +37,14 @@ class Assign:
     workers: tuple[str, ...]
     cores: tuple[tuple[int, ...], ...] | None = None
     """By rank: those of its worker, none where its pod has its own; None: as it had before."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Ask the ranks of a run why it does not go on."""
+
+    run_id: int
+    reason: Reason
 
 
 @dataclass(frozen=True)
@@ -76,4 +85,4 @@ class End:
     """The rank whose last lines of stderr are appended to the reason."""
 
 
-Action = Scale | Wait | Assign | StopRanks | MarkLost | Count | End
+Action = Scale | Wait | Assign | Ask | StopRanks | MarkLost | Count | End

@@ -19,6 +19,7 @@ from mlbench_master.controller.ending import (
     failed_ranks,
     find_lost,
     join_reasons,
+    stop_ranks,
     wait_for,
     why_gone,
     why_unfinished,
@@ -163,7 +164,7 @@ def _watch(run: RunView) -> list[Action]:
     if all(rank.stopping for rank in run.ranks):
         return []
     if run.stop_requested or failed_ranks(run):
-        return [StopRanks(run.id)]
+        return stop_ranks(run)
     deadline = run.deadline_seconds or 0.0
     if run.overdue > max(DEADLINE_GRACE_SECONDS, DEADLINE_GRACE * deadline):
         return [StopRanks(run.id, f"stopped at its deadline of {deadline:.15g} s")]

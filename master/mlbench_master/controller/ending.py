@@ -5,7 +5,15 @@ Pure functions.
 
 from collections.abc import Callable, Sequence
 
-from mlbench_master.controller.actions import Action, Count, End, MarkLost, Wait
+from mlbench_master.controller.actions import (
+    Action,
+    Ask,
+    Count,
+    End,
+    MarkLost,
+    StopRanks,
+    Wait,
+)
 from mlbench_master.controller.world import RankView, RunView
 from mlbench_master.reading.counting import SampleCounts
 from mlbench_master.runs.events import describe_exit
@@ -14,6 +22,12 @@ from mlbench_master.runs.events import describe_exit
 STUCK_SECONDS = 60.0
 # A failed or stopped run waits this long for its count: Prometheus may be away.
 COUNT_SECONDS = 5.0
+# A run of which nothing came for this long hangs, as far as one that is stopped can be known to.
+QUIET_SECONDS = 10.0
+# So long the ranks of a run that hangs may tell why, before they are stopped.
+ANSWER_SECONDS = 5.0
+# What was asked before that is no answer.
+_LATELY_SECONDS = 20.0
 
 
 def wait_for(run: RunView, what: str, *, has_room: bool = False) -> list[Action]:
@@ -31,6 +45,18 @@ def find_lost(run: RunView, why_lost: Callable[[RankView, RunView], str]) -> lis
         for rank in run.ranks
         if not rank.over and (why := why_lost(rank, run))
     ]
+
+
+def stop_ranks(run: RunView) -> list[Action]:
+    """Stop a run's ranks; where some hang, they are asked why before, and heard for a while."""
+    has_failed = any(rank.exit_code for rank in run.ranks)
+    hangs = has_failed or run.quiet > QUIET_SECONDS
+    if not hangs or all(rank.exited for rank in run.ranks):
+        return [StopRanks(run.id)]
+    if run.asked > _LATELY_SECONDS:
+        return [Ask(run.id, "failed" if has_failed else "stopped")]
+    waits = 0 <= run.asked < ANSWER_SECONDS and not run.answered
+    return [] if waits else [StopRanks(run.id)]
 
 
 def why_gone(rank: RankView) -> str:

@@ -6,6 +6,7 @@ import shlex
 import time
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from mlbench.assignment import Assignment
@@ -14,6 +15,7 @@ from mlbench.names import ACTIVE_STATES
 from mlbench.runspec import WorkerSpec, part
 from mlbench_master.controller.actions import (
     Action,
+    Ask,
     Assign,
     Count,
     End,
@@ -24,11 +26,12 @@ from mlbench_master.controller.actions import (
 )
 from mlbench_master.controller.settling import Settler
 from mlbench_master.database import STATE, exclusive
+from mlbench_master.errors import RefusedError
 from mlbench_master.models import Rank, Run
 from mlbench_master.pools.base import Placement, Pool, wake
 from mlbench_master.reading import logs
 from mlbench_master.recording import streams
-from mlbench_master.runs import clock, life
+from mlbench_master.runs import autopsies, clock, life
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +62,9 @@ class Executor:
                     first.where(Run.id == run_id).execute()
             case Assign():
                 self._assign(action)
+            case Ask(run_id, reason):
+                with suppress(RefusedError):  # the last of its ranks has just ended
+                    autopsies.ask(run_id, reason)
             case StopRanks(run_id, reason):
                 log.info("run %d: stopping all ranks %s", run_id, reason)
                 stopped = _stop_ranks(run_id, reason)

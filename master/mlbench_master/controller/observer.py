@@ -22,6 +22,7 @@ from mlbench_master.pools.base import RUNNING, PodStatus
 from mlbench_master.reading.counting import SampleCounts
 from mlbench_master.recording.limits import has_room
 from mlbench_master.recording.streams import METRICS
+from mlbench_master.runs import autopsies
 from mlbench_master.runs.life import deadline_at, find_next, find_recorded
 from mlbench_master.runs.reachability import Reachability, read_reachability
 from mlbench_master.runs.workers import is_same_pod
@@ -97,13 +98,18 @@ class Observer:
                 ("idle", last.id if last and not runs else None),
                 *started,
                 *map(_phase, views),
+                *map(_written, views),
             )
             overdue = [
                 _overdue(run, now, looked, since) for run, since in zip(runs, seconds, strict=False)
             ]
             overdue += [-math.inf] * len(recorded)
-            timed = zip(views, overdue, seconds[len(runs) :], strict=True)
-            views = [replace(view, overdue=late, waited=waited) for view, late, waited in timed]
+            phases = len(runs) + len(views)
+            waited, quiet = seconds[len(runs) : phases], seconds[phases:]
+            views = [
+                replace(view, overdue=late, waited=since, quiet=silent)
+                for view, late, since, silent in zip(views, overdue, waited, quiet, strict=True)
+            ]
             views = list(self._time_endings(views, reachable))
             views, others = views[: len(runs)], views[len(runs) :]
             if self._cores is not None and len(views) > 1 and not views[-1].ranks:
@@ -166,6 +172,11 @@ def _phase(run: RunView) -> Hashable:
     return run.id, run.attempt, bool(run.ranks), all(rank.over for rank in run.ranks)
 
 
+def _written(run: RunView) -> Hashable:
+    """Return how much of what a run's ranks write is there."""
+    return run.id, run.attempt, "written", sum(rank.held for rank in run.ranks)
+
+
 def _overdue(run: Run, now: float, looked: float, started: float) -> float:
     """Return for how many seconds the run was seen past its deadline; negative before it.
 
@@ -218,6 +229,10 @@ def _view_run(
     held = run_sql(_HELD, run_owner(run.id), run.attempt).fetchall()
     held_of = {rank: (int(size), int(open_)) for rank, size, open_ in held}
     waiting = run_sql(_WAITS, run_owner(run.id), METRICS).fetchone()
+    ends = run.stop_requested or any(rank.exit_code for rank in ranks)
+    asked = (
+        [one for one in autopsies.asked_of(run.id) if one.attempt == run.attempt] if ends else []
+    )
     return RunView(
         id=run.id,
         attempt=run.attempt,
@@ -243,6 +258,8 @@ def _view_run(
         # Without the samples that users post: they may go on posting for ever.
         delivered=waiting is None,
         delivery=SampleCounts(**run.delivery) if run.delivery else None,
+        asked=time.time() - asked[-1].asked_at if asked else math.inf,
+        answered=bool(asked) and autopsies.is_done(asked[-1]),
     )
 
 

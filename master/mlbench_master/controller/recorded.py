@@ -7,12 +7,13 @@ whether it has failed: what could not be recorded is a sentence more. Pure funct
 from dataclasses import replace
 
 from mlbench.words import spans
-from mlbench_master.controller.actions import Action, End, StopRanks
+from mlbench_master.controller.actions import Action, End
 from mlbench_master.controller.ending import (
     count_or_end,
     failed_ranks,
     find_lost,
     join_reasons,
+    stop_ranks,
     wait_for,
     why_gone,
     why_unfinished,
@@ -71,7 +72,7 @@ def _why_lost(rank: RankView, run: RunView) -> str:
 def _watch(run: RunView) -> list[Action]:
     """Pass on that the user wants it stopped; else say which ranks have yet to join."""
     if run.stop_requested:
-        return [] if all(rank.stopping for rank in run.ranks) else [StopRanks(run.id)]
+        return [] if all(rank.stopping for rank in run.ranks) else stop_ranks(run)
     return wait_for(run, _joined(run))
 
 

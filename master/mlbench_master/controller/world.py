@@ -1,5 +1,6 @@
 """The world as the controller sees it when it decides: runs, ranks and workers, as plain data."""
 
+import math
 from dataclasses import dataclass
 
 from mlbench.runspec import WorkerSpec
@@ -111,6 +112,12 @@ class RunView:
     """The count of its samples; None before it."""
     waited: float = 0.0
     """Seconds that it was seen in its phase: without ranks, with this attempt's, all over."""
+    quiet: float = 0.0
+    """Seconds that nothing of what its ranks write was seen to come."""
+    asked: float = math.inf
+    """Seconds since its ranks were asked why it does not go on, if one failed or it is to stop."""
+    answered: bool = False
+    """Whether those have answered that can."""
     cores: frozenset[int] = frozenset()
     """The pool's cores that its ranks have; looked up only while another run waits to begin."""
 

@@ -10,7 +10,9 @@ from peewee import fn
 
 from mlbench.autopsy import Autopsy as AutopsyRecord
 from mlbench.autopsy import Evidence, Reason
-from mlbench.evaluation import autopsy as evaluation
+from mlbench.evaluation.autopsy import judge
+from mlbench.evaluation.seen import split
+from mlbench.evaluation.stacks import merge_stacks
 from mlbench.pod_token import PodIdentity
 from mlbench_master import times
 from mlbench_master.database import STATE, exclusive, run_sql
@@ -32,8 +34,8 @@ _WANTED = """
 """
 _COUNT = "SELECT COUNT(*) FROM rankevidence WHERE autopsy_id = ?"
 _SILENT = """
-    SELECT COUNT(*) FROM "rank" AS mine WHERE run_id = ? AND attempt = ? AND exit_code IS NULL
-        AND NOT EXISTS (
+    SELECT COUNT(*) FROM "rank" AS mine WHERE run_id = ? AND attempt = ? AND lost = ''
+        AND (exit_code IS NULL OR ? = 'failed') AND NOT EXISTS (
             SELECT 1 FROM rankevidence WHERE autopsy_id = ? AND rankevidence.rank = mine.rank)
 """
 
@@ -128,22 +130,25 @@ def is_done(asked: Autopsy) -> bool:
     """Tell whether all ranks have answered that can, or had the time to."""
     if time.time() > asked.asked_at + ANSWER_SECONDS:
         return True
-    [silent] = run_sql(_SILENT, asked.run_id, asked.attempt, asked.get_id()).fetchone()
+    about = (asked.run_id, asked.attempt, asked.reason, asked.get_id())
+    [silent] = run_sql(_SILENT, *about).fetchone()
     return not silent
 
 
 def describe(asked: Autopsy) -> AutopsyRecord:
     """Return what the ranks have answered, and judge by it."""
-    evidence = _evidence_of(asked)
-    ranks = len(_ranks(asked.run_id, asked.attempt))
+    parts = (part for one in _evidence_of(asked) for part in split(one))
+    evidence = tuple(sorted(parts, key=lambda one: one.rank))
+    ranks = sum(len(rank.ranks) for rank in _ranks(asked.run_id, asked.attempt))
+    world_size = max(ranks, *(one.world_size for one in evidence), 0)
     return AutopsyRecord(
         id=asked.get_id(),
         attempt=asked.attempt,
         reason=cast("Reason", asked.reason),
         asked_at=times.seconds_to_text(asked.asked_at),
         done=is_done(asked),
-        verdict=evaluation.judge(evidence, ranks),
-        stacks=evaluation.merge_stacks(evidence),
+        verdict=judge(evidence, world_size),
+        stacks=merge_stacks(evidence),
         evidence=evidence,
     )
 
@@ -187,9 +192,12 @@ def _evidence_of(asked: Autopsy) -> tuple[Evidence, ...]:
     rows = RankEvidence.rows("autopsy_id = ? ORDER BY rank", asked.get_id())
     answers = {row.rank: Evidence.from_fields(row.evidence) for row in rows}
     for rank in _ranks(asked.run_id, asked.attempt):
-        at = rank.exited_at
-        if rank.rank not in answers and rank.exit_code is not None and at and at < asked.asked_at:
-            answers[rank.rank] = replace(NOTHING, rank=rank.rank, at=at, exit_code=rank.exit_code)
+        number, at = rank.rank, rank.exited_at
+        if number not in answers and rank.exit_code is not None and at and at < asked.asked_at:
+            its = replace(NOTHING, rank=number, at=at, exit_code=rank.exit_code)
+            answers[number] = replace(its, failure=rank.failure)
+        if number in answers and rank.processes and not answers[number].ranks:
+            answers[number] = replace(answers[number], ranks=tuple(rank.ranks))
     return tuple(answers[rank] for rank in sorted(answers))
 
 
@@ -216,7 +224,10 @@ NOTHING = Evidence(
 
 def _ranks(run_id: int, attempt: int, **wanted: Any) -> list[Rank]:
     """Return the ranks of an attempt that have these values, without what takes room."""
-    columns = (Rank.rank, Rank.pod_uid, Rank.exit_code, Rank.exited_at)
+    columns = (
+        *(Rank.rank, Rank.pod_uid, Rank.exit_code, Rank.exited_at),
+        *(Rank.failure, Rank.processes),
+    )
     its = Rank.select(*columns).where(Rank.run == run_id, Rank.attempt == attempt)
     for name, value in wanted.items():
         column = getattr(Rank, name)

@@ -16,6 +16,8 @@ _WHY_ASKED = {
     "asked": "Why it does not go on was asked",
     "stalled": "It makes no progress",
     "deadline": "It is past its deadline",
+    "failed": "A rank has failed while others ran",
+    "stopped": "It made no progress as it was stopped",
 }
 _ENDS: dict[str, EventKind] = {"FINISHED": "finished", "FAILED": "failed", "STOPPED": "stopped"}
 

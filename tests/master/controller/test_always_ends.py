@@ -5,7 +5,15 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from mlbench_master.controller.actions import Action, Assign, Count, End, MarkLost, StopRanks
+from mlbench_master.controller.actions import (
+    Action,
+    Ask,
+    Assign,
+    Count,
+    End,
+    MarkLost,
+    StopRanks,
+)
 from mlbench_master.controller.decisions import decide
 from mlbench_master.controller.world import RankView, RunView, World
 from tests.master.controller.worlds import COUNTED, NOW, ORDERED, POLICY, RUNNING, WORLD, workers
@@ -28,7 +36,7 @@ class Simulation:
         """Let a second pass."""
         self._pass_second()
         if self.dice.random() < 0.01:
-            self.run = replace(self.run, stop_requested=True)
+            self.run = replace(self.run, stop_requested=True, quiet=self.dice.choice([0.0, 60.0]))
         actions = decide(self._world())
         assert decide(self._world()) == actions, "the same world, another decision"
         for action in actions:
@@ -47,6 +55,8 @@ class Simulation:
     def _pass_second(self) -> None:
         self.now += 1
         was = self._progress()
+        answered = self.run.answered or self.dice.random() < 0.2
+        self.run = replace(self.run, asked=self.run.asked + 1, answered=answered)
         self.run = replace(self.run, ranks=tuple(self._live(rank) for rank in self.run.ranks))
         if self._progress() != was:
             self.since = self.now
@@ -86,6 +96,8 @@ class Simulation:
                 self.run = replace(run, attempt=attempt, ranks=begun, delivery=None)
                 self.since = self.now
                 self.started = self.started or self.now
+            case Ask():
+                self.run = replace(run, asked=0.0, answered=False)
             case StopRanks(_, reason):
                 told = tuple(replace(rank, stopping=True) for rank in run.ranks)
                 self.run = replace(run, ranks=told, stop_reason=reason)

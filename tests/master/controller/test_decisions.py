@@ -10,6 +10,7 @@ import pytest
 from mlbench.runspec import WorkerSpec
 from mlbench_master.controller.actions import (
     Action,
+    Ask,
     Assign,
     Count,
     End,
@@ -104,15 +105,42 @@ def test_runs_that_are_stopped_before_they_begin_end() -> None:
 # --- Going on. ---
 
 
+EXITED = [exited(1), exited(-9), replace(exited(1), streams_complete=False)]
+
+
 @pytest.mark.parametrize(
-    "failed",
-    [
-        *(exited(1), exited(-9), lost(), replace(RUNNING, failure="its file was replaced")),
-        replace(exited(1), streams_complete=False),
-    ],
+    "failed", [*EXITED, lost(), replace(RUNNING, failure="its file was replaced")]
 )
 def test_one_failed_rank_stops_all(failed: RankView) -> None:
-    assert decide_for(with_ranks(RUNNING, failed)) == [StopRanks(7)]
+    assert decide_for(with_ranks(RUNNING, failed, asked=6.0)) == [StopRanks(7)]
+
+
+@pytest.mark.parametrize(
+    ("run", "reason"),
+    [
+        *((with_ranks(RUNNING, one), "failed") for one in EXITED),
+        (replace(RUN, stop_requested=True, quiet=11.0), "stopped"),
+        (replace(RUN, stop_requested=True, quiet=11.0, asked=21.0, answered=True), "stopped"),
+    ],
+)
+def test_ranks_that_hang_are_asked_why_before_they_are_stopped(run: RunView, reason: Any) -> None:
+    assert decide_for(run) == [Ask(7, reason)]
+    assert decide_for(replace(run, asked=4.0, answered=False)) == []
+    for told in (replace(run, asked=4.0, answered=True), replace(run, asked=6.0)):
+        assert decide_for(told) == [StopRanks(7)]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        replace(RUN, stop_requested=True, quiet=9.0),
+        with_ranks(exited(1), replace(exited(0), streams_complete=False)),
+        # By a clock that was set back.
+        replace(RUN, stop_requested=True, quiet=11.0, asked=-3600.0),
+    ],
+)
+def test_ranks_that_go_on_or_have_ended_are_not_waited_for(run: RunView) -> None:
+    assert decide_for(run) == [StopRanks(7)]
 
 
 def test_the_user_stops_all_ranks_once() -> None:
@@ -304,7 +332,8 @@ def test_ranks_that_ignore_the_deadline_are_stopped_a_grace_later(
         assert decide_for(late) == [StopRanks(7, f"stopped at its deadline of {text} s")]
     assert decide_for(past(grace + 1, STOPPING, STOPPING, deadline=deadline)) == []
     # The others are better reasons.
-    for run in (past(999999, stop_requested=True), past(999999, exited(1), RUNNING)):
+    failed = past(999999, exited(1), RUNNING, asked=6.0)
+    for run in (past(999999, stop_requested=True), failed):
         assert decide_for(run) == [StopRanks(7)]
 
 

@@ -12,12 +12,12 @@ from peewee import Database
 
 from mlbench.assignment import Assignment
 from mlbench.runspec import WorkerSpec
-from mlbench_master.controller.actions import Assign, End, MarkLost, Scale, StopRanks, Wait
+from mlbench_master.controller.actions import Ask, Assign, End, MarkLost, Scale, StopRanks, Wait
 from mlbench_master.controller.decisions import decide
 from mlbench_master.controller.executor import Executor, command
 from mlbench_master.controller.observer import Observer, store_pods
 from mlbench_master.controller.settling import Settler
-from mlbench_master.models import Hearing, Rank, Run
+from mlbench_master.models import Autopsy, Hearing, Rank, Run
 from mlbench_master.pools.base import Placement, PodStatus
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import streams
@@ -178,6 +178,15 @@ TEMPLATE = "train --run_id {run_id} 'a b' --rank={rank} {hosts} {backend} {x} {}
 def test_commands(order: dict[str, Any], rank: int, words: list[str]) -> None:
     run = Run(**{"benchmark": "", **order})
     assert list(command(run, rank, ["10.0.0.1", "10.0.0.2"], "python")) == words
+
+
+def test_ranks_are_asked_unless_they_have_just_ended(executor: Executor, run: Run) -> None:
+    make_ranks(run)
+    for _ in range(2):
+        executor.perform(Ask(run.id, "failed"))
+    Rank.update(exit_code=1).execute()
+    executor.perform(Ask(run.id, "stopped"))
+    assert [one.reason for one in Autopsy.select()] == ["failed"]
 
 
 @pytest.mark.both_databases

@@ -11,7 +11,7 @@ from mlbench.names import STREAMS
 from mlbench.runspec import WorkerSpec
 from mlbench_master.controller.observer import Observer, Stopwatch, store_pods
 from mlbench_master.controller.world import RankView, RunView, WarmPool, WorkerView
-from mlbench_master.models import Hearing, Pod, Rank, Run, Stream
+from mlbench_master.models import Autopsy, Hearing, Pod, Rank, Run, Stream
 from mlbench_master.pools.base import PodStatus
 from mlbench_master.recording import streams
 from mlbench_master.recording.samples import Sample
@@ -311,3 +311,27 @@ def test_only_the_ranks_of_this_attempt_count(run: Run, observer: Observer) -> N
     run.save()
     make_ranks(run, ["w-5", "w-6"])
     assert [(one.worker, one.lost) for one in see_run(observer).ranks] == [("w-5", ""), ("w-6", "")]
+
+
+def test_a_run_is_quiet_while_nothing_comes(observer: Observer, run: Run, clock: Clock) -> None:
+    make_ranks(run)
+    see_run(observer)
+    clock.now += 8
+    assert see_run(observer).quiet == 8
+    streams.append(key(run, 0, "stderr"), 0, b"a line\n")
+    assert see_run(observer).quiet == 0
+
+
+def test_what_ranks_told_is_looked_up_when_the_run_is_to_stop(observer: Observer, run: Run) -> None:
+    make_ranks(run)
+    Autopsy.create(run=run, attempt=1, reason="asked", asked_at=time.time() - 3)
+    assert see_run(observer).asked == math.inf
+    Run.update(stop_requested=True).execute()
+    view = see_run(observer)
+    assert view.asked == pytest.approx(3, abs=1)
+    assert not view.answered
+    Rank.update(exit_code=0).execute()
+    assert see_run(observer).answered
+    # The end of one that failed is evidence too.
+    Autopsy.update(reason="failed").execute()
+    assert not see_run(observer).answered

@@ -1,11 +1,14 @@
 """Who is at fault where a run does not go on; and where nobody may be accused."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from mlbench.autopsy import Evidence, Thread
-from mlbench.evaluation.autopsy import judge, merge_stacks
+from mlbench.autopsy import Collective, Evidence, Thread
+from mlbench.evaluation.autopsy import judge
+from mlbench.evaluation.seen import split
+from mlbench.evaluation.stacks import merge_stacks
 from tests.support.evidence import (
     BACKWARD,
     C10D,
@@ -249,6 +252,12 @@ def test_who_is_at_fault_is_named(
             id="who is through already waits for nobody",
         ),
         pytest.param(
+            [replace(one, usual_step_seconds=25.0) for one in (*waiting(0), LATE)],
+            *(2, "going"),
+            "it may go on: its last step was 60 s ago, and a step takes 25 s",
+            id="its steps take long",
+        ),
+        pytest.param(
             [rank(0, entered(22), quiet_seconds=0.2), LATE],
             *(2, "going", "the run goes on: rank 0 has just done a step"),
             id="it goes on",
@@ -334,6 +343,42 @@ def test_a_verdict_has_the_frame_and_the_collective() -> None:
 def test_the_latest_evidence_of_a_rank_counts() -> None:
     later = replace(rank(1, entered(22)), at=LATE.at + 5)
     assert judge([later, *waiting(0), LATE], 2).kind == "network"
+
+
+def worker(first: int, *collectives: Collective, **changed: Any) -> Evidence:
+    """Make the evidence of a worker with two ranks of torchrun's, the second one late."""
+    pair = [rank(first, *collectives[:1]), rank(first + 1, *collectives[1:], at=(LOAD, MAIN))]
+    shell = rank(first, states="S", at=()).processes[0]
+    its: dict[str, Any] = {
+        "processes": tuple(replace(p, rank=one.rank) for one in pair for p in one.processes),
+        "threads": tuple(thread for one in pair for thread in one.threads),
+        "collectives": tuple(replace(c, rank=one.rank) for one in pair for c in one.collectives),
+    }
+    its["processes"] = (replace(shell, pid=9), *its["processes"])
+    return replace(pair[0], **its | {"rank": first // 2, "ranks": (first, first + 1)} | changed)
+
+
+def test_each_process_of_torchrun_is_a_rank_of_its_own() -> None:
+    told = [worker(0, entered(22), entered(22)), worker(2, entered(22), over(21))]
+    evidence = [each for one in told for each in split(one)]
+    assert [one.rank for one in evidence] == [0, 1, 2, 3]
+    sentence = "rank 3 is at `load_batch` (data.py:41); ranks 0, 1 and 2 wait for it in"
+    assert judge(evidence, 4).sentence == f"{sentence} all-reduce 22"
+    assert [each for one in evidence for each in split(one)] == evidence
+
+
+def test_of_a_worker_that_failed_torchrun_says_which_rank_it_was() -> None:
+    ended = {"exit_code": 1, "processes": (), "threads": (), "collectives": ()}
+    said = "rank 3: RuntimeError: diverged (train.py:12)"
+    told = [worker(0, entered(22), entered(22)), worker(2, **ended, failure=said)]
+    found = judge([each for one in told for each in split(one)], 4)
+    assert found.culprits == (3,)
+    assert found.sentence == (
+        "rank 3 has ended with exit code 1 (RuntimeError: diverged (train.py:12)); ranks 0 and 1 "
+        "wait for it in all-reduce 22"
+    )
+    unknown = replace(told[1], failure="")
+    assert judge([*split(told[0]), *split(unknown)], 4).culprits == ()
 
 
 def test_the_main_thread_is_that_of_the_first_process_with_python() -> None:

@@ -169,9 +169,8 @@ def totals_of(attempt: Attempt) -> list[JobTotals]:
     return [read_totals(path) for path in sorted(paths, key=lambda one: (len(one.name), one))]
 
 
-def _last_step(attempt: Attempt) -> tuple[int, float]:
-    totals = next(iter(totals_of(attempt)), JobTotals())
-    return totals.steps, totals.progress_at
+def _last_step(attempt: Attempt) -> JobTotals:
+    return next(iter(totals_of(attempt)), JobTotals())
 
 
 def _progress(attempt: Attempt) -> Mapping[ProgressName, float]:

@@ -23,6 +23,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 from mlbench import names
+from mlbench.job_totals import JobTotals
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.disturbance import collect
 from mlbench_worker.agent.files import open_regular
@@ -127,16 +128,15 @@ def ranks_of(published: Sequence[Metric]) -> list[str]:
     return sorted({sample.labels["rank"] for family in own for sample in family.samples}, key=int)
 
 
-def read_progress(attempt: Attempt) -> tuple[int, float]:
-    """Return the steps of the first of its processes to have done most, and when the last was.
-
-    In Unix seconds; 0 if there was none.
-    """
+def read_progress(attempt: Attempt) -> JobTotals:
+    """Return what the first of its processes has done that has done most."""
     published = read_published(attempt.counters, str(attempt.assignment.run_id), {})
     samples = [(one.name, one.value) for family in published for one in family.samples]
-    steps = max((value for name, value in samples if name == names.WORKER_STEPS), default=0)
-    at = max((value for name, value in samples if name == names.WORKER_PROGRESS), default=0.0)
-    return int(steps), at
+    wanted = (names.WORKER_STEPS, f"{_HISTOGRAM}_sum", names.WORKER_PROGRESS)
+    steps, seconds, at = (
+        max((value for name, value in samples if name == one), default=0.0) for one in wanted
+    )
+    return JobTotals(int(steps), seconds, at)
 
 
 def read_published(folder: Path, run_id: str, left_out: LeftOut) -> list[Metric]:

@@ -71,7 +71,7 @@ def explain(error: str, stderr: str) -> str:
     if not separator or not reported.keys() >= {"rank", "exitcode"}:
         return error
     rank, _, _ = reported["rank"].partition(" ")
-    error = error or _of_rank(before.rpartition(_TRACEBACK)[0], rank)
+    error = error or last_error(before.rpartition(_TRACEBACK)[0], rank)
     if not error and "see: https://" not in (words := reported.get("traceback", "see: https://")):
         error = words
     code, _, _ = reported["exitcode"].partition(" ")
@@ -88,8 +88,8 @@ def _read_error(path: Path) -> str:
         return ""
 
 
-def _of_rank(text: str, rank: str) -> str:
-    """Return the last error of a rank; the last one of any if no lines tell their rank.
+def last_error(text: str, rank: str) -> str:
+    """Return the last error of a rank in a text; that of any if no lines tell their rank.
 
     PyTorch puts ``[rank1]: `` before the lines of a process that has joined its group.
     """

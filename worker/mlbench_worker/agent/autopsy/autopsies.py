@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable
 
 from mlbench.backoff import Backoff
+from mlbench.job_totals import JobTotals
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.link import Link, LinkError, RefusedError, Reply
 
-Progress = tuple[int, float]
-"""The steps that a rank has told of, and when the last one was in Unix seconds; 0 if never."""
 _Give = Callable[[Link], None]
 
 log = logging.getLogger(__name__)
@@ -23,7 +22,7 @@ class Autopsies:
     """Looks into a rank whenever the master asks for it, and sends what is found."""
 
     def __init__(
-        self, connect: Callable[[], Link], progress: Callable[[Attempt], Progress]
+        self, connect: Callable[[], Link], progress: Callable[[Attempt], JobTotals]
     ) -> None:
         """``progress`` tells the steps of a rank."""
         self._connect = connect
@@ -60,7 +59,7 @@ class Autopsies:
         from mlbench_worker.agent.autopsy.gather import gather  # noqa: PLC0415
 
         assert reply.autopsy is not None
-        wanted, evidence = reply.autopsy, gather(attempt, root, *self._progress(attempt))
+        wanted, evidence = reply.autopsy, gather(attempt, root, self._progress(attempt))
         return lambda link: link.give_evidence(pod, wanted, evidence)
 
     def _send(self, give: _Give, what: str) -> None:

@@ -9,7 +9,9 @@ import json
 import os
 import socket
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from mlbench.autopsy import Collective
@@ -23,18 +25,21 @@ _MOST_SOCKETS = 16
 _MOST_GROUPS, _MOST_SIZES, _LONGEST_NAME = 64, 16, 100
 
 
-def find_collectives(folder: Path) -> tuple[Collective, ...]:
+def find_collectives(
+    folder: Path, ranks: Mapping[int, int] = MappingProxyType({})
+) -> tuple[Collective, ...]:
     """Return the last collective of each process group, the default group's first.
 
-    Of several processes that tell of one group, it is that of the last. None are found where no
-    process has a group, or none answers.
+    Of several processes that tell of one group, it is that of the last, for each of their
+    ``ranks``. None are found where no process has a group, or none answers.
     """
-    found: dict[str, Collective] = {}
+    found: dict[tuple[int | None, str], Collective] = {}
     for path in [*folder.glob("[0-9]*")][:_MOST_SOCKETS]:
+        rank = ranks.get(int(path.name)) if path.name.isdecimal() else None
         for one in _collectives_at(path):
-            known = found.setdefault(one.group, one)
-            if one.number < known.number:
-                found[one.group] = one
+            known = found.setdefault((rank, one.group), one)
+            if one.number <= known.number:
+                found[rank, one.group] = replace(one, rank=rank)
     return tuple(sorted(found.values(), key=lambda one: (len(one.group), one.group))[:_MOST_GROUPS])
 
 

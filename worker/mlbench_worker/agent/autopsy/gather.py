@@ -14,11 +14,14 @@ from itertools import islice
 from pathlib import Path
 
 from mlbench.autopsy import Collective, Evidence, Process, Thread
-from mlbench_worker.agent import kernel
+from mlbench.job_totals import JobTotals
+from mlbench.process import of_worker, this_process
+from mlbench_worker.agent import kernel, torchrun
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.autopsy.collectives import find_collectives
 from mlbench_worker.agent.autopsy.stacks import Pipe, find_spy, spy
 from mlbench_worker.agent.files import StreamFile, text_of
+from mlbench_worker.agent.sources.processes import environ_of
 from mlbench_worker.agent.usage import read_usage
 
 _STACKS_SECONDS = 5.0
@@ -33,16 +36,16 @@ _GPU_ERROR = "NVRM: Xid"
 _Reader = Callable[[int], Sequence[Thread]]
 
 
-def gather(attempt: Attempt, root: int | None, steps: int, progress_at: float) -> Evidence:
+def gather(attempt: Attempt, root: int | None, progress: JobTotals) -> Evidence:
     """Return what can be found out of a rank in a few seconds, in bounded size.
 
     Its processes are ``root`` and what descends from it; there are none of a rank that has ended.
-    ``progress_at`` is when the last of its steps was, in Unix seconds; 0 if never.
     """
     began, at = time.monotonic(), time.time()
     missing: list[str] = []
     processes = _processes(root) if attempt.exit is None and root is not None else []
-    collectives = find_collectives(attempt.autopsy)
+    ranks = {one.pid: one.rank for one in processes if one.rank is not None}
+    collectives = find_collectives(attempt.autopsy, ranks)
     threads, stacks_by = _stacks(attempt.autopsy, processes, missing)
     time.sleep(_LOOK_SECONDS)
     processes = [one for one in map(_look_again, processes) if one.state != "X" or one.pid == root]
@@ -53,7 +56,7 @@ def gather(attempt: Attempt, root: int | None, steps: int, progress_at: float) -
         rank=attempt.assignment.rank,
         at=at,
         gathered_in_seconds=0.0,
-        steps=steps,
+        steps=progress.steps,
         exit_code=attempt.exit.code if attempt.exit else None,
         processes=tuple(processes),
         threads=tuple(threads),
@@ -67,7 +70,11 @@ def gather(attempt: Attempt, root: int | None, steps: int, progress_at: float) -
         stderr_end=_end(attempt.streams["stderr"]),
         gpu_errors=gpu_errors,
         missing=tuple(missing),
-        quiet_seconds=_quiet_seconds(attempt, collectives, progress_at, at),
+        quiet_seconds=_quiet_seconds(attempt, collectives, progress.progress_at, at),
+        usual_step_seconds=progress.step_seconds / progress.steps if progress.steps else None,
+        failure=_failure(attempt),
+        ranks=tuple(sorted({*ranks.values()})),
+        world_size=max((this_process(environ_of(pid)).world_size for pid in ranks), default=0),
     )
     return replace(_bounded(evidence), gathered_in_seconds=time.monotonic() - began)
 
@@ -80,6 +87,13 @@ def _processes(root: int) -> list[Process]:
     return [_process(table[pid]) for pid in in_order[:_MOST_PROCESSES]]
 
 
+def _rank(pid: int) -> int | None:
+    """Return the rank of a process that is not its worker's only one; None for any other."""
+    environ = environ_of(pid)
+    found = this_process(environ)
+    return found.rank if found != of_worker(environ) else None
+
+
 def _process(one: kernel.Process) -> Process:
     folder = Path(f"/proc/{one.pid}")
     state = _state(one.pid)
@@ -90,7 +104,8 @@ def _process(one: kernel.Process) -> Process:
         threads = len(os.listdir(folder / "task"))  # noqa: PTH208 - in half the time
         where = "" if waits_in == "0" else waits_in
         command = (words or one.name)[:_LONGEST_COMMAND]
-        return Process(one.pid, one.parent, command, state, where, threads)
+        rank = None if state == _DEVICE else _rank(one.pid)
+        return Process(one.pid, one.parent, command, state, where, threads, rank)
     return Process(one.pid, one.parent, one.name, "X", "", 0)
 
 
@@ -161,6 +176,14 @@ def _end(stream: StreamFile) -> str:
     """Return the end of a log, with secrets hidden as where it is shipped."""
     begin = max(0, stream.size() - _END_BYTES)
     return stream.read(begin, _END_BYTES).decode(errors="replace")
+
+
+def _failure(attempt: Attempt) -> str:
+    """Return why a rank has failed: as is known, its last error, or its last line."""
+    if attempt.failure or attempt.exit is None or attempt.exit.code == 0:
+        return attempt.failure
+    said = _end(attempt.streams["stderr"]).strip()
+    return torchrun.last_error(said, str(attempt.assignment.rank)) or said.rpartition("\n")[2]
 
 
 def _quiet_seconds(
