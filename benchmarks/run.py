@@ -1,11 +1,11 @@
 """Measure, and print a line for each figure: ``make bench``, or a part by its name.
 
-``python -m benchmarks.run post_rate read_rate`` runs two parts. Twelve run only if named:
-``cluster_start``, which needs a cluster, ``autopsies``, ``equal_runs``, ``faults`` and ``idle``,
-which take a quarter of an hour each, ``listing``, which needs PostgreSQL, ``pages`` and
-``dragging``, which need Chromium, ``loggers`` and ``rivals``, which install what others use
-instead, ``thousand``, which takes a quarter of an hour and both cores, and ``year``, which writes a
-quarter of a gigabyte.
+``python -m benchmarks.run post_rate read_rate`` runs two parts. Thirteen run only if named:
+``cluster_start``, which needs a cluster, ``autopsies``, ``autopsies_cost``, ``equal_runs``,
+``faults`` and ``idle``, which take a quarter of an hour each, ``listing``, which needs PostgreSQL,
+``pages`` and ``dragging``, which need Chromium, ``loggers`` and ``rivals``, which install what
+others use instead, ``thousand``, which takes a quarter of an hour and both cores, and ``year``,
+which writes a quarter of a gigabyte.
 """
 
 import argparse
@@ -41,6 +41,7 @@ _USUAL = {
 }
 _IF_NAMED = {
     "autopsies": "autopsies.measure",
+    "autopsies_cost": "autopsies.cost.measure",
     "cluster_start": "starting.cluster_start",
     "dragging": "dragging.measure",
     "equal_runs": "equal_runs.measure",
