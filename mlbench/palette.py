@@ -7,7 +7,7 @@ graphics), and is never the only sign: the word stands beside.
 from collections.abc import Mapping
 from typing import Final
 
-from mlbench.names import Phase, RunState
+from mlbench.names import Bucket, Phase, RunState
 
 GREEN: Final = "#1a9650"
 BLUE: Final = "#3b82f6"
@@ -67,4 +67,18 @@ PHASE: Final[Mapping[Phase, str]] = {
     "checkpoint": "#a16207",
     "evaluation": GREY,
     "restore": "#6d6aa8",
+    "compile": "#a05a7f",
+}
+# Of what has a phase's name, the phase's. What is unknown has none: it is hatched.
+BUCKET: Final[Mapping[Bucket, str]] = {
+    "queued": "#8c8577",
+    "workers": "#a08050",
+    "start": "#6f8f8a",
+    "initialization": "#5f7fb0",
+    "waiting": "#cf6a4a",
+    "paused": "#7a7f99",
+    "lost": RED,
+    "detection": "#c04a8f",
+    "restart": "#9a4fb0",
+    "idle": "#8a9099",
 }

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mlbench.buckets import PRODUCTIVE
 from mlbench.names import Bucket
 from mlbench.records import Disturbance, Division, Goal, Record
 
@@ -144,12 +143,6 @@ class Goodput(Record):
     """Of all workers and attempts, which they add up to; buckets that are empty are missing."""
     ranks: tuple[RankGoodput, ...]
     """The same by rank, then by attempt."""
-
-    @property
-    def largest(self) -> Bucket | None:
-        """The bucket that took the most of what did not move the model; None if all did."""
-        others = {one: us for one, us in self.seconds.items() if one not in PRODUCTIVE}
-        return max(others, key=lambda bucket: others[bucket], default=None)
 
 
 @dataclass(frozen=True)
@@ -373,6 +366,10 @@ class Group(Record):
     swept: Mapping[str, str] = field(default_factory=dict)
     """The values of what is swept, if all runs that are compared sweep the same; else empty."""
     bytes_sent_per_step: Summary | None = None
+    goodput_share: Summary | None = None
+    """Of all worker-seconds, from 0 to 1: they moved the final model forward."""
+    largest_bucket: Bucket | None = None
+    """What took most of the others, over all of its runs."""
     speedup_low: float | None = None
     """The speed-up is between this and the next, with 95 % confidence (Welch's t of the
     logarithms); so are the others. None where a group has one run, or one missed the goal."""

@@ -12,6 +12,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from mlbench import names
+from mlbench.buckets import TITLES
 from mlbench.cli.common import out, print_pairs, visible
 from mlbench.home import Connection
 from mlbench.login import split_login
@@ -20,9 +21,9 @@ from mlbench.report import figures
 from mlbench.words import spans
 
 if TYPE_CHECKING:
-    from mlbench.results import Result
+    from mlbench.results import Goodput, Result
 
-_EVALUATION: names.Phase = "evaluation"
+_LEAST_SECONDS = 0.005
 _STATE_STYLES = {"FINISHED": "green", "FAILED": "red", "STOPPED": "yellow"}
 
 
@@ -72,8 +73,8 @@ def show_result(
     elif run.launcher:
         out.print(f"started by {run.launcher}")
     print_pairs([*(_facts(run, result) if result else ()), *_delivery(run)])
-    if result and result.phases:
-        out.print(_phase_table(result))
+    if result and result.goodput:
+        out.print(_goodput_table(result.goodput))
     # What own code is judged by, or else the loss, or else any metric that is there.
     metric = names.loss_among(metrics) or next(iter(metrics), None)
     if run.goal and not run.benchmark and run.goal.metric in metrics:
@@ -190,20 +191,19 @@ def _time_to_accuracy(result: "Result") -> str:
     return f"{figures.seconds(reached.training_seconds)} of training, {wall}"
 
 
-def _phase_table(result: "Result") -> Table:
-    """Return the time in each phase, the mean over the ranks, with its share of the training time.
-
-    Evaluation is no training time.
-    """
-    total = sum(seconds for name, seconds in result.phases.items() if name != _EVALUATION)
-    right = (Column("seconds", justify="right"), Column("share", justify="right"))
-    table = Table("phase", *right, "", box=None, pad_edge=False)
-    table.title, table.title_justify = "where the time went", "left"
-    for name, seconds in result.phases.items():
-        share, bar = figures.NOTHING, ""
-        if total and name != _EVALUATION:
-            share, bar = f"{seconds / total:.1%}", "█" * round(seconds / total * 30)
-        table.add_row(name, f"{seconds:.2f}", share, bar)
+def _goodput_table(goodput: "Goodput") -> Table:
+    """Return where all worker-seconds went, with the share of each bucket."""
+    right = (Column("worker-seconds", justify="right"), Column("share", justify="right"))
+    table = Table("", *right, "", box=None, pad_edge=False)
+    moved = f": {figures.percent(goodput.share)} moved the final model forward"
+    table.title = "where the time went" + (moved if goodput.share is not None else "")
+    table.title_justify = "left"
+    total = sum(goodput.seconds.values())
+    for bucket, seconds in goodput.seconds.items():
+        if seconds < _LEAST_SECONDS:
+            continue
+        bar = "█" * round(seconds / total * 30)
+        table.add_row(TITLES[bucket], f"{seconds:.2f}", f"{seconds / total:.1%}", bar)
     return table
 
 

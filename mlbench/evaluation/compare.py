@@ -19,6 +19,7 @@ from mlbench.evaluation.configurations import (
 from mlbench.evaluation.differences import SEED, Facts, are_comparable, find_differences, normalize
 from mlbench.evaluation.evidence import Pair, hold_against, judge
 from mlbench.evaluation.frontier import frontier, timed
+from mlbench.evaluation.goodput import largest
 from mlbench.evaluation.intervals import of_ratio
 from mlbench.evaluation.statistics import mean, ratio
 from mlbench.evaluation.sweeps import SweepPoint
@@ -196,6 +197,10 @@ def _group(config: Configuration, label: str, sets: Sequence[RunSet]) -> Group:
             one.cost.worker_seconds if one.cost else None for one in runs
         ),
         energy_joules=statistics.of_figures(one.energy_joules for one in runs),
+        goodput_share=statistics.of_figures(
+            one.goodput.share if one.goodput else None for one in runs
+        ),
+        largest_bucket=largest(one.goodput for one in runs if one.goodput),
         phases=_phases(runs),
         speedup=None,
         efficiency=None,

@@ -84,6 +84,14 @@ def goodput_of(
     return Goodput(share, _seconds(total), by_rank)
 
 
+def largest(runs: Iterable[Goodput]) -> Bucket | None:
+    """Return what took most of the time of runs that did not move their models; None without."""
+    others = Counter[Bucket]()
+    for one in runs:
+        others.update({b: round(s * 1e6) for b, s in one.seconds.items() if b not in PRODUCTIVE})
+    return max(others, key=lambda bucket: others[bucket], default=None)
+
+
 def _seconds(us: _Us) -> dict[Bucket, float]:
     return {bucket: us[bucket] / 1e6 for bucket in BUCKETS if us[bucket]}
 

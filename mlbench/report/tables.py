@@ -326,6 +326,12 @@ def _runs(results: Sequence[Result], keys: Iterable[str]) -> Table:
         _figure("epochs", "", "epochs", is_minor=True),
         _figure("throughput", "samples/s", "samples_per_second"),
         _figure("comm.", "%", "communication_share"),
+        _figure(
+            "goodput",
+            "%",
+            "goodput.share",
+            "Goodput: of all worker-seconds, they moved the final model forward.",
+        ),
         _figure("sent", "B/step", "bytes_sent_per_step", is_minor=True),
         _figure(
             "waited",

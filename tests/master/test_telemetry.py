@@ -254,6 +254,7 @@ def test_the_result_of_a_run_that_has_ended_is_told_in_figures(api: TestClient) 
         metric="acc",
         best_value=98.5,
         phases={"forward": 2.5, "other": 0.5},
+        goodput={"compute": 5.0, "lost": 1.0},
     )
     run_id = str(make_run(state="FINISHED", figures=asdict(figures)).id)
     make_run(state="FAILED")  # sealed by an earlier version
@@ -268,4 +269,6 @@ def test_the_result_of_a_run_that_has_ended_is_told_in_figures(api: TestClient) 
         assert found[f"mlbench_run_{name}"] == [({"run_id": run_id, **labels}, number)]
     phases = {labels["phase"]: v for labels, v in found["mlbench_run_phase_seconds"]}
     assert phases == figures.phases
+    cut = {labels["bucket"]: v for labels, v in found["mlbench_run_goodput_seconds"]}
+    assert cut == figures.goodput
     assert "mlbench_run_epochs" not in found

@@ -32,6 +32,7 @@ def contrast(one: str, other: str) -> float:
         palette.RUN_STATE.values(),
         palette.POD_PHASE.values(),
         palette.PHASE.values(),
+        palette.BUCKET.values(),
     ],
 )
 def test_colours_stand_out_from_the_paper(colours: Iterable[str], paper: str) -> None:

@@ -40,7 +40,10 @@ def test_a_run_is_started_and_watched_to_its_goal(
     expect(progress.get_by_role("progressbar")).to_have_js_property("value", 1)
     for name in ("Training", "Throughput", "Resources"):
         expect(section(user, name).get_by_role("img").first).to_be_visible()
-    expect(section(user, "Where the time goes")).to_contain_text("communication", ignore_case=True)
+    goodput = section(user, "Where the time goes")
+    expect(goodput).to_contain_text("moved the final model forward")
+    goodput.get_by_role("img", name="All workers").click()
+    expect(goodput.get_by_role("row")).to_have_count(3)
     ranks = section(user, "Ranks").get_by_role("row")
     expect(ranks).to_have_count(3)
     for said in ("local-mlbench-worker-1", "1"):

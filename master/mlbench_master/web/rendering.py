@@ -9,6 +9,7 @@ import falcon
 from falcon import Request, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from mlbench.buckets import GOOGLE, TITLES
 from mlbench.runspec import IMPAIRMENTS, RunSpec, options_of
 from mlbench_master import http_errors
 from mlbench_master.web import assets
@@ -78,5 +79,7 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals.update(options=options_of(RunSpec), impairments=IMPAIRMENTS)
+    buckets = [(bucket, (title, GOOGLE.get(bucket, ""))) for bucket, title in TITLES.items()]
+    environment.globals["buckets"] = buckets
     environment.globals["modules_of"] = cache(assets.load().modules_of)
     return environment

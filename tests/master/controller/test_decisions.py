@@ -85,7 +85,7 @@ def test_waits_for_free_workers_that_were_heard_of(
 def test_the_pool_knows_better_what_a_run_waits_for() -> None:
     no_room = "the cluster has room for 1 of 2 workers: 0/1 nodes are available"
     world = replace(ALONE, waits_for=no_room)
-    assert decide_for(ORDERED, world) == [Wait(7, no_room)]
+    assert decide_for(ORDERED, world) == [Wait(7, no_room, has_room=True)]
     assert decide_for(ORDERED, world, 121.0) == [End(7, "FAILED", f"{SHORTAGE}; {no_room}")]
 
 
@@ -297,7 +297,7 @@ def test_no_other_attempt(run: RunView) -> None:
 
 
 def test_a_restart_waits_for_workers_but_not_for_ever() -> None:
-    assert decide_for(FAILED, ALONE, 120.0) == [ONE_THERE]
+    assert decide_for(FAILED, ALONE, 120.0) == [replace(ONE_THERE, has_room=False)]
     assert decide_for(replace(FAILED, stop_requested=True), ALONE) == [End(7, "STOPPED")]
     past = replace(FAILED, deadline_seconds=60.0, overdue=1.0)
     assert decide_for(past, ALONE) == [End(7, "FAILED", "rank 0 on w-0 exited with code 1", 0)]

@@ -15,7 +15,7 @@ def read(path: str) -> str:
     return load().files[path].content.decode()
 
 
-_OURS = r"--((?:state|phase|series)-[\w-]+): (#\w+);"
+_OURS = r"--((?:state|phase|bucket|series)-[\w-]+): (#\w+);"
 
 
 def test_curves_states_and_phases_have_one_colour_on_pages_reports_and_dashboards() -> None:
@@ -24,8 +24,9 @@ def test_curves_states_and_phases_have_one_colour_on_pages_reports_and_dashboard
     states = {f"state-{state.lower()}": colour for state, colour in palette.RUN_STATE.items()}
     pods = {f"state-{phase.lower()}": colour for phase, colour in palette.POD_PHASE.items()}
     phases = {f"phase-{phase}": colour for phase, colour in palette.PHASE.items()}
+    buckets = {f"bucket-{bucket}": colour for bucket, colour in palette.BUCKET.items()}
     series = {f"series-{i}": colour for i, colour in enumerate(palette.SERIES)}
-    assert ours == states | pods | phases | series
+    assert ours == states | pods | phases | buckets | series
     of_reports = render_page("layout", title="")
     assert dict(re.findall(_OURS, of_reports)) == series
 

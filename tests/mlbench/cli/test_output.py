@@ -9,7 +9,7 @@ from rich.console import Console
 from mlbench.cli import common, output
 from mlbench.home import Connection
 from mlbench.records import Delivery, Disturbance, Goal, Origin, Pod
-from mlbench.results import AccuracyAfterTime, Cost, RankDisturbance, TimeToAccuracy
+from mlbench.results import AccuracyAfterTime, Cost, Goodput, RankDisturbance, TimeToAccuracy
 from tests.support.results import make_aimless, make_result, make_run
 from tests.support.rows import QUIET
 
@@ -28,6 +28,7 @@ _RESULT = replace(
     bytes_sent_per_step=1232296.0,
     cost=Cost(24.0, 22.0, None, None, None),
     energy_joules=1234.5,
+    goodput=Goodput(0.75, {"start": 3.0, "compute": 15.0, "lost": 2.0}, ()),
 )
 _METRICS = ("epoch", "train_loss", "val_global_loss")
 _DELIVERY = Delivery(recorded=12345, in_prometheus=12344, kept=1)
@@ -63,12 +64,11 @@ def test_a_result_has_every_figure(paper: io.StringIO) -> None:
         "cost 24.00 worker-seconds, 22.00 until the goal",
         "energy 1,234 J",
         "delivery recorded 12,345, in Prometheus 12,344, kept 1 by the master",
-        "where the time went",
-        "phase seconds share",
-        "forward 6.00 60.0% " + "█" * 18,
-        "backward 3.00 30.0% " + "█" * 9,
-        "other 1.00 10.0% " + "█" * 3,
-        "evaluation 2.00 -",
+        "where the time went: 75.0 % moved the final model forward",
+        "worker-seconds share",
+        "image and start 3.00 15.0% " + "█" * 4,
+        "compute 15.00 75.0% " + "█" * 22,
+        "lost 2.00 10.0% " + "█" * 3,
     ]
 
 

@@ -15,6 +15,7 @@
  * @typedef {Schemas["RunAlert"]} RunAlert
  * @typedef {Schemas["Manifest"]} Manifest
  * @typedef {Schemas["Result"]} Result
+ * @typedef {Schemas["Goodput"]} Goodput
  * @typedef {Schemas["Comparison"]} Comparison
  * @typedef {Schemas["Group"]} Group
  * @typedef {Schemas["Benchmark"]} Benchmark
@@ -39,10 +40,11 @@ export const PHASES = [
   "checkpoint",
   "evaluation",
   "restore",
+  "compile",
 ];
 
 /** Those that are no training time. */
-export const UNTRAINED = ["evaluation", "restore"];
+export const UNTRAINED = ["evaluation", "restore", "compile"];
 
 /** @returns {string | undefined} the custom property of a phase's colour; time in no phase has none. */
 export function colourOfPhase(/** @type {string} */ phase) {

@@ -17,6 +17,7 @@ const MEAN_HINT =
   "Time to accuracy in training time; of three or more runs, without the fastest and the slowest";
 const P_HINT = "Of a test against that one, corrected for all of these";
 const EFFICIENCY_HINT = "The speed-up divided by how many times more workers: 100 % is perfect. In brackets, where it is with 95 % confidence";
+const GOODPUT_HINT = "Of all worker-seconds from the order to the end: they moved the final model forward";
 const SENT_HINT = "By a rank, to exchange gradients or weights: the mean over its steps";
 
 /** The section "Scaling". */
@@ -128,6 +129,8 @@ export function columnsOf(/** @type {Group[]} */ groups) {
       (group) => percent(group.communication_share?.mean),
       "Of the training time",
     ),
+    figure("Goodput", (group) => percent(group.goodput_share?.mean), GOODPUT_HINT),
+    { title: "Besides, most", hint: "Where most of the other worker-seconds went", text: (group) => group.largest_bucket ?? NONE },
     figure("Bytes a step", (group) => sent(group.bytes_sent_per_step?.mean), SENT_HINT),
     ...(Object.keys(groups[0].swept).length ? evidence(figure) : []),
   ];

@@ -10,13 +10,14 @@ import { Resources } from "../resources.js";
 import { emptyState, errorState } from "../ui.js";
 import { Autopsy } from "./autopsy.js";
 import { Files } from "./files.js";
+import { Goodput } from "./goodput.js";
 import { Head } from "./head.js";
 import { Heat } from "./heat.js";
 import { Logs } from "./logs.js";
 import { Manifest } from "./manifest.js";
 import { Progress, Timeline, showDelivery } from "./progress.js";
 import { Profiles } from "./profiles.js";
-import { Phases, Ranks, rankFigures } from "./ranks.js";
+import { Ranks, rankFigures } from "./ranks.js";
 import { Throughput, Training } from "./training.js";
 import { Words } from "./words.js";
 
@@ -42,7 +43,7 @@ const training = new Training(
   () => ["throughput", "heat", "resources"].forEach((name) => followers[name]?.now()),
 );
 const throughput = new Throughput(runId);
-const phases = new Phases();
+const goodput = new Goodput();
 const ranks = new Ranks();
 const heat = new Heat(runId);
 const resources = new Resources(() => followers.resources?.now());
@@ -167,7 +168,7 @@ function usageOf(/** @type {import("../records.js").Run} */ run) {
 async function refreshResult() {
   progress.result = await get(`/api/runs/${runId}/result/`);
   progress.show(run);
-  phases.show(progress.result, !isActive(run));
+  goodput.show(progress.result);
   ranks.show(rankFigures(run.ranks, progress.result));
 }
 

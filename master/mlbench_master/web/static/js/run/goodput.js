@@ -1,0 +1,65 @@
+// Where every worker-second of a run went: a bar of all, and a table by rank and attempt.
+
+import { showBars, showKey } from "../bars.js";
+import { byId, setText } from "../dom.js";
+import { duration, percent } from "../format.js";
+import { PHASES, colourOfPhase } from "../records.js";
+import { sum } from "../series.js";
+import { fillTable } from "../ui.js";
+
+/** @import { Goodput as Record, Result } from "../records.js" */
+
+/** The section "Where the time goes". */
+export class Goodput {
+  #bar = byId("goodput-bar");
+  #key = byId("goodput-key");
+  #ranks = byId("goodput-ranks");
+  /** @type {[string, [string, string]][]} each bucket with what it is called here and by Google */
+  #buckets = JSON.parse(byId("goodput").dataset.buckets);
+
+  constructor() {
+    this.#bar.addEventListener("click", () => (this.#ranks.open = !this.#ranks.open));
+  }
+
+  /** Show where the time of a run's workers went so far, or until its end. */
+  show(/** @type {Result | null} */ result) {
+    const goodput = result?.goodput;
+    for (const part of [this.#bar, this.#key, this.#ranks]) part.hidden = !goodput;
+    byId("no-goodput").hidden = Boolean(goodput);
+    if (!goodput) return;
+    const share = goodput.share === null ? "" : `${percent(goodput.share, 1)} moved the final model forward`;
+    setText(byId("goodput-share"), share);
+    const pieces = toPieces(goodput, this.#buckets, result.phases);
+    showBars(this.#bar, [{ name: "All workers", text: duration(sum(Object.values(goodput.seconds))), pieces }]);
+    showKey(this.#key, pieces.map(({ name, colour, text }) => ({ name, colour, text })));
+    const shown = this.#buckets.filter(([bucket]) => bucket in goodput.seconds);
+    /** @type {import("../ui.js").Column<Record["ranks"][number]>[]} */
+    const columns = [
+      { title: "Rank", isHead: true, text: ({ rank }) => String(rank) },
+      { title: "Attempt", isFigure: true, text: ({ attempt }) => String(attempt) },
+      ...shown.map(([bucket, [title, google]]) => ({
+        title,
+        hint: google && `Google: ${google}`,
+        isFigure: true,
+        text: ({ seconds }) => duration(seconds[bucket]),
+      })),
+    ];
+    fillTable(byId("goodput-table"), columns, goodput.ranks, ({ rank, attempt }) => `${rank} ${attempt}`);
+  }
+}
+
+/** @returns the pieces of the bar: each with its share of all, and of compute what it is made of. */
+export function toPieces(/** @type {Record} */ { seconds }, buckets, /** @type {Result["phases"]} */ phases) {
+  const whole = sum(Object.values(seconds));
+  return buckets.filter(([bucket]) => bucket in seconds).map(([bucket, [name]]) => {
+    const text = `${percent(seconds[bucket] / whole, 1)} · ${duration(seconds[bucket])}`;
+    const parts = PHASES.slice(1, 7).filter((phase) => phase !== "communication" && phases[phase] > 0);
+    const within = bucket === "compute" ? parts.map((phase) => `${phase} ${duration(phases[phase])}`) : [];
+    const hint = [`${name} ${text}`, ...(within.length ? [`of a rank: ${within.join(", ")}`] : [])].join("; ");
+    return { name, value: seconds[bucket], colour: colourOfBucket(bucket), text, hint };
+  });
+}
+
+function colourOfBucket(/** @type {string} */ bucket) {
+  return colourOfPhase(bucket) ?? (bucket === "unknown" ? undefined : `--bucket-${bucket}`);
+}
