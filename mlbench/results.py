@@ -146,6 +146,29 @@ class Goodput(Record):
 
 
 @dataclass(frozen=True)
+class Resumption(Record):
+    """Where a run went on after a restart."""
+
+    step: int
+    """The steps that it goes on from; 0: it began anew."""
+    abandoned_steps: int
+    """The steps after that which it had done, and did again: they are no part of the result."""
+    stated: bool
+    """Whether it said from which step; otherwise its step went back."""
+
+
+@dataclass(frozen=True)
+class CheckpointCost(Record):
+    """What its checkpoints cost a run: the means over ranks."""
+
+    count: int
+    seconds: float
+    """For which each one held the training up, until it lay on the disk."""
+    bytes: float
+    """Of the last one of a rank."""
+
+
+@dataclass(frozen=True)
 class Result(Record):
     """The figures of one run, computed from its stored series."""
 
@@ -211,6 +234,10 @@ class Result(Record):
     """None where all take about as long, and where not all of them ended their last step."""
     goodput: Goodput | None = None
     """None before the run's start."""
+    checkpoints: CheckpointCost | None = None
+    """None where none was saved, as in a run that may not be restarted."""
+    resumptions: tuple[Resumption, ...] = ()
+    """After restarts, in order. All other figures are of the steps that led to the last model."""
 
     @property
     def title(self) -> str:

@@ -234,6 +234,7 @@ class Tracker:
         time.sleep(_MILLISECOND)
         saved = {names.CHECKPOINT_STEP: self.steps, names.CHECKPOINT_BYTES: size}
         self.log({**saved, **self._cumulative()}, step=self.steps)
+        time.sleep(_MILLISECOND)  # what comes later is none of what the checkpoint contains
 
     def goal(self, metric: str, value: float, *, lower_is_better: bool = False) -> None:
         """Set the goal: time to accuracy ends when ``metric`` reaches ``value``.

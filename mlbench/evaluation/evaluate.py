@@ -3,16 +3,18 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import fmean
 
 from mlbench import names
 from mlbench.evaluation import original
 from mlbench.evaluation.accuracy import Accuracy, Evaluation
 from mlbench.evaluation.columns import ByRank, Columns, Read, by_rank, finite_by_rank
 from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
-from mlbench.evaluation.dates import dates_of
+from mlbench.evaluation.dates import Dates, dates_of
 from mlbench.evaluation.disturbance import disturbances
 from mlbench.evaluation.division import division, rule_violations
 from mlbench.evaluation.goodput import goodput_of
+from mlbench.evaluation.line import Line, line_of
 from mlbench.evaluation.ranks import (
     last_recorded_us,
     last_totals_us,
@@ -26,14 +28,16 @@ from mlbench.evaluation.rows import RankRow, RunRow
 from mlbench.evaluation.statistics import mean_or_none, ratio
 from mlbench.names import ACTIVE_STATES, PHASES
 from mlbench.records import Goal, Machine
-from mlbench.results import DEFAULT_AFTER_SECONDS, Cost, Result
+from mlbench.results import DEFAULT_AFTER_SECONDS, CheckpointCost, Cost, Result
 
 # A larger number is no count of epochs.
 _LARGEST_COUNT = 2**53
 
+LINE_METRICS = (names.CHECKPOINT_STEP, names.CHECKPOINT_BYTES, names.RESTORED_STEP)
 TOTALS = (
     *(names.TRAIN_SECONDS, names.SAMPLES, names.EPOCH, names.BYTES_PER_STEP),
-    *(names.NETWORK_SENT, names.NETWORK_RECEIVED, names.CHECKPOINT_STEP, names.RESTORED_STEP),
+    *(names.NETWORK_SENT, names.NETWORK_RECEIVED),
+    *LINE_METRICS,
     *(names.phase_metric(phase) for phase in PHASES),
 )
 """The metrics that a result is computed from, besides its target's."""
@@ -66,6 +70,15 @@ class RunContext:
         """The machines of its latest attempt, as far as they are known."""
         return [rank.machine for rank in self.latest if rank.machine]
 
+    @cached_property
+    def dates(self) -> Dates:
+        """When its attempts began, in the run's time."""
+        return dates_of(self.ranks, self.run.started_at or self.run.created_at, self.ended_at)
+
+    def line(self, series: Columns) -> Line:
+        """Return the line that its last model descends from."""
+        return line_of(series, self.dates.begun_us)
+
     def worker_seconds(self, until: float) -> float:
         """Return for how long ranks have occupied workers up to a time, in Unix seconds."""
         return sum(
@@ -85,6 +98,8 @@ def read_series(context: RunContext, read: Read) -> Columns:
     early = max((rank.dated_before - rank.clock_ahead for rank in context.ranks), default=0.0)
     since_ms = int((run.started_at - max(0.0, early)) * 1000)
     columns = original.add_totals(read(sorted(metrics), since_ms * 1000))
+    if len(context.dates.begun_us) > 1:  # all steps tell what was abandoned
+        return {**columns, **read((names.STEP,), since_ms * 1000)}
     # Of the steps, which are many, only those from the last totals on.
     last_us = min(last_totals_us(columns).values(), default=None)
     if last_us is None:
@@ -92,8 +107,13 @@ def read_series(context: RunContext, read: Read) -> Columns:
     return {**columns, **read((names.STEP,), last_us // 1000 * 1000)}
 
 
-def evaluate(context: RunContext, series: Columns) -> Result:
-    """Compute the result of a run from its series, which begin with its start."""
+def evaluate(context: RunContext, recorded: Columns) -> Result:
+    """Compute the result of a run from its series, which begin with its start.
+
+    All but the goodput is of the line that the last model descends from.
+    """
+    line = context.line(recorded)
+    series = line.kept(recorded)
     run, target, started_at = context.run, context.target, context.run.started_at
     accuracy = None
     if target is not None and started_at is not None:
@@ -148,8 +168,23 @@ def evaluate(context: RunContext, series: Columns) -> Result:
         step_seconds=mean_or_none([rank.step_seconds for rank in ranks if rank.step_seconds]),
         ranks=ranks,
         slowest=slowest_of(ranks, series, has_ended=run.state not in ACTIVE_STATES),
-        goodput=goodput_of(run, context.ranks, context.ended_at, series),
+        goodput=goodput_of(run, context.ranks, context.ended_at, recorded),
+        checkpoints=_checkpoints(series),
+        resumptions=line.resumptions,
     )
+
+
+def _checkpoints(series: Columns) -> CheckpointCost | None:
+    saved = finite_by_rank(series, names.CHECKPOINT_STEP)
+    blocked = finite_by_rank(series, names.phase_metric("checkpoint"))
+    sizes = _last_values(finite_by_rank(series, names.CHECKPOINT_BYTES))
+    seconds = [
+        blocked[rank].values[-1] / len(saved[rank].values) for rank in saved if rank in blocked
+    ]
+    if not seconds or not sizes:
+        return None
+    count = max(len(column.values) for column in saved.values())
+    return CheckpointCost(count, fmean(seconds), fmean(sizes))
 
 
 def _clock_faults(context: RunContext) -> Iterator[str]:
@@ -175,7 +210,7 @@ def accuracy_of(context: RunContext, target: Goal, started_us: int, series: Colu
         by_rank(series, target.metric),
         finite_by_rank(series, names.TRAIN_SECONDS),
         started_us,
-        dates_of(context.ranks, started_us / 1e6, context.ended_at),
+        context.dates,
     )
 
 

@@ -50,6 +50,7 @@ class _Event(NamedTuple):
 
 def write(context: RunContext, series: Columns) -> Iterator[str]:
     """Yield the lines of a run so far, in order of time."""
+    series = context.line(series).kept(series)
     run, target = context.run, context.target
     started_us = round((run.started_at or run.created_at) * 1e6)
     for key, value in _facts(context).items():
