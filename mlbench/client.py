@@ -384,6 +384,15 @@ class ApiClient:
         path, body = f"{_run(run_id)}profiles/", {"rank": rank, "seconds": seconds}
         return self._http.request("POST", path, _one(RankProfile), body=body, repeatable=False)
 
+    def inject_fault(
+        self, run_id: int | str, fault: str, *, rank: int = 0
+    ) -> Future[Answer[RunEvent]]:
+        """Have a failure such as ``kill`` or ``stop:5s`` hit a rank of a run, within seconds."""
+        body = {"fault": fault, "rank": rank}
+        path = f"{_run(run_id)}faults/"
+        # Not repeated: it would hit the run twice.
+        return self._http.request("POST", path, _one(RunEvent), body=body, repeatable=False)
+
     def get_files(
         self, run_id: int | str, *, attempt: int | None = None
     ) -> Future[Answer[list[RunFile]]]:
@@ -456,7 +465,7 @@ class ApiClient:
             order["image_name"] = "custom_image"
         body = _given(
             name=name,
-            places=[_given(**vars(place)) for place in places],
+            places=[_given(**vars(place) | {"faults": None}) for place in places],
             official=official or None,
             until_percent=until_percent,
             **order,

@@ -35,6 +35,7 @@ EventKind = Literal[
     "started",
     "goal",
     "autopsy",
+    "fault",
     "exited",
     "lost",
     "finished",
@@ -418,6 +419,18 @@ class Imported(Record):
 
 
 @dataclass(frozen=True)
+class PlannedFault(Record):
+    """A failure of a run's schedule."""
+
+    seconds: float
+    """When, after all ranks of the first attempt were running."""
+    rank: int
+    """The worker that it hits, by its rank among the workers."""
+    fault: str
+    """Such as `kill` or `stop:5s`."""
+
+
+@dataclass(frozen=True)
 class Planned(Record):
     """A place as it is registered."""
 
@@ -426,6 +439,8 @@ class Planned(Record):
     """Of its first run; one that is run in its stead has a seed that the set has not used."""
     swept: Mapping[str, str] = field(default_factory=dict)
     """The values of what the set sweeps: ``{"exchange": "flat", "bandwidth": "20"}``."""
+    faults: tuple[PlannedFault, ...] = ()
+    """The failures that its runs have, drawn from its seed."""
 
 
 @dataclass(frozen=True)
@@ -468,6 +483,8 @@ class SetPlace(Record):
     """The oldest first."""
     swept: Mapping[str, str] = field(default_factory=dict)
     """The values of what the set sweeps, for its runs."""
+    faults: tuple[PlannedFault, ...] = ()
+    """The failures that its runs have, drawn from its seed."""
 
     @property
     def active(self) -> Trial | None:
@@ -499,7 +516,10 @@ class RunSet(Record):
     @property
     def plan_sha256(self) -> str:
         """The SHA-256 of what was registered: whoever has it can tell that it was not changed."""
-        places = [[place.num_workers, place.seed, dict(place.swept)] for place in self.places]
+        places = [
+            [place.num_workers, place.seed, dict(place.swept), *map(asdict, place.faults)]
+            for place in self.places
+        ]
         plan = [self.name, self.official, self.until_percent, dict(self.order), places]
         text = json.dumps(plan, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
@@ -520,7 +540,8 @@ class RunEvent(Record):
     kind: EventKind
     """`ready`: the workers are there; `started`: all ranks run; `restarted`: a later attempt began,
     or torchrun began a worker's processes anew;
-    `goal`: the goal was reached; `exited`: a rank ended with an error; `lost`: it was given up."""
+    `goal`: the goal was reached; `fault`: a failure was injected, or would have been;
+    `exited`: a rank ended with an error; `lost`: it was given up."""
     attempt: int
     """0 before the first one."""
     rank: int | None

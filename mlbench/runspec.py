@@ -235,6 +235,16 @@ class CommonSpec(Resources):
             most=100,
         ),
     ] = 0
+    faults: Annotated[
+        str | None,
+        Option(
+            "Failures to inject, at times drawn from the seed; it then restarts up to 100 times",
+            example="kill:every=15s",
+            flag="--faults",
+            sweep="faults",
+            swept_out="none",
+        ),
+    ] = None
 
 
 Workers = Annotated[
@@ -278,6 +288,7 @@ class RunOptions(TypedDict, total=False):
     working_dir: str | None
     deadline_seconds: float | None
     max_restarts: int
+    faults: str | None
     latency_ms: float | None
     loss_percent: float | None
     queue: bool

@@ -22,6 +22,7 @@ from mlbench_master.recording.limits import SeriesLimit, Spool
 from mlbench_master.resources.alerts import AlertsResource
 from mlbench_master.resources.archives import ArchivesResource
 from mlbench_master.resources.autopsies import AutopsyResource, EvidenceResource
+from mlbench_master.resources.faults import FaultReportsResource, FaultsResource
 from mlbench_master.resources.files import FilesResource
 from mlbench_master.resources.health import HealthResource, OpenApiResource, OwnMetricsResource
 from mlbench_master.resources.info import InfoResource
@@ -92,6 +93,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         Route("/api/runs/{run_id:int}/events", runs, "events"),
         Route("/api/runs/{run_id:int}/autopsy", AutopsyResource()),
         Route("/api/runs/{run_id:int}/profiles", ProfilesResource(reader.archives)),
+        Route("/api/runs/{run_id:int}/faults", FaultsResource(settings.limits)),
         Route("/api/runs/{run_id:int}/metrics", metrics, "run"),
         Route("/api/runs/{run_id:int}/alerts", alerts, "run"),
         Route("/api/runs/{run_id:int}/manifest", runs, "manifest"),
@@ -113,6 +115,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         Route("/api/workers/{pod}/poll", PollResource()),
         Route("/api/workers/{pod}/autopsies/{autopsy_id:int}", EvidenceResource()),
         Route("/api/workers/{pod}/profiles/{profile_id:int}", GivenProfileResource()),
+        Route("/api/workers/{pod}/runs/{run_id:int}/faults/{fault_id:int}", FaultReportsResource()),
         Route("/api/runs/{run_id:int}/ranks/{rank:int}/{stream}", stream),
         # For probes, Prometheus and tools.
         Route("/healthz", health),

@@ -107,6 +107,10 @@ class Run(_Table):
     max_restarts = IntegerField(default=0)
     deadline_seconds = DoubleField(null=True)
     """When training shall end, after its start."""
+    faults = TextField(null=True)
+    """The failures that it was ordered with, as ``mlbench/faults.py`` reads them."""
+    injected = JSONField(default=list)
+    """The fields of a ``records.InjectedFault`` for each, planned or ordered by hand."""
     set_name = CharField(null=True, index=True)
     place = IntegerField(null=True)
     """In the set, from 1 on."""

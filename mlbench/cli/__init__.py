@@ -58,6 +58,7 @@ _COMMANDS: Mapping[str, _Command] = {
     "profile": _Command(
         "profile.profile", "Show what a rank spends its time on, by PyTorch's profiler or py-spy."
     ),
+    "fault": _Command("fault.fault", "Have a failure hit a rank of a run that is going on."),
     "files": _Command("files.files", "List the files that a run left, or download them."),
     "metrics": _Command("show.metrics", "Show a run's metrics, or every value of one."),
     "manifest": _Command("show.manifest", "Show what a run ran, and on which machines."),

@@ -23,6 +23,7 @@ _PARAMETERS = {
     "run_id": "wanted",
     "runs": "wanted",
     "body": "files",
+    "fault": "kind",
 }
 # What is wrong begins with its field. Further on, only what is no English word is one.
 _FIELD = re.compile(r"(?P<before>^|; )(?P<name>[a-z_]+)(\.(?P<key>[\w-]+))?: ")

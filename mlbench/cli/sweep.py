@@ -44,7 +44,7 @@ def read_cores(sweeps: Values) -> list[float]:
 
 def _plain(value: str, option: Option, sweep: str) -> str:
     """Return a value without its unit, as the API takes it."""
-    if value in ("", option.swept_out):
+    if value in ("", option.swept_out) or not option.is_number:
         return value
     try:
         return f"{read_quantity(value, option):.15g}"

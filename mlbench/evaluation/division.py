@@ -31,7 +31,13 @@ def rule_violations(run: RunRow, machines: Sequence[Machine]) -> list[str]:
         return []
     changed = any(machine.git and machine.git.dirty for machine in machines)
     of_code = ["the code that ran has changes that are not committed"] if changed else []
-    return [*_of_settings(run), *of_code, *_of_limits(run, machines)]
+    return [*_of_settings(run), *of_code, *_of_limits(run, machines), *_of_faults(run)]
+
+
+def _of_faults(run: RunRow) -> list[str]:
+    by_hand = sum(one.seconds is None and one.at is not None for one in run.injected)
+    ordered = [f"failures were ordered: {run.faults}"] if run.faults else []
+    return [*ordered, *([f"failures were injected by hand: {by_hand}"] if by_hand else [])]
 
 
 def _of_settings(run: RunRow) -> list[str]:

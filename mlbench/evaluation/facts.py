@@ -48,7 +48,11 @@ def facts_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> dict[str,
         names.NUM_WORKERS: run.num_workers,
         names.PROCESSES: f"{run.world_size / run.num_workers:g}",
         **{
-            name: option.unasked if (value := getattr(run, name)) is None else f"{value:g}"
+            name: option.unasked
+            if (value := getattr(run, name)) is None
+            else f"{value:g}"
+            if option.is_number
+            else value
             for name, option in SWEPT.values()
         },
         names.BENCHMARK: run.benchmark or _NONE,

@@ -62,6 +62,7 @@ def places_of(
             else _is_open(at[number], may_repeat=_may_repeat(number, plan, at)),
             _judge(at[number], official=official),
             planned.swept,
+            planned.faults,
         )
         for (number, planned), run_name in zip(
             enumerate(plan, 1), run_names(name, plan), strict=True

@@ -21,6 +21,32 @@ class Elsewhere(Record):
     """Its name; empty where the run's archive does not say."""
 
 
+@dataclass(frozen=True)
+class InjectedFault(Record):
+    """A failure that a run is to have, or has had."""
+
+    rank: int
+    """The worker that it hits, by its rank among the workers."""
+    fault: str
+    """Such as ``kill`` or ``stop:5s``."""
+    seconds: float | None = None
+    """When it was planned for, after all ranks of the first attempt were running; None: it was
+    ordered by hand."""
+    due_at: float | None = None
+    """The same in Unix seconds; None before all ranks are running."""
+    at: float | None = None
+    """When its agent has carried it out, or could not; None: it has not."""
+    attempt: int | None = None
+    """That of ``at``."""
+    problem: str = ""
+    """Why it could not; else empty."""
+
+    @property
+    def how(self) -> str:
+        """Who wanted it, in words."""
+        return "by hand" if self.seconds is None else f"as planned at {self.seconds:.1f} s"
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunRow(RunSpec, Record):
     """A run: what it was ordered with, and what became of it."""
@@ -48,6 +74,8 @@ class RunRow(RunSpec, Record):
     stated_world_size: int | None = None
     energy_joules: float | None = None
     origin: Elsewhere | None = None
+    injected: tuple[InjectedFault, ...] = ()
+    """The failures that were planned, or ordered by hand."""
 
     @property
     def world_size(self) -> int:

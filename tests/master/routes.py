@@ -27,6 +27,7 @@ USER_ROUTES: list[Route] = [
     ("GET", "/api/runs/{run_id:int}/alerts"),
     ("GET", "/api/runs/{run_id:int}/autopsy"),
     ("POST", "/api/runs/{run_id:int}/autopsy"),
+    ("POST", "/api/runs/{run_id:int}/faults"),
     ("GET", "/api/runs/{run_id:int}/manifest"),
     ("GET", "/api/runs/{run_id:int}/profiles"),
     ("POST", "/api/runs/{run_id:int}/profiles"),
@@ -54,6 +55,7 @@ AGENT_ROUTES: list[Route] = [
     ("POST", "/api/workers/{pod}/poll"),
     ("PUT", "/api/workers/{pod}/autopsies/{autopsy_id:int}"),
     ("PUT", "/api/workers/{pod}/profiles/{profile_id:int}"),
+    ("PUT", "/api/workers/{pod}/runs/{run_id:int}/faults/{fault_id:int}"),
     ("PUT", "/api/runs/{run_id:int}/ranks/{rank:int}/{stream}"),
 ]
 JOIN_ROUTES: list[Route] = [("POST", "/api/join")]
@@ -92,6 +94,7 @@ _USUAL = {
     "rank": "0",
     "autopsy_id": "1",
     "profile_id": "1",
+    "fault_id": "1",
     "name": "scaling",
     "pod": "w-0",
     "stream": "metrics",

@@ -113,7 +113,7 @@ def make_aimless(run_id: int, workers: int = 1, *, repeat: int = 1) -> Result:
 def make_comparison(results: list[Result]) -> Comparison:
     """Return the comparison of runs that differ in their workers alone."""
     same = {"data": "digits", "batch_size": "96", "num_cpus": "any", "max_bandwidth": "any"}
-    same |= {"latency_ms": "none", "loss_percent": "none"}
+    same |= {"latency_ms": "none", "loss_percent": "none", "faults": "none"}
     facts = {one.run_id: {**same, "num_workers": str(one.num_workers)} for one in results}
     return judged(Comparison("yes", (), to_groups(results, facts), tuple(results)))
 

@@ -49,6 +49,7 @@ _PATH_PARAMETERS = {
         ("pod", {"type": "string"}, "The worker's name.", "local-mlbench-worker-0"),
         ("autopsy_id", {"type": "integer"}, "The autopsy, as the reply to a poll says.", 1),
         ("profile_id", {"type": "integer"}, "The profile, as the reply to a poll says.", 1),
+        ("fault_id", {"type": "integer"}, "The failure, as the reply to a poll says.", 1),
         ("name", {"type": "string"}, "The set's name.", "scaling"),
     )
 }

@@ -1,13 +1,16 @@
 """What happened to a run, in order of time: from its order to its end."""
 
 import signal
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import get_args
 
+from mlbench.evaluation.rows import InjectedFault
 from mlbench.records import EventKind, RunEvent
 from mlbench.report import figures
 from mlbench_master.models import Rank, Run
 from mlbench_master.runs import autopsies
+from mlbench_master.runs.faults import LATE_SECONDS
 from mlbench_master.runs.life import STOPPED_BY, note_of, reason_of
 from mlbench_master.times import seconds_to_text
 
@@ -35,6 +38,7 @@ def events_of(run: Run) -> list[RunEvent]:
         events += _ends_of_ranks(run, ranks)
     events += _goal(run, attempts)
     events += _autopsies(run)
+    events += _faults(run, attempts)
     events += _end(run)
     events += _added(run)
     return sorted(events, key=lambda event: (event.time, _ORDER[event.kind]))
@@ -115,8 +119,12 @@ def _goal(run: Run, attempts: dict[int, list[Rank]]) -> Iterator[RunEvent]:
     if goal := run.goal:
         sign = "≤" if goal["lower_is_better"] else "≥"
         text += f": {goal['metric']} {sign} {goal['value']:.15g}"
-    began = [number for number, ranks in attempts.items() if ranks[0].assigned_at <= reached_at]
-    yield _event(reached_at, "goal", max(began, default=1), None, text)
+    yield _event(reached_at, "goal", _attempt_at(reached_at, attempts), None, text)
+
+
+def _attempt_at(seconds: float, attempts: dict[int, list[Rank]]) -> int:
+    began = (number for number, ranks in attempts.items() if ranks[0].assigned_at <= seconds)
+    return max(began, default=1)
 
 
 def _autopsies(run: Run) -> Iterator[RunEvent]:
@@ -124,6 +132,26 @@ def _autopsies(run: Run) -> Iterator[RunEvent]:
         said = autopsies.sentence_of(one) if autopsies.is_done(one) else "it is being asked"
         text = f"{_WHY_ASKED[one.reason]}: {said}"
         yield _event(one.asked_at, "autopsy", one.attempt, None, text)
+
+
+def _faults(run: Run, attempts: dict[int, list[Rank]]) -> Iterator[RunEvent]:
+    """Yield the failures whose time has come."""
+    until = time.time() if run.finished_at is None else run.finished_at
+    for one in map(InjectedFault.from_fields, run.injected):
+        if one.due_at is not None and one.due_at <= until:
+            yield of_fault(one, _attempt_at(one.due_at, attempts))
+
+
+def of_fault(one: InjectedFault, attempt: int) -> RunEvent:
+    """Return the event of a failure, given the run's attempt if it is not carried out yet."""
+    text = f"{one.fault} of rank {one.rank}, {one.how}"
+    at = one.due_at or 0.0 if one.at is None else one.at
+    if one.problem:
+        text += f", did not happen: {one.problem}"
+    elif one.at is None:
+        is_late = time.time() > at + LATE_SECONDS
+        text += ", did not happen: it had no process then" if is_late else ", is due"
+    return _event(at, "fault", one.attempt or attempt, one.rank, text)
 
 
 def _end(run: Run) -> Iterator[RunEvent]:

@@ -2,7 +2,9 @@
 
 from importlib.util import find_spec
 
+from mlbench import faults
 from mlbench.benchmarks import Benchmark
+from mlbench.faults import Fault
 from mlbench.names import THIS_MACHINE
 from mlbench.options import OptionError, read
 from mlbench.runspec import IMPAIRMENTS
@@ -36,6 +38,8 @@ def check_feasible(order: RunRequest, limits: Limits) -> None:
             "the workers are in a cluster, where no file of yours is: name an image that has your "
             "code (--image)",
         )
+    if order.faults:
+        _check_faults(order, order.faults, limits)
     if order.gpu_enabled and not limits.gpus:
         raise BadFieldError("gpu_enabled", "workers here have no GPU; leave it out")
     _check_backend(order, limits)
@@ -74,6 +78,15 @@ def _check_bandwidth(wanted: float, limits: Limits) -> None:
         problem = f"at most {limits.bandwidth:g} Mbit/s (not {wanted:g})"
     if problem:
         raise BadFieldError("max_bandwidth", problem)
+
+
+def _check_faults(order: RunRequest, text: str, limits: Limits) -> None:
+    network = bool(order.wanted_bandwidth(limits) or order.latency_ms or order.loss_percent)
+    for one in faults.parse(text):
+        kind = Fault.parse(one.text).kind
+        in_cluster = limits.pool == "kubernetes"
+        if why := faults.why_refused(kind, in_cluster=in_cluster, has_network=network):
+            raise BadFieldError("faults", why)
 
 
 def _check_task(order: RunRequest, task: Benchmark) -> None:

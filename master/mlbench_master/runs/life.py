@@ -15,6 +15,7 @@ from peewee import Expression
 from mlbench import records
 from mlbench.evaluation.disturbance import is_disturbed
 from mlbench.evaluation.ledger import Entry
+from mlbench.faults import MOST
 from mlbench.names import ACTIVE_STATES
 from mlbench.records import Disturbance
 from mlbench_master.database import STATE, database, exclusive, run_sql
@@ -35,6 +36,7 @@ from mlbench_master.models import (
 from mlbench_master.notify import notify
 from mlbench_master.reading.counting import delivered_so_far
 from mlbench_master.recording.limits import describe_refused, waiting_bytes
+from mlbench_master.runs import faults
 from mlbench_master.runs.feasible import check_feasible
 from mlbench_master.runs.requests import RunRequest, kubernetes_name
 from mlbench_master.settings import Limits
@@ -100,10 +102,12 @@ def create(order: RunRequest, limits: Limits, in_set: Mapping[str, Any] | None =
             "backend": order.backend_name,
             "run_all_nodes": order.runs_on_all,
             "max_bandwidth": order.wanted_bandwidth(limits),
+            "max_restarts": order.max_restarts or (MOST if order.faults else 0),
+            "injected": faults.stored(faults.draw(order.faults, order.seed, order.num_workers)),
+            **(in_set or {}),
         }
         created: Run = Run.create(
             **{name: getattr(order, name) for name in _ORDERED} | resolved,
-            **in_set or {},
             job_id=str(uuid.uuid4()),
             state="INITIALIZED",
             created_at=time.time(),

@@ -21,6 +21,7 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass as request
 
+from mlbench import faults
 from mlbench.benchmarks import (
     BENCHMARKS,
     DEFAULT,
@@ -200,6 +201,13 @@ class CommonRequest(CommonSpec, Checked):
         asked = None if unasked else self.max_bandwidth
         return asked or limits.bandwidth or None
 
+    @field_validator("faults")
+    @classmethod
+    def _are_faults(cls, text: str | None) -> str | None:
+        if text is not None:
+            faults.parse(text)
+        return text
+
     @field_validator("benchmark")
     @classmethod
     def _is_known(cls, name: str | None) -> str | None:
@@ -312,6 +320,8 @@ class SetRequest(CommonRequest):
             raise ValueError("until_percent: an official set runs all of its places")
         if self.official and any(place.swept for place in self.places):
             raise ValueError("official: a sweep cannot be scored")
+        if self.official and self.faults:
+            raise ValueError("official: runs with failures cannot be scored; leave out faults")
         if len({frozenset(place.swept) for place in self.places}) > 1:
             raise ValueError("places: swept must have the same keys in all")
         counts = Counter(place.num_workers for place in self.places)

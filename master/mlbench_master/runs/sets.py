@@ -1,8 +1,9 @@
 """Benchmark sets: register what is to be run, order its runs, describe what became of them."""
 
+import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from mlbench import records
@@ -17,7 +18,7 @@ from mlbench_master.database import STATE, exclusive, snapshot
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
 from mlbench_master.models import Run, RunSet
 from mlbench_master.notify import notify
-from mlbench_master.runs import life, sweep
+from mlbench_master.runs import faults, life, sweep
 from mlbench_master.runs.feasible import check_feasible
 from mlbench_master.runs.requests import LONGEST_NAME, NextRunRequest, RunRequest, SetRequest
 from mlbench_master.settings import Limits
@@ -31,17 +32,22 @@ def register(order: SetRequest, limits: Limits) -> RunSet:
         RefusedError: one of its runs could not be ordered, or not be scored.
         ConflictError: a set of this name is registered otherwise.
     """
-    plan = [Planned(**asdict(place)) for place in order.places]
+    asked = [Planned(**asdict(place)) for place in order.places]
     shared = order.shared()
-    for name, place in zip(ledger.run_names(order.name, plan), plan, strict=True):
+    plan = []
+    for name, place in zip(ledger.run_names(order.name, asked), asked, strict=True):
         if len(name) > LONGEST_NAME:
             raise BadFieldError("name", f"at most {LONGEST_NAME} characters (not {name!r})")
         sweep.check_keys(shared, place.swept)
         with sweep.naming(place.swept):
             run = sweep.order_of(shared, place, name)
             check_feasible(run, limits)
+            if run.faults and place.seed is None:
+                raise BadFieldError("faults", "they are drawn from seeds, which this task has not")
         if order.official:
             _check_can_be_scored(run)
+        drawn = faults.draw(run.faults, place.seed, place.num_workers)
+        plan.append(replace(place, faults=drawn))
     wanted = {
         "official": order.official,
         "until_percent": order.until_percent,
@@ -118,14 +124,18 @@ def order_run(name: str, wanted: NextRunRequest, limits: Limits) -> Run:
         planned = Planned(place.num_workers, ledger.next_seed(place, places), place.swept)
         order = sweep.order_of(run_set.order | {"queue": wanted.queue}, planned, place.name)
         in_set = {"set_name": name, "place": place.number, "swept": place.swept}
+        # As they were registered, whatever the seed of a run that stands in for another one.
+        in_set["injected"] = faults.stored(place.faults)
         ordered = life.create(order, limits, in_set)
     notify()  # once more, as the run is there only now
     return ordered
 
 
 def _stored(place: Planned) -> dict[str, Any]:
-    """Return a place as it is stored: what it does not sweep is left out."""
-    return {name: value for name, value in asdict(place).items() if name != "swept" or value}
+    """Return a place as it is stored: what it does not sweep is left out, and no failures are."""
+    may_lack = {"swept", "faults"}
+    fields = json.loads(json.dumps(asdict(place)))
+    return {name: value for name, value in fields.items() if name not in may_lack or value}
 
 
 def describe(found: RunSet) -> records.RunSet:
@@ -166,7 +176,7 @@ def _describe(run_set: RunSet, entries: Sequence[Entry]) -> records.RunSet:
 
 
 def _places(found: RunSet, entries: Sequence[Entry]) -> tuple[records.SetPlace, ...]:
-    plan = [Planned(**place) for place in found.places]
+    plan = [Planned.from_fields(place) for place in found.places]
     return ledger.places_of(found.name, plan, entries, official=found.official)
 
 

@@ -33,7 +33,7 @@ from mlbench_master.group_commit import GroupCommit
 from mlbench_master.models import Rank, Run, run_owner
 from mlbench_master.notify import notify
 from mlbench_master.recording import streams
-from mlbench_master.runs import autopsies, clock, profiles
+from mlbench_master.runs import autopsies, clock, faults, profiles
 from mlbench_master.runs.life import has_active
 
 # However many workers there are, together they poll this often at most.
@@ -158,6 +158,17 @@ class Report(BaseModel):
         return self
 
 
+class DueFault(BaseModel):
+    """A failure that an agent is to inject into its rank."""
+
+    id: int
+    """Its number among those of the run."""
+    fault: str
+    """Such as ``kill`` or ``stop:5s``."""
+    at: float
+    """When, in Unix seconds by the master's clock."""
+
+
 class Reply(BaseModel):
     """The answer: what should be, and when to ask again."""
 
@@ -172,6 +183,8 @@ class Reply(BaseModel):
     """Which autopsy wants evidence of the rank; null if none does."""
     profile: profiles.Wanted | None = None
     """Which profile of the rank is wanted; null if none is."""
+    faults: list[DueFault] = []
+    """The failures that are soon due for the rank."""
 
 
 def poll(pod: str, report: Report, waited_seconds: float = 0.0) -> Reply:
@@ -256,7 +269,8 @@ def _reply(
     assignment: dict[str, Any] | None = None,
 ) -> Reply:
     [pods] = run_sql(_COUNT_PODS).fetchone()
-    rests = do == "wait" and report.state != "exited"
+    due, is_to_begin = faults.due_for(report.run_id, report.rank)
+    rests = do == "wait" and report.state != "exited" and not is_to_begin
     return Reply(
         do=do,
         next_poll_seconds=max(
@@ -269,6 +283,7 @@ def _reply(
         assignment=assignment,
         autopsy=autopsies.wanted_of(report.run_id, report.attempt, report.rank),
         profile=profiles.wanted_of(report.run_id, report.attempt, report.rank),
+        faults=[DueFault(**one) for one in due],
     )
 
 
@@ -333,6 +348,7 @@ def _note_rank(pod: str, report: Report) -> bool:
         streams.close(rank.run_id, rank.attempt, rank.rank, report.sizes)
     rank.reported_at = rank.reported_at or rank.exited_at or now
     run_sql(_NOTE_RANK, rank.exit_code, rank.exited_at, rank.reported_at, rank.get_id())
+    faults.begin(rank.run_id)
     return True
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import httpx
 import pytest
 from peewee import Database
 
+from mlbench.evaluation.rows import InjectedFault
 from mlbench_master.models import Autopsy, Pod, Profile, Run
 from mlbench_master.recording import streams
 from mlbench_master.runs import sets
@@ -33,7 +35,8 @@ def example_run(database: Database) -> Run:
     for name in _PODS:
         Pod.create(name=name, phase="Running", ip="127.0.0.1", node="here", labels={})
     sets.register(SetRequest(**_SET), Limits())
-    run = make_run(id=1, set_name="scaling", place=1)
+    hand = asdict(InjectedFault(rank=0, fault="kill", due_at=time.time()))
+    run = make_run(id=1, set_name="scaling", place=1, injected=[hand])
     make_ranks(run, _PODS)
     Autopsy.create(run=run, attempt=1, reason="stalled", asked_at=time.time())
     Profile.create(run=run, attempt=1, rank=0, seconds=5, asked_at=time.time())

@@ -149,6 +149,7 @@ def test_a_poll_is_heard(api: TestClient, assigned: Run) -> None:
         "assignment": {"run_id": assigned.id, "attempt": 1, "rank": 1},
         "autopsy": None,
         "profile": None,
+        "faults": [],
     }
     assert Worker.get_by_id("w-1").ip == "10.0.0.1"
 

@@ -20,6 +20,7 @@ SAME = {
     "max_bandwidth": "any",
     "latency_ms": "none",
     "loss_percent": "none",
+    "faults": "none",
     "benchmark": "digits",
     "image": "none",
     "command": "none",

@@ -1,5 +1,6 @@
 """A run's division, and its violations of the rules."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from mlbench.benchmarks import BENCHMARKS
 from mlbench.evaluation.division import division, rule_violations
-from mlbench.evaluation.rows import RunRow
+from mlbench.evaluation.rows import InjectedFault, RunRow
 from mlbench.records import GitState, StatedMachine
 from tests.support.ranks import finish, start_ranks
 
@@ -114,6 +115,15 @@ def test_limits_that_are_not_in_force_are_violations() -> None:
         "what workers sent was not 5 ms late, but 0",
         "what workers sent was not 1 % lost, but 0.5",
     ]
+
+
+def test_failures_are_violations_once_they_happen() -> None:
+    by_hand = InjectedFault(0, "kill", due_at=5.0, at=5.0)
+    planned = InjectedFault(0, "kill", seconds=9.0)
+    run = make_run(benchmark="steps", injected=(by_hand, planned, replace(by_hand, at=None)))
+    assert rule_violations(run, []) == ["failures were injected by hand: 1"]
+    run = make_run(benchmark="steps", faults="kill:every=15s", injected=(planned,))
+    assert rule_violations(run, []) == ["failures were ordered: kill:every=15s"]
 
 
 def test_a_run_from_before_there_was_an_option_keeps_the_rules() -> None:

@@ -39,6 +39,7 @@ def test_a_run_that_stated_nothing() -> None:
         "max_bandwidth": "any",
         "latency_ms": "none",
         "loss_percent": "none",
+        "faults": "none",
         "benchmark": "digits",
         "image": "none",
         "command": "none",

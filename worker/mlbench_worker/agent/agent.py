@@ -16,6 +16,7 @@ from mlbench.traffic import Traffic, traffic_from_now
 from mlbench_worker.agent.attempt import OUTPUT, Attempt
 from mlbench_worker.agent.autopsy.autopsies import Autopsies
 from mlbench_worker.agent.facts import Facts
+from mlbench_worker.agent.faults import Faults
 from mlbench_worker.agent.files import remove
 from mlbench_worker.agent.forkserver import ForkServers
 from mlbench_worker.agent.link import Link, LinkError, RefusedError, Reply
@@ -58,6 +59,7 @@ class Agent:
         self._shipper: Shipper | None = None
         self._fork_servers = ForkServers(self._environ)
         self._autopsies = Autopsies(connect, read_progress)
+        self._faults = Faults(pod, connect, lambda: self._attempt, lambda: self._link.clock.offset)
         # Until the master says that no run is active.
         self._is_busy = True
 
@@ -143,6 +145,7 @@ class Agent:
         if self._attempt is not None:
             attempt = self._attempt
             self._autopsies.follow(reply, self._pod, attempt, attempt.pid)
+            self._faults.follow(reply.faults, attempt.assignment)
 
     def _start(self, assignment: Assignment) -> None:
         for old in self._folder.glob("run-*"):

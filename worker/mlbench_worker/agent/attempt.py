@@ -94,6 +94,8 @@ class Attempt:
         }
         self._secret = ""
         self._process: TrainingProcess | None = None
+        self.network: Network | None = None
+        """Its own, while its process runs."""
         self._sources: Sources | None = None
         self._killed_before = 0
         self.began = time.monotonic()
@@ -268,6 +270,7 @@ class Attempt:
         command = self.assignment.command
         with ExitStack() as undoing:
             undoing.callback(self._hear_no_more)
+            self.network = network
             led = self.listen(environ, network.sockets if network else None)
             self.measure(name_others=name_others)
             variables = {

@@ -4,7 +4,7 @@ import http.client
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlsplit
@@ -71,6 +71,8 @@ class Reply:
     """Which autopsy wants evidence of the rank; None if none does."""
     profile: tuple[int, int] | None = None
     """Which profile of the rank is wanted, and its seconds; None if none is."""
+    faults: Sequence[Mapping[str, Any]] = ()
+    """The failures that are soon due: ``id``, ``fault``, and ``at`` by the master's clock."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ class Link:
                 busy=bool(answer.get("busy")),
                 autopsy=answer.get("autopsy"),
                 profile=(wanted["id"], wanted["seconds"]) if wanted else None,
+                faults=answer.get("faults", ()),
             )
 
         path = f"/api/workers/{quote(pod)}/poll"
@@ -159,6 +162,11 @@ class Link:
         path = f"/api/workers/{quote(pod)}/profiles/{profile}"
         line = json.dumps(asdict(recorded), ensure_ascii=False).encode(errors="replace")
         self._request("PUT", path, line + b"\n" + content, lambda answer: None, _NEVER_TAKES)
+
+    def report_fault(self, path: str, report: Mapping[str, object]) -> None:
+        """Send what became of a failure."""
+        body = json.dumps(report).encode()
+        self._request("PUT", path, body, lambda answer: None, _NEVER_TAKES)
 
     def close(self) -> None:
         """Close the connection."""

@@ -73,6 +73,16 @@ class Network:
         told = subprocess.check_output(read, text=True, timeout=_TRAFFIC_SECONDS)
         return parse_traffic(told)
 
+    def plug(self, *, is_in: bool) -> None:
+        """Connect it with the others, as it is at first, or cut it off.
+
+        Raises:
+            ShapingError: that fails.
+        """
+        entering = [_tool("nsenter"), f"--net={_path(self._namespace)}", *_as_user(self._users)]
+        state = "up" if is_in else "down"
+        run_tool([*entering, "--", _tool("ip"), "link", "set", INTERFACE, state])
+
     def close(self) -> None:
         """Let go of it."""
         for one in (*self.sockets, self._namespace, self._users):

@@ -1,0 +1,117 @@
+"""Failures that are injected into runs: planned, ordered by hand, given to agents, and done."""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from mlbench import faults
+from mlbench.evaluation.rows import InjectedFault
+from mlbench.faults import Fault, FaultError
+from mlbench.pod_token import PodIdentity
+from mlbench.records import PlannedFault
+from mlbench.runspec import Network, part
+from mlbench_master.database import STATE, exclusive, run_sql
+from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
+from mlbench_master.models import Rank, Run
+
+# An agent is told so long before, as one with nothing to tell polls every 3 s, and many rarely.
+_AHEAD_SECONDS = 15.0
+# What was due longer ago, while the rank had no process, is over.
+LATE_SECONDS = 10.0
+_LARGEST = 2**53
+_INJECTED = "SELECT injected FROM run WHERE id = ?"
+
+
+def stored(planned: Sequence[PlannedFault]) -> list[dict[str, Any]]:
+    """Return a schedule as a run's row has it."""
+    return [asdict(InjectedFault(one.rank, one.fault, one.seconds)) for one in planned]
+
+
+def draw(text: str | None, seed: int | None, workers: int) -> tuple[PlannedFault, ...]:
+    """Return the schedule of a run that is ordered with these; without a seed, that of 0."""
+    return faults.draw(text, seed or 0, workers) if text else ()
+
+
+def order(run: Run, rank: int, text: str, *, in_cluster: bool) -> InjectedFault:
+    """Have a failure hit a rank of a run now.
+
+    Raises:
+        BadFieldError: there is no such failure, or it cannot be had here.
+        NotFoundError: there is no such rank.
+        ConflictError: the rank is not running, or somebody else has started it.
+    """
+    try:
+        kind = Fault.parse(text).kind
+    except FaultError as error:
+        raise BadFieldError("fault", f"{error} (not {text[:80]!r})") from None
+    network = any(vars(part(Network, run)).values())
+    if problem := faults.why_refused(kind, in_cluster=in_cluster, has_network=network):
+        raise BadFieldError("fault", problem)
+    if run.launcher:
+        raise ConflictError(
+            f"run {run.id} was started by {run.launcher}: only what MLBench has started is harmed"
+        )
+    if not 0 <= rank < run.num_workers:
+        raise NotFoundError(f"rank: run {run.id} has workers 0 to {run.num_workers - 1}")
+    with exclusive(STATE):
+        current = Run.get_by_id(run.id)
+        its = "run_id = ? AND attempt = ? AND rank = ? AND exit_code IS NULL"
+        if current.state != "STARTED" or not Rank.rows(its, run.id, current.attempt, rank):
+            raise ConflictError(f"rank {rank} of run {run.id} is not running")
+        one = InjectedFault(rank, text, due_at=time.time())
+        _store(current, [*current.injected, asdict(one)])
+    return one
+
+
+def begin(run_id: int) -> None:
+    """Give the schedule of a run its times, once all ranks are running; in a transaction."""
+    run = Run.get_by_id(run_id)
+    if not any(one["due_at"] is None for one in run.injected):
+        return
+    waiting = "run_id = ? AND attempt = ? AND NOT reported"
+    if not Rank.rows(waiting, run_id, run.attempt):
+        now = time.time()
+        _store(
+            run, [one | {"due_at": one["due_at"] or now + one["seconds"]} for one in run.injected]
+        )
+
+
+def due_for(run_id: int | None, rank: int | None) -> tuple[list[dict[str, Any]], bool]:
+    """Return the failures that are soon due for a rank, and whether the run's have no times yet."""
+    found = run_sql(_INJECTED, run_id).fetchone() if run_id is not None else None
+    injected = json.loads(found[0]) if found else []
+    since = time.time() - LATE_SECONDS
+    until = time.time() + _AHEAD_SECONDS
+    due = [
+        {"id": number, "fault": one["fault"], "at": one["due_at"]}
+        for number, one in enumerate(injected, 1)
+        if one["rank"] == rank and one["at"] is None and since < (one["due_at"] or 0) < until
+    ]
+    return due, any(one["due_at"] is None for one in injected)
+
+
+def note(pod: PodIdentity, run_id: int, number: int, done: Mapping[str, Any]) -> None:
+    """Store when a failure was carried out, in which attempt, or why not; the first report counts.
+
+    Raises:
+        NotFoundError: there is no such failure for a rank of this pod.
+    """
+    with exclusive(STATE):
+        runs = Run.rows("id = ?", min(run_id, _LARGEST))
+        injected = [*runs[0].injected] if runs else []
+        if not 0 < number <= len(injected):
+            raise NotFoundError(f"fault_id: run {run_id} has no failure {number}")
+        one = injected[number - 1]
+        its = "run_id = ? AND rank = ? AND attempt = ? AND worker = ?"
+        ranks = Rank.rows(its, run_id, one["rank"], done["attempt"], pod.name)
+        if not ranks or ranks[0].pod_uid not in (None, pod.uid):
+            raise NotFoundError(f"fault_id: failure {number} of run {run_id} is not of this rank")
+        if one["at"] is None:
+            injected[number - 1] = one | done
+            _store(runs[0], injected)
+
+
+def _store(run: Run, injected: Sequence[dict[str, Any]]) -> None:
+    Run.update(injected=injected).where(Run.id == run.id).execute()

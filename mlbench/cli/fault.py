@@ -1,0 +1,38 @@
+"""``mlbench fault``: a failure, by hand."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from mlbench.cli.common import JsonOption, RunArgument, connected, find_run, out, print_json
+
+_DUE, _BY_HAND = "is due", "by hand"
+_LOOK_SECONDS = 0.5
+
+
+def fault(
+    wanted: RunArgument,
+    kind: Annotated[
+        str,
+        typer.Argument(metavar="KIND", help="kill, stop:5s, slow:50%, slow:50%:10s or network:3s."),
+    ],
+    rank: Annotated[int, typer.Option(min=0, help="The worker that it hits.")] = 0,
+    json: JsonOption = False,
+) -> None:
+    """Have a failure hit a rank of a run that is going on.
+
+    It happens within a few seconds. The run restarts if it has restarts left, and its result is
+    marked.
+    """
+    with connected() as client:
+        run = find_run(client, wanted)
+        event = client.inject_fault(run.id, kind, rank=rank).result().value
+        while event.text.endswith(_DUE):
+            time.sleep(_LOOK_SECONDS)
+            events = client.get_run_events(run.id).result().value
+            *_, event = (one for one in events if one.kind == "fault" and _BY_HAND in one.text)
+    if json:
+        print_json(event.to_fields())
+    else:
+        out.print(f"run {run.id} ({run.title}): {event.text}", markup=False, highlight=False)

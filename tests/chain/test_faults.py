@@ -1,0 +1,53 @@
+"""Failures on a real stack: a schedule is kept, the run goes on, and its events tell of it."""
+
+from datetime import datetime
+from itertools import count
+
+from mlbench import ApiClient
+from mlbench.faults import draw
+from mlbench.records import Run, RunEvent
+from tests.conftest import wait_for
+from tests.support.stacks import order_command, reload, run_to_end
+
+_TEXT = "kill:every=40s"
+_LIVES = "sh -c 'sleep 8'"
+
+
+def events(client: ApiClient, run: Run, kind: str) -> list[RunEvent]:
+    told = client.get_run_events(run.id).result().value
+    return [one for one in told if one.kind == kind]
+
+
+def seconds(event: RunEvent) -> float:
+    return datetime.fromisoformat(event.time).timestamp()
+
+
+def test_a_scheduled_kill_comes_at_its_second_and_the_run_goes_on(client: ApiClient) -> None:
+    for seed in count():
+        first, second, *_ = draw(_TEXT, seed, 2)
+        if 3 < first.seconds < 6 and first.rank == 1 and second.seconds > 90:
+            break
+    run = order_command(client, "fails", _LIVES, num_workers=2, seed=seed, faults=_TEXT)
+    assert (run.faults, run.max_restarts) == (_TEXT, 100)
+    ended = run_to_end(client, run)
+    assert (ended.state, ended.attempt) == ("FINISHED", 2), ended.reason
+    [fault] = events(client, run, "fault")
+    assert (fault.attempt, fault.rank) == (1, 1)
+    assert fault.text == f"kill of rank 1, as planned at {first.seconds:.1f} s"
+    began, _ = events(client, run, "started")
+    assert abs(seconds(fault) - seconds(began) - first.seconds) < 1
+    [killed] = events(client, run, "exited")
+    assert killed.rank == 1
+    assert killed.text.endswith("was killed by signal 9 (SIGKILL)")
+    assert abs(seconds(killed) - seconds(fault)) < 1
+
+
+def test_a_kill_by_hand_ends_a_run_without_restarts(client: ApiClient) -> None:
+    run = order_command(client, "harmed", "sleep 1000", num_workers=2)
+    wait_for(lambda: events(client, run, "started"), what="it runs")
+    client.inject_fault(run.id, "kill").result()
+    ended = run_to_end(client, run)
+    assert (ended.state, ended.attempt) == ("FAILED", 1)
+    [fault] = events(client, run, "fault")
+    assert (fault.rank, fault.text) == (0, "kill of rank 0, by hand")
+    assert reload(client, run).reason.startswith("rank 0 on")

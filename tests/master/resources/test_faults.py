@@ -1,0 +1,177 @@
+"""Failures of a run: when they are due, what agents are told, and what they bring."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+from falcon.testing import TestClient
+
+from mlbench.faults import MOST, draw
+from mlbench_master.models import Rank, Run
+from mlbench_master.runs import faults
+from tests.conftest import as_pod
+from tests.support.rows import make_ranks
+
+pytestmark = pytest.mark.both_databases
+
+_TEXT = "kill:every=2s"
+
+
+def poll(api: TestClient, run: Run, rank: int, attempt: int = 1) -> Any:
+    report = {"state": "running", "ip": "", "run_id": run.id, "attempt": attempt, "rank": rank}
+    pod = f"w-{rank}"
+    path = f"/api/workers/{pod}/poll"
+    return api.simulate_post(path, body=json.dumps(report), headers=as_pod(pod)).json
+
+
+def inject(api: TestClient, run_id: int, **body: Any) -> Any:
+    return api.simulate_post(f"/api/runs/{run_id}/faults", json=body)
+
+
+def report(api: TestClient, run: Run, number: int, pod: str, **more: Any) -> int:
+    body = {"at": time.time(), "attempt": 1, **more}
+    path = f"/api/workers/{pod}/runs/{run.id}/faults/{number}"
+    answer = api.simulate_put(path, body=json.dumps(body), headers=as_pod(pod))
+    return answer.status_code
+
+
+def events(api: TestClient, run: Run) -> list[tuple[int, str]]:
+    told = api.simulate_get(f"/api/runs/{run.id}/events").json
+    return [(one["rank"], one["text"]) for one in told if one["kind"] == "fault"]
+
+
+def test_a_schedule_begins_when_all_ranks_run(api: TestClient, run: Run) -> None:
+    make_ranks(run, reported=False)
+    planned = draw(_TEXT, 3, 2)
+    Run.update(injected=faults.stored(planned)).execute()
+    first = poll(api, run, 0)
+    # Until then agents ask often, so that nothing is due before they know of it.
+    assert (first["faults"], first["next_poll_seconds"]) == ([], 0.25)
+    began = time.time()
+    told = poll(api, run, 1)
+    assert told["next_poll_seconds"] == 3
+    soon = [one for one in planned if one.seconds < 14]
+    assert soon
+    given = [*told["faults"], *poll(api, run, 0)["faults"]]
+    assert sorted(one["at"] - began for one in given) == pytest.approx(
+        [one.seconds for one in soon], abs=1
+    )
+    assert [one["fault"] for one in given] == ["kill"] * len(soon)
+
+
+def test_a_failure_by_hand_is_told_carried_out_and_reported_once(api: TestClient, run: Run) -> None:
+    make_ranks(run)
+    ordered = inject(api, run.id, fault="stop:5s", rank=1).json
+    assert (ordered["kind"], ordered["text"]) == ("fault", "stop:5s of rank 1, by hand, is due")
+    assert not poll(api, run, 0)["faults"]
+    [one] = poll(api, run, 1)["faults"]
+    assert (one["id"], one["fault"]) == (1, "stop:5s")
+    for status, pod, more in (
+        (404, "w-0", {}),
+        (404, "w-1", {"attempt": 2}),
+        (400, "w-1", {"attempt": "x"}),
+        (204, "w-1", {}),
+        (204, "w-1", {"problem": "too late"}),
+    ):
+        assert report(api, run, 1, pod, **more) == status
+    assert report(api, run, 2, "w-1") == 404
+    assert not poll(api, run, 1)["faults"]
+    assert events(api, run) == [(1, "stop:5s of rank 1, by hand")]
+
+
+def test_what_was_due_between_two_attempts_is_told_as_missed(api: TestClient, run: Run) -> None:
+    make_ranks(run)
+    inject(api, run.id, fault="kill", rank=1)
+    [hand] = Run.get_by_id(run.id).injected
+    Run.update(injected=[hand | {"due_at": time.time() - faults.LATE_SECONDS}]).execute()
+    assert not poll(api, run, 1)["faults"]
+    said = "kill of rank 1, by hand, did not happen: it had no process then"
+    assert events(api, run) == [(1, said)]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "says"),
+    [
+        ({"fault": "kil"}, 400, "fault: one of kill, stop:5s"),
+        ({"fault": "kill:every=5s"}, 400, "fault: one of kill, stop:5s"),
+        ({"fault": "oom"}, 400, "fault: oom: workers here have no memory of their own"),
+        ({"fault": "disk-full"}, 400, "fault: disk-full: workers share their disk"),
+        ({"fault": "network:3s"}, 400, "fault: network: the workers share this machine's"),
+        ({"fault": "kill", "rank": 2}, 404, "rank: run {id} has workers 0 to 1"),
+        ({"fault": "kill", "rank": -1}, 400, "rank: at least 0"),
+        ({"rank": 0}, 400, "fault: it is missing"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    api: TestClient, run: Run, body: dict[str, Any], status: int, says: str
+) -> None:
+    make_ranks(run)
+    answer = inject(api, run.id, **body)
+    assert answer.status_code == status
+    assert answer.json["message"].startswith(says.format(id=run.id))
+
+
+def test_only_what_goes_on_and_is_ours_is_harmed(api: TestClient, run: Run) -> None:
+    make_ranks(run)
+    Run.update(launcher="slurm").execute()
+    assert "was started by slurm" in inject(api, run.id, fault="kill").json["message"]
+    Run.update(launcher="").execute()
+    Rank.update(exit_code=0).execute()
+    assert inject(api, run.id, fault="kill").status_code == 409
+    assert inject(api, 99, fault="kill").status_code == 404
+    assert not Run.get_by_id(run.id).injected
+
+
+def test_a_run_is_ordered_with_failures(api: TestClient) -> None:
+    order = {"name": "a", "benchmark": "digits", "num_workers": 2, "seed": 5, "faults": _TEXT}
+    ordered = api.simulate_post("/api/runs", json=order).json
+    assert (ordered["faults"], ordered["max_restarts"]) == (_TEXT, MOST)
+    stored = Run.get_by_id(ordered["id"]).injected
+    assert stored == faults.stored(draw(_TEXT, 5, 2))
+    few = api.simulate_post("/api/runs", json={**order, "max_restarts": 3, "queue": True}).json
+    assert few["max_restarts"] == 3
+    for text, says in (
+        ("kill", "faults: say what comes how often, e.g. kill:every=15s"),
+        ("oom:every=5s", "faults: oom: workers here have no memory of their own"),
+    ):
+        answer = api.simulate_post("/api/runs", json={**order, "faults": text})
+        assert answer.status_code == 400
+        assert answer.json["message"].startswith(says)
+
+
+def test_a_set_registers_the_schedules_of_its_places(api: TestClient) -> None:
+    """The same for all that is compared, and part of the digest of the plan."""
+    places = [
+        {"num_workers": 2, "seed": seed, "swept": {"batch_size": size, "faults": _TEXT}}
+        for seed in (1, 2)
+        for size in ("64", "128")
+    ]
+    order = {"name": "fails", "benchmark": "digits", "places": places}
+    registered = api.simulate_post("/api/sets", json=order).json
+    assert api.simulate_post("/api/sets", json=order).json == registered
+    drawn = [place["faults"] for place in registered["places"]]
+    assert drawn[0] == drawn[1] != drawn[2] == drawn[3]
+    assert [one["seconds"] for one in drawn[0]] == [one.seconds for one in draw(_TEXT, 1, 2)]
+    run = api.simulate_post("/api/sets/fails/runs", json={"place": 3}).json
+    assert (run["faults"], run["seed"]) == (_TEXT, 2)
+    assert [one["seconds"] for one in Run.get_by_id(run["id"]).injected] == [
+        one.seconds for one in draw(_TEXT, 2, 2)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"benchmark": "steps", "places": [{"num_workers": 2}]}, "faults: they are drawn from"),
+        ({"official": True}, "official: runs with failures cannot be scored"),
+    ],
+)
+def test_a_set_that_could_not_keep_its_word_is_refused(
+    api: TestClient, changed: dict[str, Any], says: str
+) -> None:
+    places = [{"num_workers": 2, "seed": seed} for seed in range(10)]
+    order = {"name": "fails", "benchmark": "digits", "places": places, "faults": _TEXT}
+    answer = api.simulate_post("/api/sets", json=order | changed)
+    assert answer.status_code == 400
+    assert says in answer.json["message"]
