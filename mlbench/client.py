@@ -614,6 +614,7 @@ class ApiClient:
         last_n: int | None = None,
         *,
         until: _Moment | None = None,
+        line: Literal["kept", "abandoned", "all"] = "kept",
     ) -> Future[Answer[Series]]:
         """Get a run's series by name, such as ``train_loss @ 0``, each in order of time.
 
@@ -624,9 +625,10 @@ class ApiClient:
             metric_filter: only this metric of all ranks, or this series, or several of them.
             last_n: only the last points of each series.
             until: only what is dated up to this moment.
+            line: of a run that was restarted, what led to its last model, the rest, or both.
         """
         params = _selection("run", since, summarize, metric_filter, last_n, until)
-        return self._get(_metrics(run_id), _series, params)
+        return self._get(_metrics(run_id), _series, {**params, "line": line})
 
     def get_pod_metrics(
         self,

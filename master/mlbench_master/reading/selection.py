@@ -7,6 +7,7 @@ from functools import partial, reduce
 from itertools import chain
 from statistics import fmean
 
+from mlbench.evaluation.line import Line
 from mlbench.series import number_or_text, spell, split_name
 from mlbench_master import times
 from mlbench_master.reading.points import (
@@ -44,6 +45,9 @@ class Selection:
     """Only the newest so many points of each series."""
     with_added: bool = False
     """Also what was posted for a run after its end."""
+    line: Line | None = None
+    """Only what is on the line of a restarted run, or what is not; None: all of it."""
+    is_on_line: bool = True
 
     @property
     def metrics(self) -> frozenset[str]:
@@ -63,7 +67,7 @@ class Selection:
     def series(self, readers: Mapping[str, Sequence[Reader]]) -> NamedSeries:
         """Yield what is selected of series, each merged from one or several parts."""
         for name in sorted(readers):
-            chunks = self.apply(partial(self._merge, readers[name]))
+            chunks = self.apply(partial(self._on_line, name, partial(self._merge, readers[name])))
             if (first := next(chunks, None)) is not None:
                 yield name, chain([first], chunks)
 
@@ -72,6 +76,17 @@ class Selection:
         for chunk in reduce(merge, [read() for read in readers]):
             if points := chunk.between(self.after_us, self.until_us):
                 yield points
+
+    def _on_line(self, name: str, read: Reader) -> Chunks:
+        """Leave out what was abandoned, or all else."""
+        rank = split_name(name)[1]
+        for chunk in read():
+            if self.line is None:
+                yield chunk
+                continue
+            for first, end, is_on in self.line.runs(rank, chunk.times_us):
+                if first < end and is_on == self.is_on_line:
+                    yield chunk.part(first, end)
 
     def apply(self, read: Reader) -> Chunks:
         """Yield the averages, or last points, of a series that has been limited to the time."""

@@ -1,7 +1,7 @@
 """``/api/metrics/``: the samples of a pod or a run, to read and to add to."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated, Any
 
@@ -24,6 +24,7 @@ from mlbench_master.reading.series import SeriesReader
 from mlbench_master.recording import posting
 from mlbench_master.recording.limits import SeriesLimit, Spool
 from mlbench_master.recording.posting import MAX_SAMPLES, PostedSample
+from mlbench_master.results.query import line_of
 from mlbench_master.runs import life
 
 _WHOSE = "Whose series: what was recorded for runs, or the resource use of pods"
@@ -60,6 +61,13 @@ _ADDED = flag(
     "`false` leaves out what was posted for a run after its end; else its points say `added`.",
     default=True,
 )
+_LINE = one_of(
+    "line",
+    ("kept", "abandoned", "all"),
+    "Of a run that was restarted: what led to its last model, what was recorded after a checkpoint "
+    "from which it went on, or both.",
+    "kept",
+)
 _LAST_N = whole("last_n", "Only this many points of each series, the newest.", 10, least=1)
 _FORMAT = one_of(
     "format",
@@ -67,7 +75,7 @@ _FORMAT = one_of(
     "JSON, a zip file with a JSON file for each series, or CSV with a header.",
     "json",
 )
-_SELECTION = (_SINCE, _UNTIL, _FILTER, _SUMMARIZE, _ADDED, _LAST_N, _FORMAT)
+_SELECTION = (_SINCE, _UNTIL, _FILTER, _SUMMARIZE, _ADDED, _LINE, _LAST_N, _FORMAT)
 _OF_ONE = one_of("metric_type", ("pod", "run"), f"{_WHOSE}.", "run")
 _OF_MANY = one_of(
     "metric_type",
@@ -108,23 +116,28 @@ class MetricsResource:
     )
     def on_get(self, req: Request, resp: Response) -> None:
         """Answer with the series of each pod, of each run, or of all of them."""
-        selection, format_ = _selection(req), _FORMAT.read(req)
+        selection, format_, line = _selection(req), _FORMAT.read(req), _LINE.read(req)
         is_told = req.has_param(_OF_MANY.name) or not is_original(req)
         kind = _OF_MANY.read(req) if is_told else "all"
-        owners = {"pod": self._pods, "run": self._runs}
-        wanted = (of(selection) for name, of in owners.items() if kind in {name, "all"})
+        owners = {"pod": self._pods(selection), "run": self._runs(selection, line)}
+        wanted = (of for name, of in owners.items() if kind in {name, "all"})
         _send(req, resp, formats.write_all(chain.from_iterable(wanted), kind, format_))
 
     def _pods(self, selection: Selection) -> Iterator[Owner]:
         return (Owner("pod", *one) for one in self.reader.pods(selection))
 
-    def _runs(self, selection: Selection) -> Iterator[Owner]:
-        found = Run.select(Run.id, Run.created_at, Run.finished_at).order_by(Run.id)
-        return (self._run(run, selection) for run in list(found))
+    def _runs(self, selection: Selection, line: str) -> Iterator[Owner]:
+        found = Run.select(Run.id, Run.created_at, Run.finished_at, Run.attempt).order_by(Run.id)
+        return (self._run(run, selection, line) for run in list(found))
 
-    def _run(self, run: Run, selection: Selection) -> Owner:
-        series, pods = self.reader.run(run.id, selection), self.reader.pods_of(run, selection)
-        return Owner("run", str(run.id), series, pods)
+    def _run(self, run: Run, selection: Selection, line: str) -> Owner:
+        pods = self.reader.pods_of(run, selection)
+        if line != "all" and run.attempt > 1:
+            of_run = line_of(self.reader, life.find(run.id))
+            selection = replace(selection, line=of_run, is_on_line=line == "kept")
+        elif line == "abandoned":
+            return Owner("run", str(run.id), iter(()), pods)
+        return Owner("run", str(run.id), self.reader.run(run.id, selection), pods)
 
     @operation(
         "add_metrics",
@@ -165,7 +178,7 @@ class MetricsResource:
             if run_id is None:
                 raise NotFoundError(f"run_id: there is no run {owner!r}")
             run = life.find(run_id)
-            found, title = self._run(run, selection), run.name
+            found, title = self._run(run, selection, _LINE.read(req)), run.name
         _send(req, resp, formats.write_one(found, format_, title))
 
     @operation("list_run_metrics", "The metrics, by name.", list[RunMetric], errors=(404, 503))

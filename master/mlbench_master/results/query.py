@@ -12,14 +12,15 @@ from mlbench import names
 from mlbench.evaluation import compare, mllog
 from mlbench.evaluation.columns import Column, Columns
 from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
-from mlbench.evaluation.evaluate import RunContext, evaluate, read_series
+from mlbench.evaluation.evaluate import LINE_METRICS, RunContext, evaluate, read_series
 from mlbench.evaluation.facts import facts_of
+from mlbench.evaluation.line import Line
 from mlbench.evaluation.rows import RankRow
 from mlbench.results import Comparison, Result
 from mlbench.series import number_or_text, split_name
 from mlbench_master.models import Rank, Run
 from mlbench_master.reading.promql import PrometheusClient, select
-from mlbench_master.reading.selection import NamedSeries, Selection
+from mlbench_master.reading.selection import BEFORE_ALL_US, NamedSeries, Selection
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.runs import clock, life, sets
 
@@ -37,6 +38,12 @@ def mllog_of(reader: SeriesReader, run: Run) -> Iterator[str]:
     """Yield a run in the lines of MLPerf's logging; see ``mllog``."""
     context = _context(reader.prometheus, run, OWN_CRITERIA)
     return mllog.write(context, read_series(context, partial(_read, reader, run.id)))
+
+
+def line_of(reader: SeriesReader, run: Run) -> Line:
+    """Return the line of a run that was restarted."""
+    context = _context(reader.prometheus, run, OWN_CRITERIA)
+    return context.line(_read(reader, run.id, (*LINE_METRICS, names.STEP), BEFORE_ALL_US + 1))
 
 
 def comparison_of(reader: SeriesReader, wanted: Sequence[Run], criteria: Criteria) -> Comparison:

@@ -16,11 +16,12 @@ export class Progress {
   show(/** @type {Run} */ run) {
     this.#showGoal(run);
     showFigures(byId("figures"), figuresOf(run, this.result, now()));
-    const { departures = [], disturbed = [], clock_faults = [] } = this.result ?? {};
+    const { departures = [], disturbed = [], clock_faults = [], resumptions = [] } = this.result ?? {};
     setList(byId("departures"), [
       ...disturbed.map((text) => `Disturbed: ${text}`),
       ...clock_faults.map((text) => `Clocks: ${text}`),
       ...departures.map((text) => `Leaves the rules: ${text}`),
+      ...resumptions.map(resumed),
       ...addedTo(run),
     ]);
   }
@@ -41,6 +42,14 @@ export class Progress {
     byId("goal-best").style.left = `${100 * best}%`;
     byId("goal").toggleAttribute("data-reached", isReached);
   }
+}
+
+// Where the run went on after a restart, and what it did again.
+function resumed(/** @type {Result["resumptions"][number]} */ { step, abandoned_steps, stated }) {
+  const from = step ? `went on from step ${step}` : "began anew";
+  const how = stated ? "" : ", as its step tells: the code does not say so";
+  const again = abandoned_steps ? `; ${plural(abandoned_steps, "step")} done again, not in curves and result` : "";
+  return `Restarted: it ${from}${how}${again}`;
 }
 
 // What was posted after the end.
