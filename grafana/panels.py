@@ -131,6 +131,12 @@ PHASE_COLOURS: Final[Overrides] = {
     **{phase: fixed(colour) for phase, colour in palette.PHASE.items()},
     "other": fixed("#c3c9d1"),
 }
+# For series that are named after buckets of worker-seconds.
+BUCKET_COLOURS: Final[Overrides] = {
+    **PHASE_COLOURS,
+    **{bucket: fixed(colour) for bucket, colour in palette.BUCKET.items()},
+    "unknown": fixed("#c3c9d1"),
+}
 
 
 # For series that are named after ranks, or end with the number of a run: the same in every panel

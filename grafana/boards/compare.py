@@ -9,7 +9,7 @@ from grafana_foundation_sdk.models.dashboard import VariableSort
 from grafana import links, thresholds, variables
 from grafana.board import Board, Row
 from grafana.graphs import against, stacked_bars
-from grafana.panels import PHASE_COLOURS, RUN_COLOURS, Overrides, dashed, fixed
+from grafana.panels import BUCKET_COLOURS, PHASE_COLOURS, RUN_COLOURS, Overrides, dashed, fixed
 from grafana.queries import Query, by, called, column, latest, named, of_result, or_none
 from grafana.tables import RANGE_OF_RUN, Column, ranking, rows, share
 from grafana.transformations import in_parts, over, over_clock
@@ -270,32 +270,37 @@ _OF_PHASES = by("run_id, phase", of_result(f"mlbench_run_phase_seconds{{{_RUNS}}
 _PHASE_SECONDS = _grouped(
     f"({_labelled(_OF_PHASES)} or ({_PHASES_SO_FAR} unless on (run_id) {_FINISHED}))", "bar, phase"
 )
-_PHASE_SHARES = f"{_PHASE_SECONDS} / on (bar) group_left () sum by (bar) ({_PHASE_SECONDS})"
+_OF_BUCKETS = by("run_id, bucket", of_result(f"mlbench_run_goodput_seconds{{{_RUNS}}}"))
+_IN_BUCKETS = _grouped(_labelled(_OF_BUCKETS), "bar, bucket")
+_BUCKET_SHARES = f"{_IN_BUCKETS} / on (bar) group_left () sum by (bar) ({_IN_BUCKETS})"
 _BAR_WORKERS = column("workers", _grouped(_WORKERS))
 
-_in_phases = partial(
-    stacked_bars,
-    x="bar",
-    transformations=in_parts("bar", "phase", "phases", "workers", (*names.PHASES, "other")),
-    overrides=PHASE_COLOURS,
-    no_value="None of the runs records phases",
-)
 PHASES: Final = (
-    _in_phases(
+    stacked_bars(
         "Time by phase",
         "How long a rank of each run spent in each phase, on average. The whole bar is the time "
         "that training and evaluation took.",
         column("phases", _PHASE_SECONDS),
         _BAR_WORKERS,
+        x="bar",
         unit="s",
+        transformations=in_parts("bar", "phase", "phases", "workers", (*names.PHASES, "other")),
+        overrides=PHASE_COLOURS,
+        no_value="None of the runs records phases",
     ),
-    _in_phases(
-        "Share by phase",
-        "The same as a share of each run's time. What grows when workers are added?",
-        column("phases", _PHASE_SHARES),
+    stacked_bars(
+        "Goodput",
+        "Share of all worker-seconds of each run, from its order to its end, over all attempts. "
+        "Compute and communication moved its final model forward. What grows when workers are "
+        "added, or fail?",
+        column("buckets", _BUCKET_SHARES),
         _BAR_WORKERS,
+        x="bar",
         unit="percentunit",
         most=1,
+        transformations=in_parts("bar", "bucket", "buckets", "workers", names.BUCKETS),
+        overrides=BUCKET_COLOURS,
+        no_value="None of the runs has ended",
     ),
 )
 

@@ -83,6 +83,8 @@ class Boards:
         yield of_run(names.RUN_WAITING_RATIO, taken, after, rank="1")
         yield of_run(names.RUN_PHASE_SECONDS, 3, after, phase="forward")
         yield of_run(names.RUN_PHASE_SECONDS, 1, after, phase="other")
+        yield of_run(names.RUN_GOODPUT, 3, after, bucket="compute")
+        yield of_run(names.RUN_GOODPUT, 1, after, bucket="lost")
         # What was computed while they ran is something else.
         yield of_run("run:mlbench_run_throughput:mean", 7, running)
         yield of_run("run_rank:mlbench_worker_disturbed:share1m", 0.04, running, rank="1")
@@ -122,6 +124,8 @@ def test_compared_runs_have_the_figures_of_their_results(boards: Boards) -> None
     assert not table["Runs compared / doubt"]
     phases = boards.ask("mlbench-compare", "phase", *both)
     assert phases["Time by phase / phases"] == {"forward": 3, "other": 1}
+    buckets = boards.ask("mlbench-compare", "bucket", *both)
+    assert buckets["Goodput / buckets"] == {"compute": 0.75, "lost": 0.25}
 
 
 def test_bars_are_of_runs_by_their_swept_values_or_of_sets(boards: Boards) -> None:
