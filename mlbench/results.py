@@ -617,6 +617,30 @@ class Judgement(Record):
 
 
 @dataclass(frozen=True)
+class Failures(Record):
+    """What a group of runs kept of its time between failures, from its first to its last step."""
+
+    group: int
+    """Its position in `groups`."""
+    failures: int
+    """How many ended an attempt, over all its runs."""
+    between_seconds: float | None
+    """The mean time between two of them."""
+    restart_seconds: float | None
+    """From a failure to where the training goes on, the steps left out that are done again."""
+    checkpoint_seconds: float | None
+    """What a checkpoint costs; this and the next are None where none are saved between epochs."""
+    interval_seconds: float | None
+    """The training between two checkpoints."""
+    kept: Summary | None
+    """The share of its time, from 0 to 1, that was not lost to failures and checkpoints."""
+    expected: float | None
+    """The same by Daly's formula, of these costs."""
+    best_interval_seconds: float | None
+    """The interval that would keep most, by Daly's formula."""
+
+
+@dataclass(frozen=True)
 class Comparison(Record):
     """Several runs beside each other."""
 
@@ -637,6 +661,8 @@ class Comparison(Record):
     """That some groups have too few runs to be told apart, however much they differ; or empty."""
     judgement: Judgement = Judgement()
     """All of this in words."""
+    failures: tuple[Failures, ...] = ()
+    """Of the groups whose runs were ordered to fail."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from mlbench.evaluation.configurations import (
 )
 from mlbench.evaluation.differences import SEED, Facts, are_comparable, find_differences, normalize
 from mlbench.evaluation.evidence import Pair, hold_against, judge
+from mlbench.evaluation.failures import failures_of
 from mlbench.evaluation.frontier import frontier, timed
 from mlbench.evaluation.goodput import largest
 from mlbench.evaluation.intervals import of_ratio
@@ -57,6 +58,7 @@ def compare(
         sweep and replace(sweep, charts=charts(sweep, groups)),
         frontier(timed(results)),
         _caution(groups),
+        failures=failures_of(groups, results, facts),
     )
     return replace(comparison, judgement=judgement.judge(comparison))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from mlbench.names import PHASES
 from mlbench.report import figures
-from mlbench.results import Chart, Comparison, Frontier, Group, Result, Sweep
+from mlbench.results import Chart, Comparison, Failures, Frontier, Group, Result, Sweep
 from mlbench.runspec import NETWORK_UNITS
 
 Cell = float | int | str | None
@@ -22,6 +22,11 @@ _PROFILES = (
     "On which share of the workloads, each a bandwidth and a number of workers, an algorithm takes "
     "at most so many times as long as the fastest, by median times. Score: the mean of that share "
     "from 1 to 4 times (AlgoPerf, Dahl et al. 2023)."
+)
+_FAILURES = (
+    "Kept: the share of the time, from the first to the last step, that neither failures nor "
+    "checkpoints took. By formula: the same from the measured costs, and the interval that keeps "
+    "most (Young 1974, Daly 2006)."
 )
 _P = "p: of a test against that one, corrected for all of these."
 _TIMES_OF_FASTEST = (1, 1.5, 2, 4)
@@ -62,6 +67,7 @@ def tables(comparison: Comparison) -> list[Table]:
     sweep = comparison.sweep
     of_sweep = [_sweep(groups), *(_heat(sweep, chart) for chart in sweep.charts)] if sweep else []
     of_frontier = _frontier(comparison.frontier) if comparison.frontier else []
+    of_frontier += [_failures(groups, comparison.failures)] if comparison.failures else []
     limits = {r.accuracy_after_time.limit_seconds for r in results if r.accuracy_after_time}
     # A single run is described by the table of runs.
     caution = _CAUTIONS.get(comparison.judgement.verdict, "")
@@ -267,6 +273,23 @@ def _frontier(frontier: Frontier) -> list[Table]:
         ("Performance profiles", _PROFILES, profiles, best_first),
     )
     return [_table(*one) for one in of_both if one[-1]]
+
+
+def _failures(groups: Sequence[Group], failures: Sequence[Failures]) -> Table:
+    columns = [
+        _text("group", lambda one: groups[one.group].label),
+        _figure("failures", "", "failures"),
+        _figure("one every", "s", "between_seconds"),
+        _figure("restart", "s", "restart_seconds"),
+        _figure("saved every", "s", "interval_seconds"),
+        _figure("in", "s", "checkpoint_seconds"),
+        _figure("kept", "%", "kept.mean"),
+        _figure("from", "%", "kept.mean_low", _INTERVAL, is_minor=True),
+        _figure("to", "%", "kept.mean_high", is_minor=True),
+        _figure("by formula", "%", "expected"),
+        _figure("best every", "s", "best_interval_seconds"),
+    ]
+    return _table("Failures", _FAILURES, columns, failures)
 
 
 def _within(times: float) -> _Column:
