@@ -164,13 +164,7 @@ def _facts(run: Run, result: "Result") -> Iterator[tuple[str, str | Text]]:
         sent = result.bytes_sent_per_step
         share = f"{figures.percent(result.communication_share)} of the training time"
         yield "communication", f"{share}, {sent:,.0f} B a step" if sent else share
-    if saved := result.checkpoints:
-        size = f"{saved.count} of {saved.bytes:,.0f} B"
-        yield "checkpoints", f"{size}, each held the training up for {saved.seconds:.3f} s"
-    for one in result.resumptions:
-        how = "" if one.stated else ", as its step tells: the code does not say so"
-        again = f"{one.abandoned_steps} steps after it are left out, and done again"
-        yield "went on", f"from step {one.step}{how}; {again}"
+    yield from _restarts(result)
     if result.disturbances and not result.disturbed:
         yield "waiting", max(result.disturbances, key=lambda one: one.waiting_share).text
     if cost := result.cost:
@@ -179,6 +173,16 @@ def _facts(run: Run, result: "Result") -> Iterator[tuple[str, str | Text]]:
         yield "cost", f"{figures.number(cost.worker_seconds)} worker-seconds{more}"
     if result.energy_joules is not None:
         yield "energy", f"{figures.number(result.energy_joules)} J"
+
+
+def _restarts(result: "Result") -> Iterator[tuple[str, str]]:
+    if saved := result.checkpoints:
+        size = f"{saved.count} of {saved.bytes:,.0f} B"
+        yield "checkpoints", f"{size}, each held the training up for {saved.seconds:.3f} s"
+    for one in result.resumptions:
+        how = "" if one.stated else ", as its step tells: the code does not say so"
+        again = f"{one.abandoned_steps} steps after it are left out, and done again"
+        yield "went on", f"from step {one.step}{how}; {again}"
 
 
 def _delivery(run: Run) -> Iterator[tuple[str, str]]:
