@@ -90,5 +90,5 @@ def _step(folder: Path, added: Mapping[str, str]) -> float:
     assert [one.wait() for one in ranks] == [0, 0]
     lines = map(json.loads, metrics.read_text().splitlines())
     told = (one.get("metrics", {}) for one in lines)
-    seconds: list[float] = [one[names.TRAIN_SECONDS] for one in told if names.TRAIN_SECONDS in one]
+    seconds = [float(one[names.TRAIN_SECONDS]) for one in told if names.TRAIN_SECONDS in one]
     return statistics.median(later - sooner for sooner, later in pairwise(seconds))
