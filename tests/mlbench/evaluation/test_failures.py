@@ -1,6 +1,7 @@
 """What runs kept between failures: by what is measured, and by the formula."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,20 @@ from mlbench.results import Goodput, RankGoodput, Result
 from tests.mlbench.evaluation.making import make_facts, make_result
 
 # Of 10 steps of 2 s, each with a half for its checkpoint, and of those that were lost.
-_FIRST = {"queued": 9.0, "start": 3.0, "compute": 8.0, "checkpoint": 2.0, "lost": 1.0}
-_LATER = {"detection": 1.0, "restart": 2.0, "start": 3.0, "compute": 12.0, "checkpoint": 3.0}
+_FIRST: dict[Any, float] = {
+    "queued": 9.0,
+    "start": 3.0,
+    "compute": 8.0,
+    "checkpoint": 2.0,
+    "lost": 1.0,
+}
+_LATER: dict[Any, float] = {
+    "detection": 1.0,
+    "restart": 2.0,
+    "start": 3.0,
+    "compute": 12.0,
+    "checkpoint": 3.0,
+}
 
 
 def failing(run_id: int) -> Result:
