@@ -516,7 +516,7 @@ class ApiClient:
         return self._get(f"{_run(run_id)}result/", _one(Result), params)
 
     def get_goodput(self, run_id: int | str) -> "Future[Answer[Goodput]]":
-        """Get where every worker-second of a run went, or so far; 404 before its start."""
+        """Get where every worker-second of a run went, or so far; empty before its start."""
         from mlbench.results import Goodput  # noqa: PLC0415 - as in get_result
 
         return self._get(f"{_run(run_id)}goodput/", _one(Goodput))

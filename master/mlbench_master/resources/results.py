@@ -8,7 +8,7 @@ from falcon import Request, Response
 from mlbench.evaluation.criteria import Criteria, read_finite, read_goal
 from mlbench.records import RunCurve
 from mlbench.results import Comparison, Goodput, Result
-from mlbench_master.errors import BadFieldError, NotFoundError
+from mlbench_master.errors import BadFieldError
 from mlbench_master.fields import parse_whole_number
 from mlbench_master.models import Run
 from mlbench_master.openapi.operation import Parameter, operation
@@ -109,14 +109,9 @@ class ResultsResource:
         errors=(404, 502, 503),
     )
     def on_get_goodput(self, req: Request, resp: Response, run_id: int) -> None:
-        """Answer with where every worker-second of the run went, from its order on.
-
-        Before its start there is none: 404.
-        """
+        """Answer with where every worker-second went, from the order on; empty before the start."""
         found = result_of(self.reader, life.find(run_id)).goodput
-        if found is None:
-            raise NotFoundError(f"run_id: run {run_id} has not started")
-        resp.media = found
+        resp.media = found or Goodput(None, {}, ())
 
     @operation(
         "get_mllog",
