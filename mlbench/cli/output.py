@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mlbench.results import Goodput, Result
 
 _LEAST_SECONDS = 0.005
+_MOST_WARNINGS = 8
 _STATE_STYLES = {"FINISHED": "green", "FAILED": "red", "STOPPED": "yellow"}
 
 
@@ -137,7 +138,9 @@ def _facts(run: Run, result: "Result") -> Iterator[tuple[str, str | Text]]:
         ("disturbed", result.disturbed),
         ("clock", result.clock_faults),
     ):
-        for text in texts:
+        more = len(texts) - _MOST_WARNINGS
+        shown = [*texts[:_MOST_WARNINGS], *([f"{more} more, which --json has"] if more > 0 else [])]
+        for text in shown:
             yield "", Text(f"{what}: {text}", style="yellow")
     if run.settings:
         from mlbench.options import in_use  # noqa: PLC0415 - a list of runs has none

@@ -62,9 +62,9 @@ class FaultsResource:
         409: the rank is not running, or MLBench has not started it. 400 too for what would hurt
         others than this run.
         """
+        run = life.find(run_id)
         wanted = read_body(req, FaultRequest)
         in_cluster = self.limits.pool == "kubernetes"
-        run = life.find(run_id)
         ordered = faults.order(run, wanted.rank, wanted.fault, in_cluster=in_cluster)
         resp.media = events.of_fault(ordered, run.attempt)
 

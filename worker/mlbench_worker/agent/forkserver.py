@@ -143,7 +143,7 @@ class ForkServers:
             self._start()
 
     def find(self, assignment: Assignment) -> ForkServer | None:
-        """Return a fork server that can run a rank; end one that is not ready and cannot.
+        """Return a fork server that can run a rank now; end one that is not ready and never can.
 
         It would take cores from the run.
         """
@@ -156,6 +156,8 @@ class ForkServers:
             return None
         if self._server.is_ready(_IMPORT_SECONDS if can else 0.0):
             return self._server if can else None
+        if can and self._server.is_alive():
+            return None  # The machine is busy: it will be ready for the next attempt.
         self._wanted = self._server.is_alive()  # Where PyTorch is missing, it never will be ready.
         self.close()
         return None
