@@ -51,6 +51,7 @@ def test_a_run_that_recorded_nothing() -> None:
     known |= {"accuracy_after_time": after, "energy_joules": 12.5, "cost": found["cost"]}
     known |= {"disturbed": [], "disturbances": [], "clock_faults": [], "display_name": "a"}
     known |= {"world_size": 2, "swept": {}, "ranks": [], "goodput": found["goodput"]}
+    known |= {"resumptions": []}
     assert found == dict.fromkeys(found) | known
 
 
