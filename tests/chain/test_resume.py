@@ -59,12 +59,16 @@ def await_steps(client: ApiClient, run: Run, steps: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("workers", "kills", "within"), [(2, 2, 0.0), (3, 1, 1e-6)])
+@pytest.mark.parametrize(
+    ("workers", "kills", "epochs", "within"),
+    # DDP arranges its buckets anew, so three workers add up in another order; that grows.
+    [(2, 2, 4, 0.0), (3, 1, 1, 1e-6)],
+)
 def test_a_killed_training_has_the_curves_of_one_that_was_not(
-    client: ApiClient, stack: Home, workers: int, kills: int, within: float
+    client: ApiClient, stack: Home, workers: int, kills: int, epochs: int, within: float
 ) -> None:
     # Steps that differ in length: the kills come anywhere, also within a save.
-    args = {"epochs": "4", "goal": "100", "checkpoint_steps": "4"}
+    args = {"epochs": str(epochs), "goal": "100", "checkpoint_steps": "4"}
     runs = []
     for name, killed in (("whole", 0), ("killed", kills)):
         order = client.create_run(
@@ -73,7 +77,7 @@ def test_a_killed_training_has_the_curves_of_one_that_was_not(
         runs.append(run := order.result().value)
         dice = random.Random(workers)  # noqa: S311 - which moment does not matter
         for number in range(killed):
-            await_steps(client, run, 6 + 13 * number)
+            await_steps(client, run, 5 + 13 * number)
             time.sleep(dice.random() / 2)
             training(stack, rank=dice.randrange(workers))[0].kill()
         ended = run_to_end(client, run, seconds=300)
@@ -90,9 +94,10 @@ def test_a_killed_training_has_the_curves_of_one_that_was_not(
     again = [len(abandoned.get(f"{names.TRAIN_LOSS} @ {rank}", ())) for rank in range(workers)]
     assert max(again) <= sum(one.abandoned_steps for one in resumptions) <= sum(again)
     assert results[0].checkpoints is None, "a run that is not restarted saves none"
-    # Every 4 of 44 steps, and after each 11; one that is killed may save and not say so.
+    # Every 4 steps, and after the 11 of an epoch; one that is killed may save and not say so.
+    most = (11 * epochs - 1) // 4 + epochs
     assert results[1].checkpoints is not None
-    assert 14 - kills <= results[1].checkpoints.count <= 14
+    assert most - kills <= results[1].checkpoints.count <= most
     figures = [
         (one.last_value, one.best_value, one.epochs, one.samples, one.bytes_sent_per_step)
         for one in results
