@@ -21,9 +21,12 @@ _SOMETIMES = {"waiting", "disturbed", "Prometheus"}
 
 
 def _labels(printed: str) -> list[str]:
-    """Return what begins the lines of a run's result, up to the end of a block of code."""
-    lines = printed.partition("```")[0].splitlines()[1:]
-    labels = [re.split(r"\s{2,}", line.strip())[0] for line in lines if line[:1].strip()]
+    """Return what begins the lines of a run's result, up to the end of a block of code.
+
+    Where the time went differs from run to run.
+    """
+    lines = re.sub(r"^.*\d%.*\n", "", printed.partition("```")[0], flags=re.M).splitlines()[1:]
+    labels = [re.split(r"\s{2,}|: ", line.strip())[0] for line in lines if line[:1].strip()]
     return [label for label in labels if label not in _SOMETIMES]
 
 

@@ -63,7 +63,7 @@ def test_a_run_without_room_waits_for_the_others_and_never_fails() -> None:
     why = "it waits for run 7: this run needs 3 of 4 cores, of which 2 are free"
     assert wait == Wait(8, why)
     few = replace(WITH_CORES, runs=(beside, replace(SECOND, waited=9999.0)), workers=workers(2))
-    assert decide(few)[1:] == [Wait(8, "0 of 1 workers are there")]
+    assert decide(few)[1:] == [Wait(8, "0 of 1 workers are there", has_room=True)]
 
 
 def test_where_pods_have_their_own_cores_runs_of_one_shape_go_on_together() -> None:
