@@ -68,9 +68,11 @@ def ours_and_the_optimum(
         return (losses.mean() + l2 / 2 * weights.square().sum()).item()
 
     weights = torch.zeros(data.features)
-    training = Training(config, data, weights, session(config, Tracker({})))
+    alone = session(config, Tracker({}))
+    training = Training(config, data, weights, alone)
     for epoch in range(config.epochs):
         training.epoch(epoch)
+        alone.progress.end_epoch()
     solver = _SOLVERS[model](l2 * rows).fit(matrix, targets.numpy())
     return objective(weights.double()), objective(torch.from_numpy(solver.coef_.ravel()))
 
