@@ -138,8 +138,8 @@ def _facts(run: Run, result: "Result") -> Iterator[tuple[str, str | Text]]:
         ("disturbed", result.disturbed),
         ("clock", result.clock_faults),
     ):
-        more = len(texts) - _MOST_WARNINGS
-        shown = [*texts[:_MOST_WARNINGS], *([f"{more} more, which --json has"] if more > 0 else [])]
+        left = len(texts) - _MOST_WARNINGS
+        shown = [*texts[:_MOST_WARNINGS], *([f"{left} more, which --json has"] if left > 0 else [])]
         for text in shown:
             yield "", Text(f"{what}: {text}", style="yellow")
     if run.settings:
