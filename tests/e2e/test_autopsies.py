@@ -1,9 +1,12 @@
 """A hang in unprivileged pods: the run says which rank is at fault, and where."""
 
+import time
+
 from tests.e2e.commands import wait_until
 from tests.e2e.release import WORKERS, Release
 
 _LATE_STEP = 20
+_LONGER_THAN_STEPS = 5.0  # a step that takes no longer than a few others may go on
 _TRAIN = f"""
 import time, torch, torch.distributed as dist
 from mlbench import Tracker
@@ -25,6 +28,7 @@ def test_a_hang_in_pods_names_the_rank_and_its_line(release: Release) -> None:
     run = release.order_image("hangs", "worker", f"python3 -c '{_TRAIN}'", WORKERS)
     release.wait_until_recorded(run, "reached @ 0", _LATE_STEP - 1)
     client = release.client
+    time.sleep(_LONGER_THAN_STEPS)
     client.ask_autopsy(run.id).result()
     found = wait_until(
         lambda: client.get_autopsy(run.id).result().value, lambda one: one.done, 60, "ranks told"
