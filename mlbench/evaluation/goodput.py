@@ -29,7 +29,7 @@ from mlbench import names
 from mlbench.buckets import PRODUCTIVE
 from mlbench.evaluation.columns import Columns
 from mlbench.evaluation.dates import dates_of
-from mlbench.evaluation.lives import Key, Life, descent, lives_of, sources_of
+from mlbench.evaluation.lives import Key, Life, descent, lives_of, sources_of, whole_us
 from mlbench.evaluation.rows import RankRow, RunRow
 from mlbench.names import ACTIVE_STATES, BUCKETS, Bucket, Phase
 from mlbench.results import Goodput, RankGoodput
@@ -53,7 +53,7 @@ class _Tape:
         left = max(0, end_us - self.at_us)
         self.at_us += left
         for bucket, seconds in parts:
-            us = min(left, max(0, round(seconds * 1e6)))
+            us = min(left, whole_us(seconds))
             self.cut[bucket] += us
             left -= us
         self.cut[rest] += left
@@ -122,7 +122,7 @@ class _Cutter:
         return _Attempt(None if was_stopped else min(failed, default=None), over_us)
 
     def _ended(self, row: RankRow) -> int:
-        return self._ended_us if row.exited_at is None else round(row.exited_at * 1e6)
+        return self._ended_us if row.exited_at is None else whole_us(row.exited_at)
 
     def rows(self) -> Iterator[tuple[RankRow, _Us]]:
         """Yield the time of each worker in each attempt: the first begins with the run's order."""
@@ -139,7 +139,7 @@ class _Cutter:
         attempt = self._attempts[row.attempt]
         tape = _Tape(begin_us, _Us())
         assigned_us, room_at = round(row.assigned_at * 1e6), self._run.room_at
-        tape.until(assigned_us if room_at is None else round(room_at * 1e6), "queued")
+        tape.until(assigned_us if room_at is None else whole_us(room_at), "queued")
         tape.until(assigned_us, "workers")
         lives = [life for life in self._lives[rank] if life.key[0] == row.attempt]
         for life, following in zip(lives, [*lives[1:], None], strict=True):

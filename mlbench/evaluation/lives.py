@@ -23,6 +23,7 @@ _METRICS = (
     *(names.phase_metric(phase) for phase in PHASES),
 )
 _NEVER_US = 1 << 62
+_LATEST_SECONDS = 1e11  # some thousand years from now
 # What is recorded within a millisecond was recorded at once.
 _AT_ONCE_US = 1000
 
@@ -77,7 +78,7 @@ class Life:
     def trains_us(self) -> int:
         """When its training began: one that goes on records its first totals then."""
         trained = self._clock.values[0] - self.carried_seconds
-        return self._clock.times_us[0] - round(trained * 1e6)
+        return self._clock.times_us[0] - whole_us(trained)
 
     def before_training(self, metric: str) -> float:
         """Return a total as it was when the training began.
@@ -121,6 +122,11 @@ class Life:
         return times_us[after - 1] + round(share * (times_us[after] - times_us[after - 1]))
 
 
+def whole_us(seconds: float) -> int:
+    """Return a time in microseconds; what cannot be a time counts as the nearest that can be."""
+    return round(min(seconds, _LATEST_SECONDS) * 1e6) if seconds > 0 else 0
+
+
 def lives_of(ranks: Sequence[RankRow], series: Columns, dates: Dates) -> dict[str, list[Life]]:
     """Return the processes of each rank, in order of time."""
     totals = {metric: finite_by_rank(series, metric) for metric in _METRICS}
@@ -134,11 +140,11 @@ def lives_of(ranks: Sequence[RankRow], series: Columns, dates: Dates) -> dict[st
 def _begun(row: RankRow) -> Iterator[tuple[Key, int, int]]:
     """Yield the processes of a worker in an attempt: when they may record, and when they began."""
     assigned_us = round(row.assigned_at * 1e6)
-    yield (row.attempt, 0), assigned_us, max(assigned_us, round((row.reported_at or 0.0) * 1e6))
+    yield (row.attempt, 0), assigned_us, max(assigned_us, whole_us(row.reported_at or 0.0))
     restarts = row.processes.restarts if row.processes else {}
     for number, at in sorted(restarts.items(), key=lambda one: one[1]):
         if number != "0":
-            yield (row.attempt, int(number)), round(at * 1e6), round(at * 1e6)
+            yield (row.attempt, int(number)), whole_us(at), whole_us(at)
 
 
 def _cut(
