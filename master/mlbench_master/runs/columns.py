@@ -249,7 +249,9 @@ def all_fields() -> list[RunField]:
     """Return all fields for completion: settings of tasks, and metrics of the newest runs."""
     settings = _settings_of_tasks() - FIELDS.keys()
     newest = Run.select(Run.figures).where(Run.figures.is_null(False)).order_by(Run.id.desc())
-    metrics = {name for run in newest.limit(_NEWEST) for name in run.figures.get("metrics", ())}
+    metrics = {
+        name for run in newest.limit(_NEWEST) for name in (run.figures or {}).get("metrics", ())
+    }
     return [
         *(RunField(name, field.help) for name, field in FIELDS.items()),
         *(RunField(name, "A setting") for name in sorted(settings)),
