@@ -56,6 +56,7 @@ def figures_of(result: Result) -> Figures:
         "metric": result.target.metric if result.target else "",
         "goodput": result.goodput.seconds if result.goodput else {},
         "curve": _thin(result.curve) if result.curve else ((), ()),
+        "metrics": {},
     }
     return Figures(**(same | others))
 
