@@ -73,7 +73,7 @@ class ForkServer:
                 start_new_session=True,
             )
             on_error.pop_all()
-        self._is_ready = False
+        self._is_ready = self._has_ended = False
 
     def is_ready(self, seconds: float = 0.0) -> bool:
         """Wait until it has imported everything, for so long at most, and return whether it has."""
@@ -81,11 +81,12 @@ class ForkServer:
             self._channel.settimeout(seconds)
             with contextlib.suppress(OSError):
                 self._is_ready = bool(self._channel.recv(16))
+                self._has_ended = not self._is_ready
         return self._is_ready and self.is_alive()
 
     def is_alive(self) -> bool:
         """Check that its process has not ended."""
-        return self._process.poll() is None
+        return not self._has_ended and self._process.poll() is None
 
     def fork(
         self,
