@@ -90,12 +90,22 @@ def _is_postgresql() -> bool:
     return isinstance(database.obj, PostgresqlDatabase)
 
 
+def _at(column: _SQL, *path: str) -> _SQL:
+    """Return what a column of JSON has at a path: in PostgreSQL as a text."""
+    if _is_postgresql():
+        return fn.json_extract_path_text(column.cast("json"), *path)
+    return fn.json_extract(column, _spell_path(path)).coerce(False)
+
+
+def _spell_path(path: Iterable[str]) -> str:
+    return "".join(("$", *(f'."{part}"' for part in path)))
+
+
 def _text(column: _SQL, name: str) -> _SQL:
     """Return the text of a value in a column of JSON."""
     if _is_postgresql():
-        return fn.json_extract_path_text(column.cast("json"), name)
-    path = f'$."{name}"'
-    kind, value = fn.json_type(column, path), fn.json_extract(column, path).cast("text")
+        return _at(column, name)
+    kind, value = fn.json_type(column, _spell_path([name])), _at(column, name).cast("text")
     # SQLite has no truth values.
     return Case(None, ((kind.in_(("true", "false")), kind),), value)
 
@@ -108,13 +118,12 @@ def _number(text: _SQL) -> _SQL:
     return Case(None, ((is_number, text.cast("real")),))
 
 
-def _figure(name: str) -> Callable[[], _SQL]:
+def _figure(*path: str) -> Callable[[], _SQL]:
     """Return a number of the result, each of which is a number or null."""
 
     def sql() -> _SQL:
-        if _is_postgresql():
-            return _text(Run.figures, name).cast("float8")
-        return fn.json_extract(Run.figures, f"$.{name}").coerce(False)
+        value = _at(Run.figures, *path)
+        return value.cast("float8") if _is_postgresql() else value
 
     return sql
 
@@ -132,14 +141,7 @@ def _goal(*parts: str) -> Callable[[], _SQL]:
 
 def _metric(name: str, which: str) -> Callable[[], _SQL]:
     """Return the ``last``, ``min`` or ``max`` of what a run that has ended has recorded."""
-
-    def sql() -> _SQL:
-        if _is_postgresql():
-            column = Run.figures.cast("json")
-            return fn.json_extract_path_text(column, "metrics", name, which).cast("float8")
-        return fn.json_extract(Run.figures, f'$.metrics."{name}".{which}').coerce(False)
-
-    return sql
+    return _figure("metrics", name, which)
 
 
 def _best_or_last(name: str) -> Callable[[], _SQL]:
@@ -150,13 +152,8 @@ def _machine(*path: str) -> Callable[[], _SQL]:
     """Return what rank 0 has stated of its machine."""
 
     def sql() -> _SQL:
-        machine = Rank.machine
-        if _is_postgresql():
-            value = fn.json_extract_path_text(machine.cast("json"), *path)
-        else:
-            value = fn.json_extract(machine, ".".join(("$", *path))).coerce(False)
         of_run = Rank.run == Run.id, Rank.attempt == Run.attempt, Rank.rank == 0
-        return Cast(Rank.select(value).where(*of_run), "text")
+        return Cast(Rank.select(_at(Rank.machine, *path)).where(*of_run), "text")
 
     return sql
 
