@@ -6,7 +6,7 @@ database says: a controller that is killed leaves a draft at most, which nobody 
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import chain
@@ -104,9 +104,12 @@ class Sealer:
         pods = contents.series_of_pods(self.reader.pods_of(run, Selection()))
         texts = chain(contents.files_of(run), contents.logs_of(run) if self.with_logs else ())
         name = archive.file_name(run.name, run.id)
-        digest, metrics = self._put(name, run_owner(run.id), documents, pods, texts)
+
+        def look(written: archive.Archive) -> None:
+            figures["metrics"] = metrics_of(written)
+
+        digest = self._put(name, run_owner(run.id), documents, pods, texts, look)
         sealed = {"archive": name, "archive_sha256": digest, "archive_problem": ""}
-        figures |= {"metrics": metrics}
         with exclusive(STATE):
             is_there = _store(run, **sealed, figures=figures, sealed_at=time.time())
         if not is_there:
@@ -119,7 +122,7 @@ class Sealer:
         """
         name = archive.file_name(run.name, run.id, archive.ADDED_SUFFIX)
         documents = {archive.ADDED: contents.added(run)}
-        digest, _ = self._put(name, added_owner(run.id), documents)
+        digest = self._put(name, added_owner(run.id), documents)
         if not _store_added(run, archive=name, sha256=digest):
             self.archives.delete(run.id)
 
@@ -130,9 +133,9 @@ class Sealer:
         documents: Mapping[str, Any],
         more: Iterable[tuple[archive.SeriesName, Iterator[archive.Piece]]] = (),
         texts: Iterable[tuple[str, Iterator[bytes]]] = (),
-    ) -> tuple[str, dict[str, dict[str, float]]]:
-        """Write an archive of an owner's samples; return its digest, and ``metrics_of`` it."""
-        metrics: dict[str, dict[str, float]] = {}
+        look: Callable[[archive.Archive], None] | None = None,
+    ) -> str:
+        """Write an archive of an owner's samples, have it looked at, and return its digest."""
 
         def write(draft: Path) -> str:
             found = stored.load(owner)
@@ -141,11 +144,12 @@ class Sealer:
                 series = contents.series_of_owner(found, delivered)
                 digest = archive.write(draft, documents, chain(series, more), texts)
             found.check()
-            with archive.opened(draft) as written:
-                metrics.update(metrics_of(written))
+            if look:
+                with archive.opened(draft) as written:
+                    look(written)
             return digest
 
-        return self.archives.put(name, write), metrics
+        return self.archives.put(name, write)
 
     def _try_added(self, run: Run) -> bool:
         try:
