@@ -12,11 +12,10 @@ from typing import Any
 from urllib.parse import quote
 
 from mlbench.assignment import Assignment
-from mlbench.backoff import Backoff
 from mlbench.errors import MLBenchError
 from mlbench.faults import Fault
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.link import Link, LinkError, Offset, RefusedError
+from mlbench_worker.agent.link import Link, Offset, send_patiently
 from mlbench_worker.agent.network import Network
 from mlbench_worker.agent.sources.processes import descendants, environ_of
 
@@ -24,7 +23,6 @@ log = logging.getLogger(__name__)
 
 # A slow worker runs for its share of each such time.
 _PERIOD_SECONDS = 0.1
-_PATIENCE_SECONDS = 60.0
 _LONGEST_PROBLEM = 500
 # What a process of torchrun's has, and torchrun itself has not.
 _OF_TORCHRUN = "TORCHELASTIC_RESTART_COUNT"
@@ -62,8 +60,8 @@ class Faults:
         time.sleep(max(0.0, at + ahead - time.time()))
         attempt, late = self._current(), time.time() - at - ahead
         # Also the attempt may be another one by now.
-        its = attempt and (attempt.assignment.run_id, attempt.assignment.rank)
-        if not attempt or its != (run_id, rank) or attempt.pid is None or attempt.exit:
+        its_rank = attempt and (attempt.assignment.run_id, attempt.assignment.rank)
+        if not attempt or its_rank != (run_id, rank) or attempt.pid is None or attempt.exit:
             return
         if time.monotonic() - attempt.began < late:
             return
@@ -78,25 +76,9 @@ class Faults:
             report["problem"], go_on = str(error)[:_LONGEST_PROBLEM], lambda: None
         # A master that is slow must not make it last longer.
         path = f"/api/workers/{quote(self._pod)}/runs/{run_id}/faults/{number}"
-        threading.Thread(target=self._report, args=(path, report), daemon=True).start()
+        its = (self._connect, lambda link: link.report_fault(path, report), f"failure {number}")
+        threading.Thread(target=send_patiently, args=its, daemon=True).start()
         go_on()
-
-    def _report(self, path: str, report: Mapping[str, object]) -> None:
-        until = time.monotonic() + _PATIENCE_SECONDS
-        link, backoff = self._connect(), Backoff()
-        while True:
-            try:
-                link.report_fault(path, report)
-                break
-            except LinkError as error:
-                if time.monotonic() > until:
-                    raise
-                log.warning("cannot report a failure: %s", error)
-                time.sleep(backoff.seconds())
-            except RefusedError as error:
-                log.warning("the master does not want the report: %s", error)
-                break
-        link.close()
 
 
 def _begin(fault: Fault, attempt: Attempt) -> Callable[[], None]:

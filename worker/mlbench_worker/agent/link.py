@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -9,13 +10,19 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlsplit
 
+from mlbench.backoff import Backoff
+
 if TYPE_CHECKING:
     from mlbench.autopsy import Evidence
     from mlbench.profiles import Recorded
 
 T = TypeVar("T")
 
+log = logging.getLogger(__name__)
+
 _TIMEOUT_SECONDS = 10.0
+# Later, nobody waits for what was asked of an agent.
+_PATIENCE_SECONDS = 60.0
 # Clocks drift, so older round trips say nothing.
 _LAST_OFFSETS = 8
 _REFUSED = {http.HTTPStatus.FORBIDDEN, http.HTTPStatus.NOT_FOUND, http.HTTPStatus.CONFLICT}
@@ -208,3 +215,26 @@ class Link:
         except (OSError, http.client.HTTPException):
             self._connection.close()
             raise
+
+
+def send_patiently(connect: Callable[[], Link], send: Callable[[Link], None], what: str) -> None:
+    """Send something by a link of its own: again and again for a minute, unless it is refused.
+
+    Raises:
+        LinkError: the master did not answer by then.
+    """
+    until = time.monotonic() + _PATIENCE_SECONDS
+    link, backoff = connect(), Backoff()
+    while True:
+        try:
+            send(link)
+            break
+        except LinkError as error:
+            if time.monotonic() > until:
+                raise
+            log.warning("cannot send %s: %s", what, error)
+            time.sleep(backoff.seconds())
+        except RefusedError as error:
+            log.warning("the master does not want %s: %s", what, error)
+            break
+    link.close()

@@ -2,20 +2,15 @@
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 
-from mlbench.backoff import Backoff
 from mlbench.job_totals import JobTotals
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.link import Link, LinkError, RefusedError, Reply
+from mlbench_worker.agent.link import Link, Reply, send_patiently
 
 _Give = Callable[[Link], None]
 
 log = logging.getLogger(__name__)
-
-# Later, nobody waits for it any more.
-_PATIENCE_SECONDS = 60.0
 
 
 class Autopsies:
@@ -46,7 +41,7 @@ class Autopsies:
 
         def run() -> None:
             try:
-                self._send(do(), f"{what} {number}")
+                send_patiently(self._connect, do(), f"what {what} {number} has found")
             except Exception:
                 # A rank that cannot be looked into can still train.
                 log.exception("%s %d cannot be done", what, number)
@@ -61,23 +56,6 @@ class Autopsies:
         assert reply.autopsy is not None
         wanted, evidence = reply.autopsy, gather(attempt, root, self._progress(attempt))
         return lambda link: link.give_evidence(pod, wanted, evidence)
-
-    def _send(self, give: _Give, what: str) -> None:
-        until = time.monotonic() + _PATIENCE_SECONDS
-        link, backoff = self._connect(), Backoff()
-        while True:
-            try:
-                give(link)
-                break
-            except LinkError as error:
-                if time.monotonic() > until:
-                    raise
-                log.warning("cannot send what %s has found: %s", what, error)
-                time.sleep(backoff.seconds())
-            except RefusedError as error:
-                log.warning("the master does not want what %s has found: %s", what, error)
-                break
-        link.close()
 
 
 def _profile(number: int, seconds: int, pod: str, attempt: Attempt, root: int | None) -> _Give:
