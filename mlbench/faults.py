@@ -76,6 +76,11 @@ class Recurring:
     every_seconds: float
     """The mean time between two of them."""
 
+    @property
+    def kind(self) -> Kind:
+        """Of the failure itself."""
+        return Fault.parse(self.text).kind
+
 
 def parse(text: str) -> tuple[Recurring, ...]:
     """Return the failures that ``--faults`` describes, or raise a FaultError."""

@@ -16,6 +16,7 @@ import falcon
 from falcon import Request, Response
 
 from mlbench import join_token, pod_token
+from mlbench.pod_token import PodIdentity
 from mlbench.serving import is_address
 
 Access = Literal["open", "user", "agent", "join"]
@@ -35,6 +36,14 @@ def access_of(resource: object) -> Access:
     """Return the attribute ``access`` of a resource; without one, it is for users."""
     access: Access = getattr(resource, "access", "user")
     return access
+
+
+def own_pod(req: Request, name: str) -> PodIdentity:
+    """Return the pod that an agent's request speaks for, or refuse (403) if it has another name."""
+    pod: PodIdentity = req.context.pod
+    if pod.name != name:
+        raise falcon.HTTPForbidden(description="pod: the token is another pod's")
+    return pod
 
 
 # --- Tokens ---

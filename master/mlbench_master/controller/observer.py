@@ -18,14 +18,13 @@ from mlbench_master.controller.world import (
 )
 from mlbench_master.database import run_sql, snapshot
 from mlbench_master.models import Pod, Rank, Run, Worker, run_owner
-from mlbench_master.pools.base import RUNNING, PodStatus
+from mlbench_master.pools.base import RUNNING, PodStatus, is_same_pod
 from mlbench_master.reading.counting import SampleCounts
 from mlbench_master.recording.limits import has_room
 from mlbench_master.recording.streams import METRICS
 from mlbench_master.runs import autopsies
 from mlbench_master.runs.life import deadline_at, find_next, find_recorded
 from mlbench_master.runs.reachability import Reachability, read_reachability
-from mlbench_master.runs.workers import is_same_pod
 
 # After a pause this long the controller was killed or its laptop slept: stopwatches begin anew.
 _PAUSE_SECONDS = 10.0

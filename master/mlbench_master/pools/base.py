@@ -91,3 +91,11 @@ class Pool(Protocol):
 
     def explain(self) -> str:
         """Explain why pods that were asked for are not there; empty if nothing is known."""
+
+
+def is_same_pod(pod_uid: str | None, agent_uid: str) -> bool:
+    """Compare the uid of a pod with the one that an agent says its own pod has.
+
+    Workers of one machine have none, and of older runs it is not known: it may be.
+    """
+    return not pod_uid or pod_uid == agent_uid

@@ -7,7 +7,7 @@ from falcon import Request, Response
 
 from mlbench.autopsy import Autopsy, Evidence
 from mlbench_master import exact_json
-from mlbench_master.access import Access
+from mlbench_master.access import Access, own_pod
 from mlbench_master.errors import BadFieldError, NotFoundError
 from mlbench_master.http import read_bytes
 from mlbench_master.openapi.operation import flag, operation
@@ -63,11 +63,10 @@ class EvidenceResource:
 
         A pod speaks for itself alone: 403.
         """
-        if pod != req.context.pod.name:
-            raise falcon.HTTPForbidden(description="pod: the token is another pod's")
+        own = own_pod(req, pod)
         try:
             fields = exact_json.loads(read_bytes(req, _MOST_BYTES))
         except (ValueError, RecursionError) as error:
             raise BadFieldError("body", f"it must be JSON: {error}") from None
-        autopsies.answer(req.context.pod, autopsy_id, fields)
+        autopsies.answer(own, autopsy_id, fields)
         resp.status = falcon.HTTP_NO_CONTENT

@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from mlbench.records import RunEvent
 from mlbench_master import times
-from mlbench_master.access import Access
+from mlbench_master.access import Access, own_pod
 from mlbench_master.fields import NO_NUL, refuse_truth_value
 from mlbench_master.http import read_body
 from mlbench_master.openapi.operation import operation
@@ -80,8 +80,7 @@ class FaultReportsResource:
 
         A pod speaks for itself alone: 403.
         """
-        if pod != req.context.pod.name:
-            raise falcon.HTTPForbidden(description="pod: the token is another pod's")
+        own = own_pod(req, pod)
         report = read_body(req, FaultReport)
-        faults.note(req.context.pod, run_id, fault_id, report.model_dump())
+        faults.note(own, run_id, fault_id, report.model_dump())
         resp.status = falcon.HTTP_NO_CONTENT

@@ -8,7 +8,7 @@ from mlbench import records
 from mlbench.names import ACTIVE_STATES
 from mlbench_master.models import Pod, Rank, Run, Worker
 from mlbench_master.openapi.operation import operation
-from mlbench_master.runs.workers import is_same_pod
+from mlbench_master.pools.base import is_same_pod
 from mlbench_master.times import seconds_to_text
 
 

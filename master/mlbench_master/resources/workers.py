@@ -8,16 +8,16 @@ from falcon import Request, Response
 from mlbench.names import ACTIVE_STATES, STREAMS
 from mlbench.pod_token import PodIdentity
 from mlbench.records import Held, Joined
-from mlbench_master.access import Access
+from mlbench_master.access import Access, own_pod
 from mlbench_master.database import check_room, run_sql
 from mlbench_master.errors import BadFieldError
 from mlbench_master.http import read_body, read_bytes
 from mlbench_master.models import run_owner
 from mlbench_master.openapi.operation import operation, whole
+from mlbench_master.pools.base import is_same_pod
 from mlbench_master.recording import files, streams
 from mlbench_master.recording.limits import Spool
 from mlbench_master.runs import joining, workers
-from mlbench_master.runs.workers import is_same_pod
 from mlbench_master.serving.buffered import waited_seconds
 from mlbench_master.settings import Limits
 
@@ -83,9 +83,7 @@ class PollResource:
 
         A pod speaks for itself alone: 403.
         """
-        asking: PodIdentity = req.context.pod
-        if pod != asking.name:
-            raise falcon.HTTPForbidden(description="pod: the token is another pod's")
+        asking = own_pod(req, pod)
         report = read_body(req, workers.Report)
         if report.pod_uid != asking.uid:
             raise falcon.HTTPForbidden(description="pod_uid: the token is another pod's")

@@ -19,6 +19,7 @@ from mlbench_master.database import STATE, exclusive, run_sql
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
 from mlbench_master.models import Autopsy, Rank, RankEvidence, Run
 from mlbench_master.notify import notify
+from mlbench_master.pools.base import is_same_pod
 
 ANSWER_SECONDS = 20.0
 """Ranks that have not answered by then have nothing to say: evidence has to be of one moment."""
@@ -94,7 +95,8 @@ def answer(pod: PodIdentity, autopsy_id: int, fields: Any) -> None:
     with exclusive(STATE):
         asked = Autopsy.rows("id = ?", min(autopsy_id, _LARGEST))
         ranks = _ranks(asked[0].run_id, asked[0].attempt, worker=pod.name) if asked else []
-        if not ranks or ranks[0].rank != evidence.rank or ranks[0].pod_uid not in (None, pod.uid):
+        is_its = bool(ranks) and is_same_pod(ranks[0].pod_uid, pod.uid)
+        if not is_its or ranks[0].rank != evidence.rank:
             raise NotFoundError(f"autopsy_id: no autopsy {autopsy_id} asks this rank")
         if time.time() > asked[0].asked_at + ANSWER_SECONDS:
             raise ConflictError(f"autopsy {autopsy_id} is over")

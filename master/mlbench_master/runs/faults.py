@@ -15,6 +15,7 @@ from mlbench.runspec import Network, part
 from mlbench_master.database import STATE, exclusive, run_sql
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
 from mlbench_master.models import Rank, Run
+from mlbench_master.pools.base import is_same_pod
 
 # An agent is told so long before, as one with nothing to tell polls every 3 s, and many rarely.
 _AHEAD_SECONDS = 15.0
@@ -106,7 +107,7 @@ def note(pod: PodIdentity, run_id: int, number: int, done: Mapping[str, Any]) ->
         one = injected[number - 1]
         its = "run_id = ? AND rank = ? AND attempt = ? AND worker = ?"
         ranks = Rank.rows(its, run_id, one["rank"], done["attempt"], pod.name)
-        if not ranks or ranks[0].pod_uid not in (None, pod.uid):
+        if not ranks or not is_same_pod(ranks[0].pod_uid, pod.uid):
             raise NotFoundError(f"fault_id: failure {number} of run {run_id} is not of this rank")
         if one["at"] is None:
             injected[number - 1] = one | done

@@ -4,7 +4,6 @@ from importlib.util import find_spec
 
 from mlbench import faults
 from mlbench.benchmarks import Benchmark
-from mlbench.faults import Fault
 from mlbench.names import THIS_MACHINE
 from mlbench.options import OptionError, read
 from mlbench.runspec import IMPAIRMENTS
@@ -83,9 +82,8 @@ def _check_bandwidth(wanted: float, limits: Limits) -> None:
 def _check_faults(order: RunRequest, text: str, limits: Limits) -> None:
     network = bool(order.wanted_bandwidth(limits) or order.latency_ms or order.loss_percent)
     for one in faults.parse(text):
-        kind = Fault.parse(one.text).kind
         in_cluster = limits.pool == "kubernetes"
-        if why := faults.why_refused(kind, in_cluster=in_cluster, has_network=network):
+        if why := faults.why_refused(one.kind, in_cluster=in_cluster, has_network=network):
             raise BadFieldError("faults", why)
 
 

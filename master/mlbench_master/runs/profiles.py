@@ -24,6 +24,7 @@ from mlbench_master.database import STATE, exclusive, run_sql, store
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
 from mlbench_master.models import Profile, Rank, Run
 from mlbench_master.notify import notify
+from mlbench_master.pools.base import is_same_pod
 
 # Besides its seconds: a profile has to be written, and sent.
 _PATIENCE_SECONDS = 240.0
@@ -129,7 +130,7 @@ def answer(pod: PodIdentity, profile_id: int, body: bytes) -> None:
 def _is_of(asked: Profile, pod: PodIdentity) -> bool:
     its = (asked.run_id, asked.attempt, asked.rank, pod.name)
     ranks = Rank.rows("run_id = ? AND attempt = ? AND rank = ? AND worker = ?", *its)
-    return bool(ranks) and ranks[0].pod_uid in (None, pod.uid)
+    return bool(ranks) and is_same_pod(ranks[0].pod_uid, pod.uid)
 
 
 def _check(recorded: Recorded, content: bytes) -> None:

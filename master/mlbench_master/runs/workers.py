@@ -32,6 +32,7 @@ from mlbench_master.fields import NO_NUL, refuse_truth_value
 from mlbench_master.group_commit import GroupCommit
 from mlbench_master.models import Rank, Run, run_owner
 from mlbench_master.notify import notify
+from mlbench_master.pools.base import is_same_pod
 from mlbench_master.recording import streams
 from mlbench_master.runs import autopsies, clock, faults, profiles
 from mlbench_master.runs.life import has_active
@@ -356,11 +357,3 @@ def _current_rank(pod: str) -> Rank | None:
     """Return the rank that a worker was given last, of the attempts that are going on."""
     [last] = run_sql(_CURRENT, *ACTIVE_STATES, pod).fetchone()
     return Rank.rows("id = ?", last)[0] if last is not None else None
-
-
-def is_same_pod(pod_uid: str | None, agent_uid: str) -> bool:
-    """Compare the uid of a pod with the one that an agent says its own pod has.
-
-    Workers of one machine have none, and of older runs it is not known: it may be.
-    """
-    return not pod_uid or pod_uid == agent_uid
