@@ -90,6 +90,7 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     ),
     'mlbench_run_finished_timestamp_seconds{run_id=~"$run_id"}': (
         "mlbench-compare / annotation Run ended",
+        "mlbench-compare / Goodput / buckets",
     ),
     # The run goes on.
     'mlbench_run_state{run_id="$run_id",state="STARTED"} == 1': (
