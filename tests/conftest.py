@@ -58,8 +58,8 @@ def as_pod(name: str, uid: str = "") -> dict[str, str]:
     return {"Authorization": f"Bearer {derive(PodIdentity(name, uid), AGENT_SECRET)}"}
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 60.0, what: str = "") -> None:
-    """Wait until a condition holds; fail if it does not in time."""
+def wait_for(condition: Callable[[], object], seconds: float = 180.0, what: str = "") -> None:
+    """Wait until a condition holds; fail if it does not in time, on a busy machine too."""
     deadline, pause = time.monotonic() + seconds, 0.005
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds} s: {what or condition}"

@@ -2,7 +2,7 @@
 
 import json
 import socket
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
 
@@ -27,7 +27,15 @@ def active(client: ApiClient, stack: Home) -> None:
     """A run that goes on while the test looks, and whose workers tell of its steps."""
     run = order_steps(client, "scraped", steps=6000, rate=100)
     told = f'{names.WORKER_STEPS}{{rank="1",run_id="{run.id}"}}'
-    wait_for(lambda: any(told in text for text in read(stack, "workers")), what="it goes on")
+
+
+    def tells() -> bool:
+        # The server of a run that has just ended may be gone while it is asked.
+        with suppress(httpx.TransportError):
+            return any(told in text for text in read(stack, "workers"))
+        return False
+
+    wait_for(tells, what="it goes on")
 
 
 def read(home: Home, job: str) -> list[str]:

@@ -35,6 +35,8 @@ _MOST_BODY_BYTES = 8 << 20
 _PIECE_BYTES = 64 << 10
 # For whoever has yet to show the token; and for what an ended process had still sent.
 _PATIENCE_SECONDS = 5.0
+# The kernel may hand out connections a bit later than ones that were made after them.
+_LATE_SECONDS = 0.05
 # Until there may be a file descriptor again.
 _PAUSE_SECONDS = 0.1
 _LENGTH = re.compile("[0-9]{1,18}")  # of a body
@@ -218,6 +220,8 @@ class Loopback:
         while True:
             try:
                 connection, caller = self._listener.accept()
+            except TimeoutError:  # the last one was heard, and all that were late
+                return
             except OSError as error:
                 if self._listener.fileno() < 0:  # it was closed before all were heard
                     return
@@ -226,7 +230,8 @@ class Loopback:
                 continue
             if caller == self._last_caller:
                 connection.close()
-                return
+                self._listener.settimeout(_LATE_SECONDS)
+                continue
             if self._is_shared and processes.is_of_another_user(caller[1]):
                 connection.close()
                 continue
