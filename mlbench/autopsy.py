@@ -81,7 +81,7 @@ class Evidence(Record):
     """The process that was started first, then its descendants."""
     threads: tuple[Thread, ...]
     stacks_by: str
-    """``py-spy`` or ``faulthandler``; "" if there are no stacks."""
+    """``py-spy``, ``faulthandler`` or, of one that has failed, ``traceback``; "" if none has."""
     collectives: tuple[Collective, ...]
     """One for each process group; the default group's first."""
     memory_bytes: int | None

@@ -3,7 +3,8 @@
 A wrong accusation is worse than none: who waits is not accused, and what is not known is said.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mlbench.autopsy import Collective, Evidence, Verdict
@@ -52,14 +53,30 @@ def _goes_on(seen: Seen) -> Verdict | None:
 
 
 def _sizes_differ(seen: Seen) -> Verdict | None:
-    """Accuse nobody where gloo has aborted a rank that may be right; of two ranks both."""
+    """Accuse the fewer where gloo has aborted a rank that gave less than others; of two ranks both.
+
+    What it aborts tells no size any more; those that fail because of that have left theirs.
+    """
     its = [n for n, rank in seen.ranks.items() if _SIZES_DIFFER in rank.evidence.stderr_end]
     if not its:
         return None
-    culprits = tuple(seen.ranks) if len(seen.ranks) == seen.world_size == 2 else ()  # noqa: PLR2004
-    got = f"{name_ranks(its, 'have')} got more than expected"
-    text = f"the ranks give a collective different sizes: {got}"
-    return Verdict("mismatch", culprits, "", "", text, "likely" if culprits else "none")
+    text = f"the ranks give a collective different sizes: {name_ranks(its, 'have')} got more than "
+    text += "expected"
+    last = {n: one for n, rank in seen.ranks.items() for one in rank.evidence.collectives[:1]}
+    newest = max((one.number for one in last.values()), default=0)
+    told = {n: one for n, one in last.items() if one.number == newest and n not in its}
+    if told:
+        text += f": {_spell_calls(_by_call(told, _call))}"
+    sizes = {n: sum(map(math.prod, one.sizes)) for n, one in told.items()}
+    large = [n for n, size in sizes.items() if size == max(sizes.values())]
+    small = [n for n in (*sizes, *its) if n not in large]
+    fewer, more = sorted((large, small), key=len)
+    culprits: Sequence[int] = ()
+    if len(seen.ranks) == seen.world_size == 2:  # noqa: PLR2004
+        culprits = [*seen.ranks]
+    elif len({*sizes.values()}) in (1, 2) and 2 * len(more) > seen.world_size:
+        culprits = fewer
+    return _accuse_mismatch(seen, culprits, text)
 
 
 def _gone(seen: Seen) -> Verdict | None:
@@ -147,22 +164,38 @@ def _mismatch(seen: Seen) -> Verdict | None:
         numbers, names = ({f(one) for one in group.values()} for f in (_number, name_of))
         if len(numbers) > 1 or not any(numbers):
             continue
-        calls: dict[str, list[int]] = {}
-        for number, one in group.items():
-            calls.setdefault(_call(one) if len(names) == 1 else spell(one), []).append(number)
+        calls = _by_call(group, _call if len(names) == 1 else spell)
         if len(calls) == 1:
             continue
         most = max(calls.values(), key=len)
         culprits = [number for number in group if number not in most]
         if len(most) * 2 <= len(group):
             culprits = [*group] if len(group) == 2 else []  # noqa: PLR2004
-        how = " and ".join(f"{name_ranks(there, 'be')} in {call}" for call, there in calls.items())
-        frames = ((number, seen.ranks[number].at) for number in culprits)
-        its = (f"rank {number} at {mark_frame(frame)}" for number, frame in frames if frame)
-        how = f"the ranks call different collectives: {'; '.join((how, *its))}"
-        found = seen.accuse("mismatch", culprits, how, "likely" if culprits else "none")
-        return replace(found, sentence=how)
+        how = f"the ranks call different collectives: {_spell_calls(calls)}"
+        return _accuse_mismatch(seen, culprits, how)
     return None
+
+
+def _accuse_mismatch(seen: Seen, culprits: Sequence[int], how: str) -> Verdict:
+    frames = ((number, seen.ranks[number].at) for number in culprits)
+    its = (f"rank {number} at {mark_frame(frame)}" for number, frame in frames if frame)
+    how = "; ".join((how, *its))
+    found = seen.accuse("mismatch", culprits, how, "likely" if culprits else "none")
+    return replace(found, sentence=how)
+
+
+def _by_call(
+    last: Mapping[int, Collective], spelled: Callable[[Collective], str]
+) -> Mapping[str, list[int]]:
+    """Return the ranks by what they have called."""
+    calls: dict[str, list[int]] = {}
+    for number, one in last.items():
+        calls.setdefault(spelled(one), []).append(number)
+    return calls
+
+
+def _spell_calls(calls: Mapping[str, Sequence[int]]) -> str:
+    return " and ".join(f"{name_ranks(there, 'be')} in {call}" for call, there in calls.items())
 
 
 def _network(seen: Seen) -> Verdict | None:

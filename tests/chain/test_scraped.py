@@ -28,7 +28,6 @@ def active(client: ApiClient, stack: Home) -> None:
     run = order_steps(client, "scraped", steps=6000, rate=100)
     told = f'{names.WORKER_STEPS}{{rank="1",run_id="{run.id}"}}'
 
-
     def tells() -> bool:
         # The server of a run that has just ended may be gone while it is asked.
         with suppress(httpx.TransportError):

@@ -130,10 +130,26 @@ OTHERS = "ranks 0, 2 and 3 wait for it in all-reduce 22"
             id="the other fails because one has left",
         ),
         pytest.param(
-            [rank(0, exit_code=-6, stderr_end=LARGER), rank(1, exit_code=1, stderr_end=CLOSED)],
+            [
+                rank(0, at=(), exit_code=-6, stderr_end=LARGER),
+                rank(1, at=(), exit_code=1, stderr_end=CLOSED),
+            ],
             *(2, "mismatch", (0, 1)),
             "the ranks give a collective different sizes: rank 0 has got more than expected",
             id="gloo has aborted one of two that disagree in sizes",
+        ),
+        pytest.param(
+            [
+                rank(0, exit_code=-6, at=(), stderr_end=LARGER),
+                *waiting(1),
+                rank(2, entered(22, sizes=((9, 3),)), exit_code=1, stderr_end=CLOSED),
+                *waiting(3),
+            ],
+            *(4, "mismatch", (2,)),
+            "the ranks give a collective different sizes: rank 0 has got more than expected: ranks "
+            "1 and 3 are in all-reduce 22 of 4 and rank 2 is in all-reduce 22 of 9x3; rank 2 at "
+            "`step` (train.py:12)",
+            id="gloo has aborted one that gave less, as most did",
         ),
         pytest.param(
             [*waiting(0, 2, 3), rank(1, entered(22), states="T")],
@@ -276,8 +292,9 @@ def test_who_is_at_fault_is_named(
         ),
         pytest.param(
             [rank(0, exit_code=-6, stderr_end=LARGER), *waiting(1, 2)],
-            *(3, "mismatch"),
-            "the ranks give a collective different sizes: rank 0 has got more than expected",
+            *(4, "mismatch"),
+            "the ranks give a collective different sizes: rank 0 has got more than expected: ranks "
+            "1 and 2 are in all-reduce 22 of 4",
             id="gloo has aborted one that may be right",
         ),
         pytest.param(

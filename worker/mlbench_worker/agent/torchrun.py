@@ -17,8 +17,8 @@ _STANDALONE, _RESTARTS = "--standalone", "--max-restarts"
 _REPORT = "Root Cause (first observed failure):\n"
 _LONGEST_REPORT = 4096
 _REPORTED = re.compile(r"^  (rank|exitcode|traceback) *: (\S.*)$", re.MULTILINE)
-_TRACEBACK = "Traceback (most recent call last):\n"
-_CONTENT = re.compile(r"(?P<frames>(?:[ \t].*\n)+)(?P<error>\S.*)")
+TRACEBACK = "Traceback (most recent call last):\n"
+CONTENT = re.compile(r"(?P<frames>(?:[ \t].*\n)+)(?P<error>\S.*)")
 _FRAME = re.compile(r'^  File "(?P<path>[^"\n]+)", line (?P<line>\d+)', re.MULTILINE)
 # Frames of these are not where a user's mistake is.
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "<frozen ")
@@ -71,7 +71,7 @@ def explain(error: str, stderr: str) -> str:
     if not separator or not reported.keys() >= {"rank", "exitcode"}:
         return error
     rank, _, _ = reported["rank"].partition(" ")
-    error = error or last_error(before.rpartition(_TRACEBACK)[0], rank)
+    error = error or last_error(before.rpartition(TRACEBACK)[0], rank)
     if not error and "see: https://" not in (words := reported.get("traceback", "see: https://")):
         error = words
     code, _, _ = reported["exitcode"].partition(" ")
@@ -89,18 +89,23 @@ def _read_error(path: Path) -> str:
 
 
 def last_error(text: str, rank: str) -> str:
-    """Return the last error of a rank in a text; that of any if no lines tell their rank.
+    """Return the last error of a rank in a text; that of any if no lines tell their rank."""
+    return describe(lines_of(text, rank)) or describe(text)
+
+
+def lines_of(text: str, rank: str) -> str:
+    """Return what a rank has written in a text, or all where no line tells its rank.
 
     PyTorch puts ``[rank1]: `` before the lines of a process that has joined its group.
     """
     start = f"[rank{rank}]: "
     own = [line.removeprefix(start) for line in text.splitlines() if line.startswith(start)]
-    return describe("\n".join(own)) or describe(text)
+    return "\n".join(own) or text
 
 
 def describe(text: str) -> str:
     """Return the error of the last traceback in a text, and the user's line that it comes from."""
-    found = _CONTENT.match(text.rpartition(_TRACEBACK)[2])
+    found = CONTENT.match(text.rpartition(TRACEBACK)[2])
     if found is None:
         return ""
     frames = _FRAME.findall(found["frames"])

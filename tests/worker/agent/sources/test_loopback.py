@@ -55,7 +55,7 @@ def loopback(told: Told) -> Iterator[Loopback]:
 
 
 def connect(loopback: Loopback) -> http.client.HTTPConnection:
-    return http.client.HTTPConnection(loopback.url.removeprefix("http://"), timeout=10)
+    return http.client.HTTPConnection(loopback.url.removeprefix("http://"), timeout=60)
 
 
 def call(
@@ -121,19 +121,22 @@ def test_a_full_disk_is_told(loopback: Loopback, told: Told) -> None:
     assert (status, answer["message"]) == (507, "it cannot be recorded: no space left")
 
 
-def test_what_an_ended_process_had_sent_is_still_heard(loopback: Loopback, told: Told) -> None:
+def test_what_an_ended_process_had_sent_is_still_heard(
+    loopback: Loopback, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also on connections that were not yet accepted."""
+    monkeypatch.setattr(loopbacks, "_PATIENCE_SECONDS", 60.0)
     body = b'{"a": 1}'
     request = (
         f"POST /say HTTP/1.1\r\nAuthorization: Bearer {loopback.token}\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
     ).encode() + body
     address = ("127.0.0.1", int(loopback.url.rpartition(":")[2]))
-    for _ in range(50):
+    for _ in range(20):
         with socket.create_connection(address) as gone:
             gone.sendall(request)
     loopback.close()
-    assert told.lines == [{"a": 1}] * 50
+    assert told.lines == [{"a": 1}] * 20
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(address)
 
@@ -174,16 +177,19 @@ def test_connections_that_drip_are_ended_and_others_are_heard(
     loopback: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loopbacks, "_PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(loopbacks, "_MOST_CONNECTIONS", 16)
     address = ("127.0.0.1", int(loopback.url.rpartition(":")[2]))
     with ExitStack() as dripping:
-        slow = [dripping.enter_context(socket.create_connection(address)) for _ in range(250)]
+        slow = [dripping.enter_context(socket.create_connection(address)) for _ in range(16)]
         began = time.monotonic()
         while time.monotonic() < began + 1.5:
             for one in slow:
                 with suppress(OSError):
                     one.send(b"G")
             time.sleep(0.1)
-        assert all(not one.recv(1) for one in slow[:10]), "they are ended"
+        for one in slow:
+            with suppress(ConnectionResetError):  # what it sent last was not read
+                assert not one.recv(1), "it is ended"
         with closing(connect(loopback)) as connection:
             assert call(connection, loopback.token)[0] == 200
 
@@ -191,16 +197,17 @@ def test_connections_that_drip_are_ended_and_others_are_heard(
 def test_too_many_connections_are_told_in_the_log(
     told: Told, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(loopbacks, "_PATIENCE_SECONDS", 20.0)
+    monkeypatch.setattr(loopbacks, "_PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr(loopbacks, "_MOST_CONNECTIONS", 16)
     server = Loopback([told.route], told.append, told.words.append)
     address = ("127.0.0.1", int(server.url.rpartition(":")[2]))
     with ExitStack() as silent:
-        for _ in range(300):
+        for _ in range(20):
             silent.enter_context(socket.create_connection(address))
-        wait_for(lambda: len(caplog.records) == 44, what="all are accepted or refused")
+        wait_for(lambda: len(caplog.records) == 4, what="all are accepted or refused")
     server.close()
     [words] = told.words
-    assert words.startswith("44 connections to the server of this run were refused")
+    assert words.startswith("4 connections to the server of this run were refused")
 
 
 _HOLD = """

@@ -9,12 +9,14 @@ import json
 import os
 import socket
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from mlbench.autopsy import Collective
+from mlbench_worker.agent.files import read_regular
 
 # One for all backends but NCCL, and NCCL's, which other builds lack.
 _HANDLERS = ("fr_trace_json", "dump_nccl_trace_json")
@@ -22,6 +24,7 @@ _DEFAULT_GROUP = "0"
 _TIMEOUT_SECONDS = 1.0
 _MOST_BYTES = 16 << 20
 _MOST_SOCKETS = 16
+_NO_TRACE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 _MOST_GROUPS, _MOST_SIZES, _LONGEST_NAME = 64, 16, 100
 
 
@@ -34,7 +37,8 @@ def find_collectives(
     ``ranks``. None are found where no process has a group, or none answers.
     """
     found: dict[tuple[int | None, str], Collective] = {}
-    for path in [*folder.glob("[0-9]*")][:_MOST_SOCKETS]:
+    sockets = [path for path in folder.glob("[0-9]*") if not path.suffix]
+    for path in sockets[:_MOST_SOCKETS]:
         rank = ranks.get(int(path.name)) if path.name.isdecimal() else None
         for one in _collectives_at(path):
             known = found.setdefault((rank, one.group), one)
@@ -43,13 +47,21 @@ def find_collectives(
     return tuple(sorted(found.values(), key=lambda one: (len(one.group), one.group))[:_MOST_GROUPS])
 
 
+def left_collectives(folder: Path) -> tuple[Collective, ...]:
+    """Return those that a process has left as it failed; of several processes, the last one."""
+    with suppress(OSError, *_NO_TRACE):
+        newest = max(folder.glob("[0-9]*.json"), key=lambda path: path.stat().st_mtime)
+        return tuple(read_trace(json.loads(read_regular(newest, _MOST_BYTES) or b"")))
+    return ()
+
+
 def _collectives_at(path: Path) -> Iterator[Collective]:
     for handler in _HANDLERS:
         try:
             yield from read_trace(_ask(path, handler))
         except OSError:
             return  # A process that does not answer now, as a stopped one, never does.
-        except (http.client.HTTPException, ValueError, TypeError, KeyError, AttributeError):
+        except (http.client.HTTPException, *_NO_TRACE):
             pass  # Whatever answers there.
 
 

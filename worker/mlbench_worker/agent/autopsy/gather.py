@@ -18,8 +18,8 @@ from mlbench.job_totals import JobTotals
 from mlbench.process import of_worker, this_process
 from mlbench_worker.agent import kernel, torchrun
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.autopsy.collectives import find_collectives
-from mlbench_worker.agent.autopsy.stacks import Pipe, find_spy, spy
+from mlbench_worker.agent.autopsy.collectives import find_collectives, left_collectives
+from mlbench_worker.agent.autopsy.stacks import Pipe, find_spy, parse_traceback, spy
 from mlbench_worker.agent.files import StreamFile, text_of
 from mlbench_worker.agent.sources.processes import environ_of
 from mlbench_worker.agent.usage import read_usage
@@ -45,8 +45,16 @@ def gather(attempt: Attempt, root: int | None, progress: JobTotals) -> Evidence:
     missing: list[str] = []
     processes = _processes(root) if attempt.exit is None and root is not None else []
     ranks = {one.pid: one.rank for one in processes if one.rank is not None}
-    collectives = find_collectives(attempt.autopsy, ranks)
+    stderr_end = _end(attempt.streams["stderr"])
+    is_over = attempt.exit is not None
+    collectives = (
+        left_collectives(attempt.autopsy) if is_over else find_collectives(attempt.autopsy, ranks)
+    )
     threads, stacks_by = _stacks(attempt.autopsy, processes, missing)
+    if not threads:  # it has failed, or is about to
+        own = torchrun.lines_of(stderr_end, str(attempt.assignment.rank))
+        threads = parse_traceback(attempt.pid or 0, own)
+        stacks_by = "traceback" if threads else ""
     time.sleep(_LOOK_SECONDS)
     processes = [one for one in map(_look_again, processes) if one.state != "X" or one.pid == root]
     usage = _usage(root)
@@ -67,7 +75,7 @@ def gather(attempt: Attempt, root: int | None, progress: JobTotals) -> Evidence:
         out_of_memory_kills=max(0, attempt.out_of_memory_kills),
         throttled_seconds=measured.throttled_seconds if measured else None,
         stdout_end=_end(attempt.streams["stdout"]),
-        stderr_end=_end(attempt.streams["stderr"]),
+        stderr_end=stderr_end,
         gpu_errors=gpu_errors,
         missing=tuple(missing),
         quiet_seconds=_quiet_seconds(attempt, collectives, progress.progress_at, at),

@@ -1,7 +1,8 @@
 """Where the threads of a rank's Pythons are: as py-spy reads it, or as each of them writes itself.
 
 py-spy reads their memory, if it is there and may. Else a signal has them write their stacks to a
-pipe, if they have registered for it (``hook/sitecustomize.py``).
+pipe, if they have registered for it (``hook/sitecustomize.py``). One that has failed has told in
+its log.
 """
 
 import json
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from mlbench.autopsy import Frame, Thread
+from mlbench_worker.agent import torchrun
 from mlbench_worker.agent.files import text_of
 from mlbench_worker.agent.sources.processes import has_open
 
@@ -27,7 +29,7 @@ _ANSWER_SECONDS, _QUIET_SECONDS = 1.0, 0.1
 _MOST_FRAMES, _MOST_THREADS, _MOST_BYTES = 100, 64, 1 << 20
 _LONGEST_NAME, _LONGEST_FILE = 200, 400
 _THREAD = re.compile(r"(?:Current thread|Thread) (0x\w+)(?: \[(.*)\])? \(most recent call first\):")
-_FRAME = re.compile(r' *File "(.*)", line (\d+) in (.*)')
+_FRAME = re.compile(r' *File "(.*)", line (\d+),? in (.*)')
 
 
 def find_spy() -> str | None:
@@ -131,6 +133,14 @@ def parse_stacks(pid: int, text: str) -> list[Thread]:
     threads = [Thread(pid, name, False, tuple(frames)) for name, frames in found[:-1]]
     threads += [Thread(pid, "MainThread", True, tuple(frames)) for _, frames in found[-1:]]
     return _bounded(threads)
+
+
+def parse_traceback(pid: int, text: str) -> list[Thread]:
+    """Return the main thread of a process where it has failed, by a traceback that ends its log."""
+    content = torchrun.CONTENT.fullmatch(text.rpartition(torchrun.TRACEBACK)[2].rstrip())
+    lines = content["frames"].splitlines() if content else ()
+    frames = [Frame(one[3], one[1], int(one[2])) for one in map(_FRAME.match, lines) if one]
+    return _bounded([Thread(pid, "MainThread", True, tuple(reversed(frames[-_MOST_FRAMES:])))])
 
 
 def _bounded(threads: Iterator[Thread] | Sequence[Thread]) -> list[Thread]:

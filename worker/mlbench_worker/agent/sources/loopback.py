@@ -177,7 +177,8 @@ class Loopback:
             self._thread.join(_PATIENCE_SECONDS)
         self._listener.close()
         for thread, connection in list(self._open.items()):
-            thread.join(max(0.0, deadline - time.monotonic()))
+            if thread.is_alive():
+                thread.join(max(0.0, deadline - time.monotonic()))
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         if self._refused:

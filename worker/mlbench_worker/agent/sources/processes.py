@@ -1,6 +1,7 @@
 """The processes of a worker's run, as the kernel tells: who has a file or a connection open."""
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
@@ -102,8 +103,6 @@ def _inode(port: int, pid: int, inodes: dict[str, str]) -> str:
 
 
 def _field_in(table: str, port: int, field: int) -> str:
-    for line in table.splitlines()[1:]:
-        fields = line.split()
-        if int(fields[1].rpartition(":")[2], 16) == port:
-            return fields[field]
-    return ""
+    # Of thousands of lines, one is split.
+    line = re.search(rf"^ *\d+: [0-9A-F]+:{port:04X} .*", table, re.MULTILINE)
+    return line[0].split()[field] if line else ""

@@ -144,6 +144,7 @@ def _show_collectives(c10d: "Any") -> None:
         if group is not None and os.getpid() not in _serving:
             _serving.add(os.getpid())
             _try(_serve_collectives)
+            sys.excepthook = _then_show(sys.excepthook)
 
     c10d._update_default_pg = update_and_serve
 
@@ -167,6 +168,24 @@ def _serve_collectives() -> None:
             os.close(descriptor)
     # For ever: its destructor aborts the process, and in a fork it hangs.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(server))
+
+
+def _then_show(show: "Callable[..., object]") -> "Callable[..., object]":
+    """Return what has a process that fails leave its last collectives, and then shows its error."""
+
+    def leave_and_show(*error: object) -> None:
+        _try(_leave_collectives)
+        show(*error)
+
+    return leave_and_show
+
+
+def _leave_collectives() -> None:
+    """Write what the server of the flight recorder would answer."""
+    from torch._C import _distributed_c10d as c10d  # noqa: PLC0415
+
+    with open(os.path.join(_AUTOPSY, "%d.json" % os.getpid()), "wb") as file:  # noqa: PTH123, UP031
+        file.write(c10d._dump_fr_trace_json())  # type: ignore[attr-defined]
 
 
 def _add_profiler() -> None:
