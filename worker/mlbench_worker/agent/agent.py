@@ -28,7 +28,6 @@ from mlbench_worker.agent.shipper import Shipper
 log = logging.getLogger(__name__)
 
 _LEAST_PATIENCE_SECONDS = 0.05
-_ELSEWHERE = "192.0.2.1"  # nobody's, for documentation
 
 
 class Agent:
@@ -128,7 +127,7 @@ class Agent:
     def _report(self) -> dict[str, object]:
         report: dict[str, object] = {
             "state": "idle",
-            "ip": address_towards(_ELSEWHERE, otherwise="127.0.0.1"),
+            "ip": address_towards(),
             "pod_uid": self._pod_uid,
             "fork_server": self._fork_servers.are_ready,
         }

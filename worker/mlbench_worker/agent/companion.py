@@ -51,7 +51,6 @@ _LONGEST_REST_SECONDS = 60.0
 # At the end of a rank that was short.
 _POLL_SECONDS, _DESCRIBE_SECONDS = 0.5, 5.0
 _NOBODY = "http://master.invalid"
-_ELSEWHERE = "192.0.2.1"  # nobody's, for documentation
 # A command whose recorder was killed is ended, as what watches its job takes it for ended.
 _KILLED = "its recorder was killed, and so the command was ended"
 _UNKNOWN = "its Python ended without a word: it was killed, or left by os._exit"
@@ -178,7 +177,7 @@ def _progress(attempt: Attempt) -> Mapping[ProgressName, float]:
 
     All processes of a rank wait for each other.
     """
-    totals = next(iter(totals_of(attempt)), JobTotals())
+    totals = _last_step(attempt)
     if not totals.progress_at:
         return {}
     return {
@@ -354,8 +353,7 @@ class Recording:
         """Join, or report and do what the master asks; return the seconds until the next time."""
         joined = self._joined or self._join()
         has_ended = self._attempt.ended.is_set()
-        address = address_towards(_ELSEWHERE, otherwise="127.0.0.1")
-        about = {"ip": address, "pod_uid": self._order["uid"], **self._attempt.report()}
+        about = {"ip": address_towards(), "pod_uid": self._order["uid"], **self._attempt.report()}
         if self._rank and not has_ended:
             about["resources"] = {**read_usage(self._rank.root), **_progress(self._attempt)}
         reply = self._link.poll(joined.pod, about)

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from mlbench import names
 from mlbench.assignment import Assignment
-from mlbench_worker.agent.machine import memory_limit
+from mlbench_worker.agent.machine import available_memory, memory_limit
 
 _MODULE = "mlbench_worker.ranks.forkserver"
 _OF_TASKS = "mlbench_worker.tasks."
@@ -189,5 +189,4 @@ def _has_memory() -> bool:
     limit = memory_limit()
     if limit is not None and limit < _LEAST_LIMIT_BYTES:
         return False
-    words = Path("/proc/meminfo").read_text().split()
-    return int(words[words.index("MemAvailable:") + 1]) << 10 >= _LEAST_AVAILABLE_BYTES
+    return available_memory() >= _LEAST_AVAILABLE_BYTES

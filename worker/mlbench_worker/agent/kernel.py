@@ -221,12 +221,10 @@ def _cores(cores: Set[int]) -> Cores | None:
 
 def throttled_seconds(root: Path = Path("/")) -> float | None:
     """Return for how long this control group was kept from its cores by its own limit."""
-    for words in of_groups(root, "", "cpu.stat"):
-        if "throttled_usec" in words:
-            return int(words[words.index("throttled_usec") + 1]) / 1e6
-    for words in of_groups(root, "cpu", "cpu.stat"):
-        if "throttled_time" in words:
-            return int(words[words.index("throttled_time") + 1]) / 1e9
+    for controller, name, unit in (("", "throttled_usec", 1e6), ("cpu", "throttled_time", 1e9)):
+        for words in of_groups(root, controller, "cpu.stat"):
+            if name in words:
+                return int(words[words.index(name) + 1]) / unit
     return None
 
 

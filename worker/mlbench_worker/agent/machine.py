@@ -176,6 +176,12 @@ def memory_limit(root: Path = Path("/")) -> int | None:
     return min((int(word) for words in found for word in words if word.isdecimal()), default=None)
 
 
+def available_memory() -> int:
+    """Return how many bytes of this machine's memory processes can have; 0 if it does not tell."""
+    words = text_of(Path("/proc/meminfo")).split()
+    return int(words[words.index("MemAvailable:") + 1]) << 10 if "MemAvailable:" in words else 0
+
+
 @dataclass(frozen=True)
 class GroupMemory:
     """The memory of a container, or of another control group that has a limit, in bytes."""

@@ -34,6 +34,7 @@ _ASKED = "60"
 _TRAFFIC_SECONDS = 5.0
 _ANSWER_BYTES = 4096
 _DESCRIPTORS = 3
+_ELSEWHERE = "192.0.2.1"  # nobody's, for documentation
 
 
 class NetworkError(RuntimeError):
@@ -114,7 +115,7 @@ def attach(attachment: Attachment, switch_file: Path) -> Network:
     return Network(Shaping(**json.loads(answer)), (one, other), FileIO(namespace), belongs_to)
 
 
-def address_towards(host: str, otherwise: str) -> str:
+def address_towards(host: str = _ELSEWHERE, otherwise: str = "127.0.0.1") -> str:
     """Return this machine's address for those on the way to a host, if there is a way."""
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

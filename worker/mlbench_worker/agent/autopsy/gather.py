@@ -15,13 +15,13 @@ from pathlib import Path
 
 from mlbench.autopsy import Collective, Evidence, Process, Thread
 from mlbench.job_totals import JobTotals
-from mlbench.process import of_worker, this_process
+from mlbench.process import this_process
 from mlbench_worker.agent import kernel, torchrun
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.autopsy.collectives import find_collectives, left_collectives
 from mlbench_worker.agent.autopsy.stacks import Pipe, find_spy, parse_traceback, spy
 from mlbench_worker.agent.files import StreamFile, text_of
-from mlbench_worker.agent.sources.processes import environ_of
+from mlbench_worker.agent.sources.processes import environ_of, is_python, other_process
 from mlbench_worker.agent.usage import read_usage
 
 _STACKS_SECONDS = 5.0
@@ -95,13 +95,6 @@ def _processes(root: int) -> list[Process]:
     return [_process(table[pid]) for pid in in_order[:_MOST_PROCESSES]]
 
 
-def _rank(pid: int) -> int | None:
-    """Return the rank of a process that is not its worker's only one; None for any other."""
-    environ = environ_of(pid)
-    found = this_process(environ)
-    return found.rank if found != of_worker(environ) else None
-
-
 def _process(one: kernel.Process) -> Process:
     folder = Path(f"/proc/{one.pid}")
     state = _state(one.pid)
@@ -112,7 +105,8 @@ def _process(one: kernel.Process) -> Process:
         threads = len(os.listdir(folder / "task"))  # noqa: PTH208 - in half the time
         where = "" if waits_in == "0" else waits_in
         command = (words or one.name)[:_LONGEST_COMMAND]
-        rank = None if state == _DEVICE else _rank(one.pid)
+        of_run = None if state == _DEVICE else other_process(one.pid)
+        rank = of_run.rank if of_run else None
         return Process(one.pid, one.parent, command, state, where, threads, rank)
     return Process(one.pid, one.parent, one.name, "X", "", 0)
 
@@ -166,9 +160,8 @@ def _read_stacks(
                 return threads, by
         except OSError as error:
             failures.append(f"{by}: {error}")
-    with suppress(OSError):  # it may be no Python
-        if failures and "python" in Path(f"/proc/{one.pid}/exe").readlink().name:
-            missing.append(f"stacks of process {one.pid}: {'; '.join(failures)}")
+    if failures and is_python(one.pid):
+        missing.append(f"stacks of process {one.pid}: {'; '.join(failures)}")
     return [], ""
 
 

@@ -9,7 +9,6 @@ import gzip
 import http.client
 import io
 import json
-import re
 import subprocess
 import time
 import zlib
@@ -26,7 +25,8 @@ from mlbench_worker.agent import kernel
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.autopsy.collectives import Connection
 from mlbench_worker.agent.autopsy.stacks import find_spy
-from mlbench_worker.agent.files import text_of
+from mlbench_worker.agent.machine import available_memory
+from mlbench_worker.agent.sources.processes import is_python
 from mlbench_worker.agent.usage import read_usage
 
 _HANDLER = "torch_profile"
@@ -86,11 +86,10 @@ def _check_memory(root: int | None, seconds: int) -> None:
     """Make sure that what is recorded has room in memory, or raise an OSError."""
     usage = read_usage(root) if root is not None else {}
     limit = usage.get("container_spec_memory_limit_bytes")
-    if limit is not None:
-        free = limit - usage["container_memory_working_set_bytes"]
+    if limit is None:
+        free: float = available_memory()
     else:
-        told = re.search(r"MemAvailable:\s*(\d+) kB", text_of(Path("/proc/meminfo")))
-        free = int(told[1]) << 10 if told else 0
+        free = limit - usage["container_memory_working_set_bytes"]
     if free < seconds * _BYTES_PER_SECOND:
         fits = max(0, int(free // _BYTES_PER_SECOND))
         raise OSError(f"seconds: its worker has memory left to profile {fits} s by PyTorch")
@@ -110,12 +109,8 @@ def _find_python(root: int | None) -> int | None:
     """Return the first Python of a rank's processes."""
     if root is None:
         return None
-    table = kernel.process_table()
-    for pid in [root, *sorted(kernel.descendants_in(table, root))]:
-        with suppress(OSError):
-            if "python" in Path(f"/proc/{pid}/exe").readlink().name:
-                return pid
-    return None
+    own = [root, *sorted(kernel.descendants_in(kernel.process_table(), root))]
+    return next(filter(is_python, own), None)
 
 
 def _spy(program: str, pid: int, seconds: int) -> bytes:

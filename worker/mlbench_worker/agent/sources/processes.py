@@ -38,6 +38,20 @@ def environ_of(pid: int) -> dict[str, str]:
     return {}
 
 
+def other_process(pid: int) -> Process | None:
+    """Return which of its run's processes one is, where its rank is not its worker's."""
+    environ = environ_of(pid)
+    process = this_process(environ)
+    return process if process != of_worker(environ) else None
+
+
+def is_python(pid: int) -> bool:
+    """Check whether a process, which may have ended, runs a program of a Python."""
+    with suppress(OSError):
+        return "python" in Path(f"/proc/{pid}/exe").readlink().name
+    return False
+
+
 def has_open(pid: int, path: Path) -> bool:
     """Check whether a process has a file open."""
     places: Iterable[os.DirEntry[str]] = islice(entries(Path(f"/proc/{pid}/fd")), _MOST_OPEN_FILES)
@@ -62,11 +76,7 @@ def caller(port: int, root: int | None = None) -> Process | None:
     # The kernel lists children and connections without a lock: while others end, one is left out.
     looks = (_holder(port, root) for _ in range(_LOOKS))
     pid = next(filter(None, looks), None)
-    if pid is None:
-        return None
-    environ = environ_of(pid)
-    process = this_process(environ)
-    return process if process != of_worker(environ) else None
+    return other_process(pid) if pid else None
 
 
 def _holder(port: int, root: int | None) -> int | None:
