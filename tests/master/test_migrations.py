@@ -11,9 +11,10 @@ from playhouse.migrations import Runner
 
 from mlbench.errors import MLBenchError
 from mlbench_master.database import connect, database, exclusive, run_sql
-from mlbench_master.migrations import BASELINE, FOLDER, SCHEMA, NewerSchemaError, bring_up_to_date
+from mlbench_master.migrations import FOLDER, SCHEMA, NewerSchemaError, bring_up_to_date
 from mlbench_master.models import TABLES, Run, open_database
 
+BASELINE = "0012_baseline"
 _OPEN = """
 import sys
 from mlbench_master.models import TABLES, Run, open_database
@@ -193,6 +194,16 @@ def _indexes(opened: Database) -> set[tuple[str, tuple[str, ...], bool]]:
         for table in opened.get_tables()
         for one in opened.get_indexes(table)
     }
+
+
+def test_a_database_from_the_days_after_has_all_that_came_since(database: Database) -> None:
+    run_sql("DELETE FROM schema_migration")
+    for name in (BASELINE, "0013_by_default", "0023_room"):
+        run_sql("INSERT INTO schema_migration (name, applied) VALUES (?, '2026-11-01')", name)
+    before = _columns(database)
+    bring_up_to_date(database, TABLES)
+    assert _columns(database) == before
+    assert applied()[-1] == "0023_since_0_1_0"
 
 
 @pytest.mark.parametrize("had", [[], ["0001_baseline"]])

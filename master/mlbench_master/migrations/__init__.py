@@ -17,7 +17,6 @@ from mlbench.errors import MLBenchError
 from mlbench_master.database import exclusive
 
 FOLDER = Path(__file__).parent
-BASELINE = "0012_baseline"
 # The key of `exclusive` that migrations run under.
 SCHEMA = "schema"
 
@@ -41,12 +40,12 @@ def bring_up_to_date(opened: Database, tables: Sequence[Any], folder: Path = FOL
             opened.create_tables(tables)
             runner.fake()
             return
-        applied = runner.applied().keys()
-        unknown = sorted(applied - {one.name for one in runner.migrations()})
-        if unknown and BASELINE in applied:
+        last_known = max(one.name for one in runner.migrations())
+        newest = max(runner.applied(), default="")
+        if newest > last_known:
             raise NewerSchemaError(
                 f"the database is newer than this version of MLBench, which does not know its "
-                f"migration {unknown[-1]}: install the version that used it last, or restore a "
+                f"migration {newest}: install the version that used it last, or restore a "
                 "copy from before"
             )
         runner.up()
