@@ -37,9 +37,9 @@ def autopsy(wanted: RunArgument, again: AgainOption = False, json: JsonOption = 
     if json:
         print_json(found.to_fields())
         return
-    out.print(visible(found.verdict.sentence), soft_wrap=True, markup=False, highlight=False)
+    _print(found.verdict.sentence)
     for one in found.evidence:
-        _print("", f"rank {one.rank}: {', '.join(_parts(one))}")
+        _print(f"rank {one.rank}: {', '.join(_parts(one))}")
 
 
 def stacks(
@@ -59,7 +59,9 @@ def stacks(
         of = "none of its ranks has" if rank is None else f"rank {rank} has not"
         raise UsageError(f"{of} told a stack; `mlbench autopsy {wanted}` says what is known")
     for line in lines:
-        _print("  " * line.depth, f"{_spell(line)}{_whose(line) if rank is None else ''}")
+        frame = line.frame
+        where = f"{frame.function} ({frame.file}:{frame.line})"
+        _print(f"{'  ' * line.depth}{where}{_whose(line) if rank is None else ''}")
 
 
 def latest_autopsy(client: ApiClient, run: Run) -> Autopsy | None:
@@ -103,10 +105,6 @@ def _parts(one: Evidence) -> list[str]:
     return [*parts, *one.missing] or ["nothing is known"]
 
 
-def _spell(line: StackLine) -> str:
-    return f"{line.frame.function} ({line.frame.file}:{line.frame.line})"
-
-
 def _whose(line: StackLine) -> str:
     """Say which ranks are in a frame, and not, where ranks part."""
     if line.depth and not line.elsewhere:
@@ -115,5 +113,5 @@ def _whose(line: StackLine) -> str:
     return here + (f", not {', '.join(spans(line.elsewhere))}" if line.elsewhere else "")
 
 
-def _print(indent: str, text: str) -> None:
-    out.print(indent + visible(text), soft_wrap=True, markup=False, highlight=False)
+def _print(text: str) -> None:
+    out.print(visible(text), soft_wrap=True)

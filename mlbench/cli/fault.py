@@ -35,4 +35,4 @@ def fault(
     if json:
         print_json(event.to_fields())
     else:
-        out.print(f"run {run.id} ({run.title}): {event.text}", markup=False, highlight=False)
+        out.print(f"run {run.id} ({run.title}): {event.text}")

@@ -66,7 +66,7 @@ def _show(found: list[RunFile]) -> None:
     for file in found:
         if file.left:
             words = visible(f"{file.name} stays at {file.path}: {file.left}")
-            out.print(words, soft_wrap=True, markup=False, highlight=False)
+            out.print(words, soft_wrap=True)
 
 
 def _save(client: ApiClient, run: Run, file: RunFile, folder: Path) -> bool:

@@ -55,7 +55,7 @@ def profile(
     elif not found.problem:
         _show(run, found)
     if found.problem:
-        err.print(f"mlbench: {visible(found.problem)}", soft_wrap=True, markup=False)
+        err.print(f"mlbench: {visible(found.problem)}", soft_wrap=True)
         raise typer.Exit(FAILED)
 
 
@@ -75,4 +75,4 @@ def _show(run: Run, found: RankProfile) -> None:
         table.add_row(visible(one.name), own, total, calls)
     out.print(table)
     words = f"{found.file} is among the files of run {run.id}; its page shows it"
-    out.print(words, soft_wrap=True, markup=False, highlight=False)
+    out.print(words, soft_wrap=True)

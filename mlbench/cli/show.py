@@ -179,7 +179,7 @@ def show_run(client: ApiClient, connection: Connection, run: Run, *, as_json: bo
     else:
         show_result(run, result, connection, last_numbers(read_last_values(client, run)))
         if (asked := latest_autopsy(client, run)) and asked.done:
-            out.print(f"why     {visible(asked.verdict.sentence)}", soft_wrap=True, markup=False)
+            out.print(f"why     {visible(asked.verdict.sentence)}", soft_wrap=True)
     if problem:
         err.print(f"mlbench: the result is not available: {problem}", style="red", soft_wrap=True)
     return result is not None

@@ -102,6 +102,7 @@ def operation(
                     raise BadFieldError(
                         given, f"no such parameter here{_alternatives(given, known)}"
                     )
+            resp.status = described.status
             method(self, req, resp, **variables)
 
         respond.operation = described  # type: ignore[attr-defined]

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import falcon
 from falcon import Request, Response
 
 from mlbench.autopsy import Autopsy, Evidence
@@ -43,7 +42,7 @@ class AutopsyResource:
     )
     def on_post(self, req: Request, resp: Response, run_id: int) -> None:
         """Ask the ranks of a run that is going on what they are doing. Asking changes nothing."""
-        resp.media = autopsies.describe(autopsies.ask(life.find(run_id).id, "asked"))
+        resp.media = autopsies.describe(autopsies.ask(run_id, "asked"))
 
 
 class EvidenceResource:
@@ -51,13 +50,7 @@ class EvidenceResource:
 
     access: Access = "agent"
 
-    @operation(
-        "give_evidence",
-        "It is held.",
-        status=204,
-        body=Evidence,
-        errors=(404, 409, 413),
-    )
+    @operation("give_evidence", "It is held.", status=204, body=Evidence, errors=(404, 409, 413))
     def on_put(self, req: Request, resp: Response, pod: str, autopsy_id: int) -> None:
         """Store what was gathered of the pod's rank, at most 256 KiB; the first that comes counts.
 
@@ -69,4 +62,3 @@ class EvidenceResource:
         except (ValueError, RecursionError) as error:
             raise BadFieldError("body", f"it must be JSON: {error}") from None
         autopsies.answer(own, autopsy_id, fields)
-        resp.status = falcon.HTTP_NO_CONTENT

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-import falcon
 from falcon import Request, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -83,4 +82,3 @@ class FaultReportsResource:
         own = own_pod(req, pod)
         report = read_body(req, FaultReport)
         faults.note(own, run_id, fault_id, report.model_dump())
-        resp.status = falcon.HTTP_NO_CONTENT

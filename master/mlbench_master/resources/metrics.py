@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated, Any
 
-import falcon
 from falcon import Request, Response
 from pydantic import Field
 
@@ -152,7 +151,6 @@ class MetricsResource:
         """Add one sample, or a list of them, to runs or pods. After the answer they can be read."""
         posted = read_bodies(req, PostedSample, MAX_SAMPLES)
         self.spool.check_room()
-        resp.status = falcon.HTTP_CREATED
         if isinstance(posted, list):
             posting.store(posted, self.limit)
             resp.media = Count(len(posted))

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import falcon
 from falcon import Request, Response
 
 from mlbench.archive import RUN
@@ -43,10 +42,8 @@ class ProfilesResource:
     )
     def on_post(self, req: Request, resp: Response, run_id: int) -> None:
         """Profile a rank of a run that is going on, which slows it down: the run is disturbed."""
-        run = life.find(run_id)
-        asked = profiles.ask(run.id, read_body(req, profiles.ProfileRequest))
+        asked = profiles.ask(run_id, read_body(req, profiles.ProfileRequest))
         resp.media = profiles.describe(asked, life.find(run_id))
-        resp.status = falcon.HTTP_201
 
 
 class GivenProfileResource:
@@ -54,13 +51,7 @@ class GivenProfileResource:
 
     access: Access = "agent"
 
-    @operation(
-        "give_profile",
-        "It is held.",
-        status=204,
-        body=bytes,
-        errors=(404, 409, 413),
-    )
+    @operation("give_profile", "It is held.", status=204, body=bytes, errors=(404, 409, 413))
     def on_put(self, req: Request, resp: Response, pod: str, profile_id: int) -> None:
         """Store a line of JSON that describes a profile, and its file, 32 MiB of gzip at most.
 
@@ -68,4 +59,3 @@ class GivenProfileResource:
         """
         own = own_pod(req, pod)
         profiles.answer(own, profile_id, read_bytes(req, profiles.MOST_BODY_BYTES))
-        resp.status = falcon.HTTP_204

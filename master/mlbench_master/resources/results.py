@@ -10,7 +10,6 @@ from mlbench.records import RunCurve
 from mlbench.results import Comparison, Goodput, Result
 from mlbench_master.errors import BadFieldError
 from mlbench_master.fields import parse_whole_number
-from mlbench_master.models import Run
 from mlbench_master.openapi.operation import Parameter, operation
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.results.curves import small_curves
@@ -99,8 +98,7 @@ class ResultsResource:
     )
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with the figures of the run, computed from its series; so far, if it goes on."""
-        query = _query(req)
-        resp.media = result_of(self.reader, life.find(run_id), query)
+        resp.media = result_of(self.reader, life.find(run_id), _query(req))
 
     @operation(
         "get_goodput",
@@ -138,12 +136,8 @@ class ResultsResource:
 
         Also with what they differ in, and whether that keeps them from being compared.
         """
-        query, found = _query(req), _runs(req)
+        query, found = _query(req), [life.find(run_id) for run_id in _read_ids(req)]
         resp.media = comparison_of(self.reader, found, query)
-
-
-def _runs(req: Request) -> list[Run]:
-    return [life.find(run_id) for run_id in _read_ids(req)]
 
 
 def _read_ids(req: Request) -> list[int]:

@@ -166,8 +166,8 @@ class RunsResource:
         found, keep_archive = life.find(run_id), _KEEP_ARCHIVE.read(req)
         if keep_archive:
             words.keep(found, self.archives)
-        is_gone = life.delete(found, keep_archive=keep_archive)
-        resp.status = falcon.HTTP_NO_CONTENT if is_gone else falcon.HTTP_ACCEPTED
+        if not life.delete(found, keep_archive=keep_archive):
+            resp.status = falcon.HTTP_ACCEPTED
 
     @operation("stop_run", "The run, whose `stop_requested` is now true.", Run, errors=(404, 409))
     def on_post_stop(self, req: Request, resp: Response, run_id: int) -> None:
@@ -178,10 +178,7 @@ class RunsResource:
         resp.media = life.describe(life.find(run_id))
 
     @operation(
-        "get_events",
-        "What has happened by now, in order of time.",
-        list[RunEvent],
-        errors=(404,),
+        "get_events", "What has happened by now, in order of time.", list[RunEvent], errors=(404,)
     )
     def on_get_events(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with what has happened to the run by now, in order of time."""

@@ -20,6 +20,7 @@ from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
 from mlbench_master.models import Autopsy, Rank, RankEvidence, Run
 from mlbench_master.notify import notify
 from mlbench_master.pools.base import is_same_pod
+from mlbench_master.runs import life
 
 ANSWER_SECONDS = 20.0
 """Ranks that have not answered by then have nothing to say: evidence has to be of one moment."""
@@ -49,9 +50,7 @@ def ask(run_id: int, reason: Reason) -> Autopsy:
         ConflictError: none of its ranks is running.
     """
     with exclusive(STATE):
-        run = Run.get_or_none(Run.id == run_id)
-        if run is None:
-            raise NotFoundError(f"run_id: there is no run {run_id}")
+        run = life.find(run_id)
         if run.state != "STARTED" or not _ranks(run_id, run.attempt, exit_code=None):
             raise ConflictError(f"run {run_id} is not running: there is no process to look at")
         asked = asked_of(run_id)

@@ -25,6 +25,7 @@ from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
 from mlbench_master.models import Profile, Rank, Run
 from mlbench_master.notify import notify
 from mlbench_master.pools.base import is_same_pod
+from mlbench_master.runs import life
 
 # Besides its seconds: a profile has to be written, and sent.
 _PATIENCE_SECONDS = 240.0
@@ -66,9 +67,7 @@ def ask(run_id: int, request: ProfileRequest) -> Profile:
         NotFoundError: there is no such run.
     """
     with exclusive(STATE):
-        run = Run.get_or_none(Run.id == run_id)
-        if run is None:
-            raise NotFoundError(f"run_id: there is no run {run_id}")
+        run = life.find(run_id)
         its = (Rank.run == run) & (Rank.attempt == run.attempt)
         ranks = {one.rank: one for one in Rank.select().where(its)}
         rank = ranks.get(request.rank)
