@@ -75,12 +75,7 @@ class Companion:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _START.format(path=_path())],
                 # By the job's key, the other ranks know that it is no stranger on their cores.
-                env={
-                    **environ,
-                    names.ENV_URL: url,
-                    names.ENV_TOKEN: token,
-                    names.ENV_JOB: job.key,
-                },
+                env={**environ, names.ENV_URL: url, names.ENV_TOKEN: token, names.ENV_JOB: job.key},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,

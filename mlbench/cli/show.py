@@ -26,13 +26,7 @@ from mlbench.cli.common import (
     warn,
 )
 from mlbench.cli.live import AWAY_SECONDS, last_numbers, patiently, read_last_values
-from mlbench.cli.output import (
-    page_url,
-    show_alerts,
-    show_result,
-    show_runs,
-    sign_in_url,
-)
+from mlbench.cli.output import page_url, show_alerts, show_result, show_runs, sign_in_url
 from mlbench.client import ApiClient
 from mlbench.discovery import find_connection
 from mlbench.errors import ApiError

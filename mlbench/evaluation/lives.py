@@ -148,10 +148,7 @@ def _begun(row: RankRow) -> Iterator[tuple[Key, int, int]]:
 
 
 def _cut(
-    rank: str,
-    begun: Sequence[tuple[Key, int, int]],
-    totals: Mapping[str, ByRank],
-    dates: Dates,
+    rank: str, begun: Sequence[tuple[Key, int, int]], totals: Mapping[str, ByRank], dates: Dates
 ) -> Iterator[Life]:
     """Divide what a rank recorded among its processes."""
     found = {metric: of_ranks[rank] for metric, of_ranks in totals.items() if rank in of_ranks}

@@ -7,13 +7,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 from mlbench.runspec import WorkerSpec
-from mlbench_master.controller.actions import (
-    Action,
-    Assign,
-    End,
-    Scale,
-    StopRanks,
-)
+from mlbench_master.controller.actions import Action, Assign, End, Scale, StopRanks
 from mlbench_master.controller.ending import (
     count_or_end,
     failed_ranks,

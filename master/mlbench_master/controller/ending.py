@@ -5,15 +5,7 @@ Pure functions.
 
 from collections.abc import Callable, Sequence
 
-from mlbench_master.controller.actions import (
-    Action,
-    Ask,
-    Count,
-    End,
-    MarkLost,
-    StopRanks,
-    Wait,
-)
+from mlbench_master.controller.actions import Action, Ask, Count, End, MarkLost, StopRanks, Wait
 from mlbench_master.controller.world import RankView, RunView
 from mlbench_master.reading.counting import SampleCounts
 from mlbench_master.runs.events import describe_exit

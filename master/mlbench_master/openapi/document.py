@@ -151,9 +151,7 @@ class _Schemas:
     def of(self, model: Any, mode: Literal["validation", "serialization"]) -> dict[str, Any]:
         """Return the schema of a model, or of a type made of such."""
         schema = TypeAdapter(model).json_schema(
-            mode=mode,
-            schema_generator=_Generator,
-            ref_template="#/components/schemas/{model}",
+            mode=mode, schema_generator=_Generator, ref_template="#/components/schemas/{model}"
         )
         self.components |= schema.pop("$defs", {})
         if "title" not in schema:
@@ -172,10 +170,7 @@ def _describe(responder: Any, path: str, access: Access, schemas: _Schemas) -> d
         "operationId": operation.name,
         "summary": text.partition("\n")[0],
         "description": text,
-        "parameters": [
-            *variables,
-            *map(_describe_parameter, operation.parameters),
-        ],
+        "parameters": [*variables, *map(_describe_parameter, operation.parameters)],
         "responses": {
             str(operation.status): _describe_answer(operation, schemas),
             **({"202": {"description": operation.accepted}} if operation.accepted else {}),

@@ -173,11 +173,7 @@ def names(name: str, description: str, example: str) -> Parameter[list[str]]:
 
 
 def parsed(
-    name: str,
-    description: str,
-    read: Callable[[str], _Value],
-    default: _Value,
-    example: str,
+    name: str, description: str, read: Callable[[str], _Value], default: _Value, example: str
 ) -> Parameter[_Value]:
     """Return a parameter that is a text of some form, and is looked for in the database."""
 

@@ -26,13 +26,7 @@ from mlbench_master.recording.limits import admit, store_refused, summarize
 from mlbench_master.recording.plan import Plan, plan
 from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError
 from mlbench_master.recording.run_facts import Fact, store_facts
-from mlbench_master.recording.samples import (
-    MALFORMED,
-    Sample,
-    encoded_labels,
-    show,
-    whole_lines,
-)
+from mlbench_master.recording.samples import MALFORMED, Sample, encoded_labels, show, whole_lines
 from mlbench_master.recording.streams import (
     POSTED,
     advance,

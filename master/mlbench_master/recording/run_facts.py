@@ -21,12 +21,7 @@ Fact = Goal | Settings | StatedMachine | Disturbance | Began
 _MOST_PROCESSES = 1024
 
 
-def store_facts(
-    run: Run,
-    stream: Stream,
-    facts: Iterable[Fact],
-    samples: Sequence[Sample],
-) -> None:
+def store_facts(run: Run, stream: Stream, facts: Iterable[Fact], samples: Sequence[Sample]) -> None:
     """Store what a batch of a stream states, and when one of its samples reached the goal.
 
     The last goal, settings and disturbance count, and the first machine. The agent states a rank's

@@ -90,11 +90,7 @@ class ResultsResource:
         resp.media = small_curves(self.reader.prometheus, _read_ids(req))
 
     @operation(
-        "get_result",
-        "What the run reached.",
-        Result,
-        parameters=_CRITERIA,
-        errors=(404, 502, 503),
+        "get_result", "What the run reached.", Result, parameters=_CRITERIA, errors=(404, 502, 503)
     )
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with the figures of the run, computed from its series; so far, if it goes on."""

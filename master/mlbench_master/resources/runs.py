@@ -36,9 +36,7 @@ _QUERY = parsed(
     "benchmark=digits workers>=2 first",
 )
 _ORDER = text(
-    "order",
-    "The field by which runs are sorted, `-` before it for the largest first.",
-    "-created",
+    "order", "The field by which runs are sorted, `-` before it for the largest first.", "-created"
 )
 _COLUMNS = names(
     "columns",

@@ -29,11 +29,7 @@ _MBIT = {"kbit": 0.001, "mbit": 1, "gbit": 1000}
 _PERCENT = {"%": 1}
 _SHARE = {"%": 0.01}
 _OF_METRIC = "A metric: of a goal's the best value, else the last one of the first rank"
-_EXTREMES = {
-    "last": "Its last value",
-    "max": "Its largest value",
-    "min": "Its least value",
-}
+_EXTREMES = {"last": "Its last value", "max": "Its largest value", "min": "Its least value"}
 # As many runs name metrics in completions.
 _NEWEST = 50
 # Both databases read these as numbers, and none overflows.

@@ -13,7 +13,7 @@ OPERATORS = (">=", "<=", "!=", "=", ":", ">", "<")
 FIELD = r"[A-Za-z_][A-Za-z0-9_@./-]*"
 _TERM = re.compile(
     rf"""(?:(?P<field>{FIELD})(?P<operator>{"|".join(OPERATORS)}))?"""
-    r"""(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<plain>\S+))?""",
+    r"""(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<plain>\S+))?"""
 )
 
 

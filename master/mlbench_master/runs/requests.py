@@ -83,10 +83,7 @@ MOST_RUNS = 200
 _MOST_SWEPT = 10
 
 _STRICT = ConfigDict(
-    extra="forbid",
-    coerce_numbers_to_str=True,
-    allow_inf_nan=False,
-    use_attribute_docstrings=True,
+    extra="forbid", coerce_numbers_to_str=True, allow_inf_nan=False, use_attribute_docstrings=True
 )
 
 

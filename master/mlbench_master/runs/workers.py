@@ -293,11 +293,7 @@ def next_ship_seconds(num_workers: int, waited_seconds: float = 0.0) -> float:
 
     Its request had to wait so many seconds for a thread.
     """
-    return max(
-        _FASTEST_SHIP_SECONDS,
-        num_workers / _SHIPMENTS_PER_SECOND,
-        _EASING * waited_seconds,
-    )
+    return max(_FASTEST_SHIP_SECONDS, num_workers / _SHIPMENTS_PER_SECOND, _EASING * waited_seconds)
 
 
 def _turn_away(do: Do) -> Reply:

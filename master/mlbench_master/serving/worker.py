@@ -242,11 +242,7 @@ class Worker(ThreadWorker):
     # --- Waiting, and its end. ---
 
     def _watch(
-        self,
-        conn: Connection,
-        event: int,
-        then: Callable[[Connection], None],
-        seconds: float,
+        self, conn: Connection, event: int, then: Callable[[Connection], None], seconds: float
     ) -> None:
         """Have the loop call ``then`` when the connection is ready, or cut it after the time."""
         conn.began = time.monotonic()
