@@ -16,6 +16,7 @@ from peewee import (
     Database,
     DatabaseError,
     DoubleField,
+    Field,
     ForeignKeyField,
     IntegerField,
     Model,
@@ -70,6 +71,12 @@ class _Table(Model):
         """
         sql = f'SELECT * FROM "{cls._meta.table_name}" WHERE {where}'  # noqa: S608
         return list(cls.raw(sql.replace("?", database.param), *values))
+
+    @classmethod
+    def select_without(cls, *large: Field) -> Any:
+        """Select rows without the columns that take room."""
+        names = {one.name for one in large}
+        return cls.select(*(one for one in cls._meta.sorted_fields if one.name not in names))
 
 
 class Run(_Table):
@@ -272,6 +279,8 @@ class Rank(_Table):
         """The ranks of its processes: its own, unless it has stated several."""
         return self.processes["ranks"] if self.processes else [self.rank]
 
+    LARGE = (assignment, machine, disturbance)
+
     class Meta:
         indexes = ((("run", "attempt", "rank"), True), (("run", "worker"), False))
 
@@ -327,8 +336,8 @@ class Profile(_Table):
     @classmethod
     def of_run(cls, run: Run, **its: int) -> "list[Profile]":
         """Return the profiles of a run, without their files; ``its`` may name attempt and rank."""
-        columns = [one for one in cls._meta.sorted_fields if one is not cls.content]
-        return list(cls.select(*columns).where(cls.run == run).filter(**its).order_by(cls.id))
+        listed = cls.select_without(cls.content).where(cls.run == run)
+        return list(listed.filter(**its).order_by(cls.id))
 
 
 class Worker(_Table):

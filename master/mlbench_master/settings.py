@@ -138,7 +138,7 @@ class SharedSettings:
         """
         home = Home.from_environ(environ)
         prometheus_url = _required(environ, names.ENV_PROMETHEUS_URL)
-        pool = _pool(environ)
+        pool = cast("PoolKind", _one_of(environ, names.ENV_POOL, *get_args(PoolKind)))
         grafana = _grafana(environ, prometheus_url)
         public_url = environ.get(names.ENV_GRAFANA_PUBLIC_URL) or (grafana and grafana.url)
         return cls(
@@ -186,11 +186,12 @@ class Settings(SharedSettings):
         )
 
 
-def _pool(environ: Mapping[str, str]) -> PoolKind:
-    pool = environ.get(names.ENV_POOL) or "local"
-    if pool not in get_args(PoolKind):
-        raise SettingsError(f"${names.ENV_POOL} is {pool!r}; it must be local or kubernetes")
-    return cast("PoolKind", pool)
+def _one_of(environ: Mapping[str, str], name: str, *choices: str) -> str:
+    """Read one of some words, by default the first."""
+    word = environ.get(name) or choices[0]
+    if word not in choices:
+        raise SettingsError(f"${name} is {word!r}; it must be {' or '.join(choices)}")
+    return word
 
 
 def _grafana(environ: Mapping[str, str], prometheus_url: str) -> GrafanaSettings | None:
@@ -220,16 +221,9 @@ def _limits(environ: Mapping[str, str], pool: PoolKind) -> Limits:
         backends=tuple(sorted(_words(environ, "MLBENCH_BACKENDS"))) or Limits.backends,
         pool=pool,
         framework_images=_pairs(environ, "MLBENCH_FRAMEWORK_IMAGES"),
-        always_queue=_always_queue(environ),
+        always_queue=_one_of(environ, "MLBENCH_QUEUE", "asked", "always") == "always",
         concurrent_runs=_whole(environ, "MLBENCH_CONCURRENT_RUNS", 1, least=1),
     )
-
-
-def _always_queue(environ: Mapping[str, str]) -> bool:
-    queue = environ.get("MLBENCH_QUEUE") or "asked"
-    if queue not in {"asked", "always"}:
-        raise SettingsError(f"$MLBENCH_QUEUE is {queue!r}; it must be asked or always")
-    return queue == "always"
 
 
 def _required(environ: Mapping[str, str], name: str) -> str:

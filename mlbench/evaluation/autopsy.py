@@ -6,6 +6,7 @@ A wrong accusation is worse than none: who waits is not accused, and what is not
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from mlbench.autopsy import Collective, Evidence, Verdict
 from mlbench.evaluation.seen import RankSeen, Seen, name_of, name_ranks, spell
@@ -24,6 +25,7 @@ _CLOCKS_DIFFER_SECONDS = 1.0
 _LONGEST_WORDS = 200
 # A step that takes longer than so many usual ones may hang.
 _USUAL_STEPS = 3
+_NUMBER = attrgetter("number")
 
 
 def judge(evidence: Sequence[Evidence], world_size: int) -> Verdict:
@@ -161,7 +163,7 @@ def _behind(seen: Seen) -> Verdict | None:
 def _mismatch(seen: Seen) -> Verdict | None:
     """Accuse who calls another collective than most, at the same number; of two ranks both."""
     for group in seen.groups:
-        numbers, names = ({f(one) for one in group.values()} for f in (_number, name_of))
+        numbers, names = ({f(one) for one in group.values()} for f in (_NUMBER, name_of))
         if len(numbers) > 1 or not any(numbers):
             continue
         calls = _by_call(group, _call if len(names) == 1 else spell)
@@ -260,10 +262,6 @@ _RULES: tuple[Callable[[Seen], Verdict | None], ...] = (
     _shared,
     _unknown,
 )
-
-
-def _number(one: Collective) -> int:
-    return one.number
 
 
 def _call(one: Collective) -> str:

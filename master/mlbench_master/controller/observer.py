@@ -120,7 +120,9 @@ class Observer:
                 stopped_in_queue=_stopped_in_queue(runs),
                 workers=tuple(_view_workers(pods, workers, runs, reachable)),
                 waits_for=waits_for,
-                warm=_warm_pool(last) if last and last.attempt else None,
+                warm=WarmPool(last.num_workers, part(WorkerSpec, last))
+                if last and last.attempt
+                else None,
                 # Right even if the system clock was set back, or the controller has just started.
                 idle=max(idle, now - last.finished_at) if last and not runs else 0.0,
                 cores=self._cores,
@@ -160,10 +162,6 @@ def store_pods(pods: list[PodStatus]) -> None:
     for name, row in rows.items():
         if row != stored.get(name):
             Pod.insert(row).on_conflict(conflict_target=[Pod.name], update=row).execute()
-
-
-def _warm_pool(last: Run) -> WarmPool:
-    return WarmPool(last.num_workers, part(WorkerSpec, last))
 
 
 def _phase(run: RunView) -> Hashable:

@@ -82,15 +82,9 @@ def _ranks(run: Run) -> list[RankRow]:
 
     A thousand restarted ranks are many rows.
     """
-    small = (
-        *(Rank.rank, Rank.attempt, Rank.worker, Rank.assigned_at, Rank.reported_at),
-        *(Rank.exit_code, Rank.exited_at, Rank.lost, Rank.disturbance, Rank.processes),
-        *(Rank.clock_ahead, Rank.dated_before, Rank.dated_ahead),
-    )
-    earlier = Rank.select(*small).where(Rank.run == run.id, Rank.attempt != run.attempt)
-    latest = Rank.select(*small, Rank.machine, Rank.assignment).where(
-        Rank.run == run.id, Rank.attempt == run.attempt
-    )
+    small = Rank.select_without(Rank.machine, Rank.assignment)
+    earlier = small.where(Rank.run == run.id, Rank.attempt != run.attempt)
+    latest = Rank.select().where(Rank.run == run.id, Rank.attempt == run.attempt)
     return [
         RankRow.from_fields(row) for ranks in (earlier, latest) for row in ranks.dicts().execute()
     ]

@@ -225,11 +225,7 @@ NOTHING = Evidence(
 
 def _ranks(run_id: int, attempt: int, **wanted: Any) -> list[Rank]:
     """Return the ranks of an attempt that have these values, without what takes room."""
-    columns = (
-        *(Rank.rank, Rank.pod_uid, Rank.exit_code, Rank.exited_at),
-        *(Rank.failure, Rank.processes),
-    )
-    its = Rank.select(*columns).where(Rank.run == run_id, Rank.attempt == attempt)
+    its = Rank.select_without(*Rank.LARGE).where(Rank.run == run_id, Rank.attempt == attempt)
     for name, value in wanted.items():
         column = getattr(Rank, name)
         its = its.where(column.is_null() if value is None else column == value)

@@ -28,7 +28,8 @@ _ENDS: dict[str, EventKind] = {"FINISHED": "finished", "FAILED": "failed", "STOP
 def events_of(run: Run) -> list[RunEvent]:
     """List the events of a run so far, in order of time."""
     attempts: dict[int, list[Rank]] = {}
-    for rank in _ranks(run):
+    ranks = Rank.select_without(*Rank.LARGE).where(Rank.run == run)
+    for rank in ranks.order_by(Rank.attempt, Rank.rank):
         attempts.setdefault(rank.attempt, []).append(rank)
     ordered = ": ".join(filter(None, ["The run was ordered", note_of(run)]))
     events = [_event(run.created_at, "created", 0, None, ordered)]
@@ -46,19 +47,6 @@ def events_of(run: Run) -> list[RunEvent]:
 
 def _event(seconds: float, kind: EventKind, attempt: int, rank: int | None, text: str) -> RunEvent:
     return RunEvent(seconds_to_text(seconds), kind, attempt, rank, text)
-
-
-def _ranks(run: Run) -> Iterable[Rank]:
-    """Return the ranks of all attempts, without what takes room: assignment and machine."""
-    ranks: Iterable[Rank] = (
-        Rank.select(
-            *(Rank.attempt, Rank.rank, Rank.worker, Rank.assigned_at, Rank.reported_at),
-            *(Rank.stop, Rank.exit_code, Rank.exited_at, Rank.lost, Rank.failure, Rank.processes),
-        )
-        .where(Rank.run == run)
-        .order_by(Rank.attempt, Rank.rank)
-    )
-    return ranks
 
 
 def _beginning(ranks: Sequence[Rank]) -> Iterator[RunEvent]:

@@ -4,11 +4,11 @@ import json
 import signal
 import time
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from peewee import Expression
 
@@ -41,6 +41,8 @@ from mlbench_master.runs.feasible import check_feasible
 from mlbench_master.runs.requests import RunRequest, kubernetes_name
 from mlbench_master.settings import Limits
 from mlbench_master.times import seconds_to_text
+
+_Dated = TypeVar("_Dated")
 
 _COLUMNS = frozenset(Run._meta.fields)
 _ORDERED = _COLUMNS & {field.name for field in fields(RunRequest)}
@@ -141,11 +143,11 @@ def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
         "reason": reason_of(run) or note_of(run),
         "waiting": run.waiting or ("" if is_counted(run) else _UNCOUNTED),
         "goal": goal_of(run),
-        "origin": _origin(run),
+        "origin": _dated(records.Origin, run.origin, "imported_at"),
         "world_size": run.world_size,
         "delivery": records.Delivery(**run.delivery) if run.delivery else None,
         "added": added_to(run),
-        "not_finite": _not_finite(run),
+        "not_finite": _dated(records.NotFinite, run.not_finite, "since"),
         **{name: run.figures[name] for name in ("disturbed", "waiting_share") if run.figures},
         "ranks": ranks,
     }
@@ -162,11 +164,9 @@ def _job_metadata(run: Run, ranks: tuple[records.Rank, ...]) -> dict[str, Any]:
     }
 
 
-def _origin(run: Run) -> records.Origin | None:
-    if run.origin is None:
-        return None
-    imported_at = seconds_to_text(run.origin["imported_at"])
-    return records.Origin(**run.origin | {"imported_at": imported_at})
+def _dated(record: Callable[..., _Dated], fields: Any, time: str) -> _Dated | None:
+    """Return a record of fields one of which is a time in Unix seconds; None if there are none."""
+    return record(**fields | {time: seconds_to_text(fields[time])}) if fields else None
 
 
 def added_to(run: Run) -> records.Added | None:
@@ -175,12 +175,6 @@ def added_to(run: Run) -> records.Added | None:
         return None
     times = (seconds_to_text(run.added[name]) for name in ("first_at", "last_at"))
     return records.Added(run.added["samples"], *times)
-
-
-def _not_finite(run: Run) -> records.NotFinite | None:
-    if run.not_finite is None:
-        return None
-    return records.NotFinite(**run.not_finite | {"since": seconds_to_text(run.not_finite["since"])})
 
 
 def goal_of(run: Run) -> records.Goal | None:

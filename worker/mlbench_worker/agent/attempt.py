@@ -373,7 +373,9 @@ class Attempt:
             network.close()
         self._state_measured(ended.at, disturbance, carried)
         if self.out_of_memory_kills > 0:
-            self._say_out_of_memory()
+            limit = memory_limit()
+            most = f", {limit / 2**20:.0f} MiB" if limit is not None else ""
+            self._say(f"out of memory: the kernel killed a process at the worker's limit{most}")
         lost = self._sources.failure if self._sources else ""
         words = failure or self._why(ended) or lost
         if missing:
@@ -435,11 +437,6 @@ class Attempt:
         with suppress(OSError):
             write_json(self.folder / _EXIT, {**asdict(self.exit), "failure": self.failure})
             self._remembered = True
-
-    def _say_out_of_memory(self) -> None:
-        limit = memory_limit()
-        most = f", {limit / 2**20:.0f} MiB" if limit is not None else ""
-        self._say(f"out of memory: the kernel killed a process at the worker's limit{most}")
 
     def _say(self, words: str) -> None:
         """Tell the reader of the log, if there is room."""
