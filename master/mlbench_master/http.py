@@ -59,9 +59,13 @@ def _read_fields(req: Request, limit: int) -> Any:
     kind = (req.content_type or "").partition(";")[0].strip().lower()
     if kind == falcon.MEDIA_URLENCODED:
         return _read_form(req)
-    body = read_bytes(req, limit) or b"{}"
+    return read_json(req, limit)
+
+
+def read_json(req: Request, limit: int) -> Any:
+    """Return the body, JSON of at most ``limit`` bytes; no body reads as an object."""
     try:
-        return exact_json.loads(body)
+        return exact_json.loads(read_bytes(req, limit) or b"{}")
     except (ValueError, RecursionError) as error:
         raise BadFieldError("body", f"it must be JSON: {error}") from None
 

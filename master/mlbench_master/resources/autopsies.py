@@ -5,10 +5,9 @@ from dataclasses import replace
 from falcon import Request, Response
 
 from mlbench.autopsy import Autopsy, Evidence
-from mlbench_master import exact_json
 from mlbench_master.access import Access, own_pod
-from mlbench_master.errors import BadFieldError, NotFoundError
-from mlbench_master.http import read_bytes
+from mlbench_master.errors import NotFoundError
+from mlbench_master.http import read_json
 from mlbench_master.openapi.operation import flag, operation
 from mlbench_master.runs import autopsies, life
 
@@ -56,9 +55,4 @@ class EvidenceResource:
 
         A pod speaks for itself alone: 403.
         """
-        own = own_pod(req, pod)
-        try:
-            fields = exact_json.loads(read_bytes(req, _MOST_BYTES))
-        except (ValueError, RecursionError) as error:
-            raise BadFieldError("body", f"it must be JSON: {error}") from None
-        autopsies.answer(own, autopsy_id, fields)
+        autopsies.answer(own_pod(req, pod), autopsy_id, read_json(req, _MOST_BYTES))

@@ -118,12 +118,10 @@ class MetricsResource:
         selection, format_, line = _selection(req), _FORMAT.read(req), _LINE.read(req)
         is_told = req.has_param(_OF_MANY.name) or not is_original(req)
         kind = _OF_MANY.read(req) if is_told else "all"
-        owners = {"pod": self._pods(selection), "run": self._runs(selection, line)}
+        pods = (Owner("pod", *one) for one in self.reader.pods(selection))
+        owners = {"pod": pods, "run": self._runs(selection, line)}
         wanted = (of for name, of in owners.items() if kind in {name, "all"})
         _send(req, resp, formats.write_all(chain.from_iterable(wanted), kind, format_))
-
-    def _pods(self, selection: Selection) -> Iterator[Owner]:
-        return (Owner("pod", *one) for one in self.reader.pods(selection))
 
     def _runs(self, selection: Selection, line: str) -> Iterator[Owner]:
         found = Run.select(Run.id, Run.created_at, Run.finished_at, Run.attempt).order_by(Run.id)
