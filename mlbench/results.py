@@ -112,12 +112,28 @@ class RankResult(Record):
 
 
 @dataclass(frozen=True)
-class Slowest(Record):
-    """The rank that holds up the others."""
+class LateRank(Record):
+    """How late a rank came to the exchanges of the run."""
 
     rank: int
-    factor: float
-    """Its time of a step, communication left out where known, by the median of the others."""
+    seconds: float
+    """By so much longer than a typical rank it took for its own work, where it took longer."""
+    parts: Mapping[Bucket, float]
+    """The same by what it did; below 0 for what it did faster."""
+    times_as_fast: float
+    """The speed with a typical rank in place of this one alone, relative to that of the run."""
+
+
+@dataclass(frozen=True)
+class Stragglers(Record):
+    """What it cost that ranks came late to exchanges, for which the others waited."""
+
+    times_as_fast: float
+    """The speed if no rank had been late, relative to that of the run."""
+    ranks: tuple[LateRank, ...]
+    """All of them; the one that was late most comes first."""
+    text: str
+    """The same in a sentence; empty where it cost less than 5 %."""
 
 
 @dataclass(frozen=True)
@@ -230,8 +246,8 @@ class Result(Record):
     """The mean time of a step over the ranks, evaluation left out."""
     ranks: tuple[RankResult, ...] = ()
     """Those that recorded totals."""
-    slowest: Slowest | None = None
-    """None where all take about as long, and where not all of them ended their last step."""
+    stragglers: Stragglers | None = None
+    """None where one trains alone, or not all record their communication and training time."""
     goodput: Goodput | None = None
     """None before the run's start."""
     checkpoints: CheckpointCost | None = None

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import falcon
 from falcon import Request, Response
+from msgspec import convert
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -192,7 +193,8 @@ def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
     )
     for name, help_text, value in each:
         yield _gauge(name, help_text, ("run_id",), [((str(r.id),), value(r)) for r in runs])
-    yield from _figures({str(run.id): Figures(**run.figures) for run in runs if run.figures})
+    # Those of runs that an earlier version sealed have figures that are no more.
+    yield from _figures({str(run.id): convert(run.figures, Figures) for run in runs if run.figures})
 
 
 def _figures(runs: Mapping[str, Figures]) -> Iterator[Metric]:
@@ -210,10 +212,10 @@ def _figures(runs: Mapping[str, Figures]) -> Iterator[Metric]:
         values = [((run_id,), getattr(of, field)) for run_id, of in runs.items()]
         yield _gauge(name, help_text, ("run_id",), values)
     waiting = "Of the time, the rank waited for a core."
-    slowest = "Time of a step by the median of the other ranks."
+    straggler = "Times as fast it would be if no rank were late; the rank that was late most."
     of_one = (
         (names.RUN_WAITING_RATIO, waiting, "rank", "waiting_rank", "waiting_share"),
-        (names.RUN_SLOWEST, slowest, "rank", "slowest_rank", "slowest_factor"),
+        (names.RUN_STRAGGLER, straggler, "rank", "late_rank", "without_late"),
         (names.RUN_BEST_VALUE, "Of the goal's metric.", "metric", "metric", "best_value"),
         (names.RUN_LAST_VALUE, "Of the goal's metric.", "metric", "metric", "last_value"),
     )

@@ -136,6 +136,7 @@ def _facts(run: Run, result: "Result") -> Iterator[tuple[str, str | Text]]:
     for what, texts in (
         ("departs from the rules", result.departures),
         ("disturbed", result.disturbed),
+        ("held up", [late.text] if (late := result.stragglers) and late.text else []),
         ("clock", result.clock_faults),
     ):
         left = len(texts) - _MOST_WARNINGS

@@ -1,7 +1,7 @@
 """The numbers of series as columns, for computing with them."""
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +18,16 @@ class Column:
     def first_from(self, time_us: int) -> int:
         """Return the position of the first number at a time or later; the length if none is."""
         return bisect_left(self.times_us, time_us)
+
+    def at(self, time_us: int) -> float:
+        """Return the number at a time, between two interpolated; the first or last outside."""
+        times_us, values = self.times_us, self.values
+        after = bisect_right(times_us, time_us)
+        if not 0 < after < len(times_us):
+            return values[-1] if after else values[0]
+        began_us, began = times_us[after - 1], values[after - 1]
+        share = (time_us - began_us) / (times_us[after] - began_us)
+        return began + (values[after] - began) * share
 
 
 Columns = Mapping[SeriesKey, Column]

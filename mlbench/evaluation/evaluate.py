@@ -20,13 +20,13 @@ from mlbench.evaluation.ranks import (
     last_totals_us,
     profiled_among,
     rank_results,
-    slowest_of,
     value_at,
     with_other,
 )
 from mlbench.evaluation.rows import RankRow, RunRow
 from mlbench.evaluation.statistics import mean_or_none, ratio
-from mlbench.names import ACTIVE_STATES, PHASES
+from mlbench.evaluation.stragglers import stragglers_of
+from mlbench.names import PHASES
 from mlbench.records import Goal, Machine
 from mlbench.results import DEFAULT_AFTER_SECONDS, CheckpointCost, Cost, Result
 
@@ -167,7 +167,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
         swept=run.swept,
         step_seconds=mean_or_none([rank.step_seconds for rank in ranks if rank.step_seconds]),
         ranks=ranks,
-        slowest=slowest_of(ranks, series, has_ended=run.state not in ACTIVE_STATES),
+        stragglers=stragglers_of(series, context.dates),
         goodput=goodput_of(run, context.ranks, context.ended_at, recorded),
         checkpoints=_checkpoints(series),
         resumptions=line.resumptions,

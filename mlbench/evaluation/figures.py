@@ -26,8 +26,9 @@ class Figures:
     samples_per_second: float | None = None
     step_seconds: float | None = None
     communication_share: float | None = None
-    slowest_rank: int | None = None
-    slowest_factor: float | None = None
+    late_rank: int | None = None
+    without_late: float | None = None
+    """The speed if no rank had been late, relative to its own."""
     epochs: int | None = None
     metric: str = ""
     """The target's."""
@@ -51,8 +52,8 @@ def figures_of(result: Result) -> Figures:
     others = {
         "disturbed": bool(result.disturbed),
         "waiting_rank": most.rank if most else None,
-        "slowest_rank": result.slowest.rank if result.slowest else None,
-        "slowest_factor": result.slowest.factor if result.slowest else None,
+        "late_rank": result.stragglers.ranks[0].rank if result.stragglers else None,
+        "without_late": result.stragglers.times_as_fast if result.stragglers else None,
         "metric": result.target.metric if result.target else "",
         "goodput": result.goodput.seconds if result.goodput else {},
         "curve": _thin(result.curve) if result.curve else ((), ()),

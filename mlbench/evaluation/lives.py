@@ -3,7 +3,7 @@
 All times are microseconds in the run's time, all totals seconds.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -95,16 +95,11 @@ class Life:
         column = self.totals.get(metric)
         if column is None:
             return 0.0
-        times_us, values = column.times_us, column.values
-        after = bisect_right(times_us, time_us)
-        if after == len(times_us):
-            return values[-1]
-        if after:
-            began_us, began = times_us[after - 1], values[after - 1]
-        else:
-            began_us, began = self.trains_us, self.before_training(metric)
-        share = max(0.0, (time_us - began_us) / (times_us[after] - began_us or 1))
-        return began + (values[after] - began) * share
+        first_us = column.times_us[0]
+        if time_us < first_us:
+            before = self.before_training(metric)
+            column = Column([self.trains_us, first_us], [before, column.values[0]])
+        return column.at(time_us)
 
     def in_training(self, metric: str, until_us: int) -> float:
         """Return how much was added to a total from the begin of the training to a time."""

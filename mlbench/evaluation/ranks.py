@@ -1,20 +1,18 @@
-"""What each rank of a run did by its own last totals, and which one held up the others. Pure."""
+"""What each rank of a run did by its own last totals. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import fmean, median
+from statistics import fmean
 
 from mlbench import names
 from mlbench.evaluation.columns import ByRank, Column, Columns, finite_by_rank
 from mlbench.evaluation.rows import RankRow
 from mlbench.evaluation.statistics import ratio
 from mlbench.names import PHASES, UNTRAINED
-from mlbench.results import RankDisturbance, RankResult, Slowest
+from mlbench.results import RankDisturbance, RankResult
 
 _OTHER = "other"
 _PHASES: Mapping[str, str] = {phase: names.phase_metric(phase) for phase in PHASES}
 _NETWORK = (names.NETWORK_SENT, names.NETWORK_RECEIVED)
-# A rank that is slower than the others by less than this is not named.
-_SLOWER = 1.02
 
 
 def last_totals_us(series: Columns) -> Mapping[str, int]:
@@ -130,21 +128,3 @@ def _step_at(steps: Column | None, at_us: int) -> int | None:
     position = steps.first_from(at_us // 1000 * 1000)
     is_there = position < len(steps.times_us) and steps.times_us[position] // 1000 == at_us // 1000
     return round(steps.values[position]) if is_there else None
-
-
-def slowest_of(ranks: Sequence[RankResult], series: Columns, *, has_ended: bool) -> Slowest | None:
-    """Return the rank with the longest steps, if they are longer than those of the others.
-
-    In a run that has ended, only if all ranks have ended their last step: a rank that was stopped
-    in the middle, as another one failed, is not to blame for anything.
-    """
-    steps = finite_by_rank(series, names.STEP)
-    last = {int(rank): column.values[-1] for rank, column in steps.items() if rank}
-    is_whole = all(one.steps == last.get(one.rank) == ranks[0].steps for one in ranks)
-    seconds = {one.rank: one.compute_seconds or one.step_seconds for one in ranks}
-    measured = {rank: one for rank, one in seconds.items() if one}
-    if len(measured) < 2 or (has_ended and not is_whole):  # noqa: PLR2004 - one has no others
-        return None
-    slowest = max(measured, key=lambda rank: measured[rank])
-    factor = measured.pop(slowest) / median(measured.values())
-    return Slowest(slowest, factor) if factor > _SLOWER else None

@@ -19,6 +19,7 @@ from mlbench.home import Home
 from mlbench.records import Run
 from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import running_stack, wait_for
+from tests.support.known import known
 from tests.support.stacks import losses, order_command, order_steps, service, training
 
 pytestmark = pytest.mark.slow
@@ -112,7 +113,7 @@ def test_a_loss_that_is_nan_and_a_slowed_rank_are_named(client: ApiClient, stack
     run = order_command(client, "gone-wrong", shlex.join(_GONE_WRONG), num_workers=2)
     alerts = RunAlerts(stack, run)
     _check_nan_is_told_at_once(alerts)
-    _check_straggler_is_named(alerts)
+    _check_straggler_is_named(alerts, client, run)
     wanted = _series_of_rules_and_runbooks()
     wait_for(lambda: wanted <= _series(stack), what="there is every series that is asked for")
 
@@ -129,7 +130,7 @@ def _check_nan_is_told_at_once(alerts: RunAlerts) -> None:
     assert fired < seen + 2 * _EVALUATION_SECONDS
 
 
-def _check_straggler_is_named(alerts: RunAlerts) -> None:
+def _check_straggler_is_named(alerts: RunAlerts, client: ApiClient, run: Run) -> None:
     wait_for(lambda: alerts.firing_ranks("MLBenchStraggler"), 150, "the alert fires")
     [alert] = alerts.find("MLBenchStraggler")
     assert alert["labels"]["rank"] == "1"
@@ -139,6 +140,8 @@ def _check_straggler_is_named(alerts: RunAlerts) -> None:
     assert steps["0"] == pytest.approx(steps["1"], rel=0.2)
     own = alerts.values("run_rank:mlbench_worker_compute_seconds:mean1m{RUN}")
     assert own["1"] > 2 * own["0"]
+    late = known(client.get_result(run.id).result().value.stragglers)
+    assert (late.ranks[0].rank, late.times_as_fast > 2) == (1, True)
     assert not alerts.find("MLBenchRunStalled")
 
 

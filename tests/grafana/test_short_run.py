@@ -21,8 +21,8 @@ _SHORT = "Too short for this range: open “Whole run”"
 _FIGURES = {
     "Samples/s / A": (names.RUN_SAMPLES_PER_SECOND, "", 469.0),
     "Samples/s / B": (names.RUN_WAITING_RATIO, "rank", 0.614),
-    "Slowest / A": (names.RUN_SLOWEST, "rank", 1.81),
-    "Ranks / ratio": (names.RUN_SLOWEST, "rank", 1.81),
+    "Straggler / A": (names.RUN_STRAGGLER, "rank", 1.81),
+    "Ranks / ratio": (names.RUN_STRAGGLER, "rank", 1.81),
     "Ranks / waited": (names.RUN_WAITING_RATIO, "rank", 0.614),
     "Progress / B": (names.RUN_EPOCHS, "", 3.0),
     "Progress / D": (names.RUN_COMMUNICATION, "", 0.247),

@@ -249,21 +249,22 @@ def test_the_result_of_a_run_that_has_ended_is_told_in_figures(api: TestClient) 
         waiting_share=0.25,
         waiting_rank=1,
         samples_per_second=469.0,
-        slowest_rank=0,
-        slowest_factor=1.5,
+        late_rank=0,
+        without_late=1.5,
         metric="acc",
         best_value=98.5,
         phases={"forward": 2.5, "other": 0.5},
         goodput={"compute": 5.0, "lost": 1.0},
     )
-    run_id = str(make_run(state="FINISHED", figures=asdict(figures)).id)
+    former = {"slowest_rank": 1}  # a figure that is no more
+    run_id = str(make_run(state="FINISHED", figures=asdict(figures) | former).id)
     make_run(state="FAILED")  # sealed by an earlier version
     found = scrape(api)
     for name, labels, number in (
         ("disturbed", {}, 1.0),
         ("waiting_ratio", {"rank": "1"}, 0.25),
         ("samples_per_second", {}, 469.0),
-        ("slowest_ratio", {"rank": "0"}, 1.5),
+        ("straggler_ratio", {"rank": "0"}, 1.5),
         ("best_value", {"metric": "acc"}, 98.5),
     ):
         assert found[f"mlbench_run_{name}"] == [({"run_id": run_id, **labels}, number)]

@@ -1,4 +1,4 @@
-"""The run in six figures: state, goal, loss, speed, slowest rank, alerts."""
+"""The run in six figures: state, goal, loss, speed, straggler, alerts."""
 
 from functools import partial
 from typing import Final
@@ -53,7 +53,7 @@ _LOSS = " or ".join(
 )
 
 _SPEED = result_or(THROUGHPUT, names.RUN_SAMPLES_PER_SECOND)
-_SLOWEST = result_or(f"topk(1, {RATIO}{{{RUN}}})", names.RUN_SLOWEST, "run_id, rank")
+_STRAGGLER = result_or(f"topk(1, {RATIO}{{{RUN}}})", names.RUN_STRAGGLER, "run_id, rank")
 _WAITS = result_or(f"topk(1, {DISTURBED}{{{RUN}}})", names.RUN_WAITING_RATIO, "run_id, rank")
 
 _FIRES = by("alert, alertname", named_alerts(FIRING))
@@ -120,12 +120,11 @@ HEADLINE: Final = (
         no_value="Not known",
     ),
     _tile(
-        "Slowest",
-        "The slowest rank: how many times as long it computes for a step as the median of the "
-        "others, over the last minute, or in all of a run that has ended. Only its own work "
-        "counts, so one that waits for another is not blamed. Around 1 is good. None is named in a "
-        "run that has ended if all are about as fast, or did not all come to the last step.",
-        value(_SLOWEST, "rank {{rank}}"),
+        "Straggler",
+        "How many times as long the slowest rank computes for a step as the median of the others, "
+        "over the last minute. Of a run that has ended: which rank was late most, and how many "
+        "times as fast the training would be if no rank had been late. Around 1 is good.",
+        value(_STRAGGLER, "rank {{rank}}"),
         unit="suffix: times",
         decimals=2,
         colours=thresholds.STRAGGLER,

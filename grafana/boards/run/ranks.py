@@ -32,11 +32,11 @@ RANK_TABLE: Final = rows(
     "Each rank of the run, the slowest first: how long it computes for a step against the median "
     "of the others, for which part of the time other programs kept it from its core, how far it "
     "came and when, where it ran. The first two are of the last minute; of a run that has ended, "
-    "what its result says of the slowest rank, and of the one that waited most. A click on a "
-    "rank's name leads to its log.",
+    "what its result says of the rank that was late most, and of the one that waited most: of the "
+    "first, how many times as fast it would be if none were late. A rank's name leads to its log.",
     column("info", by("rank, pod", latest(f"mlbench_worker_info{{{RANKS}}}"))),
     column("running", by("rank", latest(f"mlbench_worker_running{{{RANKS}}}"))),
-    column("ratio", _of_each(RATIO, names.RUN_SLOWEST)),
+    column("ratio", _of_each(RATIO, names.RUN_STRAGGLER)),
     column("waited", _of_each(DISTURBED, names.RUN_WAITING_RATIO)),
     column("step", by("rank", latest(f'mlbench_run_metric{{{RANKS},metric="{names.STEP}"}}'))),
     column("age", by("rank", f"run_rank:mlbench_worker_progress:age_seconds{{{RANKS}}}")),

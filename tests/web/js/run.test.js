@@ -91,8 +91,9 @@ test("each process of a worker is a rank with its figures", () => {
   const ranks = /** @type {any[]} */ ([0, 2].map((rank) => ({ rank, steps: 10 })));
   const processes = [[0, 1], [2]];
   const workers = processes.map((its, rank) => ({ ...WORKER, rank, processes: its }));
-  const found = rankFigures(workers, { ranks, slowest: { rank: 2, factor: 1.75 } });
-  deepEqual(found.map((one) => [one.rank, one.worker.rank, one.figures?.steps, one.factor]), [
+  const stragglers = /** @type {any} */ ({ ranks: [{ rank: 2, seconds: 1.75 }] });
+  const found = rankFigures(workers, { ranks, stragglers });
+  deepEqual(found.map((one) => [one.rank, one.worker.rank, one.figures?.steps, one.late]), [
     [0, 0, 10, null],
     [1, 0, undefined, null],
     [2, 1, 10, 1.75],

@@ -16,9 +16,10 @@ export class Progress {
   show(/** @type {Run} */ run) {
     this.#showGoal(run);
     showFigures(byId("figures"), figuresOf(run, this.result, now()));
-    const { departures = [], disturbed = [], clock_faults = [], resumptions = [] } = this.result ?? {};
+    const { departures = [], disturbed = [], clock_faults = [], resumptions = [], stragglers } = this.result ?? {};
     setList(byId("departures"), [
       ...disturbed.map((text) => `Disturbed: ${text}`),
+      ...(stragglers?.text ? [`Held up: ${stragglers.text}`] : []),
       ...clock_faults.map((text) => `Clocks: ${text}`),
       ...departures.map((text) => `Leaves the rules: ${text}`),
       ...resumptions.map(resumed),

@@ -9,22 +9,22 @@ import { NONE, bytes, count, duration, percent } from "../format.js";
  */
 
 /**
- * A rank: where it ran, how it ended, what its result says, and its factor if it is the slowest.
+ * A rank: where it ran, how it ended, what its result says, and the seconds that it was late.
  * @typedef {{
- *   rank: number, worker: Rank, figures: RankResult | null, factor: number | null
+ *   rank: number, worker: Rank, figures: RankResult | null, late: number | null
  * }} RankFigures
  */
 
 /**
  * @param {Rank[]} workers
- * @param {Pick<Result, "ranks" | "slowest"> | null} result
+ * @param {Pick<Result, "ranks" | "stragglers"> | null} result
  * @returns {RankFigures[]}
  */
 export function rankFigures(workers, result) {
   const known = new Map(result?.ranks.map((one) => [one.rank, one]));
-  const factorOf = (rank) => (result?.slowest?.rank === rank ? result.slowest.factor : null);
+  const late = new Map(result?.stragglers?.ranks.map((one) => [one.rank, one.seconds]));
   const toFigures = (worker, rank) => {
-    return { rank, worker, figures: known.get(rank) ?? null, factor: factorOf(rank) };
+    return { rank, worker, figures: known.get(rank) ?? null, late: late.get(rank) ?? null };
   };
   return workers.flatMap((worker) => worker.processes.map((rank) => toFigures(worker, rank)));
 }
@@ -42,6 +42,7 @@ const COLUMNS = [
   { text: ({ figures }) => duration(figures?.step_seconds), class: "figure" },
   { text: ({ figures }) => duration(figures?.compute_seconds), class: "figure" },
   { text: ({ figures }) => percent(figures?.communication_share, 1), class: "figure" },
+  { text: ({ late }) => duration(late), class: "figure" },
   { text: ({ figures }) => count(figures?.samples), class: "figure" },
   { text: ({ figures }) => bytes(figures?.network_sent_bytes), class: "figure" },
 ];
@@ -69,16 +70,10 @@ export class Ranks {
 }
 
 function createRow() {
-  const mark = h("span", { class: "mark" });
-  return h(
-    "tr",
-    {},
-    ...COLUMNS.map((column, i) => h("td", { class: column.class }, h("span"), i === 0 && mark)),
-  );
+  return h("tr", {}, ...COLUMNS.map((column) => h("td", { class: column.class })));
 }
 
 function updateRow(row, /** @type {RankFigures} */ one) {
-  COLUMNS.forEach((column, i) => setText(row.children[i].firstElementChild, column.text(one)));
+  COLUMNS.forEach((column, i) => setText(row.children[i], column.text(one)));
   row.classList.toggle("has-failed", Boolean(one.worker.exit_code) && !one.worker.stopped);
-  setText(row.querySelector(".mark"), one.factor ? `slowest, ${one.factor.toFixed(2)} ×` : "");
 }

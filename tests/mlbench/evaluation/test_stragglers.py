@@ -1,0 +1,119 @@
+"""What stragglers cost: of simulated steps, and of ranks that really wait for each other."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+
+from mlbench import Tracker, names
+from mlbench.evaluation.columns import Columns
+from mlbench.evaluation.dates import Dates
+from mlbench.evaluation.stragglers import stragglers_of
+from mlbench.results import Stragglers
+from tests.mlbench.evaluation.making import START, columns
+from tests.support.known import known
+
+_AHEAD = 7.0  # seconds, for which the clock of simulated rank 1 is ahead
+_DATES = Dates([0], [0], 1 << 60, {"1": [round(_AHEAD * 1e6)]})
+_TRANSFER, _STEPS, _REAL_STEPS = 0.05, 400, 24
+_METRICS = ("train_seconds", "data_seconds", "communication_seconds")
+Own = Callable[[int, int], tuple[float, float]]
+"""Seconds that a rank loads data and computes in a step."""
+
+
+def recorded(ranks: int, own: Own) -> Columns:
+    """Simulate steps in which all wait for the last; return the totals that ranks record."""
+    totals = [dict.fromkeys(_METRICS, 0.0) for _ in range(ranks)]
+    ahead = [_AHEAD * (rank == 1) for rank in range(ranks)]
+    series = {f"{m}_{rank}": {ahead[rank]: 0.0} for rank in range(ranks) for m in _METRICS}
+    last, now = [0.0] * ranks, 0.0
+    for step in range(_STEPS):
+        works = [own(rank, step) for rank in range(ranks)]
+        took = max(map(sum, works)) + _TRANSFER
+        now += took
+        for rank, (data, compute) in enumerate(works):
+            for metric, spent in zip(_METRICS, (took, data, took - data - compute), strict=True):
+                totals[rank][metric] += spent
+            # As trackers do, ranks record about once a second, apart.
+            if step + 1 == _STEPS or now - last[rank] > 1 + rank / 10:
+                last[rank] = now
+                for metric, total in totals[rank].items():
+                    series[f"{metric}_{rank}"][now + ahead[rank]] = total
+    return columns(**series)
+
+
+def cost(ranks: int, own: Own) -> Stragglers:
+    return known(stragglers_of(recorded(ranks, own), _DATES))
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4, 16])
+def test_where_all_are_equally_slow_nobody_is_late(ranks: int) -> None:
+    found = cost(ranks, lambda *_: (0.02, 0.28))
+    assert found.times_as_fast == pytest.approx(1)
+    assert found.text == ""
+    assert [one.seconds for one in found.ranks] == pytest.approx([0] * ranks, abs=1e-6)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4, 16])
+@pytest.mark.parametrize(("data", "what"), [(0.12, "loading data"), (0.02, "computing")])
+def test_a_rank_late_in_each_step_is_late_in_all(ranks: int, data: float, what: str) -> None:
+    found = cost(ranks, lambda rank, _: (data, 0.2 - data) if rank == 1 else (0.02, 0.08))
+    assert found.ranks[0].seconds == pytest.approx(0.1 * _STEPS)
+    assert found.times_as_fast == pytest.approx(0.25 / 0.15)
+    late = f"rank 1 was 40.0 s late, mostly in {what}"
+    assert found.text == f"{late}; without that 1.67 times as fast"
+
+
+def test_one_of_two_that_are_late_is_waited_for_all_the_same() -> None:
+    found = cost(5, lambda rank, _: (0.0, 0.35 if rank in (2, 3) else 0.05))
+    assert {one.rank for one in found.ranks[:2]} == {2, 3}
+    assert [one.times_as_fast for one in found.ranks] == pytest.approx([1] * 5)
+    assert found.text.endswith("; without that 1.00 times as fast, with no rank late 4.00 times")
+
+
+@pytest.mark.parametrize("missing", [_METRICS[:1], _METRICS[2:], _METRICS])
+def test_nothing_is_said_where_one_rank_alone_times_its_exchange(missing: Sequence[str]) -> None:
+    series = recorded(2, lambda *_: (0.0, 0.1))
+    some = {key: one for key, one in series.items() if key[1] == "0" or key[0] not in missing}
+    assert stragglers_of(some, _DATES) is None
+
+
+def trained(folder: Path, own: Sequence[float]) -> tuple[Columns, float]:
+    """Train on ranks that really sleep and wait for each other; return what trackers recorded."""
+    folder.mkdir()
+    exchange = Barrier(len(own))
+
+    def train(rank: int) -> float:
+        with Tracker({names.ENV_METRICS_FILE: str(folder / str(rank))}) as tracker:
+            exchange.wait()
+            tracker.epoch(0)
+            for _ in range(_REAL_STEPS):
+                with tracker.phase("forward"):
+                    time.sleep(own[rank])
+                with tracker.phase("communication"):
+                    exchange.wait()
+                tracker.step(samples=1)
+            return tracker.train_seconds
+
+    with ThreadPoolExecutor(len(own)) as pool:
+        seconds = max(pool.map(train, range(len(own))))
+    series: dict[str, dict[float, float]] = {}
+    for path in folder.iterdir():
+        for line in map(json.loads, path.read_text().splitlines()):
+            for metric, value in line["metrics"].items():
+                series.setdefault(f"{metric}_{path.name}", {})[line["time"] - START] = value
+    return columns(**series), seconds
+
+
+def test_the_speed_without_a_straggler_is_predicted(tmp_path: Path) -> None:
+    series, seconds = trained(tmp_path / "late", [0.08, 0.08, 0.17])
+    _, without = trained(tmp_path / "even", [0.08, 0.08, 0.08])
+    found = known(stragglers_of(series, replace(_DATES, ahead_us={})))
+    assert found.times_as_fast == pytest.approx(seconds / without, rel=0.05)
+    assert found.ranks[0].rank == 2
+    assert found.ranks[0].seconds == pytest.approx(_REAL_STEPS * 0.09, rel=0.1)
