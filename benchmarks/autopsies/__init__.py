@@ -41,7 +41,7 @@ from mlbench_worker.agent.process import adopt_orphans
 from tests.conftest import wait_for
 
 _HERE = Path(__file__).parent
-_SETTLE_SECONDS = 1.0
+_SETTLE_SECONDS = 2.0
 # All are: it is the network's, or all do the same.
 _NOBODY = {"network", "everywhere"}
 # Some rank ends, which is when a master would ask.
