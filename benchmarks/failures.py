@@ -1,33 +1,34 @@
 """How much of its time a training keeps between failures, beside Young's and Daly's formula.
 
-Steps, checkpoints and restarts wait, so that a busy machine matters little. All costs are measured:
-the step, the checkpoint, the restart from the kill to the first step, and the time between
-failures, over the four runs that have the same schedule. Twelve combinations, two at a time, each
-of one run with a schedule whose first failures are as far apart as they should: seven minutes.
+Steps, checkpoints and restarts wait, so that a busy machine matters little. Twelve combinations,
+each of two runs of some five minutes, six at a time on three stacks: half an hour. All costs of a
+combination are measured: the step, the checkpoint, how long no process runs after a kill, how long
+one takes to its first step, and for how long processes run between two kills.
 """
 
 import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import count
 from pathlib import Path
 from statistics import fmean
 
 from benchmarks.stacks import local_stack, wait_for_end
 from mlbench import ApiClient
 from mlbench.evaluation.young_daly import Costs, best_interval, goodput
-from mlbench.faults import draw
 from mlbench.names import THIS_MACHINE
 from mlbench.records import Run, RunEvent
 
-_STEP_SECONDS, _CHECKPOINT_SECONDS, _USEFUL_SECONDS = 0.02, 0.25, 30.0
-_INTERVALS = (0.5, 1.0, 2.0, 4.0)
-_BETWEEN = (4, 8, 16)
-_FIRST, _TYPICAL = (3, 6, 12), 0.1
+_STEP_SECONDS, _CHECKPOINT_SECONDS = 0.02, 0.25
+_INTERVALS, _BETWEEN, _SEEDS = (0.5, 1.0, 2.0, 4.0), (4, 8, 16), (1, 2)
+# Of a run: no schedule has more than 100 kills.
+_SECONDS = 270.0
+# As far as the number of steps that fill this time goes.
+_LIKELY_RESTART, _LIKELY_DOWN = 0.2, 1.5
 
 _TRAIN = """
 import json, os, sys, time
@@ -43,6 +44,9 @@ def tell(what, value):
         file.write(json.dumps([what, value]) + "\\n")
 
 done = int(kept.read_text()) if kept.exists() else 0
+ticks = Path("/proc/self/stat").read_text().rsplit(")", 1)[1].split()[19]
+age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(ticks) / os.sysconf("SC_CLK_TCK")
+tell("born", time.time() - age)
 tell("began", time.time())
 at = time.monotonic()
 for step in range(done + 1, int(steps) + 1):
@@ -62,62 +66,60 @@ tell("ended", time.time())
 
 @dataclass(frozen=True)
 class Kept:
-    """What a run kept of its time, and what it met."""
+    """What a run kept of its time, and what it met; all times are seconds."""
 
-    interval: float
+    step: float
     useful: float
     wall: float
     checkpoint: float
-    restarts: list[float]
+    down: list[float]
+    """Of each failure: until the next process was there."""
+    restart: list[float]
+    """Of each process but the first: until its first step."""
     failures: int
-
-    @property
-    def share(self) -> float:
-        """Return which part of its time it kept."""
-        return self.useful / self.wall
 
 
 def measure(folder: Path) -> Iterator[str]:
     """Run the combinations, and hold each against the formula."""
     os.environ["MLBENCH_CONCURRENT_RUNS"] = "2"
-    script = folder / "train.py"
-    script.write_text(_TRAIN)
-    off, right = [], 0
-    with local_stack(folder) as (_, client):
-        for between in _BETWEEN:
-            runs = [_order(client, folder, one, between) for one in _INTERVALS]
-            every = [
-                _look(client, wait_for_end(client, run, 1.0), folder, one)
-                for run, one in zip(runs, _INTERVALS, strict=True)
-            ]
-            costs = Costs(
-                fmean(one.checkpoint for one in every),
-                fmean(seconds for one in every for seconds in one.restarts),
-                sum(one.wall for one in every) / sum(one.failures for one in every),
-            )
-            expected = [goodput(one.interval, costs) for one in every]
-            for one, by_formula in zip(every, expected, strict=True):
-                off.append(abs(one.share - by_formula))
+    (folder / "train.py").write_text(_TRAIN)
+    with ExitStack() as stack:
+        clients = [stack.enter_context(local_stack(folder / str(one)))[1] for one in _BETWEEN]
+        ordered = [
+            [[_order(client, folder, one, between, seed) for seed in _SEEDS] for one in _INTERVALS]
+            for client, between in zip(clients, _BETWEEN, strict=True)
+        ]
+        off, right = [], 0
+        for client, between, of_each in zip(clients, _BETWEEN, ordered, strict=True):
+            kept, expected = [], []
+            for interval, runs in zip(_INTERVALS, of_each, strict=True):
+                done = [_look(client, wait_for_end(client, run, 1.0)) for run in runs]
+                share, costs, tau = _costs(done, interval)
+                kept.append(share)
+                expected.append(goodput(tau, costs))
+                of_runs = ", ".join(f"{one.useful / one.wall:.1%}" for one in done)
                 yield (
-                    f"a kill every {between:2} s, a checkpoint every {one.interval:4.2f} s: kept "
-                    f"{one.share:.1%}, by the formula {by_formula:.1%} ({one.failures} failures)"
+                    f"a kill every {between:2} s, a checkpoint every {tau:4.2f} s: kept {share:.1%}"
+                    f" ({of_runs}), by the formula {expected[-1]:.1%};"
+                    f" {sum(one.failures for one in done)} failures, {costs},"
+                    f" best every {best_interval(costs):.2f} s"
                 )
-            yield f"{costs}, best every {best_interval(costs):.2f} s"
-            most = max(range(len(every)), key=lambda i: every[i].share)
-            best = max(range(len(every)), key=lambda i: expected[i])
-            right += abs(most - best) <= 1
+            off += [abs(one - other) for one, other in zip(kept, expected, strict=True)]
+            right += abs(kept.index(max(kept)) - expected.index(max(expected))) <= 1
     yield f"within 3 points of the formula: {sum(one <= 0.03 for one in off)} of {len(off)}"
     yield f"off by {fmean(off):.1%} in the mean, {max(off):.1%} at most"
     yield f"the best interval is the formula's, or next to it: {right} of {len(_BETWEEN)}"
 
 
-def _order(client: ApiClient, folder: Path, interval: float, between: int) -> Run:
-    steps, every = round(_USEFUL_SECONDS / _STEP_SECONDS), round(interval / _STEP_SECONDS)
-    told = folder / f"{between}-{interval}"
-    words = [steps, every, _STEP_SECONDS, _CHECKPOINT_SECONDS, told]
+def _order(client: ApiClient, folder: Path, interval: float, between: int, seed: int) -> Run:
+    likely = Costs(_CHECKPOINT_SECONDS, _LIKELY_RESTART, between, _LIKELY_DOWN)
+    every = round(interval / _STEP_SECONDS)
+    steps = round(_SECONDS * goodput(interval, likely) / _STEP_SECONDS / every) * every
+    name = f"kept-{between}-{interval}-{seed}"
+    words = [steps, every, _STEP_SECONDS, _CHECKPOINT_SECONDS, folder / name]
     return (
         client.create_run(
-            f"kept-{between}-{interval}",
+            name,
             1,
             num_cpus=1,
             custom_image_name=THIS_MACHINE,
@@ -125,7 +127,7 @@ def _order(client: ApiClient, folder: Path, interval: float, between: int) -> Ru
                 [sys.executable, str(folder / "train.py"), *map(str, words)]
             ),
             faults=f"kill:every={between}s",
-            seed=_typical_seed(between),
+            seed=seed,
             queue=True,
         )
         .result()
@@ -133,32 +135,41 @@ def _order(client: ApiClient, folder: Path, interval: float, between: int) -> Ru
     )
 
 
-def _look(client: ApiClient, run: Run, folder: Path, interval: float) -> Kept:
-    """Return what a run kept, and what it should have."""
-    between = run.name.split("-")[1]
+def _look(client: ApiClient, run: Run) -> Kept:
+    """Return what a run kept, and what it met."""
     told: dict[str, list[float]] = {}
-    for line in (folder / f"{between}-{interval}").read_text().splitlines():
+    words = shlex.split(run.command)
+    for line in Path(words[-1]).read_text().splitlines():
         what, value = json.loads(line)
         told.setdefault(what, []).append(value)
     events = client.get_run_events(run.id).result().value
     hits = [_at(one) for one in events if one.kind == "exited"]
-    # A failure may hit a restart: what counts is the last one.
-    restarts = [began - max(hit for hit in hits if hit < began) for began in told["began"][1:]]
-    wall = told["ended"][-1] - told["began"][0]
+    born, began = told["born"], told["began"]
     step = fmean(told["steps"])
-    tau = step * round(interval / _STEP_SECONDS)
-    useful = step * round(_USEFUL_SECONDS / _STEP_SECONDS)
-    return Kept(tau, useful, wall, fmean(told["checkpoint"]), restarts, len(hits))
+    return Kept(
+        step,
+        step * int(words[2]),
+        told["ended"][-1] - began[0],
+        fmean(told["checkpoint"]),
+        # One may be killed before it tells of itself: what counts is the last kill.
+        [at - max(hit for hit in hits if hit < at) for at in born[1:]],
+        [first - at for first, at in zip(began[1:], born[1:], strict=False)],
+        len(hits),
+    )
 
 
-def _typical_seed(between: int) -> int:
-    """Return the first seed whose first failures come as often as in the mean."""
-
-    def is_typical(seed: int) -> bool:
-        drawn = draw(f"kill:every={between}s", seed, 1)
-        return all(abs(drawn[n - 1].seconds / n / between - 1) < _TYPICAL for n in _FIRST)
-
-    return next(filter(is_typical, count()))
+def _costs(runs: Sequence[Kept], interval: float) -> tuple[float, Costs, float]:
+    """Return which share of their time runs kept, their costs, and what they trained at a time."""
+    wall, failures = sum(one.wall for one in runs), sum(one.failures for one in runs)
+    down = fmean(seconds for one in runs for seconds in one.down)
+    costs = Costs(
+        fmean(one.checkpoint for one in runs),
+        fmean(seconds for one in runs for seconds in one.restart),
+        wall / failures - down,
+        down,
+    )
+    tau = fmean(one.step for one in runs) * round(interval / _STEP_SECONDS)
+    return sum(one.useful for one in runs) / wall, costs, tau
 
 
 def _at(event: RunEvent) -> float:

@@ -8,6 +8,9 @@ from mlbench.names import Bucket
 PRODUCTIVE: Final[tuple[Bucket, ...]] = ("compute", "communication")
 """What moves a model forward: no step can do without them, however fast all ranks are."""
 
+BEGINNING: Final[tuple[Bucket, ...]] = ("start", "initialization", "compile", "restore")
+"""What a process needs until it trains."""
+
 TITLES: Final[Mapping[Bucket, str]] = {
     "queued": "queued",
     "workers": "waiting for workers",

@@ -144,6 +144,10 @@ class RankGoodput(Record):
     attempt: int
     seconds: Mapping[Bucket, float]
     """They add up to all of it, to the microsecond. The first attempt begins with the order."""
+    restarts: int = 0
+    """How often torchrun began its processes anew in this attempt."""
+    again_seconds: float = 0.0
+    """What those needed until they trained: a part of `seconds`."""
 
 
 @dataclass(frozen=True)
@@ -639,19 +643,19 @@ class Failures(Record):
     group: int
     """Its position in `groups`."""
     failures: int
-    """How many ended an attempt, over all its runs."""
+    """How often its runs were begun anew, by MLBench or torchrun."""
     between_seconds: float | None
     """The mean time between two of them."""
     restart_seconds: float | None
     """From a failure to where the training goes on, the steps left out that are done again."""
     checkpoint_seconds: float | None
-    """What a checkpoint costs; this and the next are None where none are saved between epochs."""
+    """What a checkpoint costs; this and the next are None where none is recorded."""
     interval_seconds: float | None
-    """The training between two checkpoints."""
+    """The training between two checkpoints, in the mean."""
     kept: Summary | None
     """The share of its time, from 0 to 1, that was not lost to failures and checkpoints."""
     expected: float | None
-    """The same by Daly's formula, of these costs."""
+    """The same by Daly's formula, of these costs; no failure comes while no process runs."""
     best_interval_seconds: float | None
     """The interval that would keep most, by Daly's formula."""
 

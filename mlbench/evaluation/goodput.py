@@ -23,10 +23,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import fmean
 from typing import Literal
 
 from mlbench import names
-from mlbench.buckets import PRODUCTIVE
+from mlbench.buckets import BEGINNING, PRODUCTIVE
 from mlbench.evaluation.columns import Columns
 from mlbench.evaluation.dates import dates_of
 from mlbench.evaluation.lives import Key, Life, descent, lives_of, sources_of, whole_us
@@ -47,6 +48,10 @@ class _Tape:
 
     at_us: int
     cut: _Us
+    restarts: int = 0
+    """How often torchrun began the process anew."""
+    again_us: int = 0
+    """What it then needed until it trained."""
 
     def until(self, end_us: int, rest: Bucket, parts: Iterable[tuple[Bucket, float]] = ()) -> None:
         """Cut off what comes before a time: seconds of parts, as far as it goes, then a rest."""
@@ -78,7 +83,7 @@ def goodput_of(
         return None
     rows = list(_Cutter(run, ranks, ended_at, series).rows())
     total = sum((us for _, us in rows), _Us())
-    by_rank = tuple(RankGoodput(one.rank, one.attempt, _seconds(us)) for one, us in rows)
+    by_rank = tuple(one for one, _ in rows)
     known = total["compute"] + total["communication"] + total["lost"]
     share = sum(total[bucket] for bucket in PRODUCTIVE) / total.total() if known else None
     return Goodput(share, _seconds(total), by_rank)
@@ -124,17 +129,20 @@ class _Cutter:
     def _ended(self, row: RankRow) -> int:
         return self._ended_us if row.exited_at is None else whole_us(row.exited_at)
 
-    def rows(self) -> Iterator[tuple[RankRow, _Us]]:
+    def rows(self) -> Iterator[tuple[RankGoodput, _Us]]:
         """Yield the time of each worker in each attempt: the first begins with the run's order."""
         created_at = self._run.created_at or self._run.started_at or 0.0
         for rows in self._rows.values():
             assigned = [round(row.assigned_at * 1e6) for row in rows[1:]]
             ends = [round(created_at * 1e6), *assigned, self._ended_us]
             for row, (begin_us, end_us) in zip(rows, pairwise(ends), strict=True):
-                processes = [self._process(row, str(one), begin_us, end_us) for one in row.ranks]
-                yield row, _mean(processes)
+                tapes = [self._process(row, str(one), begin_us, end_us) for one in row.ranks]
+                us, again_us = _mean([tape.cut for tape in tapes]), fmean(t.again_us for t in tapes)
+                restarts = tapes[0].restarts
+                its = (row.rank, row.attempt, _seconds(us), restarts, round(again_us) / 1e6)
+                yield RankGoodput(*its), us
 
-    def _process(self, row: RankRow, rank: str, begin_us: int, end_us: int) -> _Us:
+    def _process(self, row: RankRow, rank: str, begin_us: int, end_us: int) -> _Tape:
         """Cut the time of a rank in an attempt."""
         attempt = self._attempts[row.attempt]
         tape = _Tape(begin_us, _Us())
@@ -142,6 +150,7 @@ class _Cutter:
         tape.until(assigned_us if room_at is None else whole_us(room_at), "queued")
         tape.until(assigned_us, "workers")
         lives = [life for life in self._lives[rank] if life.key[0] == row.attempt]
+        begun_us = []
         for life, following in zip(lives, [*lives[1:], None], strict=True):
             tape.until(min(life.began_us, end_us), "restart" if life.key[1] else "start")
             if following is None:
@@ -150,11 +159,13 @@ class _Cutter:
                 last_us = life.last_us if life.has_clock else following.began_us
                 useful_us = min(last_us, end_us)
             self._life(tape, life, useful_us, is_over=following is None and row.exit_code == 0)
+            begun_us.append(sum(tape.cut[bucket] for bucket in BEGINNING))
+        tape.restarts, tape.again_us = len(lives) - 1, begun_us[-1] - begun_us[0]
         has_failed = attempt.failed_us is not None
         tape.until(min(attempt.over_us, end_us), "detection" if has_failed else "idle")
         goes_on = end_us < self._ended_us or (has_failed and self._run.state in ACTIVE_STATES)
         tape.until(end_us, "restart" if goes_on else "idle")
-        return tape.cut
+        return tape
 
     def _life(self, tape: _Tape, life: Life, end_us: int, *, is_over: bool) -> None:
         """Cut the time of a process until it was of no use any more."""

@@ -17,22 +17,25 @@ class Costs:
     checkpoint: float
     """For how long a checkpoint keeps the training from going on."""
     restart: float
-    """From a failure to where the training goes on from its checkpoint, the lost steps left out."""
+    """From where its processes begin again to where the training goes on from its checkpoint."""
     between: float
-    """The mean time between two failures; infinite if there are none."""
+    """The mean time for which processes run between two failures; infinite if there are none."""
+    down: float = 0.0
+    """From a failure to where processes begin again: none runs that could fail. Daly has none."""
 
 
 def goodput(interval: float, costs: Costs) -> float:
     """Return the share of time that is kept, with a checkpoint after each ``interval`` of training.
 
     That is the solve time by the total wall time of Daly's complete model: a failure may also hit a
-    checkpoint or a restart.
+    checkpoint or a restart. Each failure adds the time in which no process runs.
     """
     if math.isinf(costs.between):
         return interval / (interval + costs.checkpoint)
     try:
         again = math.exp(costs.restart / costs.between)
-        took = costs.between * again * math.expm1((interval + costs.checkpoint) / costs.between)
+        cycle = costs.between + costs.down
+        took = cycle * again * math.expm1((interval + costs.checkpoint) / costs.between)
     except OverflowError:
         return 0.0
     return interval / took
@@ -46,7 +49,7 @@ def youngs_interval(costs: Costs) -> float:
 def best_interval(costs: Costs) -> float:
     """Return Daly's higher order interval between checkpoints, which holds for long ones too.
 
-    The best one does not depend on the cost of a restart.
+    The best one depends neither on the cost of a restart nor on the time without processes.
     """
     if costs.checkpoint >= 2 * costs.between:
         return costs.between

@@ -80,6 +80,59 @@ def test_the_same_losses_as_a_run_of_mlbench_to_the_bit(
     assert described[0].machines[0].packages == described[1].machines[0].packages
 
 
+# It saves every 10 steps, and both processes fail once, after 25.
+_FAILING = """
+import json, os, sys, time
+from pathlib import Path
+from mlbench import Tracker
+
+with Tracker() as tracker:
+    saved = Path(sys.argv[1], os.environ["RANK"])
+    if failed := saved.exists():
+        tracker.load_state_dict(json.loads(saved.read_text()))
+    tracker.epoch(0)
+    while tracker.steps < 40:
+        time.sleep(0.1)
+        tracker.step(samples=1)
+        if tracker.steps % 10 == 0:
+            with tracker.phase("checkpoint"):
+                time.sleep(0.1)
+                saved.write_text(json.dumps(tracker.state_dict()))
+            tracker.checkpoint(100)
+        if tracker.steps == 25 and not failed:
+            sys.exit(1)
+"""
+
+
+@pytest.mark.slow
+def test_what_torchrun_begins_anew_is_held_against_the_formula(
+    client: ApiClient, stack: Home, tmp_path: Path
+) -> None:
+    """Whether each process is recorded, and restarts are attempts, or torchrun as a whole."""
+    torchrun = [str(Path(sys.executable).with_name("torchrun")), "--max-restarts=1"]
+    (tmp_path / "train.py").write_text(_FAILING)
+    processes = []
+    for name in ("inside", "around"):
+        (tmp_path / name).mkdir()
+        record = [*RECORD, "--name", name, "--"]
+        launch = [*torchrun, "--nproc-per-node=2", f"--master-port={free_port()}", "--no-python"]
+        launch = [*launch, *record] if name == "inside" else [*record, *launch]
+        command = [*launch, sys.executable, "train.py", name]
+        environ = at_stack(stack, tmp_path / name)
+        processes.append(subprocess.Popen(command, cwd=tmp_path, env=environ))
+    assert [process.wait(120) for process in processes] == [0, 0]
+    found = {run.title: run for run in client.get_runs().result().value}
+    runs = [sealed(client, found[name]) for name in ("inside", "around")]
+    assert [(run.state, run.attempt) for run in runs] == [("FINISHED", 2), ("FINISHED", 1)]
+    compared = client.compare([run.id for run in runs]).result().value
+    assert [len(result.resumptions) for result in compared.results] == [1, 1]
+    assert [one.abandoned_steps for one in compared.results[0].resumptions] == [5]
+    assert [one.failures for one in compared.failures] == [1, 1]
+    for one in compared.failures:
+        assert one.interval_seconds == pytest.approx(1, abs=0.3)
+        assert known(one.restart_seconds) > 0
+
+
 @pytest.mark.slow
 def test_users_whose_jobs_have_equal_keys(client: ApiClient, stack: Home, tmp_path: Path) -> None:
     before = {run.id for run in client.get_runs().result().value}

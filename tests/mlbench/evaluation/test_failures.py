@@ -1,5 +1,6 @@
 """What runs kept between failures: by what is measured, and by the formula."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from mlbench.evaluation.compare import compare
 from mlbench.evaluation.young_daly import Costs, best_interval, goodput
 from mlbench.report.tables import tables
-from mlbench.results import Goodput, RankGoodput, Result
+from mlbench.results import CheckpointCost, Goodput, RankGoodput, Result
 from tests.mlbench.evaluation.making import make_facts, make_result
 
 # Of 10 steps of 2 s, each with a half for its checkpoint, and of those that were lost.
@@ -26,6 +27,7 @@ _LATER: dict[Any, float] = {
     "compute": 12.0,
     "checkpoint": 3.0,
 }
+_ANY = {**_FIRST, **_LATER}
 
 
 def failing(run_id: int) -> Result:
@@ -38,37 +40,46 @@ def failing(run_id: int) -> Result:
     return replace(
         made,
         goodput=Goodput(0.5, {}, ranks),
-        step_seconds=2.5,
         training_seconds=25.0,
-        phases={"checkpoint": 5.0, "compute": 20.0},
+        checkpoints=CheckpointCost(2, 2.5, 1e6),
     )
 
 
-def test_a_group_that_fails_is_held_against_the_formula() -> None:
-    results = [failing(1), failing(2)]
-    facts = {
-        one.run_id: make_facts(2, faults="kill:every=30s", checkpoint_steps="4") for one in results
-    }
-    comparison = compare(results, facts)
+def restarted_by_torchrun(run_id: int) -> Result:
+    """Return the same, but that torchrun began the processes anew, within one attempt."""
+    seconds = {bucket: _FIRST.get(bucket, 0.0) + _LATER.get(bucket, 0.0) for bucket in _ANY}
+    ranks = tuple(RankGoodput(rank, 1, {**seconds, "idle": 5.0}, 1, 3.0) for rank in (0, 1))
+    return replace(failing(run_id), goodput=Goodput(0.5, {}, ranks))
+
+
+@pytest.mark.parametrize("make", [failing, restarted_by_torchrun])
+@pytest.mark.parametrize("faults", ["kill:every=30s", "none"])
+def test_a_group_that_fails_is_held_against_the_formula(
+    make: Callable[[int], Result], faults: str
+) -> None:
+    """Also if nobody ordered it to fail."""
+    results = [make(1), make(2)]
+    comparison = compare(results, {one.run_id: make_facts(2, faults=faults) for one in results})
     [found] = comparison.failures
-    costs = Costs(checkpoint=2.0, restart=6.0, between=32.0)
+    costs = Costs(checkpoint=2.5, restart=3.0, between=29.0, down=3.0)
     assert (found.group, found.failures, found.between_seconds) == (0, 2, 32)
-    assert (found.checkpoint_seconds, found.restart_seconds) == (2, 6)
-    assert found.interval_seconds == 8
+    assert (found.checkpoint_seconds, found.restart_seconds) == (2.5, 6)
+    assert found.interval_seconds == 10
     assert found.kept
     assert found.kept.mean == pytest.approx(20 / 32)
-    assert found.expected == goodput(8.0, costs)
+    assert found.expected == goodput(10.0, costs)
     assert found.best_interval_seconds == best_interval(costs)
     assert [one.rows for one in tables(comparison) if one.title == "Failures"]
 
 
-def test_groups_that_were_not_ordered_to_fail_are_left_out() -> None:
-    results = [failing(1)]
-    assert compare(results, {1: make_facts(2)}).failures == ()
+def test_groups_without_failures_are_left_out_unless_some_were_ordered() -> None:
+    whole = replace(failing(1), goodput=Goodput(0.5, {}, (RankGoodput(0, 1, _FIRST),)))
+    assert compare([whole], {1: make_facts(2)}).failures == ()
+    assert compare([whole], {1: make_facts(2, faults="kill:every=30s")}).failures
 
 
 def test_what_was_not_recorded_is_not_guessed() -> None:
     facts = {1: make_facts(2, faults="kill:every=30s")}
-    [found] = compare([failing(1)], facts).failures
+    [found] = compare([replace(failing(1), checkpoints=None)], facts).failures
     assert (found.interval_seconds, found.expected, found.best_interval_seconds) == (None,) * 3
     assert compare([replace(failing(1), goodput=None)], facts).failures == ()

@@ -169,6 +169,7 @@ def test_processes_that_torchrun_began_anew() -> None:
     found = goodput(restarted, train_seconds_0=clock, train_seconds_1=clock)
     expected = {"queued": 3, "start": 1, "initialization": 7, "compute": 20, "lost": 5}
     assert of(found) == expected | {"restart": 7, "idle": 1}
+    assert (found.ranks[0].restarts, found.ranks[0].again_seconds) == (1, 4)
 
 
 @pytest.mark.parametrize("seed", range(20))

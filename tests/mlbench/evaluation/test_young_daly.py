@@ -20,16 +20,16 @@ def simulate(interval: float, costs: Costs, random: Random, segments: int) -> fl
             left -= 1
             needed = interval + costs.checkpoint
         else:
-            wall += fails_in
+            wall += fails_in + costs.down
             fails_in = random.expovariate(1 / costs.between)
             needed = interval + costs.checkpoint + costs.restart
     return segments * interval / wall
 
 
 @pytest.mark.parametrize("interval", [2.0, 10.0, 40.0])
-@pytest.mark.parametrize("restart", [0.0, 5.0])
-def test_the_formula_is_what_failures_leave(interval: float, restart: float) -> None:
-    costs = Costs(checkpoint=1.0, restart=restart, between=30.0)
+@pytest.mark.parametrize(("restart", "down"), [(0.0, 0.0), (5.0, 0.0), (5.0, 10.0)])
+def test_the_formula_is_what_failures_leave(interval: float, restart: float, down: float) -> None:
+    costs = Costs(checkpoint=1.0, restart=restart, between=30.0, down=down)
     simulated = simulate(interval, costs, Random(1), 10_000)  # noqa: S311 - no secret
     assert goodput(interval, costs) == pytest.approx(simulated, abs=0.02)
 
