@@ -173,8 +173,9 @@ def show_comparison(comparison: Comparison) -> None:
                 out.print(Padding(Text(text), (0, 0, 0, 2), expand=False))
             else:
                 out.print(f"  {text}", soft_wrap=True)
-    shown = tables.tables(comparison)
-    for table in shown[:1] if comparison.sweep else shown:
+    for table in tables.tables(comparison):
+        if comparison.sweep and table.title not in (tables.SWEEP, tables.FAILURES):
+            continue
         out.print()
         out.print(table.title, style="bold")
         if table.note:

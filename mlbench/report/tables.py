@@ -11,6 +11,8 @@ from mlbench.runspec import NETWORK_UNITS
 
 Cell = float | int | str | None
 
+SWEEP, FAILURES = "Sweep", "Failures"
+"""Titles of the tables that a terminal shows of a sweep."""
 _INTERVAL = "From, to: where the mean is with 95 % confidence."
 _INTERVALS = "In brackets, where the mean is with 95 % confidence."
 _CROSSINGS = (
@@ -145,7 +147,7 @@ def _sweep(groups: Sequence[Group]) -> Table:
         _figure("as fast as", "", "evidence.than", is_figure=False),
         _figure("p", "", "evidence.p", _P),
     ]
-    return _table("Sweep", "", columns, groups)
+    return _table(SWEEP, "", columns, groups)
 
 
 def _reached(note: str = "") -> _Column:
@@ -289,7 +291,7 @@ def _failures(groups: Sequence[Group], failures: Sequence[Failures]) -> Table:
         _figure("by formula", "%", "expected"),
         _figure("best every", "s", "best_interval_seconds"),
     ]
-    return _table("Failures", _FAILURES, columns, failures)
+    return _table(FAILURES, _FAILURES, columns, failures)
 
 
 def _within(times: float) -> _Column:
