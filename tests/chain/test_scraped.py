@@ -2,8 +2,11 @@
 
 import json
 import socket
+import time
 from contextlib import ExitStack, closing, suppress
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import httpx
@@ -54,7 +57,7 @@ def test_what_a_worker_sends_is_limited_stated_and_counted(client: ApiClient, st
     if client.get_info().result().value.limits.bandwidth is None:
         pytest.skip("no network namespaces here")
     size = str(256 << 10)
-    args = {"operations": "all_reduce", "min_bytes": size, "max_bytes": size, "seconds": "20"}
+    args = {"operations": "all_reduce", "min_bytes": size, "max_bytes": size, "seconds": "99"}
     benchmark = "communication"
     ordered = client.create_run("sends", 2, None, max_bandwidth=20, benchmark=benchmark, args=args)
     run = ordered.result().value
@@ -70,6 +73,18 @@ def test_what_a_worker_sends_is_limited_stated_and_counted(client: ApiClient, st
     wait_for(lambda: len(found := sent()) == 2 and min(found) > int(size), what="both send")
     machines = client.get_manifest(run.id).result().value.machines
     assert {machine.bandwidth_limit for machine in machines} == {20}
+    client.inject_fault(run.id, "network:3s", rank=1).result()
+    seen: list[tuple[float, float]] = []
+
+    def has_been_cut() -> bool:
+        seen.append((sent()[1], time.monotonic()))
+        same = [[at for _, at in group] for _, group in groupby(seen, key=itemgetter(0))]
+        return any(times[-1] - times[0] > 2 for times in same[:-1])
+
+    wait_for(has_been_cut, what="rank 1 sends nothing for three seconds, then goes on")
+    events = client.get_run_events(run.id).result().value
+    told = [event.text for event in events if event.kind == "fault"]
+    assert told == ["network:3s of rank 1, by hand"]
     client.stop_run(run.id).result()
     run_to_end(client, run)
     wait_for(lambda: sent() == [], what="the networks are gone")
