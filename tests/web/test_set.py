@@ -29,7 +29,7 @@ def master(
         {"num_workers": 2, "seed": seed, "swept": {"exchange": exchange, "bandwidth": bandwidth}}
         for exchange, bandwidth, seed in _SWEPT
     ]
-    order = {"benchmark": "digits", "args": {"epochs": "3"}}
+    order = {"benchmark": "digits", "args": {"epochs": "3"}, "faults": "kill:every=15s"}
     of_set = {"order": order, "official": False, "until_percent": None, "created_at": time.time()}
     RunSet.create(name="grid", places=places, **of_set)
     for number, ((exchange, bandwidth, seed), place) in enumerate(
@@ -51,6 +51,7 @@ def test_a_set_shows_what_matters_what_is_left_and_its_plan(page: Page, master: 
     expect(section(page, "1 place left: about 1 h 00 min")).to_contain_text(
         "15 of 16 places have a run"
     )
+    expect(page.locator("#order")).to_contain_text("failures on a schedule: kill:every=15s")
     matters = section(page, "exchange matters most")
     rows = matters.get_by_role("row")
     expect(rows).to_have_count(3)

@@ -48,10 +48,10 @@ export function leftText(/** @type {SetAnalysis} */ { places_left: left, seconds
 }
 
 function orderText(/** @type {RunSet} */ { order, official, until_percent: percent }) {
-  const { args = {}, ...fields } = /** @type {Record<string, any>} */ (order);
+  const { args = {}, faults, ...fields } = /** @type {Record<string, any>} */ (order);
   const pairs = Object.entries({ ...fields, ...args }).map(([key, value]) => `${key} ${value}`);
-  const rules = [official && "official: every run counts", percent && `until ±${percent} %`].filter(Boolean);
-  return [...pairs, ...rules].join(" · ");
+  const rules = [official && "official: every run counts", percent && `until ±${percent} %`];
+  return [...pairs, ...rules, faults && `failures on a schedule: ${faults}`].filter(Boolean).join(" · ");
 }
 
 function showEffects(/** @type {SetAnalysis} */ analysis) {
