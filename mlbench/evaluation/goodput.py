@@ -160,7 +160,7 @@ class _Cutter:
                 useful_us = min(last_us, end_us)
             self._life(tape, life, useful_us, is_over=following is None and row.exit_code == 0)
             begun_us.append(sum(tape.cut[bucket] for bucket in BEGINNING))
-        tape.restarts, tape.again_us = len(lives) - 1, begun_us[-1] - begun_us[0]
+        tape.restarts, tape.again_us = lives[-1].key[1], begun_us[-1] - begun_us[0]
         has_failed = attempt.failed_us is not None
         tape.until(min(attempt.over_us, end_us), "detection" if has_failed else "idle")
         goes_on = end_us < self._ended_us or (has_failed and self._run.state in ACTIVE_STATES)

@@ -164,12 +164,12 @@ def test_what_is_not_recorded_is_unknown() -> None:
 
 
 def test_processes_that_torchrun_began_anew() -> None:
-    restarted = row(processes=Processes((0, 1), {"0": START + 2, "1": START + 21}))
+    restarted = row(processes=Processes((0, 1), {"0": START + 2, "2": START + 21}))
     clock: Values = {4: 0, 14: 10, 25: 5, 40: 20}
     found = goodput(restarted, train_seconds_0=clock, train_seconds_1=clock)
     expected = {"queued": 3, "start": 1, "initialization": 7, "compute": 20, "lost": 5}
     assert of(found) == expected | {"restart": 7, "idle": 1}
-    assert (found.ranks[0].restarts, found.ranks[0].again_seconds) == (1, 4)
+    assert (found.ranks[0].restarts, found.ranks[0].again_seconds) == (2, 4)
 
 
 @pytest.mark.parametrize("seed", range(20))
