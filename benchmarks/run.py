@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.run post_rate read_rate`` runs two parts. Fifteen run only if named:
 ``cluster_start``, which needs a cluster, ``autopsies``, ``autopsies_cost``, ``equal_runs``,
-``failures``, ``faults`` and ``idle``, which take a quarter of an hour each, ``listing``, which
+``failures``, ``faults`` and ``idle``, which take a quarter or half an hour each, ``listing``, which
 needs PostgreSQL, ``pages`` and ``dragging``, which need Chromium, ``loggers`` and ``rivals``, which
 install what others use instead, ``thousand``, which takes a quarter of an hour and both cores, and
 ``year``, which writes a quarter of a gigabyte.
