@@ -206,11 +206,12 @@ def test_a_killed_process_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
     ("of_ranks", "epochs", "weights"),
     [
         (["", "3"], 3, [31.0, 31.0]),
-        (["1", "1,2", "1,2"], 2, [21.0, 21.0, 22.0]),
-        (["1,2", "1,2", "torn"], 2, [21.0, 21.0]),
+        (["1", "3", "3"], 3, [31.0, 31.0, 32.0]),
+        (["1", "1,2", "1,2"], 1, [10.0, 11.0, 12.0]),
+        (["1,2", "1,2", "torn"], 1, [10.0, 11.0]),
     ],
 )
-def test_the_highest_that_any_rank_has_wins(
+def test_the_newest_that_all_ranks_have_wins_or_else_that_of_any(
     tmp_path: Path, of_ranks: list[str], epochs: int, weights: list[float]
 ) -> None:
     ranks = start_ranks(tmp_path, len(weights), "-c", _RESTORE, str(tmp_path), *of_ranks)

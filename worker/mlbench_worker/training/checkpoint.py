@@ -44,8 +44,9 @@ class Checkpoints:
         self._warned = False
 
     def restore(self) -> int:
-        """Load the newest checkpoint that any rank has into the parts of all ranks.
+        """Load the newest checkpoint that all ranks have, or else any, into the parts of all ranks.
 
+        Ranks that are killed within a save have one less than others, and all have the one before.
         A rank that lacks it takes over that of the lowest rank that has it: all of it, also what is
         a rank's own, such as the tracker's samples.
 
@@ -54,7 +55,12 @@ class Checkpoints:
         """
         steps, state = self._newest_here()
         of_ranks = self._gather(steps)
-        newest = max(of_ranks)
+        newest, oldest = max(of_ranks), min(of_ranks)
+        if 0 < oldest < newest:
+            before, state_before = self._newest_here(oldest)
+            if min(self._gather(before)) == oldest:
+                self._keep_last(oldest)
+                steps, state, newest, of_ranks = oldest, state_before, oldest, [oldest]
         if min(of_ranks) < newest:
             given = self._broadcast(newest, source=of_ranks.index(newest))
             state = state if steps == newest else self._parse(given)
@@ -88,9 +94,9 @@ class Checkpoints:
             return 0
         return content.tell()
 
-    def _newest_here(self) -> tuple[int, _State]:
-        """Return the steps and state of the newest complete checkpoint in the folder."""
-        for steps in reversed(self._steps_here()):
+    def _newest_here(self, most: int = sys.maxsize) -> tuple[int, _State]:
+        """Return steps and state of the newest complete checkpoint here, after ``most`` steps."""
+        for steps in reversed([steps for steps in self._steps_here() if steps <= most]):
             path = self._file(steps)
             try:
                 return steps, self._parse(path.read_bytes())

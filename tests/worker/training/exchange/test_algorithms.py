@@ -82,8 +82,7 @@ def test_all_ranks_evaluate_the_same_weights_the_mean(group: Group, algorithm: s
         assert all(weights == found[0].mean for weights in last), "to the last bit"
 
 
-# DDP remembers nothing, but builds its buckets anew, in whose order three or more ranks add.
-@pytest.mark.parametrize("algorithm", [name for name in tiny.ALGORITHMS if name[:3] != "ddp"])
+@pytest.mark.parametrize("algorithm", tiny.ALGORITHMS)
 def test_a_resumed_training_is_the_undisturbed_one(group: Group, algorithm: str) -> None:
     assert all(one.resumed_alike for one in group.of(algorithm))
 

@@ -11,7 +11,9 @@ With ``ddp`` the gradients may be rounded to fp16 or bf16 by PyTorch's own commu
 does change the result.
 """
 
+from functools import partial
 from time import perf_counter
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -29,8 +31,10 @@ class Buckets(Exchange):
 
     def __init__(self, model: nn.Module, world: World, compression: str) -> None:
         self._computed_at = 0.0
-        for p in model.parameters():
-            p.register_post_accumulate_grad_hook(self._note_gradient)  # type: ignore[no-untyped-call]
+        self._parameters = list(model.parameters())
+        self._order: list[int] = []
+        for i, p in enumerate(self._parameters):
+            p.register_post_accumulate_grad_hook(partial(self._note_gradient, i))  # type: ignore[no-untyped-call]
         ddp = DistributedDataParallel(
             model,
             # Statistics of batch norm are averaged before each evaluation, not copied at each step.
@@ -43,7 +47,8 @@ class Buckets(Exchange):
             case "bf16":
                 ddp.register_comm_hook(None, _bf16_hook)
         super().__init__(ddp, world)
-        values = sum(parameter.numel() for parameter in model.parameters())
+        self._reducer = ddp.reducer
+        values = sum(parameter.numel() for parameter in self._parameters)
         self._bytes = values * (4 if compression == "none" else 2)
 
     def after_backward(self) -> None:
@@ -57,8 +62,25 @@ class Buckets(Exchange):
         """
         return perf_counter() - self._computed_at
 
-    def _note_gradient(self, _: torch.Tensor) -> None:
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint holds: also in which order the gradients come."""
+        return {**super().state_dict(), "order": self._order}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint, with the buckets that DDP had then.
+
+        It fills them in the order of its first backward pass, and three or more ranks add up in
+        another order in other buckets. So gradients of nothing come first, in the same order.
+        """
+        super().load_state_dict(state)
+        self._reducer.prepare_for_backward([])
+        nothing = torch.stack([self._parameters[i].sum() for i in reversed(state["order"])]).sum()
+        nothing.backward()  # type: ignore[no-untyped-call]
+
+    def _note_gradient(self, index: int, _: torch.Tensor) -> None:
         self._computed_at = perf_counter()
+        if len(self._order) < len(self._parameters):  # of the first backward pass
+            self._order.append(index)
 
 
 def _bf16_hook(
