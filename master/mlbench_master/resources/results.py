@@ -87,7 +87,7 @@ class ResultsResource:
     )
     def on_get_curves(self, req: Request, resp: Response) -> None:
         """Answer with the goal's metric of several runs over time, in few points each."""
-        resp.media = small_curves(self.reader.prometheus, _read_ids(req))
+        resp.media = small_curves(self.reader, _read_ids(req))
 
     @operation(
         "get_result", "What the run reached.", Result, parameters=_CRITERIA, errors=(404, 502, 503)

@@ -5,18 +5,21 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from math import isfinite
 
+from mlbench.evaluation.figures import figures_of
 from mlbench.names import RUN_METRIC
 from mlbench.records import RunCurve
 from mlbench_master.models import Run
 from mlbench_master.reading.promql import PrometheusClient, PrometheusError, select
+from mlbench_master.reading.series import SeriesReader
+from mlbench_master.results.query import result_of
 
 _POINTS = 60
 _LEAST_STEP_MS = 1000
 
 
-def small_curves(prometheus: PrometheusClient, ids: Collection[int]) -> list[RunCurve]:
+def small_curves(reader: SeriesReader, ids: Collection[int]) -> list[RunCurve]:
     """Return the curves of those runs that have one; without Prometheus, of ended runs alone."""
-    wanted = (Run.id, Run.figures, Run.goal, Run.started_at)
+    wanted = (Run.id, Run.figures, Run.goal, Run.started_at, Run.attempt)
     runs = list(Run.select(*wanted).where(Run.id.in_(list(ids))))
     found = [
         RunCurve(run.id, run.figures["metric"], *map(tuple, run.figures["curve"]))
@@ -25,8 +28,17 @@ def small_curves(prometheus: PrometheusClient, ids: Collection[int]) -> list[Run
     ]
     active = [run for run in runs if run.figures is None and run.goal and run.started_at]
     with suppress(PrometheusError):
-        found += _query(prometheus, active)
+        found += _query(reader.prometheus, [run for run in active if run.attempt == 1])
+        found += _on_line(reader, [run.id for run in active if run.attempt > 1])
     return found
+
+
+def _on_line(reader: SeriesReader, ids: Collection[int]) -> Iterator[RunCurve]:
+    """Yield the curves of runs that were restarted: what they abandoned has no part in a result."""
+    for run in Run.select().where(Run.id.in_(list(ids))):
+        figures = figures_of(result_of(reader, run))
+        if any(figures.curve):
+            yield RunCurve(run.id, figures.metric, *figures.curve)
 
 
 def _query(prometheus: PrometheusClient, runs: Sequence[Run]) -> Iterator[RunCurve]:
