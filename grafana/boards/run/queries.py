@@ -88,16 +88,28 @@ def while_running(expr: str, label: str) -> str:
     return f"{until_end(expr)} or {called(label, TOO_SHORT, f'({IS_TOO_SHORT}) * NaN')}"
 
 
-def recorded_by_ranks(metrics: str, aggregate: str = "avg") -> str:
-    """Take one value of all chosen ranks, by default the mean, of a recorded metric.
+_STEP, _RESTORED = (
+    f'mlbench_run_metric{{{RANKS},metric="{metric}"}}'
+    for metric in (names.STEP, names.RESTORED_STEP)
+)
+# Steps after the one that the rank goes on from within a day.
+_ABANDONED: Final = f"{_STEP} > on (run_id, rank) min_over_time({_RESTORED}[1d] offset -1d)"
 
-    Each holds until the next, for 5 minutes; with steps longer than that, for a step of the graph.
+
+def recorded_by_ranks(metrics: str, aggregate: str = "avg") -> str:
+    """Take one value of all chosen ranks, by default the mean, of a metric, but what was abandoned.
+
+    Each holds until the next, for 5 minutes, or until the rank goes on from a checkpoint; with
+    steps longer than that, for a step of the graph.
     """
     values = f'mlbench_run_metric{{{RANKS},metric=~"{metrics}"}}'
-    return (
-        f"({aggregate} by (run_id) ({values})"
-        f" or {aggregate} by (run_id) (last_over_time({values}[$__interval])))"
+    before = f"timestamp({values}) < on (run_id, rank) group_left () timestamp({_RESTORED})"
+    newest = f"{values} unless on (run_id, rank, metric) ({before})"
+    kept = (
+        f"{aggregate} by (run_id) (({expr}) unless on (run_id, rank) ({_ABANDONED}))"
+        for expr in (newest, f"last_over_time({values}[$__interval])")
     )
+    return f"({' or '.join(kept)})"
 
 
 def band_of(metrics: str, mean: str) -> dict[str, str]:
