@@ -359,6 +359,13 @@ def _runs(results: Sequence[Result], keys: Iterable[str]) -> Table:
         ),
         _figure("sent", "B/step", "bytes_sent_per_step", is_minor=True),
         _figure(
+            "checkpoint",
+            "s",
+            "checkpoints.seconds",
+            "Checkpoint: for how long each held the training up.",
+        ),
+        _Column(Heading("resumed"), lambda result: len(result.resumptions) or None),
+        _figure(
             "waited",
             "%",
             "waiting_share",

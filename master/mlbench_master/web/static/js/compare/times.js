@@ -3,7 +3,7 @@
 import { showBars } from "../bars.js";
 import { sample } from "../chart.js";
 import { byId, h, reconcile, setText } from "../dom.js";
-import { NONE, alignedDurations, alignedNumbers, count, duration, isPercent, percent } from "../format.js";
+import { NONE, alignedDurations, alignedNumbers, count, duration, isPercent, percent, plural } from "../format.js";
 import { styleOfRun } from "../plot.js";
 import { labelOf } from "../records.js";
 import { badge, fillTable, setBadge } from "../ui.js";
@@ -16,6 +16,7 @@ const AFTER_HINT = "What the model of that time reaches: its last evaluation wit
 const RATE_HINT = "Of all workers, in training time";
 const WAITED_HINT = "The rank that waited most did so this part of the time for others' programs";
 const SENT_HINT = "By a rank, to exchange gradients or weights: the mean over its steps";
+const SAVED_HINT = "For how long each held the training up, and how often the run went on from one";
 const COST_HINT = "For how long workers were taken";
 
 /** The section "Time to accuracy". */
@@ -93,6 +94,9 @@ function columnsOf(/** @type {Result[]} */ results) {
     scores("Last", results, (one) => one.last_value),
     figures("Samples/s", results, (one) => one.samples_per_second, RATE_HINT),
     figures("Bytes a step", results, (one) => one.bytes_sent_per_step, SENT_HINT),
+    ...(results.some((one) => one.checkpoints)
+      ? [{ title: "Checkpoints", hint: SAVED_HINT, isFigure: true, text: (one) => checkpoints(one) }]
+      : []),
     { title: "Waited", hint: WAITED_HINT, isFigure: true, text: (one) => waited(one) },
     { title: "Epochs", isFigure: true, text: (one) => count(one.epochs) },
     figures("Worker-seconds", results, (one) => one.cost?.worker_seconds, COST_HINT),
@@ -120,6 +124,11 @@ function scores(title, results, valueOf, hint = undefined) {
 
 function waited(/** @type {Result} */ { waiting_share, disturbed }) {
   return percent(waiting_share, 1) + (disturbed.length ? ", disturbed" : "");
+}
+
+function checkpoints(/** @type {Result} */ { checkpoints: saved, resumptions }) {
+  const times = resumptions.length ? `, ${plural(resumptions.length, "resumption")}` : "";
+  return (saved ? `${count(saved.count)} × ${duration(saved.seconds)}` : NONE) + times;
 }
 
 function fillName(cell, result, ids) {
