@@ -1,11 +1,11 @@
 """Measure, and print a line for each figure: ``make bench``, or a part by its name.
 
-``python -m benchmarks.run post_rate read_rate`` runs two parts. Fifteen run only if named:
+``python -m benchmarks.run post_rate read_rate`` runs two parts. Sixteen run only if named:
 ``cluster_start``, which needs a cluster, ``autopsies``, ``autopsies_cost``, ``equal_runs``,
-``failures``, ``faults`` and ``idle``, which take a quarter or half an hour each, ``listing``, which
-needs PostgreSQL, ``pages`` and ``dragging``, which need Chromium, ``loggers`` and ``rivals``, which
-install what others use instead, ``thousand``, which takes a quarter of an hour and both cores, and
-``year``, which writes a quarter of a gigabyte.
+``failures``, ``faults``, ``idle`` and ``resumed``, which take a quarter or half an hour each,
+``listing``, which needs PostgreSQL, ``pages`` and ``dragging``, which need Chromium, ``loggers``
+and ``rivals``, which install what others use instead, ``thousand``, which takes a quarter of an
+hour and both cores, and ``year``, which writes a quarter of a gigabyte.
 """
 
 import argparse
@@ -51,6 +51,7 @@ _IF_NAMED = {
     "listing": "listing.measure",
     "loggers": "loggers.measure",
     "pages": "pages.measure",
+    "resumed": "resumed.measure",
     "rivals": "rivals.measure",
     "thousand": "thousand.measure",
     "year": "year.measure",
