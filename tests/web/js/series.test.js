@@ -29,6 +29,10 @@ test("points become columns", () => {
   });
 });
 
+test("two series are merged by time", () => {
+  deepEqual(series.merged(of([1, 4], [10, 40]), of([2, 3], [20, 30])), of([1, 2, 3, 4], [10, 20, 30, 40]));
+});
+
 test("later points are appended", () => {
   const [first, second] = [of([1, 2, 3], [10, 20, 30]), of([2, 3, 4, 5], [0, 0, 40, 50])];
   deepEqual(append(first, second), of([1, 2, 3, 4, 5], [10, 20, 30, 40, 50]));

@@ -69,6 +69,16 @@ export function append(/** @type {Series} */ first, /** @type {Series} */ second
   return mapColumns(first, (column, name) => column.concat(second[name].slice(start)));
 }
 
+/** @returns {Series} the points of both, in order of time. */
+export function merged(/** @type {Series} */ first, /** @type {Series} */ second) {
+  const times = first.times.concat(second.times);
+  const order = [...times.keys()].sort((i, j) => times[i] - times[j]);
+  return mapColumns(first, (column, name) => {
+    const both = column.concat(second[name]);
+    return order.map((i) => both[i]);
+  });
+}
+
 /** @returns {Series} the growth of a counter per second; a counter that was reset grew from 0. */
 export function rate(/** @type {Series} */ counter) {
   const times = [];

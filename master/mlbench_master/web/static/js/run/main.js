@@ -168,6 +168,7 @@ function usageOf(/** @type {import("../records.js").Run} */ run) {
 async function refreshResult() {
   progress.result = await get(`/api/runs/${runId}/result/`);
   progress.show(run);
+  if (training.setResumptions(progress.result.resumptions)) followers.training?.now();
   goodput.show(progress.result);
   ranks.show(rankFigures(run.ranks, progress.result));
 }

@@ -9,6 +9,12 @@ import { append, byMetric } from "../series.js";
 const OVERLAP_MS = 10_000;
 // Samples that come even later, as from a worker that was cut off, are found by a full reload.
 const RELOAD_MS = 60_000;
+let expiredAt = 0;
+
+/** Have all series fetched anew: what was fetched of them is no longer true. */
+export function expire() {
+  expiredAt = performance.now();
+}
 
 /** Some series of a run, kept up to date. */
 export class Recorded {
@@ -18,9 +24,11 @@ export class Recorded {
   /**
    * @param {number} runId
    * @param {number} points of each curve, about
+   * @param {"kept" | "abandoned"} line of a run that was restarted
    */
-  constructor(runId, points) {
+  constructor(runId, points, line = "kept") {
     this.path = `/api/metrics/${runId}/`;
+    this.line = line;
     this.points = points;
     /** @type {ByMetric} */
     this.series = new Map();
@@ -36,12 +44,13 @@ export class Recorded {
     const { newest, most } = this.#extent();
     // New points of a run that goes on are not summarised, so that a curve grows.
     const askedAt = performance.now();
-    const isOld = askedAt - this.#reloadedAt > RELOAD_MS;
+    const isOld = askedAt - this.#reloadedAt > RELOAD_MS || this.#reloadedAt < expiredAt;
     const isWhole = isReload || isOther || isOld || !newest || most > 2 * this.points;
     const answer = await get(this.path, {
       metric_type: "run",
       metric_filter: filters,
       added: false,
+      line: this.line,
       summarize: this.points,
       since: isWhole ? null : new Date(newest - OVERLAP_MS).toISOString(),
     });

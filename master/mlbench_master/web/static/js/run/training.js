@@ -4,10 +4,10 @@ import { now } from "../api.js";
 import { Chart } from "../chart.js";
 import { Charts } from "../charts.js";
 import { byId, getParam, getParams, setNotice, setOptions, setParams } from "../dom.js";
-import { isPercent, metric as formatMetric, samples as samplesOf } from "../format.js";
+import { isPercent, metric as formatMetric, plural, samples as samplesOf } from "../format.js";
 import { Look } from "../look.js";
 import { styleOf } from "../plot.js";
-import { withGaps } from "../series.js";
+import { EMPTY, merged, sum, withGaps } from "../series.js";
 import {
   ALL,
   CLOCKS,
@@ -22,9 +22,9 @@ import {
   timeAxis,
 } from "./curves.js";
 import { notFiniteOf } from "../records.js";
-import { Recorded } from "./recorded.js";
+import { Recorded, expire } from "./recorded.js";
 
-/** @import { Run, RunEvent, Schemas } from "../records.js" */
+/** @import { Result, Run, RunEvent, Schemas } from "../records.js" */
 
 const POINTS = 1000;
 // Shared by all ranks, when all are fetched.
@@ -54,6 +54,7 @@ export class Training {
   #hasRanks = (/** @type {string} */ _metric) => true;
   /** @type {RunEvent[]} */
   #restarts = [];
+  #resumptions = 0;
   /** @type {Schemas["RankProfile"][]} */
   #profiles = [];
   #shown = { chosen: "", axis: "wall" };
@@ -70,6 +71,7 @@ export class Training {
     const asked = /** @type {HTMLInputElement | null} */ (document.getElementById(`axis-${getParam("axis")}`));
     if (asked) asked.checked = true;
     this.recorded = new Recorded(runId, POINTS);
+    this.abandoned = new Recorded(runId, POINTS, "abandoned");
     this.#axis.addEventListener("change", () => {
       setParams({ axis: this.#axisChosen() });
       onChange();
@@ -104,6 +106,20 @@ export class Training {
     if (this.#shown.chosen) this.#draw();
   }
 
+  /**
+   * Set where the run went on after restarts; what it abandoned is counted.
+   * @returns {boolean} whether it has abandoned more than before, which was fetched as kept
+   */
+  setResumptions(/** @type {Result["resumptions"]} */ resumptions) {
+    const lost = resumptions.map((one) => one.abandoned_steps).filter(Boolean);
+    const branches = lost.length === 1 ? "1 abandoned branch" : `${lost.length} abandoned branches`;
+    setNotice(byId("abandoned"), lost.length ? `Pale: ${branches}, ${plural(sum(lost), "step")}` : "");
+    const isMore = resumptions.length > this.#resumptions;
+    this.#resumptions = resumptions.length;
+    if (isMore) expire();
+    return isMore;
+  }
+
   /** Set the profiles of the run's ranks: the seconds of those that are done are marked. */
   setProfiles(/** @type {Schemas["RankProfile"][]} */ profiles) {
     this.#profiles = profiles.filter((one) => one.tool);
@@ -122,8 +138,10 @@ export class Training {
     this.#asked = this.#filters(shown);
     if (this.#asked.length) {
       const points = isOfAll(shown.chosen) ? POINTS_OF_ALL / run.world_size : POINTS;
-      this.recorded.points = Math.max(100, Math.min(POINTS, Math.floor(points)));
-      await this.recorded.refresh(this.#asked, isReload);
+      for (const recorded of [this.recorded, ...(this.#resumptions ? [this.abandoned] : [])]) {
+        recorded.points = Math.max(100, Math.min(POINTS, Math.floor(points)));
+        await recorded.refresh(this.#asked, isReload);
+      }
     }
     const isOther = shown.axis !== this.#shown.axis;
     this.#shown = shown;
@@ -168,14 +186,17 @@ export class Training {
 
   #drawOne({ title, metrics }) {
     const axis = this.axis();
-    const curves = metrics.flatMap((metric) =>
-      curvesOf(metric, this.recorded.series.get(metric) ?? new Map(), this.#shown.chosen),
-    );
+    const curves = metrics.flatMap((metric) => this.#curves(metric));
     const styles = curves.length === metrics.length ? stylesOf(metrics) : curves.map(({ rank }, i) => rank ?? i);
-    const lines = curves.map(({ name, rank, series }, i) => {
-      const { times, values, lows, highs } = withGaps(series, this.#restarts.map(timeOf));
-      const x = axis.place(times, rank);
-      return { name, x, y: values, lows, highs, ...styleOf(styles[i]), points: times.length < FEW_POINTS };
+    const placed = ({ series, rank }, on) => {
+      const { times, values: y, lows, highs } = withGaps(series, this.#restarts.map(timeOf));
+      return { x: on.place(times, rank), y, lows, highs };
+    };
+    const withAbandoned = this.axis(true);
+    const lines = curves.map((one, i) => {
+      const behind = one.abandoned.map((branch) => placed(branch, withAbandoned));
+      const points = one.series.times.length < FEW_POINTS;
+      return { name: one.name, ...placed(one, axis), behind, ...styleOf(styles[i]), points };
     });
     const { goal } = this.#run;
     const goals = goal && metrics.includes(goal.metric) ? [goal] : [];
@@ -193,10 +214,27 @@ export class Training {
     });
   }
 
-  /** @returns {import("./curves.js").Axis} the horizontal axis of all charts of the page. */
-  axis() {
+  // The curves of a metric, each with what was abandoned of it.
+  #curves(metric) {
+    const [kept, left] = [this.recorded, this.abandoned].map(({ series }) =>
+      curvesOf(metric, series.get(metric) ?? new Map(), this.#shown.chosen),
+    );
+    const isOf = (one) => (branch) => kept.length === 1 || branch.rank === one.rank;
+    return kept.map((one) => ({ ...one, abandoned: left.filter(isOf(one)) }));
+  }
+
+  /**
+   * @param {boolean} withAbandoned whether it is to place what was abandoned
+   * @returns {import("./curves.js").Axis} the horizontal axis of all charts of the page
+   */
+  axis(withAbandoned = false) {
     const { axis } = this.#shown;
-    if (axis !== "wall") return clockAxis(axis, this.recorded.series.get(CLOCKS[axis]) ?? new Map());
+    if (axis !== "wall") {
+      const [kept, left] = [this.recorded, this.abandoned].map(({ series }) => series.get(CLOCKS[axis]) ?? new Map());
+      const all = new Map(kept);
+      for (const [rank, clock] of left) all.set(rank, merged(kept.get(rank) ?? EMPTY, clock));
+      return clockAxis(axis, withAbandoned ? all : kept);
+    }
     const { started_at: start, finished_at: end } = this.#run;
     return timeAxis(start, end ? Date.parse(end) : now());
   }
