@@ -106,10 +106,7 @@ export class Training {
     if (this.#shown.chosen) this.#draw();
   }
 
-  /**
-   * Set where the run went on after restarts; what it abandoned is counted.
-   * @returns {boolean} whether it has abandoned more than before, which was fetched as kept
-   */
+  /** Count what the run abandoned; @returns {boolean} whether that is more, and was fetched as kept. */
   setResumptions(/** @type {Result["resumptions"]} */ resumptions) {
     const lost = resumptions.map((one) => one.abandoned_steps).filter(Boolean);
     const branches = lost.length === 1 ? "1 abandoned branch" : `${lost.length} abandoned branches`;
@@ -216,21 +213,18 @@ export class Training {
 
   // The curves of a metric, each with what was abandoned of it.
   #curves(metric) {
-    const [kept, left] = [this.recorded, this.abandoned].map(({ series }) =>
-      curvesOf(metric, series.get(metric) ?? new Map(), this.#shown.chosen),
-    );
+    const ofLine = ({ series }) => curvesOf(metric, series.get(metric) ?? new Map(), this.#shown.chosen);
+    const [kept, left] = [this.recorded, this.abandoned].map(ofLine);
     const isOf = (one) => (branch) => kept.length === 1 || branch.rank === one.rank;
     return kept.map((one) => ({ ...one, abandoned: left.filter(isOf(one)) }));
   }
 
-  /**
-   * @param {boolean} withAbandoned whether it is to place what was abandoned
-   * @returns {import("./curves.js").Axis} the horizontal axis of all charts of the page
-   */
+  /** @returns {import("./curves.js").Axis} the horizontal axis of all charts, also of what was abandoned. */
   axis(withAbandoned = false) {
     const { axis } = this.#shown;
     if (axis !== "wall") {
-      const [kept, left] = [this.recorded, this.abandoned].map(({ series }) => series.get(CLOCKS[axis]) ?? new Map());
+      const clocksOf = ({ series }) => series.get(CLOCKS[axis]) ?? new Map();
+      const [kept, left] = [this.recorded, this.abandoned].map(clocksOf);
       const all = new Map(kept);
       for (const [rank, clock] of left) all.set(rank, merged(kept.get(rank) ?? EMPTY, clock));
       return clockAxis(axis, withAbandoned ? all : kept);
