@@ -51,7 +51,8 @@ class Trained:
 def train(client: ApiClient, home: Home, workers: int, epochs: int, kills: int) -> Trained:
     """Train ``digits`` to its end, and kill a rank at so many random steps before the last epoch.
 
-    A kill comes up to 50 ms after its step was recorded: anywhere in the next, or in a save.
+    A kill comes up to 50 ms after its step was recorded: anywhere in the next, or in a save but
+    the first: there, a rank without a checkpoint takes another's, and its score so far.
     """
     args = {"epochs": str(epochs), "goal": "100", "checkpoint_steps": str(SAVED_EVERY)}
     order = client.create_run(
@@ -59,7 +60,7 @@ def train(client: ApiClient, home: Home, workers: int, epochs: int, kills: int) 
     )
     run = order.result().value
     dice = random.Random(workers)  # noqa: S311 - which steps does not matter
-    steps = sorted(dice.sample(range(1, EPOCH_STEPS * (epochs - 1)), kills))
+    steps = sorted(dice.sample(range(SAVED_EVERY + 1, EPOCH_STEPS * (epochs - 1)), kills))
     for attempt, step in enumerate(steps, 1):
         victim = _at_step(home, dice.randrange(workers), attempt, step)
         time.sleep(dice.uniform(0, _LONGEST_PAUSE_SECONDS))
