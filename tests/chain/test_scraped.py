@@ -117,7 +117,7 @@ def test_after_a_restart_on_other_ports_nothing_of_the_former_stack_is_watched(
                 connection = home.read_connection()
                 with closing(PrometheusClient(connection.prometheus_url or "")) as prometheus:
                     # Prometheus itself, master, controller, exporter and two workers.
-                    wait_for(partial(_are_up, prometheus, 6), 60, "all parts are scraped")
+                    wait_for(partial(_are_up, prometheus, 6), what="all parts are scraped")
                     labels = [sorted(one.labels.items()) for one in prometheus.query("up")]
             urls.append(connection.url)
             found.append(sorted(labels))

@@ -83,7 +83,7 @@ def going(stack: Home) -> Iterator[dict[str, Any]]:
             seen = metrics.keys() >= PODS and all(metrics[pod].keys() >= CPU for pod in PODS)
             return seen and http.get(path).json()["state"] == "STARTED"
 
-        wait_for(is_seen, 30, "the run has started, and Prometheus has series of its pods")
+        wait_for(is_seen, what="the run has started, and Prometheus has series of its pods")
         yield ordered
         http.post(f"{path}/stop")
         with ApiClient.from_home(stack) as client:

@@ -70,7 +70,7 @@ def test_polls_go_on_while_a_long_log_is_deleted(api: TestClient, database: Data
         assert api.simulate_get(f"/api/runs/{run.id}/").status_code == 404
         assert api.simulate_get(f"/api/runs/{run.id}/logs/").status_code == 404
         assert waiting_bytes() == 0
-        wait_for(is_swept, 60, "all is swept")
+        wait_for(is_swept, what="all is swept")
         wait_for(lambda: file_size(database) < 24 << 20, what="the room is given back")
         done.set()
         stop.set()

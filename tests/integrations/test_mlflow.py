@@ -108,7 +108,7 @@ def test_the_script_of_the_page_is_recorded_whatever_is_killed(
     (tmp_path / "train.py").write_text(script_of("mlflow"))
     with ApiClient.from_home(own_stack) as client:
         run = order(client, integrations, tmp_path, Path("train.py"), workers=2)
-        wait_for(lambda: said(tmp_path), 60, "it logs")
+        wait_for(lambda: said(tmp_path), what="it logs")
         kill_service(own_stack, "gunicorn", "mlbench_master.controller")
         assert reload(client, run).state == "STARTED", "the run was over before the kill"
         run = run_to_end(client, run, 120)

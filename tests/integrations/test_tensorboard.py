@@ -51,7 +51,7 @@ def test_all_scalars_are_recorded_and_can_be_shown_again(
     folder = tmp_path / "here"
     folder.mkdir()
     run = order_as_printed(client, stack, "tensorboard", folder, cli=integrations)
-    wait_for(lambda: values(client, run, "loss/train", 1), 60, "it logs")
+    wait_for(lambda: values(client, run, "loss/train", 1), what="it logs")
     kill_service(stack, "gunicorn")
     ended = run_to_end(client, run)
     assert ended.state == "FINISHED", ended.reason

@@ -44,7 +44,7 @@ def _whole(text: str) -> list[str]:
 @pytest.mark.slow
 def test_workers_and_processes_are_one_job(client: ApiClient, stack: Home, tmp_path: Path) -> None:
     run = order_as_printed(client, stack, "torchrun", tmp_path)
-    wait_for(lambda: losses(client, run, rank=3), 60, "rank 3 records")
+    wait_for(lambda: losses(client, run, rank=3), what="rank 3 records")
     kill_service(stack, "gunicorn")
     said = [file.read_text() for file in files_of(stack) if file.name == "metrics.jsonl"]
     ended = run_to_end(client, run)

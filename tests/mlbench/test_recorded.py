@@ -250,9 +250,9 @@ def test_its_steps_are_watched_as_those_of_other_runs(
     run = run_of(client, process.stderr.readline())
     with closing(PrometheusClient(str(stack.read_connection().prometheus_url))) as prometheus:
         limit = f'run_rank:mlbench_worker_progress:limit_seconds{{run_id="{run.id}"}} < 600'
-        wait_for(lambda: prometheus.query(limit), 60, what="the rule knows its steps")
+        wait_for(lambda: prometheus.query(limit), what="the rule knows its steps")
         steps = f'increase(mlbench_worker_steps_total{{run_id="{run.id}",rank="0"}}[1m]) > 0'
-        wait_for(lambda: prometheus.query(steps), 60, what="its steps are counted")
+        wait_for(lambda: prometheus.query(steps), what="its steps are counted")
     process.terminate()
     process.communicate(timeout=30)
 

@@ -27,7 +27,7 @@ class Rank:
     folder: Path
     """Holds what it writes, and its exit code when it has ended."""
 
-    def output(self, seconds: float = 60.0) -> tuple[str, str]:
+    def output(self, seconds: float = 180.0) -> tuple[str, str]:
         """Wait for its end, and return what it wrote to stdout and stderr."""
         code = self.folder / "code"
         wait_for(code.exists, seconds, f"the end of {self.pid}")

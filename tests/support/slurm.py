@@ -104,11 +104,11 @@ def running_slurm(folder: Path, cluster: str) -> Iterator[Slurm]:
             ending.callback(process.terminate)
 
         start("munged", "--foreground", "--force", "--num-threads=2", *munge)
-        wait_for((folder / "munge.socket").exists, 10, "munged listens")
+        wait_for((folder / "munge.socket").exists, what="munged listens")
         start("slurmctld", "-D", "-i")
         start("slurmd", "-D", "-N", "first")
         start("slurmd", "-D", "-N", "second")
-        wait_for(lambda: _is_idle(slurm), 30, "both nodes are idle")
+        wait_for(lambda: _is_idle(slurm), what="both nodes are idle")
         yield slurm
 
 

@@ -112,7 +112,7 @@ def stop_runs(client: ApiClient) -> None:
     for run in client.get_runs().result().value:
         if run.active:
             client.stop_run(run.id).result()
-    wait_for(lambda: not any(run.active for run in client.get_runs().result().value), 60)
+    wait_for(lambda: not any(run.active for run in client.get_runs().result().value))
 
 
 def section(page: Page, name: str) -> Locator:

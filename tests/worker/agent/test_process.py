@@ -130,7 +130,7 @@ def kill_agent_of(folder: Path, command: list[str], count: int) -> list[int]:
         [sys.executable, "-m", "tests.worker.agent.run_process", str(folder), *command]
     )
     stdout = folder / "stdout"
-    wait_for(lambda: stdout.exists() and len(pids(folder)) == count, 60, "all have begun")
+    wait_for(lambda: stdout.exists() and len(pids(folder)) == count, what="all have begun")
     agent.kill()
     agent.wait()
     return pids(folder)

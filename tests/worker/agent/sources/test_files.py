@@ -86,7 +86,7 @@ def test_what_was_refused_is_tried_again(tmp_path: Path, stdout: Path, rank: int
     follower = Follower(stdout, tmp_path, recording.append)
     stdout.write_text(mllog("eval_accuracy", "1000", 0.9))
     event_file(tmp_path, rank).write_bytes(records(1, 2, 3))
-    wait_for(written(recording, "loss", 3), 10, "the values are written")
+    wait_for(written(recording, "loss", 3), what="the values are written")
     follower.close()
     assert recording.values("loss") == [1, 2, 3]
     assert recording.values("eval_accuracy") == [0.9]
@@ -126,7 +126,7 @@ def test_a_line_with_a_number_that_nothing_can_hold_is_malformed_alone(
     )
     stdout.write_text(first + wrong + mllog("eval_accuracy", "1000", 0.9))
     event_file(tmp_path, rank).write_bytes(records(1))
-    wait_for(written(recording, "loss", 1), 10, "the event file is read")
+    wait_for(written(recording, "loss", 1), what="the event file is read")
     follower.close()
     assert recording.values("eval_accuracy") == [0.9]
     [malformed] = [line for line in recording.lines if line["time"] is None]
@@ -144,7 +144,7 @@ def test_a_damaged_event_file_is_a_failure_and_the_others_are_read(
     damaged.write_bytes(records(1) + length + struct.pack("<I", masked_checksum(length)))
     event_file(tmp_path, rank, 1).write_bytes(records(2, 3))
     stdout.write_text(mllog("eval_accuracy", "1000", 0.9))
-    wait_for(written(recording, "loss", 3), 10, "both are read")
+    wait_for(written(recording, "loss", 3), what="both are read")
     follower.close()
     assert recording.values("eval_accuracy") == [0.9]
     assert follower.failure.startswith(f"the event file {damaged} is damaged at byte ")
@@ -166,7 +166,7 @@ def test_what_add_hparams_writes_is_settings_and_metrics_without_the_time(
         file.write_bytes(session + records(number, tag="hparam/accuracy"))
     recording = Recording()
     follower = Follower(stdout, tmp_path, recording.append)
-    wait_for(written(recording, "hparam/accuracy", 2), 10, "both are read")
+    wait_for(written(recording, "hparam/accuracy", 2), what="both are read")
     follower.close()
     stated = [{"batch_size": size, "lr": 0.1, "optimizer": "sgd"} for size in (32, 64)]
     assert settings(recording) == ([] if states_itself else stated)
@@ -179,7 +179,7 @@ def test_as_many_event_files_as_there_are_are_read(tmp_path: Path, stdout: Path,
     paths = [event_file(tmp_path, rank, number) for number in range(600)]
     for number, path in enumerate(paths):
         path.write_bytes(records(number))
-    wait_for(written(recording, "loss", 600), 30, "each is read")
+    wait_for(written(recording, "loss", 600), what="each is read")
     assert len(list(Path("/proc/self/fd").iterdir())) < open_before + 300
     for number, path in enumerate(paths):
         with path.open("ab") as file:
@@ -196,6 +196,6 @@ def test_the_file_of_an_earlier_process_with_the_same_number_is_not_read(
     event_file(tmp_path, rank, 0, time.time() - 60).write_bytes(records(1))
     follower = Follower(stdout, tmp_path, recording.append)
     event_file(tmp_path, rank, 1).write_bytes(records(2))
-    wait_for(written(recording, "loss", 1), 10, "the run's own file is read")
+    wait_for(written(recording, "loss", 1), what="the run's own file is read")
     follower.close()
     assert recording.values("loss") == [2]

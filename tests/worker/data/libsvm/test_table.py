@@ -141,7 +141,7 @@ def test_a_killed_parser_leaves_nothing_that_is_taken_for_whole(
     with path.open("wb") as text:
         text.write(make(200, 10).text())
         text.flush()
-        wait_for((draft / "part-3").exists, 60)
+        wait_for((draft / "part-3").exists)
         parser.kill()
     assert draft.is_dir()
     assert not (tmp_path / "made.parsed").exists()
