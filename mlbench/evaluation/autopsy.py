@@ -66,10 +66,10 @@ def _sizes_differ(seen: Seen) -> Verdict | None:
     text += "expected"
     last = {n: one for n, rank in seen.ranks.items() for one in rank.evidence.collectives[:1]}
     newest = max((one.number for one in last.values()), default=0)
-    told = {n: one for n, one in last.items() if one.number == newest and n not in its}
-    if told:
-        text += f": {_spell_calls(_by_call(told, _call))}"
-    sizes = {n: sum(map(math.prod, one.sizes)) for n, one in told.items()}
+    given = {n: one for n, one in last.items() if one.number == newest and n not in its}
+    if given:
+        text += f": {_spell_calls(_by_call(given, _call))}"
+    sizes = {n: sum(map(math.prod, one.sizes)) for n, one in given.items()}
     large = [n for n, size in sizes.items() if size == max(sizes.values())]
     small = [n for n in (*sizes, *its) if n not in large]
     fewer, more = sorted((large, small), key=len)

@@ -17,8 +17,8 @@ _STANDALONE, _RESTARTS = "--standalone", "--max-restarts"
 _REPORT = "Root Cause (first observed failure):\n"
 _LONGEST_REPORT = 4096
 _REPORTED = re.compile(r"^  (rank|exitcode|traceback) *: (\S.*)$", re.MULTILINE)
-TRACEBACK = "Traceback (most recent call last):\n"
-CONTENT = re.compile(r"(?P<frames>(?:[ \t].*\n)+)(?P<error>\S.*)")
+_TRACEBACK = "Traceback (most recent call last):\n"
+_CONTENT = re.compile(r"(?P<frames>(?:[ \t].*\n)+)(?P<error>\S.*)")
 _FRAME = re.compile(r'^  File "(?P<path>[^"\n]+)", line (?P<line>\d+)', re.MULTILINE)
 # Frames of these are not where a user's mistake is.
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "<frozen ")
@@ -71,7 +71,7 @@ def explain(error: str, stderr: str) -> str:
     if not separator or not reported.keys() >= {"rank", "exitcode"}:
         return error
     rank, _, _ = reported["rank"].partition(" ")
-    error = error or last_error(before.rpartition(TRACEBACK)[0], rank)
+    error = error or last_error(before.rpartition(_TRACEBACK)[0], rank)
     if not error and "see: https://" not in (words := reported.get("traceback", "see: https://")):
         error = words
     code, _, _ = reported["exitcode"].partition(" ")
@@ -103,9 +103,14 @@ def lines_of(text: str, rank: str) -> str:
     return "\n".join(own) or text
 
 
+def last_traceback(text: str) -> re.Match[str] | None:
+    """Match the ``frames`` and the ``error`` of the last traceback in a text."""
+    return _CONTENT.match(text.rpartition(_TRACEBACK)[2])
+
+
 def describe(text: str) -> str:
     """Return the error of the last traceback in a text, and the user's line that it comes from."""
-    found = CONTENT.match(text.rpartition(TRACEBACK)[2])
+    found = last_traceback(text)
     if found is None:
         return ""
     frames = _FRAME.findall(found["frames"])

@@ -46,10 +46,10 @@ def gather(attempt: Attempt, root: int | None, progress: JobTotals) -> Evidence:
     processes = _processes(root) if attempt.exit is None and root is not None else []
     ranks = {one.pid: one.rank for one in processes if one.rank is not None}
     stderr_end = _end(attempt.streams["stderr"])
-    is_over = attempt.exit is not None
-    collectives = (
-        left_collectives(attempt.autopsy) if is_over else find_collectives(attempt.autopsy, ranks)
-    )
+    if attempt.exit is None:
+        collectives = find_collectives(attempt.autopsy, ranks)
+    else:
+        collectives = left_collectives(attempt.autopsy)
     threads, stacks_by = _stacks(attempt.autopsy, processes, missing)
     if not threads:  # it has failed, or is about to
         own = torchrun.lines_of(stderr_end, str(attempt.assignment.rank))

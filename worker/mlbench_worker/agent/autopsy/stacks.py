@@ -137,8 +137,8 @@ def parse_stacks(pid: int, text: str) -> list[Thread]:
 
 def parse_traceback(pid: int, text: str) -> list[Thread]:
     """Return the main thread of a process where it has failed, by a traceback that ends its log."""
-    content = torchrun.CONTENT.fullmatch(text.rpartition(torchrun.TRACEBACK)[2].rstrip())
-    lines = content["frames"].splitlines() if content else ()
+    last = torchrun.last_traceback(text.rstrip())
+    lines = last["frames"].splitlines() if last and last.end() == len(last.string) else ()
     frames = [Frame(one[3], one[1], int(one[2])) for one in map(_FRAME.match, lines) if one]
     return _bounded([Thread(pid, "MainThread", True, tuple(reversed(frames[-_MOST_FRAMES:])))])
 
