@@ -364,7 +364,7 @@ def _runs(results: Sequence[Result], keys: Iterable[str]) -> Table:
             "checkpoints.seconds",
             "Checkpoint: for how long each held the training up.",
         ),
-        _Column(Heading("resumed"), lambda result: len(result.resumptions or ()) or None),
+        _Column(Heading("resumed"), lambda result: len(result.resumptions) or None),
         _figure(
             "waited",
             "%",

@@ -164,9 +164,9 @@ def _job_metadata(run: Run, ranks: tuple[records.Rank, ...]) -> dict[str, Any]:
     }
 
 
-def _dated(record: Callable[..., _Dated], fields: Any, time: str) -> _Dated | None:
-    """Return a record of fields one of which is a time in Unix seconds; None if there are none."""
-    return record(**fields | {time: seconds_to_text(fields[time])}) if fields else None
+def _dated(record: Callable[..., _Dated], stored: Any, at: str) -> _Dated | None:
+    """Return a record of what is stored, of which ``at`` is in Unix seconds; None of nothing."""
+    return record(**stored | {at: seconds_to_text(stored[at])}) if stored else None
 
 
 def added_to(run: Run) -> records.Added | None:

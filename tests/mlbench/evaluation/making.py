@@ -54,6 +54,7 @@ def make_result(run_id: int, num_workers: int = 1, **given: Any) -> Result:
         "clock_faults": (),
         "swept": {},
         "ranks": (),
+        "resumptions": (),
     }
     return Result(**(result | given))
 
