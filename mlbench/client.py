@@ -15,13 +15,11 @@ import msgspec
 
 from mlbench import names
 from mlbench.address import Address, parse_address
-from mlbench.autopsy import Autopsy
 from mlbench.discovery import HINT_ELSEWHERE, Place, find_connection, find_pod, find_service
 from mlbench.errors import ApiError
 from mlbench.home import Connection, Home
 from mlbench.names import RunState, StreamName
 from mlbench.original import MLBENCH_BACKENDS, MLBENCH_IMAGES, image_name
-from mlbench.profiles import RankProfile
 from mlbench.records import (
     Alert,
     Benchmark,
@@ -49,7 +47,10 @@ from mlbench.runspec import RunOptions
 from mlbench.transport import Answer, HttpClient, OnProgress, Params
 
 if TYPE_CHECKING:
-    from mlbench.results import Comparison, Goodput, Result, SetAnalysis
+    from mlbench.autopsy import Autopsy
+    from mlbench.comparisons import Comparison, SetAnalysis
+    from mlbench.profiles import RankProfile
+    from mlbench.results import Goodput, Result
 
 __all__ = ["MLBENCH_BACKENDS", "MLBENCH_IMAGES", "ApiClient", "Sample"]
 
@@ -364,23 +365,37 @@ class ApiClient:
         """Get what has happened to a run so far, in order of time."""
         return self._get(f"{_run(run_id)}events/", _list_of(RunEvent))
 
-    def get_autopsy(self, run_id: int | str, *, evidence: bool = True) -> Future[Answer[Autopsy]]:
+    def get_autopsy(self, run_id: int | str, *, evidence: bool = True) -> "Future[Answer[Autopsy]]":
         """Get why a run does not go on, as its ranks told when they were last asked."""
+        from mlbench.autopsy import Autopsy  # noqa: PLC0415 - as in get_result
+
         params = {} if evidence else {"evidence": "false"}
         return self._get(f"{_run(run_id)}autopsy/", _one(Autopsy), params)
 
-    def ask_autopsy(self, run_id: int | str) -> Future[Answer[Autopsy]]:
-        """Ask the ranks of a run that is running; ``get_autopsy`` has their answers within 20 s."""
-        return self._http.request("POST", f"{_run(run_id)}autopsy/", _one(Autopsy))
+    def ask_autopsy(
+        self, run_id: int | str, *, native: int | None = None
+    ) -> "Future[Answer[Autopsy]]":
+        """Ask the ranks of a run that is running; ``get_autopsy`` has their answers within 20 s.
 
-    def get_profiles(self, run_id: int | str) -> Future[Answer[list[RankProfile]]]:
+        Of the rank ``native``, they are asked for the frames of C too, for which it stands still.
+        """
+        from mlbench.autopsy import Autopsy  # noqa: PLC0415 - as in get_result
+
+        params = {} if native is None else {"native": native}
+        return self._http.request("POST", f"{_run(run_id)}autopsy/", _one(Autopsy), params=params)
+
+    def get_profiles(self, run_id: int | str) -> "Future[Answer[list[RankProfile]]]":
         """Get the profiles of a run's ranks, the last five; their files are among the run's."""
+        from mlbench.profiles import RankProfile  # noqa: PLC0415 - as in get_result
+
         return self._get(f"{_run(run_id)}profiles/", _list_of(RankProfile))
 
     def ask_profile(
         self, run_id: int | str, *, rank: int = 0, seconds: int = 5
-    ) -> Future[Answer[RankProfile]]:
+    ) -> "Future[Answer[RankProfile]]":
         """Profile a rank for some seconds, at most 60; ``get_profiles`` tells once it is done."""
+        from mlbench.profiles import RankProfile  # noqa: PLC0415 - as in get_result
+
         path, body = f"{_run(run_id)}profiles/", {"rank": rank, "seconds": seconds}
         return self._http.request("POST", path, _one(RankProfile), body=body, repeatable=False)
 
@@ -474,7 +489,7 @@ class ApiClient:
 
     def get_set_analysis(self, name: str) -> "Future[Answer[SetAnalysis]]":
         """Get what a set has shown so far, and how long the rest of it takes."""
-        from mlbench.results import SetAnalysis  # noqa: PLC0415 - as in get_result
+        from mlbench.comparisons import SetAnalysis  # noqa: PLC0415 - as in get_result
 
         return self._get(f"{_set(name)}analysis/", _one(SetAnalysis))
 
@@ -533,7 +548,7 @@ class ApiClient:
 
         The options are those of ``get_result``.
         """
-        from mlbench.results import Comparison  # noqa: PLC0415 - its classes take a while to make
+        from mlbench.comparisons import Comparison  # noqa: PLC0415 - its classes take a while to make
 
         runs = ",".join(map(str, run_ids))
         params = _given(runs=runs, goal=goal, after=after_seconds, price=price)

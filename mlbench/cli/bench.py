@@ -19,9 +19,9 @@ from mlbench.cli.live import follow
 from mlbench.cli.spec import FILLED_IN, PERCENT, read_quantity, takes
 from mlbench.cli.sweep import plan_places, read_cores, read_sweeps
 from mlbench.client import ApiClient
+from mlbench.comparisons import FEWEST_LOOKED_AT
 from mlbench.records import Benchmark, Info, Run, RunSet, SetPlace
 from mlbench.report import figures
-from mlbench.results import FEWEST_LOOKED_AT
 from mlbench.runspec import CommonSpec
 
 _REPEATS = 5

@@ -27,13 +27,13 @@ from mlbench.cli.common import (
 )
 from mlbench.cli.spec import DURATION, read_quantity
 from mlbench.client import ApiClient
+from mlbench.comparisons import Comparison
 from mlbench.distribution import how_to_install
 from mlbench.evaluation import limited
 from mlbench.evaluation.criteria import Criteria, read_goal
 from mlbench.records import Manifest
 from mlbench.report import formats, tables
 from mlbench.report.statement import facts, lists, subtitle, title
-from mlbench.results import Comparison
 
 _STYLES = {"yes": "green", "no": "red"}  # others are yellow
 # The narrowest column for the name of a group or run.

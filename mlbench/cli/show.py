@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 import typer
 from rich.table import Column, Table
 
-from mlbench.cli.autopsy import latest_autopsy
 from mlbench.cli.common import (
     FAILED,
     JsonOption,
@@ -172,6 +171,8 @@ def show_run(client: ApiClient, connection: Connection, run: Run, *, as_json: bo
         print_json({**run.fields, "web_url": web_url, "result": fields})
     else:
         show_result(run, result, connection, last_numbers(read_last_values(client, run)))
+        from mlbench.cli.autopsy import latest_autopsy  # noqa: PLC0415 - as mlbench.results
+
         if (asked := latest_autopsy(client, run)) and asked.done:
             out.print(f"why     {visible(asked.verdict.sentence)}", soft_wrap=True)
     if problem:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlbench import palette
-from mlbench.results import Cell, Chart, Group, Panel, Summary, Sweep
+from mlbench.comparisons import Cell, Chart, Group, Panel, Sweep
+from mlbench.results import Summary
 
 # From this ratio of the largest to the smallest on, values are told apart by their logarithms.
 _WIDE = 8

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from mlbench.comparisons import Comparison, Difference, Group, Value
 from mlbench.evaluation import intervals, judgement, scoring, statistics, sweeps
 from mlbench.evaluation.charts import charts
 from mlbench.evaluation.configurations import (
@@ -25,7 +26,7 @@ from mlbench.evaluation.intervals import of_ratio
 from mlbench.evaluation.statistics import mean, ratio
 from mlbench.evaluation.sweeps import SweepPoint
 from mlbench.records import RunSet
-from mlbench.results import Comparison, Difference, Group, Result, Summary, Value
+from mlbench.results import Result, Summary
 from mlbench.words import count
 
 # More than as many times as fast as there are times as many workers, by this factor, is doubtful.

@@ -7,7 +7,7 @@ cores and bandwidth, its shape, are always known.
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from mlbench.results import Difference, Value
+from mlbench.comparisons import Difference, Value
 from mlbench.runspec import SWEPT
 
 Facts = Mapping[str, str]

@@ -15,8 +15,8 @@ from functools import lru_cache
 from statistics import NormalDist, fmean, stdev
 from typing import Literal
 
+from mlbench.comparisons import Evidence
 from mlbench.evaluation.intervals import t_probability
-from mlbench.results import Evidence
 
 _LEVEL = 0.05
 # How often a difference shall be found that is there.

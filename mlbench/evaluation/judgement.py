@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 
-from mlbench.results import Comparison, Fastest, Judgement, Result, Verdict
+from mlbench.comparisons import Comparison, Fastest, Judgement, Verdict
+from mlbench.results import Result
 
 # By verdict: what is so, how a report says that in one sentence, and why, in another one.
 _SENTENCES: Mapping[Verdict, tuple[str, str, str]] = {

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mlbench.archive import ArchiveError
+from mlbench.comparisons import Comparison
 from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
 from mlbench.records import Manifest
-from mlbench.results import Comparison
 
 MOST_MEMORY = 4 << 30
 _POLL_SECONDS = 0.2

@@ -8,12 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from mlbench.comparisons import Convergence, Score
 from mlbench.evaluation.convergence import Point, find
 from mlbench.evaluation.differences import BATCH_SIZE
 from mlbench.evaluation.official import OFFICIAL_RUNS, choose, is_valid
 from mlbench.evaluation.official import score as mean_of_runs
 from mlbench.records import RunSet
-from mlbench.results import Convergence, Result, Score
+from mlbench.results import Result
 
 _FOLDER = Path(__file__).parent / "references"
 # The mean of fewer leaves nothing.

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from mlbench.results import Axis, Evidence, Panel, Result, Sweep
+from mlbench.comparisons import Axis, Evidence, Panel, Sweep
+from mlbench.results import Result
 from mlbench.runspec import NETWORK_UNITS
 from mlbench.words import count
 

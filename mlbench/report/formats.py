@@ -9,10 +9,11 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, get_args, get_type_hints
 
 from mlbench import palette
+from mlbench.comparisons import Comparison, Group
 from mlbench.csv_cells import escape_formula
 from mlbench.report.statement import Fact, lists, subtitle, title
 from mlbench.report.tables import Table, tables
-from mlbench.results import Comparison, Group, Result
+from mlbench.results import Result
 
 SUFFIXES = (".json", ".csv", ".md", ".html")
 

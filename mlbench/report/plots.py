@@ -7,11 +7,12 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from mlbench import palette
+from mlbench.comparisons import Chart, Comparison, Frontier, Group, Sweep
 from mlbench.records import Goal
 from mlbench.report import figures
 from mlbench.report.drawing import DASHED, FAINT, INK, LINES, SERIES, Plot, canvas, to_svg, wrapped
 from mlbench.report.tables import phase_names
-from mlbench.results import Chart, Comparison, Curve, Frontier, Group, Result, Sweep
+from mlbench.results import Curve, Result
 
 __all__ = ["Plot", "plots"]
 

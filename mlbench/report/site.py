@@ -14,6 +14,7 @@ from typing import Any
 
 from mlbench import archive
 from mlbench.archive import ArchiveError
+from mlbench.comparisons import Comparison, Group
 from mlbench.records import Manifest, Run
 from mlbench.report import figures
 from mlbench.report.formats import Report, render_page, to_html
@@ -21,7 +22,7 @@ from mlbench.report.plots import plots
 from mlbench.report.reproduce import commands
 from mlbench.report.statement import Fact, facts, title
 from mlbench.report.tables import tables
-from mlbench.results import Comparison, Group, Result
+from mlbench.results import Result
 from mlbench.words import count
 
 _LONGEST_NAME = 40

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from mlbench.comparisons import Comparison, Judgement
 from mlbench.options import in_use
 from mlbench.records import Machine, Manifest, RankOnMachine
 from mlbench.report import figures
-from mlbench.results import Comparison, Judgement
 from mlbench.runspec import IMPAIRMENTS, Network, options_of
 from mlbench.words import count
 

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mlbench.comparisons import Chart, Comparison, Failures, Frontier, Group, Sweep
 from mlbench.names import PHASES
 from mlbench.report import figures
-from mlbench.results import Chart, Comparison, Failures, Frontier, Group, Result, Sweep
+from mlbench.results import Result
 from mlbench.runspec import NETWORK_UNITS
 
 Cell = float | int | str | None

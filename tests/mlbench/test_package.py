@@ -22,6 +22,7 @@ def test_tab_shows_the_public_names_and_nothing_else() -> None:
         ("mlbench.client", "kubernetes"),
         ("mlbench.cli.show", "mlbench.options"),
         ("mlbench.cli.show", "mlbench.results"),
+        ("mlbench.cli.show", "mlbench.autopsy"),
     ],
 )
 def test_unused_packages_are_not_imported(module: str, unused: str) -> None:

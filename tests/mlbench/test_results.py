@@ -5,7 +5,8 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from mlbench.results import Comparison, Cost, Curve, Result
+from mlbench.comparisons import Comparison
+from mlbench.results import Cost, Curve, Result
 from tests.support.results import make_aimless, make_comparison, make_difference, make_result
 
 

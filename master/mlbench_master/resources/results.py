@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from falcon import Request, Response
 
+from mlbench.comparisons import Comparison
 from mlbench.evaluation.criteria import Criteria, read_finite, read_goal
 from mlbench.records import RunCurve
-from mlbench.results import Comparison, Goodput, Result
+from mlbench.results import Goodput, Result
 from mlbench_master.errors import BadFieldError
 from mlbench_master.fields import parse_whole_number
 from mlbench_master.openapi.operation import Parameter, operation

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from mlbench import names
+from mlbench.comparisons import Comparison
 from mlbench.evaluation import compare, mllog
 from mlbench.evaluation.columns import Column, Columns
 from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
@@ -16,7 +17,7 @@ from mlbench.evaluation.evaluate import LINE_METRICS, RunContext, evaluate, read
 from mlbench.evaluation.facts import facts_of
 from mlbench.evaluation.line import Line
 from mlbench.evaluation.rows import RankRow
-from mlbench.results import Comparison, Result
+from mlbench.results import Result
 from mlbench.series import number_or_text, split_name
 from mlbench_master.models import Rank, Run
 from mlbench_master.reading.promql import PrometheusClient, select

@@ -8,7 +8,7 @@ import pytest
 from falcon.testing import Result, TestClient
 from peewee import Database
 
-from mlbench import results
+from mlbench import comparisons, results
 from mlbench_master.models import Run
 from tests.support.rows import line, make_ranks, make_run, record
 
@@ -110,7 +110,7 @@ def test_a_comparison_is_what_the_client_reads(api: TestClient, judged: Run) -> 
     other = make_run(state="FAILED", goal={**_GOAL, "value": 90.0}, settings={"batch_size": 64})
     answer = compare(api, other.id, judged.id, price=1)
     assert answer.status_code == 200
-    found = results.Comparison.from_fields(answer.json)
+    found = comparisons.Comparison.from_fields(answer.json)
     assert found.to_fields() == answer.json
     assert [one.run_id for one in found.results] == [other.id, judged.id]
     assert found.results[1].to_fields() == get_result(api, judged.id, price=1).json

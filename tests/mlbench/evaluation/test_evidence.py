@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 import scipy  # its parts are loaded when they are used
 
+from mlbench.comparisons import Evidence
 from mlbench.evaluation.evidence import hold_against, judge, mann_whitney
-from mlbench.results import Evidence
 
 _NAMES = ("1 worker", "2 workers")
 

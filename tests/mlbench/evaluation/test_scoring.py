@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from mlbench.benchmarks import BENCHMARKS
+from mlbench.comparisons import Group
 from mlbench.evaluation import ledger, scoring
 from mlbench.evaluation.compare import compare
 from mlbench.evaluation.ledger import Entry
 from mlbench.names import VAL_ACCURACY
 from mlbench.records import Goal, Planned, RunSet
-from mlbench.results import Group, Result, TimeToAccuracy
+from mlbench.results import Result, TimeToAccuracy
 from tests.mlbench.evaluation.making import make_facts, make_result
 
 PLAN = [Planned(1, seed) for seed in range(1, 11)]

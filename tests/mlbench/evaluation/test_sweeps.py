@@ -2,6 +2,7 @@
 
 from itertools import product
 
+from mlbench.comparisons import Axis, Comparison, Group, Panel, Sweep
 from mlbench.evaluation.compare import compare
 from mlbench.evaluation.sweeps import (
     Baseline,
@@ -11,7 +12,6 @@ from mlbench.evaluation.sweeps import (
     in_order,
     lay_out,
 )
-from mlbench.results import Axis, Comparison, Group, Panel, Sweep
 from tests.mlbench.evaluation.making import make_facts, reaching
 from tests.support.known import known
 

@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 
 import pytest
 
+from mlbench.comparisons import Comparison
 from mlbench.report.formats import Report, to_csv, to_html, to_markdown
 from mlbench.report.statement import Fact
-from mlbench.results import Comparison
 from tests.support.known import known
 from tests.support.results import (
     judged,

@@ -6,9 +6,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from mlbench.comparisons import Comparison
 from mlbench.report.drawing import FAINT, INK, SERIES, Plot
 from mlbench.report.plots import plots
-from mlbench.results import Comparison, Result
+from mlbench.results import Result
 from tests.support.known import known
 from tests.support.results import (
     METRIC,

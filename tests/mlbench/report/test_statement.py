@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from mlbench.comparisons import Judgement
 from mlbench.records import GitState, Limits, Machine, Manifest, RankOnMachine, Versions
 from mlbench.report.statement import Fact, facts, lists, subtitle, title
-from mlbench.results import Judgement
 from tests.support.results import (
     make_aimless,
     make_comparison,

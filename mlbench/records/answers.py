@@ -1,0 +1,65 @@
+"""Answers to what is sent, and errors."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mlbench.records.base import Record, SparseRecord, Time
+
+
+@dataclass(frozen=True, kw_only=True)
+class Echo(SparseRecord):
+    """A sample as it was given, with one of ``run_id`` and ``pod_name``."""
+
+    run_id: int | None = None
+    pod_name: str | None = None
+    name: str
+    date: Time
+    value: str
+    cumulative: bool | None = None
+    metadata: Any = None
+
+
+@dataclass(frozen=True)
+class Count(Record):
+    """How many samples a list had."""
+
+    count: int
+
+
+@dataclass(frozen=True)
+class Joined(Record):
+    """The rank of a run that a process has, which MLBench did not start."""
+
+    run_id: int
+    attempt: int
+    pod: str
+    """The pod that stands for the rank: its recorder polls in its name."""
+    token: str
+    """That pod's."""
+
+
+@dataclass(frozen=True)
+class Held(Record):
+    """How much of a stream the master has."""
+
+    offset: int
+    """In bytes: where the next chunk begins."""
+    next_ship_seconds: float
+    """After how long to ship again, while the rank's process runs."""
+
+
+@dataclass(frozen=True)
+class Health(Record):
+    """All is well."""
+
+    status: Literal["ok"] = "ok"
+
+
+@dataclass(frozen=True)
+class Error(Record):
+    """What went wrong."""
+
+    status: int
+    """The answer's status code again."""
+    message: str
+    """Which field or part of the request is wrong, and what would be right."""

@@ -1,0 +1,317 @@
+"""Runs, as the API tells of them: their order, state, goal, ranks and origin."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from mlbench.names import ACTIVE_STATES, RunState
+from mlbench.records.base import Record, Time
+from mlbench.runspec import RunSpec
+from mlbench.stated import Setting
+
+Division = Literal["closed", "open"]
+
+
+@dataclass(frozen=True)
+class Goal(Record):
+    """The metric that a run is judged by, and the value that it has to reach."""
+
+    metric: str
+    value: float
+    lower_is_better: bool = False
+
+
+@dataclass(frozen=True)
+class Delivery(Record):
+    """Where the run's samples are: recorded = in_prometheus + kept."""
+
+    recorded: int
+    in_prometheus: int
+    kept: int
+    """Samples that Prometheus cannot hold; the API reads them too."""
+
+
+@dataclass(frozen=True)
+class Added(Record):
+    """What was posted for a run after its end: it can be read, but is no part of the result."""
+
+    samples: int
+    first_at: Time
+    """When the first of them came."""
+    last_at: Time
+
+
+@dataclass(frozen=True)
+class NotFinite(Record):
+    """Since when a loss is NaN or an infinity."""
+
+    metric: str
+    rank: str
+    """Empty for values without a rank."""
+    step: int | None
+    """The first such step, where steps are recorded."""
+    since: Time
+
+
+@dataclass(frozen=True)
+class Rank(Record):
+    """A worker of the run's latest attempt, and its rank among the workers."""
+
+    rank: int
+    pod: str
+    """The worker that runs it."""
+    exit_code: int | None
+    """None until it has ended."""
+    stopped: str = ""
+    """Why it was stopped, such as `stopped after rank 1 failed`; empty if it ended by itself."""
+    processes: tuple[int, ...] = ()
+    """The ranks of its processes: its own, unless its command has started several (torchrun)."""
+
+
+@dataclass(frozen=True)
+class Origin(Record):
+    """Where an imported run comes from."""
+
+    installation: str
+    """The host of its master; empty where its archive does not say."""
+    run_id: int
+    """Its id there."""
+    imported_at: Time
+    set_name: str | None = None
+    """The benchmark set that it was run for there, if it was."""
+    place: int | None = None
+    """Its place in that set."""
+
+    def __str__(self) -> str:
+        where = self.installation or "another installation"
+        return f"run {self.run_id} of {where}{f', set {self.set_name}' if self.set_name else ''}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RunHead(Record):
+    """What comes first in the JSON of a run."""
+
+    id: int
+    name: str
+    """As Kubernetes takes names; of a run whose own is no such name, made from that."""
+    display_name: str = ""
+    """Its own name, as it was ordered; empty in archives from before there were any."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run(RunSpec, _RunHead):
+    """A run: what it was ordered with, and what became of it."""
+
+    created_at: Time
+    started_at: Time | None
+    finished_at: Time | None
+    state: RunState
+    reason: str
+    """Why it failed, or was stopped at its deadline; else what is to be known of it, such as that
+    its order named no benchmark; mostly empty."""
+    waiting: str = ""
+    """What it waits for: before it begins, between attempts, or to be counted; else empty."""
+    job_id: str = ""
+    job_metadata: Mapping[str, Any] = field(default_factory=dict)
+    """What MLBench's dashboard told of it: `command`, `master_name` (the pod of rank 0), `pods`."""
+    benchmark: str = ""
+    """The official task; empty where the run brought its own command."""
+    image: str = ""
+    """The run's own image; empty for an official task."""
+    command: str = ""
+    """What the run's own image runs."""
+    launcher: str = ""
+    """Who started its processes, such as `slurm` or `torchrun`; empty where MLBench did."""
+    backend: str = ""
+    run_all_nodes: bool = True
+    world_size: int = 0
+    """How many processes train, a rank each: one in each worker, unless they state more."""
+    set_name: str | None = None
+    """The benchmark set that it was run for; None: none."""
+    place: int | None = None
+    """Its place in the set, from 1 on."""
+    swept: Mapping[str, str] = field(default_factory=dict)
+    """The values of what its set sweeps, as they were given; its order has them too."""
+    replaced_by: int | None = None
+    """A newer run at its place that has finished; None: none has."""
+    attempt: int
+    """0 until it starts, then 1, and one more for each restart."""
+    stop_requested: bool = False
+    delete_requested: bool = False
+    """Whether it is deleted once it has ended."""
+    settings: Mapping[str, Setting] | None = None
+    """The settings of the task, as it states them; None until it does."""
+    goal: Goal | None
+    goal_reached_at: Time | None = None
+    """When a recorded value reached the goal first; None: not yet."""
+    goal_train_seconds: float | None = None
+    """Training time until then; None where it was not recorded."""
+    delivery: Delivery | None
+    """None until its samples are counted: by its end, or soon after it was stopped or failed."""
+    added: Added | None = None
+    """What was posted after its end; None: nothing."""
+    not_finite: NotFinite | None = None
+    """Since when its loss is no finite number; None if it is one."""
+    disturbed: bool = False
+    """Whether its result is not its own, as other programs took its cores; False until its end."""
+    waiting_share: float | None = None
+    """Of the time, from 0 to 1: the rank that waited most did so for a core that others had."""
+    archive: str | None = None
+    """The file name of its archive; None until it is sealed, soon after its end."""
+    archive_sha256: str | None = None
+    """The archive's digest."""
+    archive_problem: str = ""
+    """Why it is not sealed, or not with its latest samples; else empty."""
+    title: str = ""
+    """The name for people: what its user calls it, or else its own name."""
+    tags: tuple[str, ...] = ()
+    """Those that its user gave it, in order."""
+    note: str = ""
+    """What its user wrote of it, in Markdown."""
+    origin: Origin | None = None
+    """Of an imported run, which is read only; None for a run of this installation."""
+    ranks: tuple[Rank, ...]
+    values: Mapping[str, Setting] = field(default_factory=dict)
+    """Of the fields that `columns` asks for, by name; None where it has none."""
+
+    def __post_init__(self) -> None:
+        """Give a run that nobody has called anything, as in an archive, its own name."""
+        object.__setattr__(self, "title", self.title or self.own_name)
+
+    @property
+    def own_name(self) -> str:
+        """The name that it was ordered with."""
+        return self.display_name or self.name
+
+    @property
+    def words(self) -> "Words":
+        """What its user says of it."""
+        title = "" if self.title == self.own_name else self.title
+        return Words(title, self.tags, self.note)
+
+    @property
+    def active(self) -> bool:
+        """Whether the run has not ended."""
+        return self.state in ACTIVE_STATES
+
+
+@dataclass(frozen=True)
+class Words(Record):
+    """What the user says of a run: no part of the evidence, so that it has a file of its own."""
+
+    title: str = ""
+    """Empty for the run's own name."""
+    tags: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class RunCounts(Record):
+    """How many runs there are."""
+
+    runs: int
+    """In all."""
+    states: Mapping[RunState, int]
+    """Of those that match, by state; a state that none is in is left out."""
+
+
+@dataclass(frozen=True)
+class RunField(Record):
+    """A field by which runs are searched, sorted and grouped."""
+
+    name: str
+    help: str
+    unit: str = ""
+    """What its numbers are in; empty where they have none."""
+
+
+@dataclass(frozen=True)
+class RunCurve(Record):
+    """The goal's metric over time, in at most 60 points or so."""
+
+    run_id: int
+    metric: str
+    seconds: tuple[float, ...]
+    """Since the run's start."""
+    values: tuple[float, ...]
+    """Of an active run, the mean over the ranks."""
+
+
+@dataclass(frozen=True)
+class GroupMean(Record):
+    """The mean of a figure over the runs of a group."""
+
+    count: int
+    """How many of them have the figure."""
+    mean: float | None
+    """Of these; None if it is too large for a number."""
+    low: float | None
+    """What the runs are drawn from has a mean between this and the next, with 95 % confidence.
+
+    By Student's t, of the logarithms where all figures are above 0 (Cox). None for a single run.
+    """
+    high: float | None
+
+
+@dataclass(frozen=True)
+class RunGroup(Record):
+    """Runs that have the same values of some fields."""
+
+    values: Mapping[str, Setting]
+    """Of the fields that they are grouped by, a tag for `tag`, a day for a time; None: no value."""
+    runs: int
+    """How many they are."""
+    means: Mapping[str, GroupMean | None]
+    """Of the fields that `columns` asks for; None where none of them has a number."""
+
+
+@dataclass(frozen=True)
+class RunMetric(Record):
+    """A metric that a run has recorded."""
+
+    name: str
+    has_ranks: bool
+    """Whether all of its series are of ranks: one that was posted may have none."""
+
+
+@dataclass(frozen=True)
+class OriginalRun(Record):
+    """A run in the list for MLBench's original command line, which prints each of its fields."""
+
+    id: int
+    name: str
+    """Its own name, as it was ordered."""
+    created_at: Time
+    state: str
+    """In lowercase."""
+    num_workers: int
+    job_id: str
+    job_metadata: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Verification(Record):
+    """What was found when a run's archive was verified."""
+
+    run_id: int
+    archive: str | None
+    """The file name; None for a run that is not sealed."""
+    archive_sha256: str | None
+    delivery: Delivery | None
+    """How many samples the run has recorded, and where they were at its end."""
+    problems: tuple[str, ...]
+    """What is damaged or missing, in the archive or in Prometheus, a sentence each."""
+    restored: int
+    """The samples that were written to Prometheus again."""
+    added: Added | None = None
+    """What was posted after the run's end, and is sealed beside its archive."""
+
+
+@dataclass(frozen=True)
+class Imported(Record):
+    """What became of an archive."""
+
+    run: Run
+    """The run that it is of."""
+    added: bool
+    """False if the run was here already."""
