@@ -294,6 +294,8 @@ class Autopsy(_Table):
     attempt = IntegerField()
     reason = CharField()
     asked_at = DoubleField()
+    native_rank = IntegerField(null=True)
+    """The rank whose frames of C are asked for."""
 
 
 class RankEvidence(_Table):

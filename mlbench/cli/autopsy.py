@@ -46,11 +46,19 @@ def stacks(
     wanted: RunArgument,
     rank: Annotated[int | None, typer.Option(min=0, help="Of this rank alone.")] = None,
     again: AgainOption = False,
+    native: Annotated[
+        bool,
+        typer.Option(help="Of one rank, with frames of C; by default of the one at fault."),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Show where all ranks of a run are in their code, as one tree."""
     with connected() as client:
-        found = _find(client, find_run(client, wanted), again=again)
+        run = find_run(client, wanted)
+        found = _find(client, run, again=again and not native)
+        if native:
+            _show_native(client, run, _suspect(found) if rank is None else rank, json=json)
+            return
     lines = [line for line in found.stacks if rank is None or rank in line.here]
     if json:
         print_json([line.to_fields() for line in lines])
@@ -62,6 +70,31 @@ def stacks(
         frame = line.frame
         where = f"{frame.function} ({frame.file}:{frame.line})"
         _print(f"{'  ' * line.depth}{where}{_whose(line) if rank is None else ''}")
+
+
+def _suspect(found: Autopsy) -> int:
+    culprits = found.verdict.culprits
+    if len(culprits) != 1:
+        raise UsageError("--native: it is not known which rank is at fault: name one by --rank")
+    return culprits[0]
+
+
+def _show_native(client: ApiClient, run: Run, rank: int, *, json: bool) -> None:
+    """Ask a rank for its frames of C, and print them, the innermost first."""
+    client.ask_autopsy(run.id, native=rank).result()
+    told = next((one for one in _wait(client, run).evidence if one.rank == rank), None)
+    threads = told.native if told else ()
+    if json:
+        print_json([thread.to_fields() for thread in threads])
+        return
+    if told is None or not threads:
+        why = told.missing[-1] if told and told.missing else "it has told nothing"
+        raise UsageError(f"rank {rank} has not told its frames of C: {why}")
+    for thread in threads:
+        _print(f"process {thread.pid}, {thread.name or 'a thread'}")
+        for frame in thread.frames:
+            line = f":{frame.line}" if frame.line else ""
+            _print(f"  {frame.function} ({frame.file}{line})")
 
 
 def latest_autopsy(client: ApiClient, run: Run) -> Autopsy | None:
@@ -81,6 +114,10 @@ def _find(client: ApiClient, run: Run, *, again: bool) -> Autopsy:
         client.ask_autopsy(run.id).result()
     elif latest is None:
         raise UsageError(f"run {run.id} ({run.title}) was never asked why it does not go on")
+    return _wait(client, run)
+
+
+def _wait(client: ApiClient, run: Run) -> Autopsy:
     while True:
         found = client.get_autopsy(run.id).result().value
         if found.done:

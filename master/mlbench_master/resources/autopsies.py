@@ -8,11 +8,12 @@ from mlbench.autopsy import Autopsy, Evidence
 from mlbench_master.access import Access, own_pod
 from mlbench_master.errors import NotFoundError
 from mlbench_master.http import read_json
-from mlbench_master.openapi.operation import flag, operation
+from mlbench_master.openapi.operation import flag, operation, whole
 from mlbench_master.runs import autopsies, life
 
 _MOST_BYTES = 256 << 10
 _EVIDENCE = flag("evidence", "Whether to answer with the evidence of each rank.", default=True)
+_NATIVE = whole("native", "The rank whose frames of C are wanted too; it stands still for 2 s.", 1)
 
 
 class AutopsyResource:
@@ -37,11 +38,12 @@ class AutopsyResource:
         "ask_run",
         "The autopsy that has begun, or that was going on: it is done within 20 s.",
         Autopsy,
+        parameters=(_NATIVE,),
         errors=(404, 409),
     )
     def on_post(self, req: Request, resp: Response, run_id: int) -> None:
         """Ask the ranks of a run that is going on what they are doing. Asking changes nothing."""
-        resp.media = autopsies.describe(autopsies.ask(run_id, "asked"))
+        resp.media = autopsies.describe(autopsies.ask(run_id, "asked", _NATIVE.read(req)))
 
 
 class EvidenceResource:

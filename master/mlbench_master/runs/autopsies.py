@@ -14,6 +14,7 @@ from mlbench.evaluation.autopsy import judge
 from mlbench.evaluation.seen import split
 from mlbench.evaluation.stacks import merge_stacks
 from mlbench.pod_token import PodIdentity
+from mlbench.words import join, spans
 from mlbench_master import times
 from mlbench_master.database import STATE, exclusive, run_sql
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
@@ -31,8 +32,10 @@ _LONGEST_TEXT, _LONGEST_OUTPUT = 500, 16 << 10
 _OUTPUTS = ("stdout_end", "stderr_end")
 # Spelled in SQL, as a thousand agents poll.
 _WANTED = """
-    SELECT MAX(id) FROM autopsy WHERE run_id = ? AND attempt = ? AND asked_at > ? AND NOT EXISTS (
+    SELECT id, native_rank FROM autopsy
+    WHERE run_id = ? AND attempt = ? AND asked_at > ? AND NOT EXISTS (
         SELECT 1 FROM rankevidence WHERE autopsy_id = autopsy.id AND rank = ?)
+    ORDER BY id DESC LIMIT 1
 """
 _COUNT = "SELECT COUNT(*) FROM rankevidence WHERE autopsy_id = ?"
 _SILENT = """
@@ -42,25 +45,32 @@ _SILENT = """
 """
 
 
-def ask(run_id: int, reason: Reason) -> Autopsy:
-    """Ask the ranks of a run, unless they are being asked.
+def ask(run_id: int, reason: Reason, native_rank: int | None = None) -> Autopsy:
+    """Ask the ranks of a run, unless they are being asked, and one of them for its frames of C.
 
     Raises:
         NotFoundError: there is no such run.
-        ConflictError: none of its ranks is running.
+        BadFieldError: it has no such rank.
+        ConflictError: none of its ranks is running, or they are being asked for something else.
     """
     with exclusive(STATE):
         run = life.find(run_id)
-        if run.state != "STARTED" or not _ranks(run_id, run.attempt, exit_code=None):
+        ranks = _ranks(run_id, run.attempt, exit_code=None)
+        if run.state != "STARTED" or not ranks:
             raise ConflictError(f"run {run_id} is not running: there is no process to look at")
+        running = sorted(number for rank in ranks for number in rank.ranks)
+        if native_rank is not None and native_rank not in running:
+            problem = f"no rank {native_rank} is running; there are ranks {join(spans(running))}"
+            raise BadFieldError("native", problem)
         asked = asked_of(run_id)
         if asked and asked[-1].attempt == run.attempt and not is_done(asked[-1]):
+            if native_rank not in (None, asked[-1].native_rank):
+                raise ConflictError(f"run {run_id} is being asked already: wait until that is done")
             return asked[-1]
         for old in asked[: 1 - _MOST]:
             old.delete_instance()
-        new: Autopsy = Autopsy.create(
-            run=run, attempt=run.attempt, reason=reason, asked_at=time.time()
-        )
+        its = {"attempt": run.attempt, "reason": reason, "native_rank": native_rank}
+        new: Autopsy = Autopsy.create(run=run, asked_at=time.time(), **its)
     notify()
     return new
 
@@ -70,13 +80,14 @@ def asked_of(run_id: int) -> list[Autopsy]:
     return Autopsy.rows("run_id = ? ORDER BY id", run_id)
 
 
-def wanted_of(run_id: int | None, attempt: int | None, rank: int | None) -> int | None:
-    """Return the autopsy that waits for the evidence of a rank."""
+def wanted_of(
+    run_id: int | None, attempt: int | None, rank: int | None
+) -> tuple[int | None, int | None]:
+    """Return the autopsy that waits for the evidence of a rank, and whose frames of C it wants."""
     if run_id is None:
-        return None
+        return None, None
     since = time.time() - ANSWER_SECONDS
-    [found] = run_sql(_WANTED, run_id, attempt, since, rank).fetchone()
-    return None if found is None else int(found)
+    return run_sql(_WANTED, run_id, attempt, since, rank).fetchone() or (None, None)
 
 
 def answer(pod: PodIdentity, autopsy_id: int, fields: Any) -> None:
@@ -195,32 +206,11 @@ def _evidence_of(asked: Autopsy) -> tuple[Evidence, ...]:
     for rank in _ranks(asked.run_id, asked.attempt):
         number, at = rank.rank, rank.exited_at
         if number not in answers and rank.exit_code is not None and at and at < asked.asked_at:
-            its = replace(NOTHING, rank=number, at=at, exit_code=rank.exit_code)
-            answers[number] = replace(its, failure=rank.failure)
+            code = rank.exit_code
+            answers[number] = Evidence(number, at, exit_code=code, failure=rank.failure)
         if number in answers and rank.processes and not answers[number].ranks:
             answers[number] = replace(answers[number], ranks=tuple(rank.ranks))
     return tuple(answers[rank] for rank in sorted(answers))
-
-
-NOTHING = Evidence(
-    rank=0,
-    at=0.0,
-    gathered_in_seconds=0.0,
-    steps=0,
-    exit_code=None,
-    processes=(),
-    threads=(),
-    stacks_by="",
-    collectives=(),
-    memory_bytes=None,
-    memory_limit_bytes=None,
-    out_of_memory_kills=0,
-    throttled_seconds=None,
-    stdout_end="",
-    stderr_end="",
-    gpu_errors=(),
-    missing=(),
-)
 
 
 def _ranks(run_id: int, attempt: int, **wanted: Any) -> list[Rank]:

@@ -1,6 +1,7 @@
 """Failures that are injected into runs: planned, ordered by hand, given to agents, and done."""
 
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -66,17 +67,19 @@ def order(run: Run, rank: int, text: str, *, in_cluster: bool) -> InjectedFault:
     return one
 
 
-def begin(run_id: int) -> None:
-    """Give the schedule of a run its times, once all ranks are running; in a transaction."""
+def begin(run_id: int, deadline_at: float | None) -> None:
+    """Give the schedule of a run its times, once all ranks are running; in a transaction.
+
+    What fails after the deadline is not begun again, so nothing is injected then.
+    """
     run = Run.get_by_id(run_id)
     if not any(one["due_at"] is None for one in run.injected):
         return
     waiting = "run_id = ? AND attempt = ? AND NOT reported"
     if not Rank.rows(waiting, run_id, run.attempt):
         now = time.time()
-        _store(
-            run, [one | {"due_at": one["due_at"] or now + one["seconds"]} for one in run.injected]
-        )
+        timed = [one | {"due_at": one["due_at"] or now + one["seconds"]} for one in run.injected]
+        _store(run, [one for one in timed if one["due_at"] < (deadline_at or math.inf)])
 
 
 def due_for(run_id: int | None, rank: int | None) -> tuple[list[dict[str, Any]], bool]:

@@ -35,7 +35,7 @@ from mlbench_master.notify import notify
 from mlbench_master.pools.base import is_same_pod
 from mlbench_master.recording import streams
 from mlbench_master.runs import autopsies, clock, faults, profiles
-from mlbench_master.runs.life import has_active
+from mlbench_master.runs.life import deadline_at, has_active
 
 # However many workers there are, together they poll this often at most.
 _POLLS_PER_SECOND = 200
@@ -182,6 +182,8 @@ class Reply(BaseModel):
     assignment: dict[str, Any] | None = None
     autopsy: int | None = None
     """Which autopsy wants evidence of the rank; null if none does."""
+    native_rank: int | None = None
+    """Of which rank that wants the frames of C too; null if of none."""
     profile: profiles.Wanted | None = None
     """Which profile of the rank is wanted; null if none is."""
     faults: list[DueFault] = []
@@ -270,6 +272,7 @@ def _reply(
     assignment: dict[str, Any] | None = None,
 ) -> Reply:
     [pods] = run_sql(_COUNT_PODS).fetchone()
+    autopsy, native_rank = autopsies.wanted_of(report.run_id, report.attempt, report.rank)
     due, is_to_begin = faults.due_for(report.run_id, report.rank)
     rests = do == "wait" and report.state != "exited" and not is_to_begin
     return Reply(
@@ -282,7 +285,8 @@ def _reply(
         time=time.time(),
         busy=is_busy,
         assignment=assignment,
-        autopsy=autopsies.wanted_of(report.run_id, report.attempt, report.rank),
+        autopsy=autopsy,
+        native_rank=native_rank,
         profile=profiles.wanted_of(report.run_id, report.attempt, report.rank),
         faults=[DueFault(**one) for one in due],
     )
@@ -336,7 +340,8 @@ def _note_rank(pod: str, report: Report) -> bool:
         return failed
     if rank.reported and report.state == "running":
         return failed
-    now = clock.now(Run.rows("id = ?", rank.run_id)[0])
+    [run] = Run.rows("id = ?", rank.run_id)
+    now = clock.now(run)
     if report.exited_at is not None and report.state == "exited":
         rank.exit_code = report.exit_code
         # As the worker says, as all exits of one attempt are compared; but never in the future.
@@ -345,7 +350,7 @@ def _note_rank(pod: str, report: Report) -> bool:
         streams.close(rank.run_id, rank.attempt, rank.rank, report.sizes)
     rank.reported_at = rank.reported_at or rank.exited_at or now
     run_sql(_NOTE_RANK, rank.exit_code, rank.exited_at, rank.reported_at, rank.get_id())
-    faults.begin(rank.run_id)
+    faults.begin(rank.run_id, deadline_at(run))
     return True
 
 

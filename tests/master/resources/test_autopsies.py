@@ -34,13 +34,13 @@ def give(api: TestClient, asked: int, body: object, pod: str = "w-0", whose: str
     return api.simulate_put(path, body=text, headers=as_pod(whose or pod))
 
 
-def poll(api: TestClient, run: Run, rank: int) -> Any:
+def poll(api: TestClient, run: Run, rank: int, what: str = "autopsy") -> Any:
     report = {"state": "running", "ip": "", "run_id": run.id, "attempt": 1, "rank": rank}
     pod = f"w-{rank}"
     answer = api.simulate_post(
         f"/api/workers/{pod}/poll", body=json.dumps(report), headers=as_pod(pod)
     )
-    return answer.json["autopsy"]
+    return answer.json[what]
 
 
 def read(api: TestClient, run: Run, **params: Any) -> Any:
@@ -70,6 +70,17 @@ def test_ranks_are_asked_until_they_have_answered(api: TestClient, run: Run, ask
         if one["kind"] == "autopsy"
     ]
     assert event["text"] == f"Why it does not go on was asked: {sentence}"
+
+
+def test_one_rank_is_asked_for_its_frames_of_c(api: TestClient, run: Run) -> None:
+    make_ranks(run)
+    path = f"/api/runs/{run.id}/autopsy"
+    assert "ranks 0-1" in api.simulate_post(path, params={"native": 2}).json["message"]
+    asked = api.simulate_post(path, params={"native": 1}).json["id"]
+    assert [poll(api, run, rank, "native_rank") for rank in (0, 1)] == [1, 1]
+    # Who asks for nothing besides waits for the same.
+    assert api.simulate_post(path).json["id"] == asked
+    assert api.simulate_post(path, params={"native": 0}).status_code == 409
 
 
 def test_the_first_answer_of_a_rank_counts(api: TestClient, run: Run, asked: int) -> None:

@@ -60,6 +60,17 @@ def test_a_schedule_begins_when_all_ranks_run(api: TestClient, run: Run) -> None
     assert [one["fault"] for one in given] == ["kill"] * len(soon)
 
 
+def test_nothing_is_injected_after_the_deadline(api: TestClient, run: Run) -> None:
+    make_ranks(run, reported=False)
+    planned = draw(_TEXT, 3, 2)
+    its = {"started_at": time.time() - 20, "deadline_seconds": 80}
+    Run.update(injected=faults.stored(planned), **its).execute()
+    for rank in (0, 1):
+        poll(api, run, rank)
+    due = [one["seconds"] for one in Run.get_by_id(run.id).injected]
+    assert due == pytest.approx([one.seconds for one in planned if one.seconds < 60], abs=1)
+
+
 def test_a_failure_by_hand_is_told_carried_out_and_reported_once(api: TestClient, run: Run) -> None:
     make_ranks(run)
     ordered = inject(api, run.id, fault="stop:5s", rank=1).json

@@ -42,8 +42,8 @@ locked()
 _REPLY = Answer("wait", 1.0, None)
 
 
-def look(attempt: Attempt) -> Evidence:
-    return gather(attempt, attempt.pid, JobTotals(7, 3.5, time.time() - 5))
+def look(attempt: Attempt, native_rank: int | None = None) -> Evidence:
+    return gather(attempt, attempt.pid, JobTotals(7, 3.5, time.time() - 5), native_rank)
 
 
 @pytest.mark.parametrize("by", ["py-spy", "faulthandler"])
@@ -69,12 +69,29 @@ def test_a_python_that_is_locked_shows_its_stacks(
     assert len(look(attempt).threads) == 2  # it goes on as before
 
 
+def test_the_rank_that_is_asked_tells_its_frames_of_c_too(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt = begin(sys.executable, "-c", _LOCKED)
+    rank = ASSIGNMENT.rank
+    [main, _] = look(attempt, native_rank=rank).native
+    names = [frame.function for frame in main.frames]
+    assert names.index("locked") > [name.endswith("read") for name in names].index(True)
+    assert look(attempt, native_rank=rank + 1).native == ()
+    monkeypatch.setattr(gathering, "free_memory", lambda root: 499_999_999)
+    scarce = look(attempt, native_rank=rank)
+    assert (scarce.native, scarce.missing[-1].split(":")[0]) == ((), "frames of C")
+    assert "500 MB" in scarce.missing[-1]
+
+
 def test_a_stopped_process_is_told(begin: Begin) -> None:
     attempt = begin(sys.executable, "-c", "print(1, flush=True)\nwhile True: pass")
     assert attempt.pid is not None
     os.kill(attempt.pid, signal.SIGSTOP)
     wait_for(lambda: look(attempt).processes[0].state == "T", what="it is stopped")
     assert look(attempt).threads
+    # To read its frames of C, py-spy would wait for it.
+    assert "state T" in look(attempt, native_rank=ASSIGNMENT.rank).missing[-1]
 
 
 def test_who_shows_no_stacks_is_not_harmed(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:

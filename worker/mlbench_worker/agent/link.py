@@ -76,6 +76,8 @@ class Reply:
     """Whether a run is active, of this agent or of another one."""
     autopsy: int | None = None
     """Which autopsy wants evidence of the rank; None if none does."""
+    native_rank: int | None = None
+    """Of which rank that wants the frames of C too; None if of none."""
     profile: tuple[int, int] | None = None
     """Which profile of the rank is wanted, and its seconds; None if none is."""
     faults: Sequence[Mapping[str, Any]] = ()
@@ -133,6 +135,7 @@ class Link:
                 answer["assignment"],
                 busy=bool(answer.get("busy")),
                 autopsy=answer.get("autopsy"),
+                native_rank=answer.get("native_rank"),
                 profile=(wanted["id"], wanted["seconds"]) if wanted else None,
                 faults=answer.get("faults", ()),
             )

@@ -9,7 +9,7 @@ from pathlib import Path
 from mlbench.names import ResourceName
 from mlbench.traffic import TABLE, parse_traffic
 from mlbench_worker.agent.kernel import descendants_in, process_table, total_seconds
-from mlbench_worker.agent.machine import group_memory
+from mlbench_worker.agent.machine import available_memory, group_memory
 
 _PAGE_BYTES = resource.getpagesize()
 
@@ -47,3 +47,12 @@ def read_usage(root: int) -> Mapping[ResourceName, float]:
         usage["container_network_receive_bytes_total"] = carried.received
         usage["container_network_transmit_bytes_total"] = carried.sent
     return usage
+
+
+def free_memory(root: int | None) -> float:
+    """Return the bytes that a process and its descendants, or its machine, can still have."""
+    usage = read_usage(root) if root is not None else {}
+    limit = usage.get("container_spec_memory_limit_bytes")
+    if limit is None:
+        return available_memory()
+    return limit - usage["container_memory_working_set_bytes"]

@@ -54,7 +54,8 @@ class Autopsies:
         from mlbench_worker.agent.autopsy.gather import gather  # noqa: PLC0415
 
         assert reply.autopsy is not None
-        wanted, evidence = reply.autopsy, gather(attempt, root, self._progress(attempt))
+        wanted = reply.autopsy
+        evidence = gather(attempt, root, self._progress(attempt), reply.native_rank)
         return lambda link: link.give_evidence(pod, wanted, evidence)
 
 

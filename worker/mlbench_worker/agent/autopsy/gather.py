@@ -19,10 +19,10 @@ from mlbench.process import this_process
 from mlbench_worker.agent import kernel, torchrun
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.autopsy.collectives import find_collectives, left_collectives
-from mlbench_worker.agent.autopsy.stacks import Pipe, find_spy, parse_traceback, spy
+from mlbench_worker.agent.autopsy.stacks import Pipe, find_spy, parse_traceback, spy, spy_native
 from mlbench_worker.agent.files import StreamFile, text_of
 from mlbench_worker.agent.sources.processes import environ_of, is_python, other_process
-from mlbench_worker.agent.usage import read_usage
+from mlbench_worker.agent.usage import free_memory, read_usage
 
 _STACKS_SECONDS = 5.0
 _MOST_BYTES = 256 << 10
@@ -30,16 +30,20 @@ _END_BYTES = 8 << 10
 _MOST_PROCESSES, _LONGEST_COMMAND = 64, 200
 _MOST_RECORDS, _MOST_GPU_ERRORS = 10_000, 16
 _LOOK_SECONDS = 0.1
+_NATIVE_BYTES = 500_000_000
 _DEVICE, _STOPPED, _ENDED, _PASSING = "D", "Tt", "ZX", "DZ"
 _GPU_ERROR = "NVRM: Xid"
 
 _Reader = Callable[[int], Sequence[Thread]]
 
 
-def gather(attempt: Attempt, root: int | None, progress: JobTotals) -> Evidence:
+def gather(
+    attempt: Attempt, root: int | None, progress: JobTotals, native_rank: int | None = None
+) -> Evidence:
     """Return what can be found out of a rank in a few seconds, in bounded size.
 
     Its processes are ``root`` and what descends from it; there are none of a rank that has ended.
+    The frames of C are those of ``native_rank`` alone, if that is one of its ranks.
     """
     began, at = time.monotonic(), time.time()
     missing: list[str] = []
@@ -60,6 +64,10 @@ def gather(attempt: Attempt, root: int | None, progress: JobTotals) -> Evidence:
     usage = _usage(root)
     gpu_errors = tuple(islice(_gpu_errors(attempt.began, missing), _MOST_GPU_ERRORS))
     measured = attempt.watch.total if attempt.watch else None
+    native: Sequence[Thread] = ()
+    if native_rank is not None and native_rank in (ranks.values() or [attempt.assignment.rank]):
+        its = [one for one in processes if not ranks or one.rank == native_rank]
+        native = _native(its, threads, root, missing)
     evidence = Evidence(
         rank=attempt.assignment.rank,
         at=at,
@@ -83,6 +91,7 @@ def gather(attempt: Attempt, root: int | None, progress: JobTotals) -> Evidence:
         failure=_failure(attempt),
         ranks=tuple(sorted({*ranks.values()})),
         world_size=max((this_process(environ_of(pid)).world_size for pid in ranks), default=0),
+        native=tuple(native),
     )
     return replace(_bounded(evidence), gathered_in_seconds=time.monotonic() - began)
 
@@ -165,6 +174,29 @@ def _read_stacks(
     return [], ""
 
 
+def _native(
+    processes: Sequence[Process], threads: Sequence[Thread], root: int | None, missing: list[str]
+) -> Sequence[Thread]:
+    """Return the threads, with frames of C, of the first of a rank's processes that is a Python.
+
+    That takes py-spy hundreds of megabytes, and the process stands still.
+    """
+    pythons = {one.pid for one in threads}
+    one = next((one for one in processes if one.pid in pythons), None)
+    program = find_spy()
+    try:
+        if one is None or program is None:
+            raise OSError("there is no Python whose stack is known" if program else "no py-spy")
+        if one.state in _STOPPED + _DEVICE:
+            raise OSError(f"process {one.pid} has the state {one.state}")
+        if free_memory(root) < _NATIVE_BYTES:
+            raise OSError(f"they take up to {_NATIVE_BYTES // 10**6} MB, which are not free")
+        return spy_native(program, one.pid)
+    except OSError as error:
+        missing.append(f"frames of C: {error}")
+        return ()
+
+
 def _usage(root: int | None) -> Mapping[str, int]:
     """Return the memory that the rank uses, and its limit, where they are known."""
     with suppress(OSError, ValueError, KeyError):
@@ -218,7 +250,10 @@ def _gpu_errors(since: float, missing: list[str]) -> Iterator[str]:
 
 def _bounded(evidence: Evidence) -> Evidence:
     """Return evidence of bounded size: without the threads that are too many."""
-    threads = evidence.threads
+    threads, native = evidence.threads, evidence.native
+    while native and len(json.dumps(asdict(evidence))) > _MOST_BYTES // 2:
+        native = native[: len(native) // 2]
+        evidence = replace(evidence, native=native)
     while threads and len(json.dumps(asdict(evidence))) > _MOST_BYTES:
         threads = threads[: len(threads) // 2]
         words = f"stacks: only {len(threads)} threads are kept"

@@ -25,9 +25,8 @@ from mlbench_worker.agent import kernel
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.autopsy.collectives import Connection
 from mlbench_worker.agent.autopsy.stacks import find_spy
-from mlbench_worker.agent.machine import available_memory
 from mlbench_worker.agent.sources.processes import is_python
-from mlbench_worker.agent.usage import read_usage
+from mlbench_worker.agent.usage import free_memory
 
 _HANDLER = "torch_profile"
 _PIECE_BYTES = 1 << 20
@@ -84,12 +83,7 @@ def _find_pytorch(folder: Path) -> Path | None:
 
 def _check_memory(root: int | None, seconds: int) -> None:
     """Make sure that what is recorded has room in memory, or raise an OSError."""
-    usage = read_usage(root) if root is not None else {}
-    limit = usage.get("container_spec_memory_limit_bytes")
-    if limit is None:
-        free: float = available_memory()
-    else:
-        free = limit - usage["container_memory_working_set_bytes"]
+    free = free_memory(root)
     if free < seconds * _BYTES_PER_SECOND:
         fits = max(0, int(free // _BYTES_PER_SECOND))
         raise OSError(f"seconds: its worker has memory left to profile {fits} s by PyTorch")

@@ -24,7 +24,7 @@ from mlbench_worker.agent.sources.processes import has_open
 
 # As in hook/sitecustomize.py.
 _SHOW_STACKS = 57
-_SPY_SECONDS, _TRIES = 2.0, 3
+_SPY_SECONDS, _NATIVE_SECONDS, _TRIES = 2.0, 4.0, 3
 _ANSWER_SECONDS, _QUIET_SECONDS = 1.0, 0.1
 _MOST_FRAMES, _MOST_THREADS, _MOST_BYTES = 100, 64, 1 << 20
 _LONGEST_NAME, _LONGEST_FILE = 200, 400
@@ -44,11 +44,20 @@ def spy(program: str, pid: int) -> list[Thread]:
     Raises:
         OSError: it may not, or cannot; the process may be no Python.
     """
-    command = [program, "dump", "--nonblocking", "--json", "--pid", str(pid)]
+    return _dump([program, "dump", "--nonblocking"], pid, _SPY_SECONDS)
+
+
+def spy_native(program: str, pid: int) -> list[Thread]:
+    """Return the same with frames of C too; the process stands still for up to 2 s."""
+    return _dump([program, "dump", "--native"], pid, _NATIVE_SECONDS)
+
+
+def _dump(command: Sequence[str], pid: int, seconds: float) -> list[Thread]:
+    command = [*command, "--json", "--pid", str(pid)]
     said = ""
     for _ in range(_TRIES):  # the memory changes while it is read
         try:
-            done = subprocess.run(command, capture_output=True, timeout=_SPY_SECONDS, check=False)
+            done = subprocess.run(command, capture_output=True, timeout=seconds, check=False)
         except subprocess.TimeoutExpired as error:
             raise OSError("py-spy does not end") from error
         if done.returncode == 0:
