@@ -58,6 +58,11 @@ class Field:
     choices: tuple[str, ...] = ()
 
     @property
+    def unit(self) -> str:
+        """What its numbers are in, as a value spells it; empty where they are bare."""
+        return next((unit for unit, factor in self.units.items() if factor == 1), "")
+
+    @property
     def order(self) -> tuple[_SQL, ...]:
         """What it is sorted by: numbers before texts."""
         sql = self.sql()
@@ -246,7 +251,7 @@ def all_fields() -> list[RunField]:
         name for run in newest.limit(_NEWEST) for name in (run.figures or {}).get("metrics", ())
     }
     return [
-        *(RunField(name, field.help) for name, field in FIELDS.items()),
+        *(RunField(name, field.help, field.unit) for name, field in FIELDS.items()),
         *(RunField(name, "A setting") for name in sorted(settings)),
         *(RunField(name, _OF_METRIC) for name in sorted(metrics - settings - FIELDS.keys())),
     ]

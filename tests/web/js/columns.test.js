@@ -30,7 +30,7 @@ test("a query finds the runs of a group", () => {
 test("a curve fills its space, and is said in words", () => {
   const curve = { run_id: 1, metric: "val_global_Prec@1", seconds: [0, 5, 10], values: [10, 50, 90] };
   equal(pointsOf(curve), "2.0,24.0 38.0,13.0 74.0,2.0");
-  equal(pointsOf({ ...curve, seconds: [0], values: [3] }), "2.0,24.0");
+  equal(pointsOf({ ...curve, seconds: [0], values: [3] }), "2.0,24.0 2.0,24.0"); // a dot
   equal(labelOf(curve), "val_global_Prec@1 from 10 % to 90 %");
 });
 

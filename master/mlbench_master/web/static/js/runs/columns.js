@@ -1,6 +1,6 @@
 // What the table of runs shows besides its own columns, and by what it is sorted.
 
-import { byId, getParam, h, setOptions, setParams } from "../dom.js";
+import { byId, getParam, h, setOptions, setParams, setText } from "../dom.js";
 import * as format from "../format.js";
 
 /** @import { Schemas } from "../records.js" */
@@ -35,14 +35,10 @@ export function completions(text, names) {
   return begun.map((name) => text.slice(0, text.length - last.length) + name);
 }
 
-/**
- * @param {string} name
- * @param {string | undefined} title
- * @returns {HTMLElement} a head by which a table is sorted
- */
-export function headCell(name, title, isFigure = true) {
+/** @returns {HTMLElement} a head by which a table is sorted. */
+export function headCell(/** @type {string} */ name, isFigure = true) {
   const button = h("button", { type: "button", class: "runs-sort", "data-order": name }, name);
-  return h("th", { scope: "col", class: isFigure && "figure", "data-field": name, title }, button);
+  return h("th", { scope: "col", class: isFigure && "figure", "data-field": name }, button);
 }
 
 /**
@@ -107,9 +103,10 @@ export class Columns {
     const shown = [...runs.cells].filter((cell) => "field" in cell.dataset);
     if (shown.map((cell) => cell.dataset.field).join() !== this.names.join()) {
       for (const cell of shown) cell.remove();
-      runs.append(...this.names.map((name) => headCell(name, this.helpOf(name))));
+      runs.append(...this.names.map((name) => headCell(name)));
     }
     for (const cell of this.#rows.flatMap((row) => [...row.cells])) {
+      this.#describe(cell);
       const field = cell.querySelector("button")?.dataset.order;
       if (field && this.order.replace("-", "") === field)
         cell.setAttribute("aria-sort", this.order === field ? "ascending" : "descending");
@@ -147,9 +144,12 @@ export class Columns {
     return h("label", {}, box, ` ${textContent}`);
   }
 
-  /** @returns {string | undefined} what a field is. */
-  helpOf(/** @type {string} */ name) {
-    return this.fields.find((field) => field.name === name)?.help;
+  /** Say what the field of a head is, and in which unit, if they are known by now. */
+  #describe(/** @type {HTMLElement} */ cell) {
+    const field = this.fields.find(({ name }) => name === cell.dataset.field);
+    if (!field) return;
+    cell.title = field.help;
+    setText(cell.firstElementChild, field.unit ? `${field.name} (${field.unit})` : field.name);
   }
 }
 

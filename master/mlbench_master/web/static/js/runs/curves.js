@@ -22,7 +22,8 @@ export function pointsOf(/** @type {RunCurve} */ { seconds, values }) {
   const [low, high, end] = [Math.min(...values), Math.max(...values), seconds.at(-1)];
   const x = (at) => EDGE + ((WIDTH - 2 * EDGE) * at) / (end || 1);
   const y = (value) => HEIGHT - EDGE - ((HEIGHT - 2 * EDGE) * (value - low)) / (high - low || 1);
-  return values.map((value, i) => `${x(seconds[i]).toFixed(1)},${y(value).toFixed(1)}`).join(" ");
+  const points = values.map((value, i) => `${x(seconds[i]).toFixed(1)},${y(value).toFixed(1)}`);
+  return (points[1] ? points : [...points, ...points]).join(" "); // one alone is a dot
 }
 
 /** @returns {string} a curve in words. */

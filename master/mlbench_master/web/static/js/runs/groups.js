@@ -40,7 +40,7 @@ export function showGroups(groups, columns, { q, state }) {
   const { tHead, tBodies } = /** @type {HTMLTableElement} */ (byId("groups"));
   const keys = Object.keys(groups[0]?.values ?? {});
   const means = meansOf(columns).filter((name) => groups.some((group) => group.means[name]));
-  reconcile(tHead.rows[0], [...keys, "runs", ...means], String, (name) => headCell(name, columns.helpOf(name), !keys.includes(name)));
+  reconcile(tHead.rows[0], [...keys, "runs", ...means], String, (name) => headCell(name, !keys.includes(name)));
   reconcile(tBodies[0], groups, ({ values }) => termsOf(values), () => h("tr"), (row, group) => {
     const terms = termsOf(group.values);
     const search = [q, terms].filter(Boolean).join(" ");
