@@ -31,7 +31,8 @@ for epoch in itertools.count(checkpoints.restore() + 1):
 """
 
 # Each rank first saves the epochs that its argument names, such as "1,2", with a weight that tells
-# epoch and rank; with "torn", rank 0's newest is damaged. It prints what it has restored.
+# epoch and rank, or has "begun" without saving any; with "torn", rank 0's newest is damaged. It
+# prints what it has restored.
 _RESTORE = """
 import pathlib, sys, torch
 from torch import nn
@@ -44,7 +45,9 @@ with join_world() as world:
         model = nn.Linear(1, 1, bias=False)
         nn.init.constant_(model.weight, value)
         return model, Checkpoints(own, world, {"model": model})
-    for epochs in filter(None, of_ranks[world.rank].split(",")):
+    if of_ranks[world.rank] == "begun":
+        checkpoints(0, World())[1].restore()
+    for epochs in filter(str.isdecimal, of_ranks[world.rank].split(",")):
         checkpoints(10 * int(epochs) + world.rank, World())[1].save(int(epochs))
     if world.rank == 0 and "torn" in sys.argv:
         newest = max(own.glob("*.pt"))
@@ -206,6 +209,8 @@ def test_a_killed_process_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
     ("of_ranks", "epochs", "weights"),
     [
         (["", "3"], 3, [31.0, 31.0]),
+        (["begun", "3"], 0, [-1.0, -1.0]),
+        (["begun", "2,3"], 3, [31.0, 31.0]),
         (["1", "3", "3"], 3, [31.0, 31.0, 32.0]),
         (["1", "1,2", "1,2"], 1, [10.0, 11.0, 12.0]),
         (["1,2", "1,2", "torn"], 1, [10.0, 11.0]),

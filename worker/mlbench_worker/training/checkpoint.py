@@ -7,6 +7,7 @@ draw their random numbers from their seed and the number of the epoch, so a chec
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Protocol
@@ -46,13 +47,16 @@ class Checkpoints:
     def restore(self) -> int:
         """Load the newest checkpoint that all ranks have, or else any, into the parts of all ranks.
 
-        Ranks that are killed within a save have one less than others, and all have the one before.
-        A rank that lacks it takes over that of the lowest rank that has it: all of it, also what is
-        a rank's own, such as the tracker's samples.
+        Ranks that are killed within a save have one less than others, and all have the one before;
+        within the first save, all begin anew. A rank in another folder than before, that of a new
+        worker, takes over the newest of the lowest rank that has it: all of it, also what is a
+        rank's own, such as the tracker's samples.
 
         Returns:
             The steps done, the same on all ranks; 0 if there is no checkpoint.
         """
+        if self._was_in_first_save():
+            return 0
         steps, state = self._newest_here()
         of_ranks = self._gather(steps)
         newest, oldest = max(of_ranks), min(of_ranks)
@@ -93,6 +97,15 @@ class Checkpoints:
             self._warned = True
             return 0
         return content.tell()
+
+    def _was_in_first_save(self) -> bool:
+        """Tell whether ranks that were here before have saved nothing, and others once."""
+        was_here, saved = False, len(self._steps_here())
+        if self._folder is not None:
+            was_here = self._folder.is_dir()
+            with suppress(OSError):  # which ``save`` tells
+                self._folder.mkdir(parents=True, exist_ok=True)
+        return any(self._gather(was_here and not saved)) and max(self._gather(saved)) == 1
 
     def _newest_here(self, most: int = sys.maxsize) -> tuple[int, _State]:
         """Return steps and state of the newest complete checkpoint here, after ``most`` steps."""
