@@ -22,7 +22,7 @@ from falcon.testing.helpers import DEFAULT_HOST
 from peewee import Database
 from playwright.sync_api import Browser
 
-from mlbench import ApiClient
+from mlbench import ApiClient, names
 from mlbench.errors import StackError
 from mlbench.home import Home
 from mlbench.pod_token import PodIdentity, derive
@@ -315,10 +315,14 @@ def call_as_user(settings: Settings, prometheus: PrometheusClient) -> TestClient
 def running_stack(
     prometheus_binary: Path, root: Path, workers: int = 2, **environ: str
 ) -> Iterator[Home]:
-    """Run a whole local stack until the block ends, with these settings in its environment."""
+    """Run a whole local stack until the block ends, with these settings in its environment.
+
+    Its agents have no process ready to be forked: that takes each seconds, for a run or two.
+    """
     home = Home(root)
+    here = {"PROMETHEUS": str(prometheus_binary), names.ENV_FORK_SERVER: "0"}
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"PROMETHEUS": str(prometheus_binary), **environ}.items():
+        for name, value in {**here, **environ}.items():
             patch.setenv(name, value)
         launch.start_detached(home, workers=workers, port=None)
     try:
@@ -330,7 +334,8 @@ def running_stack(
 @pytest.fixture(scope="session")
 def stack(prometheus_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     """A whole local stack with two workers, for tests that leave it as it was."""
-    with running_stack(prometheus_binary, tmp_path_factory.mktemp("stack")) as home:
+    folder = tmp_path_factory.mktemp("stack")
+    with running_stack(prometheus_binary, folder, MLBENCH_FORK_SERVER="1") as home:
         yield home
 
 

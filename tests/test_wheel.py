@@ -100,7 +100,14 @@ def installed(wheel: Path, tmp_path: Path, prometheus_binary: Path) -> Iterator[
 
 
 @pytest.mark.slow
-def test_it_takes_no_name_but_ours(wheel: Path) -> None:
+def test_what_pypis_users_get(wheel: Path, installed: Installed) -> None:
+    # One test: on several, each process of pytest would build and install the wheel.
+    check_that_it_takes_no_name_but_ours(wheel)
+    check_that_type_checkers_see_the_types_of_client_and_tracker(installed)
+    check_that_up_run_and_bench_work(installed)
+
+
+def check_that_it_takes_no_name_but_ours(wheel: Path) -> None:
     with ZipFile(wheel) as content:
         taken = {PurePath(name).parts[0] for name in content.namelist()}
     assert taken == {
@@ -109,8 +116,7 @@ def test_it_takes_no_name_but_ours(wheel: Path) -> None:
     }
 
 
-@pytest.mark.slow
-def test_up_run_and_bench(installed: Installed) -> None:
+def check_that_up_run_and_bench_work(installed: Installed) -> None:
     installed.call("up", "--detach", "--workers", "1")
     few = ("--set", "goal=50")
     run = json.loads(installed.call("run", "digits", "--workers", "1", *few, "--json"))
@@ -124,8 +130,7 @@ def test_up_run_and_bench(installed: Installed) -> None:
     assert "digits-linear" in report.read_text()
 
 
-@pytest.mark.slow
-def test_type_checkers_see_the_types_of_client_and_tracker(installed: Installed) -> None:
+def check_that_type_checkers_see_the_types_of_client_and_tracker(installed: Installed) -> None:
     assert installed.check_types(_TYPED_SCRIPT) == []
     wrong = installed.check_types(_WRONG_SCRIPT)
     assert [line.partition(": ")[0] for line in wrong] == ["script.py:2", "script.py:4"]

@@ -2,20 +2,17 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
-import pytest
 
 from mlbench import ApiClient, names
 from mlbench.home import Home
 from mlbench.records import Run
 from mlbench.results import Result
-from mlbench.stack import launch
 from mlbench_master import times
 from mlbench_master.reading.promql import PrometheusClient
-from tests.conftest import wait_for
+from tests.conftest import running_stack, wait_for
 from tests.support.known import known
 from tests.support.panels import View
 from tests.support.rules import read_rules
@@ -45,17 +42,10 @@ class Used:
 @contextmanager
 def used_stack(binary: Path, root: Path) -> Iterator[Used]:
     """Start a stack, have it used, and stop it at the end."""
-    home = Home(root)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PROMETHEUS", str(binary))
-        connection = launch.start_detached(home, workers=2, port=None)
-    prometheus = PrometheusClient(connection.prometheus_url or "")
-    try:
-        with ApiClient.from_home(home) as client:
+    with running_stack(binary, root) as home:
+        prometheus = PrometheusClient(home.read_connection().prometheus_url or "")
+        with closing(prometheus), ApiClient.from_home(home) as client:
             yield _use(home, client, prometheus)
-    finally:
-        prometheus.close()
-        launch.stop(home)
 
 
 def _use(home: Home, client: ApiClient, prometheus: PrometheusClient) -> Used:

@@ -45,9 +45,7 @@ def impatient(prometheus_binary: Path, tmp_path_factory: pytest.TempPathFactory)
     """A stack whose controller soon gives a silent worker up."""
     folder = tmp_path_factory.mktemp("impatient")
     (folder / "sitecustomize.py").write_text(_PATCH)
-    # An agent waits up to 10 s for a fork server: here it would be lost meanwhile.
-    environ = {"PYTHONPATH": str(folder), "MLBENCH_FORK_SERVER": "0"}
-    with running_stack(prometheus_binary, folder / "home", 2, **environ) as home:
+    with running_stack(prometheus_binary, folder / "home", PYTHONPATH=str(folder)) as home:
         with ApiClient.from_home(home) as client:
             # At its first start, an agent may wait for what it states of its machine.
             run_to_end(client, order_steps(client, "first", steps=10, rate=100))
