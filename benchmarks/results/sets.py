@@ -9,10 +9,10 @@ from typing import Any
 
 from mlbench import bundle, records
 from mlbench.archive import RUN, SUFFIX, ArchiveError, opened
+from mlbench.comparisons import Comparison
 from mlbench.evaluation.comparing import compare_archives
 from mlbench.evaluation.criteria import Criteria
 from mlbench.records import Goal, Manifest, RunSet
-from mlbench.results import Comparison
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,13 @@ class Bench:
 
     name: str
     arguments: str
-    """Of ``mlbench bench``, without the set's name."""
+    """Of ``mlbench bench``, without the set's name; those of one's own code come after ``--``."""
 
     @property
     def command(self) -> str:
         """What measures it; interrupted, the same command goes on."""
-        return f"mlbench bench {self.arguments} --name {self.name}"
+        options, *own = self.arguments.partition(" -- ")
+        return "".join((f"mlbench bench {options} --name {self.name}", *own))
 
     def file(self, folder: Path) -> Path:
         """Return the file of its archives."""
