@@ -177,6 +177,7 @@ def postgres_database(postgres: PostgresServer) -> Iterator[str]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="skip tests that start a process")
+    parser.addoption("--with-prometheus", action="store_true", help="only tests that start one")
 
 
 def pytest_configure() -> None:
@@ -235,6 +236,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: used[item].isdisjoint({"stack", "chromium"}))
     if config.option.quick:  # most would be skipped, one by one
         items[:] = [item for item in items if "prometheus_binary" not in used[item]]
+    if config.option.with_prometheus:
+        items[:] = [item for item in items if "prometheus_binary" in used[item]]
 
 
 def pytest_collection_finish() -> None:
