@@ -1,6 +1,5 @@
 """Training in JAX and TensorFlow: as PyTorch does it, step by step."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,21 +23,25 @@ class Trained:
     ranks: list[Rank]
 
 
-@pytest.fixture(scope="module", params=["digits_linear", "linear"])
+@pytest.fixture
 def trained(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Trained]:
-    folder = tmp_path_factory.mktemp("torch")
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Trained:
+    folder = tmp_path / "torch"
+    folder.mkdir()
     (folder / "made").write_bytes(make(1000, 20).text())
     of_linear = ("--dataset=made", "--batch-size=50", "--record-every=1")
     is_linear = request.param == "linear"
     command = ("-m", f"mlbench_worker.tasks.{request.param}", *(of_linear if is_linear else ()))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(names.ENV_DATASETS, str(folder))
-        yield Trained(command, 89 if is_linear else 93, run_ranks(folder / "runs", 2, *command))
+    monkeypatch.setenv(names.ENV_DATASETS, str(folder))
+    return Trained(command, 89 if is_linear else 93, run_ranks(folder / "runs", 2, *command))
 
 
-@pytest.mark.parametrize("framework", ["jax", "tensorflow"])
+@pytest.mark.parametrize(
+    ("trained", "framework"),
+    [("digits_linear", "jax"), ("linear", "tensorflow")],
+    indirect=["trained"],
+)
 def test_two_workers_have_the_losses_of_pytorchs(
     framework: str, trained: Trained, tmp_path: Path, integrations: str
 ) -> None:

@@ -129,8 +129,9 @@ def test_selected_runs_are_tagged_saved_and_compared(
 
 
 def test_an_imported_run_says_so_and_shows_nothing_of_this_installation(
-    page: Page, still: Connection
+    page: Page, still: Connection, watch: Watch
 ) -> None:
+    watch.allow("502")  # of its archive, which was only made up
     sign_in(page, still, "/runs/8")
     expect(page.get_by_text("imported: run 3 of <b>lab, read only")).to_be_visible()
     expect(section(page, "Resources")).to_contain_text("Measured where it ran")
