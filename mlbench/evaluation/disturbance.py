@@ -30,7 +30,7 @@ def in_words(judged: Sequence[RankDisturbance]) -> tuple[str, ...]:
             of_ranks.setdefault(one.rank, []).append(one)
     return tuple(
         max(its, key=lambda one: max(one.waiting_share, one.stolen_share or 0.0)).text
-        + (f"; {len(its) - 1} more of its attempts were disturbed" if its[1:] else "")
+        + (f"; other attempts disturbed: {len(its) - 1}" if its[1:] else "")
         for _, its in sorted(of_ranks.items())
     )
 

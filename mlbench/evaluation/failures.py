@@ -7,7 +7,7 @@ the first attempt and ends with that of the last one, as in the formula.
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mlbench.buckets import BEGINNING
@@ -61,6 +61,9 @@ def _of_group(place: int, runs: Sequence[Result], kept: Sequence[_Kept]) -> Fail
     interval = mean_or_none(known(map(_interval, runs)))
     between = wall / failures if failures else math.inf
     costs = Costs(cost or 0.0, again, between - down, down)
+    share = of_figures(one.useful / one.wall for one in kept)
+    if share and share.mean_high is not None:  # by logarithms, which know no bound
+        share = replace(share, mean_high=min(1.0, share.mean_high))
     return Failures(
         group=place,
         failures=failures,
@@ -68,7 +71,7 @@ def _of_group(place: int, runs: Sequence[Result], kept: Sequence[_Kept]) -> Fail
         restart_seconds=down + again if failures else None,
         checkpoint_seconds=cost,
         interval_seconds=interval,
-        kept=of_figures(one.useful / one.wall for one in kept),
+        kept=share,
         expected=goodput(interval, costs) if interval else None,
         best_interval_seconds=best_interval(costs) if cost and failures else None,
     )

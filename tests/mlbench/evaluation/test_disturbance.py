@@ -69,5 +69,5 @@ def test_of_several_attempts_the_worst_is_told() -> None:
     ranks = [make_rank(rank, attempt, waiting_seconds=w) for rank, attempt, w in waited]
     [text] = in_words(disturbances(ranks))
     assert text.startswith("rank 1, attempt 2, waited for a core 60 % of the time")
-    assert text.endswith("; 2 more of its attempts were disturbed")
+    assert text.endswith("; other attempts disturbed: 2")
     assert in_words(disturbances(ranks[:1])) == ()
