@@ -320,7 +320,7 @@ def running_stack(
 ) -> Iterator[Home]:
     """Run a whole local stack until the block ends, with these settings in its environment.
 
-    Its agents have no process ready to be forked: that takes each seconds, for a run or two.
+    Its agents have no process ready to be forked: that takes each seconds, and few runs need it.
     """
     home = Home(root)
     here = {"PROMETHEUS": str(prometheus_binary), names.ENV_FORK_SERVER: "0"}
@@ -337,8 +337,7 @@ def running_stack(
 @pytest.fixture(scope="session")
 def stack(prometheus_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     """A whole local stack with two workers, for tests that leave it as it was."""
-    folder = tmp_path_factory.mktemp("stack")
-    with running_stack(prometheus_binary, folder, MLBENCH_FORK_SERVER="1") as home:
+    with running_stack(prometheus_binary, tmp_path_factory.mktemp("stack")) as home:
         yield home
 
 

@@ -87,9 +87,11 @@ def contradictions(archive: Archive) -> list[str]:
 
 def _clocks(archive: Archive) -> Iterator[str]:
     """Yield the ranks whose clocks of training and evaluation did not run as the dates say."""
-    [run] = archive.document(ROWS)["run"]
-    if run.get("attempt") != 1 or archive.document(RUN)["result"].get("clock_faults"):
-        return  # between two attempts no clock runs
+    [run], result = archive.document(ROWS)["run"], archive.document(RUN)["result"]
+    ranks = (result.get("goodput") or {}).get("ranks", ())
+    restarted = run.get("attempt") != 1 or any(one.get("restarts") for one in ranks)
+    if restarted or result.get("clock_faults"):
+        return  # before a training goes on, no clock runs
     for name in archive.series:
         evaluation = SeriesName(names.phase_metric("evaluation"), name.rank)
         if name.pod or name.metric != names.TRAIN_SECONDS or evaluation not in archive.series:

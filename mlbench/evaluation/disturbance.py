@@ -22,19 +22,6 @@ def disturbances(ranks: Sequence[RankRow]) -> tuple[RankDisturbance, ...]:
     )
 
 
-def in_words(judged: Sequence[RankDisturbance]) -> tuple[str, ...]:
-    """Say for each rank that was disturbed in which attempt most, and how many more there were."""
-    of_ranks: dict[int, list[RankDisturbance]] = {}
-    for one in judged:
-        if one.disturbed:
-            of_ranks.setdefault(one.rank, []).append(one)
-    return tuple(
-        max(its, key=lambda one: max(one.waiting_share, one.stolen_share or 0.0)).text
-        + (f"; other attempts disturbed: {len(its) - 1}" if its[1:] else "")
-        for _, its in sorted(of_ranks.items())
-    )
-
-
 def is_disturbed(measured: Disturbance) -> bool:
     """Judge whether a rank was profiled, or waited for others or the hypervisor for too long."""
     lost = max(measured.waiting_seconds, measured.stolen_seconds or 0.0)

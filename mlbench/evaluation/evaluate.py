@@ -11,7 +11,7 @@ from mlbench.evaluation.accuracy import Accuracy, Evaluation
 from mlbench.evaluation.columns import ByRank, Columns, Read, by_rank, finite_by_rank
 from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
 from mlbench.evaluation.dates import Dates, dates_of
-from mlbench.evaluation.disturbance import disturbances, in_words
+from mlbench.evaluation.disturbance import disturbances
 from mlbench.evaluation.division import division, rule_violations
 from mlbench.evaluation.goodput import goodput_of
 from mlbench.evaluation.line import Line, line_of
@@ -157,7 +157,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
         communication_share=communication_share,
         cost=_cost(context, reached),
         energy_joules=run.energy_joules,
-        disturbed=in_words(disturbed),
+        disturbed=tuple(one.text for one in disturbed if one.disturbed),
         waiting_share=max((one.waiting_share for one in disturbed), default=None),
         disturbances=disturbed,
         curve=accuracy.curve(reached) if accuracy else None,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mlbench.evaluation.disturbance import disturbances, in_words
+from mlbench.evaluation.disturbance import disturbances
 from mlbench.evaluation.rows import RankRow
 from mlbench.records import Disturbance
 from tests.support.rows import QUIET
@@ -62,12 +62,3 @@ def test_every_attempt_counts_as_far_as_it_was_measured() -> None:
         (2, 0, False),
     ]
     assert found[0].text.startswith("rank 1, attempt 1, waited for a core 50 % of the time")
-
-
-def test_of_several_attempts_the_worst_is_told() -> None:
-    waited = ((0, 1, 0.1), (1, 1, 5.0), (1, 2, 6.0), (1, 3, 0.1), (1, 4, 2.0))
-    ranks = [make_rank(rank, attempt, waiting_seconds=w) for rank, attempt, w in waited]
-    [text] = in_words(disturbances(ranks))
-    assert text.startswith("rank 1, attempt 2, waited for a core 60 % of the time")
-    assert text.endswith("; other attempts disturbed: 2")
-    assert in_words(disturbances(ranks[:1])) == ()
