@@ -34,7 +34,8 @@ else:
 """
 
 
-_OPERATORS = "mlbench/evaluation/operators.py"  # adds up a profile beside its rank
+# What adds up a profile beside its rank.
+_OF_EVALUATION = "mlbench/evaluation/__init__.py", "mlbench/evaluation/operators.py"
 
 
 def write_bundle(path: Path) -> None:
@@ -52,7 +53,7 @@ def _contents() -> Iterator[tuple[str, str]]:
     about = f"{DISTRIBUTION.replace('-', '_')}-{installed.version}.dist-info"
     yield f"{about}/METADATA", str(installed.read_text("METADATA"))
     for package, patterns in (
-        (mlbench, ["mlbench/*.py", "mlbench/evaluation/__init__.py", _OPERATORS]),
+        (mlbench, ["mlbench/*.py", "mlbench/records/*.py", *_OF_EVALUATION]),
         (mlbench_worker, ["mlbench_worker/*.py", "mlbench_worker/agent/**/*.py"]),
         (prometheus_client, ["prometheus_client/**/*.py"]),
     ):
