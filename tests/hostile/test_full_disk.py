@@ -84,6 +84,7 @@ def test_on_a_full_disk_runs_are_polled_stopped_and_deleted(
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM run").fetchall()
         filler = fill(disk)
+        wait_for(lambda: poll(agent, active).status_code == 200, 5, "the master sees the disk")
         for _ in range(20):
             assert poll(agent, active).status_code == 200
         assert not reserve.exists()

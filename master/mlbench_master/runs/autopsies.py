@@ -46,12 +46,12 @@ _SILENT = """
 
 
 def ask(run_id: int, reason: Reason, native_rank: int | None = None) -> Autopsy:
-    """Ask the ranks of a run, unless they are being asked, and one of them for its frames of C.
+    """Ask the ranks of a run, unless they are being asked this, and maybe one for frames of C.
 
     Raises:
         NotFoundError: there is no such run.
         BadFieldError: it has no such rank.
-        ConflictError: none of its ranks is running, or they are being asked for something else.
+        ConflictError: none of its ranks is running.
     """
     with exclusive(STATE):
         run = life.find(run_id)
@@ -63,10 +63,9 @@ def ask(run_id: int, reason: Reason, native_rank: int | None = None) -> Autopsy:
             problem = f"no rank {native_rank} is running; there are ranks {join(spans(running))}"
             raise BadFieldError("native", problem)
         asked = asked_of(run_id)
-        if asked and asked[-1].attempt == run.attempt and not is_done(asked[-1]):
-            if native_rank not in (None, asked[-1].native_rank):
-                raise ConflictError(f"run {run_id} is being asked already: wait until that is done")
-            return asked[-1]
+        last = asked[-1] if asked and asked[-1].attempt == run.attempt else None
+        if last and native_rank in (None, last.native_rank) and not is_done(last):
+            return last
         for old in asked[: 1 - _MOST]:
             old.delete_instance()
         its = {"attempt": run.attempt, "reason": reason, "native_rank": native_rank}

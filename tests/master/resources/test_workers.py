@@ -148,6 +148,7 @@ def test_a_poll_is_heard(api: TestClient, assigned: Run) -> None:
         "time": 0.0,
         "assignment": {"run_id": assigned.id, "attempt": 1, "rank": 1},
         "autopsy": None,
+        "native_rank": None,
         "profile": None,
         "faults": [],
     }
