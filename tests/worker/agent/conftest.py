@@ -48,8 +48,8 @@ def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
 
     def start(*command: str) -> Attempt:
         attempt = Attempt.create(tmp_path, replace(ASSIGNMENT, cpus=(), command=command))
-        begun.append(attempt)
         attempt.start(dict(os.environ), lambda: None)
+        begun.append(attempt)
         wait_for(lambda: attempt.file("stdout").read_text(), what="it has begun")
         return attempt
 
