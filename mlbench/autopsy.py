@@ -72,29 +72,29 @@ class Evidence(Record):
     rank: int
     at: float
     """In Unix seconds."""
-    gathered_in_seconds: float = 0.0
-    steps: int = 0
+    gathered_in_seconds: float
+    steps: int
     """The steps that the rank has reported."""
-    exit_code: int | None = None
+    exit_code: int | None
     """Of its process; null while it lives."""
-    processes: tuple[Process, ...] = ()
+    processes: tuple[Process, ...]
     """The process that was started first, then its descendants."""
-    threads: tuple[Thread, ...] = ()
-    stacks_by: str = ""
+    threads: tuple[Thread, ...]
+    stacks_by: str
     """``py-spy``, ``faulthandler`` or, of one that has failed, ``traceback``; "" if none has."""
-    collectives: tuple[Collective, ...] = ()
+    collectives: tuple[Collective, ...]
     """One for each process group; the default group's first."""
-    memory_bytes: int | None = None
-    memory_limit_bytes: int | None = None
-    out_of_memory_kills: int = 0
+    memory_bytes: int | None
+    memory_limit_bytes: int | None
+    out_of_memory_kills: int
     """Since the rank was started."""
-    throttled_seconds: float | None = None
+    throttled_seconds: float | None
     """Since the rank was started; null where the control group does not count it."""
-    stdout_end: str = ""
-    stderr_end: str = ""
-    gpu_errors: tuple[str, ...] = ()
+    stdout_end: str
+    stderr_end: str
+    gpu_errors: tuple[str, ...]
     """The kernel's lines about GPUs (Xid)."""
-    missing: tuple[str, ...] = ()
+    missing: tuple[str, ...]
     """What could not be gathered, and why: sentences."""
     quiet_seconds: float | None = None
     """Since its last step, or the beginning of an evaluation; null if it has told of none."""

@@ -45,8 +45,11 @@ def evidence_of(
         for i, state in enumerate(states)
     ]
     fields: dict[str, Any] = {
-        **{"rank": number, "at": 1000.0 + number, "steps": 21, "quiet_seconds": 60.0},
-        **{"processes": tuple(processes), "collectives": collectives, "stacks_by": "py-spy"},
+        **{"rank": number, "at": 1000.0 + number, "gathered_in_seconds": 0.1, "steps": 21},
+        **{"exit_code": None, "processes": tuple(processes), "collectives": collectives},
         "threads": (Thread(pid, "MainThread", True, tuple(at)),) if at else (),
+        **{"stacks_by": "py-spy", "memory_bytes": None, "memory_limit_bytes": None},
+        **{"out_of_memory_kills": 0, "throttled_seconds": None, "stdout_end": ""},
+        **{"stderr_end": "", "gpu_errors": (), "missing": (), "quiet_seconds": 60.0},
     }
     return Evidence(**fields | changed)

@@ -205,11 +205,32 @@ def _evidence_of(asked: Autopsy) -> tuple[Evidence, ...]:
     for rank in _ranks(asked.run_id, asked.attempt):
         number, at = rank.rank, rank.exited_at
         if number not in answers and rank.exit_code is not None and at and at < asked.asked_at:
-            code = rank.exit_code
-            answers[number] = Evidence(number, at, exit_code=code, failure=rank.failure)
+            its = replace(NOTHING, rank=number, at=at, exit_code=rank.exit_code)
+            answers[number] = replace(its, failure=rank.failure)
         if number in answers and rank.processes and not answers[number].ranks:
             answers[number] = replace(answers[number], ranks=tuple(rank.ranks))
     return tuple(answers[rank] for rank in sorted(answers))
+
+
+NOTHING = Evidence(
+    rank=0,
+    at=0.0,
+    gathered_in_seconds=0.0,
+    steps=0,
+    exit_code=None,
+    processes=(),
+    threads=(),
+    stacks_by="",
+    collectives=(),
+    memory_bytes=None,
+    memory_limit_bytes=None,
+    out_of_memory_kills=0,
+    throttled_seconds=None,
+    stdout_end="",
+    stderr_end="",
+    gpu_errors=(),
+    missing=(),
+)
 
 
 def _ranks(run_id: int, attempt: int, **wanted: Any) -> list[Rank]:

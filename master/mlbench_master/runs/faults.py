@@ -79,7 +79,9 @@ def begin(run_id: int, deadline_at: float | None) -> None:
     if not Rank.rows(waiting, run_id, run.attempt):
         now = time.time()
         timed = [one | {"due_at": one["due_at"] or now + one["seconds"]} for one in run.injected]
-        _store(run, [one for one in timed if one["due_at"] < (deadline_at or math.inf)])
+        is_late = {"problem": "the run is past its deadline then"}
+        last = deadline_at or math.inf
+        _store(run, [one if one["due_at"] < last else one | is_late for one in timed])
 
 
 def due_for(run_id: int | None, rank: int | None) -> tuple[list[dict[str, Any]], bool]:
@@ -91,7 +93,10 @@ def due_for(run_id: int | None, rank: int | None) -> tuple[list[dict[str, Any]],
     due = [
         {"id": number, "fault": one["fault"], "at": one["due_at"]}
         for number, one in enumerate(injected, 1)
-        if one["rank"] == rank and one["at"] is None and since < (one["due_at"] or 0) < until
+        if one["rank"] == rank
+        and one["at"] is None
+        and not one["problem"]
+        and since < (one["due_at"] or 0) < until
     ]
     return due, any(one["due_at"] is None for one in injected)
 
