@@ -82,13 +82,13 @@ def _suspect(found: Autopsy) -> int:
 def _show_native(client: ApiClient, run: Run, rank: int, *, json: bool) -> None:
     """Ask a rank for its frames of C, and print them, the innermost first."""
     client.ask_autopsy(run.id, native=rank).result()
-    told = next((one for one in _wait(client, run).evidence if one.rank == rank), None)
-    threads = told.native if told else ()
+    evidence = next((one for one in _wait(client, run).evidence if one.rank == rank), None)
+    threads = evidence.native if evidence else ()
     if json:
         print_json([thread.to_fields() for thread in threads])
         return
-    if told is None or not threads:
-        why = told.missing[-1] if told and told.missing else "it has told nothing"
+    if evidence is None or not threads:
+        why = evidence.missing[-1] if evidence and evidence.missing else "it has told nothing"
         raise UsageError(f"rank {rank} has not told its frames of C: {why}")
     for thread in threads:
         _print(f"process {thread.pid}, {thread.name or 'a thread'}")
