@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.processes import run_text
 
-_SET = Path(__file__).parents[3] / "docs" / "archives" / "results-failures-cifar10.mlbench"
+_SET = Path(__file__).parents[3] / "docs" / "archives" / "results-digits-linear.mlbench"
 _NOT_INSTALLED = """
 import sys
 
@@ -27,8 +27,8 @@ sys.meta_path.insert(0, NotInstalled())
     ("words", "says"),
     [
         (["verify", str(_SET)], "verified: nothing is missing or damaged"),
-        (["compare", str(_SET)], "3 runs, goal: val_global_Prec@1 ≥ 80"),
-        (["publish", str(_SET), "-o", "site"], "site/index.html: 7 runs"),
+        (["compare", str(_SET)], "10 runs, goal: val_global_Prec@1 ≥ 93"),
+        (["publish", str(_SET), "-o", "site"], "site/index.html: 14 runs"),
     ],
 )
 def test_files_need_no_master(words: list[str], says: str, tmp_path: Path) -> None:

@@ -13,7 +13,9 @@ from mlbench.evaluation.checking import contradictions
 _STARTED_US = 1_700_000_000_000_000
 
 
-def _found(folder: Path, *, slower: float = 1.0, seconds: float = 8.0, attempt: int = 1) -> Any:
+def _found(
+    folder: Path, *, slower: float = 1.0, seconds: float = 8.0, attempt: int = 1, restarts: int = 0
+) -> Any:
     """Return the contradictions of a run of 10 s, 2 s of it evaluation, with clocks so slow."""
     times = array("q", [_STARTED_US + i * 1_000_000 for i in range(11)])
     training = Piece(times, array("d", [0.8 * i * slower for i in range(11)]))
@@ -26,6 +28,7 @@ def _found(folder: Path, *, slower: float = 1.0, seconds: float = 8.0, attempt: 
         (SeriesName(names.TASK_RESULT, "0"), [sentence]),
     ]
     result = {"time_to_accuracy": {"training_seconds": seconds}, "clock_faults": []}
+    result |= {"goodput": {"ranks": [{"restarts": restarts}]}}
     documents = {RUN: {"result": result}, ROWS: {"run": [{"attempt": attempt}]}}
     archive.write(folder / "a", documents, series)
     with opened(folder / "a") as file:
@@ -42,6 +45,7 @@ def test_clocks_that_were_halved_contradict_the_dates(tmp_path: Path) -> None:
     assert sentence == ("the task says that it reached its goal in 8.0 s, its result 4.000 s")
 
 
-@pytest.mark.parametrize("attempt", [2, 3])
-def test_a_restarted_run_has_time_that_no_clock_counts(tmp_path: Path, attempt: int) -> None:
-    assert _found(tmp_path, slower=0.5, attempt=attempt) == []
+@pytest.mark.parametrize("by", [{"attempt": 2}, {"attempt": 3}, {"restarts": 1}])
+def test_a_restarted_run_has_time_that_no_clock_counts(tmp_path: Path, by: dict[str, int]) -> None:
+    """Also if torchrun began its processes anew, within one attempt."""
+    assert _found(tmp_path, slower=0.5, seconds=8.0, **by) == []
