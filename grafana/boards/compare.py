@@ -9,8 +9,19 @@ from grafana_foundation_sdk.models.dashboard import VariableSort
 from grafana import links, thresholds, variables
 from grafana.board import Board, Row
 from grafana.graphs import against, stacked_bars
+from grafana.line import kept_in_step, newest_kept
 from grafana.panels import BUCKET_COLOURS, PHASE_COLOURS, RUN_COLOURS, Overrides, dashed, fixed
-from grafana.queries import Query, by, called, column, latest, named, of_result, or_none
+from grafana.queries import (
+    RECORDED_INTERVAL,
+    Query,
+    by,
+    called,
+    column,
+    latest,
+    named,
+    of_result,
+    or_none,
+)
 from grafana.tables import RANGE_OF_RUN, Column, ranking, rows, share
 from grafana.transformations import in_parts, over, over_clock
 from mlbench import names, palette
@@ -24,8 +35,11 @@ _IS_RESULT: Final = f'metric!~"{_NO_RESULT}"'
 
 # All ranks record the same value for the whole validation set; posted values have no rank. An
 # address may ask for a metric of each step, which would keep a browser busy for minutes.
-_CLOCK: Final = f'mlbench_run_metric{{{_RUNS},metric="{names.TRAIN_SECONDS}",rank=~"0|"}}'
-_MEASURED: Final = f'mlbench_run_metric{{{_RUNS},metric="$metric",{_IS_RESULT},rank=~"0|"}}'
+_RANK_0: Final = f'{_RUNS},rank=~"0|"'
+_OF_CLOCK: Final = f'metric="{names.TRAIN_SECONDS}"'
+_OF_RESULT: Final = f'metric="$metric",{_IS_RESULT}'
+_CLOCK: Final = f"mlbench_run_metric{{{_RANK_0},{_OF_CLOCK}}}"
+_MEASURED: Final = f"mlbench_run_metric{{{_RANK_0},{_OF_RESULT}}}"
 
 # Each run with the labels "run" (name, workers, number), "workers" (benchmark, workers), and, if it
 # is of a benchmark set, "set" and "swept" (what it has of what the set sweeps, workers). What it
@@ -188,15 +202,22 @@ _GOAL_METRICS = f"count by (metric) ({latest(f'mlbench_run_goal{{{_RUNS}}}')})"
 _RESULTS = f"mlbench_run_metric{{{_RUNS},{_IS_RESULT}}}"
 _METRICS = f"{_GOAL_METRICS} or count by (metric) ({latest(_RESULTS)}) * 0"
 
+
+def _kept_over_time(ref: str, metric: str) -> Query:
+    """Ask for the newest value in each of many short steps: those of a metric and a clock fit."""
+    steps = f"{kept_in_step(_RANK_0, metric)}[$__range:$__interval]"
+    return Query(steps, ref=ref, instant=True, table=True, interval=RECORDED_INTERVAL)
+
+
 LEARNING: Final = (
     against(
         "Metric over training time",
         "The chosen metric of each run over its training time, evaluation left out, as in the time "
         "to goal. What was recorded without the training time at the same moment, as by a client "
         "that posts, is on the web page, linked above. Dashed: the goals.",
-        Query(f"{_MEASURED}[$__range]", ref="value", instant=True, table=True),
+        _kept_over_time("value", _OF_RESULT),
         column("goal", _if_values(_or_nothing(_at_both_ends(_GOALS, _GOALS)))),
-        Query(f"{_CLOCK}[$__range]", ref="clock", instant=True, table=True),
+        _kept_over_time("clock", _OF_CLOCK),
         column("ends", _if_values(_or_nothing(_GOAL_ENDS))),
         column("named", _STARTED),
         x="training time",
@@ -204,6 +225,7 @@ LEARNING: Final = (
         x_unit="s",
         width=14,
         height=11,
+        data_points=10_000,
         points=VisibilityMode.ALWAYS,
         transformations=over_clock(("value", "goal"), ("clock", "ends"), "run", "training time"),
         overrides={**RUN_COLOURS, "/^goal/": dashed(palette.GOAL), **_WORDS},
@@ -317,7 +339,7 @@ TABLE: Final = rows(
     column("doubt", f"{_DOUBTS} unless on (run_id) ({_BASELINE})"),
     column("time_to_goal", by("run_id", _TIME_TO_GOAL)),
     column("sooner", _more(_SOONER)),
-    column("result", by("run_id", latest(_MEASURED))),
+    column("result", by("run_id", newest_kept(_RANK_0, _OF_RESULT))),
     column("throughput", by("run_id", _THROUGHPUT)),
     column("since_start", f"{by('run_id', _REACHED)} - on (run_id) {by('run_id', _STARTED)}"),
     column("from", f"({by('run_id', _STARTED)} - 5) * 1000"),

@@ -9,13 +9,13 @@ from grafana import links, thresholds, variables
 from grafana.board import Board, Row
 from grafana.figures import dial, figure
 from grafana.graphs import lines
+from grafana.line import kept_in_step, newest_kept
 from grafana.panels import Overrides
 from grafana.queries import (
     by,
     column,
     duration,
     ever,
-    in_each_step,
     latest,
     moment,
     named,
@@ -73,13 +73,15 @@ def _result(figure: str, so_far: str, labels: str = "run_id") -> str:
     return f"({by(labels, of_result(figure))} or ({so_far} unless on (run_id) {ended}))"
 
 
+_ANY_RUN: Final = 'run_id!=""'
+_OF_GOALS: Final = 'metric=~"$goals"'
 _GOAL = by("run_id, metric", latest('mlbench_run_goal{metric=~"$goals"}'))
 _NEWEST = (
-    by("run_id, metric", latest('mlbench_run_metric{metric=~"$goals"}'))
-    + f" and on (run_id, metric) {_GOAL}"
+    by("run_id, metric", newest_kept(_ANY_RUN, _OF_GOALS)) + f" and on (run_id, metric) {_GOAL}"
 )
 _PROGRESS = progress(_NEWEST, _GOAL, moment("goal_reached"))
-_VALUE = by("run_id, metric", in_each_step('mlbench_run_metric{metric=~"$goals"}'))
+_IN_STEP = f"{kept_in_step(_ANY_RUN, _OF_GOALS)}[$__interval:$__interval] offset -$__interval"
+_VALUE = by("run_id, metric", f"last_over_time({_IN_STEP})")
 # Higher or lower is better: 1 is the goal.
 _SHARE = " or ".join(
     f"clamp_max({left} / on (run_id, metric) {right}, 1)"

@@ -39,7 +39,7 @@ def test_none_is_lost(client: ApiClient, steps: int, rate: int) -> None:
 @pytest.mark.slow
 def test_kill_everything_between_worker_and_prometheus(own_stack: Home) -> None:
     with ApiClient.from_home(own_stack) as client:
-        run = order_steps(client, "kills", steps=3300, rate=150)
+        run = order_steps(client, "kills", steps=3300, rate=75)
         wait_for(lambda: len(losses(client, run)) > 50, what="the run has begun")
         for word in ("mlbench_master.controller", "gunicorn", "--config.file"):
             kill_service(own_stack, word)

@@ -14,12 +14,12 @@ from grafana.boards.run.queries import (
     TRAIN_LOSS,
     VAL_LOSS,
     named_alerts,
-    of_run,
     result_or,
     result_or_value,
 )
 from grafana.boards.run.speed import THROUGHPUT
 from grafana.figures import figure
+from grafana.line import extreme_kept, newest_kept
 from grafana.panels import BY_THRESHOLD
 from grafana.queries import SECONDS, by, called, column, latest, value
 from grafana.tables import Column, rows
@@ -30,8 +30,8 @@ _STATE = "(" + by("run_id, state", latest(f"mlbench_run_state{{{RUN}}}")) + " ==
 _FAILURE = f"topk by (run_id) (1, {latest(f'mlbench_run_failure_info{{{RUN}}}')})"
 
 _GOAL = by("run_id", latest(f"mlbench_run_goal{{{RUN}}}"))
-_VALUES = f'mlbench_run_metric{{{RUN},metric="$goal"}}'
-_VALUE = f"({result_or_value(by('run_id', latest(_VALUES)), names.RUN_LAST_VALUE)})"
+_OF_GOAL: Final = 'metric="$goal"'
+_VALUE = f"({result_or_value(by('run_id', newest_kept(RUN, _OF_GOAL)), names.RUN_LAST_VALUE)})"
 # Three digits of the goal: 94.4 of 97, 0.512 of 0.5.
 _SCALE = f"10 ^ (2 - floor(log10(clamp_min(abs({_GOAL}), 1e-6))))"
 _PROGRESS = (
@@ -40,15 +40,15 @@ _PROGRESS = (
     ', "now", " of ", "value", "goal")'
 )
 _BEST = result_or_value(
-    f"max by (run_id) (max_over_time({_VALUES}[$__range]))"
+    f"{extreme_kept(RUN, _OF_GOAL, 'max')}"
     f' unless on (run_id) mlbench_run_goal{{{RUN},better="lower"}}'
-    f" or on (run_id) min by (run_id) (min_over_time({_VALUES}[$__range]))",
+    f" or on (run_id) {extreme_kept(RUN, _OF_GOAL, 'min')}",
     names.RUN_BEST_VALUE,
 )
 _TOOK = by("run_id", latest(f"{names.RUN_TIME_TO_GOAL}{{{RUN}}}"))
 
 _LOSS = " or ".join(
-    called("curve", name, f"avg by (run_id) ({latest(of_run(metrics))})")
+    called("curve", name, "avg by (run_id) " + newest_kept(RUN, f'metric=~"{metrics}"'))
     for name, metrics in (("training", TRAIN_LOSS), ("validation", VAL_LOSS))
 )
 

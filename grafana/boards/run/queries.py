@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
+from grafana.line import abandoned, restored
 from grafana.panels import RANK_COLOURS, Overrides, band, fixed
-from grafana.queries import by, called, ever, latest, moment, newest_in_step, of_result
+from grafana.queries import by, called, ever, moment, newest_in_step, of_result
 from mlbench import names, palette
 
 RUN: Final = 'run_id="$run_id"'
@@ -47,11 +48,6 @@ def of_run(metrics: str) -> str:
     return f'mlbench_run_metric{{{RUN},metric=~"{metrics}"}}'
 
 
-def newest(metric: str) -> str:
-    """Take the newest value of a recorded metric, the largest of all ranks."""
-    return by("run_id", latest(of_run(metric)))
-
-
 def result_or(now: str, figure: str, labels: str = "run_id", selector: str = RUN) -> str:
     """Take a figure of the run's result once it has ended, and an expression before."""
     ended = moment("finished", f"{{{RUN}}}")
@@ -88,14 +84,6 @@ def while_running(expr: str, label: str) -> str:
     return f"{until_end(expr)} or {called(label, TOO_SHORT, f'({IS_TOO_SHORT}) * NaN')}"
 
 
-_STEP, _RESTORED = (
-    f'mlbench_run_metric{{{RANKS},metric="{metric}"}}'
-    for metric in (names.STEP, names.RESTORED_STEP)
-)
-# Steps after the one that the rank goes on from within a day.
-_ABANDONED: Final = f"{_STEP} > on (run_id, rank) min_over_time({_RESTORED}[1d] offset -1d)"
-
-
 def recorded_by_ranks(metrics: str, aggregate: str = "avg") -> str:
     """Take one value of all chosen ranks, by default the mean, of a metric, but what was abandoned.
 
@@ -103,10 +91,10 @@ def recorded_by_ranks(metrics: str, aggregate: str = "avg") -> str:
     steps longer than that, for a step of the graph.
     """
     values = f'mlbench_run_metric{{{RANKS},metric=~"{metrics}"}}'
-    before = f"timestamp({values}) < on (run_id, rank) group_left () timestamp({_RESTORED})"
+    before = f"timestamp({values}) < on (run_id, rank) group_left () timestamp({restored(RANKS)})"
     newest = f"{values} unless on (run_id, rank, metric) ({before})"
     kept = (
-        f"{aggregate} by (run_id) (({expr}) unless on (run_id, rank) ({_ABANDONED}))"
+        f"{aggregate} by (run_id) (({expr}) unless on (run_id, rank) ({abandoned(RANKS)}))"
         for expr in (newest, f"last_over_time({values}[$__interval])")
     )
     return f"({' or '.join(kept)})"

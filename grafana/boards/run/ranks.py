@@ -16,6 +16,7 @@ from grafana.boards.run.queries import (
     until_end,
 )
 from grafana.graphs import lines
+from grafana.line import newest_kept
 from grafana.panels import NO_DATA, dashed, markdown
 from grafana.queries import CORES, Query, by, column, graph, latest, newest_in_step, rate
 from grafana.tables import Column, rows, share
@@ -25,6 +26,10 @@ from mlbench import names, palette
 def _of_each(rule: str, figure: str) -> str:
     """Look a figure up by rank: of all of them now, or of the one that the result names."""
     return by("rank", result_or(f"{rule}{{{RANKS}}}", figure, "run_id, rank", RANKS))
+
+
+def _newest(metric: str) -> str:
+    return by("rank", newest_kept(RANKS, f'metric="{metric}"'))
 
 
 RANK_TABLE: Final = rows(
@@ -38,11 +43,9 @@ RANK_TABLE: Final = rows(
     column("running", by("rank", latest(f"mlbench_worker_running{{{RANKS}}}"))),
     column("ratio", _of_each(RATIO, names.RUN_STRAGGLER)),
     column("waited", _of_each(DISTURBED, names.RUN_WAITING_RATIO)),
-    column("step", by("rank", latest(f'mlbench_run_metric{{{RANKS},metric="{names.STEP}"}}'))),
+    column("step", _newest(names.STEP)),
     column("age", by("rank", f"run_rank:mlbench_worker_progress:age_seconds{{{RANKS}}}")),
-    column(
-        "loss", by("rank", latest(f'mlbench_run_metric{{{RANKS},metric="{names.TRAIN_LOSS}"}}'))
-    ),
+    column("loss", _newest(names.TRAIN_LOSS)),
     columns=(
         Column("rank", width=70, links=(links.log_of_rank("stdout"), links.log_of_rank("stderr"))),
         Column("ratio", "vs others", "none", 2, width=135, colours=thresholds.STRAGGLER),

@@ -13,7 +13,6 @@ from grafana.boards.run.queries import (
     RUN,
     WORK,
     curves,
-    newest,
     of_ranks,
     of_run,
     result_or,
@@ -23,6 +22,7 @@ from grafana.boards.run.queries import (
 )
 from grafana.figures import figure
 from grafana.graphs import heat_map, lines, stacked_bars
+from grafana.line import newest_kept
 from grafana.panels import PHASE_COLOURS
 from grafana.queries import (
     DURATION,
@@ -64,6 +64,7 @@ _RECORDED = f'mlbench_run_samples{{{RUN},place="recorded"}}'
 _DELIVERED = f'mlbench_run_samples{{{RUN},place!="recorded"}}'
 _MISSING = f"sum by (run_id) ({latest(_RECORDED)}) - sum by (run_id) ({latest(_DELIVERED)})"
 
+_EPOCH = by("run_id", newest_kept(RUN, f'metric="{names.EPOCH}"'))
 _SHARE: dict[str, object] = {"unit": "percentunit", "decimals": 1}
 SPEED: Final = (
     lines(
@@ -131,7 +132,7 @@ SPEED: Final = (
         "values: recorded, but neither in Prometheus nor kept in the database because Prometheus "
         "cannot hold them. There should be none; at the end they are counted.",
         value(duration(f"{{{RUN}}}"), "elapsed"),
-        value(result_or_value(newest(names.EPOCH) + " + 1", names.RUN_EPOCHS), "epoch"),
+        value(result_or_value(f"{_EPOCH} + 1", names.RUN_EPOCHS), "epoch"),
         value(f"run:mlbench_worker_progress:age_seconds{{{RUN}}}", "last step ago"),
         value(result_or(_COMMUNICATION, names.RUN_COMMUNICATION), "communication"),
         value(_MISSING, "missing values"),
