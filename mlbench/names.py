@@ -117,6 +117,11 @@ ResourceName = Literal[
     "container_network_transmit_bytes_total",
     "container_processes",
     "container_spec_memory_limit_bytes",
+    "mlbench_gpu_energy_joules_total",
+    "mlbench_gpu_memory_total_bytes",
+    "mlbench_gpu_memory_used_bytes",
+    "mlbench_gpu_power_watts",
+    "mlbench_gpu_utilization_ratio",
 ]
 RESOURCES: Final[tuple[ResourceName, ...]] = get_args(ResourceName)
 

@@ -16,8 +16,8 @@ if [ ! "$folder/.installed" -nt scripts/get-integrations.sh ]; then
     echo "import site; site.addsitedir('$(packages .venv/bin/python)')" \
         >"$(packages "$python")/venv.pth"
     pip_install "$python" 'accelerate>=1.15,<2' 'jax>=0.10,<0.11' 'keras>=3.12,<4' \
-        'lightning>=2.6,<2.7' 'mlflow-skinny>=3.17,<4' 'tensorboard>=2.20,<3' \
-        'tensorflow-cpu>=2.20,<3' 'transformers>=5,<6' 'xgboost-cpu>=3,<4'
+        'lightning>=2.6,<2.7' 'mlflow-skinny>=3.17,<4' 'ray[train]>=2.50,<3' \
+        'tensorboard>=2.20,<3' 'tensorflow-cpu>=2.20,<3' 'transformers>=5,<6' 'xgboost-cpu>=3,<4'
     KERAS_BACKEND=torch "$python" -c 'import accelerate, jax, keras, lightning, mlflow, mlbench, xgboost' ||
         fail "what was installed does not work together"
     touch "$folder/.installed" # last: an interrupted installation leaves none

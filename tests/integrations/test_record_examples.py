@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -132,13 +133,13 @@ def _new_runs(client: ApiClient, before: list[Run]) -> list[Run]:
     return ended
 
 
-def _check_four_ranks(client: ApiClient, before: list[Run], launcher: str) -> None:
-    """Make sure that there is one run besides, of four ranks that have done all of their steps."""
+def _check_ranks(client: ApiClient, before: list[Run], launcher: str, ranks: int = 4) -> None:
+    """Make sure that there is one run besides, whose ranks have done all of their steps."""
     [run] = _new_runs(client, before)
-    assert (run.title, run.launcher, run.num_workers) == ("sum", launcher, 4)
+    assert (run.title, run.launcher, run.num_workers) == ("sum", launcher, ranks)
     series = client.get_run_metrics(run.id, metric_filter="step").result().value
     steps = {name: points[-1].number for name, points in series.items() if "step @" in name}
-    assert steps == {f"step @ {rank}": 400 for rank in range(4)}
+    assert steps == {f"step @ {rank}": 400 for rank in range(ranks)}
 
 
 @pytest.mark.parametrize("script", ["array.sbatch", "multinode.sbatch", "torchrun.sh"])
@@ -155,7 +156,7 @@ def test_a_step_of_slurm_is_a_run(
     port = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     command = ["mlbench", "record", "--name", "sum", "--", "python", "train.py"]
     slurm.run("srun", f"--chdir={folder}", "-n", "4", *command, **environ, **port)
-    _check_four_ranks(client, before, "slurm")
+    _check_ranks(client, before, "slurm")
 
 
 @pytest.mark.slow
@@ -164,7 +165,7 @@ def test_a_batch_job_over_two_nodes_is_a_run(
 ) -> None:
     before = client.get_runs().result().value
     _submit(slurm, folder, "multinode.sbatch", environ)
-    _check_four_ranks(client, before, "slurm")
+    _check_ranks(client, before, "slurm")
 
 
 @pytest.mark.slow
@@ -207,4 +208,18 @@ def test_torchrun_on_two_machines_is_a_run(
             for node, enter in enumerate(machines.enter)
         ]
         assert [node.wait(200) for node in nodes] == [0, 0]
-    _check_four_ranks(client, before, "torchrun")
+    _check_ranks(client, before, "torchrun")
+
+
+@pytest.mark.slow
+def test_workers_of_ray_are_a_run(
+    client: ApiClient, folder: Path, environ: dict[str, str], integrations: str
+) -> None:
+    before = client.get_runs().result().value
+    # Paths of its sockets are longer than one of a test may be.
+    with tempfile.TemporaryDirectory(prefix="ray-") as short:
+        its = {"HOME": short, "RAY_TMPDIR": short, "RAY_USAGE_STATS_ENABLED": "0"}
+        command = [integrations, "ray_train.py"]
+        done = run_text(command, cwd=folder, env={**os.environ, **environ, **its}, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    _check_ranks(client, before, "shell", ranks=2)

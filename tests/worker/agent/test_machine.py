@@ -1,12 +1,8 @@
 """The facts of this machine, and of files and messages as other machines have them."""
 
-import ast
 import os
 import platform
-import shutil
 import struct
-import subprocess
-import sys
 from pathlib import Path
 
 import psutil
@@ -23,8 +19,6 @@ from mlbench_worker.agent.machine import (
     read_machine,
     shaping_of,
 )
-from tests.support.nvml import build_nvml
-from tests.support.processes import run_text
 
 
 def test_this_machine() -> None:
@@ -161,37 +155,3 @@ def test_what_is_late_and_lost_is_read_with_the_bandwidth_behind_it() -> None:
     assert shaping_of([root, behind, *others], 2) == Shaping(20.0, 5.0, 1.0)
     assert shaping_of([root, *others], 2) == Shaping(None, 5.0, 1.0)
     assert shaping_of([behind, *others], 2) == Shaping()
-
-
-_READ = "from mlbench_worker.agent.gpus import Gpus; print((Gpus().names, Gpus().driver))"
-
-
-def read(**environ: str) -> tuple[tuple[str, ...], str | None]:
-    """Return what is told to a process of its own, as a library is looked for once."""
-    done = subprocess.run(
-        [sys.executable, "-c", _READ], env=os.environ | environ, capture_output=True, check=True
-    )
-    names, driver = ast.literal_eval(done.stdout.decode())
-    return names, driver
-
-
-def test_the_driver_names_its_gpus_and_counts_one_that_is_lost(tmp_path: Path) -> None:
-    build_nvml(Path(__file__).with_name("nvml.c"), tmp_path)
-    environ = {"LD_LIBRARY_PATH": str(tmp_path)}
-    assert read(**environ) == (("NVIDIA Test 0", "NVIDIA Test 1"), "550.1")
-    names, _ = read(**environ, NVML_LOST="1")
-    assert names == ("NVIDIA Test 0", "a GPU that does not answer")
-
-
-@pytest.mark.skipif(bool(shutil.which("nvidia-smi")), reason="a real driver is here")
-def test_a_library_that_is_none(tmp_path: Path) -> None:
-    (tmp_path / "libnvidia-ml.so.1").write_text("no library")
-    assert read(LD_LIBRARY_PATH=str(tmp_path)) == ((), None)
-
-
-@pytest.mark.skipif(not shutil.which("nvidia-smi"), reason="no NVIDIA driver")
-def test_a_real_driver() -> None:
-    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    listed = run_text(query, check=True)
-    rows = [line.split(", ") for line in listed.stdout.splitlines()]
-    assert read() == (tuple(name for name, _ in rows), rows[0][1])

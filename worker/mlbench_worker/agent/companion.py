@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ from mlbench.names import ProgressName
 from mlbench_worker.agent.attempt import Attempt, ForeignJob
 from mlbench_worker.agent.autopsy.autopsies import Autopsies
 from mlbench_worker.agent.files import read_json, remove, write_json
+from mlbench_worker.agent.gpus import Gpus
 from mlbench_worker.agent.link import Joined, Link, RefusedError
 from mlbench_worker.agent.network import address_towards
 from mlbench_worker.agent.process import GRACE_SECONDS, Exit
@@ -327,6 +329,11 @@ class Recording:
             time.sleep(_LOOK_SECONDS)
         return self._finish()
 
+    @cached_property
+    def _gpus(self) -> Gpus:
+        """The machine's: connecting may take seconds, so only when they are first asked."""
+        return Gpus()
+
     def _talk(self) -> None:
         backoff = Backoff(longest=_LONGEST_BACKOFF_SECONDS)
         while True:
@@ -355,7 +362,10 @@ class Recording:
         has_ended = self._attempt.ended.is_set()
         about = {"ip": address_towards(), "pod_uid": self._order["uid"], **self._attempt.report()}
         if self._rank and not has_ended:
-            about["resources"] = {**read_usage(self._rank.root), **_progress(self._attempt)}
+            about["resources"] = {
+                **read_usage(self._rank.root, self._gpus),
+                **_progress(self._attempt),
+            }
         reply = self._link.poll(joined.pod, about)
         self._has_told_end = has_ended
         pid = self._rank.pid if self._rank else None

@@ -1,7 +1,10 @@
-"""This machine's GPUs, and what keeps their clocks down, as NVIDIA's library NVML tells it."""
+"""This machine's GPUs, what keeps their clocks down, and what processes use of them, by NVML."""
 
 import ctypes
-from collections.abc import Set
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any, Final
+
+from mlbench.names import ResourceName
 
 # nvmlClocksEventReasons of nvml.h. An idle GPU's clock is low because nobody wants more.
 _REASONS = {
@@ -14,6 +17,48 @@ _REASONS = {
     0x80: "power brake",
 }
 _LONGEST_TEXT = 96  # as NVML has it
+_MOST_PROCESSES = 1024
+
+
+class _Process(ctypes.Structure):
+    _fields_ = (
+        ("pid", ctypes.c_uint),
+        ("memory", ctypes.c_ulonglong),
+        ("instance", ctypes.c_uint),
+        ("compute_instance", ctypes.c_uint),
+    )
+
+
+class _Rates(ctypes.Structure):
+    _fields_ = (("gpu_percent", ctypes.c_uint), ("memory_percent", ctypes.c_uint))
+
+
+class _Memory(ctypes.Structure):
+    _fields_ = (
+        ("total", ctypes.c_ulonglong),
+        ("free", ctypes.c_ulonglong),
+        ("used", ctypes.c_ulonglong),
+    )
+
+
+_UTILIZATION: Final = "mlbench_gpu_utilization_ratio"
+_ENERGY: Final = "mlbench_gpu_energy_joules_total"
+# The function that tells each figure, what it fills in, and the figure in that.
+_FIGURES: Final[Mapping[ResourceName, tuple[str, type[Any], Callable[[Any], float]]]] = {
+    _UTILIZATION: ("nvmlDeviceGetUtilizationRates", _Rates, lambda rates: rates.gpu_percent / 100),
+    "mlbench_gpu_memory_used_bytes": ("nvmlDeviceGetMemoryInfo", _Memory, lambda it: it.used),
+    "mlbench_gpu_memory_total_bytes": ("nvmlDeviceGetMemoryInfo", _Memory, lambda it: it.total),
+    "mlbench_gpu_power_watts": (
+        "nvmlDeviceGetPowerUsage",
+        ctypes.c_uint,
+        lambda milliwatts: milliwatts.value / 1000,
+    ),
+    _ENERGY: (
+        "nvmlDeviceGetTotalEnergyConsumption",
+        ctypes.c_ulonglong,
+        lambda millijoules: millijoules.value / 1000,
+    ),
+}
 
 
 class Gpus:
@@ -23,6 +68,7 @@ class Gpus:
         """Connect to the driver, which may take seconds to wake up."""
         self._nvml: ctypes.CDLL | None = None
         self._gpus: list[ctypes.c_void_p | None] = []
+        self._joules: dict[int | None, tuple[float, float]] = {}
         try:
             nvml = ctypes.CDLL("libnvidia-ml.so.1")
             if nvml.nvmlInit_v2():
@@ -57,6 +103,42 @@ class Gpus:
                 limits |= {reason for bit, reason in _REASONS.items() if found.value & bit}
         return limits
 
+    def used_by(self, pids: Set[int] | None) -> Mapping[ResourceName, float]:
+        """Return what the GPUs do on which these processes alone compute; of all GPUs if None.
+
+        Sums, but of the utilization (0 to 1) the mean. The energy counts from when each GPU was
+        first found so. A figure that one of them does not tell is left out: that of the others
+        would pass for the whole.
+        """
+        own = [gpu for gpu in filter(None, self._gpus) if pids is None or self._is_of(gpu, pids)]
+        used: dict[ResourceName, float] = {}
+        for name, (function, kind, figure) in _FIGURES.items():
+            answers = [self._answer(function, gpu, kind) for gpu in own]
+            values = [figure(answer) for answer in answers if answer is not None]
+            if own and len(values) == len(own):
+                used[name] = sum(values)
+                if name == _UTILIZATION:
+                    used[name] /= len(own)
+                elif name == _ENERGY:
+                    used[name] = self._count_energy(own, values)
+        return used
+
+    def _is_of(self, gpu: ctypes.c_void_p, pids: Set[int]) -> bool:
+        """Return whether a GPU is used, and by none but these processes."""
+        processes, count = (_Process * _MOST_PROCESSES)(), ctypes.c_uint(_MOST_PROCESSES)
+        function = "nvmlDeviceGetComputeRunningProcesses_v3"
+        if not self._ask(function, gpu, ctypes.byref(count), processes):
+            return False
+        users = {process.pid for process in processes[: count.value]}
+        return bool(users) and users <= pids
+
+    def _count_energy(self, gpus: Sequence[ctypes.c_void_p], joules: Sequence[float]) -> float:
+        """Return the energy of these GPUs, and those before, since each was first seen here."""
+        for gpu, now in zip(gpus, joules, strict=True):
+            first, _ = self._joules.get(gpu.value, (now, now))
+            self._joules[gpu.value] = first, now
+        return sum(now - first for first, now in self._joules.values())
+
     def close(self) -> None:
         """Leave the driver alone."""
         self._ask("nvmlShutdown")
@@ -65,6 +147,11 @@ class Gpus:
         text = ctypes.create_string_buffer(_LONGEST_TEXT)
         told = self._ask(function, *arguments, text, ctypes.c_uint(_LONGEST_TEXT))
         return text.value.decode(errors="replace") if told else None
+
+    def _answer(self, function: str, gpu: ctypes.c_void_p, kind: type[Any]) -> Any:
+        """Return what a function fills in; None where there is none or it fails."""
+        answer = kind()
+        return answer if self._ask(function, gpu, ctypes.byref(answer)) else None
 
     def _ask(self, function: str, *arguments: object) -> bool:
         """Call a function of the library, and return whether there is one that did not fail."""

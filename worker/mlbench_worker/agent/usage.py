@@ -8,18 +8,20 @@ from pathlib import Path
 
 from mlbench.names import ResourceName
 from mlbench.traffic import TABLE, parse_traffic
+from mlbench_worker.agent.gpus import Gpus
 from mlbench_worker.agent.kernel import descendants_in, process_table, total_seconds
 from mlbench_worker.agent.machine import available_memory, group_memory
 
 _PAGE_BYTES = resource.getpagesize()
 
 
-def read_usage(root: int) -> Mapping[ResourceName, float]:
+def read_usage(root: int, gpus: Gpus | None = None) -> Mapping[ResourceName, float]:
     """Return what a process and its descendants use, without this process; nothing if it is gone.
 
     Seconds of CPU time and bytes. In a container whose memory is limited, the memory is that of all
     in it, as the kernel counts it against the limit. The traffic is that of a pod, which has a
-    network of its own.
+    network of its own, and so are its ``gpus``: there the driver's process ids are those of the
+    machine. Elsewhere they are those on which only these processes compute.
     """
     table = process_table()
     if root not in table:
@@ -42,7 +44,10 @@ def read_usage(root: int) -> Mapping[ResourceName, float]:
         usage["container_memory_usage_bytes"] = group.used
         usage["container_memory_working_set_bytes"] = max(0, group.used - group.inactive_files)
         usage["container_spec_memory_limit_bytes"] = group.limit
-    if "KUBERNETES_SERVICE_HOST" in os.environ:
+    is_pod = "KUBERNETES_SERVICE_HOST" in os.environ
+    if gpus is not None:
+        usage |= gpus.used_by(None if is_pod else own)
+    if is_pod:
         carried = parse_traffic(TABLE.read_text())
         usage["container_network_receive_bytes_total"] = carried.received
         usage["container_network_transmit_bytes_total"] = carried.sent

@@ -1,0 +1,76 @@
+"""GPUs as a driver's library tells of them: one made for the test, or a real one."""
+
+import ast
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.nvml import build_nvml
+from tests.support.processes import run_text
+
+_NO_DRIVER_HERE = pytest.mark.skipif(
+    bool(shutil.which("nvidia-smi")), reason="a real driver is here"
+)
+_READ = "from mlbench_worker.agent.gpus import Gpus; print((Gpus().names, Gpus().driver))"
+
+
+def read(**environ: str) -> tuple[tuple[str, ...], str | None]:
+    """Return what is told to a process of its own, as a library is looked for once."""
+    done = run_text([sys.executable, "-c", _READ], env=os.environ | environ, check=True)
+    names, driver = ast.literal_eval(done.stdout)
+    return names, driver
+
+
+def test_the_driver_names_its_gpus_and_counts_one_that_is_lost(tmp_path: Path) -> None:
+    build_nvml(Path(__file__).with_name("nvml.c"), tmp_path)
+    environ = {"LD_LIBRARY_PATH": str(tmp_path)}
+    assert read(**environ) == (("NVIDIA Test 0", "NVIDIA Test 1"), "550.1")
+    names, _ = read(**environ, NVML_LOST="1")
+    assert names == ("NVIDIA Test 0", "a GPU that does not answer")
+
+
+@_NO_DRIVER_HERE
+def test_a_library_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "libnvidia-ml.so.1").write_text("no library")
+    assert read(LD_LIBRARY_PATH=str(tmp_path)) == ((), None)
+
+
+@pytest.mark.skipif(not shutil.which("nvidia-smi"), reason="no NVIDIA driver")
+def test_a_real_driver() -> None:
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    listed = run_text(query, check=True)
+    rows = [line.split(", ") for line in listed.stdout.splitlines()]
+    assert read() == (tuple(name for name, _ in rows), rows[0][1])
+
+
+_USED_TWICE = """
+import json, sys
+from mlbench_worker.agent.gpus import Gpus
+gpus, pids = Gpus(), json.loads(sys.argv[1])
+for _ in range(2):
+    used = gpus.used_by(None if pids is None else {*pids})
+print(json.dumps(used))
+"""
+
+
+@_NO_DRIVER_HERE
+def test_what_processes_use_is_of_the_gpus_that_they_have_to_themselves(tmp_path: Path) -> None:
+    build_nvml(Path(__file__).with_name("nvml.c"), tmp_path)
+
+    def used(pids: list[int] | None, **environ: str) -> dict[str, float]:
+        environ = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path), "NVML_PIDS": "11 12", **environ}
+        command = [sys.executable, "-c", _USED_TWICE, json.dumps(pids)]
+        figures: dict[str, float] = json.loads(run_text(command, env=environ, check=True).stdout)
+        return {name.removeprefix("mlbench_gpu_"): value for name, value in figures.items()}
+
+    one = {"utilization_ratio": 1.0, "memory_used_bytes": 100, "memory_total_bytes": 800}
+    assert used([1, 12]) == {**one, "power_watts": 70.0, "energy_joules_total": 2.0}
+    both = {"utilization_ratio": 0.75, "memory_used_bytes": 200, "memory_total_bytes": 1600}
+    assert used([11, 12]) == {**both, "power_watts": 140.0, "energy_joules_total": 4.0}
+    # In a pod all are its own; of a power that one does not tell, there is no sum.
+    assert used(None, NVML_LOST="1") == {**both, "energy_joules_total": 4.0}
+    assert used([1]) == {}
