@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 
-from peewee import Expression, Ordering, fn
+from peewee import ColumnBase, Expression, Ordering, fn
 
 from mlbench import records
 from mlbench_master.database import database, snapshot
@@ -13,10 +13,13 @@ from mlbench_master.models import Rank, Run
 from mlbench_master.runs import columns, life
 from mlbench_master.runs.query import ANY, Query
 
-_SEARCHED = (
-    *(Run.id, Run.display_name, Run.name, Run.benchmark, Run.command),
-    *(Run.swept, Run.set_name, Run.state, Run.launcher, Run.title, Run.tags),
-)
+# In one text, as looking for a word in each takes twice as long; no word has a line's end.
+_SEARCHED: ColumnBase = Run.id.cast("text")
+for _column in (
+    *(Run.display_name, Run.name, Run.benchmark, Run.command, Run.swept),
+    *(Run.set_name, Run.state, Run.launcher, Run.title, Run.tags),
+):
+    _SEARCHED = _SEARCHED.concat("\n").concat(fn.COALESCE(_column.cast("text"), ""))
 # What the list says of a run in these words.
 _MARKS = {
     "disturbed": Run.figures.cast("text").contains('"disturbed": true'),
@@ -129,7 +132,6 @@ def matching(wanted: Wanted) -> Expression:
     for term in wanted.query.terms:
         found &= columns.condition(term)
     for word in wanted.query.words:
-        places = [column.cast("text").contains(word) for column in _SEARCHED]
         marks = [has_it for mark, has_it in _MARKS.items() if word.lower() in mark]
-        found &= reduce(or_, [*places, *marks])
+        found &= reduce(or_, marks, _SEARCHED.contains(word))
     return found
