@@ -37,7 +37,7 @@ attempt = Attempt.create(
     Path(folder), Assignment(7, 1, 0, 1, "x", 1, tuple(command), (int(core),), False)
 )
 attempt.start(dict(os.environ), lambda: None, name_others=True)
-while attempt.watch.total is None:
+while attempt.measured is None:
     time.sleep(0.05)
 attempt.stop()
 attempt.ended.wait()

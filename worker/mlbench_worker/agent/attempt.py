@@ -8,9 +8,9 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from mlbench import names
 from mlbench.assignment import Assignment
 from mlbench.names import StreamName
 from mlbench.traffic import Traffic
-from mlbench_worker.agent import torchrun
+from mlbench_worker.agent import environment, torchrun
 from mlbench_worker.agent.files import (
     LogFile,
     MetricsFile,
@@ -32,14 +32,13 @@ from mlbench_worker.agent.files import (
 )
 from mlbench_worker.agent.machine import killed_for_memory, memory_limit
 from mlbench_worker.agent.network import NETWORK_VARIABLES, Network
-from mlbench_worker.agent.output import PackFile, clear, pack
+from mlbench_worker.agent.output import clear, pack
 from mlbench_worker.agent.process import NOT_STARTED, Exit, TrainingProcess
 
 if TYPE_CHECKING:
     from mlbench.records import Disturbance
-    from mlbench_worker.agent.disturbance import Watch
     from mlbench_worker.agent.forkserver import ForkServer
-    from mlbench_worker.agent.sources.all import Sources
+    from mlbench_worker.agent.observation import ForeignJob, Observation
     from mlbench_worker.agent.sources.loopback import Sockets
 
 log = logging.getLogger(__name__)
@@ -52,20 +51,8 @@ OUTPUT = "output"
 _HIGHEST_CODE = 255
 _LONGEST_FAILURE = 500
 _ROOM_FOR_WORDS_BYTES = 16 << 10
-# As PyTorch, and the libraries that it and NumPy compute with, read them.
-_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 # The exit code of a process whose agent ended: the guard killed it.
 _KILLED = -9
-
-
-@dataclass(frozen=True)
-class ForeignJob:
-    """A job that MLBench has not started, beside a process of which this one runs."""
-
-    mark: str
-    """What the environments of all its processes have, as ``NAME=VALUE``."""
-    root: int
-    """The process that the rank's processes descend from."""
 
 
 class Attempt:
@@ -90,17 +77,16 @@ class Attempt:
             "stdout": self._logs[0],
             "stderr": self._logs[1],
             "metrics": self._metrics,
-            "files": PackFile(files, None),  # until the process has ended
+            "files": StreamFile(files, None),  # until the process has ended
         }
         self._secret = ""
         self._process: TrainingProcess | None = None
         self.network: Network | None = None
         """Its own, while its process runs."""
-        self._sources: Sources | None = None
+        self._traffic: Callable[[], Traffic] | None = None
+        self._observation: Observation | None = None
         self._killed_before = 0
         self.began = time.monotonic()
-        self.watch: Watch | None = None
-        self._profiled: list[list[float]] = []
         self._failure = ""
         self._stopped = False
         self._remembered = False
@@ -160,9 +146,19 @@ class Attempt:
         return self.folder / _AUTOPSY
 
     @property
+    def error_file(self) -> Path:
+        """Where torchrun, or a process whose main function is a ``record``, writes its error."""
+        return self.folder / _ERROR
+
+    @property
     def pid(self) -> int | None:
         """The rank's first process; None if it has not begun."""
         return self._process.pid if self._process else None
+
+    @property
+    def measured(self) -> "Disturbance | None":
+        """What has disturbed it until now; None at first."""
+        return self._observation.measured if self._observation else None
 
     @property
     def out_of_memory_kills(self) -> int:
@@ -217,31 +213,25 @@ class Attempt:
 
     def state(self, machine: Mapping[str, object]) -> None:
         """State the machine's facts in the metrics stream's first line, or raise an OSError."""
-        self._append({"machine": machine})
+        self.append([{"machine": machine}])
 
-    def _state_measured(
-        self, at: float, disturbance: "Disturbance | None", traffic: Traffic | None
+    def append(
+        self, lines: Sequence[Mapping[str, object]], *, at: float | None = None, before: str = ""
     ) -> None:
-        """State what was measured in the last lines, which no process can replace any more."""
-        statements: list[Mapping[str, object]] = []
-        if traffic is not None:
-            carried = {names.NETWORK_SENT: traffic.sent, names.NETWORK_RECEIVED: traffic.received}
-            statements.append({"metrics": carried})
-        if disturbance is not None:
-            statements.append({"disturbance": asdict(disturbance)})
-        if statements:
-            with suppress(OSError):
-                # The process's last line may have been cut.
-                self._append(*statements, at=at, before="\n")
+        """Append lines of the agent's own to the metrics stream, or raise an OSError.
 
-    def _append(
-        self, *statements: Mapping[str, object], at: float | None = None, before: str = ""
-    ) -> None:
+        ``at`` is the time of those that have none, by default now; ``before`` comes before them.
+        """
         at = time.time() if at is None else at
-        lines = (json.dumps({"time": at, **one}, ensure_ascii=False) for one in statements)
-        data = before + "".join(f"{line}\n" for line in lines)
+        texts = (json.dumps({"time": at, **line}, ensure_ascii=False) for line in lines)
+        data = before + "".join(f"{text}\n" for text in texts)
         # Linux allows names that are not text; the other facts must get through.
         self._metrics.append(data.encode(errors="replace"))
+
+    def say(self, words: str) -> None:
+        """Tell the reader of the log, if there is room."""
+        with suppress(OSError):
+            self.streams["stderr"].append(f"{words}\n".encode())
 
     def start(
         self,
@@ -264,25 +254,22 @@ class Attempt:
         """
 
         def note(ended: Exit) -> None:
-            self.conclude(ended, traffic, network)
+            self.conclude(ended)
             on_exit()
 
         command = self.assignment.command
         with ExitStack() as undoing:
-            undoing.callback(self._hear_no_more)
-            self.network = network
+            undoing.callback(self._close_observation, 0.0)
+            self.network, self._traffic = network, traffic
             led = self.listen(environ, network.sockets if network else None)
             self.measure(name_others=name_others)
-            variables = {
-                **torchrun.variables(self.assignment, self.folder / _ERROR),
-                **environ,
-                **self._variables(clock_offset_seconds),
-                **led,
-                **(NETWORK_VARIABLES if network else {}),
-            }
             self._process = TrainingProcess(
                 network.inside(command) if network else command,
-                environ=variables,
+                environ={
+                    **environment.of_rank(self, environ, clock_offset_seconds),
+                    **led,
+                    **(NETWORK_VARIABLES if network else {}),
+                },
                 working_dir=self.assignment.working_dir,
                 stdout=self.file("stdout"),
                 stderr=self.file("stderr"),
@@ -296,97 +283,63 @@ class Attempt:
         self,
         environ: Mapping[str, str],
         sockets: "Sockets | None" = None,
-        job: ForeignJob | None = None,
+        job: "ForeignJob | None" = None,
     ) -> Mapping[str, str]:
-        """Begin to listen to the rank; return the variables that lead it here.
-
-        Its processes descend from this one, unless it is one of a ``job`` that others started.
-        """
-        # Not before the first run: an agent at rest has no need of them.
-        from mlbench_worker.agent.sources.all import Sources  # noqa: PLC0415
+        """Begin to listen to the rank as an ``Observation`` does; return what leads it here."""
+        # Not before the first run: an agent at rest has no need of it.
+        from mlbench_worker.agent.observation import Observation  # noqa: PLC0415
 
         self._killed_before = killed_for_memory()
         self.began = time.monotonic()
-        self._sources = Sources(
-            self.assignment,
-            environ,
-            self.file("stdout"),
-            self.output,
-            lambda lines: self._append(*lines),
-            self._say,
-            sockets,
-            job.root if job else None,
-        )
-        self._secret = self._sources.token
+        self._observation = Observation(self, environ, sockets, job)
+        self._secret = self._observation.token
         for file in self._logs:
             file.hide(self._secret)
-        return self._sources.variables
+        return self._observation.variables
 
-    def measure(self, *, name_others: bool = True, job: ForeignJob | None = None) -> None:
-        """Begin to measure what disturbs the rank, whose processes are as in ``listen``."""
-        # They take a while to import, for which a rank of others need not wait.
-        from mlbench_worker.agent.disturbance import Watch  # noqa: PLC0415
-        from mlbench_worker.agent.kernel import Kernel  # noqa: PLC0415
+    def measure(self, *, name_others: bool = True) -> None:
+        """Begin to measure what disturbs the rank that it listens to."""
+        assert self._observation is not None
+        self._observation.measure(name_others=name_others)
 
-        mark = job.mark if job else f"{names.ENV_RUN_ID}={self.assignment.run_id}"
-        root = job.root if job else None
-        cores = set(self.assignment.cpus) or os.sched_getaffinity(0)
-        recorded = self._metrics.size()
-        watch = Watch(
-            lambda: Kernel(mark, cores, root),
-            lambda: self._metrics.size() > recorded,
-            name_others=name_others,
-        )
-        watch.start()
-        self.watch = watch
-
-    @contextmanager
-    def profiling(self) -> Iterator[None]:
+    def profiling(self) -> AbstractContextManager[None]:
         """Note that the rank is profiled meanwhile, which is stated at its end."""
-        self._profiled.append(span := [time.time(), math.inf])
-        try:
-            yield
-        finally:
-            span[1] = time.time()
+        return self._observation.profiling() if self._observation else nullcontext()
 
-    def conclude(
-        self,
-        ended: Exit,
-        traffic: Callable[[], Traffic] | None = None,
-        network: Network | None = None,
-        failure: str = "",
-        missing: str = "",
-    ) -> None:
+    def conclude(self, ended: Exit, failure: str = "", missing: str = "") -> None:
         """Take what the processes, which have ended, have still told; then note the end.
 
         ``missing`` is what a job that others started could not record, which is no failure of it.
         """
-        disturbance = self._hear_no_more()
-        if disturbance and self._profiled:
-            profiled = tuple((began, min(end, ended.at)) for began, end in self._profiled)
-            disturbance = replace(disturbance, profiled=profiled)
-        carried = None
-        if traffic is not None:
+        lines: list[Mapping[str, object]] = []
+        disturbance = self._close_observation(ended.at)
+        if self._traffic is not None:
             with suppress(OSError, ValueError, subprocess.SubprocessError):
-                carried = traffic()
-        if network is not None:
-            network.close()
-        self._state_measured(ended.at, disturbance, carried)
+                carried = self._traffic()
+                sent, received = carried.sent, carried.received
+                values = {names.NETWORK_SENT: sent, names.NETWORK_RECEIVED: received}
+                lines.append({"metrics": values})
+        if self.network is not None:
+            self.network.close()
+        if disturbance is not None:
+            lines.append({"disturbance": asdict(disturbance)})
+        if lines:
+            with suppress(OSError):
+                # The process's last line may have been cut.
+                self.append(lines, at=ended.at, before="\n")
         if self.out_of_memory_kills > 0:
             limit = memory_limit()
             most = f", {limit / 2**20:.0f} MiB" if limit is not None else ""
-            self._say(f"out of memory: the kernel killed a process at the worker's limit{most}")
-        lost = self._sources.failure if self._sources else ""
+            self.say(f"out of memory: the kernel killed a process at the worker's limit{most}")
+        lost = self._observation.failure if self._observation else ""
         words = failure or self._why(ended) or lost
         if missing:
             words = words or (f"exit code {ended.code}" if ended.code else "")
             words = "; ".join(filter(None, [words, missing]))
         self._note_exit(ended, words)
 
-    def _hear_no_more(self) -> "Disturbance | None":
-        if self._sources is not None:
-            self._sources.close()
-        return self.watch.end() if self.watch else None
+    def _close_observation(self, at: float) -> "Disturbance | None":
+        return self._observation.close(at) if self._observation else None
 
     def _why(self, ended: Exit) -> str:
         """Return what is known of a failure besides its exit code: what torchrun says, or a disk.
@@ -395,7 +348,7 @@ class Attempt:
         """
         if ended.code <= 0 or self._stopped:
             return ""
-        return torchrun.failure(self.folder / _ERROR, self.file("stderr")) or _why_silent(
+        return torchrun.failure(self.error_file, self.file("stderr")) or _why_silent(
             ended, self.folder
         )
 
@@ -438,11 +391,6 @@ class Attempt:
             write_json(self.folder / _EXIT, {**asdict(self.exit), "failure": self.failure})
             self._remembered = True
 
-    def _say(self, words: str) -> None:
-        """Tell the reader of the log, if there is room."""
-        with suppress(OSError):
-            self.streams["stderr"].append(f"{words}\n".encode())
-
     def _note_exit(self, ended: Exit, failure: str = "") -> None:
         """Note the end: first in memory, where it can be reported whatever the disk does."""
         self._pack_output()
@@ -463,53 +411,8 @@ class Attempt:
             except OSError as error:
                 words = f"the files in $MLBENCH_OUTPUT stay where they are: {error}"
             if words:
-                self._say(f"{words}: {self.output}")
-        self.streams["files"] = PackFile(packed, open_regular(packed))
-
-    def variables_beside(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables of a rank that others start, whose own stay."""
-        added = torchrun.variables(self.assignment, self.folder / _ERROR)
-        return {
-            **{name: value for name, value in added.items() if name not in environ},
-            **self._variables_of_all(),
-        }
-
-    def _variables_of_all(self) -> dict[str, str]:
-        """Return the variables of a rank, whoever starts it."""
-        a = self.assignment
-        return {
-            # So that the lines before a crash reach their file.
-            "PYTHONUNBUFFERED": "1",
-            names.ENV_ATTEMPT: str(a.attempt),
-            names.ENV_RANK: str(a.rank),
-            names.ENV_WORLD_SIZE: str(a.world_size),
-            names.ENV_METRICS_FILE: str(self.file("metrics")),
-            names.ENV_OUTPUT: str(self.output),
-            names.ENV_AUTOPSY: str(self.autopsy),
-        }
-
-    def _variables(self, clock_offset_seconds: float) -> dict[str, str]:
-        a = self.assignment
-        variables = {
-            "RANK": str(a.rank),
-            "LOCAL_RANK": "0",
-            "NODE_RANK": str(a.rank),  # PyTorch Lightning's
-            "WORLD_SIZE": str(a.world_size),
-            "MASTER_ADDR": a.master_addr,
-            "MASTER_PORT": str(a.master_port),
-            **self._variables_of_all(),
-            names.ENV_RUN_ID: str(a.run_id),
-            names.ENV_MULTIPROC_DIR: str(self.counters),
-        }
-        if a.cpus:
-            variables |= dict.fromkeys(_THREADS, str(len(a.cpus)))
-        if a.keeps_checkpoints:
-            variables[names.ENV_CHECKPOINTS] = str(self.checkpoints)
-        if a.seed is not None:
-            variables[names.ENV_SEED] = str(a.seed)
-        if a.deadline_at is not None:
-            variables[names.ENV_DEADLINE] = repr(a.deadline_at + clock_offset_seconds)
-        return variables
+                self.say(f"{words}: {self.output}")
+        self.streams["files"] = StreamFile(packed, open_regular(packed))
 
 
 def _why_silent(ended: Exit, folder: Path) -> str:

@@ -27,12 +27,14 @@ from mlbench.backoff import Backoff
 from mlbench.job import Job
 from mlbench.job_totals import JobTotals, read_totals
 from mlbench.names import ProgressName
-from mlbench_worker.agent.attempt import Attempt, ForeignJob
+from mlbench_worker.agent import environment
+from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.autopsy.autopsies import Autopsies
 from mlbench_worker.agent.files import read_json, remove, write_json
 from mlbench_worker.agent.gpus import Gpus
 from mlbench_worker.agent.link import Joined, Link, RefusedError
 from mlbench_worker.agent.network import address_towards
+from mlbench_worker.agent.observation import ForeignJob
 from mlbench_worker.agent.process import GRACE_SECONDS, Exit
 from mlbench_worker.agent.shipper import Shipper
 from mlbench_worker.agent.sources.processes import descendants
@@ -111,7 +113,7 @@ def record(wanted: Mapping[str, Any], master: Master) -> None:
         attempt = Attempt.create(Path(wanted["kept_in"]), assignment)
         write_json(attempt.folder / _JOB, order)
         variables = {
-            **attempt.variables_beside(os.environ),
+            **environment.beside(attempt, os.environ),
             names.ENV_JOB: job.key,
             names.ENV_LAUNCHER: job.launcher,
             **attempt.listen(os.environ, job=foreign),
@@ -126,7 +128,7 @@ def record(wanted: Mapping[str, Any], master: Master) -> None:
     from mlbench_worker.agent.facts import Facts  # noqa: PLC0415
 
     facts = Facts(dict(os.environ))
-    attempt.measure(job=foreign)
+    attempt.measure()
     rank = _Rank(attempt, foreign.root)
     recording = Recording(attempt, order, master, facts, rank, wanted["nowhere"])
     rank.listen(recording.describe, recording.wake)

@@ -13,7 +13,6 @@ import shutil
 import stat
 import tempfile
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -146,7 +145,7 @@ def _is_folder(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink()
 
 
-class StreamFile(ABC):
+class StreamFile:
     """A file that a command appends to. Any thread may use it.
 
     One that is missing, is not a regular file, or cannot be read has ended: it has no more bytes.
@@ -218,9 +217,10 @@ class StreamFile(ABC):
         damage = self._damage()
         return not damage or self._survives(damage, offset)
 
-    @abstractmethod
     def _survives(self, damage: str, offset: int) -> bool:
         """Go on at an offset in spite of some damage, or end the stream and return False."""
+        self._give_up(damage)
+        return False
 
     def _begin_at(self, offset: int) -> None:
         """Take the file's first byte for that of an offset in the stream; forget what was read."""
@@ -297,8 +297,7 @@ class MetricsFile(StreamFile):
     """How the command damaged it, so that values are lost; "" if it did not."""
 
     def _survives(self, damage: str, offset: int) -> bool:
-        self._give_up(f"{damage} by the command: {_ADVICE}")
-        return False
+        return super()._survives(f"{damage} by the command: {_ADVICE}", offset)
 
     def _damage(self) -> str:
         return super()._damage() or self._replacement()

@@ -22,7 +22,7 @@ from mlbench.output import (
     OutputList,
     is_name,
 )
-from mlbench_worker.agent.files import StreamFile, open_regular, read_regular, remove
+from mlbench_worker.agent.files import open_regular, read_regular, remove
 
 # Of folders in folders, and of what is looked at in all.
 _DEEPEST = 8
@@ -31,14 +31,6 @@ _MOST_LOOKED_AT = 10_000
 _MOST_DIGESTED_BYTES = 2 << 30
 _PIECE_BYTES = 1 << 20
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-class PackFile(StreamFile):
-    """A pack, which nothing writes to any more."""
-
-    def _survives(self, damage: str, offset: int) -> bool:
-        self._give_up(damage)
-        return False
 
 
 def pack(folder: Path, target: Path) -> str:

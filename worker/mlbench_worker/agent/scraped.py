@@ -113,8 +113,8 @@ class WorkerCollector(Collector):
         for rank in ranks:
             running.add_metric((run_id, rank), attempt.exit is None)
         yield running
-        if attempt.watch is not None and attempt.watch.total is not None:
-            yield from collect(attempt.watch.total, {"run_id": run_id, "rank": ranks[0]})
+        if attempt.measured is not None:
+            yield from collect(attempt.measured, {"run_id": run_id, "rank": ranks[0]})
         yield from published
         if left_out and self._told is not attempt:
             self._told = attempt

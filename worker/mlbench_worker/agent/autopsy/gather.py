@@ -63,7 +63,7 @@ def gather(
     processes = [one for one in map(_look_again, processes) if one.state != "X" or one.pid == root]
     usage = _usage(root)
     gpu_errors = tuple(islice(_gpu_errors(attempt.began, missing), _MOST_GPU_ERRORS))
-    measured = attempt.watch.total if attempt.watch else None
+    measured = attempt.measured
     native: Sequence[Thread] = ()
     if native_rank is not None and native_rank in (ranks.values() or [attempt.assignment.rank]):
         its = [one for one in processes if not ranks or one.rank == native_rank]

@@ -1,0 +1,124 @@
+"""What is heard and measured of a rank, beside what its processes write to its streams."""
+
+import math
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlbench import names
+from mlbench_worker.agent.sources import mlflow, original
+from mlbench_worker.agent.sources.egress import ports_of
+from mlbench_worker.agent.sources.files import Follower
+from mlbench_worker.agent.sources.loopback import Loopback, Sockets, no_proxy_for
+
+if TYPE_CHECKING:
+    from mlbench.records import Disturbance
+    from mlbench_worker.agent.attempt import Attempt
+    from mlbench_worker.agent.disturbance import Watch
+
+
+@dataclass(frozen=True)
+class ForeignJob:
+    """A job that MLBench has not started, beside a process of which this one runs."""
+
+    mark: str
+    """What the environments of all its processes have, as ``NAME=VALUE``."""
+    root: int
+    """The process that the rank's processes descend from."""
+
+
+class Observation:
+    """Listens to a rank and measures what disturbs it, from before it begins to after its end."""
+
+    def __init__(
+        self,
+        attempt: "Attempt",
+        environ: Mapping[str, str],
+        sockets: Sockets | None = None,
+        job: ForeignJob | None = None,
+    ) -> None:
+        """Listen, and follow stdout and event files.
+
+        ``sockets`` are of the rank's network, where it has its own. Its processes descend from this
+        one, unless it is one of a ``job`` that others started.
+
+        Raises:
+            OSError, RuntimeError: no socket, or no thread, is left.
+            ValueError: MLBENCH_LET_OUT is wrong.
+        """
+        assignment, append = attempt.assignment, attempt.append
+        self._attempt = attempt
+        self._job = job
+        self._watch: Watch | None = None
+        self._profiled: list[list[float]] = []
+        root = job.root if job else None
+        let_out = environ.get(names.ENV_LET_OUT, "")
+        ports = ports_of(let_out) if sockets and let_out else frozenset()
+        tracking = mlflow.Tracking(assignment.run_id, attempt.output)
+        routes = [tracking.answer, original.Reports(assignment).answer]
+        self._loopback = server = Loopback(routes, append, attempt.say, sockets, ports, root)
+        try:
+            folder = Path(assignment.working_dir or ".")
+            self._follower = Follower(attempt.file("stdout"), folder, append, root)
+        except RuntimeError:
+            server.close()
+            raise
+        libraries = mlflow.variables(environ, server) | original.variables(environ, server)
+        attachment, egress = assignment.attachment, server.egress
+        peers = (assignment.master_addr, attachment.network) if attachment else ()
+        self.token = server.token
+        """What only the processes may know; it is a part of addresses among ``variables``."""
+        self.variables = egress | no_proxy_for({**environ, **egress}, *peers) | libraries
+        """What leads the processes here; what the user has set stays."""
+
+    @property
+    def failure(self) -> str:
+        """Why values that the processes told are lost; "" if none are."""
+        return self._follower.failure
+
+    @property
+    def measured(self) -> "Disturbance | None":
+        """What was measured until now; None at first."""
+        return self._watch.total if self._watch else None
+
+    def measure(self, *, name_others: bool) -> None:
+        """Begin to measure; with the names of programs that use the rank's cores, if wanted."""
+        # They take a while to import, for which a rank of others need not wait.
+        from mlbench_worker.agent.disturbance import Watch  # noqa: PLC0415
+        from mlbench_worker.agent.kernel import Kernel  # noqa: PLC0415
+
+        assignment, job = self._attempt.assignment, self._job
+        mark = job.mark if job else f"{names.ENV_RUN_ID}={assignment.run_id}"
+        cores = set(assignment.cpus) or os.sched_getaffinity(0)
+        metrics = self._attempt.streams["metrics"]
+        recorded = metrics.size()
+        watch = Watch(
+            lambda: Kernel(mark, cores, job.root if job else None),
+            lambda: metrics.size() > recorded,
+            name_others=name_others,
+        )
+        watch.start()
+        self._watch = watch
+
+    @contextmanager
+    def profiling(self) -> Iterator[None]:
+        """Note that the rank is profiled meanwhile, which is stated at its end."""
+        self._profiled.append(span := [time.time(), math.inf])
+        try:
+            yield
+        finally:
+            span[1] = time.time()
+
+    def close(self, at: float) -> "Disturbance | None":
+        """Take what the processes, which ended then, have still told; return what was measured."""
+        self._loopback.close()
+        self._follower.close()
+        disturbance = self._watch.end() if self._watch else None
+        if disturbance and self._profiled:
+            profiled = tuple((began, min(end, at)) for began, end in self._profiled)
+            disturbance = replace(disturbance, profiled=profiled)
+        return disturbance
