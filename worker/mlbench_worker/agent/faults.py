@@ -1,5 +1,6 @@
 """The failures that the master has for a rank: each is carried out when it is due, and reported."""
 
+import json
 import logging
 import math
 import os
@@ -76,8 +77,8 @@ class Faults:
             report["problem"], go_on = str(error)[:_LONGEST_PROBLEM], lambda: None
         # A master that is slow must not make it last longer.
         path = f"/api/workers/{quote(self._pod)}/runs/{run_id}/faults/{number}"
-        its = (self._connect, lambda link: link.report_fault(path, report), f"failure {number}")
-        threading.Thread(target=send_patiently, args=its, daemon=True).start()
+        sent = (self._connect, path, json.dumps(report).encode())
+        threading.Thread(target=send_patiently, args=sent, daemon=True).start()
         go_on()
 
 

@@ -6,15 +6,11 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 from mlbench.backoff import Backoff
-
-if TYPE_CHECKING:
-    from mlbench.autopsy import Evidence
-    from mlbench.profiles import Recorded
 
 T = TypeVar("T")
 
@@ -161,21 +157,8 @@ class Link:
 
         return self._request("PUT", f"{path}&offset={offset}", data, parse)
 
-    def give_evidence(self, pod: str, autopsy: int, evidence: "Evidence") -> None:
-        """Send what was gathered of this pod's rank."""
-        path = f"/api/workers/{quote(pod)}/autopsies/{autopsy}"
-        body = json.dumps(asdict(evidence), ensure_ascii=False).encode(errors="replace")
-        self._request("PUT", path, body, lambda answer: None, _NEVER_TAKES)
-
-    def give_profile(self, pod: str, profile: int, recorded: "Recorded", content: bytes) -> None:
-        """Send a profile of this pod's rank."""
-        path = f"/api/workers/{quote(pod)}/profiles/{profile}"
-        line = json.dumps(asdict(recorded), ensure_ascii=False).encode(errors="replace")
-        self._request("PUT", path, line + b"\n" + content, lambda answer: None, _NEVER_TAKES)
-
-    def report_fault(self, path: str, report: Mapping[str, object]) -> None:
-        """Send what became of a failure."""
-        body = json.dumps(report).encode()
+    def give(self, path: str, body: bytes) -> None:
+        """Send what the master has asked for: evidence, a profile, what became of a failure."""
         self._request("PUT", path, body, lambda answer: None, _NEVER_TAKES)
 
     def close(self) -> None:
@@ -220,8 +203,8 @@ class Link:
             raise
 
 
-def send_patiently(connect: Callable[[], Link], send: Callable[[Link], None], what: str) -> None:
-    """Send something by a link of its own: again and again for a minute, unless it is refused.
+def send_patiently(connect: Callable[[], Link], path: str, body: bytes) -> None:
+    """Give something by a link of its own: again and again for a minute, unless it is refused.
 
     Raises:
         LinkError: the master did not answer by then.
@@ -230,14 +213,14 @@ def send_patiently(connect: Callable[[], Link], send: Callable[[Link], None], wh
     link, backoff = connect(), Backoff()
     while True:
         try:
-            send(link)
+            link.give(path, body)
             break
         except LinkError as error:
             if time.monotonic() > until:
                 raise
-            log.warning("cannot send %s: %s", what, error)
+            log.warning("cannot send it, trying again: %s", error)
             time.sleep(backoff.seconds())
         except RefusedError as error:
-            log.warning("the master does not want %s: %s", what, error)
+            log.warning("the master does not want it: %s", error)
             break
     link.close()

@@ -1,14 +1,16 @@
 """What the master asks of a rank, autopsies and profiles: each is done once, in its own thread."""
 
+import json
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+from urllib.parse import quote
 
 from mlbench.job_totals import JobTotals
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.link import Link, Reply, send_patiently
-
-_Give = Callable[[Link], None]
 
 log = logging.getLogger(__name__)
 
@@ -29,38 +31,41 @@ class Autopsies:
 
         ``root`` is as in ``gather``.
         """
+
+        def look() -> bytes:
+            # Most agents never need it.
+            from mlbench_worker.agent.autopsy.gather import gather  # noqa: PLC0415
+
+            return _line(gather(attempt, root, self._progress(attempt), reply.native_rank))
+
         if reply.autopsy is not None:
-            self._begin("autopsy", reply.autopsy, lambda: self._look(reply, pod, attempt, root))
+            self._begin(pod, "autopsies", reply.autopsy, look)
         if reply.profile is not None:
             number, seconds = reply.profile
-            self._begin("profile", number, lambda: _profile(number, seconds, pod, attempt, root))
+            self._begin(pod, "profiles", number, lambda: _profile(attempt, root, seconds))
 
-    def _begin(self, what: str, number: int, do: Callable[[], _Give]) -> None:
-        if self._last.get(what) == number:
+    def _begin(self, pod: str, kind: str, number: int, find: Callable[[], bytes]) -> None:
+        if self._last.get(kind) == number:
             return
+        path = f"/api/workers/{quote(pod)}/{kind}/{number}"
 
         def run() -> None:
             try:
-                send_patiently(self._connect, do(), f"what {what} {number} has found")
+                send_patiently(self._connect, path, find())
             except Exception:
                 # A rank that cannot be looked into can still train.
-                log.exception("%s %d cannot be done", what, number)
+                log.exception("%s cannot be done", path)
 
-        threading.Thread(target=run, name=what, daemon=True).start()
-        self._last[what] = number
-
-    def _look(self, reply: Reply, pod: str, attempt: Attempt, root: int | None) -> _Give:
-        # Most agents never need it.
-        from mlbench_worker.agent.autopsy.gather import gather  # noqa: PLC0415
-
-        assert reply.autopsy is not None
-        wanted = reply.autopsy
-        evidence = gather(attempt, root, self._progress(attempt), reply.native_rank)
-        return lambda link: link.give_evidence(pod, wanted, evidence)
+        threading.Thread(target=run, name=kind, daemon=True).start()
+        self._last[kind] = number
 
 
-def _profile(number: int, seconds: int, pod: str, attempt: Attempt, root: int | None) -> _Give:
+def _profile(attempt: Attempt, root: int | None, seconds: int) -> bytes:
     from mlbench_worker.agent.autopsy.profiler import profile  # noqa: PLC0415
 
     recorded, content = profile(attempt, root, seconds)
-    return lambda link: link.give_profile(pod, number, recorded, content)
+    return _line(recorded) + b"\n" + content
+
+
+def _line(stated: Any) -> bytes:
+    return json.dumps(asdict(stated), ensure_ascii=False).encode(errors="replace")
