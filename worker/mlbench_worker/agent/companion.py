@@ -14,8 +14,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,19 +24,19 @@ from mlbench import names
 from mlbench.assignment import Assignment
 from mlbench.backoff import Backoff
 from mlbench.job import Job
-from mlbench.job_totals import JobTotals, read_totals
+from mlbench.job_totals import JobTotals
 from mlbench.names import ProgressName
 from mlbench_worker.agent import environment
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.autopsy.autopsies import Autopsies
 from mlbench_worker.agent.files import read_json, remove, write_json
+from mlbench_worker.agent.foreign_rank import LOOK_SECONDS, ForeignRank, say, totals_of
 from mlbench_worker.agent.gpus import Gpus
 from mlbench_worker.agent.link import Joined, Link, RefusedError
 from mlbench_worker.agent.network import address_towards
 from mlbench_worker.agent.observation import ForeignJob
-from mlbench_worker.agent.process import GRACE_SECONDS, Exit
+from mlbench_worker.agent.process import GRACE_SECONDS
 from mlbench_worker.agent.shipper import Shipper
-from mlbench_worker.agent.sources.processes import descendants
 from mlbench_worker.agent.usage import read_usage
 
 if TYPE_CHECKING:
@@ -50,14 +49,10 @@ _JOB = "job.json"
 _PATIENCE_SECONDS = 10.0
 _LONGEST_BACKOFF_SECONDS = 5.0
 _LONGEST_COMMAND = 4090  # the master takes six more
-_LOOK_SECONDS = 0.02
 _LONGEST_REST_SECONDS = 60.0
 # At the end of a rank that was short.
 _POLL_SECONDS, _DESCRIBE_SECONDS = 0.5, 5.0
 _NOBODY = "http://master.invalid"
-# A command whose recorder was killed is ended, as what watches its job takes it for ended.
-_KILLED = "its recorder was killed, and so the command was ended"
-_UNKNOWN = "its Python ended without a word: it was killed, or left by os._exit"
 
 
 def main() -> None:
@@ -129,7 +124,7 @@ def record(wanted: Mapping[str, Any], master: Master) -> None:
 
     facts = Facts(dict(os.environ))
     attempt.measure()
-    rank = _Rank(attempt, foreign.root)
+    rank = ForeignRank(attempt, foreign.root)
     recording = Recording(attempt, order, master, facts, rank, wanted["nowhere"])
     rank.listen(recording.describe, recording.wake)
     trainjob.start(attempt, os.environ)
@@ -165,13 +160,6 @@ def ship(folder: Path, master: Master) -> int:
     return 1
 
 
-def totals_of(attempt: Attempt) -> list[JobTotals]:
-    """Return the totals of a rank's processes, the one of the lowest rank first."""
-    pattern = names.totals_file(attempt.file("metrics").name, "*")
-    paths = attempt.folder.glob(pattern)
-    return [read_totals(path) for path in sorted(paths, key=lambda one: (len(one.name), one))]
-
-
 def _last_step(attempt: Attempt) -> JobTotals:
     return next(iter(totals_of(attempt)), JobTotals())
 
@@ -192,83 +180,6 @@ def _progress(attempt: Attempt) -> Mapping[ProgressName, float]:
     }
 
 
-class _Rank:
-    """The rank's side: its standard input tells how the rank ends."""
-
-    def __init__(self, attempt: Attempt, root: int) -> None:
-        self._attempt = attempt
-        self.root = root
-        """The process that the rank's processes descend from."""
-        self._command: int | None = None
-        self._is_asked_to_stop = False
-
-    @property
-    def pid(self) -> int:
-        """The first process of the rank's own."""
-        return self._command or self.root
-
-    def listen(self, before_end: Callable[[], None], on_end: Callable[[], None]) -> None:
-        """Note the rank's end, in a thread."""
-
-        def run() -> None:
-            ended, failure, missing = self._wait()
-            before_end()
-            if lost := sum(totals.lost for totals in totals_of(self._attempt)):
-                words = f"{lost:,} values could not be written: no room was left for them"
-                _say(f"{words}, of rank {self._attempt.assignment.rank}")
-                missing = "; ".join(filter(None, [words, missing]))
-            self._attempt.conclude(ended, failure=failure, missing=missing)
-            on_end()
-
-        threading.Thread(target=run, name="rank", daemon=True).start()
-
-    def stop(self) -> None:
-        """Ask the rank to end, once: it may take its time."""
-        if self._is_asked_to_stop:
-            return
-        self._is_asked_to_stop = True
-        with suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGTERM)
-
-    def _wait(self) -> tuple[Exit, str, str]:
-        """Return how the rank ended, once it has, a failure besides, and what is missing."""
-        for line in sys.stdin.buffer:
-            said = json.loads(line)
-            if "exits" in said:  # and then a byte is the code
-                byte = sys.stdin.buffer.read(1)
-                if byte:
-                    return Exit(byte[0], time.time()), "", ""
-            elif "exit" in said:
-                code = max(-255, min(255, said["exit"]))
-                return Exit(code, said["at"]), said["failure"], said["missing"]
-            else:
-                self._command = said["pid"]
-        if self._command is None:
-            return Exit(-signal.SIGKILL, time.time()), _UNKNOWN, ""
-        self._end()
-        return Exit(-signal.SIGKILL, time.time()), _KILLED, ""
-
-    def _end(self) -> None:
-        assert self._command is not None
-        left = [self._command, *descendants(self._command)]
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            deadline = time.monotonic() + GRACE_SECONDS
-            for pid in left:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, number)
-            while any(map(_lives, left)) and time.monotonic() < deadline:
-                time.sleep(_LOOK_SECONDS)
-
-
-def _lives(pid: int) -> bool:
-    try:
-        # A zombie, whose parent has not waited for it, has ended.
-        state = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
-    except (OSError, IndexError):
-        return False
-    return state not in b"ZX"
-
-
 class Recording:
     """The way of a rank to the master."""
 
@@ -278,7 +189,7 @@ class Recording:
         order: Mapping[str, Any],
         master: Master,
         facts: "Facts | None" = None,
-        rank: _Rank | None = None,
+        rank: ForeignRank | None = None,
         nowhere: str = "",
     ) -> None:
         """``order`` is what it joins with; ``facts`` are stated of the machine.
@@ -301,6 +212,8 @@ class Recording:
         self._problem = nowhere or "it does not answer"
         self.is_refused = bool(nowhere)
         self._has_told_end = False
+        self._taken: object = None
+        self._taken_at = 0.0
         self._describer = threading.Thread(target=self._state, name="describer", daemon=True)
         if facts is not None:
             self._describer.start()
@@ -326,9 +239,8 @@ class Recording:
         else:
             self._is_polled.set()
         self._attempt.ended.wait()
-        progress = _Progress()
-        while not (self._is_done() or self._is_stuck(progress)):
-            time.sleep(_LOOK_SECONDS)
+        while not (self._is_done() or self._is_stuck()):
+            time.sleep(LOOK_SECONDS)
         return self._finish()
 
     @cached_property
@@ -347,7 +259,7 @@ class Recording:
                 self._is_polled.set()
             except RefusedError as error:
                 if str(error) != self._problem:
-                    _say(f"not recorded: {error}")
+                    say(f"not recorded: {error}")
                 self._problem, self.is_refused = str(error), True
                 if self._joined is not None:
                     return
@@ -392,7 +304,7 @@ class Recording:
         self._shipper.start()
         self._joined = joined
         if attempt.assignment.rank == 0:
-            _say(f"recorded as run {joined.run_id}: {self._master.url}/runs/{joined.run_id}")
+            say(f"recorded as run {joined.run_id}: {self._master.url}/runs/{joined.run_id}")
         return joined
 
     def _state(self) -> None:
@@ -415,13 +327,16 @@ class Recording:
     def _left(self) -> int:
         return sum(self._attempt.sizes().values()) - (self._shipper.held if self._shipper else 0)
 
-    def _is_stuck(self, progress: "_Progress") -> bool:
+    def _is_stuck(self) -> bool:
+        """Tell whether the master refuses the rest, or has taken nothing for a while."""
         if self._shipper is not None and self._shipper.refusal:
             self._problem, self.is_refused = self._shipper.refusal, True
         if self.is_refused:
             return True
-        held = self._shipper.held if self._shipper else None
-        return progress.look((held, self._has_told_end)) > _PATIENCE_SECONDS
+        taken = (self._shipper.held if self._shipper else None, self._has_told_end)
+        if taken != self._taken:
+            self._taken, self._taken_at = taken, time.monotonic()
+        return time.monotonic() - self._taken_at > _PATIENCE_SECONDS
 
     def _finish(self) -> bool:
         folder = self._attempt.folder
@@ -433,31 +348,11 @@ class Recording:
             self._shipper.quit()
         self._attempt.remember_exit()
         where = f"not at {self._master.url}" if self._master.url else "at no master"
-        _say(
+        say(
             f"{self._left():,} bytes of what rank {self._order['rank']} recorded are {where} "
             f"({self._problem}): they lie in {folder}, and `mlbench ship {folder}` sends them"
         )
         return False
-
-
-class _Progress:
-    """Measures for how long something has been the same."""
-
-    def __init__(self) -> None:
-        self._last: object = None
-        self._since = 0.0
-
-    def look(self, now: object) -> float:
-        if now != self._last:
-            self._last, self._since = now, time.monotonic()
-        return time.monotonic() - self._since
-
-
-def _say(words: str) -> None:
-    """Tell the reader of the job's output, if there still is one."""
-    with suppress(OSError):
-        sys.stderr.write(f"mlbench: {words}\n")  # at once, as other ranks may write there too
-        sys.stderr.flush()
 
 
 if __name__ == "__main__":

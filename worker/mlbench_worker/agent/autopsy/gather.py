@@ -21,7 +21,12 @@ from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.autopsy.collectives import find_collectives, left_collectives
 from mlbench_worker.agent.autopsy.stacks import Pipe, find_spy, parse_traceback, spy, spy_native
 from mlbench_worker.agent.files import StreamFile, text_of
-from mlbench_worker.agent.sources.processes import environ_of, is_python, other_process
+from mlbench_worker.agent.sources.processes import (
+    environ_of,
+    is_python,
+    other_process,
+    state_of,
+)
 from mlbench_worker.agent.usage import free_memory, read_usage
 
 _STACKS_SECONDS = 5.0
@@ -48,7 +53,7 @@ def gather(
     began, at = time.monotonic(), time.time()
     missing: list[str] = []
     processes = _processes(root) if attempt.exit is None and root is not None else []
-    ranks = {one.pid: one.rank for one in processes if one.rank is not None}
+    ranks = {process.pid: process.rank for process in processes if process.rank is not None}
     stderr_end = _end(attempt.streams["stderr"])
     if attempt.exit is None:
         collectives = find_collectives(attempt.autopsy, ranks)
@@ -60,13 +65,14 @@ def gather(
         threads = parse_traceback(attempt.pid or 0, own)
         stacks_by = "traceback" if threads else ""
     time.sleep(_LOOK_SECONDS)
-    processes = [one for one in map(_look_again, processes) if one.state != "X" or one.pid == root]
+    again = map(_look_again, processes)
+    processes = [one for one in again if one.state != "X" or one.pid == root]
     usage = _usage(root)
     gpu_errors = tuple(islice(_gpu_errors(attempt.began, missing), _MOST_GPU_ERRORS))
     measured = attempt.measured
     native: Sequence[Thread] = ()
     if native_rank is not None and native_rank in (ranks.values() or [attempt.assignment.rank]):
-        its = [one for one in processes if not ranks or one.rank == native_rank]
+        its = [process for process in processes if not ranks or process.rank == native_rank]
         native = _native(its, threads, root, missing)
     evidence = Evidence(
         rank=attempt.assignment.rank,
@@ -104,31 +110,26 @@ def _processes(root: int) -> list[Process]:
     return [_process(table[pid]) for pid in in_order[:_MOST_PROCESSES]]
 
 
-def _process(one: kernel.Process) -> Process:
-    folder = Path(f"/proc/{one.pid}")
-    state = _state(one.pid)
+def _process(entry: kernel.Process) -> Process:
+    folder = Path(f"/proc/{entry.pid}")
+    state = state_of(entry.pid)
     # The command of one that waits for a device may keep its reader waiting too.
     words = "" if state == _DEVICE else text_of(folder / "cmdline").replace("\0", " ").strip()
     waits_in = text_of(folder / "wchan")
     with suppress(OSError):
         threads = len(os.listdir(folder / "task"))  # noqa: PTH208 - in half the time
         where = "" if waits_in == "0" else waits_in
-        command = (words or one.name)[:_LONGEST_COMMAND]
-        of_run = None if state == _DEVICE else other_process(one.pid)
+        command = (words or entry.name)[:_LONGEST_COMMAND]
+        of_run = None if state == _DEVICE else other_process(entry.pid)
         rank = of_run.rank if of_run else None
-        return Process(one.pid, one.parent, command, state, where, threads, rank)
-    return Process(one.pid, one.parent, one.name, "X", "", 0)
+        return Process(entry.pid, entry.parent, command, state, where, threads, rank)
+    return Process(entry.pid, entry.parent, entry.name, "X", "", 0)
 
 
 def _look_again(one: Process) -> Process:
     """Return a process with its state now: what may be so for a moment counts if it was before."""
-    now = _state(one.pid)
+    now = state_of(one.pid)
     return one if now in _PASSING else replace(one, state=now)
-
-
-def _state(pid: int) -> str:
-    """Return the kernel's letter; X if there is no such process any more."""
-    return text_of(Path(f"/proc/{pid}/stat")).rpartition(")")[2].strip()[:1] or "X"
 
 
 def _stacks(
@@ -136,41 +137,43 @@ def _stacks(
 ) -> tuple[list[Thread], str]:
     """Return the threads of all Pythons, and what has read the first of them."""
     until = time.monotonic() + _STACKS_SECONDS
-    found: list[Thread] = []
+    threads_of_all: list[Thread] = []
     first_by = ""
     program = find_spy()
     with ExitStack() as leaving:
         pipe = None
         with suppress(OSError):
             pipe = leaving.enter_context(closing(Pipe(folder / "stacks")))
-        for one in processes:
+        for process in processes:
             if time.monotonic() > until:
-                missing.append(f"stacks: no time was left for process {one.pid}, and later ones")
+                missing.append(
+                    f"stacks: no time was left for process {process.pid}, and later ones"
+                )
                 break
             readers: dict[str, _Reader] = {}
-            if program and one.state not in _ENDED:
+            if program and process.state not in _ENDED:
                 readers["py-spy"] = partial(spy, program)
-            if pipe and one.state not in (_ENDED + _STOPPED + _DEVICE):
+            if pipe and process.state not in (_ENDED + _STOPPED + _DEVICE):
                 readers["faulthandler"] = pipe.ask
-            threads, by = _read_stacks(one, readers, missing)
-            found += threads
+            threads, by = _read_stacks(process, readers, missing)
+            threads_of_all += threads
             first_by = first_by or by
-    return found, first_by
+    return threads_of_all, first_by
 
 
 def _read_stacks(
-    one: Process, readers: Mapping[str, _Reader], missing: list[str]
+    process: Process, readers: Mapping[str, _Reader], missing: list[str]
 ) -> tuple[Sequence[Thread], str]:
     """Return a process's threads by the first reader that can, and which that is."""
     failures = []
     for by, read in readers.items():
         try:
-            if threads := read(one.pid):
+            if threads := read(process.pid):
                 return threads, by
         except OSError as error:
             failures.append(f"{by}: {error}")
-    if failures and is_python(one.pid):
-        missing.append(f"stacks of process {one.pid}: {'; '.join(failures)}")
+    if failures and is_python(process.pid):
+        missing.append(f"stacks of process {process.pid}: {'; '.join(failures)}")
     return [], ""
 
 
@@ -181,17 +184,17 @@ def _native(
 
     That takes py-spy hundreds of megabytes, and the process stands still.
     """
-    pythons = {one.pid for one in threads}
-    one = next((one for one in processes if one.pid in pythons), None)
+    pythons = {thread.pid for thread in threads}
+    process = next((process for process in processes if process.pid in pythons), None)
     program = find_spy()
     try:
-        if one is None or program is None:
+        if process is None or program is None:
             raise OSError("there is no Python whose stack is known" if program else "no py-spy")
-        if one.state in _STOPPED + _DEVICE:
-            raise OSError(f"process {one.pid} has the state {one.state}")
+        if process.state in _STOPPED + _DEVICE:
+            raise OSError(f"process {process.pid} has the state {process.state}")
         if free_memory(root) < _NATIVE_BYTES:
             raise OSError(f"they take up to {_NATIVE_BYTES // 10**6} MB, which are not free")
-        return spy_native(program, one.pid)
+        return spy_native(program, process.pid)
     except OSError as error:
         missing.append(f"frames of C: {error}")
         return ()

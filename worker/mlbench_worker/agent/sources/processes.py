@@ -45,6 +45,11 @@ def other_process(pid: int) -> Process | None:
     return process if process != of_worker(environ) else None
 
 
+def state_of(pid: int) -> str:
+    """Return the kernel's letter for a process's state; X if it is gone."""
+    return text_of(Path(f"/proc/{pid}/stat")).rpartition(")")[2].strip()[:1] or "X"
+
+
 def is_python(pid: int) -> bool:
     """Check whether a process, which may have ended, runs a program of a Python."""
     with suppress(OSError):

@@ -1,0 +1,104 @@
+"""The rank of a job that others start, as the process beside it hears of it on standard input."""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from mlbench import names
+from mlbench.job_totals import JobTotals, read_totals
+from mlbench_worker.agent.attempt import Attempt
+from mlbench_worker.agent.process import GRACE_SECONDS, Exit
+from mlbench_worker.agent.sources.processes import descendants, state_of
+
+LOOK_SECONDS = 0.02
+# A command whose recorder was killed is ended, as what watches its job takes it for ended.
+_KILLED = "its recorder was killed, and so the command was ended"
+_UNKNOWN = "its Python ended without a word: it was killed, or left by os._exit"
+
+
+class ForeignRank:
+    """A rank whose standard input tells how it ends."""
+
+    def __init__(self, attempt: Attempt, root: int) -> None:
+        self._attempt = attempt
+        self.root = root
+        """The process that the rank's processes descend from."""
+        self._command: int | None = None
+        self._is_asked_to_stop = False
+
+    @property
+    def pid(self) -> int:
+        """The first process of the rank's own."""
+        return self._command or self.root
+
+    def listen(self, before_end: Callable[[], None], on_end: Callable[[], None]) -> None:
+        """Note the rank's end, in a thread."""
+
+        def run() -> None:
+            ended, failure, missing = self._wait()
+            before_end()
+            if lost := sum(totals.lost for totals in totals_of(self._attempt)):
+                words = f"{lost:,} values could not be written: no room was left for them"
+                say(f"{words}, of rank {self._attempt.assignment.rank}")
+                missing = "; ".join(filter(None, [words, missing]))
+            self._attempt.conclude(ended, failure, missing)
+            on_end()
+
+        threading.Thread(target=run, name="rank", daemon=True).start()
+
+    def stop(self) -> None:
+        """Ask the rank to end, once: it may take its time."""
+        if self._is_asked_to_stop:
+            return
+        self._is_asked_to_stop = True
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGTERM)
+
+    def _wait(self) -> tuple[Exit, str, str]:
+        """Return how the rank ended, once it has, a failure besides, and what is missing."""
+        for line in sys.stdin.buffer:
+            message = json.loads(line)
+            if "exits" in message:  # and then a byte is the code
+                byte = sys.stdin.buffer.read(1)
+                if byte:
+                    return Exit(byte[0], time.time()), "", ""
+            elif "exit" in message:
+                code = max(-255, min(255, message["exit"]))
+                return Exit(code, message["at"]), message["failure"], message["missing"]
+            else:
+                self._command = message["pid"]
+        if self._command is not None:
+            _end(self._command)
+        failure = _UNKNOWN if self._command is None else _KILLED
+        return Exit(-signal.SIGKILL, time.time()), failure, ""
+
+
+def _end(command: int) -> None:
+    left = [command, *descendants(command)]
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        deadline = time.monotonic() + GRACE_SECONDS
+        for pid in left:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        # A zombie, whose parent has not waited for it, has ended.
+        while any(state_of(pid) not in "ZX" for pid in left) and time.monotonic() < deadline:
+            time.sleep(LOOK_SECONDS)
+
+
+def totals_of(attempt: Attempt) -> list[JobTotals]:
+    """Return the totals of a rank's processes, the one of the lowest rank first."""
+    pattern = names.totals_file(attempt.file("metrics").name, "*")
+    paths = attempt.folder.glob(pattern)
+    return [read_totals(path) for path in sorted(paths, key=lambda path: (len(path.name), path))]
+
+
+def say(words: str) -> None:
+    """Tell the reader of the job's output, if there still is one."""
+    with suppress(OSError):
+        sys.stderr.write(f"mlbench: {words}\n")  # at once, as other ranks may write there too
+        sys.stderr.flush()
