@@ -11,11 +11,12 @@ import logging
 import os
 import shutil
 import stat
-import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from mlbench.home import replacing
 
 log = logging.getLogger(__name__)
 
@@ -96,14 +97,8 @@ def read_json(path: Path) -> Any:
 
 def write_json(path: Path, content: object) -> None:
     """Replace a file by one that only this user may read, in one step, or raise an OSError."""
-    descriptor, draft = tempfile.mkstemp(dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(content, file)
-        Path(draft).replace(path)
-    except OSError:
-        Path(draft).unlink(missing_ok=True)
-        raise
+    with replacing(path, 0o600) as file:
+        file.write(json.dumps(content).encode())
 
 
 def own_folder(path: Path) -> None:
