@@ -110,10 +110,12 @@ class Kernel:
         table = process_table()
         agent = table[self._root or os.getpid()]
         own = descendants_in(table, agent.pid) | ({agent.pid} if self._root else set())
-        foreign = [one for pid, one in table.items() if pid not in own]
-        of_run = {one for one in set(map(self._leader, foreign)) if self._is_of_run(one)}
+        foreign = [process for pid, process in table.items() if pid not in own]
+        of_run = set(filter(self._is_of_run, set(map(self._leader, foreign))))
         siblings = (
-            one for one in foreign if self._leader(one) in of_run and one.core in self.cores
+            process
+            for process in foreign
+            if self._leader(process) in of_run and process.core in self.cores
         )
         return Snapshot(
             at=time.monotonic(),
@@ -125,10 +127,11 @@ class Kernel:
             major_faults=sum(table[pid].major_faults for pid in own),
             throttled_seconds=throttled_seconds(),
             node_pressure=_pressures(
-                text_of(_PROC / f"pressure/{one}").split() for one in _RESOURCES
+                text_of(_PROC / f"pressure/{resource}").split() for resource in _RESOURCES
             ),
             pod_pressure=_pressures(
-                next(of_groups(Path("/"), "", f"{one}.pressure"), []) for one in _RESOURCES
+                next(of_groups(Path("/"), "", f"{resource}.pressure"), [])
+                for resource in _RESOURCES
             ),
             hertz=_hertz(sorted(self.cores)[:_MOST_FREQUENCIES]),
             gpu_limits=self.gpus.limits(),

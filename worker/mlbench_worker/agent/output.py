@@ -141,8 +141,8 @@ def _walk(
     ``folder`` is a descriptor: nothing can put another folder into its place.
     """
     with os.scandir(folder) as entries:
-        found = sorted(islice(entries, _MOST_LOOKED_AT + 1), key=lambda entry: entry.name)
-    for entry in found:
+        in_order = sorted(islice(entries, _MOST_LOOKED_AT + 1), key=lambda entry: entry.name)
+    for entry in in_order:
         name = f"{prefix}{entry.name}"
         if (descriptor := open_regular(Path(entry.name), folder)) is not None:
             with os.fdopen(descriptor, "rb") as file:

@@ -222,8 +222,8 @@ def _collect(
             if family.type != kind:
                 continue
             of_process = [("pid", process)] if kind == "gauge" else []
-            told: Any = (*sorted(labels.items()), *of_process)
-            family.add_sample(name, told, value, timestamp if of_process else None)
+            its_labels: Any = (*sorted(labels.items()), *of_process)
+            family.add_sample(name, its_labels, value, timestamp if of_process else None)
     except _PARSING_ERRORS as error:
         left_out[f"{file[0]}: {error}"] = None
 

@@ -48,16 +48,16 @@ class Progress:
     def add(self, line: bytes) -> None:
         """Learn from a line; one that is malformed says nothing."""
         try:
-            said = _object(json.loads(line))
+            fields = _object(json.loads(line))
         except ValueError:
             return
-        one = {str(said["name"]): said.get("value")} if "name" in said else {}
-        values = {**_object(said.get("metrics")), **one, names.STEP: said.get("step")}
+        single = {str(fields["name"]): fields.get("value")} if "name" in fields else {}
+        values = {**_object(fields.get("metrics")), **single, names.STEP: fields.get("step")}
         for name, value in values.items():
             is_known = name in self._metrics or len(self._metrics) < _MOST_METRICS
             if isinstance(value, int | float) and is_known:
                 self._metrics[name] = value
-        for name, value in _object(said.get("settings")).items():
+        for name, value in _object(fields.get("settings")).items():
             if name in _LENGTHS and isinstance(value, int | float) and value > 0:
                 self._lengths[name] = value
 

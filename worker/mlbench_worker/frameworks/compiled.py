@@ -103,8 +103,8 @@ def exchange_addresses(world: World, environ: Mapping[str, str] = os.environ) ->
         port = holder.getsockname()[1]
         own = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         padded = torch.tensor(list(own.ljust(_LONGEST_ADDRESS).encode()), dtype=torch.uint8)
-        told = world.gather(padded)
-    return [bytes(one.tolist()).decode().rstrip() for one in told]
+        of_ranks = world.gather(padded)
+    return [bytes(address.tolist()).decode().rstrip() for address in of_ranks]
 
 
 Compile = Callable[[Model, Sgd, World, Batch], Compiled]

@@ -185,7 +185,7 @@ class Session:
         parts = [f"{result} reached in {seconds:.3f} seconds"]
         for name, included in _MLBENCH_TIMES.items():
             # A framework's step in one piece is neither computing nor communication alone.
-            included_seconds = [phases[one] for one in included if one in phases]
+            included_seconds = [phases[phase] for phase in included if phase in phases]
             parts += [f"{name}: {sum(included_seconds):.3f} seconds"] if included_seconds else []
         self.tracker.log({names.TASK_RESULT: ", ".join(parts)})
 

@@ -36,15 +36,16 @@ def find_collectives(
     Of several processes that tell of one group, it is that of the last, for each of their
     ``ranks``. None are found where no process has a group, or none answers.
     """
-    found: dict[tuple[int | None, str], Collective] = {}
+    last: dict[tuple[int | None, str], Collective] = {}
     sockets = [path for path in folder.glob("[0-9]*") if not path.suffix]
     for path in sockets[:_MOST_SOCKETS]:
         rank = ranks.get(int(path.name)) if path.name.isdecimal() else None
-        for one in _collectives_at(path):
-            known = found.setdefault((rank, one.group), one)
-            if one.number <= known.number:
-                found[rank, one.group] = replace(one, rank=rank)
-    return tuple(sorted(found.values(), key=lambda one: (len(one.group), one.group))[:_MOST_GROUPS])
+        for collective in _collectives_at(path):
+            before = last.setdefault((rank, collective.group), collective)
+            if collective.number <= before.number:
+                last[rank, collective.group] = replace(collective, rank=rank)
+    in_order = sorted(last.values(), key=lambda one: (len(one.group), one.group))
+    return tuple(in_order[:_MOST_GROUPS])
 
 
 def left_collectives(folder: Path) -> tuple[Collective, ...]:

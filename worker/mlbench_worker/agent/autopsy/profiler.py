@@ -123,8 +123,8 @@ def _spy(program: str, pid: int, seconds: int) -> bytes:
         with Path(file.name).open("rb") as written:
             if content := _compressed(written) if done.returncode == 0 else b"":
                 return content
-    said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-    raise OSError(f"py-spy failed: {said}")
+    last_line = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+    raise OSError(f"py-spy failed: {last_line}")
 
 
 def _compressed(source: BinaryIO | http.client.HTTPResponse) -> bytes:

@@ -54,7 +54,7 @@ def spy_native(program: str, pid: int) -> list[Thread]:
 
 def _dump(command: Sequence[str], pid: int, seconds: float) -> list[Thread]:
     command = [*command, "--json", "--pid", str(pid)]
-    said = ""
+    problem = ""
     for _ in range(_TRIES):  # the memory changes while it is read
         try:
             done = subprocess.run(command, capture_output=True, timeout=seconds, check=False)
@@ -63,10 +63,10 @@ def _dump(command: Sequence[str], pid: int, seconds: float) -> list[Thread]:
         if done.returncode == 0:
             with suppress(ValueError, TypeError, KeyError):
                 return _bounded(map(_spied, json.loads(done.stdout)))
-        said = done.stderr.decode(errors="replace").partition("\n")[0].removeprefix("Error: ")
-        if "python version" in said:
+        problem = done.stderr.decode(errors="replace").partition("\n")[0].removeprefix("Error: ")
+        if "python version" in problem:
             break
-    raise OSError(said[:_LONGEST_NAME])
+    raise OSError(problem[:_LONGEST_NAME])
 
 
 def _spied(thread: Any) -> Thread:
@@ -154,17 +154,17 @@ def parse_traceback(pid: int, text: str) -> list[Thread]:
 
 def _bounded(threads: Iterator[Thread] | Sequence[Thread]) -> list[Thread]:
     """Return the main thread, then others, as many and with texts as long as may be."""
-    of_python = (one for one in threads if one.frames)
-    main_first = sorted(of_python, key=lambda one: not one.is_main)[:_MOST_THREADS]
+    of_python = (thread for thread in threads if thread.frames)
+    main_first = sorted(of_python, key=lambda thread: not thread.is_main)[:_MOST_THREADS]
     return [
         Thread(
-            one.pid,
-            one.name[:_LONGEST_NAME],
-            one.is_main,
+            thread.pid,
+            thread.name[:_LONGEST_NAME],
+            thread.is_main,
             tuple(
                 Frame(frame.function[:_LONGEST_NAME], frame.file[-_LONGEST_FILE:], frame.line)
-                for frame in one.frames
+                for frame in thread.frames
             ),
         )
-        for one in main_first
+        for thread in main_first
     ]

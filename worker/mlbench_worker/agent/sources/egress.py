@@ -46,10 +46,10 @@ def connect(host: str, port: int, seconds: float) -> socket.socket:
     raise problem
 
 
-def join(one: socket.socket, other: socket.socket) -> None:
+def join(client: socket.socket, server: socket.socket) -> None:
     """Pass on what either of two connections sends, until one of them ends."""
-    with other, selectors.DefaultSelector() as ready:
-        for source, target in ((one, other), (other, one)):
+    with server, selectors.DefaultSelector() as ready:
+        for source, target in ((client, server), (server, client)):
             source.settimeout(None)
             ready.register(source, selectors.EVENT_READ, target)
         while True:

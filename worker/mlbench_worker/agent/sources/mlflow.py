@@ -251,9 +251,9 @@ class Tracking:
         return replace(logged, body={"run": told, "run_info": told["info"]})
 
     def _log(self, run: _Run, fields: Fields) -> Answer:
-        told = [Metric.read(one) for one in _list(fields, "metrics")]
+        sent = [Metric.read(metric) for metric in _list(fields, "metrics")]
         # A client may say the same again; a server of MLflow's keeps it once too.
-        metrics = [metric for metric in told if metric != run.latest.get(metric.key)]
+        metrics = [metric for metric in sent if metric != run.latest.get(metric.key)]
         params, tags = _pairs(fields, "params"), _pairs(fields, "tags")
         lines = metric_lines(metrics, run.prefix)
         words = ""

@@ -184,19 +184,19 @@ class _EventFile:
             return
         try:
             own: set[str] | None = None
-            for one in read_events(file):
+            for event in read_events(file):
                 if own is None:
                     listed = read_regular(self.own_names, _MOST_NAMES_BYTES) or b""
                     own = set(listed.decode(errors="replace").splitlines())
-                match one:
-                    case Scalar() if (name := self.prefix + one.tag) not in own:
-                        fields: Line = {"step": one.step, "metrics": {name: one.value}}
-                        yield {"time": one.time, **self.of_other, **fields}
+                match event:
+                    case Scalar() if (name := self.prefix + event.tag) not in own:
+                        fields: Line = {"step": event.step, "metrics": {name: event.value}}
+                        yield {"time": event.time, **self.of_other, **fields}
                     case Hyperparameters() if "" not in own and self.settings is not None:
-                        self.settings |= one.values
+                        self.settings |= event.values
                         for surplus in list(self.settings)[MOST_SETTINGS:]:
                             del self.settings[surplus]
-                        yield {"time": one.time, "settings": dict(self.settings)}
+                        yield {"time": event.time, "settings": dict(self.settings)}
         except (DamagedError, OSError) as error:
             self.failure = f"the event file {self.path} is damaged {error}"
             log.warning("%s", self.failure)
