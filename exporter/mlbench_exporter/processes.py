@@ -23,6 +23,7 @@ from pathlib import Path
 import psutil
 
 from mlbench import names
+from mlbench.proc import read_proc
 from mlbench.traffic import parse_traffic
 from mlbench_exporter import series
 from mlbench_exporter.series import WORKER, Sample, Series
@@ -30,7 +31,6 @@ from mlbench_exporter.series import WORKER, Sample, Series
 PROC = Path("/proc")
 NAMESPACE = "local"
 
-_PIECE_BYTES = 32 << 10
 # A reading is taken again when a process ended meanwhile; processes that come and go faster than
 # they can be read must not hold up the scrape.
 MAX_READINGS = 4
@@ -134,13 +134,13 @@ def find_processes(home: Path) -> dict[int, str]:
             if entry.name.isdecimal() and entry.stat().st_uid == user:
                 environment = b""
                 with suppress(OSError):  # it is a zombie, or hidden
-                    environment = _read(f"{entry.path}/environ")
+                    environment = read_proc(f"{entry.path}/environ")
                 pod = named_pod(environment, home)
                 if pod is not None:
                     pods[int(entry.name)] = pod
                 else:
                     # The name, second in the line, stands in brackets and may hold any character.
-                    behind_name = _read(f"{entry.path}/stat").rpartition(b")")[2]
+                    behind_name = read_proc(f"{entry.path}/stat").rpartition(b")")[2]
                     parents[int(entry.name)] = int(behind_name.split(None, 2)[1])
     return {pid: pod for pid, pod in adopt(pods, parents).items() if pod}
 
@@ -174,19 +174,6 @@ def adopt(pods: dict[int, str], parents: dict[int, int]) -> dict[int, str]:
     }:
         pods |= children
     return pods
-
-
-def _read(path: str) -> bytes:
-    """Read a file of the kernel's: in a third of the time that a file object takes."""
-    file = os.open(path, os.O_RDONLY)
-    try:
-        data = piece = os.read(file, _PIECE_BYTES)
-        while len(piece) == _PIECE_BYTES:
-            piece = os.read(file, _PIECE_BYTES)
-            data += piece
-        return data
-    finally:
-        os.close(file)
 
 
 def read_network(pids: Iterable[int]) -> Usage:

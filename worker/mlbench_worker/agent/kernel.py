@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlbench.proc import read_proc
 from mlbench_worker.agent.files import text_of
 from mlbench_worker.agent.gpus import Gpus
 from mlbench_worker.agent.machine import of_groups
@@ -147,7 +148,7 @@ class Kernel:
     def _is_of_run(self, pid: int) -> bool:
         """Check by the environment of a process if it is of the same run."""
         try:
-            return self._mark in b"\0%b" % _read(f"/proc/{pid}/environ")
+            return self._mark in b"\0%b" % read_proc(f"/proc/{pid}/environ")
         except OSError:  # it is gone, or of another user
             return False
 
@@ -158,7 +159,7 @@ def process_table() -> Mapping[int, Process]:
     for entry in os.scandir(_PROC):
         if entry.name.isdecimal():
             with suppress(OSError):  # it is gone
-                process = parse_process(_read(f"{entry.path}/stat"))
+                process = parse_process(read_proc(f"{entry.path}/stat"))
                 table[process.pid] = process
     return table
 
@@ -203,8 +204,8 @@ def _threads(pids: Iterable[int]) -> Iterator[tuple[tuple[int, int], Thread]]:
             for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - in half the time
                 with suppress(OSError, ValueError):
                     folder = f"/proc/{pid}/task/{thread}"
-                    running, waiting, _ = map(int, _read(f"{folder}/schedstat").split())
-                    switches = int(_read(f"{folder}/status").rpartition(_INVOLUNTARY)[2])
+                    running, waiting, _ = map(int, read_proc(f"{folder}/schedstat").split())
+                    switches = int(read_proc(f"{folder}/status").rpartition(_INVOLUNTARY)[2])
                     yield (pid, int(thread)), Thread(running / 1e9, waiting / 1e9, switches)
 
 
@@ -213,7 +214,7 @@ def _cores(cores: Set[int]) -> Cores | None:
     busy = stolen = 0
     left = {f"cpu{core}".encode() for core in cores}
     with suppress(OSError):
-        for line in _read("/proc/stat").splitlines():
+        for line in read_proc("/proc/stat").splitlines():
             name, *ticks = line.split()
             if name in left:
                 left.remove(name)
@@ -245,16 +246,3 @@ def _hertz(cores: Iterable[int]) -> float | None:
     found = [text_of(Path(f"/{folder}/cpu{core}/cpufreq/scaling_cur_freq")) for core in cores]
     known = [float(text) * 1000 for text in found if text]
     return sum(known) / len(known) if known else None
-
-
-def _read(path: str) -> bytes:
-    """Read a file of the kernel, as fast as can be."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        # All of it comes at once, but of a machine with many cores.
-        data = os.read(descriptor, 1 << 16)
-        while more := os.read(descriptor, 1 << 16) if len(data) >= 1 << 12 else b"":
-            data += more
-        return data
-    finally:
-        os.close(descriptor)
