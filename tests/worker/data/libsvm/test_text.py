@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from mlbench_worker.data.libsvm.text import Lines, find_files, parse_lines, read_blocks
+from mlbench_worker.data.libsvm.text import find_files, parse_lines, read_blocks
 from mlbench_worker.ranks.process import DataError
 
 
 def test_lines_become_rows() -> None:
     text = b"+1 1:0.5 3:-2e-1\n-1\n\n# a note\n2.5 qid:7 2:1 # why\n"
-    rows, labels = parse_lines(Lines(text, "f", 1))
+    rows, labels = parse_lines(Path("f"), 1, text)
     assert labels.tolist() == [1, -1, 2.5]
     assert rows.indptr.tolist() == [0, 2, 2, 3]
     assert rows.indices.tolist() == [0, 2, 1]
@@ -39,7 +39,7 @@ def test_lines_become_rows() -> None:
 def test_what_is_wrong_with_a_line_is_said(line: str, wrong: str) -> None:
     text = f"1 1:1\n\n{line}\n1 0:0\n".encode()
     with pytest.raises(DataError, match=f"here/a9a, line 103: .*{wrong}"):
-        parse_lines(Lines(text, "here/a9a", 101))
+        parse_lines(Path("here/a9a"), 101, text)
 
 
 _COMPRESS = [(".bz2", bz2.compress), (".gz", gzip.compress), (".xz", lzma.compress)]
@@ -68,7 +68,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
         find_files("epsilon", tmp_path)
 
 
-def blocks_of(path: Path) -> list[Lines]:
+def blocks_of(path: Path) -> list[tuple[int, bytes]]:
     with path.open("rb") as raw:
         return list(read_blocks(path, raw, bytearray().extend))
 
@@ -86,10 +86,10 @@ def test_blocks_are_whole_lines(
     path.write_bytes(compress(text))
     blocks = blocks_of(path)
     assert len(blocks) > 5
-    assert b"".join(block.text for block in blocks) == text
-    assert all(block.text.endswith(b"\n") for block in blocks[:-1])
-    for block in blocks:
-        assert block.text.startswith(b"1 1:%d" % (block.first - 1)), "the number of its first line"
+    assert b"".join(block for _, block in blocks) == text
+    assert all(block.endswith(b"\n") for _, block in blocks[:-1])
+    for first, block in blocks:
+        assert block.startswith(b"1 1:%d" % (first - 1)), "the number of its first line"
 
 
 @pytest.mark.parametrize(("ending", "compress"), _COMPRESS)

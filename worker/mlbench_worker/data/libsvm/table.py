@@ -213,8 +213,8 @@ def _parse_blocks(
     """Yield the blocks in the order of the file, and print the progress now and then."""
     size, started = source.stat().st_size, time.monotonic()
     reported = started
-    for number, lines in enumerate(read_blocks(source, raw, note)):
-        rows, labels = parse_lines(lines)
+    for number, (first, text) in enumerate(read_blocks(source, raw, note)):
+        rows, labels = parse_lines(source, first, text)
         with (folder / f"part-{number}").open("wb") as out:
             rows.data.tofile(out)
             rows.indices.astype(np.int32).tofile(out)

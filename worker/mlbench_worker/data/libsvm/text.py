@@ -10,7 +10,6 @@ import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -62,19 +61,10 @@ def _find(name: str, places: tuple[Path, ...]) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
-@dataclass(frozen=True)
-class Lines:
-    """Whole lines of a file."""
-
-    text: bytes
-    source: str
-    """The file's name, for errors."""
-    first: int
-    """The number of the first of them in the file, which counts from 1."""
-
-
-def read_blocks(path: Path, raw: BinaryIO, note: Callable[[bytes], object]) -> Iterator[Lines]:
-    """Yield all lines of a file, in blocks of some megabytes.
+def read_blocks(
+    path: Path, raw: BinaryIO, note: Callable[[bytes], object]
+) -> Iterator[tuple[int, bytes]]:
+    """Yield all lines of a file, in blocks of some megabytes, with the number of the first in each.
 
     Args:
         path: the file; its ending says how it is compressed.
@@ -91,7 +81,7 @@ def read_blocks(path: Path, raw: BinaryIO, note: Callable[[bytes], object]) -> I
         while block := text.read(_BLOCK_BYTES):
             block += text.readline()
             note(block)
-            yield Lines(block, str(path), first)
+            yield first, block
             first += block.count(b"\n")
     except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
         raise DataError(
@@ -100,21 +90,23 @@ def read_blocks(path: Path, raw: BinaryIO, note: Callable[[bytes], object]) -> I
         ) from error
 
 
-def parse_lines(lines: Lines) -> tuple[Any, NDArray[np.float32]]:
-    """Return the rows of these lines, a ``csr_matrix`` of float32, and their labels ``[rows]``.
+def parse_lines(path: Path, first: int, text: bytes) -> tuple[Any, NDArray[np.float32]]:
+    """Return the rows of whole lines, a ``csr_matrix`` of float32, and their labels ``[rows]``.
+
+    ``first`` is the number of the first of them in the file, which counts from 1.
 
     Raises:
         DataError: a line is malformed; the error names it.
     """
     try:
-        return _parse(lines.text)
+        return _parse(text)
     except (ValueError, OverflowError) as problem:
-        for number, line in enumerate(lines.text.split(b"\n"), start=lines.first):
+        for number, line in enumerate(text.split(b"\n"), start=first):
             try:
                 _parse(line)
             except (ValueError, OverflowError) as error:
-                raise DataError(f"{lines.source}, line {number}: {error}") from None
-        raise DataError(f"{lines.source}, from line {lines.first} on: {problem}") from problem
+                raise DataError(f"{path}, line {number}: {error}") from None
+        raise DataError(f"{path}, from line {first} on: {problem}") from problem
 
 
 def _parse(text: bytes) -> tuple[Any, NDArray[np.float32]]:
