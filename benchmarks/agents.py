@@ -14,8 +14,8 @@ from pathlib import Path
 from mlbench.assignment import Assignment
 from mlbench.backoff import Backoff
 from mlbench_worker.agent.attempt import Attempt
+from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.link import Link, LinkError
-from mlbench_worker.agent.process import Exit
 from mlbench_worker.agent.shipper import Shipper
 
 _PROCESSES = 2

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import mlbench_worker.agent.process
 from mlbench.names import ENV_METRICS_FILE
+from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.forkserver import ForkServer
-from mlbench_worker.agent.process import Exit, TrainingProcess, adopt_orphans
+from mlbench_worker.agent.process import TrainingProcess, adopt_orphans
 
 
 def main() -> None:

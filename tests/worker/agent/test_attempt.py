@@ -13,7 +13,7 @@ import pytest
 
 from mlbench.assignment import Assignment
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.process import Exit
+from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.sources.original import HOOK
 from tests.support.known import known
 

@@ -9,7 +9,7 @@ import pytest
 from mlbench.output import MOST_FILE_BYTES, MOST_FILES, OutputList
 from mlbench_worker.agent import output
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.process import Exit
+from mlbench_worker.agent.exits import Exit
 from tests.support.known import known
 from tests.worker.agent.test_attempt import ASSIGNMENT
 

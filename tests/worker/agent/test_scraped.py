@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from mlbench import names
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.process import Exit
+from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.scraped import WorkerCollector
 from tests.worker.agent.test_attempt import ASSIGNMENT
 

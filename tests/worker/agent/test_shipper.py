@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from mlbench_worker.agent.attempt import Attempt
+from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.link import Link, LinkError, RefusedError, Shipped
-from mlbench_worker.agent.process import Exit
 from mlbench_worker.agent.shipper import Shipper
 from tests.conftest import wait_for
 from tests.worker.agent.test_attempt import ASSIGNMENT

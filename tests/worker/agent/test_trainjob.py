@@ -14,7 +14,7 @@ import pytest
 from mlbench.assignment import Assignment
 from mlbench_worker.agent import trainjob
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.process import Exit
+from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.trainjob import Progress
 from tests.conftest import wait_for
 

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import math
 import os
 import subprocess
 import tempfile
@@ -19,6 +18,7 @@ from mlbench.assignment import Assignment
 from mlbench.names import StreamName
 from mlbench.traffic import Traffic
 from mlbench_worker.agent import environment, torchrun
+from mlbench_worker.agent.exits import Exit, read_exit, why_silent, write_exit
 from mlbench_worker.agent.files import (
     LogFile,
     MetricsFile,
@@ -33,7 +33,7 @@ from mlbench_worker.agent.files import (
 from mlbench_worker.agent.machine import killed_for_memory, memory_limit
 from mlbench_worker.agent.network import NETWORK_VARIABLES, Network
 from mlbench_worker.agent.output import clear, pack
-from mlbench_worker.agent.process import NOT_STARTED, Exit, TrainingProcess
+from mlbench_worker.agent.process import NOT_STARTED, TrainingProcess
 
 if TYPE_CHECKING:
     from mlbench.records import Disturbance
@@ -47,12 +47,7 @@ _ASSIGNMENT, _EXIT, _COUNTERS = "assignment.json", "exit.json", "counters"
 _ERROR, _AUTOPSY = "error.json", "autopsy"
 OUTPUT = "output"
 """Beside the attempts' folders, so that a file that stays there outlives its attempt."""
-# As the master takes them.
-_HIGHEST_CODE = 255
-_LONGEST_FAILURE = 500
-_ROOM_FOR_WORDS_BYTES = 16 << 10
-# The exit code of a process whose agent ended: the guard killed it.
-_KILLED = -9
+_LONGEST_FAILURE = 500  # as the master takes it
 
 
 class Attempt:
@@ -132,7 +127,7 @@ class Attempt:
             FileNotFoundError, ValueError: it holds none, or not as it was made.
         """
         attempt = cls(folder, Assignment.from_fields(read_json(folder / _ASSIGNMENT)), open_regular)
-        attempt._note_exit(*_read_exit(folder / _EXIT))
+        attempt._note_exit(*read_exit(folder / _EXIT))
         return attempt
 
     @property
@@ -258,16 +253,16 @@ class Attempt:
             on_exit()
 
         command = self.assignment.command
+        self.network, self._traffic = network, traffic
+        observation = self.listen(environ, network.sockets if network else None)
         with ExitStack() as undoing:
-            undoing.callback(self._close_observation, 0.0)
-            self.network, self._traffic = network, traffic
-            led = self.listen(environ, network.sockets if network else None)
-            self.measure(name_others=name_others)
+            undoing.callback(observation.close, time.time())
+            observation.measure(name_others=name_others)
             self._process = TrainingProcess(
                 network.inside(command) if network else command,
                 environ={
                     **environment.of_rank(self, environ, clock_offset_seconds),
-                    **led,
+                    **observation.variables,
                     **(NETWORK_VARIABLES if network else {}),
                 },
                 working_dir=self.assignment.working_dir,
@@ -284,8 +279,8 @@ class Attempt:
         environ: Mapping[str, str],
         sockets: "Sockets | None" = None,
         job: "ForeignJob | None" = None,
-    ) -> Mapping[str, str]:
-        """Begin to listen to the rank as an ``Observation`` does; return what leads it here."""
+    ) -> "Observation":
+        """Begin to listen to the rank."""
         # Not before the first run: an agent at rest has no need of it.
         from mlbench_worker.agent.observation import Observation  # noqa: PLC0415
 
@@ -295,12 +290,7 @@ class Attempt:
         self._secret = self._observation.token
         for file in self._logs:
             file.hide(self._secret)
-        return self._observation.variables
-
-    def measure(self, *, name_others: bool = True) -> None:
-        """Begin to measure what disturbs the rank that it listens to."""
-        assert self._observation is not None
-        self._observation.measure(name_others=name_others)
+        return self._observation
 
     def profiling(self) -> AbstractContextManager[None]:
         """Note that the rank is profiled meanwhile, which is stated at its end."""
@@ -312,7 +302,7 @@ class Attempt:
         ``missing`` is what a job that others started could not record, which is no failure of it.
         """
         lines: list[Mapping[str, object]] = []
-        disturbance = self._close_observation(ended.at)
+        disturbance = self._observation.close(ended.at) if self._observation else None
         if self._traffic is not None:
             with suppress(OSError, ValueError, subprocess.SubprocessError):
                 carried = self._traffic()
@@ -338,9 +328,6 @@ class Attempt:
             words = "; ".join(filter(None, [words, missing]))
         self._note_exit(ended, words)
 
-    def _close_observation(self, at: float) -> "Disturbance | None":
-        return self._observation.close(at) if self._observation else None
-
     def _why(self, ended: Exit) -> str:
         """Return what is known of a failure besides its exit code: what torchrun says, or a disk.
 
@@ -348,9 +335,8 @@ class Attempt:
         """
         if ended.code <= 0 or self._stopped:
             return ""
-        return torchrun.failure(self.error_file, self.file("stderr")) or _why_silent(
-            ended, self.folder
-        )
+        words = torchrun.failure(self.error_file, self.file("stderr"))
+        return words or why_silent(ended, self.folder)
 
     def stop(self) -> None:
         """Ask the process to end; ``enforce_stop`` kills it after a grace."""
@@ -388,7 +374,7 @@ class Attempt:
         if self.exit is None or self._remembered:
             return
         with suppress(OSError):
-            write_json(self.folder / _EXIT, {**asdict(self.exit), "failure": self.failure})
+            write_exit(self.folder / _EXIT, self.exit, self.failure)
             self._remembered = True
 
     def _note_exit(self, ended: Exit, failure: str = "") -> None:
@@ -413,31 +399,3 @@ class Attempt:
             if words:
                 self.say(f"{words}: {self.output}")
         self.streams["files"] = StreamFile(packed, open_regular(packed))
-
-
-def _why_silent(ended: Exit, folder: Path) -> str:
-    """Return a failure if a full disk may have kept the process from writing its last words."""
-    try:
-        disk = os.statvfs(folder)
-    except OSError:
-        return ""
-    if disk.f_bavail * disk.f_frsize > _ROOM_FOR_WORDS_BYTES:
-        return ""
-    return f"it exited with code {ended.code} while its worker's disk was full"
-
-
-def _read_exit(path: Path) -> tuple[Exit, str]:
-    """Read from a former agent's file how a process ended, and its failure.
-
-    If it did not, or the file was damaged, the process was killed with the agent.
-    """
-    try:
-        exit_record = read_json(path)
-        ended = Exit(int(exit_record["code"]), float(exit_record["at"]))
-        if abs(ended.code) <= _HIGHEST_CODE and math.isfinite(ended.at):
-            return ended, str(exit_record.get("failure", ""))
-    except FileNotFoundError:
-        pass
-    except (ValueError, TypeError, KeyError, OverflowError) as error:
-        log.warning("%s does not say how the process ended: %s", path, error)
-    return Exit(_KILLED, time.time()), ""

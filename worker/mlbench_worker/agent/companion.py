@@ -107,11 +107,12 @@ def record(wanted: Mapping[str, Any], master: Master) -> None:
     try:
         attempt = Attempt.create(Path(wanted["kept_in"]), assignment)
         write_json(attempt.folder / _JOB, order)
+        observation = attempt.listen(os.environ, job=foreign)
         variables = {
             **environment.beside(attempt, os.environ),
             names.ENV_JOB: job.key,
             names.ENV_LAUNCHER: job.launcher,
-            **attempt.listen(os.environ, job=foreign),
+            **observation.variables,
         }
     except (OSError, RuntimeError, ValueError) as error:
         print(json.dumps({"error": str(error)}), flush=True)
@@ -123,7 +124,7 @@ def record(wanted: Mapping[str, Any], master: Master) -> None:
     from mlbench_worker.agent.facts import Facts  # noqa: PLC0415
 
     facts = Facts(dict(os.environ))
-    attempt.measure()
+    observation.measure()
     rank = ForeignRank(attempt, foreign.root)
     recording = Recording(attempt, order, master, facts, rank, wanted["nowhere"])
     rank.listen(recording.describe, recording.wake)

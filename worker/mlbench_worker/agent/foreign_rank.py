@@ -12,7 +12,8 @@ from contextlib import suppress
 from mlbench import names
 from mlbench.job_totals import JobTotals, read_totals
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.process import GRACE_SECONDS, Exit
+from mlbench_worker.agent.exits import Exit
+from mlbench_worker.agent.process import GRACE_SECONDS
 from mlbench_worker.agent.sources.processes import descendants, state_of
 
 LOOK_SECONDS = 0.02

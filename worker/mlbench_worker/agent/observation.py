@@ -85,7 +85,7 @@ class Observation:
         """What was measured until now; None at first."""
         return self._watch.total if self._watch else None
 
-    def measure(self, *, name_others: bool) -> None:
+    def measure(self, *, name_others: bool = True) -> None:
         """Begin to measure; with the names of programs that use the rank's cores, if wanted."""
         # They take a while to import, for which a rank of others need not wait.
         from mlbench_worker.agent.disturbance import Watch  # noqa: PLC0415

@@ -9,12 +9,12 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from mlbench import names
 from mlbench.clock import SteadyClock
+from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.forkserver import Forked, ForkServer
 from mlbench_worker.agent.sources.processes import children, environ_of
 
@@ -44,14 +44,6 @@ for _ in 1 2 3 4 5 6 7 8 9 10; do
     sleep 0.1
 done 2>/dev/null
 """
-
-
-@dataclass(frozen=True)
-class Exit:
-    """How a process ended: its code (negative: the signal), and when in Unix seconds."""
-
-    code: int
-    at: float
 
 
 class TrainingProcess:
