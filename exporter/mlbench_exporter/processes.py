@@ -186,11 +186,9 @@ def read_network(pids: Iterable[int]) -> Usage:
     for pid in pids:
         with suppress(OSError):  # it is gone, a zombie, or hidden
             if (PROC / f"{pid}/ns/net").readlink() != own:
-                return parse_network((PROC / f"{pid}/net/dev").read_text())
+                carried = parse_traffic((PROC / f"{pid}/net/dev").read_text())
+                return {
+                    series.NETWORK_RECEIVE: carried.received,
+                    series.NETWORK_TRANSMIT: carried.sent,
+                }
     return {}
-
-
-def parse_network(table: str) -> Usage:
-    """Return the counters of a table as /proc/<pid>/net/dev holds it."""
-    carried = parse_traffic(table)
-    return {series.NETWORK_RECEIVE: carried.received, series.NETWORK_TRANSMIT: carried.sent}

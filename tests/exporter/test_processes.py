@@ -17,7 +17,6 @@ from mlbench_exporter.processes import (
     find_processes,
     measure,
     named_pod,
-    parse_network,
 )
 
 from .conftest import Agent, StartPod
@@ -222,18 +221,3 @@ def test_a_process_that_names_no_pod_belongs_to_its_nearest_ancestor_that_does()
     }
     # Parents that were read while they changed.
     assert adopt({1: "a"}, {2: 3, 3: 2}) == {1: "a"}
-
-
-def test_network_is_the_sum_of_all_interfaces_but_the_loopback() -> None:
-    table = """\
-Inter-|   Receive                                                |  Transmit
- face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo
-    lo:    3193      29    0    0    0     0          0         0     3193      29    0    0    0
-  eth0: 160544412    4581    0    0    0     0      0         0   305606    2404    0    0    0
-  eth1:1000      20    0    0    0     0          0         0        50       0    0    0    0
-"""
-
-    assert parse_network(table) == {
-        series.NETWORK_RECEIVE: 160545412,
-        series.NETWORK_TRANSMIT: 305656,
-    }

@@ -38,7 +38,7 @@ from mlbench_worker.agent.process import NOT_STARTED, TrainingProcess
 if TYPE_CHECKING:
     from mlbench.records import Disturbance
     from mlbench_worker.agent.forkserver import ForkServer
-    from mlbench_worker.agent.observation import ForeignJob, Observation
+    from mlbench_worker.agent.observation import Observation
     from mlbench_worker.agent.sources.loopback import Sockets
 
 log = logging.getLogger(__name__)
@@ -257,7 +257,8 @@ class Attempt:
         observation = self.listen(environ, network.sockets if network else None)
         with ExitStack() as undoing:
             undoing.callback(observation.close, time.time())
-            observation.measure(name_others=name_others)
+            mark = f"{names.ENV_RUN_ID}={self.assignment.run_id}"
+            observation.measure(mark, name_others=name_others)
             self._process = TrainingProcess(
                 network.inside(command) if network else command,
                 environ={
@@ -278,15 +279,15 @@ class Attempt:
         self,
         environ: Mapping[str, str],
         sockets: "Sockets | None" = None,
-        job: "ForeignJob | None" = None,
+        root: int | None = None,
     ) -> "Observation":
-        """Begin to listen to the rank."""
+        """Begin to listen to the rank; the parameters are those of ``Observation``."""
         # Not before the first run: an agent at rest has no need of it.
         from mlbench_worker.agent.observation import Observation  # noqa: PLC0415
 
         self._killed_before = killed_for_memory()
         self.began = time.monotonic()
-        self._observation = Observation(self, environ, sockets, job)
+        self._observation = Observation(self, environ, sockets, root)
         self._secret = self._observation.token
         for file in self._logs:
             file.hide(self._secret)

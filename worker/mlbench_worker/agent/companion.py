@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,6 @@ from mlbench_worker.agent.foreign_rank import LOOK_SECONDS, ForeignRank, say, to
 from mlbench_worker.agent.gpus import Gpus
 from mlbench_worker.agent.link import Joined, Link, RefusedError
 from mlbench_worker.agent.network import address_towards
-from mlbench_worker.agent.observation import ForeignJob
 from mlbench_worker.agent.process import GRACE_SECONDS
 from mlbench_worker.agent.shipper import Shipper
 from mlbench_worker.agent.usage import read_usage
@@ -58,23 +57,15 @@ _NOBODY = "http://master.invalid"
 def main() -> None:
     """Record a rank that standard input describes, or ship what ``ship FOLDER`` names."""
     logging.basicConfig(level=logging.ERROR, format="mlbench: %(message)s")
-    master = Master(os.environ[names.ENV_URL], os.environ[names.ENV_TOKEN])
+    url, token = os.environ[names.ENV_URL], os.environ[names.ENV_TOKEN]
     if sys.argv[1:2] == ["ship"]:
-        sys.exit(ship(Path(sys.argv[2]), master))
+        sys.exit(ship(Path(sys.argv[2]), url, token))
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # they are the rank's
-    record(json.loads(sys.stdin.buffer.readline()), master)
+    record(json.loads(sys.stdin.buffer.readline()), url, token)
 
 
-@dataclass(frozen=True)
-class Master:
-    """Where to join, and the token for it."""
-
-    url: str
-    token: str
-
-
-def record(wanted: Mapping[str, Any], master: Master) -> None:
+def record(wanted: Mapping[str, Any], url: str, token: str) -> None:
     """Record a rank until it has ended, and all is shipped or nothing moves any more.
 
     ``wanted`` has a ``job`` with ``name``, ``command`` and ``working_dir``; the ``root`` that its
@@ -103,11 +94,11 @@ def record(wanted: Mapping[str, Any], master: Master) -> None:
         "uid": secrets.token_hex(16),
         "began_at": time.time(),
     }
-    foreign = ForeignJob(f"{names.ENV_JOB}={job.key}", int(wanted["root"]))
+    root = int(wanted["root"])
     try:
         attempt = Attempt.create(Path(wanted["kept_in"]), assignment)
         write_json(attempt.folder / _JOB, order)
-        observation = attempt.listen(os.environ, job=foreign)
+        observation = attempt.listen(os.environ, root=root)
         variables = {
             **environment.beside(attempt, os.environ),
             names.ENV_JOB: job.key,
@@ -124,9 +115,9 @@ def record(wanted: Mapping[str, Any], master: Master) -> None:
     from mlbench_worker.agent.facts import Facts  # noqa: PLC0415
 
     facts = Facts(dict(os.environ))
-    observation.measure()
-    rank = ForeignRank(attempt, foreign.root)
-    recording = Recording(attempt, order, master, facts, rank, wanted["nowhere"])
+    observation.measure(f"{names.ENV_JOB}={job.key}", name_others=True)
+    rank = ForeignRank(attempt, root)
+    recording = Recording(attempt, order, url, token, facts, rank, wanted["nowhere"])
     rank.listen(recording.describe, recording.wake)
     trainjob.start(attempt, os.environ)
     recording.run()
@@ -144,7 +135,7 @@ def _as_text(command: Sequence[str]) -> str:
     return " ".join(words).encode(errors="replace").decode()
 
 
-def ship(folder: Path, master: Master) -> int:
+def ship(folder: Path, url: str, token: str) -> int:
     """Ship what a rank has left in a folder, and return an exit code."""
     try:
         attempt, order = Attempt.open(folder), read_json(folder / _JOB)
@@ -153,7 +144,7 @@ def ship(folder: Path, master: Master) -> int:
         return 2
     # A run that has ended without it takes no more: then it is one of its own.
     for uid in (order["uid"], secrets.token_hex(16)):
-        recording = Recording(attempt, {**order, "uid": uid}, master)
+        recording = Recording(attempt, {**order, "uid": uid}, url, token)
         if recording.run():
             return 0
         if not recording.is_refused:
@@ -188,12 +179,13 @@ class Recording:
         self,
         attempt: Attempt,
         order: Mapping[str, Any],
-        master: Master,
+        url: str,
+        token: str,
         facts: "Facts | None" = None,
         rank: ForeignRank | None = None,
         nowhere: str = "",
     ) -> None:
-        """``order`` is what it joins with; ``facts`` are stated of the machine.
+        """``order`` is what it joins with at ``url``; ``facts`` are stated of the machine.
 
         Of a ``rank`` that still goes on, what it uses is told, and it is asked to end when the
         master says so. ``nowhere`` is why there is no master, so that all is kept.
@@ -202,11 +194,11 @@ class Recording:
         self._is_polled = threading.Event()
         self._attempt = attempt
         self._order = order
-        self._master = master
+        self._url = url
         self._rank = rank
         self._autopsies = Autopsies(self._connect, _last_step)
         self._wake = threading.Event()
-        self._token = master.token
+        self._token = token
         self._link = self._connect()
         self._joined: Joined | None = None
         self._shipper: Shipper | None = None
@@ -220,7 +212,7 @@ class Recording:
             self._describer.start()
 
     def _connect(self) -> Link:
-        return Link(self._master.url or _NOBODY, self._token)
+        return Link(self._url or _NOBODY, self._token)
 
     def wake(self) -> None:
         """Have the master told of the rank's end at once."""
@@ -234,7 +226,7 @@ class Recording:
 
     def run(self) -> bool:
         """Go on until all is shipped, or after the rank's end nothing moves; tell which."""
-        if self._master.url:
+        if self._url:
             # A master that never ends its answer keeps that thread, and nothing else.
             threading.Thread(target=self._talk, name="talk", daemon=True).start()
         else:
@@ -305,7 +297,7 @@ class Recording:
         self._shipper.start()
         self._joined = joined
         if attempt.assignment.rank == 0:
-            say(f"recorded as run {joined.run_id}: {self._master.url}/runs/{joined.run_id}")
+            say(f"recorded as run {joined.run_id}: {self._url}/runs/{joined.run_id}")
         return joined
 
     def _state(self) -> None:
@@ -348,7 +340,7 @@ class Recording:
         if self._shipper is not None:
             self._shipper.quit()
         self._attempt.remember_exit()
-        where = f"not at {self._master.url}" if self._master.url else "at no master"
+        where = f"not at {self._url}" if self._url else "at no master"
         say(
             f"{self._left():,} bytes of what rank {self._order['rank']} recorded are {where} "
             f"({self._problem}): they lie in {folder}, and `mlbench ship {folder}` sends them"

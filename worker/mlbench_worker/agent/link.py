@@ -151,11 +151,12 @@ class Link:
 
     def ship(self, path: str, offset: int, data: bytes) -> Shipped:
         """Send a piece of a stream that begins at an offset."""
-
-        def parse(answer: Any) -> Shipped:
-            return Shipped(int(answer["offset"]), float(answer["next_ship_seconds"]))
-
-        return self._request("PUT", f"{path}&offset={offset}", data, parse)
+        return self._request(
+            "PUT",
+            f"{path}&offset={offset}",
+            data,
+            lambda answer: Shipped(int(answer["offset"]), float(answer["next_ship_seconds"])),
+        )
 
     def give(self, path: str, body: bytes) -> None:
         """Send what the master has asked for: evidence, a profile, what became of a failure."""

@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     from mlbench_worker.agent.disturbance import Watch
 
 
-@dataclass(frozen=True)
-class ForeignJob:
-    """A job that MLBench has not started, beside a process of which this one runs."""
-
-    mark: str
-    """What the environments of all its processes have, as ``NAME=VALUE``."""
-    root: int
-    """The process that the rank's processes descend from."""
-
-
 class Observation:
     """Listens to a rank and measures what disturbs it, from before it begins to after its end."""
 
@@ -39,12 +29,12 @@ class Observation:
         attempt: "Attempt",
         environ: Mapping[str, str],
         sockets: Sockets | None = None,
-        job: ForeignJob | None = None,
+        root: int | None = None,
     ) -> None:
         """Listen, and follow stdout and event files.
 
-        ``sockets`` are of the rank's network, where it has its own. Its processes descend from this
-        one, unless it is one of a ``job`` that others started.
+        ``sockets`` are of the rank's network, where it has its own. Its processes descend from
+        ``root``, by default from this one.
 
         Raises:
             OSError, RuntimeError: no socket, or no thread, is left.
@@ -52,10 +42,9 @@ class Observation:
         """
         assignment, append = attempt.assignment, attempt.append
         self._attempt = attempt
-        self._job = job
+        self._root = root
         self._watch: Watch | None = None
         self._profiled: list[list[float]] = []
-        root = job.root if job else None
         let_out = environ.get(names.ENV_LET_OUT, "")
         ports = ports_of(let_out) if sockets and let_out else frozenset()
         tracking = mlflow.Tracking(assignment.run_id, attempt.output)
@@ -85,19 +74,20 @@ class Observation:
         """What was measured until now; None at first."""
         return self._watch.total if self._watch else None
 
-    def measure(self, *, name_others: bool = True) -> None:
-        """Begin to measure; with the names of programs that use the rank's cores, if wanted."""
+    def measure(self, mark: str, *, name_others: bool) -> None:
+        """Begin to measure; with the names of programs that use the rank's cores, if wanted.
+
+        ``mark`` is what the environments of all processes of the run have, as ``NAME=VALUE``.
+        """
         # They take a while to import, for which a rank of others need not wait.
         from mlbench_worker.agent.disturbance import Watch  # noqa: PLC0415
         from mlbench_worker.agent.kernel import Kernel  # noqa: PLC0415
 
-        assignment, job = self._attempt.assignment, self._job
-        mark = job.mark if job else f"{names.ENV_RUN_ID}={assignment.run_id}"
-        cores = set(assignment.cpus) or os.sched_getaffinity(0)
+        cores = set(self._attempt.assignment.cpus) or os.sched_getaffinity(0)
         metrics = self._attempt.streams["metrics"]
         recorded = metrics.size()
         watch = Watch(
-            lambda: Kernel(mark, cores, job.root if job else None),
+            lambda: Kernel(mark, cores, self._root),
             lambda: metrics.size() > recorded,
             name_others=name_others,
         )

@@ -75,11 +75,13 @@ def load_cifar10(datasets: Path) -> Cifar10:
             np.savez(file, **arrays)  # type: ignore[arg-type]
     mean, deviation = map(tuple, arrays["colours"].tolist())
     train, validation = (
-        Images(torch.from_numpy(images), torch.from_numpy(labels), mean, deviation)
-        for images, labels in (
-            (arrays["train_images"], arrays["train_labels"]),
-            (arrays["validation_images"], arrays["validation_labels"]),
+        Images(
+            torch.from_numpy(arrays[f"{part}_images"]),
+            torch.from_numpy(arrays[f"{part}_labels"]),
+            mean,
+            deviation,
         )
+        for part in ("train", "validation")
     )
     return Cifar10(train, validation, str(arrays["sha256"]))
 

@@ -21,11 +21,10 @@ from typing import BinaryIO
 
 from mlbench.evaluation import operators
 from mlbench.profiles import LONGEST_TEXT, MOST_BYTES, Operator, Recorded, Tool
-from mlbench_worker.agent import kernel
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.autopsy.collectives import Connection
 from mlbench_worker.agent.autopsy.stacks import find_spy
-from mlbench_worker.agent.sources.processes import is_python
+from mlbench_worker.agent.sources.processes import descendants, is_python
 from mlbench_worker.agent.usage import free_memory
 
 _HANDLER = "torch_profile"
@@ -103,8 +102,7 @@ def _find_python(root: int | None) -> int | None:
     """Return the first Python of a rank's processes."""
     if root is None:
         return None
-    own = [root, *sorted(kernel.descendants_in(kernel.process_table(), root))]
-    return next(filter(is_python, own), None)
+    return next(filter(is_python, [root, *descendants(root)]), None)
 
 
 def _spy(program: str, pid: int, seconds: int) -> bytes:
