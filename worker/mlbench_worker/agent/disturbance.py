@@ -207,7 +207,6 @@ _Values: TypeAlias = Mapping[tuple[str, ...], float | None]
 
 
 def _counters(total: Disturbance) -> Iterator[tuple[str, str, tuple[str, ...], _Values]]:
-    """Yield the name, help, own labels and values of each counter."""
     waiting: _Values = {("others",): total.waiting_seconds, ("own",): total.own_waiting_seconds}
     pressures: _Values = {
         (of, resource): seconds

@@ -201,7 +201,6 @@ class StreamFile:
             self._give_up(f"cannot be read: {error.strerror}")
 
     def _give_up(self, why: str) -> None:
-        """End the stream."""
         log.warning("%s %s: no more of it is read", self.path, why)
         self._close()
 

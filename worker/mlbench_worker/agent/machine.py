@@ -93,7 +93,6 @@ def _os() -> str:
 
 
 def _processor(root: Path, about: Mapping[str, str]) -> dict[str, str]:
-    """Return the facts that are known of the processor, by name."""
     off = {"0": "on", "1": "off"}.get(_text(root / _CPU / "intel_pstate/no_turbo"))
     numbers = (
         f"{name.removeprefix('cpu ')} {about[name]}" for name in _GENERATION if name in about

@@ -161,7 +161,6 @@ def end_left(folder: Path) -> None:
 
 
 def _of_attempts_in(folder: Path) -> set[int]:
-    """Return the processes of attempts that are kept in a folder."""
     pids = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
     metrics_files = ((pid, environ_of(pid).get(names.ENV_METRICS_FILE, "")) for pid in pids)
     return {pid for pid, file in metrics_files if file.startswith(f"{folder}/")}

@@ -119,7 +119,6 @@ def _read_kept(kept: Path, stamp: NDArray[Any]) -> dict[str, NDArray[Any]] | Non
 
 
 def _read(tar: tarfile.TarFile, batch: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the images and labels of a batch."""
     file = tar.extractfile(f"{_FOLDER}/{batch}")
     if file is None:
         raise ValueError(f"{batch} is no file")

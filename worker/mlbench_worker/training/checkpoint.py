@@ -128,7 +128,6 @@ class Checkpoints:
         return {name: state[name] for name in self._parts}
 
     def _gather(self, number: int) -> list[int]:
-        """Return every rank's number."""
         return [int(of_rank.item()) for of_rank in self._world.gather(torch.tensor(number))]
 
     def _broadcast(self, steps: int, source: int) -> bytes:

@@ -99,7 +99,6 @@ def _ask_pytorch(socket: Path, seconds: int) -> bytes:
 
 
 def _find_python(root: int | None) -> int | None:
-    """Return the first Python of a rank's processes."""
     if root is None:
         return None
     return next(filter(is_python, [root, *descendants(root)]), None)

@@ -337,7 +337,6 @@ def _remember(all_: dict[str, T], new: Mapping[str, T], most: int) -> None:
 
 
 def _shortened(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return what is remembered of parameters or tags."""
     return {key[:_LONGEST_REMEMBERED]: text[:_LONGEST_REMEMBERED] for key, text in texts.items()}
 
 

@@ -236,5 +236,4 @@ def _take_entries(file: Path, count: int) -> tuple[NDArray[np.float32], NDArray[
 
 
 def _create(path: Path, dtype: type, shape: tuple[int, ...]) -> np.memmap:
-    """Create an array of zeros in a file."""
     return np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
