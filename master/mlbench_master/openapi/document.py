@@ -166,6 +166,10 @@ def _describe(responder: Any, path: str, access: Access, schemas: _Schemas) -> d
     variables = [_PATH_PARAMETERS[name] for name in re.findall(r"{(\w+)}", path)]
     schemes = () if access == "open" else (f"{access}_bearer", f"{access}_basic")
     failures = {*_FAILURES_OF_ALL, *operation.errors, *(_FAILURES_OF_TOKEN if schemes else ())}
+    if re.search(r"{(?!pod})", path):  # a pod that asks is there
+        failures.add(404)
+    if operation.body is not None:
+        failures.add(413)
     described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": text.partition("\n")[0],

@@ -32,7 +32,7 @@ class AlertsResource:
         "list_run_alerts",
         "The alerts that fired about the run, in order of time.",
         list[RunAlert],
-        errors=(404, 502, 503),
+        errors=(502, 503),
     )
     def on_get_run(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with every alert that fired about the run, as far as Prometheus remembers."""

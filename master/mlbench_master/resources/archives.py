@@ -38,7 +38,7 @@ class ArchivesResource:
         "The run that the archive is of, and whether it is new here.",
         Imported,
         body=bytes,
-        errors=(413, 502, 503),
+        errors=(502, 503),
     )
     def on_post(self, req: Request, resp: Response) -> None:
         """Import the run of an archive, which is the body.
@@ -57,7 +57,7 @@ class ArchivesResource:
         "get_archive",
         "The archive, a zip file.",
         files={_FILE: {"type": "string", "contentMediaType": _FILE}},
-        errors=(404, 409, 502),
+        errors=(409, 502),
     )
     def on_get_run(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with the archive of the run."""
@@ -74,7 +74,7 @@ class ArchivesResource:
         "What is damaged or missing, if anything is.",
         Verification,
         parameters=(_RESTORE,),
-        errors=(404, 502, 503),
+        errors=(502, 503),
     )
     def on_post_verification(self, req: Request, resp: Response, run_id: int) -> None:
         """Verify the run's archive: by itself, and against what Prometheus has."""

@@ -24,7 +24,6 @@ class AutopsyResource:
         "The verdict, the merged stacks, and the evidence.",
         Autopsy,
         parameters=(_EVIDENCE,),
-        errors=(404,),
     )
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with what was found when the run was last asked why it does not go on."""
@@ -39,7 +38,7 @@ class AutopsyResource:
         "The autopsy that has begun, or that was going on: it is done within 20 s.",
         Autopsy,
         parameters=(_NATIVE,),
-        errors=(404, 409),
+        errors=(409,),
     )
     def on_post(self, req: Request, resp: Response, run_id: int) -> None:
         """Ask the ranks of a run that is going on what they are doing. Asking changes nothing."""
@@ -51,7 +50,7 @@ class EvidenceResource:
 
     access: Access = "agent"
 
-    @operation("give_evidence", "It is held.", status=204, body=Evidence, errors=(404, 409, 413))
+    @operation("give_evidence", "It is held.", status=204, body=Evidence, errors=(409,))
     def on_put(self, req: Request, resp: Response, pod: str, autopsy_id: int) -> None:
         """Store what was gathered of the pod's rank, at most 256 KiB; the first that comes counts.
 

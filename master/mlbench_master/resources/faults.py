@@ -53,7 +53,7 @@ class FaultsResource:
         "The event, which says what became of it once its agent has reported.",
         RunEvent,
         body=FaultRequest,
-        errors=(404, 409, 413),
+        errors=(409,),
     )
     def on_post(self, req: Request, resp: Response, run_id: int) -> None:
         """Have a failure hit a rank of a run that is going on, within a few seconds.
@@ -73,7 +73,7 @@ class FaultReportsResource:
 
     access: Access = "agent"
 
-    @operation("report_fault", "It is held.", status=204, body=FaultReport, errors=(404, 413))
+    @operation("report_fault", "It is held.", status=204, body=FaultReport)
     def on_put(self, req: Request, resp: Response, pod: str, run_id: int, fault_id: int) -> None:
         """Store what became of a failure; the first report that comes counts.
 

@@ -36,7 +36,7 @@ class FilesResource:
         "The files, by rank and name.",
         list[RunFile],
         parameters=(ATTEMPT,),
-        errors=(404, 502),
+        errors=(502,),
     )
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
         """List what each rank left in `$MLBENCH_OUTPUT`, with what stayed on its machine."""
@@ -48,7 +48,7 @@ class FilesResource:
         "The file, to be stored: no browser executes it.",
         files=_ANSWERS,
         parameters=(_RANK, ATTEMPT),
-        errors=(404, 502),
+        errors=(502,),
     )
     def on_get_one(self, req: Request, resp: Response, run_id: int, file: str) -> None:
         """Answer with the content of a file that the master holds."""

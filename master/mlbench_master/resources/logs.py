@@ -43,7 +43,6 @@ class LogsResource:
             "text/plain; charset=utf-8": {"type": "string", "examples": ["epoch 1: loss 0.31\n"]}
         },
         parameters=(_RANK, _STREAM, ATTEMPT, _OFFSET, _TAIL, _BEFORE, _SEARCH, _FORMAT),
-        errors=(404,),
     )
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with the text from ``offset`` on, or with another piece of a rank's log.

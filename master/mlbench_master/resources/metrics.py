@@ -143,7 +143,7 @@ class MetricsResource:
         status=201,
         body=PostedSample | _PostedList,
         form=PostedSample,
-        errors=(404, 409, 413, 503),
+        errors=(404, 409, 503),
     )
     def on_post(self, req: Request, resp: Response) -> None:
         """Add one sample, or a list of them, to runs or pods. After the answer they can be read."""
@@ -162,7 +162,7 @@ class MetricsResource:
         _Series,
         files=_FILES,
         parameters=(*_SELECTION, _OF_ONE),
-        errors=(404, 502, 503),
+        errors=(502, 503),
     )
     def on_get_owner(self, req: Request, resp: Response, owner: str) -> None:
         """Answer with the series by name, each in order of time."""
@@ -177,7 +177,7 @@ class MetricsResource:
             found, title = self._run(run, selection, _LINE.read(req)), run.name
         _send(req, resp, formats.write_one(found, format_, title))
 
-    @operation("list_run_metrics", "The metrics, by name.", list[RunMetric], errors=(404, 503))
+    @operation("list_run_metrics", "The metrics, by name.", list[RunMetric], errors=(503,))
     def on_get_run(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with the metrics that the run has recorded so far, in order of their names."""
         resp.media = self.reader.metrics(life.find(run_id))

@@ -19,9 +19,7 @@ class ProfilesResource:
 
     archives: ArchiveStore
 
-    @operation(
-        "list_profiles", "The profiles, the oldest first.", list[RankProfile], errors=(404, 502)
-    )
+    @operation("list_profiles", "The profiles, the oldest first.", list[RankProfile], errors=(502,))
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
         """List the last five profiles of a run's ranks, with their most expensive operators."""
         run = life.find(run_id)
@@ -38,7 +36,7 @@ class ProfilesResource:
         status=201,
         body=profiles.ProfileRequest,
         form=profiles.ProfileRequest,
-        errors=(404, 409, 413),
+        errors=(409,),
     )
     def on_post(self, req: Request, resp: Response, run_id: int) -> None:
         """Profile a rank of a run that is going on, which slows it down: the run is disturbed."""
@@ -51,7 +49,7 @@ class GivenProfileResource:
 
     access: Access = "agent"
 
-    @operation("give_profile", "It is held.", status=204, body=bytes, errors=(404, 409, 413))
+    @operation("give_profile", "It is held.", status=204, body=bytes, errors=(409,))
     def on_put(self, req: Request, resp: Response, pod: str, profile_id: int) -> None:
         """Store a line of JSON that describes a profile, and its file, 32 MiB of gzip at most.
 

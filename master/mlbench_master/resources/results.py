@@ -91,17 +91,14 @@ class ResultsResource:
         resp.media = small_curves(self.reader, _read_ids(req))
 
     @operation(
-        "get_result", "What the run reached.", Result, parameters=_CRITERIA, errors=(404, 502, 503)
+        "get_result", "What the run reached.", Result, parameters=_CRITERIA, errors=(502, 503)
     )
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with the figures of the run, computed from its series; so far, if it goes on."""
         resp.media = result_of(self.reader, life.find(run_id), _query(req))
 
     @operation(
-        "get_goodput",
-        "In each bucket, of all and by rank and attempt.",
-        Goodput,
-        errors=(404, 502, 503),
+        "get_goodput", "In each bucket, of all and by rank and attempt.", Goodput, errors=(502, 503)
     )
     def on_get_goodput(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with where every worker-second went, from the order on; empty before the start."""
@@ -112,7 +109,7 @@ class ResultsResource:
         "get_mllog",
         "The run's lines, in order of time.",
         files={"text/plain; charset=utf-8": {"type": "string", "examples": [_MLLOG]}},
-        errors=(404, 502, 503),
+        errors=(502, 503),
     )
     def on_get_mllog(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with the run so far as `:::MLLOG` lines, for MLPerf's compliance checker."""

@@ -100,7 +100,7 @@ class RunsResource:
         Run,
         body=RunRequest,
         form=RunRequest,
-        errors=(409, 413),
+        errors=(409,),
     )
     def on_post(self, req: Request, resp: Response) -> None:
         """Order a run."""
@@ -135,14 +135,12 @@ class RunsResource:
         """Answer with the fields by which runs are searched, sorted and grouped."""
         resp.media = columns.all_fields()
 
-    @operation("get_run", "The run.", Run, errors=(404,))
+    @operation("get_run", "The run.", Run)
     def on_get_one(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with the run."""
         resp.media = listing.describe_all([life.find(run_id)])[0]
 
-    @operation(
-        "edit_run", "The run, as it is called now.", Run, body=WordsRequest, errors=(404, 413)
-    )
+    @operation("edit_run", "The run, as it is called now.", Run, body=WordsRequest)
     def on_patch_one(self, req: Request, resp: Response, run_id: int) -> None:
         """Change the title, the tags or the note of the run, also after its end.
 
@@ -157,7 +155,7 @@ class RunsResource:
         status=204,
         accepted="The run is active: it is stopped, and deleted once it has ended.",
         parameters=(_KEEP_ARCHIVE,),
-        errors=(404, 503),
+        errors=(503,),
     )
     def on_delete_one(self, req: Request, resp: Response, run_id: int) -> None:
         """Delete the run, its series and its archive; one that is active is stopped first."""
@@ -167,7 +165,7 @@ class RunsResource:
         if not life.delete(found, keep_archive=keep_archive):
             resp.status = falcon.HTTP_ACCEPTED
 
-    @operation("stop_run", "The run, whose `stop_requested` is now true.", Run, errors=(404, 409))
+    @operation("stop_run", "The run, whose `stop_requested` is now true.", Run, errors=(409,))
     def on_post_stop(self, req: Request, resp: Response, run_id: int) -> None:
         """Ask for the run to be stopped, and answer with the run."""
         found = life.find(run_id)
@@ -175,14 +173,12 @@ class RunsResource:
         life.stop(found)
         resp.media = life.describe(life.find(run_id))
 
-    @operation(
-        "get_events", "What has happened by now, in order of time.", list[RunEvent], errors=(404,)
-    )
+    @operation("get_events", "What has happened by now, in order of time.", list[RunEvent])
     def on_get_events(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with what has happened to the run by now, in order of time."""
         resp.media = events_of(life.find(run_id))
 
-    @operation("get_manifest", "The manifest.", Manifest, errors=(404,))
+    @operation("get_manifest", "The manifest.", Manifest)
     def on_get_manifest(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with what the run's result depends on: order, settings, data, machines."""
         resp.media = manifest.build(life.find(run_id))

@@ -29,13 +29,13 @@ class SetsResource:
         "The set, whose runs can now be ordered; the same registered again is the same set.",
         RunSet,
         body=SetRequest,
-        errors=(409, 413),
+        errors=(409,),
     )
     def on_post(self, req: Request, resp: Response) -> None:
         """Register what is to be run, before any of it is."""
         resp.media = sets.describe(sets.register(read_body(req, SetRequest), self.limits))
 
-    @operation("get_set", "What was registered, and what became of it.", RunSet, errors=(404,))
+    @operation("get_set", "What was registered, and what became of it.", RunSet)
     def on_get_one(self, req: Request, resp: Response, name: str) -> None:
         """Answer with the plan of the set and its ledger."""
         resp.media = sets.describe(sets.find(name))
@@ -44,7 +44,6 @@ class SetsResource:
         "analyze_set",
         "Its runs that count over what it sweeps, what of that matters most, and what is left.",
         SetAnalysis,
-        errors=(404,),
     )
     def on_get_analysis(self, req: Request, resp: Response, name: str) -> None:
         """Answer with what the set has shown so far, and how long the rest takes."""
@@ -55,7 +54,7 @@ class SetsResource:
         "The new run, as the set has it registered for the place.",
         Run,
         body=NextRunRequest,
-        errors=(404, 409, 413),
+        errors=(409,),
     )
     def on_post_runs(self, req: Request, resp: Response, name: str) -> None:
         """Order the run of a place."""

@@ -54,7 +54,7 @@ class JoinResource:
         "Its run and attempt, and a pod's name and token, to poll and to ship as an agent does.",
         Joined,
         body=joining.JoinRequest,
-        errors=(409, 413),
+        errors=(409,),
     )
     def on_post(self, req: Request, resp: Response) -> None:
         """Have a process join the run of its job; the first to come orders it.
@@ -71,13 +71,7 @@ class PollResource:
 
     access: Access = "agent"
 
-    @operation(
-        "poll",
-        "What to do, and when to ask again.",
-        workers.Reply,
-        body=workers.Report,
-        errors=(413,),
-    )
+    @operation("poll", "What to do, and when to ask again.", workers.Reply, body=workers.Report)
     def on_post(self, req: Request, resp: Response, pod: str) -> None:
         """Note what the agent reports, and answer with what it should do.
 
@@ -105,7 +99,7 @@ class StreamResource:
         Held,
         parameters=(_ATTEMPT, _OFFSET, _WRITTEN),
         body=bytes,
-        errors=(404, 409, 413, 503),
+        errors=(409, 503),
     )
     def on_put(self, req: Request, resp: Response, run_id: int, rank: int, stream: str) -> None:
         """Store what is new of the body, which begins at ``offset``; answer with the offset held.
