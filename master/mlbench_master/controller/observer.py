@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -41,6 +41,7 @@ _HELD = """
     WHERE owner = ? AND attempt = ? GROUP BY rank
 """
 _WAITS = "SELECT 1 FROM stream WHERE owner = ? AND name = ? AND delivered <> size LIMIT 1"
+_LOOKING = "looking"
 _SHAPE = (Run.num_workers, *(getattr(Run, field.name) for field in fields(WorkerSpec)))
 
 
@@ -51,12 +52,12 @@ class Stopwatch:
         self._since: dict[Hashable, float] = {}
         self._looked_at = float("-inf")
 
-    def look(self, now: float, *seen: Hashable) -> list[float]:
+    def look(self, now: float, *seen: Hashable) -> Mapping[Hashable, float]:
         """Note the things that are seen now, and return for how many seconds each has been."""
         since = self._since if now - self._looked_at <= _PAUSE_SECONDS else {}
         self._since = {one: since.get(one, now) for one in seen}
         self._looked_at = now
-        return [now - self._since[one] for one in seen]
+        return {one: now - at for one, at in self._since.items()}
 
 
 class Observer:
@@ -89,27 +90,21 @@ class Observer:
             last = ended.order_by(Run.finished_at.desc()).first()
             workers = {worker.name: worker for worker in Worker.select().namedtuples()}
             reachable, now = read_reachability(), time.time()
-            views = [_view_run(run, workers, pods, reachable) for run in (*runs, *recorded)]
-            started = [("started", run.id if run.started_at else None) for run in runs]
-            looked, idle, *seconds = self._by_clock.look(
-                self._monotonic(),
-                "looking",
-                ("idle", last.id if last and not runs else None),
-                *started,
-                *map(_phase, views),
-                *map(_written, views),
-            )
-            overdue = [
-                _overdue(run, now, looked, since) for run, since in zip(runs, seconds, strict=False)
-            ]
-            overdue += [-math.inf] * len(recorded)
-            phases = len(runs) + len(views)
-            waited, quiet = seconds[len(runs) : phases], seconds[phases:]
+            active = [*runs, *recorded]
+            views = [_view_run(run, workers, pods, reachable) for run in active]
+            idle = "idle", last.id if last and not runs else None
+            seen = (idle, *map(_started, active), *map(_phase, views), *map(_written, views))
+            times = self._by_clock.look(self._monotonic(), _LOOKING, *seen)
             views = [
-                replace(view, overdue=late, waited=since, quiet=silent)
-                for view, late, since, silent in zip(views, overdue, waited, quiet, strict=True)
+                replace(
+                    view,
+                    overdue=_overdue(run, now, times),
+                    waited=times[_phase(view)],
+                    quiet=times[_written(view)],
+                )
+                for run, view in zip(active, views, strict=True)
             ]
-            views = list(self._time_endings(views, reachable))
+            views = self._time_endings(views, reachable)
             views, others = views[: len(runs)], views[len(runs) :]
             if self._cores is not None and len(views) > 1 and not views[-1].ranks:
                 views = [replace(view, cores=_cores_of(view)) for view in views]
@@ -124,12 +119,12 @@ class Observer:
                 if last and last.attempt
                 else None,
                 # Right even if the system clock was set back, or the controller has just started.
-                idle=max(idle, now - last.finished_at) if last and not runs else 0.0,
+                idle=max(times[idle], now - last.finished_at) if last and not runs else 0.0,
                 cores=self._cores,
             )
 
-    def _time_endings(self, runs: list[RunView], reachable: Reachability) -> Iterator[RunView]:
-        """Yield the runs with ``ending`` and ``stuck`` of their ranks.
+    def _time_endings(self, runs: list[RunView], reachable: Reachability) -> list[RunView]:
+        """Return the runs with ``ending`` and ``stuck`` of their ranks.
 
         Time counts only while the master can hear the agents, and take what they send.
         """
@@ -141,14 +136,15 @@ class Observer:
         }
         if ending and not has_room(self._spool_bytes):
             ending = {}
-        seconds = self._by_hearing.look(reachable.seconds, *ending, *ending.items())
-        times = dict(zip(ending, zip(seconds, seconds[len(ending) :], strict=False), strict=True))
-        for run in runs:
-            ranks = []
-            for rank in run.ranks:
-                took, stuck = times.get((run.id, run.attempt, rank.rank), (0.0, 0.0))
-                ranks.append(replace(rank, ending=took, stuck=stuck) if took or stuck else rank)
-            yield replace(run, ranks=tuple(ranks))
+        times = self._by_hearing.look(reachable.seconds, *ending, *ending.items())
+
+        def timed(run: RunView, rank: RankView) -> RankView:
+            its = run.id, run.attempt, rank.rank
+            if its not in ending:
+                return rank
+            return replace(rank, ending=times[its], stuck=times[its, ending[its]])
+
+        return [replace(run, ranks=tuple(timed(run, rank) for rank in run.ranks)) for run in runs]
 
 
 def store_pods(pods: list[PodStatus]) -> None:
@@ -164,6 +160,10 @@ def store_pods(pods: list[PodStatus]) -> None:
             Pod.insert(row).on_conflict(conflict_target=[Pod.name], update=row).execute()
 
 
+def _started(run: Run) -> Hashable:
+    return "started", run.id if run.started_at else None
+
+
 def _phase(run: RunView) -> Hashable:
     """Return the phase of a run: it waits for something else in each."""
     return run.id, run.attempt, bool(run.ranks), all(rank.over for rank in run.ranks)
@@ -174,7 +174,7 @@ def _written(run: RunView) -> Hashable:
     return run.id, run.attempt, "written", sum(rank.held for rank in run.ranks)
 
 
-def _overdue(run: Run, now: float, looked: float, started: float) -> float:
+def _overdue(run: Run, now: float, times: Mapping[Hashable, float]) -> float:
     """Return for how many seconds the run was seen past its deadline; negative before it.
 
     By the system clock, as tasks know it; if that was set back, by the time since the start.
@@ -182,7 +182,7 @@ def _overdue(run: Run, now: float, looked: float, started: float) -> float:
     due_at = deadline_at(run)
     if due_at is None or run.deadline_seconds is None:
         return -math.inf
-    return max(min(now - due_at, looked), started - run.deadline_seconds)
+    return max(min(now - due_at, times[_LOOKING]), times[_started(run)] - run.deadline_seconds)
 
 
 def _view_workers(

@@ -188,12 +188,12 @@ def test_each_phase_of_a_run_has_its_own_time(observer: Observer, clock: Clock) 
 
 def test_a_stopwatch_begins_anew_after_a_pause_and_for_what_was_not_there() -> None:
     watch = Stopwatch()
-    assert watch.look(0, "a") == [0]
-    assert watch.look(9, "b", "a") == [0, 9]
-    assert watch.look(19, "a", "b") == [19, 10]
-    assert watch.look(19, "b") == [10]
-    assert watch.look(19, "b", "a") == [10, 0]
-    assert watch.look(29.1, "b", "a") == [0, 0]
+    assert watch.look(0, "a") == {"a": 0}
+    assert watch.look(9, "b", "a") == {"b": 0, "a": 9}
+    assert watch.look(19, "a", "b") == {"a": 19, "b": 10}
+    assert watch.look(19, "b") == {"b": 10}
+    assert watch.look(19, "b", "a") == {"b": 10, "a": 0}
+    assert watch.look(29.1, "b", "a") == {"b": 0, "a": 0}
 
 
 def test_delivered_is_what_ranks_recorded_not_what_users_post(run: Run, observer: Observer) -> None:
