@@ -12,7 +12,7 @@ from mlbench_master.archives.verifying import Verifier
 from mlbench_master.http import read_to_file
 from mlbench_master.openapi.operation import flag, operation
 from mlbench_master.reading.series import SeriesReader
-from mlbench_master.runs import life
+from mlbench_master.runs import describing, life
 from mlbench_master.serving.buffered import BufferedSocket
 
 _FILE = "application/zip"
@@ -51,7 +51,7 @@ class ArchivesResource:
             buffered = req.env.get("gunicorn.socket")
             is_gone = isinstance(buffered, BufferedSocket) and (lambda: buffered.is_gone)
             run, added = importing.import_archive(self.reader, file, is_gone or (lambda: False))
-        resp.media = Imported(life.describe(life.find(run.id)), added)
+        resp.media = Imported(describing.describe(life.find(run.id)), added)
 
     @operation(
         "get_archive",

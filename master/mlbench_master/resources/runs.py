@@ -11,7 +11,7 @@ from mlbench_master.http import read_body
 from mlbench_master.openapi.operation import flag, names, one_of, operation, parsed, text, whole
 from mlbench_master.original import is_original, listed, with_its_name
 from mlbench_master.reading.store import ArchiveStore
-from mlbench_master.runs import columns, groups, life, listing, manifest, words
+from mlbench_master.runs import columns, describing, groups, life, listing, manifest, words
 from mlbench_master.runs.events import events_of
 from mlbench_master.runs.query import ANY
 from mlbench_master.runs.query import parse as parse_query
@@ -104,7 +104,7 @@ class RunsResource:
     )
     def on_post(self, req: Request, resp: Response) -> None:
         """Order a run."""
-        created = life.describe(life.create(read_body(req, RunRequest), self.limits))
+        created = describing.describe(life.create(read_body(req, RunRequest), self.limits))
         resp.media = with_its_name(created) if is_original(req) else created
 
     @operation("count_runs", "The counts.", RunCounts, parameters=(_QUERY,))
@@ -171,7 +171,7 @@ class RunsResource:
         found = life.find(run_id)
         life.check_own(found)
         life.stop(found)
-        resp.media = life.describe(life.find(run_id))
+        resp.media = describing.describe(life.find(run_id))
 
     @operation("get_events", "What has happened by now, in order of time.", list[RunEvent])
     def on_get_events(self, req: Request, resp: Response, run_id: int) -> None:

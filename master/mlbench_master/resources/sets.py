@@ -8,7 +8,7 @@ from mlbench.comparisons import SetAnalysis
 from mlbench.records import Run, RunSet
 from mlbench_master.http import read_body
 from mlbench_master.openapi.operation import operation
-from mlbench_master.runs import life, sets
+from mlbench_master.runs import describing, sets
 from mlbench_master.runs.requests import NextRunRequest, SetRequest
 from mlbench_master.settings import Limits
 
@@ -59,4 +59,4 @@ class SetsResource:
     def on_post_runs(self, req: Request, resp: Response, name: str) -> None:
         """Order the run of a place."""
         run = sets.order_run(name, read_body(req, NextRunRequest), self.limits)
-        resp.media = life.describe(run)
+        resp.media = describing.describe(run)

@@ -10,8 +10,8 @@ from mlbench.records import EventKind, RunEvent
 from mlbench.report import figures
 from mlbench_master.models import Rank, Run
 from mlbench_master.runs import autopsies
+from mlbench_master.runs.describing import STOPPED_BY, note_of, reason_of
 from mlbench_master.runs.faults import LATE_SECONDS
-from mlbench_master.runs.life import STOPPED_BY, note_of, reason_of
 from mlbench_master.times import seconds_to_text
 
 _ORDER = {kind: place for place, kind in enumerate(get_args(EventKind))}

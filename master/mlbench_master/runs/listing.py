@@ -10,7 +10,7 @@ from peewee import ColumnBase, Expression, Ordering, fn
 from mlbench import records
 from mlbench_master.database import database, snapshot
 from mlbench_master.models import Rank, Run
-from mlbench_master.runs import columns, life
+from mlbench_master.runs import columns, describing
 from mlbench_master.runs.query import ANY, Query
 
 # In one text, as looking for a word in each takes twice as long; no word has a line's end.
@@ -87,7 +87,7 @@ def _order(order: str) -> list[Ordering]:
 def describe_all(runs: Sequence[Run]) -> list[records.Run]:
     """Describe runs, also by which other one of its set each was replaced."""
     newest = _newest_finished({run.set_name for run in runs if run.set_name is not None})
-    described = life.describe_all(runs)
+    described = describing.describe_all(runs)
     others = [newest.get((run.set_name, run.place), 0) for run in described]
     return [
         replace(run, replaced_by=other) if other > run.id else run

@@ -8,7 +8,7 @@ from mlbench.distribution import own_version
 from mlbench.evaluation.division import division, rule_violations
 from mlbench.records import Limits, Machine, Manifest, RankOnMachine, Versions
 from mlbench_master.models import Rank, Run
-from mlbench_master.runs import life
+from mlbench_master.runs import describing
 from mlbench_master.times import seconds_to_text
 
 
@@ -25,9 +25,9 @@ def build(run: Run) -> Manifest:
         "run_id": run.id,
         "division": division(row),
         "departures": tuple(rule_violations(row, machines)),
-        "goal": life.goal_of(run),
+        "goal": describing.goal_of(run),
         "data": {name: value for name, value in settings.items() if name.startswith("data")},
-        "limits": Limits(**life.columns_of(run, Limits)),
+        "limits": Limits(**describing.columns_of(run, Limits)),
         "attempts": run.attempt,
         "created_at": seconds_to_text(run.created_at),
         "started_at": seconds_to_text(run.started_at),
@@ -36,7 +36,7 @@ def build(run: Run) -> Manifest:
         "machines": _machines(ranks),
         "ranks": tuple(map(_describe, ranks)),
     }
-    return Manifest(**life.columns_of(run, Manifest) | others)
+    return Manifest(**describing.columns_of(run, Manifest) | others)
 
 
 def _machines(ranks: Sequence[Rank]) -> tuple[Machine, ...]:

@@ -1,7 +1,6 @@
 """Runs as users order them: ids, limits, one at a time, what deletion leaves."""
 
 import time
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -151,32 +150,3 @@ def test_deletion_takes_all_of_one_run_and_nothing_of_another(database: Database
     assert {row.owner for row in Stream.select()} == {run_owner(other.id)}
     with pytest.raises(NotFoundError):
         life.find(doomed.id)
-
-
-@pytest.mark.parametrize(
-    ("recorded", "fields", "said"),
-    [
-        (0, {}, "it recorded nothing"),
-        (1, {}, ""),
-        (0, {"benchmark": "digits"}, ""),
-        (0, {"state": "STOPPED"}, ""),
-        (0, {"reason": "stopped at its deadline"}, "stopped at its deadline; it recorded nothing"),
-    ],
-)
-def test_code_that_recorded_nothing_is_told_how(
-    database: Database, recorded: int, fields: Mapping[str, Any], said: str
-) -> None:
-    counted = {"recorded": recorded, "in_prometheus": recorded, "kept": 0}
-    run = make_run(**{"benchmark": "", "state": "FINISHED", "delivery": counted, **fields})
-    assert life.reason_of(run).partition(",")[0] == said
-
-
-def test_code_that_recorded_nothing_is_told_the_line_of_its_library(database: Database) -> None:
-    counted = {"recorded": 0, "in_prometheus": 0, "kept": 0}
-    run = make_run(benchmark="", state="FINISHED", delivery=counted)
-    packages = {"keras": "3.12.0", "numpy": "2.4.6"}
-    make_ranks(run, machine={"python": "3.11.7", "packages": packages})
-    [summary, how, *_, keras] = life.reason_of(run).split("\n\n")
-    assert summary == "it recorded nothing, so there is no result"
-    assert how.endswith(", after `pip install mlbench-stack` in its Python:")
-    assert keras.strip() == "Keras: callbacks=[mlbench.integrations.keras.MLBenchCallback()]"

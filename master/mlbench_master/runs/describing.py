@@ -1,0 +1,183 @@
+"""Runs as the API shows them, and in words: how they ended, what they wait for."""
+
+import json
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeVar
+
+from peewee import Expression
+
+from mlbench import records
+from mlbench.names import ACTIVE_STATES
+from mlbench_master.database import database
+from mlbench_master.models import Rank, Run
+from mlbench_master.recording.limits import describe_refused
+from mlbench_master.times import seconds_to_text
+
+_Dated = TypeVar("_Dated")
+
+_COLUMNS = frozenset(Run._meta.fields)
+_UNCOUNTED = "its samples are not yet counted: Prometheus must take them first"
+_MANY = 1000
+# What an agent ends a process with that is to be stopped.
+STOPPED_BY = (-signal.SIGTERM, -signal.SIGKILL)
+# What a run that recorded nothing is told.
+_NOTHING = """it recorded nothing, so there is no result
+
+Its code can record in three lines{}:
+
+    from mlbench import Tracker
+    t = Tracker()
+    t.log(train_loss=loss)"""
+_INSTALL = ", after `pip install mlbench-stack` in its Python"
+_ONE_LINE = "\n\nWith a library that its Python has, one is enough:\n"
+_BY_LIBRARY = {
+    "transformers": 'Trainer: report_to="mlbench"',
+    "accelerate": "Accelerator: log_with=mlbench.integrations.accelerate.MLBenchTracker()",
+    "keras": "Keras: callbacks=[mlbench.integrations.keras.MLBenchCallback()]",
+}
+
+
+def describe(run: Run) -> records.Run:
+    """Describe a run as the API shows it."""
+    return describe_all([run])[0]
+
+
+def describe_all(runs: Sequence[Run]) -> list[records.Run]:
+    """Describe runs, in the order of their ids, as the API shows them."""
+    ids = [run.id for run in runs]
+    # A query takes some thousands of values.
+    several = Run.id.in_(ids) if len(ids) < _MANY else Run.id.between(ids[0], ids[-1])
+    ranks = _ranks_by_run(several) if ids else {}
+    return [_describe(run, ranks.get(run.id, ())) for run in runs]
+
+
+def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
+    others = {
+        "display_name": run.own_name,
+        "job_metadata": _job_metadata(run, ranks),
+        "created_at": seconds_to_text(run.created_at),
+        "started_at": seconds_to_text(run.started_at),
+        "finished_at": seconds_to_text(run.finished_at),
+        "goal_reached_at": seconds_to_text(run.goal_reached_at),
+        "reason": reason_of(run) or note_of(run),
+        "waiting": run.waiting or ("" if _is_counted(run) else _UNCOUNTED),
+        "goal": goal_of(run),
+        "origin": _dated(records.Origin, run.origin, "imported_at"),
+        "world_size": run.world_size,
+        "delivery": records.Delivery(**run.delivery) if run.delivery else None,
+        "added": added_to(run),
+        "not_finite": _dated(records.NotFinite, run.not_finite, "since"),
+        **{name: run.figures[name] for name in ("disturbed", "waiting_share") if run.figures},
+        "ranks": ranks,
+    }
+    return records.Run(**columns_of(run, records.Run) | others)
+
+
+def _job_metadata(run: Run, ranks: tuple[records.Rank, ...]) -> dict[str, Any]:
+    """Return what MLBench's dashboard told of a job, by the same names."""
+    pods = [rank.pod for rank in ranks]
+    return {
+        "command": run.command or run.benchmark,
+        "master_name": next(iter(pods), None),
+        "pods": pods,
+    }
+
+
+def _dated(record: Callable[..., _Dated], stored: Any, at: str) -> _Dated | None:
+    """Return a record of what is stored, of which ``at`` is in Unix seconds; None of nothing."""
+    return record(**stored | {at: seconds_to_text(stored[at])}) if stored else None
+
+
+def added_to(run: Run) -> records.Added | None:
+    """Return how much was posted for a run after its end; None if nothing was."""
+    if run.added is None:
+        return None
+    times = (seconds_to_text(run.added[name]) for name in ("first_at", "last_at"))
+    return records.Added(run.added["samples"], *times)
+
+
+def goal_of(run: Run) -> records.Goal | None:
+    """Return the goal of a run; None for a task without one."""
+    return records.Goal(**run.goal) if run.goal else None
+
+
+def columns_of(run: Run, record: type[records.Record]) -> dict[str, Any]:
+    """Return the columns of a run that a record has fields for, by name."""
+    parts = fields(record)
+    return {part.name: getattr(run, part.name) for part in parts if part.name in _COLUMNS}
+
+
+def _ranks_by_run(wanted: Expression) -> Mapping[int, tuple[records.Rank, ...]]:
+    """Return the ranks of the latest attempts of some runs, by the run's id: in one query."""
+    rows = (
+        Rank.select(
+            *(Rank.run, Rank.rank, Rank.worker, Rank.exit_code, Rank.processes),
+            *(Rank.stop, Rank.exited_at),
+        )
+        .join(Run)
+        .where(wanted, Rank.attempt == Run.attempt)
+        .order_by(Rank.run, Rank.rank)
+    )
+    return {
+        run_id: tuple(_describe_ranks([_RankRow(*row[1:]) for row in its]))
+        for run_id, its in groupby(database.execute(rows), itemgetter(0))
+    }
+
+
+class _RankRow(NamedTuple):
+    rank: int
+    pod: str
+    exit_code: int | None
+    processes: str | None
+    stop: bool
+    exited_at: float | None
+
+    @property
+    def was_stopped(self) -> bool:
+        return bool(self.stop) and self.exit_code in STOPPED_BY
+
+
+def _describe_ranks(rows: Sequence[_RankRow]) -> Iterator[records.Rank]:
+    failed = [row for row in rows if row.exit_code and not row.was_stopped]
+    first = min(failed, key=lambda row: row.exited_at or 0.0, default=None)
+    why = "stopped" if first is None else f"stopped after rank {first.rank} failed"
+    for row in rows:
+        ranks = tuple(json.loads(row.processes)["ranks"]) if row.processes else (row.rank,)
+        stopped = why if row.was_stopped else ""
+        yield records.Rank(row.rank, row.pod, row.exit_code, stopped, ranks)
+
+
+def note_of(run: Run) -> str:
+    """Say that a run is of the default task, if its order named nothing to run."""
+    if not run.by_default:
+        return ""
+    return f"no benchmark was named, so {run.benchmark} was taken, the default"
+
+
+def reason_of(run: Run) -> str:
+    """Explain why a run ended as it did, which samples were refused, or that there are none."""
+    is_silent = run.state == "FINISHED" and run.delivery and not run.delivery["recorded"]
+    nothing = _how_to_record(run) if is_silent and not run.benchmark else ""
+    if nothing and run.added:
+        nothing += f"\n\nSamples that were added after its end: {run.added['samples']:,}"
+    return "; ".join(filter(None, [describe_refused(run), run.reason, nothing]))
+
+
+def _how_to_record(run: Run) -> str:
+    """Say that a run recorded nothing, and how the Python of its first rank can."""
+    rank = Rank.get_or_none(Rank.run == run, Rank.attempt == run.attempt, Rank.rank == 0)
+    machine = (rank.machine if rank else None) or {}
+    packages = machine.get("packages", ())
+    lacks_ours = machine.get("python") and "mlbench-stack" not in packages
+    hint = _NOTHING.format(_INSTALL if lacks_ours else "")
+    lines = [f"    {line}" for library, line in _BY_LIBRARY.items() if library in packages]
+    return "\n".join([hint + _ONE_LINE, *lines]) if lines else hint
+
+
+def _is_counted(run: Run) -> bool:
+    """Check that a run's samples are counted; those of an active run need not be."""
+    return run.state in ACTIVE_STATES or run.delivery is not None or run.settled_at is not None

@@ -1,0 +1,41 @@
+"""Runs as the API shows them: why they ended as they did."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from peewee import Database
+
+from mlbench_master.runs import describing
+from tests.support.rows import make_ranks, make_run
+
+pytestmark = pytest.mark.both_databases
+
+
+@pytest.mark.parametrize(
+    ("recorded", "fields", "said"),
+    [
+        (0, {}, "it recorded nothing"),
+        (1, {}, ""),
+        (0, {"benchmark": "digits"}, ""),
+        (0, {"state": "STOPPED"}, ""),
+        (0, {"reason": "stopped at its deadline"}, "stopped at its deadline; it recorded nothing"),
+    ],
+)
+def test_code_that_recorded_nothing_is_told_how(
+    database: Database, recorded: int, fields: Mapping[str, Any], said: str
+) -> None:
+    counted = {"recorded": recorded, "in_prometheus": recorded, "kept": 0}
+    run = make_run(**{"benchmark": "", "state": "FINISHED", "delivery": counted, **fields})
+    assert describing.reason_of(run).partition(",")[0] == said
+
+
+def test_code_that_recorded_nothing_is_told_the_line_of_its_library(database: Database) -> None:
+    counted = {"recorded": 0, "in_prometheus": 0, "kept": 0}
+    run = make_run(benchmark="", state="FINISHED", delivery=counted)
+    packages = {"keras": "3.12.0", "numpy": "2.4.6"}
+    make_ranks(run, machine={"python": "3.11.7", "packages": packages})
+    [summary, how, *_, keras] = describing.reason_of(run).split("\n\n")
+    assert summary == "it recorded nothing, so there is no result"
+    assert how.endswith(", after `pip install mlbench-stack` in its Python:")
+    assert keras.strip() == "Keras: callbacks=[mlbench.integrations.keras.MLBenchCallback()]"
