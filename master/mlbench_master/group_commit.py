@@ -12,21 +12,25 @@ class _Entry:
     woken: threading.Event = field(default_factory=threading.Event)
     """Set once it is written, or its thread is the one to write."""
     done: bool = False
+    result: Any = None
     error: BaseException | None = None
 
 
 class GroupCommit:
     """Writes items one group after the other: all that threads bring while one is being written."""
 
-    def __init__(self, write_all: Callable[[Sequence[Any]], None]) -> None:
-        """Write by ``write_all``, which may be called again with any of the items if it raises."""
+    def __init__(self, write_all: Callable[[Sequence[Any]], Sequence[Any]]) -> None:
+        """Write by ``write_all``, which returns a result for each item.
+
+        If it raises, it is called again with each of the items alone.
+        """
         self._write_all = write_all
         self._lock = threading.Lock()
         self._waiting: list[_Entry] = []
         self._is_writing = False
 
-    def write(self, item: Any) -> None:
-        """Write an item, and return once it is written.
+    def write(self, item: Any) -> Any:
+        """Write an item, and return its result.
 
         Raises:
             Exception: what ``write_all`` raised for this item.
@@ -41,6 +45,7 @@ class GroupCommit:
             self._write_waiting()
         if entry.error is not None:
             raise entry.error
+        return entry.result
 
     def _write_waiting(self) -> None:
         """Write all that waits; then have the thread of what came meanwhile write the rest."""
@@ -56,12 +61,13 @@ class GroupCommit:
 
     def _write(self, group: Sequence[_Entry]) -> None:
         try:
-            self._write_all([entry.item for entry in group])
+            results = self._write_all([entry.item for entry in group])
         except BaseException as error:
             if len(group) > 1:
                 for entry in group:
                     self._write([entry])
                 return
+            results = [None]
             group[0].error = error
-        for entry in group:
-            entry.done = True
+        for entry, result in zip(group, results, strict=True):
+            entry.result, entry.done = result, True

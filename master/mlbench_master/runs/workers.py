@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -230,34 +229,24 @@ def is_steady(pod: str, report: Report) -> bool:
 
     All but a few reports are, and this takes a tenth of the time.
     """
-    if report.state == "idle":
-        return False
-    steady = _Steady(pod, report)
-    _group.write(steady)
-    return steady.noted
+    return report.state != "idle" and bool(_group.write((pod, report)))
 
 
-@dataclass
-class _Steady:
-    pod: str
-    report: Report
-    noted: bool = False
-
-
-def _note_all(reports: Sequence[_Steady]) -> None:
-    now = time.time()
+def _note_all(reports: Sequence[tuple[str, Report]]) -> Sequence[bool]:
     with exclusive(STATE):
-        for one in reports:
-            said, uid = one.report, one.report.pod_uid
-            its = (one.pod, said.run_id, said.attempt, said.ip, uid, said.fork_server, said.state)
-            rank = (uid, said.rank, uid, said.failure, *ACTIVE_STATES)
-            if said.state == "running":
-                noted = run_sql(_NOTE_RUNNING, now, said.used, *its, *rank)
-            else:
-                sizes = [said.sizes.get(name, 0) for name in STREAMS]
-                owner = run_owner(said.run_id or 0)
-                noted = run_sql(_NOTE_EXITED, now, said.used, *its, *rank, owner, *sizes)
-            one.noted = bool(noted.rowcount)
+        return [_note_steady(pod, report) for pod, report in reports]
+
+
+def _note_steady(pod: str, report: Report) -> bool:
+    now, uid, run_id = time.time(), report.pod_uid, report.run_id
+    its = (pod, run_id, report.attempt, report.ip, uid, report.fork_server, report.state)
+    rank = (uid, report.rank, uid, report.failure, *ACTIVE_STATES)
+    if report.state == "running":
+        noted = run_sql(_NOTE_RUNNING, now, report.used, *its, *rank)
+    else:
+        sizes = [report.sizes.get(name, 0) for name in STREAMS]
+        noted = run_sql(_NOTE_EXITED, now, report.used, *its, *rank, run_owner(run_id or 0), *sizes)
+    return bool(noted.rowcount)
 
 
 _group = GroupCommit(_note_all)

@@ -58,12 +58,13 @@ class Ledger:
         self.begun = threading.Event()
         self.go_on = threading.Event()
 
-    def write_all(self, items: Sequence[int]) -> None:
+    def write_all(self, items: Sequence[int]) -> list[int]:
         self.begun.set()
         assert self.go_on.wait(10)
         if any(item < 0 for item in items):
             raise ValueError(f"bad among {len(items)}")
         self.batches.append(list(items))
+        return [10 * item for item in items]
 
 
 @pytest.mark.parametrize("items", [[1, 2, 3, 4], [1, 2, -3, 4]])
@@ -77,13 +78,13 @@ def test_items_that_arrive_meanwhile_are_one_batch_and_errors_stay_apart(items: 
         while len(group._waiting) < 4:
             assert not first.done()
         ledger.go_on.set()
-        first.result()
+        assert first.result() == 0
         for item, written in others.items():
             if item < 0:
                 with pytest.raises(ValueError, match="bad among 1"):
                     written.result()
             else:
-                written.result()
+                assert written.result() == 10 * item
     assert sorted(item for batch in ledger.batches for item in batch) == [
         0,
         *(item for item in items if item > 0),
