@@ -11,7 +11,7 @@ from mlbench.errors import MLBenchError
 from mlbench_master import http, http_errors
 from mlbench_master.access import OriginMiddleware, TokenMiddleware
 from mlbench_master.archives.verifying import Verifier
-from mlbench_master.database import UnreachableDatabaseError, explain
+from mlbench_master.database import UnreachableDatabaseError
 from mlbench_master.models import open_database
 from mlbench_master.openapi.operation import Route
 from mlbench_master.reading.files import FileReader
@@ -60,7 +60,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     http.write_json(app)
     static = assets.load()
     renderer = PageRenderer(static.prefix, page_headers(settings.grafana_public_url))
-    http_errors.install(app, explain)
+    http_errors.install(app)
     app.set_error_serializer(renderer.render_error)
 
     spool = Spool(settings.spool_bytes)

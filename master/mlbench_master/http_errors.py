@@ -1,15 +1,15 @@
 """How the API answers errors: JSON with ``status`` and ``message``, whatever it is."""
 
 import logging
-from collections.abc import Callable
 
 import falcon
 from falcon import Request, Response
-from peewee import InterfaceError, OperationalError, PeeweeException
+from peewee import InterfaceError, OperationalError
 from pydantic import ValidationError
 
 from mlbench.archive import ArchiveError
 from mlbench_master import errors
+from mlbench_master.database import explain
 from mlbench_master.fields import describe
 
 log = logging.getLogger(__name__)
@@ -21,8 +21,8 @@ _STATUS = {
 }
 
 
-def install(app: falcon.App[Request, Response], explain: Callable[[PeeweeException], str]) -> None:
-    """Make every error of the app a JSON answer; ``explain`` says why the database failed."""
+def install(app: falcon.App[Request, Response]) -> None:
+    """Make every error of the app a JSON answer."""
 
     def answer(req: Request, resp: Response, error: Exception, params: dict[str, object]) -> None:
         match error:

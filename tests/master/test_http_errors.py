@@ -34,7 +34,7 @@ class Fails:
 
 def answer_to(error: BaseException) -> Any:
     app = falcon.App()
-    http_errors.install(app, str)
+    http_errors.install(app)
     app.add_route("/", Fails(error))
     answer = TestClient(app).simulate_get("/")
     assert answer.headers["Content-Type"] == "application/json"

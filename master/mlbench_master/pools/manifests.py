@@ -42,8 +42,7 @@ class Manifest:
     @property
     def name(self) -> str:
         """The name of the StatefulSet, with which pods' names begin."""
-        name: str = self.stateful_set["metadata"]["name"]
-        return name
+        return str(self.stateful_set["metadata"]["name"])
 
     @property
     def labels(self) -> dict[str, str]:
@@ -134,14 +133,12 @@ def add_owner(made: Object, owner: Object) -> Object:
 
 def shape_of(stateful_set: Object) -> str:
     """Return the shape label of the pods of a StatefulSet that was made here."""
-    label: str = stateful_set["spec"]["template"]["metadata"]["labels"][SHAPE_LABEL]
-    return label
+    return str(stateful_set["spec"]["template"]["metadata"]["labels"][SHAPE_LABEL])
 
 
 def applied(made: Object) -> str:
     """Return the digest in the annotation; empty for an object that was not made here."""
-    annotation: str = (made["metadata"].get("annotations") or {}).get(APPLIED, "")
-    return annotation
+    return str((made["metadata"].get("annotations") or {}).get(APPLIED, ""))
 
 
 def _complete(manifest: Manifest) -> None:

@@ -29,8 +29,7 @@ class Wanted:
     @property
     def workers(self) -> int:
         """The number of pods."""
-        workers: int = self.stateful_set["spec"]["replicas"]
-        return workers
+        return int(self.stateful_set["spec"]["replicas"])
 
     @property
     def shape(self) -> str:

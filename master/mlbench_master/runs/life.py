@@ -246,20 +246,19 @@ def _delete(run: Run, *, keep_archive: bool = False) -> None:
 def _leave_trace(run: Run) -> None:
     """Have the ledger of its set remember a run that is about to be deleted."""
     found = RunSet.get_by_id(run.set_name)
-    entry = entry_of(run, disturbed=bool(disturbed_among(Run.id == run.id)))
+    [entry] = entries_of(Run.id == run.id)
     found.deleted = [*found.deleted, asdict(replace(entry, deleted=True))]
     found.save()
 
 
-def entry_of(run: Run, *, disturbed: bool) -> Entry:
-    """Return the ledger entry of a run that belongs to a set."""
-    assert run.place is not None
-    return Entry(run.place, run.id, run.seed, run.state, reason_of(run), disturbed)
-
-
-def disturbed_among(wanted: Expression) -> set[int]:
-    """Return the ids of those runs that were disturbed."""
-    columns = Rank.select(Rank.run, Rank.disturbance)
-    ranks = columns.join(Run).where(wanted, Rank.disturbance.is_null(False))
+def entries_of(wanted: Expression) -> list[Entry]:
+    """Return the ledger entries of those runs that belong to a set."""
+    columns = Rank.select(Rank.run, Rank.disturbance).join(Run)
+    ranks = columns.where(wanted, Rank.disturbance.is_null(False))
     measured = [(rank.run_id, Disturbance.from_fields(rank.disturbance)) for rank in ranks]
-    return {run_id for run_id, of_rank in measured if is_disturbed(of_rank)}
+    disturbed = {run_id for run_id, disturbance in measured if is_disturbed(disturbance)}
+    return [
+        Entry(run.place, run.id, run.seed, run.state, reason_of(run), run.id in disturbed)
+        for run in Run.select().where(wanted)
+        if run.place is not None
+    ]

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -112,7 +112,7 @@ def order_run(name: str, wanted: NextRunRequest, limits: Limits) -> Run:
     """
     with exclusive(STATE):
         run_set = find(name)
-        places = _places(run_set, _entries(run_set))
+        places = _places(run_set)
         if wanted.place > len(places):
             raise NotFoundError(f"place: set {name} has {len(places)} places (not {wanted.place})")
         place = places[wanted.place - 1]
@@ -138,11 +138,6 @@ def _stored(place: Planned) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if name not in may_lack or value}
 
 
-def describe(found: RunSet) -> records.RunSet:
-    """Return a set with its ledger."""
-    return _describe(found, _entries(found))
-
-
 def analyze(found: RunSet) -> SetAnalysis:
     """Return how the runs of a set did over what it sweeps, and what is left of it."""
     runs = Run.select().where(Run.set_name == found.name)
@@ -162,8 +157,9 @@ def describe_all() -> list[records.RunSet]:
         return [describe(found) for found in RunSet.select().order_by(RunSet.created_at)]
 
 
-def _describe(run_set: RunSet, entries: Sequence[Entry]) -> records.RunSet:
-    places = _places(run_set, entries)
+def describe(run_set: RunSet) -> records.RunSet:
+    """Return a set with its ledger."""
+    places = _places(run_set)
     return records.RunSet(
         name=run_set.name,
         created_at=seconds_to_text(run_set.created_at),
@@ -175,15 +171,11 @@ def _describe(run_set: RunSet, entries: Sequence[Entry]) -> records.RunSet:
     )
 
 
-def _places(found: RunSet, entries: Sequence[Entry]) -> tuple[records.SetPlace, ...]:
-    plan = [Planned.from_fields(place) for place in found.places]
-    return ledger.places_of(found.name, plan, entries, official=found.official)
+def _places(run_set: RunSet) -> tuple[records.SetPlace, ...]:
+    plan = [Planned.from_fields(place) for place in run_set.places]
+    return ledger.places_of(run_set.name, plan, _entries(run_set), official=run_set.official)
 
 
-def _entries(found: RunSet) -> list[Entry]:
-    of_set = Run.set_name == found.name
-    disturbed = life.disturbed_among(of_set)
-    there = [
-        life.entry_of(run, disturbed=run.id in disturbed) for run in Run.select().where(of_set)
-    ]
-    return [*(Entry(**fields) for fields in found.deleted), *there]
+def _entries(run_set: RunSet) -> list[Entry]:
+    deleted = [Entry(**fields) for fields in run_set.deleted]
+    return [*deleted, *life.entries_of(Run.set_name == run_set.name)]
