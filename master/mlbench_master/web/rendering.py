@@ -10,8 +10,10 @@ from falcon import Request, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from mlbench.buckets import GOOGLE, TITLES
+from mlbench.evaluation.intervals import CONFIDENCE, t_quantile
 from mlbench.runspec import IMPAIRMENTS, RunSpec, options_of
 from mlbench_master import http_errors
+from mlbench_master.runs.requests import MOST_RUNS
 from mlbench_master.web import assets
 
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9._-]+(:[0-9]+)?|https?://\[[0-9A-Fa-f:.]+\](:[0-9]+)?")
@@ -70,6 +72,13 @@ def origin_of(url: str) -> str | None:
 
 
 @cache
+def _quantiles() -> list[float]:
+    """Return the quantiles of Student's t for as many runs as are compared, from two on."""
+    probability = (1 + CONFIDENCE) / 2
+    return [round(t_quantile(probability, freedom), 6) for freedom in range(1, MOST_RUNS)]
+
+
+@cache
 def _templates() -> Environment:
     environment = Environment(
         loader=PackageLoader("mlbench_master.web"),
@@ -81,5 +90,6 @@ def _templates() -> Environment:
     environment.globals.update(options=options_of(RunSpec), impairments=IMPAIRMENTS)
     buckets = [(bucket, (title, GOOGLE.get(bucket, ""))) for bucket, title in TITLES.items()]
     environment.globals["buckets"] = buckets
+    environment.globals["quantiles"] = _quantiles
     environment.globals["modules_of"] = cache(assets.load().modules_of)
     return environment

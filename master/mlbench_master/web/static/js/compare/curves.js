@@ -35,6 +35,7 @@ export class Curves {
   #charts = new Charts(byId("curves-charts"), (title) => this.#choose((metric) => metric !== title));
   #axes = AXES.map((axis) => byId(`axis-${axis}`));
   #ofGroups = byId("curves-of-groups");
+  #quantiles = JSON.parse(this.#ofGroups.dataset.quantiles);
   #look = new Look(() => this.shown && this.#draw());
 
   /**
@@ -128,7 +129,7 @@ export class Curves {
     chart.element.hidden = without.length === results.length;
     if (chart.element.hidden) return `None of these runs has values of ${metric} on this axis.`;
     const look = this.#look.axes([metric]);
-    chart.draw(groups ? toGroupLines(groups, results, columns, look) : toLines(results, columns), {
+    chart.draw(groups ? toGroupLines(groups, results, columns, look, this.#quantiles) : toLines(results, columns), {
       x: TITLES[axis],
       shared: { axis, unit: 1 },
       y: metric,

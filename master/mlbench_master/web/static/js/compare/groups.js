@@ -11,7 +11,6 @@ import { mean, sum } from "../series.js";
  * @typedef {{ x: number[], y: number[] }} Curve
  */
 
-const PROBABILITY = 0.975;
 // A mean of more places than pixels shows nothing more.
 const MAX_PLACES = 2000;
 
@@ -20,27 +19,29 @@ const MAX_PLACES = 2000;
  * @param {Result[]} results
  * @param {Curve[]} curves of each result
  * @param {Axes} axes
+ * @param {number[]} quantiles of Student's t, from one degree of freedom on
  * @returns {Line[]} the mean of each group that has curves, with its interval, and its runs behind;
  *   they are smoothed before the mean is taken
  */
-export function toGroupLines(groups, results, curves, axes) {
+export function toGroupLines(groups, results, curves, axes, quantiles) {
   const extent = extentOf(curves.map(({ x }) => x), axes.xType === "log");
   const lines = groups.map((group, i) => {
     const isOfIt = (_curve, /** @type {number} */ j) => group.run_ids.includes(results[j].run_id);
     const behind = curves.filter(isOfIt).filter(({ x }) => x.length).map(({ x, y }) => ({ x, y }));
     const smooth = behind.map((one) => ({ x: one.x, y: smoothed(one, axes, extent).smooth ?? one.y }));
-    return { name: `${group.label} (${plural(behind.length, "run")})`, ...styleOf(i), behind, ...meanOf(smooth) };
+    return { name: `${group.label} (${plural(behind.length, "run")})`, ...styleOf(i), behind, ...meanOf(smooth, quantiles) };
   });
   return lines.filter(({ x }) => x.length);
 }
 
 /**
  * @param {Curve[]} curves
+ * @param {number[]} quantiles
  * @returns {{ x: number[], y: number[], lows: number[], highs: number[], counts: number[] }} their mean
  *   at each place at which any of them has a point, over those that are between their ends there,
  *   linearly interpolated; its interval of 95 %, by Student's t; and of how many curves it is
  */
-export function meanOf(curves) {
+export function meanOf(curves, quantiles) {
   const whole = curves.map(forward).filter(({ x }) => x.length);
   const valuesAt = whole.map(interpolator);
   const found = { x: placesOf(whole), y: [], lows: [], highs: [], counts: [] };
@@ -48,7 +49,7 @@ export function meanOf(curves) {
     const values = valuesAt.map((valueAt) => valueAt(place)).filter(Number.isFinite);
     const middle = mean(values);
     const variance = sum(values.map((value) => (value - middle) ** 2)) / (values.length - 1);
-    const half = values.length > 1 ? tQuantile(values.length - 1) * Math.sqrt(variance / values.length) : NaN;
+    const half = values.length > 1 ? quantiles[values.length - 2] * Math.sqrt(variance / values.length) : NaN;
     found.y.push(middle);
     found.lows.push(middle - half);
     found.highs.push(middle + half);
@@ -86,33 +87,4 @@ function interpolator(/** @type {Curve} */ { x, y }) {
     if (x[i] === place) return y[i];
     return y[i] + ((place - x[i]) / (x[i + 1] - x[i])) * (y[i + 1] - y[i]);
   };
-}
-
-/** @type {number[]} */
-const QUANTILES = [];
-
-/** @returns {number} Student's t that is not exceeded with 97.5 %, as mlbench/evaluation/intervals.py has it. */
-export function tQuantile(/** @type {number} */ freedom) {
-  if (QUANTILES[freedom]) return QUANTILES[freedom];
-  let [low, high] = [0, 16];
-  while (high - low > 1e-9) {
-    const middle = (low + high) / 2;
-    if (tProbability(middle, freedom) < PROBABILITY) low = middle;
-    else high = middle;
-  }
-  QUANTILES[freedom] = high;
-  return high;
-}
-
-// Abramowitz, Stegun: 26.7.
-function tProbability(/** @type {number} */ t, /** @type {number} */ freedom) {
-  const angle = Math.atan2(t, Math.sqrt(freedom));
-  const odd = freedom % 2;
-  let [term, total] = [odd ? Math.cos(angle) : 1, 0];
-  for (let k = 1 + odd; k < freedom; k += 2) {
-    total += term;
-    term *= (Math.cos(angle) ** 2 * k) / (k + 1);
-  }
-  const inside = Math.sin(angle) * total;
-  return 0.5 + (odd ? ((angle + inside) * 2) / Math.PI : inside) / 2;
 }
