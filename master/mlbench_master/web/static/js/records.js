@@ -43,9 +43,6 @@ export const PHASES = [
   "compile",
 ];
 
-/** Those that are no training time. */
-export const UNTRAINED = ["evaluation", "restore", "compile"];
-
 /** @returns {string | undefined} the custom property of a phase's colour; time in no phase has none. */
 export function colourOfPhase(/** @type {string} */ phase) {
   return PHASES.includes(phase) ? `--phase-${phase}` : undefined;

@@ -19,8 +19,8 @@ const ORDERED = [
 ];
 const NOT_STATED = "not stated";
 const SEED = "seed";
-/** What a difference means to a comparison, in words. */
-export const MARKS = {
+// What a difference means to a comparison, in words.
+const MARKS = {
   ...{ yes: "Breaks the comparison", unknown: "Unknown" },
   ...{ scaling: "Breaks the scaling", learning: "May change what is learned", no: "No part in learning" },
 };

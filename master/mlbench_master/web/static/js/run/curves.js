@@ -1,7 +1,8 @@
 // Which of a run's metrics and ranks are drawn, in which charts, and over which axis.
 
+import { lowerBound } from "../lines.js";
 import { LOSSES, PHASES } from "../records.js";
-import { EMPTY, areSame, combine, counterAt, longest, mapColumns, mean } from "../series.js";
+import { EMPTY, areSame, combine, counterAt, longest, mapColumns, mean, sum } from "../series.js";
 
 /** @import { Series } from "../series.js" */
 
@@ -161,11 +162,12 @@ export function throughput(samples, clocks) {
   const end = Math.min(...ranks.map((one) => one.at(-1)?.to ?? Infinity));
   const most = ranks.reduce((found, one) => (one.length > found.length ? one : found), []);
   const grid = most.filter(({ from, to }) => (from + to) / 2 <= end);
+  const ends = ranks.map((one) => one.map(({ to }) => to));
   const times = [];
   const values = [];
   for (const { from, to } of grid) {
     times.push(from);
-    values.push(ranks.reduce((total, one) => total + rateAt(one, (from + to) / 2), 0));
+    values.push(sum(ranks.map((one, i) => rateAt(one, ends[i], (from + to) / 2))));
   }
   if (grid.length) {
     times.push(grid.at(-1).to);
@@ -186,14 +188,7 @@ function intervals(samples, clock) {
   return found;
 }
 
-function rateAt(rates, time) {
-  let low = 0;
-  let high = rates.length - 1;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (rates[middle].to < time) low = middle + 1;
-    else high = middle;
-  }
-  const found = rates[low];
-  return found && found.from <= time && time <= found.to ? found.rate : 0;
+function rateAt(rates, ends, time) {
+  const found = rates[lowerBound(ends, time)];
+  return found && found.from <= time ? found.rate : 0;
 }
