@@ -71,10 +71,15 @@ function lookOf(/** @type {string} */ name) {
   return null;
 }
 
-async function read(/** @type {string} */ url) {
+/** @returns {Promise<Response>} the answer with a file, or an error. */
+export async function open(/** @type {string} */ url) {
   const answer = await fetch(url);
   if (!answer.ok) throw new Error(`The master answers ${answer.status} ${answer.statusText}`);
-  return answer.text();
+  return answer;
+}
+
+async function read(/** @type {string} */ url) {
+  return (await open(url)).text();
 }
 
 function scrolling(/** @type {string} */ label, /** @type {HTMLElement} */ content) {

@@ -3,7 +3,8 @@
 import { get, post } from "../api.js";
 import { byId, h, setOptions, setText } from "../dom.js";
 import { bytes, count, number } from "../format.js";
-import { addressOf } from "./files.js";
+import { fillTable } from "../ui.js";
+import { addressOf, open } from "./files.js";
 
 /** @import { Run, Schemas } from "../records.js" */
 /** @typedef {Schemas["RankProfile"]} Profile */
@@ -75,12 +76,11 @@ export class Profiles {
     const download = h("a", { href: url, download: "", class: "button" }, "Download");
     download.setAttribute("aria-label", `Download the profile of rank ${one.rank}`);
     const look = h("div", { class: "file-look" });
-    const open = h("button", { type: "button" }, "Show in speedscope");
-    open.addEventListener("click", () => show(one, url, look));
-    const inside = [table(one), h("p", {}, open), look];
+    const onclick = () => show(one, url, look);
+    const button = h("button", { type: "button", onclick }, "Show in speedscope");
+    const inside = [table(one), h("p", {}, button), look];
     return h("li", {}, h("details", {}, h("summary", {}, ...title), ...inside), download);
   }
-
 }
 
 async function show(/** @type {Profile} */ one, /** @type {string} */ url, /** @type {HTMLElement} */ look) {
@@ -97,9 +97,8 @@ async function show(/** @type {Profile} */ one, /** @type {string} */ url, /** @
 
 // The URL of a profile for speedscope, which tells calls of other arguments apart: without these.
 async function readable(/** @type {string} */ url) {
-  const answer = await fetch(url);
-  if (!answer.ok) throw new Error(`The master answers ${answer.status} ${answer.statusText}`);
-  const profile = await new Response(answer.body.pipeThrough(new DecompressionStream("gzip"))).json();
+  const { body } = await open(url);
+  const profile = await new Response(body.pipeThrough(new DecompressionStream("gzip"))).json();
   if (profile.traceEvents) profile.traceEvents = withoutArguments(profile.traceEvents);
   return URL.createObjectURL(new Blob([JSON.stringify(profile)]));
 }
@@ -112,17 +111,15 @@ function withoutArguments(/** @type {any[]} */ events) {
 }
 
 function table(/** @type {Profile} */ { tool, operators }) {
-  const head = [tool === "pytorch" ? "Operator" : "Function", "By itself", "In all", "Calls"];
-  const cells = (one) => [
-    h("th", { scope: "row" }, h("code", {}, one.name)),
-    h("td", { class: "figure" }, `${number(one.self_seconds)} s`),
-    h("td", { class: "figure" }, `${number(one.total_seconds)} s`),
-    h("td", { class: "figure" }, one.calls === null ? "" : count(one.calls)),
+  const found = h("table", {}, h("thead", {}, h("tr")), h("tbody"));
+  const fillName = (cell, one) => cell.replaceChildren(h("code", {}, one.name));
+  const seconds = (title, name) => ({ title, isFigure: true, text: (one) => `${number(one[name])} s` });
+  const columns = [
+    { title: tool === "pytorch" ? "Operator" : "Function", isHead: true, fill: fillName },
+    seconds("By itself", "self_seconds"),
+    seconds("In all", "total_seconds"),
+    { title: "Calls", isFigure: true, text: (one) => (one.calls === null ? "" : count(one.calls)) },
   ];
-  return h(
-    "table",
-    {},
-    h("thead", {}, h("tr", {}, ...head.map((text, i) => h("th", { scope: "col", class: i ? "figure" : "" }, text)))),
-    h("tbody", {}, ...operators.map((one) => h("tr", {}, ...cells(one)))),
-  );
+  fillTable(found, columns, operators, (one) => one.name);
+  return found;
 }

@@ -1,7 +1,8 @@
 // What each rank has done: the section "Ranks".
 
-import { byId, h, reconcile, setText } from "../dom.js";
+import { byId, setText } from "../dom.js";
 import { NONE, bytes, count, duration, percent } from "../format.js";
+import { fillTable } from "../ui.js";
 
 /**
  * @import { Rank, Result } from "../records.js"
@@ -14,6 +15,10 @@ import { NONE, bytes, count, duration, percent } from "../format.js";
  *   rank: number, worker: Rank, figures: RankResult | null, late: number | null
  * }} RankFigures
  */
+
+const LATE_HINT = "How much longer than a typical rank it took for its own work, where it took longer";
+const SENT_HINT =
+  "All that left its network, headers included, in its latest attempt; known at its end, where its network is its own";
 
 /**
  * @param {Rank[]} workers
@@ -34,17 +39,20 @@ function slowness(/** @type {RankFigures} */ { figures }) {
   return figures?.compute_seconds ?? figures?.step_seconds ?? -1;
 }
 
+const figure = (title, text, hint = undefined) => ({ title, hint, isFigure: true, text });
+
+/** @type {import("../ui.js").Column<RankFigures>[]} */
 const COLUMNS = [
-  { text: ({ rank }) => rank },
-  { text: ({ worker }) => worker.pod ?? NONE, class: "pod" },
-  { text: ({ worker }) => worker.stopped || (worker.exit_code ?? NONE), class: "figure" },
-  { text: ({ figures }) => count(figures?.steps), class: "figure" },
-  { text: ({ figures }) => duration(figures?.step_seconds), class: "figure" },
-  { text: ({ figures }) => duration(figures?.compute_seconds), class: "figure" },
-  { text: ({ figures }) => percent(figures?.communication_share, 1), class: "figure" },
-  { text: ({ late }) => duration(late), class: "figure" },
-  { text: ({ figures }) => count(figures?.samples), class: "figure" },
-  { text: ({ figures }) => bytes(figures?.network_sent_bytes), class: "figure" },
+  { title: "Rank", text: ({ rank }) => String(rank) },
+  { title: "Pod", text: ({ worker }) => worker.pod ?? NONE },
+  { title: "Exit", isFigure: true, fill: fillExit },
+  figure("Steps", ({ figures }) => count(figures?.steps)),
+  figure("Step time", ({ figures }) => duration(figures?.step_seconds)),
+  figure("Computing", ({ figures }) => duration(figures?.compute_seconds)),
+  figure("Communication", ({ figures }) => percent(figures?.communication_share, 1), "Of the training time"),
+  figure("Late", ({ late }) => duration(late), LATE_HINT),
+  figure("Samples", ({ figures }) => count(figures?.samples)),
+  figure("Network sent", ({ figures }) => bytes(figures?.network_sent_bytes), SENT_HINT),
 ];
 
 /** The section "Ranks": where each rank ran, how it ended, and how fast it is. */
@@ -61,19 +69,15 @@ export class Ranks {
   show(/** @type {RankFigures[]} */ figures) {
     this.#figures = figures;
     byId("no-ranks").hidden = figures.length > 0;
-    byId("ranks-table").hidden = figures.length === 0;
+    byId("ranks-scroll").hidden = figures.length === 0;
     byId("ranks-order-choice").hidden = figures.length < 2;
     const isSlowestFirst = this.#order.value === "slowest";
     const rows = isSlowestFirst ? figures.toSorted((a, b) => slowness(b) - slowness(a)) : figures;
-    reconcile(byId("ranks-rows"), rows, (one) => one.rank, createRow, updateRow);
+    fillTable(byId("ranks-table"), COLUMNS, rows, ({ rank }) => rank);
   }
 }
 
-function createRow() {
-  return h("tr", {}, ...COLUMNS.map((column) => h("td", { class: column.class })));
-}
-
-function updateRow(row, /** @type {RankFigures} */ one) {
-  COLUMNS.forEach((column, i) => setText(row.children[i], column.text(one)));
-  row.classList.toggle("has-failed", Boolean(one.worker.exit_code) && !one.worker.stopped);
+function fillExit(cell, /** @type {RankFigures} */ { worker }) {
+  setText(cell, worker.stopped || (worker.exit_code ?? NONE));
+  cell.classList.toggle("bad-text", Boolean(worker.exit_code) && !worker.stopped);
 }
