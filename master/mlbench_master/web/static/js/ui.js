@@ -120,6 +120,11 @@ export function menu(/** @type {HTMLButtonElement} */ button, /** @type {HTMLEle
  *   text?: (row: Row) => string, fill?: (cell: HTMLElement, row: Row) => void }} Column
  */
 
+/** @returns {Column<any>} a column of figures, which are aligned. */
+export function figure(/** @type {string} */ title, /** @type {(row: any) => string} */ text, hint = undefined) {
+  return { title, text, hint, isFigure: true };
+}
+
 /**
  * Fill a table that has a thead with one row, and a tbody.
  * @template Row

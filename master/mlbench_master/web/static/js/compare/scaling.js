@@ -6,7 +6,7 @@ import { byId, setText } from "../dom.js";
 import { NONE, alignedDurations, alignedNumbers, duration, number, percent } from "../format.js";
 import { PHASES, colourOfPhase } from "../records.js";
 import { sum } from "../series.js";
-import { fillTable } from "../ui.js";
+import { figure, fillTable } from "../ui.js";
 
 /** @import { Group } from "../records.js" */
 
@@ -108,7 +108,6 @@ export function columnsOf(/** @type {Group[]} */ groups) {
   const write = alignedDurations(groups.map((one) => one.training_seconds_to_accuracy?.maximum));
   const rate = alignedNumbers(groups.map((group) => group.samples_per_second?.mean));
   const sent = alignedNumbers(groups.map((group) => group.bytes_sent_per_step?.mean));
-  const figure = (title, text, hint = undefined) => ({ title, hint, isFigure: true, text });
   const time = (title, name, hint = undefined) =>
     figure(title, (group) => write(group.training_seconds_to_accuracy?.[name] ?? null), hint);
   return [
@@ -124,20 +123,16 @@ export function columnsOf(/** @type {Group[]} */ groups) {
     figure("Samples/s", (group) => rate(group.samples_per_second?.mean)),
     figure("Speed-up by samples/s", (group) => scaled(group, "throughput_speedup", times)),
     figure("Efficiency by samples/s", (group) => scaled(group, "throughput_efficiency", percent)),
-    figure(
-      "Communication",
-      (group) => percent(group.communication_share?.mean),
-      "Of the training time",
-    ),
+    figure("Communication", (group) => percent(group.communication_share?.mean), "Of the training time"),
     figure("Goodput", (group) => percent(group.goodput_share?.mean), GOODPUT_HINT),
     { title: "Besides, most", hint: "Where most of the other worker-seconds went", text: (group) => group.largest_bucket ?? NONE },
     figure("Bytes a step", (group) => sent(group.bytes_sent_per_step?.mean), SENT_HINT),
-    ...(Object.keys(groups[0].swept).length ? evidence(figure) : []),
+    ...(Object.keys(groups[0].swept).length ? evidence() : []),
   ];
 }
 
 // What tells a group of a sweep from another one.
-function evidence(figure) {
+function evidence() {
   return [
     figure("Times", (group) => times(group.evidence?.times_as_fast)),
     { title: "As fast as", text: (group) => group.evidence?.than ?? NONE },

@@ -4,6 +4,7 @@ import { showBars } from "../bars.js";
 import { Chart } from "../chart.js";
 import { byId, h, reconcile, setText } from "../dom.js";
 import { alignedNumbers, number } from "../format.js";
+import { fillTable } from "../ui.js";
 
 /**
  * @import { Comparison } from "../records.js"
@@ -82,23 +83,17 @@ function titleOf(/** @type {Axis} */ { key, unit }) {
   return unit ? `${key} [${unit}]` : key;
 }
 
-function fillHeat(table, /** @type {Figure} */ figure) {
-  table.hidden = !figure.by;
-  if (!figure.by) return;
-  const { across, by, cells } = figure;
+function fillHeat(table, /** @type {Figure} */ { across, by, cells }) {
+  table.hidden = !by;
+  if (!by) return;
   const write = alignedNumbers(cells.flat().flatMap((one) => [one?.mean, one?.high]));
-  const heads = [by.key, ...across.values.map((value) => withUnit(value, across))];
-  reconcile(table.tHead.rows[0], heads, String, () => h("th", { scope: "col" }), setText);
+  const values = across.values.map((value, i) => ({
+    title: withUnit(value, across),
+    fill: (td, row) => fillCell(td, row.cells[i], write),
+  }));
+  const columns = [{ title: by.key, isHead: true, text: (row) => row.value }, ...values];
   const rows = by.values.map((value, i) => ({ value, cells: cells[i] }));
-  reconcile(table.tBodies[0], rows, (row) => row.value, () => h("tr"), (line, row) => {
-    const columns = [null, ...row.cells.keys()];
-    const make = (j) => (j === null ? h("th", { scope: "row" }, row.value) : h("td"));
-    reconcile(line, columns, String, make, (td, j) => {
-      if (j === null) return;
-      td.dataset.heat = String(row.cells[j]?.heat ?? "");
-      fillCell(td, row.cells[j], write);
-    });
-  });
+  fillTable(table, columns, rows, (row) => row.value);
 }
 
 function withUnit(/** @type {string} */ value, /** @type {Axis} */ { unit }) {
@@ -106,6 +101,7 @@ function withUnit(/** @type {string} */ value, /** @type {Axis} */ { unit }) {
 }
 
 function fillCell(td, /** @type {Cell | null} */ cell, write) {
+  td.dataset.heat = String(cell?.heat ?? "");
   const parts = [write(cell && cell.mean)];
   if (cell && cell.low !== null && cell.high !== null) {
     parts.push(`${write(cell.low)} to ${write(cell.high)}`);

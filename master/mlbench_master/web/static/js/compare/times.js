@@ -6,7 +6,7 @@ import { byId, h, reconcile, setText } from "../dom.js";
 import { NONE, alignedDurations, alignedNumbers, count, duration, isPercent, percent, plural } from "../format.js";
 import { styleOfRun } from "../plot.js";
 import { labelOf } from "../records.js";
-import { badge, fillTable, setBadge } from "../ui.js";
+import { badge, figure, fillTable, setBadge } from "../ui.js";
 
 /** @import { Comparison, Result } from "../records.js" */
 
@@ -85,7 +85,7 @@ function columnsOf(/** @type {Result[]} */ results) {
   const ids = results.map((result) => result.run_id);
   return [
     { title: "Run", isHead: true, fill: (cell, one) => fillName(cell, one, ids) },
-    { title: "Workers", isFigure: true, text: (result) => count(result.num_workers) },
+    figure("Workers", (result) => count(result.num_workers)),
     { title: "State", fill: fillState },
     seconds("Time to accuracy", results, "training_seconds", TRAINING_HINT),
     seconds("Since the start", results, "wall_seconds", WALL_HINT),
@@ -95,10 +95,10 @@ function columnsOf(/** @type {Result[]} */ results) {
     figures("Samples/s", results, (one) => one.samples_per_second, RATE_HINT),
     figures("Bytes a step", results, (one) => one.bytes_sent_per_step, SENT_HINT),
     ...(results.some((one) => one.checkpoints)
-      ? [{ title: "Checkpoints", hint: SAVED_HINT, isFigure: true, text: (one) => checkpoints(one) }]
+      ? [figure("Checkpoints", (one) => checkpoints(one), SAVED_HINT)]
       : []),
-    { title: "Waited", hint: WAITED_HINT, isFigure: true, text: (one) => waited(one) },
-    { title: "Epochs", isFigure: true, text: (one) => count(one.epochs) },
+    figure("Waited", waited, WAITED_HINT),
+    figure("Epochs", (one) => count(one.epochs)),
     figures("Worker-seconds", results, (one) => one.cost?.worker_seconds, COST_HINT),
   ];
 }
@@ -107,14 +107,14 @@ function seconds(title, results, clock, hint) {
   const write = alignedDurations(results.map((one) => one.time_to_accuracy?.[clock]));
   const text = ({ target, time_to_accuracy: reached }) =>
     target && !reached ? "not reached" : write(reached?.[clock]);
-  return { title, hint, isFigure: true, text };
+  return figure(title, text, hint);
 }
 
 function figures(title, results, valueOf, hint, unitOf = (_result) => "") {
   const write = alignedNumbers(results.map(valueOf));
   const text = (result) =>
     valueOf(result) == null ? NONE : write(valueOf(result)) + unitOf(result);
-  return { title, hint, isFigure: true, text };
+  return figure(title, text, hint);
 }
 
 function scores(title, results, valueOf, hint = undefined) {

@@ -5,7 +5,7 @@ import { byId, setText } from "../dom.js";
 import { duration, percent } from "../format.js";
 import { PHASES, colourOfPhase } from "../records.js";
 import { sum } from "../series.js";
-import { fillTable } from "../ui.js";
+import { figure, fillTable } from "../ui.js";
 
 /** @import { Goodput as Record, Result } from "../records.js" */
 
@@ -36,13 +36,10 @@ export class Goodput {
     /** @type {import("../ui.js").Column<Record["ranks"][number]>[]} */
     const columns = [
       { title: "Rank", isHead: true, text: ({ rank }) => String(rank) },
-      { title: "Attempt", isFigure: true, text: ({ attempt }) => String(attempt) },
-      ...shown.map(([bucket, [title, google]]) => ({
-        title,
-        hint: google && `Google: ${google}`,
-        isFigure: true,
-        text: ({ seconds }) => duration(seconds[bucket]),
-      })),
+      figure("Attempt", ({ attempt }) => String(attempt)),
+      ...shown.map(([bucket, [title, google]]) =>
+        figure(title, ({ seconds }) => duration(seconds[bucket]), google && `Google: ${google}`),
+      ),
     ];
     fillTable(byId("goodput-table"), columns, goodput.ranks, ({ rank, attempt }) => `${rank} ${attempt}`);
   }

@@ -4,7 +4,7 @@ import { byId, h, reconcile, setNotice, setText } from "../dom.js";
 import { duration, number } from "../format.js";
 import { EMPTY, counterAt } from "../series.js";
 import * as theme from "../theme.js";
-import { fillTable } from "../ui.js";
+import { figure, fillTable } from "../ui.js";
 import { onZoom, zoomOf } from "../zoom.js";
 import { Recorded } from "./recorded.js";
 
@@ -128,8 +128,8 @@ export class Heat {
     /** @type {import("../ui.js").Column<typeof slowest>[]} */
     const columns = [
       { title: "Rank", isHead: true, text: ({ rank }) => String(rank) },
-      { title: "Median", isFigure: true, text: ({ median }) => duration(median) },
-      { title: "Longest", isFigure: true, text: ({ longest }) => duration(longest) },
+      figure("Median", ({ median }) => duration(median)),
+      figure("Longest", ({ longest }) => duration(longest)),
       { title: "When", text: ({ column }) => this.#when(column) },
     ];
     fillTable(byId("steps-table"), columns, found, ({ rank }) => rank);

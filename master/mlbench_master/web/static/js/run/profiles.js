@@ -3,7 +3,7 @@
 import { get, post } from "../api.js";
 import { byId, h, setOptions, setText } from "../dom.js";
 import { bytes, count, number } from "../format.js";
-import { fillTable } from "../ui.js";
+import { figure, fillTable } from "../ui.js";
 import { addressOf, open } from "./files.js";
 
 /** @import { Run, Schemas } from "../records.js" */
@@ -113,12 +113,12 @@ function withoutArguments(/** @type {any[]} */ events) {
 function table(/** @type {Profile} */ { tool, operators }) {
   const found = h("table", {}, h("thead", {}, h("tr")), h("tbody"));
   const fillName = (cell, one) => cell.replaceChildren(h("code", {}, one.name));
-  const seconds = (title, name) => ({ title, isFigure: true, text: (one) => `${number(one[name])} s` });
+  const seconds = (title, name) => figure(title, (one) => `${number(one[name])} s`);
   const columns = [
     { title: tool === "pytorch" ? "Operator" : "Function", isHead: true, fill: fillName },
     seconds("By itself", "self_seconds"),
     seconds("In all", "total_seconds"),
-    { title: "Calls", isFigure: true, text: (one) => (one.calls === null ? "" : count(one.calls)) },
+    figure("Calls", (one) => (one.calls === null ? "" : count(one.calls))),
   ];
   fillTable(found, columns, operators, (one) => one.name);
   return found;

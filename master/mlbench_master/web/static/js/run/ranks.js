@@ -2,7 +2,7 @@
 
 import { byId, setText } from "../dom.js";
 import { NONE, bytes, count, duration, percent } from "../format.js";
-import { fillTable } from "../ui.js";
+import { figure, fillTable } from "../ui.js";
 
 /**
  * @import { Rank, Result } from "../records.js"
@@ -38,8 +38,6 @@ export function rankFigures(workers, result) {
 function slowness(/** @type {RankFigures} */ { figures }) {
   return figures?.compute_seconds ?? figures?.step_seconds ?? -1;
 }
-
-const figure = (title, text, hint = undefined) => ({ title, hint, isFigure: true, text });
 
 /** @type {import("../ui.js").Column<RankFigures>[]} */
 const COLUMNS = [

@@ -8,7 +8,7 @@ import { byId, h, reconcile, setText } from "../dom.js";
 import { duration, number, plural } from "../format.js";
 import { poll } from "../poll.js";
 import { sweptOf } from "../records.js";
-import { badge, errorState, fillTable } from "../ui.js";
+import { badge, errorState, figure, fillTable } from "../ui.js";
 import { drawParallel } from "./parallel.js";
 
 /**
@@ -71,12 +71,8 @@ export function effectColumns(/** @type {SetAnalysis} */ { is_less_better: lessI
   const known = ({ low, high }) => low !== null && (low > 0 || high < 0);
   return [
     { title: "Swept", isHead: true, text: ({ key, value }) => [key, value].filter(Boolean).join(" ") },
-    { title: "Correlation", isFigure: true, text: ({ correlation }) => number(correlation, 2) },
-    {
-      title: "Between",
-      isFigure: true,
-      text: ({ low, high }) => (low === null ? "" : `${number(low, 2)} and ${number(high, 2)}`),
-    },
+    figure("Correlation", ({ correlation }) => number(correlation, 2)),
+    figure("Between", ({ low, high }) => (low === null ? "" : `${number(low, 2)} and ${number(high, 2)}`)),
     { title: "More of it is", text: (effect) => (known(effect) ? word(effect) : "not told from chance") },
   ];
 }
@@ -98,11 +94,11 @@ async function showComparison(/** @type {number[]} */ ids) {
 function planColumns(/** @type {RunSet} */ { places }) {
   const swept = places.some((place) => sweptOf(place));
   return [
-    { title: "Place", isFigure: true, text: (place) => String(place.number) },
+    figure("Place", (place) => String(place.number)),
     { title: "Runs of", isHead: true, text: (place) => sweptOf(place) || place.name },
     ...(swept ? [{ title: "Name", text: (place) => place.name }] : []),
-    { title: "Workers", isFigure: true, text: (place) => String(place.num_workers) },
-    { title: "Seed", isFigure: true, text: (place) => String(place.seed ?? "") },
+    figure("Workers", (place) => String(place.num_workers)),
+    figure("Seed", (place) => String(place.seed ?? "")),
     { title: "Runs", fill: fillTrials },
   ];
 }

@@ -5,7 +5,7 @@ import { byId, h, setText } from "../dom.js";
 import { ago, moment, plural } from "../format.js";
 import { poll } from "../poll.js";
 import { termsOf } from "../runs/groups.js";
-import { errorState, fillTable } from "../ui.js";
+import { errorState, figure, fillTable } from "../ui.js";
 
 /** @typedef {import("../records.js").Schemas["RunSet"]} RunSet */
 
@@ -26,7 +26,7 @@ const COLUMNS = [
     fill: (cell, { name }) => fillOnce(cell, () => h("a", { href: `/sets/${encodeURIComponent(name)}` }, name)),
   },
   { title: "Sweeps", text: sweptIn },
-  { title: "Places", isFigure: true, text: ({ places }) => String(places.length) },
+  figure("Places", ({ places }) => String(places.length)),
   {
     title: "Created",
     fill: (cell, { created_at: at }) => {

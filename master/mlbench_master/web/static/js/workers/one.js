@@ -7,7 +7,7 @@ import * as format from "../format.js";
 import { poll } from "../poll.js";
 import { codeOf, elapsedSeconds, isActive } from "../records.js";
 import { Resources } from "../resources.js";
-import { badge, errorState, fillTable, setBadge } from "../ui.js";
+import { badge, errorState, figure, fillTable, setBadge } from "../ui.js";
 import { fillFacts } from "./worker.js";
 
 /** @import { Run } from "../records.js" */
@@ -27,9 +27,9 @@ const RUN_COLUMNS = [
   { title: "Run", isHead: true, fill: (cell, run) => cell.replaceChildren(linkTo(run)) },
   { title: "State", fill: (cell, run) => cell.replaceChildren(badge(run.state)) },
   { title: "Benchmark", text: codeOf },
-  { title: "Rank", isFigure: true, text: ranksHere },
+  figure("Rank", ranksHere),
   { title: "Started", text: (run) => format.moment(run.started_at) },
-  { title: "Duration", isFigure: true, text: (run) => format.duration(elapsedSeconds(run, now())) },
+  figure("Duration", (run) => format.duration(elapsedSeconds(run, now()))),
 ];
 
 poll(refreshWorker, (error) => showProblem("worker-problem", error));
