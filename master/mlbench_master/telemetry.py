@@ -90,12 +90,12 @@ class DatabaseCollector(Collector):
         ended = [row for row in rows if row[1] not in ACTIVE_STATES]
         if ended != self._known[0]:
             self._known = ended, list(_runs(_find([row[0] for row in ended])))
-        told = self._verdicts([row[0] for row in rows])
+        verdicts = self._verdicts([row[0] for row in rows])
         yield _gauge(
             names.RUN_AUTOPSY,
             "When the run was asked last why it does not go on.",
             ("run_id", "verdict"),
-            [((str(run), text[:_VERDICT_LENGTH]), asked_at) for run, text, asked_at in told],
+            [((str(run), text[:_VERDICT_LENGTH]), asked_at) for run, text, asked_at in verdicts],
         )
         # Without runs, there are the same families.
         for family, same in zip(_runs(_find(active)), self._known[1], strict=True):

@@ -91,10 +91,10 @@ def _check_size(file: BinaryIO) -> None:
     except zipfile.BadZipFile:
         return  # opening it as an archive tells more
     compressed = [member for member in members if member.compress_type != zipfile.ZIP_STORED]
-    for one in compressed:
-        if one.file_size > _MOST_BYTES:
-            raise TooLargeError(f"body: {one.filename} has more than {_MOST_BYTES} bytes")
-    if sum(one.file_size for one in compressed) > _MOST_BYTES_IN_ALL:
+    for member in compressed:
+        if member.file_size > _MOST_BYTES:
+            raise TooLargeError(f"body: {member.filename} has more than {_MOST_BYTES} bytes")
+    if sum(member.file_size for member in compressed) > _MOST_BYTES_IN_ALL:
         raise TooLargeError(f"body: its members have more than {_MOST_BYTES_IN_ALL} bytes in all")
 
 

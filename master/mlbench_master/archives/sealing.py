@@ -138,12 +138,12 @@ class Sealer:
         """Write an archive of an owner's samples, have it looked at, and return its digest."""
 
         def write(draft: Path) -> str:
-            found = stored.load(owner)
+            loaded = stored.load(owner)
             with ExitStack() as stack:
-                delivered = self.reader.delivered(found, found.delivered, Selection(), stack)
-                series = contents.series_of_owner(found, delivered)
+                delivered = self.reader.delivered(loaded, loaded.delivered, Selection(), stack)
+                series = contents.series_of_owner(loaded, delivered)
                 digest = archive.write(draft, documents, chain(series, more), texts)
-            found.check()
+            loaded.check()
             if look:
                 with archive.opened(draft) as written:
                     look(written)

@@ -92,7 +92,7 @@ class Verifier:
             return []
         try:
             with self.reader.archives.open(added["archive"]) as archive:
-                samples = sum(one.samples + one.kept for one in archive.series.values())
+                samples = sum(series.samples + series.kept for series in archive.series.values())
                 if archive.digest != added["sha256"] or samples != added["sealed"]:
                     return [f"{added['archive']} is not the archive that was written"]
                 return archive.check()

@@ -105,7 +105,7 @@ def _free_workers(run: RunView, world: World, given: AbstractSet[str]) -> tuple[
     """
     size = size_pool(world).workers
     holders = {
-        rank.worker: one.id for one in world.runs for rank in one.ranks if not rank.lost
+        rank.worker: other.id for other in world.runs for rank in other.ranks if not rank.lost
     } | dict.fromkeys(given, 0)
     free = [
         w

@@ -92,15 +92,15 @@ def operation(
     See ``Operation``.
     """
     described = Operation(name, answer, model, **facts)
-    known = [parameter.name for parameter in described.parameters]
+    allowed = [parameter.name for parameter in described.parameters]
 
     def describe(method: _Method) -> _Method:
         @wraps(method)
         def respond(self: Any, req: Request, resp: Response, **variables: Any) -> None:
             for given in req.params:
-                if given not in known:  # it would be ignored if it is misspelt
+                if given not in allowed:  # it would be ignored if it is misspelt
                     raise BadFieldError(
-                        given, f"no such parameter here{_alternatives(given, known)}"
+                        given, f"no such parameter here{_alternatives(given, allowed)}"
                     )
             resp.status = described.status
             method(self, req, resp, **variables)

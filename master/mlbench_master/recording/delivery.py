@@ -219,23 +219,25 @@ class Delivery:
             The bytes of the largest batch; 0 if it failed.
         """
         self._last_tried = streams[-1].id
-        found: list[tuple[Stream, bytes]] = []
+        pieces: list[tuple[Stream, bytes]] = []
         try:
-            found = [(one, _next_batch(one, self._retry(one).batch_bytes)) for one in streams]
-            self._deliver_batches(found)
+            pieces = [
+                (stream, _next_batch(stream, self._retry(stream).batch_bytes)) for stream in streams
+            ]
+            self._deliver_batches(pieces)
         except UnavailableError:
             self._alone = True
             raise
         except Exception as error:
             if len(streams) > 1:
-                return max(self._deliver([one]) for one in streams)
-            return self._postpone(streams[0], found[0][1] if found else b"", error)
-        for one in streams:
-            if retry := self._retries.get(one.id):
+                return max(self._deliver([stream]) for stream in streams)
+            return self._postpone(streams[0], pieces[0][1] if pieces else b"", error)
+        for stream in streams:
+            if retry := self._retries.get(stream.id):
                 retry.failures, retry.batch_bytes = 0, 2 * retry.batch_bytes
                 if retry.batch_bytes >= BATCH_BYTES:
-                    self._retries.pop(one.id)
-        return max(len(data) for _, data in found)
+                    self._retries.pop(stream.id)
+        return max(len(data) for _, data in pieces)
 
     def _postpone(self, stream: Stream, data: bytes, error: Exception) -> int:
         """Try a stream again later, in smaller batches; keep a line that failed too often."""
@@ -250,10 +252,10 @@ class Delivery:
         self._retries[stream.id] = retry
         return 0
 
-    def _deliver_batches(self, found: Iterable[tuple[Stream, bytes]]) -> None:
+    def _deliver_batches(self, pieces: Iterable[tuple[Stream, bytes]]) -> None:
         """Deliver these lines of an owner's streams of one kind, all or none."""
         now_us = time.time_ns() // 1000
-        batches = [_parse(stream, data, now_us) for stream, data in found if data]
+        batches = [_parse(stream, data, now_us) for stream, data in pieces if data]
         if not batches:
             return
         owner = batches[0].stream.owner
@@ -303,7 +305,7 @@ class Delivery:
         )
         if not refused:
             return planned
-        return planned.without({(key_of[one.labels], one.times_ms[0]) for one in refused})
+        return planned.without({(key_of[single.labels], single.times_ms[0]) for single in refused})
 
 
 def _parse(stream: Stream, data: bytes, now_us: int) -> _Batch:
@@ -391,10 +393,10 @@ def _store_details(stream: Stream, sent: Mapping[SeriesKey, Sequence[Sample]]) -
     is_posted = stream.name == POSTED
     for (metric, rank), samples in sent.items():
         details = [
-            (one.time_us, one.cumulative, one.metadata)
-            for one in samples
-            if one.metadata is not None
-            or (is_posted and (one.cumulative is not None or one.time_us % 1000))
+            (sample.time_us, sample.cumulative, sample.metadata)
+            for sample in samples
+            if sample.metadata is not None
+            or (is_posted and (sample.cumulative is not None or sample.time_us % 1000))
         ]
         if details:
             Detail.create(

@@ -214,12 +214,12 @@ def _requests(series: Iterable[TimeSeries]) -> Iterator[list[TimeSeries]]:
     """Group series into requests of a bounded size."""
     request: list[TimeSeries] = []
     size = 0
-    for one in series:
-        its_size = len(one.labels) + _MOST_SAMPLE_BYTES * len(one.times_ms)
+    for entry in series:
+        its_size = len(entry.labels) + _MOST_SAMPLE_BYTES * len(entry.times_ms)
         if request and size + its_size > _REQUEST_BYTES:
             yield request
             request, size = [], 0
-        request.append(one)
+        request.append(entry)
         size += its_size
     if request:
         yield request

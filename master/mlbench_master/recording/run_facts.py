@@ -93,12 +93,12 @@ def with_processes(processes: dict[str, Any] | None, began: Iterable[Began]) -> 
     """
     ranks = set(processes["ranks"] if processes else ())
     restarts: dict[str, float] = dict(processes["restarts"]) if processes else {}
-    for one in began:
-        number = str(one.process.restart)
-        if one.process.rank in ranks or len(ranks) < _MOST_PROCESSES:
-            ranks.add(one.process.rank)
+    for start in began:
+        number = str(start.process.restart)
+        if start.process.rank in ranks or len(ranks) < _MOST_PROCESSES:
+            ranks.add(start.process.rank)
         if number in restarts or (number != "0" and len(restarts) < _MOST_PROCESSES):
-            restarts[number] = min(one.at, restarts.get(number, one.at))
+            restarts[number] = min(start.at, restarts.get(number, start.at))
     return {"ranks": sorted(ranks), "restarts": restarts}
 
 

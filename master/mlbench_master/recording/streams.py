@@ -226,7 +226,7 @@ def forget_some(owner: str) -> bool:
                 Chunk.stream == stream, Chunk.offset < _first_chunk(stream, stream.delivered)
             )
             some = delivered.order_by(Chunk.offset).limit(_FORGOTTEN_AT_ONCE)
-            offsets = [one.offset for one in some]
+            offsets = [chunk.offset for chunk in some]
             if offsets:
                 Chunk.delete().where(Chunk.stream == stream, Chunk.offset <= offsets[-1]).execute()
                 return True

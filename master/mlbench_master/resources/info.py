@@ -72,9 +72,9 @@ def _describe(benchmark: Benchmark, limits: Limits) -> records.Benchmark:
         backends=benchmark.backends_among(limits.backends),
         rules=benchmark.rules,
         options=tuple(
-            records.Option(one.name, one.default, one.choices, one.help)
-            for one in describe(benchmark.options)
-            if one.name not in benchmark.args
+            records.Option(option.name, option.default, option.choices, option.help)
+            for option in describe(benchmark.options)
+            if option.name not in benchmark.args
         ),
         images=tuple(images),
     )

@@ -138,7 +138,7 @@ def _read_ids(req: Request) -> list[int]:
     # In one parameter, or in several of the same name.
     text = ",".join(req.get_param_as_list("runs") or ())
     parts = text.split(",")
-    ids = [one for one in map(parse_whole_number, parts) if one is not None]
+    ids = [number for number in map(parse_whole_number, parts) if number is not None]
     if len(ids) < len(parts) or len(ids) > MOST_RUNS:
         must_be = f"the ids of 1 to {MOST_RUNS} runs, such as 1,2,3"
         raise BadFieldError("runs", f"{must_be} (not {text[:80]!r})")

@@ -141,10 +141,10 @@ def _check_open(run_id: int, attempt: int, rank: int, asking: PodIdentity) -> in
         falcon.HTTPNotFound: there is no such rank (404).
     """
     its = (min(number, _LARGEST) for number in (attempt, rank, run_id))
-    found = run_sql(_RANK, asking.name, *its).fetchone()
-    if found is None:
+    row = run_sql(_RANK, asking.name, *its).fetchone()
+    if row is None:
         raise falcon.HTTPNotFound(description=f"run_id: there is no run {run_id}")
-    state, current, num_workers, worker, pod_uid, lost, pool_uid = found
+    state, current, num_workers, worker, pod_uid, lost, pool_uid = row
     if state not in ACTIVE_STATES:
         raise falcon.HTTPConflict(description=f"run {run_id} has ended")
     if attempt < current:

@@ -21,16 +21,16 @@ def small_curves(reader: SeriesReader, ids: Collection[int]) -> list[RunCurve]:
     """Return the curves of those runs that have one; without Prometheus, of ended runs alone."""
     wanted = (Run.id, Run.figures, Run.goal, Run.started_at, Run.attempt)
     runs = list(Run.select(*wanted).where(Run.id.in_(list(ids))))
-    found = [
+    curves = [
         RunCurve(run.id, run.figures["metric"], *map(tuple, run.figures["curve"]))
         for run in runs
         if run.figures and any(run.figures.get("curve", ()))
     ]
     active = [run for run in runs if run.figures is None and run.goal and run.started_at]
     with suppress(PrometheusError):
-        found += _query(reader.prometheus, [run for run in active if run.attempt == 1])
-        found += _on_line(reader, [run.id for run in active if run.attempt > 1])
-    return found
+        curves += _query(reader.prometheus, [run for run in active if run.attempt == 1])
+        curves += _on_line(reader, [run.id for run in active if run.attempt > 1])
+    return curves
 
 
 def _on_line(reader: SeriesReader, ids: Collection[int]) -> Iterator[RunCurve]:
@@ -52,10 +52,10 @@ def _query(prometheus: PrometheusClient, runs: Sequence[Run]) -> Iterator[RunCur
     step_ms = max(_LEAST_STEP_MS, (last_ms - first_ms) // _POINTS)
     promql = f"avg by (run_id, metric) ({select({'__name__': RUN_METRIC}, among)})"
     series = prometheus.query_range(promql, first_ms, last_ms, step_ms)
-    by_run = {(one.labels["run_id"], one.labels["metric"]): one for one in series}
+    by_run = {(curve.labels["run_id"], curve.labels["metric"]): curve for curve in series}
     for run in runs:
-        if one := by_run.get((str(run.id), run.goal["metric"])):
-            pairs = zip(one.times, map(float, one.values), strict=True)
+        if curve := by_run.get((str(run.id), run.goal["metric"])):
+            pairs = zip(curve.times, map(float, curve.values), strict=True)
             points = [(at - began[run.id], value) for at, value in pairs if isfinite(value)]
             seconds, values = (tuple(point[i] for point in points) for i in (0, 1))
             yield RunCurve(run.id, run.goal["metric"], seconds, values)

@@ -115,7 +115,7 @@ def used_joules(
     # The exporter's counters have the name of the pod whose processes have the GPU to themselves.
     counters = select({"__name__": names.GPU_ENERGY}, {"pod": pods})
     promql = f"sum by (pod) (increase({counters}[{length_ms}ms]))"
-    used = [float(one.values[0]) for one in prometheus.query(promql, ended_at)]
+    used = [float(series.values[0]) for series in prometheus.query(promql, ended_at)]
     return sum(used) if len(used) == len(pods) else None
 
 

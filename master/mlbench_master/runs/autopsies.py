@@ -125,9 +125,9 @@ def _bounded(value: Any, name: str = "") -> Any:
         case str():
             return _printable(value[:_LONGEST_TEXT])
         case list():
-            return [_bounded(one) for one in value]
+            return [_bounded(part) for part in value]
         case dict():
-            return {key: _bounded(one, key) for key, one in value.items()}
+            return {key: _bounded(part, key) for key, part in value.items()}
         case int() if abs(value) > _LARGEST:
             raise ValueError(f"{name or 'a number'}: it is too large")
     return value
@@ -164,17 +164,17 @@ def describe(asked: Autopsy) -> AutopsyRecord:
     )
 
 
-def restore(run: Run, told: Any) -> None:
+def restore(run: Run, listed: Any) -> None:
     """Store the autopsies of an imported run, as its archive has them.
 
     Raises:
         ValueError: it has something else.
     """
-    for fields in told[-_MOST:]:
-        one = AutopsyRecord.from_fields(_bounded(fields))
-        its = {"attempt": one.attempt, "reason": one.reason}
-        asked = Autopsy.create(run=run, asked_at=times.parse(one.asked_at) / 1e6, **its)
-        for evidence in one.evidence:
+    for fields in listed[-_MOST:]:
+        autopsy = AutopsyRecord.from_fields(_bounded(fields))
+        its = {"attempt": autopsy.attempt, "reason": autopsy.reason}
+        asked = Autopsy.create(run=run, asked_at=times.parse(autopsy.asked_at) / 1e6, **its)
+        for evidence in autopsy.evidence:
             told_by = {"rank": evidence.rank, "evidence": evidence.to_fields()}
             RankEvidence.create(autopsy=asked, **told_by)
 

@@ -62,9 +62,9 @@ def order(run: Run, rank: int, text: str, *, in_cluster: bool) -> InjectedFault:
         its = "run_id = ? AND attempt = ? AND rank = ? AND exit_code IS NULL"
         if current.state != "STARTED" or not Rank.rows(its, run.id, current.attempt, rank):
             raise ConflictError(f"rank {rank} of run {run.id} is not running")
-        one = InjectedFault(rank, text, due_at=time.time())
-        _store(current, [*current.injected, asdict(one)])
-    return one
+        fault = InjectedFault(rank, text, due_at=time.time())
+        _store(current, [*current.injected, asdict(fault)])
+    return fault
 
 
 def begin(run_id: int, deadline_at: float | None) -> None:
@@ -86,19 +86,19 @@ def begin(run_id: int, deadline_at: float | None) -> None:
 
 def due_for(run_id: int | None, rank: int | None) -> tuple[list[dict[str, Any]], bool]:
     """Return the failures that are soon due for a rank, and whether the run's have no times yet."""
-    found = run_sql(_INJECTED, run_id).fetchone() if run_id is not None else None
-    injected = json.loads(found[0]) if found else []
+    row = run_sql(_INJECTED, run_id).fetchone() if run_id is not None else None
+    injected = json.loads(row[0]) if row else []
     since = time.time() - LATE_SECONDS
     until = time.time() + _AHEAD_SECONDS
     due = [
-        {"id": number, "fault": one["fault"], "at": one["due_at"]}
-        for number, one in enumerate(injected, 1)
-        if one["rank"] == rank
-        and one["at"] is None
-        and not one["problem"]
-        and since < (one["due_at"] or 0) < until
+        {"id": number, "fault": fault["fault"], "at": fault["due_at"]}
+        for number, fault in enumerate(injected, 1)
+        if fault["rank"] == rank
+        and fault["at"] is None
+        and not fault["problem"]
+        and since < (fault["due_at"] or 0) < until
     ]
-    return due, any(one["due_at"] is None for one in injected)
+    return due, any(fault["due_at"] is None for fault in injected)
 
 
 def note(pod: PodIdentity, run_id: int, number: int, done: Mapping[str, Any]) -> None:
@@ -112,13 +112,13 @@ def note(pod: PodIdentity, run_id: int, number: int, done: Mapping[str, Any]) ->
         injected = [*runs[0].injected] if runs else []
         if not 0 < number <= len(injected):
             raise NotFoundError(f"fault_id: run {run_id} has no failure {number}")
-        one = injected[number - 1]
+        fault = injected[number - 1]
         its = "run_id = ? AND rank = ? AND attempt = ? AND worker = ?"
-        ranks = Rank.rows(its, run_id, one["rank"], done["attempt"], pod.name)
+        ranks = Rank.rows(its, run_id, fault["rank"], done["attempt"], pod.name)
         if not ranks or not is_same_pod(ranks[0].pod_uid, pod.uid):
             raise NotFoundError(f"fault_id: failure {number} of run {run_id} is not of this rank")
-        if one["at"] is None:
-            injected[number - 1] = one | done
+        if fault["at"] is None:
+            injected[number - 1] = fault | done
             _store(runs[0], injected)
 
 

@@ -89,10 +89,10 @@ def join(order: JoinRequest, holder: str, limits: Limits, agent_secret: str) -> 
 
 def _find_or_create(order: JoinRequest, job_key: str) -> Run:
     """Return the run of a job, at the attempt that a process is of."""
-    known = Run.rows("job_key = ? ORDER BY id DESC LIMIT 1", job_key)
-    if not known:
+    runs = Run.rows("job_key = ? ORDER BY id DESC LIMIT 1", job_key)
+    if not runs:
         return _create(order, job_key)
-    [run] = known
+    [run] = runs
     rank, its = order.rank, _find_rank(run, order.rank)
     if its is not None and its.pod_uid == order.uid and order.attempt == run.attempt:
         return run

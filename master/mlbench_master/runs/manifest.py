@@ -17,8 +17,8 @@ def build(run: Run) -> Manifest:
 
     ``machines`` has equal ones once, with the ranks on them; none before a rank has stated its own.
     """
-    found = Rank.select().where(Rank.run == run, Rank.attempt == run.attempt)
-    ranks = list(found.order_by(Rank.rank))
+    rows = Rank.select().where(Rank.run == run, Rank.attempt == run.attempt)
+    ranks = list(rows.order_by(Rank.rank))
     row, machines = run.row, [one.machine for one in (rank.row for rank in ranks) if one.machine]
     settings = run.settings or {}
     others = {

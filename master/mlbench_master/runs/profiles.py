@@ -69,7 +69,7 @@ def ask(run_id: int, request: ProfileRequest) -> Profile:
     with exclusive(STATE):
         run = life.find(run_id)
         its = (Rank.run == run) & (Rank.attempt == run.attempt)
-        ranks = {one.rank: one for one in Rank.select().where(its)}
+        ranks = {rank.rank: rank for rank in Rank.select().where(its)}
         rank = ranks.get(request.rank)
         if run.state != "STARTED" or not ranks:
             raise ConflictError(f"run {run_id} is not running: there is no process to profile")
@@ -78,12 +78,12 @@ def ask(run_id: int, request: ProfileRequest) -> Profile:
             raise BadFieldError("rank", f"run {run_id} has started its ranks {started}")
         if rank.exit_code is not None or rank.lost:
             raise ConflictError(f"rank {rank.rank} of run {run_id} has ended")
-        known = Profile.of_run(run)
-        for one in known:
-            if (one.attempt, one.rank) == (run.attempt, rank.rank) and not _is_done(one, run):
-                raise ConflictError(f"rank {rank.rank} is being profiled: profile {one.get_id()}")
-        for one in known[: 1 - _MOST]:
-            one.delete_instance()
+        profiles = Profile.of_run(run)
+        for old in profiles:
+            if (old.attempt, old.rank) == (run.attempt, rank.rank) and not _is_done(old, run):
+                raise ConflictError(f"rank {rank.rank} is being profiled: profile {old.get_id()}")
+        for old in profiles[: 1 - _MOST]:
+            old.delete_instance()
         asked = {"attempt": run.attempt, "rank": rank.rank, "seconds": request.seconds}
         new: Profile = Profile.create(run=run, asked_at=time.time(), **asked)
     notify()
@@ -146,24 +146,24 @@ def stored(run: Run) -> list[RankProfile]:
     return [describe(one, run) for one in Profile.of_run(run)]
 
 
-def describe(one: Profile, run: Run) -> RankProfile:
+def describe(profile: Profile, run: Run) -> RankProfile:
     """Return what is known of a profile."""
-    is_done = _is_done(one, run)
-    told = Recorded.from_fields(one.recorded) if one.recorded else None
+    is_done = _is_done(profile, run)
+    recorded = Recorded.from_fields(profile.recorded) if profile.recorded else None
     return RankProfile(
-        id=one.get_id(),
-        attempt=one.attempt,
-        rank=one.rank,
-        seconds=one.seconds,
-        asked_at=times.seconds_to_text(one.asked_at),
+        id=profile.get_id(),
+        attempt=profile.attempt,
+        rank=profile.rank,
+        seconds=profile.seconds,
+        asked_at=times.seconds_to_text(profile.asked_at),
         done=is_done,
-        tool=told.tool if told else "",
-        began_at=times.seconds_to_text(told.began_at) if told else None,
-        ended_at=times.seconds_to_text(told.ended_at) if told else None,
-        problem=told.problem if told else "its agent has not brought it in time" * is_done,
-        file=one.file,
-        size=one.size or None,
-        operators=told.operators if told else (),
+        tool=recorded.tool if recorded else "",
+        began_at=times.seconds_to_text(recorded.began_at) if recorded else None,
+        ended_at=times.seconds_to_text(recorded.ended_at) if recorded else None,
+        problem=recorded.problem if recorded else "its agent has not brought it in time" * is_done,
+        file=profile.file,
+        size=profile.size or None,
+        operators=recorded.operators if recorded else (),
     )
 
 

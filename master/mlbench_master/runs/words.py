@@ -88,11 +88,11 @@ def keep(run: Run, archives: ArchiveStore) -> None:
     Raises:
         ArchiveError: it cannot be written.
     """
-    said = {column: getattr(run, column) for column in sorted(WORDS)}
+    words = {column: getattr(run, column) for column in sorted(WORDS)}
 
     def write(draft: Path) -> str:
-        draft.write_text(json.dumps({run.job_id: said}, indent=1), encoding="utf-8")
+        draft.write_text(json.dumps({run.job_id: words}, indent=1), encoding="utf-8")
         return ""
 
-    if run.archive is not None and any(said.values()):
+    if run.archive is not None and any(words.values()):
         archives.put(f"{run.archive}{WORDS_SUFFIX}", write)
