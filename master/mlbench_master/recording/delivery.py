@@ -11,22 +11,21 @@ line that still fails is kept as malformed.
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from peewee import chunked
-
-from mlbench.series import SeriesKey, spell
-from mlbench_master.database import exclusive, run_many, run_sql
-from mlbench_master.models import Detail, KeptSample, Run, Stream, find_run, run_owner
+from mlbench.series import SeriesKey
+from mlbench_master.database import exclusive, run_sql
+from mlbench_master.models import Run, Stream, find_run, run_owner
 from mlbench_master.notify import Waiter
 from mlbench_master.recording.limits import admit, store_refused, summarize
 from mlbench_master.recording.plan import Plan, plan
 from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError
 from mlbench_master.recording.run_facts import Fact, store_facts
 from mlbench_master.recording.samples import MALFORMED, Sample, encoded_labels, show, whole_lines
+from mlbench_master.recording.storing import keep, store_plan
 from mlbench_master.recording.streams import (
     POSTED,
     advance,
@@ -55,15 +54,8 @@ _ROUND_SECONDS = 0.5
 _PAUSE_SECONDS = 0.005
 # A longer Retry-After of Prometheus is not waited for.
 _LONGEST_WAIT_SECONDS = 60.0
-# Rows in one statement: databases limit its parameters.
-_ROWS = 500
 # Spelled in SQL, as a thousand ranks have fifty series each.
 _LAST_MS = "SELECT metric, rank, last_ms FROM series WHERE owner = ?"
-_STORE_SERIES = """
-    INSERT INTO series (owner, metric, rank, first_ms, last_ms, samples) VALUES (?, ?, ?, ?, ?, ?)
-    ON CONFLICT (owner, metric, rank) DO UPDATE SET
-        last_ms = excluded.last_ms, samples = series.samples + excluded.samples
-"""
 
 
 @dataclass
@@ -342,9 +334,7 @@ def _store(
     owner: str, batches: Sequence[_Batch], sent: Plan, refused: Sequence[Sample], most: int
 ) -> None:
     """Store what was delivered of an owner's batches."""
-    _store_series(owner, sent.send)
-    _store_details(batches[0].stream, sent.send)
-    _keep(owner, sent.keep)
+    store_plan(batches[0].stream, sent)
     run = find_run(owner)
     if run is not None:
         for batch in batches:
@@ -375,44 +365,5 @@ def _keep_malformed(stream: Stream, data: bytes, error: Exception) -> int:
     text = show(f"not delivered: {type(error).__name__}: {error!s:.500}: ".encode() + data)
     with exclusive(stream.owner):
         if advance(stream, len(data), recorded=1):
-            _keep(stream.owner, [Sample(MALFORMED, _rank(stream), time.time_ns() // 1000, text)])
+            keep(stream.owner, [Sample(MALFORMED, _rank(stream), time.time_ns() // 1000, text)])
     return len(data)
-
-
-def _store_series(owner: str, sent: Mapping[SeriesKey, Sequence[Sample]]) -> None:
-    rows = [
-        (owner, *key, samples[0].time_us // 1000, samples[-1].time_us // 1000, len(samples))
-        for key, samples in sent.items()
-    ]
-    if rows:
-        run_many(_STORE_SERIES, rows)
-
-
-def _store_details(stream: Stream, sent: Mapping[SeriesKey, Sequence[Sample]]) -> None:
-    """Store what Prometheus cannot hold of posted samples, and of all with metadata."""
-    is_posted = stream.name == POSTED
-    for (metric, rank), samples in sent.items():
-        details = [
-            (sample.time_us, sample.cumulative, sample.metadata)
-            for sample in samples
-            if sample.metadata is not None
-            or (is_posted and (sample.cumulative is not None or sample.time_us % 1000))
-        ]
-        if details:
-            Detail.create(
-                owner=stream.owner,
-                metric=metric,
-                rank=rank,
-                first_ms=details[0][0] // 1000,
-                last_ms=details[-1][0] // 1000,
-                samples=details,
-            )
-
-
-def _keep(owner: str, samples: Iterable[Sample]) -> None:
-    kept = KeptSample
-    place = (kept.owner, kept.metric, kept.rank, kept.time_us)
-    fields = (*place, kept.value, kept.cumulative, kept.metadata)
-    rows = ((owner, *one[:3], spell(one.value), one.cumulative, one.metadata) for one in samples)
-    for some in chunked(rows, _ROWS):
-        kept.insert_many(some, fields).execute()

@@ -32,8 +32,9 @@ def test_killed_between_sending_and_committing(
 ) -> None:
     start = time.time() - 5
     record(run, b"".join(line(start + i / 2000, a=i, text="x") for i in range(50)))
-    for step in ("advance", "_store_series", "_keep", "store_facts", "store_refused"):
-        with killed_at(f"mlbench_master.recording.delivery.{step}"):
+    of_delivery = [f"delivery.{step}" for step in ("advance", "store_facts", "store_refused")]
+    for step in (*of_delivery, "storing._store_series", "storing.keep"):
+        with killed_at(f"mlbench_master.recording.{step}"):
             delivery.deliver_waiting()
         stream = Stream.get(owner=run_owner(run.id))
         assert (stream.delivered, stream.recorded) == (0, 0)

@@ -10,7 +10,7 @@ from mlbench_master.models import Run, Stream, run_owner
 from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import delivery as module
-from mlbench_master.recording import streams
+from mlbench_master.recording import storing, streams
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import (
     RemoteWriter,
@@ -59,13 +59,13 @@ def test_a_stream_that_fails_does_not_hold_up_the_others(
     good, bad, better = (make_run() for _ in range(3))
     for run in (good, bad, better):
         record(run, line(time.time(), a=1))
-    right = module._store_series
+    right = storing._store_series
 
     def fails(owner: str, *rest: object) -> None:
         assert owner != run_owner(bad.id)
         right(owner, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(module, "_store_series", fails)
+    monkeypatch.setattr(storing, "_store_series", fails)
     writer = Moody()
     delivery = Delivery(writer)
     assert delivery.deliver_waiting()
