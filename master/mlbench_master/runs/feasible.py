@@ -80,7 +80,8 @@ def _check_bandwidth(wanted: float, limits: Limits) -> None:
 
 
 def _check_faults(order: RunRequest, text: str, limits: Limits) -> None:
-    network = bool(order.wanted_bandwidth(limits) or order.latency_ms or order.loss_percent)
+    impaired = any(getattr(order, name) for name in IMPAIRMENTS)
+    network = impaired or bool(order.wanted_bandwidth(limits))
     for one in faults.parse(text):
         in_cluster = limits.pool == "kubernetes"
         if why := faults.why_refused(one.kind, in_cluster=in_cluster, has_network=network):
