@@ -2,7 +2,7 @@
 
 import uPlot from "../vendor/uPlot.esm.js";
 import { h, reconcile, setText, svg } from "./dom.js";
-import { fileName, save, toCsv, toPng } from "./export.js";
+import { fileName, save, saveCsv, toCsv, toPng } from "./export.js";
 import { number } from "./format.js";
 import { extentOf, nearest, smoothed } from "./lines.js";
 import { drawOver, partsOf, plotOf, styleOf } from "./plot.js";
@@ -161,14 +161,13 @@ export class Chart {
     return `${document.title.split(" · ")[0]}: ${this.label}`;
   }
 
+  #saveCsv() {
+    saveCsv(toCsv(this.#shownLines(), this.#axes), fileName(this.#title, "csv"));
+  }
+
   async #savePng() {
     const canvas = this.place.querySelector("canvas");
     save(await toPng(canvas, this.#title, this.#shownLines()), fileName(this.#title, "png"));
-  }
-
-  #saveCsv() {
-    const content = new Blob([toCsv(this.#shownLines(), this.#axes)], { type: "text/csv" });
-    save(content, fileName(this.#title, "csv"));
   }
 
   #isHidden(i) {

@@ -1,9 +1,16 @@
 // Charts beside each other, each with a heading; a button removes one that was added.
 
 import { Chart } from "./chart.js";
-import { h, reconcile } from "./dom.js";
+import { h, reconcile, setOptions } from "./dom.js";
 
 /** @typedef {{ title: string, label: string, isAdded: boolean }} Wanted */
+
+/** Offer a chart of each of these metrics. */
+export function offerCharts(/** @type {HTMLSelectElement} */ select, /** @type {string[]} */ metrics) {
+  setOptions(select, ["", ...metrics], (metric) => metric || "Add a chart…");
+  select.value = "";
+  select.disabled = metrics.length === 0;
+}
 
 /** The charts of a section, by their titles. */
 export class Charts {

@@ -79,6 +79,14 @@ export function setOptions(select, values, textOf = String) {
   reconcile(select, values, String, create, (option, value) => setText(option, textOf(value)));
 }
 
+/** Call `act` when a form is sent, for which the page is not left. */
+export function onSubmit(/** @type {HTMLElement} */ form, /** @type {() => unknown} */ act) {
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    act();
+  });
+}
+
 /** @returns {string} a parameter of this page's address, or an empty string. */
 export function getParam(/** @type {string} */ name) {
   return new URLSearchParams(location.search).get(name) ?? "";

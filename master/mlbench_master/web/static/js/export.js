@@ -96,6 +96,11 @@ export function save(/** @type {Blob} */ content, /** @type {string} */ name) {
   setTimeout(() => URL.revokeObjectURL(href), 1000);
 }
 
+/** Let the browser save a text in CSV. */
+export function saveCsv(/** @type {string} */ text, /** @type {string} */ name) {
+  save(new Blob([text], { type: "text/csv" }), name);
+}
+
 /** @returns {string} a title as the name of a file. */
 export function fileName(/** @type {string} */ title, /** @type {string} */ ending) {
   return `${title.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "")}.${ending}`;

@@ -2,7 +2,7 @@
 
 import { get, now } from "../api.js";
 import { sample } from "../chart.js";
-import { byId, h, reconcile, setText } from "../dom.js";
+import { byId, h, onSubmit, reconcile, setText } from "../dom.js";
 import { ago, plural } from "../format.js";
 import { styleOfRun } from "../plot.js";
 import { labelOf, sweptOf } from "../records.js";
@@ -66,7 +66,7 @@ export class Choice {
     this.recent = new Recent((id, isChosen) => this.#choose(id, isChosen));
     this.#runs.addEventListener("change", () => onChange({ runs: this.#runs.value.trim() }));
     this.#goal.addEventListener("change", () => onChange({ goal: this.#goal.value.trim() }));
-    byId("choice").addEventListener("submit", (event) => event.preventDefault());
+    onSubmit(byId("choice"), () => {});
   }
 
   /** Show a view. */

@@ -1,7 +1,7 @@
 // The section "Curves": metrics of all runs, a chart each, each run from its own start.
 
-import { Charts } from "../charts.js";
-import { byId, setOptions, setText } from "../dom.js";
+import { Charts, offerCharts } from "../charts.js";
+import { byId, setText } from "../dom.js";
 import { isPercent, metric as formatMetric } from "../format.js";
 import { Look } from "../look.js";
 import { styleOfRun } from "../plot.js";
@@ -62,7 +62,8 @@ export class Curves {
     const shownOf = (offered) => (view.metrics.length ? view.metrics : offered.slice(0, 1));
     const offering = this.loader.metrics(found.manifests).then((recorded) => {
       const offered = [...new Set([...goals, ...recorded])];
-      if (drawing === this.#drawing) this.#offer(offered, shownOf(offered));
+      const others = offered.filter((metric) => !shownOf(offered).includes(metric));
+      if (drawing === this.#drawing) offerCharts(this.#metric, others);
       return offered;
     });
     // A known metric is drawn before it is known which others there are.
@@ -83,13 +84,6 @@ export class Curves {
 
   #choose(/** @type {(metric: string) => boolean} */ isKept, /** @type {string[]} */ ...added) {
     this.onChoice({ metrics: [...this.#metrics.filter(isKept), ...added] });
-  }
-
-  #offer(/** @type {string[]} */ offered, /** @type {string[]} */ shown) {
-    const others = offered.filter((metric) => !shown.includes(metric));
-    setOptions(this.#metric, ["", ...others], (metric) => metric || "Add a chart…");
-    this.#metric.value = "";
-    this.#metric.disabled = others.length === 0;
   }
 
   // Unless one was chosen, the first axis that the runs have recorded.

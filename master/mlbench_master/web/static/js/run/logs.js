@@ -1,7 +1,7 @@
 // The section "Logs": read from the end, upwards and downwards, followed and searched.
 
 import { get, query } from "../api.js";
-import { byId, setNotice, setOptions, setText } from "../dom.js";
+import { byId, onSubmit, setNotice, setOptions, setText } from "../dom.js";
 import { LogList } from "./loglist.js";
 import { LogWindow } from "./logwindow.js";
 
@@ -59,8 +59,7 @@ export class Logs {
       () => this.#follow.checked && this.#quietly(() => this.#toEnd()),
     );
     let typing = 0;
-    byId("log-search").addEventListener("submit", (event) => {
-      event.preventDefault();
+    onSubmit(byId("log-search"), () => {
       clearTimeout(typing); // or the search would skip the first match
       this.#quietly(() => this.#next());
     });

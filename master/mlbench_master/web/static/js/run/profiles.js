@@ -1,7 +1,7 @@
 // The section "Profiles": what ranks spend their time on, and the form that asks for one more.
 
 import { get, post } from "../api.js";
-import { byId, h, setOptions, setText } from "../dom.js";
+import { byId, h, onSubmit, setOptions, setText } from "../dom.js";
 import { bytes, count, number } from "../format.js";
 import { figure, fillTable } from "../ui.js";
 import { addressOf, open } from "./files.js";
@@ -26,10 +26,7 @@ export class Profiles {
     this.run = `/api/runs/${runId}`;
     this.onAsk = onAsk;
     this.onChange = onChange;
-    this.#form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.#ask();
-    });
+    onSubmit(this.#form, () => this.#ask());
   }
 
   /** Offer to profile the ranks of a run that is running. */

@@ -2,7 +2,7 @@
 
 import { now } from "../api.js";
 import { Chart } from "../chart.js";
-import { Charts } from "../charts.js";
+import { Charts, offerCharts } from "../charts.js";
 import { byId, getParam, getParams, setNotice, setOptions, setParams } from "../dom.js";
 import { isPercent, metric as formatMetric, plural, samples as samplesOf } from "../format.js";
 import { Look } from "../look.js";
@@ -270,10 +270,7 @@ export class Training {
 
   #offerMetrics(charts) {
     const shown = new Set(charts.flatMap((chart) => chart.metrics));
-    const others = plottable(this.#metrics ?? []).filter((metric) => !shown.has(metric));
-    setOptions(this.#metric, ["", ...others], (metric) => metric || "Add a chart…");
-    this.#metric.value = "";
-    this.#metric.disabled = others.length === 0;
+    offerCharts(this.#metric, plottable(this.#metrics ?? []).filter((metric) => !shown.has(metric)));
   }
 
   #emptyText(wanted) {

@@ -1,7 +1,7 @@
 // Words of one's own about a run: its tags and note, and the dialog that changes them and its title.
 
 import { patch } from "../api.js";
-import { byId, setNotice, setText } from "../dom.js";
+import { byId, onSubmit, setNotice, setText } from "../dom.js";
 import { markdown } from "../markdown.js";
 import { showTags } from "../ui.js";
 
@@ -22,10 +22,7 @@ export class Words {
     this.onChange = onChange;
     byId("edit").addEventListener("click", () => this.#open());
     byId("words-cancel").addEventListener("click", () => this.#dialog.close());
-    this.#form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.#save();
-    });
+    onSubmit(this.#form, () => this.#save());
   }
 
   /** Show the words of a run. */

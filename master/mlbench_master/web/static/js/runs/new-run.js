@@ -1,7 +1,7 @@
 // The dialog for a new run: it checks the form while one types, and shows the same as commands.
 
 import { ApiError, get, post } from "../api.js";
-import { byId, setNotice, setText } from "../dom.js";
+import { byId, onSubmit, setNotice, setText } from "../dom.js";
 import { copyButton } from "../ui.js";
 import * as fields from "./fields.js";
 import { CUSTOM, defaultName, problemsOf, toCommandLine, toCurl, toOrder } from "./order.js";
@@ -29,10 +29,7 @@ export class NewRun {
     this.form = dialog.querySelector("form");
     this.options = new fields.Options(() => this.#refresh());
     this.form.addEventListener("input", (event) => this.#onInput(event));
-    this.form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.#send();
-    });
+    onSubmit(this.form, () => this.#send());
     byId("cancel-run").addEventListener("click", () => dialog.close());
     for (const [id, what] of [["command-line", "the command line"], ["curl", "the curl line"]]) {
       const button = copyButton(() => byId(id).textContent, what);

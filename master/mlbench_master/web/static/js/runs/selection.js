@@ -1,8 +1,8 @@
 // The selected runs, and what is done with them: compared, tagged, saved as CSV, stopped, deleted.
 
 import { patch, post, remove } from "../api.js";
-import { byId, setNotice, setText } from "../dom.js";
-import { rowsToCsv, save } from "../export.js";
+import { byId, onSubmit, setNotice, setText } from "../dom.js";
+import { rowsToCsv, saveCsv } from "../export.js";
 import { plural } from "../format.js";
 import { isActive } from "../records.js";
 import { confirm } from "../ui.js";
@@ -27,10 +27,7 @@ export class Selection {
     byId("save-csv").addEventListener("click", () => this.#save());
     byId("stop").addEventListener("click", () => this.#each((id) => post(`/api/runs/${id}/stop/`), this.#active()));
     byId("delete").addEventListener("click", () => this.#delete());
-    byId("tagging").addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.#addTag(this.#tag.value.trim());
-    });
+    onSubmit(byId("tagging"), () => this.#addTag(this.#tag.value.trim()));
   }
 
   /** Show what can be done, now that these runs are listed with the columns of these names. */
@@ -56,7 +53,7 @@ export class Selection {
     const runs = this.#sorted().map((id) => this.#runs.get(id)).filter(Boolean);
     const cells = (run) => [...COLUMNS.map((name) => run[name]), run.tags.join(" "), ...this.#names.map((name) => run.values[name])];
     const rows = [[...COLUMNS, "tags", ...this.#names], ...runs.map(cells)];
-    save(new Blob([rowsToCsv(rows)], { type: "text/csv" }), "runs.csv");
+    saveCsv(rowsToCsv(rows), "runs.csv");
   }
 
   async #addTag(tag) {
