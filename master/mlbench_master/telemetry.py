@@ -249,7 +249,6 @@ def _waiting(run: Run) -> int | None:
 
 
 def _lost_ranks(runs: Sequence[Run]) -> Mapping[int, int]:
-    """Count the lost ranks of the latest attempt of each run."""
     lost = (
         Rank.select(Rank.run)
         .join(Run)

@@ -163,7 +163,6 @@ def _columns(table: Any, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _keep(archives: ArchiveStore, run: Run, file: BinaryIO, digest: str) -> None:
-    """Put the archive where that of a run belongs."""
 
     def copy(draft: Path) -> str:
         file.seek(0)

@@ -115,7 +115,6 @@ class Executor:
 
 
 def _cores_before(run: Run) -> list[tuple[int, ...]]:
-    """Return the cores of each rank in the attempt before."""
     before = Rank.select(Rank.assignment).where(Rank.run == run.id, Rank.attempt == run.attempt - 1)
     return [tuple(rank.assignment.get("cpus", ())) for rank in before.order_by(Rank.rank)]
 

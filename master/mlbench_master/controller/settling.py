@@ -106,7 +106,6 @@ class Settler:
             raise ExceptionGroup("runs could not be counted", failures)
 
     def _delete_series(self) -> None:
-        """Have Prometheus delete the series of runs that were deleted."""
         for once, seconds in ((False, _SCRAPED_SECONDS), (True, _COMPACTED_SECONDS)):
             due = DeletedRun.once == once, DeletedRun.deleted_at < time.time() - seconds
             found = [one.run_id for one in DeletedRun.select().where(*due).limit(_SELECTED)]

@@ -254,7 +254,6 @@ class KubernetesPool:
         return owner
 
     def _note_refusal(self, refusal: str) -> None:
-        """Log a refusal when it changes, and its end."""
         if refusal and refusal != self._refusal:
             log.warning("%s", refusal)
         if self._refusal and not refusal:

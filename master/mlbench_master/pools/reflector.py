@@ -92,7 +92,6 @@ class Reflector(Generic[Seen]):
         return version
 
     def _watch(self, version: str) -> None:
-        """Follow the changes since a version, for a while."""
         until = time.monotonic() + _WATCH_SECONDS
         query = {**self._selector, "resourceVersion": version}
         for kind, changed in self._api.watch(self._path, query, _WATCH_SECONDS):
@@ -112,7 +111,6 @@ class Reflector(Generic[Seen]):
         self._changed()
 
     def _note_trouble(self, trouble: str) -> None:
-        """Log the beginning and the end of trouble."""
         if trouble and not self.trouble:
             log.warning("the cluster cannot be seen (%s): %s", self._path, trouble)
         if self.trouble and not trouble:

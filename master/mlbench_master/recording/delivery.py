@@ -333,7 +333,6 @@ def _advance_all(batches: Sequence[_Batch]) -> bool:
 def _store(
     owner: str, batches: Sequence[_Batch], sent: Plan, refused: Sequence[Sample], most: int
 ) -> None:
-    """Store what was delivered of an owner's batches."""
     store_plan(batches[0].stream, sent)
     run = find_run(owner)
     if run is not None:

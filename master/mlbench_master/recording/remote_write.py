@@ -211,7 +211,6 @@ class RemoteWriter:
 
 
 def _requests(series: Iterable[TimeSeries]) -> Iterator[list[TimeSeries]]:
-    """Group series into requests of a bounded size."""
     request: list[TimeSeries] = []
     size = 0
     for entry in series:
@@ -240,7 +239,6 @@ class _SampleLayouts(dict[int, tuple[Callable[..., bytes], bytes, bytes]]):
 
 
 def _field(number: int, data: bytes) -> bytes:
-    """Encode a length-delimited field."""
     return bytes([number << 3 | 2]) + _varint(len(data)) + data
 
 

@@ -55,7 +55,6 @@ def check_display_name(name: str) -> str:
 
 
 def _check_command(command: str) -> str:
-    """Return a command whose words a shell would find; raise ValueError for others."""
     if not any(shlex.split(command)[:1]):
         raise ValueError("it must name a program")
     return command

@@ -26,14 +26,12 @@ _TITLE = re.compile(r"[^\x00-\x1f\x7f-\x9f]*")
 
 
 def _check_title(title: str) -> str:
-    """Return a title that a run may have; raise ValueError for others."""
     if not _TITLE.fullmatch(title) or title != title.strip():
         raise ValueError("a title has no control characters, and no blanks at its ends")
     return title
 
 
 def _in_order(tags: list[str]) -> list[str]:
-    """Return the tags in order, each once."""
     return sorted(set(tags))
 
 

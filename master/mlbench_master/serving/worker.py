@@ -168,7 +168,6 @@ class Worker(ThreadWorker):
         self._bulkheads.submit(bulkhead, conn)
 
     def _serve(self, conn: Connection) -> None:
-        """Answer a request in a thread of its bulkhead."""
         conn.stays = False
         try:
             conn.stays = self.handle(conn)

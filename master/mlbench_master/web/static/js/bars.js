@@ -14,7 +14,6 @@ import { sum } from "./series.js";
  * }} Bar
  */
 
-/** Show bars in `place`. */
 export function showBars(/** @type {HTMLElement} */ place, /** @type {Bar[]} */ bars) {
   const longest = Math.max(...bars.map((bar) => Math.max(lengthOf(bar), bar.high ?? 0)));
   place.classList.add("bars");

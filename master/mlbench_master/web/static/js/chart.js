@@ -69,7 +69,6 @@ export class Chart {
     new ResizeObserver(() => this.#follow()).observe(this.place);
   }
 
-  /** Draw lines. */
   draw(/** @type {Line[]} */ lines, /** @type {Axes} */ axes = {}) {
     const isOther = axes.x !== this.#axes.x || axes.xType !== this.#axes.xType || axes.yType !== this.#axes.yType;
     if (isOther) this.#view.x = this.#view.y = null;

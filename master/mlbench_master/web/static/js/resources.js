@@ -33,7 +33,6 @@ const FIGURES = {
 };
 const SHOWN = { each: "Each", mean: "Mean and range", sum: "Sum" };
 
-/** The section "Resources". */
 export class Resources {
   #place = byId("resources-chart");
   #figure = byId("figure");

@@ -13,7 +13,6 @@ export function chosen() {
   return document.documentElement.dataset.theme ?? "auto";
 }
 
-/** Choose the next theme. */
 export function next() {
   const theme = THEMES[(THEMES.indexOf(chosen()) + 1) % THEMES.length];
   if (theme === "auto") {

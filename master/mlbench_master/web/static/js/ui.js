@@ -8,7 +8,6 @@ export function badge(/** @type {string} */ state) {
   return h("span", { class: "badge", "data-state": state.toLowerCase() }, state);
 }
 
-/** Change the state that a badge shows. */
 export function setBadge(/** @type {HTMLElement} */ element, /** @type {string} */ state) {
   element.dataset.state = state.toLowerCase();
   setText(element, state);

@@ -69,7 +69,6 @@ export class Choice {
     onSubmit(byId("choice"), () => {});
   }
 
-  /** Show a view. */
   show(/** @type {View} */ view, /** @type {number[]} */ ids) {
     this.#ids = ids;
     // What is being typed stays.
@@ -80,7 +79,6 @@ export class Choice {
     this.#fillChips();
   }
 
-  /** Show the names of the runs. */
   setNames(/** @type {import("../records.js").Result[]} */ results) {
     for (const result of results) this.#labels.set(result.run_id, labelOf(result));
     this.#fillChips();
@@ -151,12 +149,10 @@ class Recent {
     this.#folded.addEventListener("toggle", () => this.#folded.open && this.#fetch());
   }
 
-  /** Unfold the list. */
   open() {
     this.#folded.open = true;
   }
 
-  /** Check the runs that are compared. */
   choose(/** @type {number[]} */ ids) {
     this.#chosen = new Set(ids);
     this.#fill();

@@ -26,7 +26,6 @@ const MAX_BANDS = 4;
 const NO_COLUMNS = { x: [], y: [] };
 const TITLES = { training: "training time [s]", wall: "time since the start [s]", step: "step", epoch: "epoch" };
 
-/** The section "Curves". */
 export class Curves {
   #drawing = 0;
   /** @type {string[]} */
@@ -51,7 +50,6 @@ export class Curves {
     this.#ofGroups.addEventListener("change", () => onChoice({ ofGroups: this.#ofGroups.checked }));
   }
 
-  /** Show the curves of runs. */
   async show(/** @type {Found} */ found, /** @type {View} */ view) {
     const drawing = ++this.#drawing;
     const { results, groups } = found.comparison;
@@ -77,7 +75,6 @@ export class Curves {
     await offering;
   }
 
-  /** Show an error below the charts. */
   fail(/** @type {Error} */ error) {
     setText(byId("curves-note"), error.message);
   }

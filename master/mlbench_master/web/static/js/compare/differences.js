@@ -25,7 +25,6 @@ const MARKS = {
   ...{ scaling: "Breaks the scaling", learning: "May change what is learned", no: "No part in learning" },
 };
 
-/** The section "Differences". */
 export class Differences {
   #filter = byId("differences-filter");
   /** @type {Row[]} */
@@ -37,7 +36,6 @@ export class Differences {
     this.#filter.addEventListener("input", () => this.#fill());
   }
 
-  /** Show in what runs differ. */
   show(/** @type {import("./loader.js").Found} */ { comparison, manifests }) {
     this.#rows = toRows(comparison, manifests);
     this.#results = comparison.results;

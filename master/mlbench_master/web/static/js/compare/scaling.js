@@ -20,7 +20,6 @@ const EFFICIENCY_HINT = "The speed-up divided by how many times more workers: 10
 const GOODPUT_HINT = "Of all worker-seconds from the order to the end: they moved the final model forward";
 const SENT_HINT = "By a rank, to exchange gradients or weights: the mean over its steps";
 
-/** The section "Scaling". */
 export class Scaling {
   #speedup = byId("speedup");
   #phases = byId("phases");
@@ -30,7 +29,6 @@ export class Scaling {
     this.speedup = new Chart(this.#speedup, "Speed-up of each group over its number of workers");
   }
 
-  /** Show the groups of a comparison. */
   show(/** @type {Group[]} */ groups) {
     fillTable(byId("groups"), columnsOf(groups), groups, (group) => group.label);
     this.#showSpeedups(groups);

@@ -13,7 +13,6 @@ import { fillTable } from "../ui.js";
  * @typedef {import("../records.js").Schemas["Chart"] & { across: Axis, by: Axis | null }} Figure
  */
 
-/** The section "Sweep". */
 export class Sweep {
   #section = byId("sweep");
   #place = byId("sweep-figures");

@@ -19,11 +19,9 @@ const SENT_HINT = "By a rank, to exchange gradients or weights: the mean over it
 const SAVED_HINT = "For how long each held the training up, and how often the run went on from one";
 const COST_HINT = "For how long workers were taken";
 
-/** The section "Time to accuracy". */
 export class Times {
   #place = byId("times-bars");
 
-  /** Show a comparison. */
   show(/** @type {Comparison} */ comparison) {
     const { results } = comparison;
     fillTable(byId("times-table"), columnsOf(results), results, (result) => result.run_id);

@@ -5,7 +5,6 @@ import { alignedDurations, goal, number } from "../format.js";
 
 /** @import { Comparison } from "../records.js" */
 
-/** Show the verdict on a comparison. */
 export function showVerdict(/** @type {Comparison} */ comparison) {
   const { judgement } = comparison;
   byId("verdict").dataset.answer = judgement.sentence ? judgement.verdict : "alone";

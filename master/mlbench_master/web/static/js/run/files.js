@@ -13,7 +13,6 @@ const TABLE = /\.csv$/i;
 
 /** @typedef {import("../records.js").RunFile} RunFile */
 
-/** The section "Files". */
 export class Files {
   #shown = "";
 

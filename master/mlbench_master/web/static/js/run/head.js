@@ -26,7 +26,6 @@ export class Head {
     menu(byId("download"), byId("downloads"));
   }
 
-  /** Show a run, with the description of its benchmark. */
   show(/** @type {Run} */ run, /** @type {string} */ description) {
     this.run = run;
     this.description = description;

@@ -46,7 +46,6 @@ export class LogList {
     return this.sight.to > this.window.count - NEAR_LINES;
   }
 
-  /** Show another log. */
   open(/** @type {import("./logwindow.js").LogWindow} */ window) {
     this.window = window;
     this.first = window.first;
@@ -67,7 +66,6 @@ export class LogList {
     this.#render();
   }
 
-  /** Scroll to the last line. */
   toEnd() {
     this.#scrollTo(this.element.scrollHeight);
     this.#render();

@@ -14,7 +14,6 @@ const TYPING_MS = 300;
 // How ranks end that were terminated because another one failed.
 const TERMINATED = -15;
 
-/** The section "Logs". */
 export class Logs {
   #rank = byId("log-rank");
   #stream = byId("log-stream");

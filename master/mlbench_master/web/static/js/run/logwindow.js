@@ -53,7 +53,6 @@ export class LogWindow {
     return "";
   }
 
-  /** Add the page that comes after. */
   append(/** @type {Page} */ page) {
     this.size = page.size;
     const { text, end } = wholeLines(page);
@@ -72,7 +71,6 @@ export class LogWindow {
     if (!isWhole) this.chunks.push(...toChunks(text.slice(length), middle, end));
   }
 
-  /** Add the page that comes before. */
   prepend(/** @type {Page} */ page) {
     this.size = page.size;
     const found = page.text ? toChunks(page.text, page.start, page.offset) : [];

@@ -6,7 +6,6 @@ import { bytes, count, spans } from "../format.js";
 
 const FEW_RANKS = 4;
 
-/** The section "Manifest". */
 export class Manifest {
   #shown = "";
 
@@ -14,7 +13,6 @@ export class Manifest {
     this.path = `/api/runs/${runId}/manifest/`;
   }
 
-  /** Fetch the manifest, and show it. */
   async refresh() {
     const manifest = await get(this.path);
     // Unless something changed, open details stay open.

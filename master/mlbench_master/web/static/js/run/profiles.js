@@ -11,7 +11,6 @@ import { addressOf, open } from "./files.js";
 
 const TOOLS = { pytorch: "PyTorch", "py-spy": "py-spy", "": "" };
 
-/** The section "Profiles". */
 export class Profiles {
   #form = byId("profile-form");
   #shown = "";
@@ -39,7 +38,6 @@ export class Profiles {
     setOptions(byId("profile-rank"), ranks, (rank) => `Rank ${rank}`);
   }
 
-  /** Fetch the list, and show it. */
   async refresh() {
     const profiles = await get(`${this.run}/profiles/`);
     const text = JSON.stringify(profiles);

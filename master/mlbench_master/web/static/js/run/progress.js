@@ -12,7 +12,6 @@ export class Progress {
   /** @type {Result | null} the run's result, as far as it is known */
   result = null;
 
-  /** Show how far a run is. */
   show(/** @type {Run} */ run) {
     this.#showGoal(run);
     showFigures(byId("figures"), figuresOf(run, this.result, now()));
@@ -132,7 +131,6 @@ export class Timeline {
     this.onEvents = onEvents;
   }
 
-  /** Fetch the events, and show them. */
   async refresh(/** @type {Run} */ run) {
     /** @type {RunEvent[]} */
     const events = await get(`${this.path}/events/`);

@@ -63,7 +63,6 @@ export class Ranks {
     this.#order.addEventListener("change", () => this.show(this.#figures));
   }
 
-  /** Show these ranks. */
   show(/** @type {RankFigures[]} */ figures) {
     this.#figures = figures;
     byId("no-ranks").hidden = figures.length > 0;

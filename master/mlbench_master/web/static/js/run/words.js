@@ -25,7 +25,6 @@ export class Words {
     onSubmit(this.#form, () => this.#save());
   }
 
-  /** Show the words of a run. */
   show(/** @type {Run} */ run) {
     this.#run = run;
     const words = JSON.stringify([run.tags, run.note]);

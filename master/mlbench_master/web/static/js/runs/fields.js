@@ -30,7 +30,6 @@ export function control(/** @type {string} */ name) {
   return byId(`new-${name}`);
 }
 
-/** Offer these benchmarks, and the user's own command. */
 export function offerBenchmarks(/** @type {Benchmark[]} */ benchmarks) {
   const values = [...benchmarks.map(({ name }) => name), CUSTOM];
   setOptions(control("benchmark"), values, (value) =>
@@ -113,7 +112,6 @@ export function flags() {
   return Object.fromEntries(given.map(({ dataset }) => [dataset.field, dataset.flag]));
 }
 
-/** Show or hide a field. */
 export function show(/** @type {string} */ name, /** @type {boolean} */ isShown) {
   boxOf(name).hidden = !isShown;
 }

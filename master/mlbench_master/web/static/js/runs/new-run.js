@@ -10,7 +10,6 @@ const LOST =
   "The master gives no answer, but may have received the order: " +
   "look at the list of runs before you start it again.";
 
-/** The dialog. */
 export class NewRun {
   /** @type {import("../records.js").Info | null} */
   #info = null;
