@@ -1,6 +1,7 @@
 """What tests of the master share: a delivery to the real Prometheus, and what asks it."""
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from peewee import Database
@@ -22,9 +23,8 @@ def run(database: Database) -> Run:
 
 @pytest.fixture
 def writer(shared_prometheus: PrometheusServer) -> Iterator[RemoteWriter]:
-    writer = RemoteWriter(shared_prometheus.url)
-    yield writer
-    writer.close()
+    with closing(RemoteWriter(shared_prometheus.url)) as writer:
+        yield writer
 
 
 @pytest.fixture
@@ -34,9 +34,8 @@ def delivery(writer: RemoteWriter, database: Database) -> Delivery:
 
 @pytest.fixture
 def prometheus(shared_prometheus: PrometheusServer) -> Iterator[PrometheusClient]:
-    client = PrometheusClient(shared_prometheus.url)
-    yield client
-    client.close()
+    with closing(PrometheusClient(shared_prometheus.url)) as client:
+        yield client
 
 
 @pytest.fixture

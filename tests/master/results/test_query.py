@@ -24,15 +24,7 @@ from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
 from mlbench_master.results.query import result_of, to_columns, used_joules
 from mlbench_master.runs import life
-from tests.support.rows import (
-    deliver_all,
-    line,
-    make_ranks,
-    make_run,
-    post,
-    record,
-    time_series,
-)
+from tests.support.rows import deliver_all, line, make_ranks, make_run, post, record, time_series
 
 _GOAL = {"metric": "acc", "value": 97.0, "lower_is_better": False}
 
