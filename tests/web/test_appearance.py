@@ -20,6 +20,7 @@ _PAGES = {
     "/signin": "Token",
     "/": "local-mlbench-worker-1",
     "/runs": "looks",
+    "/runs?columns=machine,host,commit,throughput,step_time,created,finished,seed,cores": "looks",
     "/runs/{run}": "Nothing is missing",
     "/compare": "No runs to compare",
     "/compare?runs={run},{other}": "Differences",
@@ -115,7 +116,7 @@ def test_nothing_keeps_anyone_from_using_a_page(visit: Callable[[str], Page], pa
     assert page.evaluate(_MOVING) == []
     _check_keyboard(page)
     _check_accessibility(page)
-    for width in (375, 768, 1920):
+    for width in (375, 768, 1000, 1920):
         page.set_viewport_size({"width": width, "height": 800})
         # Charts take the new width a moment later.
         with suppress(AssertionError):
