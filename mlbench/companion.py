@@ -46,20 +46,13 @@ class Companion:
         MLBenchError: it cannot begin, or a master is named in part.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        name: str,
-        command: Sequence[str],
-        root: int,
-        environ: Mapping[str, str] = os.environ,
-    ) -> None:
-        """Start it; the rank's processes descend from ``root``."""
+    def __init__(self, job: Job, name: str, command: Sequence[str]) -> None:
+        """Start it; the rank's processes are this one and its descendants."""
         url = token = nowhere = ""
         try:
-            url, token = find_master(environ)
+            url, token = find_master()
         except NotConnectedError as error:
-            if environ.get(names.ENV_URL) or environ.get(names.ENV_TOKEN):
+            if os.environ.get(names.ENV_URL) or os.environ.get(names.ENV_TOKEN):
                 raise
             nowhere = str(error)
         wanted = {
@@ -67,15 +60,16 @@ class Companion:
             "name": _as_name(name),
             "command": [*command],
             "working_dir": str(Path.cwd()),
-            "root": root,
-            "kept_in": str(_kept_in(environ)),
+            "root": os.getpid(),
+            "kept_in": str(_kept_in()),
             "nowhere": nowhere,
         }
+        # By the job's key, the other ranks know that it is no stranger on their cores.
+        variables = {names.ENV_URL: url, names.ENV_TOKEN: token, names.ENV_JOB: job.key}
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _START.format(path=_path())],
-                # By the job's key, the other ranks know that it is no stranger on their cores.
-                env={**environ, names.ENV_URL: url, names.ENV_TOKEN: token, names.ENV_JOB: job.key},
+                env={**os.environ, **variables},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,
@@ -173,17 +167,17 @@ def _path() -> list[str]:
     return path
 
 
-def find_master(environ: Mapping[str, str]) -> tuple[str, str]:
+def find_master() -> tuple[str, str]:
     """Return the URL of the master and a token: those of ``find_connection``, and its errors."""
-    connection = find_connection(environ)
+    connection = find_connection()
     return connection.url, connection.token
 
 
-def _kept_in(environ: Mapping[str, str]) -> Path:
+def _kept_in() -> Path:
     """Return the folder of what is recorded here, and not shipped yet."""
     # A user of a container may have no home, or none to write to.
     with suppress(OSError, RuntimeError):
-        home = Home.from_environ(environ)
+        home = Home.from_environ()
         home.make()
         if os.access(home.root, os.W_OK):
             return home.root / "recorded"
@@ -209,7 +203,7 @@ def record(
         return nullcontext()
     job = find_job(os.environ, key=key, workers=workers)
     name = name or Path(sys.argv[0]).name or "python"
-    companion = Companion(job, name, sys.orig_argv, os.getpid())
+    companion = Companion(job, name, sys.orig_argv)
     os.environ.update(companion.variables)
     end = _End(companion)
     end.await_it()

@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         name = options.name or _name_of(options.command)
         # A run of MLBench records it already.
         is_recorded = names.ENV_METRICS_FILE in os.environ
-        companion = None if is_recorded else Companion(job, name, options.command, os.getpid())
+        companion = None if is_recorded else Companion(job, name, options.command)
     except Exception as error:  # whatever it is, the command runs
         print(f"mlbench: not recorded: {error}", file=sys.stderr, flush=True)
         companion = None

@@ -35,7 +35,7 @@ def ship(
     folder: Annotated[Path, typer.Argument(help="The folder that `mlbench record` named.")],
 ) -> None:
     """Ship what `mlbench record` could not, as the master was away."""
-    os.environ[names.ENV_URL], os.environ[names.ENV_TOKEN] = find_master(os.environ)
+    os.environ[names.ENV_URL], os.environ[names.ENV_TOKEN] = find_master()
     _become("mlbench_worker.agent.companion", "ship", str(folder))
 
 
