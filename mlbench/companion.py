@@ -50,7 +50,8 @@ class Companion:
         """Start it; the rank's processes are this one and its descendants."""
         url = token = nowhere = ""
         try:
-            url, token = find_master()
+            connection = find_connection()
+            url, token = connection.url, connection.token
         except NotConnectedError as error:
             if os.environ.get(names.ENV_URL) or os.environ.get(names.ENV_TOKEN):
                 raise
@@ -165,12 +166,6 @@ def _path() -> list[str]:
     if not sys.flags.safe_path and path and Path(path[0]).absolute() != Path(__file__).parents[1]:
         path.append(path.pop(0))
     return path
-
-
-def find_master() -> tuple[str, str]:
-    """Return the URL of the master and a token: those of ``find_connection``, and its errors."""
-    connection = find_connection()
-    return connection.url, connection.token
 
 
 def _kept_in() -> Path:

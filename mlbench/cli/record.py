@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mlbench import names
-from mlbench.companion import find_master
+from mlbench.discovery import find_connection
 
 
 def record(
@@ -35,7 +35,8 @@ def ship(
     folder: Annotated[Path, typer.Argument(help="The folder that `mlbench record` named.")],
 ) -> None:
     """Ship what `mlbench record` could not, as the master was away."""
-    os.environ[names.ENV_URL], os.environ[names.ENV_TOKEN] = find_master()
+    connection = find_connection()
+    os.environ |= {names.ENV_URL: connection.url, names.ENV_TOKEN: connection.token}
     _become("mlbench_worker.agent.companion", "ship", str(folder))
 
 

@@ -17,7 +17,6 @@ import kubernetes
 import pytest
 
 from mlbench import ApiClient
-from mlbench.companion import find_master
 from mlbench.discovery import Place, find_connection, find_pod, find_service
 from mlbench.errors import DiscoveryError, MLBenchError
 from mlbench.home import Connection, Home
@@ -264,4 +263,4 @@ def test_a_malformed_address_is_refused_without_its_token(url: str) -> None:
 def test_an_address_brings_its_token(environ: dict[str, str]) -> None:
     environ["MLBENCH_URL"] = "mlbench:t%2F1@10.0.0.7:8000"
     found = find_connection(environ)
-    assert (found.url, found.token) == find_master(environ) == (_URL, "t/1")
+    assert (found.url, found.token) == (_URL, "t/1")
