@@ -5,7 +5,7 @@ This needs pyarrow and NumPy: ``pip install 'mlbench-stack[report]'``.
 """
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -58,7 +58,8 @@ class OpenedRun:
                 known = ", ".join(self.metrics) or "none"
                 raise MLBenchError(f"run {self.run.id} has no metric {metric!r}; it has {known}")
         wanted = metrics or self.metrics
-        repeated = _Repeated()
+        # Columns of the same value and length share their memory.
+        repeated = cache(_repeated)
         tables = [
             self._described(name, samples, repeated)
             for name, samples in self._series.items()
@@ -68,7 +69,7 @@ class OpenedRun:
         return pa.concat_tables(tables) if tables else _schema().empty_table()
 
     def _described(
-        self, name: SeriesName, samples: "pa.Table", repeated: "_Repeated"
+        self, name: SeriesName, samples: "pa.Table", repeated: Callable[..., Any]
     ) -> "pa.Table":
         pa, _ = pyarrow()
         same = {
@@ -82,8 +83,13 @@ class OpenedRun:
         columns |= progress.at(samples["time"]) if progress else {}
         for column in _schema():
             if column.name not in columns:
-                value = same[column.name]
-                columns[column.name] = repeated.column(value, column.type, len(samples))
+                value, kind = same[column.name], column.type
+                if pa.types.is_dictionary(kind):  # of texts, each row has but a number
+                    numbers = repeated(0, kind.index_type, len(samples))
+                    repeats = pa.DictionaryArray.from_arrays(numbers, [value], safe=False)
+                else:
+                    repeats = repeated(value, kind, len(samples))
+                columns[column.name] = repeats
         return pa.table([columns[name] for name in _schema().names], _schema())
 
     @cached_property
@@ -199,23 +205,10 @@ def _schema() -> "pa.Schema":
     )
 
 
-class _Repeated(dict[tuple[object, Any, int], Any]):
-    """Makes columns of one value; those of the same value and length share their memory."""
-
-    def column(self, value: object, kind: Any, length: int) -> Any:
-        """Return a column that has a value, or null, so many times."""
-        pa, _ = pyarrow()
-        if pa.types.is_dictionary(kind):
-            # Of texts, each row has but a number.
-            numbers = self.column(0, kind.index_type, length)
-            return pa.DictionaryArray.from_arrays(numbers, [value], safe=False)
-        return self[value, kind, length]
-
-    def __missing__(self, key: tuple[object, Any, int]) -> Any:
-        value, kind, length = key
-        pa, _ = pyarrow()
-        self[key] = pa.repeat(pa.scalar(value, kind), length)
-        return self[key]
+def _repeated(value: object, kind: Any, length: int) -> Any:
+    """Return a column that has a value, or null, so many times."""
+    pa, _ = pyarrow()
+    return pa.repeat(pa.scalar(value, kind), length)
 
 
 @dataclass
