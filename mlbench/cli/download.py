@@ -114,12 +114,9 @@ def _save_parquet(client: ApiClient, run: Run, target: Path) -> int:
     """Write the table of a run, with a row for each value."""
     _, parquet = pyarrow()
     table = open_runs(run.id, client).table()
-    try:
-        with replacing(target.resolve()) as file:
-            parquet.write_table(table, file)
-            return file.tell()
-    except OSError as error:
-        raise UsageError(f"-o {target}: {error.strerror or error}") from None
+    with writing(target), replacing(target.resolve()) as file:
+        parquet.write_table(table, file)
+        return file.tell()
 
 
 def _save_event_files(client: ApiClient, run: Run, target: Path) -> int:
