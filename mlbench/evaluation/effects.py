@@ -14,11 +14,10 @@ from statistics import fmean
 from mlbench.comparisons import Axis, Effect, SetAnalysis, SetPoint
 from mlbench.evaluation.evidence import doubled_ranks
 from mlbench.evaluation.intervals import CONFIDENCE, Interval, t_quantile
-from mlbench.evaluation.sweeps import axis_of
+from mlbench.evaluation.sweeps import axes_of, coordinates
 from mlbench.records import RunSet, SetPlace
 from mlbench.words import count, swept
 
-WORKERS = "workers"
 # With fewer runs, an interval says nothing.
 _FEWEST = 5
 # Where so many values have no order, two of them have: one is the other's absence.
@@ -44,9 +43,9 @@ def analyze(run_set: RunSet, figures: Mapping[int, RunFigures]) -> SetAnalysis:
     known = [figures.get(run_id, RunFigures()) for _, run_id in counted]
     by_time = any(one.seconds_to_goal is not None for one in known)
     values = [one.seconds_to_goal if by_time else one.samples_per_second for one in known]
-    axes = _axes(run_set.places)
+    axes = tuple(axes_of([coordinates(place) for place in run_set.places]).values())
     points = tuple(
-        SetPoint(run_id, _name(place), tuple(_value(place, one.key) for one in axes), value)
+        SetPoint(run_id, _name(place), _values(place, axes), value)
         for (place, run_id), value in zip(counted, values, strict=True)
     )
     effects = tuple(
@@ -122,14 +121,9 @@ def _describe(effects: Sequence[Effect]) -> str:
     return f"{first.key} matters most"
 
 
-def _axes(places: Sequence[SetPlace]) -> tuple[Axis, ...]:
-    keys = [*dict.fromkeys(key for place in places for key in place.swept), WORKERS]
-    axes = (axis_of(key, [_value(place, key) for place in places]) for key in keys)
-    return tuple(axis for axis in axes if len(axis.values) > 1)
-
-
-def _value(place: SetPlace, key: str) -> str:
-    return str(place.num_workers) if key == WORKERS else place.swept.get(key, "")
+def _values(place: SetPlace, axes: Sequence[Axis]) -> tuple[str, ...]:
+    given = coordinates(place)
+    return tuple(given.get(axis.key, "") for axis in axes)
 
 
 def _name(place: SetPlace) -> str:

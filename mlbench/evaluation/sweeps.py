@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from itertools import product
 
 from mlbench.comparisons import Axis, Evidence, Panel, Sweep
+from mlbench.records import SetPlace
 from mlbench.results import Result
 from mlbench.runspec import NETWORK_UNITS
 from mlbench.words import count
 
-_WORKERS = "workers"
+WORKERS = "workers"
 # A range of as many times the first value is seen better on a logarithmic axis.
 _WIDE = 8
 # So many sentences on evidence can be read; of more, there is one.
@@ -82,10 +83,9 @@ def lay_out(points: Sequence[SweepPoint], evidence: Sequence[Evidence] = ()) -> 
     A limit of the network goes across, or else the first key of numbers; so a line is the course
     of a figure over it. What is not a row or a column either has a panel for each value.
     """
-    places = [{**point.swept, _WORKERS: str(point.num_workers)} for point in points]
-    axes = {key: axis_of(key, [place[key] for place in places]) for key in places[0]}
-    varied = {key: axis for key, axis in axes.items() if len(axis.values) > 1}
-    if not varied.keys() - {_WORKERS}:
+    places = [coordinates(point) for point in points]
+    varied = axes_of(places)
+    if not varied.keys() - {WORKERS}:
         return None
     numeric = [key for key, axis in varied.items() if axis.numbers]
     of_network = (key for key in NETWORK_UNITS if key in numeric)
@@ -100,7 +100,7 @@ def lay_out(points: Sequence[SweepPoint], evidence: Sequence[Evidence] = ()) -> 
     panels = tuple(
         Panel(
             ", ".join(
-                count(int(value), "worker") if key == _WORKERS else f"{key} {value}"
+                count(int(value), "worker") if key == WORKERS else f"{key} {value}"
                 for key, value in shared.items()
             ),
             tuple(
@@ -124,7 +124,19 @@ def _in_short(evidence: Sequence[Evidence]) -> str:
     )
 
 
-def axis_of(key: str, given: Sequence[str]) -> Axis:
+def coordinates(point: SweepPoint | SetPlace) -> dict[str, str]:
+    """Return all that may be varied: the swept values, and the workers."""
+    return {**point.swept, WORKERS: str(point.num_workers)}
+
+
+def axes_of(places: Sequence[Mapping[str, str]]) -> dict[str, Axis]:
+    """Return the axes of the keys in which these coordinates differ, the workers' last."""
+    keys = {**dict.fromkeys(key for one in places for key in one if key != WORKERS), WORKERS: None}
+    axes = {key: _axis(key, [one.get(key, "") for one in places]) for key in keys}
+    return {key: axis for key, axis in axes.items() if len(axis.values) > 1}
+
+
+def _axis(key: str, given: Sequence[str]) -> Axis:
     """Return the axis of a key: its distinct values, in order if they are numbers."""
     values = list(dict.fromkeys(given))
     unit = NETWORK_UNITS.get(key, "")
