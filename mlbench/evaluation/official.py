@@ -1,6 +1,5 @@
 """MLPerf's rules for the score of a set of runs, as training_rules has them for v6.0. Pure."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -25,6 +24,7 @@ class Window:
     first: int
     """The position of the first of them."""
     score: float
+    """Infinite if the window is invalid: then there is no result ("Scoring")."""
 
 
 def choose(seconds: Sequence[float], size: int = OFFICIAL_RUNS) -> Window:
@@ -40,8 +40,3 @@ def choose(seconds: Sequence[float], size: int = OFFICIAL_RUNS) -> Window:
     windows.sort(key=lambda window: window.score)
     median = windows[len(windows) // 2]
     return next(window for window in windows if window.score == median.score)
-
-
-def is_valid(window: Window) -> bool:
-    """Check that a window is a result: if the median one is not, there is none ("Scoring")."""
-    return math.isfinite(window.score)

@@ -11,7 +11,7 @@ from typing import Any
 from mlbench.comparisons import Convergence, Score
 from mlbench.evaluation.convergence import Point, find
 from mlbench.evaluation.differences import BATCH_SIZE
-from mlbench.evaluation.official import OFFICIAL_RUNS, choose, is_valid
+from mlbench.evaluation.official import OFFICIAL_RUNS, choose
 from mlbench.evaluation.official import score as mean_of_runs
 from mlbench.records import RunSet
 from mlbench.results import Result
@@ -102,7 +102,7 @@ def score(
     ]
     window = choose(seconds)
     chosen = [one.run_id for one in trials[window.first : window.first + OFFICIAL_RUNS]]
-    if not is_valid(window):
+    if math.isinf(window.score):
         missed = sum(map(math.isinf, seconds))
         return _none(run_set, f"invalid: {missed} of {len(seconds)} runs did not reach the goal")
     judged = reference and reference.judge([by_id.get(one) for one in chosen])
