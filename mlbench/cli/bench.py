@@ -3,7 +3,8 @@
 import re
 import shlex
 import sys
-from collections.abc import Hashable, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -144,7 +145,7 @@ def _run_all(client: ApiClient, run_set: RunSet, *, queue: bool, quiet: bool) ->
     It may want fewer runs than planned if the means need only be known to within a part.
     """
     waiting = [place for place in run_set.places if place.is_open or place.active]
-    took: list[tuple[Hashable, float]] = []
+    took: defaultdict[Hashable, list[float]] = defaultdict(list)
 
     def tell(text: str, style: str | None = None) -> None:
         if not quiet:
@@ -161,7 +162,7 @@ def _run_all(client: ApiClient, run_set: RunSet, *, queue: bool, quiet: bool) ->
                 else client.create_set_run(run_set.name, place.number, queue=queue or bool(took))
             )
             run = follow(client, ordered.result().value, quiet=quiet)
-            took.append((_kind(place), _seconds(run)))
+            took[_kind(place)].append(_seconds(run))
             run_set = client.get_set(run_set.name).result().value
             place = run_set.places[place.number - 1]
             if run.state != "FINISHED":
@@ -252,16 +253,11 @@ def seed_of_repeat(benchmark: Benchmark | None, seed: int | None, repeat: int) -
 
 
 def seconds_left(
-    finished: Sequence[tuple[Hashable, float]], waiting: Sequence[Hashable]
+    took: Mapping[Hashable, Sequence[float]], waiting: Sequence[Hashable]
 ) -> float | None:
     """Return how long runs of these kinds will take; None before one has ended.
 
     The estimate of a run is the mean over runs of its kind, or else over all.
     """
-    if not finished:
-        return None
-    by_kind: dict[Hashable, list[float]] = {}
-    for kind, seconds in finished:
-        by_kind.setdefault(kind, []).append(seconds)
-    every = [seconds for _, seconds in finished]
-    return sum(mean(by_kind.get(kind, every)) for kind in waiting)
+    every = [seconds for of_kind in took.values() for seconds in of_kind]
+    return sum(mean(took.get(kind, every)) for kind in waiting) if every else None

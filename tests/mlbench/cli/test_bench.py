@@ -5,7 +5,7 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -246,8 +246,8 @@ def test_each_repeat_has_the_next_seed_if_the_task_takes_one() -> None:
 
 
 def test_the_time_left_is_what_others_with_as_many_workers_took() -> None:
-    assert seconds_left([], [1]) is None
-    finished = [(1, 10.0), (1, 14.0), (2, 6.0)]
-    assert seconds_left(finished, [1, 2, 2]) == 12.0 + 2 * 6.0
-    assert seconds_left(finished, [4]) == 10.0
-    assert seconds_left(finished, []) == 0
+    assert seconds_left({}, [1]) is None
+    took: dict[Hashable, list[float]] = {1: [10.0, 14.0], 2: [6.0]}
+    assert seconds_left(took, [1, 2, 2]) == 12.0 + 2 * 6.0
+    assert seconds_left(took, [4]) == 10.0
+    assert seconds_left(took, []) == 0
