@@ -238,26 +238,28 @@ def _write_samples(
 def _to_table(schema: Any, name: SeriesName, piece: Piece) -> Any:
     pa, _ = pyarrow()
     length = len(piece.times_us)
-    values: list[float | None] = list(piece.values)
-    columns: dict[str, list[Any]] = {}
+    given: dict[str, list[Any]] = {"time": piece.times_us.tolist(), "value": list(piece.values)}
     if piece.more:
-        columns = {part: [None] * length for part in More._fields}
-    for i, one in piece.more.items():
-        columns["text"][i], columns["cumulative"][i] = one.text, one.cumulative
-        columns["metadata"][i] = None if one.metadata is None else json.dumps(one.metadata)
-        if one.text is not None:
-            values[i] = None
+        more = [piece.more.get(i, More()) for i in range(length)]
+        pairs = zip(piece.values, more, strict=True)
+        given["value"] = [value if row.text is None else None for value, row in pairs]
+        given["text"] = [row.text for row in more]
+        given["cumulative"] = [row.cumulative for row in more]
+        given["metadata"] = [_to_json(row.metadata) for row in more]
     same = {"pod": name.pod, "metric": name.metric, "rank": name.rank, "kept": piece.kept}
-    given = {"time": piece.times_us.tolist(), "value": values, **columns}
     return pa.table(
         [
-            pa.array(given[one.name], one.type)
-            if one.name in given
-            else pa.repeat(pa.scalar(same.get(one.name), one.type), length)
-            for one in schema
+            pa.array(given[column.name], column.type)
+            if column.name in given
+            else pa.repeat(pa.scalar(same.get(column.name), column.type), length)
+            for column in schema
         ],
         schema,
     )
+
+
+def _to_json(metadata: Any) -> str | None:
+    return None if metadata is None else json.dumps(metadata)
 
 
 @contextmanager
