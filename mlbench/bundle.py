@@ -29,15 +29,12 @@ _DIGESTS = "archives"
 
 def write(target: Path, archives: Mapping[int, Path], run_set: RunSet) -> None:
     """Write a file that holds the archives of a set's runs, by the runs' ids."""
-    digests = {}
-    for run_id, file in archives.items():
-        with opened(file) as archive:
-            digests[run_id] = archive.digest
+    digests = {run_id: _digest_of(archive) for run_id, archive in archives.items()}
     with target.open("w+b") as content:
         with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as bundle:
             bundle.writestr(_SET, json.dumps({"set": run_set.to_fields(), _DIGESTS: digests}))
-            for one in archives.values():
-                bundle.write(one, one.name)
+            for archive in archives.values():
+                bundle.write(archive, archive.name)
             bundle.comment = b"0" * DIGEST_BYTES
         put_digest(content)
 
@@ -62,17 +59,14 @@ def check(file: Path, archives: Sequence[Path]) -> list[str]:
 
     That nothing in it has changed, and that each run of the ledger that is not deleted is there.
     """
-    told, run_set = _about(file), read_set(file)
-    if told is None or run_set is None:
+    about, run_set = _about(file), read_set(file)
+    if about is None or run_set is None:
         return [f"{file} has no set"]
     with file.open("rb") as content:
         if digest_before_comment(content) != digest(file):
             return ["the set's file has changed since it was written, or is of an earlier version"]
-    listed = {str(run_id): digest for run_id, digest in told.get(_DIGESTS, {}).items()}
-    there = []
-    for one in archives:
-        with opened(one) as archive:
-            there.append(archive.digest)
+    listed = {str(run_id): digest for run_id, digest in about.get(_DIGESTS, {}).items()}
+    there = [_digest_of(archive) for archive in archives]
     problems = [
         f"the archive of run {run_id} is missing, or another one"
         for run_id, digest in listed.items()
@@ -89,6 +83,11 @@ def check(file: Path, archives: Sequence[Path]) -> list[str]:
     return problems
 
 
+def _digest_of(file: Path) -> str:
+    with opened(file) as archive:
+        return archive.digest
+
+
 def _about(file: Path) -> Any:
     """Return what is said of a file's set; None for an archive."""
     with _reading(file) as bundle:
@@ -99,7 +98,7 @@ def archives_in(file: Path, folder: Path) -> list[Path]:
     """Return the archives that a file holds, copied into a folder; or the file, if it is one."""
     archives = []
     with _reading(file) as bundle:
-        members = [one for one in bundle.infolist() if one.filename.endswith(SUFFIX)]
+        members = [member for member in bundle.infolist() if member.filename.endswith(SUFFIX)]
         for i, member in enumerate(members):
             # Compressed, it could grow to any size.
             if member.compress_type != zipfile.ZIP_STORED:
