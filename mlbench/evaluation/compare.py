@@ -132,18 +132,23 @@ def to_groups(
         for config, label, point in zip(configs, labels_of(configs, points), points, strict=True)
     ]
     scaled = [_scaled(groups, configs, points, i) for i in range(len(groups))]
-    pairs = [_pair(scaled, configs, points, i, seeds or {}) for i in range(len(groups))]
-    held = {i: one for i, one in enumerate(pairs) if one}
+    baselines = [sweeps.baseline(points, i) for i in range(len(points))]
+    pairs = [_pair(scaled, configs, one.index, i, seeds or {}) for i, one in enumerate(baselines)]
+    held = {i: pair for i, pair in enumerate(pairs) if pair}
     for i, evidence in zip(held, judge([*held.values()]), strict=True):
-        than = _than(groups, points, i)
+        than = baselines[i].than or _name(groups[baselines[i].index])
         scaled[i] = replace(scaled[i], evidence=replace(evidence, than=than))
     return tuple(scaled)
+
+
+def _name(group: Group) -> str:
+    return count(group.num_workers, "worker") if group.swept else group.label
 
 
 def _pair(
     groups: Sequence[Group],
     configs: Sequence[Configuration],
-    points: Sequence[SweepPoint],
+    baseline: int,
     i: int,
     seeds: Mapping[int, str],
 ) -> Pair | None:
@@ -151,27 +156,18 @@ def _pair(
 
     None if it has no baseline with the same data and goal.
     """
-    baseline = sweeps.baseline(points, i).index
     if baseline == i or not same_task(configs[baseline], configs[i]):
         return None
     first, other = groups[baseline], groups[i]
     both = configs[baseline], configs[i]
+    ours, theirs = ([seeds.get(run.run_id) for run in config.results] for config in both)
+    figures = [statistics.missed_as_slowest(_training_seconds(config)) for config in both]
+    means = _mean(first.training_seconds_to_accuracy), _mean(other.training_seconds_to_accuracy)
+    if not any(map(math.isfinite, [*figures[0], *figures[1]])):
+        figures = [statistics.known(_rates(config)) for config in both]
+        means = _mean(other.samples_per_second), _mean(first.samples_per_second)
     labels = (first.label, other.label)
-    ours, theirs = ([seeds.get(run.run_id) for run in one.results] for one in both)
-    times = [statistics.missed_as_slowest(_training_seconds(one)) for one in both]
-    if any(map(math.isfinite, [*times[0], *times[1]])):
-        means = [_mean(one.training_seconds_to_accuracy) for one in (first, other)]
-        return hold_against(times[0], times[1], labels, ratio(*means), (ours, theirs))
-    rates = [statistics.known(_rates(one)) for one in both]
-    means = [_mean(one.samples_per_second) for one in (other, first)]
-    return hold_against(rates[0], rates[1], labels, ratio(*means), (ours, theirs))
-
-
-def _than(groups: Sequence[Group], points: Sequence[SweepPoint], i: int) -> str:
-    baseline = sweeps.baseline(points, i)
-    other = groups[baseline.index]
-    fewer = count(other.num_workers, "worker") if groups[i].swept else other.label
-    return baseline.than or fewer
+    return hold_against(figures[0], figures[1], labels, ratio(*means), (ours, theirs))
 
 
 def _group(config: Configuration, label: str, sets: Sequence[RunSet]) -> Group:
