@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 from mlbench import palette
 from mlbench.comparisons import Cell, Chart, Group, Panel, Sweep
+from mlbench.evaluation.sweeps import is_wide_range
 from mlbench.results import Summary
-
-# From this ratio of the largest to the smallest on, values are told apart by their logarithms.
-_WIDE = 8
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ def _chart(measure: _Measure, sweep: Sweep, panel: Panel, groups: Sequence[Group
     ]
     means = [one.mean or 0.0 for row in rows for one in row if one]
     least, most = min(means, default=0.0), max(means, default=0.0)
-    is_wide = 0 < least <= most / _WIDE
+    is_wide = is_wide_range(least, most)
     worst, best = (most, least) if measure.is_less_better else (least, most)
 
     def cell(found: Summary) -> Cell:

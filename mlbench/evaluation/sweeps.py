@@ -12,7 +12,6 @@ from mlbench.runspec import NETWORK_UNITS
 from mlbench.words import count
 
 WORKERS = "workers"
-# A range of as many times the first value is seen better on a logarithmic axis.
 _WIDE = 8
 # So many sentences on evidence can be read; of more, there is one.
 _FEW = 5
@@ -124,6 +123,11 @@ def _in_short(evidence: Sequence[Evidence]) -> str:
     )
 
 
+def is_wide_range(least: float, most: float) -> bool:
+    """Check if values are seen, and told apart, better by their logarithms."""
+    return 0 < least <= most / _WIDE
+
+
 def coordinates(point: SweepPoint | SetPlace) -> dict[str, str]:
     """Return all that may be varied: the swept values, and the workers."""
     return {**point.swept, WORKERS: str(point.num_workers)}
@@ -149,7 +153,7 @@ def _axis(key: str, given: Sequence[str]) -> Axis:
     values.sort(key=lambda value: numbers[value])
     first, last = numbers[values[0]], numbers[values[-1]]
     ascending = tuple(numbers[value] for value in values)
-    return Axis(key, unit, tuple(values), ascending, is_wide=0 < first <= last / _WIDE)
+    return Axis(key, unit, tuple(values), ascending, is_wide=is_wide_range(first, last))
 
 
 def _find(places: Sequence[Mapping[str, str]], wanted: Mapping[str, str]) -> int | None:
