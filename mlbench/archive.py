@@ -157,7 +157,7 @@ def write(
                 digests[name] = _add(archive, name, pieces)
             with archive.open(zipfile.ZipInfo(_SAMPLES), "w", force_zip64=True) as member:
                 sealed = _write_samples(member, series)
-            listed = [[*astuple(name), *astuple(one)] for name, one in sealed.items()]
+            listed = [[*astuple(name), *astuple(seal)] for name, seal in sealed.items()]
             index = {"format": FORMAT, "members": digests, "series": listed}
             archive.writestr(zipfile.ZipInfo(_DIGESTS), json.dumps(index))
             archive.comment = b"0" * DIGEST_BYTES
@@ -453,7 +453,7 @@ class Archive:
 def _to_piece(table: Any, *, kept: bool) -> Piece:
     pa, _ = pyarrow()
     times = table["time"].cast(pa.int64()).to_pylist()
-    values = [math.nan if one is None else one for one in table["value"].to_pylist()]
+    values = [math.nan if value is None else value for value in table["value"].to_pylist()]
     more = {}
     if any(table[name].null_count < len(table) for name in More._fields):
         columns = [table[name].to_pylist() for name in More._fields]

@@ -57,8 +57,8 @@ class Assignment:
         """Return the assignment that a JSON object describes; ValueError if it describes none."""
         try:
             read: dict[str, Any] = {name: tuple(fields[name]) for name in ("command", "cpus")}
-            if found := fields.get("attachment"):
-                read["attachment"] = Attachment.from_fields(found)
+            if attachment := fields.get("attachment"):
+                read["attachment"] = Attachment.from_fields(attachment)
             assignment = cls(**{**fields, **read})
         except (KeyError, TypeError) as error:
             raise ValueError(f"not an assignment: {error}") from error

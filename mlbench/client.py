@@ -441,8 +441,8 @@ class ApiClient:
         if wanted.isascii() and wanted.isdecimal():
             return self.get_run(int(wanted)).result().value
         words = " ".join(f'"{part}"' for part in wanted.split('"'))
-        found = self.get_runs(query=words).result().value
-        named = [run for run in found if wanted in {run.name, run.own_name, run.title}]
+        runs = self.get_runs(query=words).result().value
+        named = [run for run in runs if wanted in {run.name, run.own_name, run.title}]
         return named[-1] if named else None
 
     def download_archive(self, run_id: int | str, file: BinaryIO) -> int:

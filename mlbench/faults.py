@@ -113,13 +113,13 @@ def draw(text: str, seed: int, workers: int) -> tuple[PlannedFault, ...]:
     longer. So what is compared differs in nothing else.
     """
     drawn = []
-    for place, one in enumerate(parse(text)):
+    for place, recurring in enumerate(parse(text)):
         random = Random(f"{seed} {place}")  # noqa: S311 - no secret
         at = 0.0
         for _ in range(MOST):
-            at -= one.every_seconds * math.log(1 - random.random())
-            drawn.append(PlannedFault(round(at, 3), int(random.random() * workers), one.text))
-    return tuple(sorted(drawn, key=lambda one: one.seconds)[:MOST])
+            at -= recurring.every_seconds * math.log(1 - random.random())
+            drawn.append(PlannedFault(round(at, 3), int(random.random() * workers), recurring.text))
+    return tuple(sorted(drawn, key=lambda fault: fault.seconds)[:MOST])
 
 
 def why_refused(kind: Kind, *, in_cluster: bool, has_network: bool) -> str:

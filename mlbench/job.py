@@ -41,31 +41,31 @@ def find_job(
     """
     variables = Variables(environ, hostname or socket.gethostname(), workers)
     read = ((launcher, launcher.read(variables)) for launcher in LAUNCHERS)
-    launcher, found = next((launcher, found) for launcher, found in read if found)
-    size = found.size if workers is None else workers
+    launcher, stated = next((launcher, stated) for launcher, stated in read if stated)
+    size = stated.size if workers is None else workers
     if size is None:
         raise JobError(f"{launcher.variables} do not tell the number of ranks: say --workers")
-    if found.rank is None and size != 1:
+    if stated.rank is None and size != 1:
         raise JobError(
             f"nothing says which of {size} ranks this process is: start each with srun, torchrun "
             f"or mpirun, or set {launcher.variables}"
         )
-    rank = found.rank or 0
+    rank = stated.rank or 0
     if rank >= size:
         raise JobError(
             f"there is no rank {rank} of {size}, as they count from 0: "
             f"correct {launcher.variables}, or --workers"
         )
-    if not key and not found.key:
+    if not key and not stated.key:
         raise JobError(
             f"nothing names the job that {launcher.variables} belong to: "
             "say --key, the same for all of its ranks and for no other job"
         )
     return Job(
-        key=key or f"{launcher.name}-{found.key}",
+        key=key or f"{launcher.name}-{stated.key}",
         rank=rank,
         num_workers=size,
         launcher=launcher.name,
-        attempt=found.attempt,
-        max_restarts=found.max_restarts,
+        attempt=stated.attempt,
+        max_restarts=stated.max_restarts,
     )

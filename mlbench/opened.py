@@ -55,8 +55,8 @@ class OpenedRun:
         """
         for metric in metrics:
             if metric not in self.metrics:
-                known = ", ".join(self.metrics) or "none"
-                raise MLBenchError(f"run {self.run.id} has no metric {metric!r}; it has {known}")
+                recorded = ", ".join(self.metrics) or "none"
+                raise MLBenchError(f"run {self.run.id} has no metric {metric!r}; it has {recorded}")
         wanted = metrics or self.metrics
         # Columns of the same value and length share their memory.
         repeated = cache(_repeated)
@@ -137,14 +137,14 @@ def open_runs(source: str | int | Path, client: ApiClient | None = None) -> Open
     path, wanted = Path(str(source)), str(source)
     if path.is_file():
         with tempfile.TemporaryDirectory() as folder:
-            return Opened([_read_archive(one) for one in archives_in(path, Path(folder))])
+            return Opened([_read_archive(archive) for archive in archives_in(path, Path(folder))])
     if path.suffix == SUFFIX:
         raise MLBenchError(f"there is no file {path}")
     if client is not None:
         return Opened([_ask(client, wanted)])
     url, page, run = wanted.partition(_PAGE)
-    with _connect(url) if page else ApiClient.from_home() as found:
-        return Opened([_ask(found, run.strip("/") if page else wanted)])
+    with _connect(url) if page else ApiClient.from_home() as connected:
+        return Opened([_ask(connected, run.strip("/") if page else wanted)])
 
 
 def _connect(url: str) -> ApiClient:
@@ -175,8 +175,8 @@ def _to_table(points: Sequence[Point]) -> "pa.Table":
     values = [number_or_text(point.value) for point in points]
     columns = {
         "time": [datetime.fromisoformat(point.date) for point in points],
-        "value": [one if isinstance(one, float) else None for one in values],
-        "text": [one if isinstance(one, str) else None for one in values],
+        "value": [value if isinstance(value, float) else None for value in values],
+        "text": [value if isinstance(value, str) else None for value in values],
     }
     return pa.table(
         {name: pa.array(its, _schema().field(name).type) for name, its in columns.items()}

@@ -64,6 +64,6 @@ def _ssh_keygen(what: str, *arguments: str, content: Path | None = None) -> str:
         check=False,
     )
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()
-        raise SignatureError(f"ssh-keygen -Y {what}: {said}")
+        message = done.stderr.decode(errors="replace").strip()
+        raise SignatureError(f"ssh-keygen -Y {what}: {message}")
     return done.stdout.decode(errors="replace")

@@ -79,14 +79,14 @@ _COMMANDS: Mapping[str, _Command] = {
 def load_command(name: str) -> Any:
     """Import a command; a name that there is not raises KeyError."""
     module, _, function = _COMMANDS[name].function.partition(".")
-    found = getattr(import_module(f"mlbench.cli.{module}"), function)
-    if isinstance(found, typer.Typer):
-        return typer.main.get_command(found)
+    command = getattr(import_module(f"mlbench.cli.{module}"), function)
+    if isinstance(command, typer.Typer):
+        return typer.main.get_command(command)
     from mlbench.cli.command import Command  # noqa: PLC0415
     from mlbench.cli.order import CodeCommand  # noqa: PLC0415
 
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    single.command(name, cls=CodeCommand if name in {"run", "bench"} else Command)(found)
+    single.command(name, cls=CodeCommand if name in {"run", "bench"} else Command)(command)
     return typer.main.get_command(single)
 
 

@@ -33,13 +33,13 @@ def autopsy(wanted: RunArgument, again: AgainOption = False, json: JsonOption = 
     Asks its ranks, unless they were asked before; nothing of the run is stopped.
     """
     with connected() as client:
-        found = _find(client, find_run(client, wanted), again=again)
+        latest = _find(client, find_run(client, wanted), again=again)
     if json:
-        print_json(found.to_fields())
+        print_json(latest.to_fields())
         return
-    _print(found.verdict.sentence)
-    for one in found.evidence:
-        _print(f"rank {one.rank}: {', '.join(_parts(one))}")
+    _print(latest.verdict.sentence)
+    for evidence in latest.evidence:
+        _print(f"rank {evidence.rank}: {', '.join(_parts(evidence))}")
 
 
 def stacks(
@@ -55,11 +55,11 @@ def stacks(
     """Show where all ranks of a run are in their code, as one tree."""
     with connected() as client:
         run = find_run(client, wanted)
-        found = _find(client, run, again=again and not native)
+        latest = _find(client, run, again=again and not native)
         if native:
-            _show_native(client, run, _suspect(found) if rank is None else rank, json=json)
+            _show_native(client, run, _suspect(latest) if rank is None else rank, json=json)
             return
-    lines = [line for line in found.stacks if rank is None or rank in line.here]
+    lines = [line for line in latest.stacks if rank is None or rank in line.here]
     if json:
         print_json([line.to_fields() for line in lines])
         return
@@ -125,21 +125,21 @@ def _wait(client: ApiClient, run: Run) -> Autopsy:
         time.sleep(_LOOK_SECONDS)
 
 
-def _parts(one: Evidence) -> list[str]:
+def _parts(evidence: Evidence) -> list[str]:
     parts = []
-    if one.exit_code is not None:
-        parts.append(f"ended with exit code {one.exit_code}")
-    for process in one.processes:
+    if evidence.exit_code is not None:
+        parts.append(f"ended with exit code {evidence.exit_code}")
+    for process in evidence.processes:
         if process.state in _SPELLED:
             parts.append(f"process {process.pid} {_SPELLED[process.state]}")
     parts += [
         f"{'after' if last.retired else 'in'} {last.name} {last.number}"
-        for last in one.collectives[:1]
+        for last in evidence.collectives[:1]
     ]
-    if one.quiet_seconds is not None:
-        parts.append(f"last step {one.quiet_seconds:.0f} s ago")
-    parts += [f"stacks by {one.stacks_by}"] if one.stacks_by else []
-    return [*parts, *one.missing] or ["nothing is known"]
+    if evidence.quiet_seconds is not None:
+        parts.append(f"last step {evidence.quiet_seconds:.0f} s ago")
+    parts += [f"stacks by {evidence.stacks_by}"] if evidence.stacks_by else []
+    return [*parts, *evidence.missing] or ["nothing is known"]
 
 
 def _whose(line: StackLine) -> str:

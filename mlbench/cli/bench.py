@@ -188,7 +188,7 @@ def _run_all(client: ApiClient, run_set: RunSet, *, queue: bool, quiet: bool) ->
             tell(f"stopped early: every mean is known to within {percent:.3g}%")
             return run_set
     # Runs to stand in for disturbed ones may be left when each place has had one.
-    while again := [one for one in run_set.places if one.is_open and one.finished]:
+    while again := [place for place in run_set.places if place.is_open and place.finished]:
         tell(f"{again[0].name} was disturbed each time: another run takes its place")
         if not fill(again[0]).finished:
             break

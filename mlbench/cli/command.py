@@ -52,21 +52,21 @@ def in_words_of_call(message: str, ctx: typer.Context) -> str:
     A field that stands for an argument is left out: what was typed is in the sentence.
     """
     options = {param.name: param for param in ctx.command.params if isinstance(param, TyperOption)}
-    arguments = {one.name for one in ctx.command.params} - {*options}
+    arguments = {param.name for param in ctx.command.params} - {*options}
 
     def option_of(field: str, key: str | None) -> str | None:
         option = options.get(_PARAMETERS.get(field, field))
         return f"{option.opts[0]}{_typed(ctx.params[str(option.name)], key)}" if option else None
 
-    def name(found: re.Match[str]) -> str:
-        field = found["name"]
+    def name(match: re.Match[str]) -> str:
+        field = match["name"]
         if _PARAMETERS.get(field, field) in arguments:
-            return found["before"]
-        option = option_of(field, found["key"])
-        return f"{found['before']}{option}: " if option else found[0]
+            return match["before"]
+        option = option_of(field, match["key"])
+        return f"{match['before']}{option}: " if option else match[0]
 
-    def mention(found: re.Match[str]) -> str:
-        return option_of(found["name"] or found["of"], found["key"]) or found[0]
+    def mention(match: re.Match[str]) -> str:
+        return option_of(match["name"] or match["of"], match["key"]) or match[0]
 
     return _MENTIONED.sub(mention, _FIELD.sub(name, message))
 

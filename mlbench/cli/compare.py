@@ -82,7 +82,7 @@ def compare(
     """Compare runs: time to accuracy, speed-up, and whether that is fair."""
     files = output or []
     check_files(files)
-    if archives := [Path(one) for one in wanted if one.endswith(SUFFIX) or Path(one).is_file()]:
+    if archives := [Path(name) for name in wanted if name.endswith(SUFFIX) or Path(name).is_file()]:
         if len(archives) < len(wanted):
             raise UsageError("compare files, or runs of a master: not both")
         try:

@@ -52,7 +52,7 @@ def write_event_files(client: ApiClient, run: Run, folder: Path, on_progress: On
                 files[row.rank] = stack.enter_context(file.open("xb"))
                 files[row.rank].write(first_record(row.time))
             of_rank = steps.get(row.rank, [])
-            position = bisect_right(of_rank, row.time, key=lambda one: one[0])
+            position = bisect_right(of_rank, row.time, key=lambda recorded: recorded[0])
             step = of_rank[position - 1][1] if position else places[row.metric, row.rank]
             places[row.metric, row.rank] += 1
             files[row.rank].write(to_record(Scalar(row.metric, row.time, step, row.value)))
@@ -63,12 +63,12 @@ def _rows(table: BinaryIO) -> Iterator[_Row]:
     table.seek(0)
     text = io.TextIOWrapper(table, encoding="utf-8", newline="")
     try:
-        for one in csv.DictReader(text):
-            metric, rank = split_name(one["series"])
+        for line in csv.DictReader(text):
+            metric, rank = split_name(line["series"])
             try:
-                value = float(one["value"])
+                value = float(line["value"])
             except ValueError:
                 continue
-            yield _Row(metric, rank, datetime.fromisoformat(one["date"]).timestamp(), value)
+            yield _Row(metric, rank, datetime.fromisoformat(line["date"]).timestamp(), value)
     finally:
         text.detach()

@@ -39,31 +39,31 @@ def files(
     """List the files that a run left, or download them."""
     with connected() as client:
         run = find_run(client, wanted)
-        found = client.get_files(run.id, attempt=attempt).result().value
+        listed = client.get_files(run.id, attempt=attempt).result().value
         damaged = []
         if output is not None:
-            held = [file for file in found if not file.left]
+            held = [file for file in listed if not file.left]
             damaged = [file for file in held if not _save(client, run, file, output)]
     if json:
-        print_json([file.to_fields() for file in found])
-    elif not found:
+        print_json([file.to_fields() for file in listed])
+    elif not listed:
         out.print(f"run {run.id} left no files in $MLBENCH_OUTPUT")
     else:
-        _show(found)
+        _show(listed)
     for file in damaged:
         err.print(f"mlbench: {file.name} of rank {file.rank} is damaged: nothing was written")
     if damaged:
         raise typer.Exit(FAILED)
 
 
-def _show(found: list[RunFile]) -> None:
+def _show(listed: list[RunFile]) -> None:
     number = Column("size", justify="right")
     table = Table("rank", Column("file", overflow="fold"), number, "SHA-256", box=None)
-    for file in found:
+    for file in listed:
         digest = (file.sha256 or "")[:12]
         table.add_row(str(file.rank), visible(file.name), f"{file.size:,}", digest)
     out.print(table)
-    for file in found:
+    for file in listed:
         if file.left:
             words = visible(f"{file.name} stays at {file.path}: {file.left}")
             out.print(words, soft_wrap=True)

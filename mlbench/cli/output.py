@@ -170,7 +170,7 @@ def _facts(run: Run, result: "Result") -> Iterator[tuple[str, str | Text]]:
         yield "communication", f"{share}, {sent:,.0f} B a step" if sent else share
     yield from _restarts(result)
     if result.disturbances and not result.disturbed:
-        yield "waiting", max(result.disturbances, key=lambda one: one.waiting_share).text
+        yield "waiting", max(result.disturbances, key=lambda rank: rank.waiting_share).text
     if cost := result.cost:
         until = cost.worker_seconds_to_target
         more = "" if until is None else f", {figures.number(until)} until the goal"

@@ -43,19 +43,19 @@ def profile(
     """
     with connected() as client:
         run = find_run(client, wanted)
-        found = client.ask_profile(run.id, rank=rank, seconds=seconds).result().value
-        while not found.done:
+        asked = client.ask_profile(run.id, rank=rank, seconds=seconds).result().value
+        while not asked.done:
             time.sleep(_LOOK_SECONDS)
-            known = client.get_profiles(run.id).result().value
-            found = next((one for one in known if one.id == found.id), found)
-        if output is not None and found.file:
-            _save(client, run, found, output)
+            profiles = client.get_profiles(run.id).result().value
+            asked = next((profile for profile in profiles if profile.id == asked.id), asked)
+        if output is not None and asked.file:
+            _save(client, run, asked, output)
     if json:
-        print_json(found.to_fields())
-    elif not found.problem:
-        _show(run, found)
-    if found.problem:
-        err.print(f"mlbench: {visible(found.problem)}", soft_wrap=True)
+        print_json(asked.to_fields())
+    elif not asked.problem:
+        _show(run, asked)
+    if asked.problem:
+        err.print(f"mlbench: {visible(asked.problem)}", soft_wrap=True)
         raise typer.Exit(FAILED)
 
 

@@ -52,7 +52,7 @@ def run(
     with connected() as client:
         if name and name.isdecimal():
             raise UsageError(f"--name {name}: a number would be taken for the id of a run")
-        benchmarks = [one.name for one in client.get_benchmarks().result().value]
+        benchmarks = [task.name for task in client.get_benchmarks().result().value]
         is_local = image is not None and client.get_info().result().value.pool == "local"
         code = orders.read_code(task, arguments or [], image, benchmarks, local=is_local)
         name = orders.make_name(code.title) if name is None else name
@@ -135,15 +135,15 @@ def edit(
 def delete(wanted: RunArgument, json: JsonOption = False) -> None:
     """Delete a run; one that is active is stopped first."""
     with connected() as client:
-        found = find_run(client, wanted)
-        client.delete_run(found.id).result()
+        run = find_run(client, wanted)
+        client.delete_run(run.id).result()
         try:
-            while client.get_run(found.id).result():
+            while client.get_run(run.id).result():
                 time.sleep(0.1)
         except ApiError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-    tell({"deleted": found.id}, f"run {found.id} ({found.title}) is deleted", as_json=json)
+    tell({"deleted": run.id}, f"run {run.id} ({run.title}) is deleted", as_json=json)
 
 
 def _page_line(ordered: Run, connection: Connection) -> str:

@@ -62,7 +62,7 @@ def export(
             source = files[0]
             if isinstance(run_set, RunSet):
                 source = Path(folder) / "set"
-                archives = {run.id: one for run, one in zip(runs, files, strict=True)}
+                archives = {run.id: path for run, path in zip(runs, files, strict=True)}
                 bundle.write(source, archives, run_set)
             with source.open("rb") as archive:
                 shutil.copyfileobj(archive, file)
@@ -81,17 +81,17 @@ def export(
 
 def import_(files: FilesArgument, json: JsonOption = False) -> None:
     """Show runs of elsewhere beside your own, read only."""
-    said = {job: words for file in files for job, words in _read_words(file).items()}
+    words_of = {job: words for file in files for job, words in _read_words(file).items()}
     with connected() as client, _archives(files) as archives:
         imported, lines = [], []
         for archive in archives:
             with archive.open("rb") as file, _named(archive):
-                one = client.import_archive(file).value
-            run, fields, words = one.run, one.fields, said.get(one.run.job_id)
-            if one.added and words:
+                answer = client.import_archive(file).value
+            run, fields, words = answer.run, answer.fields, words_of.get(answer.run.job_id)
+            if answer.added and words:
                 run = client.edit_run(run.id, **asdict(words)).result().value
                 fields = {**fields, "run": run.fields}
-            there = "is imported" if one.added else "is here already"
+            there = "is imported" if answer.added else "is here already"
             origin = f", {run.origin}" if run.origin else ""
             imported.append(fields)
             lines.append(f"run {run.id} ({run.title}{origin}) {there}")
@@ -156,7 +156,7 @@ def _find(client: ApiClient, wanted: str) -> tuple[Run | RunSet, list[Run]]:
         if not run_set.counted:
             raise UsageError(f"set {wanted} has no run yet that counts") from None
         trials = [trial for place in run_set.places for trial in place.trials]
-        ended = [one.run_id for one in trials if not one.deleted and not one.active]
+        ended = [trial.run_id for trial in trials if not trial.deleted and not trial.active]
         return run_set, [client.get_run(run_id).result().value for run_id in ended]
     return run, [run]
 

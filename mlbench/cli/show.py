@@ -54,13 +54,13 @@ def status(
     """Show the newest runs, workers and alerts, or one run."""
     with connected() as client:
         if wanted is not None:
-            one = find_run(client, wanted)
-            if not show_run(client, find_connection(), one, as_json=json):
+            run = find_run(client, wanted)
+            if not show_run(client, find_connection(), run, as_json=json):
                 raise typer.Exit(FAILED)
             return
         listed, counted = client.get_runs(limit=limit), client.count_runs()
-        found, info = client.get_worker_pods(), client.get_info()
-        runs, pods, alerts = listed.result().value, found.result().value, None
+        workers, info = client.get_worker_pods(), client.get_info()
+        runs, pods, alerts = listed.result().value, workers.result().value, None
         try:
             alerts = client.get_alerts().result().value
         except ApiError as error:  # while Prometheus does not tell them
@@ -107,17 +107,17 @@ def runs(
             print_json(answer.json()) if json else _show_groups(answer.value)
             return
         asked = client.get_runs(query=query, order=order, columns=wanted, limit=limit)
-        found, counted = asked.result().value, client.count_runs(query=query).result().value
+        listed, counted = asked.result().value, client.count_runs(query=query).result().value
     if json:
-        print_json([run.fields for run in found])
+        print_json([run.fields for run in listed])
         return
     table = Table("id", Column("name", no_wrap=True), *wanted, box=None, pad_edge=False)
-    for run in found:
+    for run in listed:
         cells = (_cell(name, run.values[name]) for name in wanted)
         table.add_row(str(run.id), run.title, *cells)
     out.print(table)
-    if len(found) < (matching := sum(counted.states.values())):
-        out.print(f"{len(found):,} of {matching:,} runs; --limit shows more", style="dim")
+    if len(listed) < (matching := sum(counted.states.values())):
+        out.print(f"{len(listed):,} of {matching:,} runs; --limit shows more", style="dim")
 
 
 def _show_groups(groups: list[RunGroup]) -> None:
@@ -126,12 +126,12 @@ def _show_groups(groups: list[RunGroup]) -> None:
         out.print("no run matches")
         return
     values, columns = groups[0].values, groups[0].means
-    shown = [n for n in columns if n not in values and any(one.means[n] for one in groups)]
+    shown = [n for n in columns if n not in values and any(group.means[n] for group in groups)]
     table = Table(*values, "runs", *shown, box=None, pad_edge=False)
-    for one in groups:
-        cells = (_cell("", value) for value in one.values.values())
-        means = (_mean(one.means[name], one.runs) for name in shown)
-        table.add_row(*cells, f"{one.runs:,}", *means)
+    for group in groups:
+        cells = (_cell("", value) for value in group.values.values())
+        means = (_mean(group.means[name], group.runs) for name in shown)
+        table.add_row(*cells, f"{group.runs:,}", *means)
     out.print(table)
 
 

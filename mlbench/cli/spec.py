@@ -33,7 +33,7 @@ def takes(spec: type, **sentences: str) -> Callable[[_Command], Any]:
 
     ``sentences`` replace those of the class, by the name of its field.
     """
-    usual = {one.name: one.default for one in fields(spec)}
+    usual = {field.name: field.default for field in fields(spec)}
     options = {name: option for name, option in options_of(spec).items() if option.flag}
 
     def decorate(command: _Command) -> Any:

@@ -59,7 +59,7 @@ def up(
         _show("running", launch.start_detached(home, idle, port), as_json=json)
         return
     launch.run_in_front(
-        home, idle, port, on_ready=lambda found: _show("running", found, as_json=json)
+        home, idle, port, on_ready=lambda connection: _show("running", connection, as_json=json)
     )
 
 

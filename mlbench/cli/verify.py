@@ -136,9 +136,9 @@ def _check(file: Path) -> list[str]:
         archives = bundle.archives_in(file, Path(folder))
         problems = bundle.check(file, archives)
         return problems + [
-            f"archive {i}: {text.replace(str(one), 'it')}"
-            for i, one in enumerate(archives, 1)
-            for text in _check_archive(one)
+            f"archive {i}: {text.replace(str(archive), 'it')}"
+            for i, archive in enumerate(archives, 1)
+            for text in _check_archive(archive)
         ]
 
 
@@ -162,7 +162,7 @@ def _write_blocks(file: Path, folder: Path) -> int:
         written = subprocess.run(command, capture_output=True, text=True, check=False)
         if written.returncode:
             raise UsageError(f"promtool wrote no blocks: {written.stderr.strip()[-500:]}")
-        return sum(one.samples for name, one in archive.series.items() if not name.pod)
+        return sum(sealed.samples for name, sealed in archive.series.items() if not name.pod)
 
 
 def _openmetrics(archive: Archive) -> Iterator[str]:

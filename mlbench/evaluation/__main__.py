@@ -20,8 +20,8 @@ def main(what: str, *words: str) -> None:
     """Print the answer."""
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     try:
-        found: Any = _compare(*words) if what == "compare" else _check(what, *words)
-        answer = {"answer": found}
+        content: Any = _compare(*words) if what == "compare" else _check(what, *words)
+        answer = {"answer": content}
     except ArchiveError as error:
         answer = {"refused": str(error)}
     except MemoryError:

@@ -80,9 +80,9 @@ class Accuracy:
         at_us, order = self._in_order(rank)
         chosen = [self._evaluation(rank, at_us, order[i]) for i in _spread(len(order))]
         return Curve(
-            tuple(self._wall(one.at_us) for one in chosen),
-            tuple(self.training_seconds(rank, one.time_us) for one in chosen),
-            tuple(one.value for one in chosen),
+            tuple(self._wall(evaluation.at_us) for evaluation in chosen),
+            tuple(self.training_seconds(rank, evaluation.time_us) for evaluation in chosen),
+            tuple(evaluation.value for evaluation in chosen),
         )
 
     def training_seconds(self, rank: str, time_us: int) -> float | None:

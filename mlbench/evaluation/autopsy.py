@@ -64,12 +64,12 @@ def _sizes_differ(seen: Seen) -> Verdict | None:
         return None
     text = f"the ranks give a collective different sizes: {name_ranks(its, 'have')} got more than "
     text += "expected"
-    last = {n: one for n, rank in seen.ranks.items() for one in rank.evidence.collectives[:1]}
-    newest = max((one.number for one in last.values()), default=0)
-    given = {n: one for n, one in last.items() if one.number == newest and n not in its}
+    last = {n: call for n, rank in seen.ranks.items() for call in rank.evidence.collectives[:1]}
+    newest = max((call.number for call in last.values()), default=0)
+    given = {n: call for n, call in last.items() if call.number == newest and n not in its}
     if given:
         text += f": {_spell_calls(_by_call(given, _call))}"
-    sizes = {n: sum(map(math.prod, one.sizes)) for n, one in given.items()}
+    sizes = {n: sum(map(math.prod, call.sizes)) for n, call in given.items()}
     large = [n for n, size in sizes.items() if size == max(sizes.values())]
     small = [n for n in (*sizes, *its) if n not in large]
     fewer, more = sorted((large, small), key=len)
@@ -121,12 +121,12 @@ def _stopped(seen: Seen) -> Verdict | None:
 
 def _on_device(seen: Seen) -> Verdict | None:
     """Accuse who waits for a device, unless another rank is late or all of them wait so."""
-    found = [
+    waiting = [
         number
         for number, rank in seen.alive.items()
         if rank.processes_in(_ON_DEVICE) and (number in seen.behind or _is_itself_on_device(rank))
     ]
-    culprits = [number for number in found if number in seen.behind or not seen.behind]
+    culprits = [number for number in waiting if number in seen.behind or not seen.behind]
     if not culprits or len(culprits) == seen.world_size > 1:
         return None
     return _by_state(seen, "device", culprits, _ON_DEVICE)
@@ -163,7 +163,7 @@ def _behind(seen: Seen) -> Verdict | None:
 def _mismatch(seen: Seen) -> Verdict | None:
     """Accuse who calls another collective than most, at the same number; of two ranks both."""
     for group in seen.groups:
-        numbers, names = ({f(one) for one in group.values()} for f in (_NUMBER, name_of))
+        numbers, names = ({f(call) for call in group.values()} for f in (_NUMBER, name_of))
         if len(numbers) > 1 or not any(numbers):
             continue
         calls = _by_call(group, _call if len(names) == 1 else spell)
@@ -216,7 +216,7 @@ def _odd(seen: Seen) -> Verdict | None:
     if seen.missing or len(seen.alive) < len(seen.ranks) or any(_entered(seen)):
         return None
     tells = any(seen.groups)
-    waits = [n for n, one in seen.ranks.items() if (one.waits if tells else one.is_in_framework)]
+    waits = [n for n, rank in seen.ranks.items() if (rank.waits if tells else rank.is_in_framework)]
     odd = [number for number in seen.ranks if number not in waits]
     lines = {seen.ranks[number].at for number in waits}
     if len(lines) != 1 or not odd or len(odd) > len(waits):

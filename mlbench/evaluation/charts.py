@@ -54,24 +54,24 @@ def _chart(measure: _Measure, sweep: Sweep, panel: Panel, groups: Sequence[Group
         [None if i is None else _known(getattr(groups[i], measure.name)) for i in row]
         for row in panel.cells
     ]
-    means = [one.mean or 0.0 for row in rows for one in row if one]
+    means = [figure.mean or 0.0 for row in rows for figure in row if figure]
     least, most = min(means, default=0.0), max(means, default=0.0)
     is_wide = is_wide_range(least, most)
     worst, best = (most, least) if measure.is_less_better else (least, most)
 
-    def cell(found: Summary) -> Cell:
-        mean = found.mean or 0.0
+    def cell(figure: Summary) -> Cell:
+        mean = figure.mean or 0.0
         values = (mean, worst, best)
         height, low, high = map(math.log, values) if is_wide else values
         heat = round((len(palette.HEAT) - 1) * (height - low) / (high - low or math.inf))
-        return Cell(mean, found.mean_low, found.mean_high, heat)
+        return Cell(mean, figure.mean_low, figure.mean_high, heat)
 
     return Chart(
         ", ".join(filter(None, [f"{measure.title} by {keys}", panel.label])),
         measure.axis,
         measure.unit,
         is_wide,
-        tuple(tuple(cell(one) if one else None for one in row) for row in rows),
+        tuple(tuple(cell(figure) if figure else None for figure in row) for row in rows),
     )
 
 

@@ -74,7 +74,7 @@ def _agree(stated: Mapping[str, Any], computed: Mapping[str, Any], name: str) ->
     if isinstance(was, Mapping) and isinstance(now, Mapping):
         return all(_agree(was, now, part) for part in was)
     if isinstance(was, list) and isinstance(now, list):
-        pairs = [({"": one}, {"": other}) for one, other in zip(was, now, strict=False)]
+        pairs = [({"": old}, {"": other}) for old, other in zip(was, now, strict=False)]
         is_text = name in _SENTENCES
         return len(was) == len(now) and (is_text or all(_agree(*pair, "") for pair in pairs))
     return name == "text" or bool(was == now)
@@ -89,7 +89,7 @@ def _clocks(archive: Archive) -> Iterator[str]:
     """Yield the ranks whose clocks of training and evaluation did not run as the dates say."""
     [run], result = archive.document(ROWS)["run"], archive.document(RUN)["result"]
     ranks = (result.get("goodput") or {}).get("ranks", ())
-    restarted = run.get("attempt") != 1 or any(one.get("restarts") for one in ranks)
+    restarted = run.get("attempt") != 1 or any(rank.get("restarts") for rank in ranks)
     if restarted or result.get("clock_faults"):
         return  # before a training goes on, no clock runs
     for name in archive.series:
@@ -100,9 +100,9 @@ def _clocks(archive: Archive) -> Iterator[str]:
         at = sorted(training.keys() & evaluating.keys())
         if len(at) > 1:
             ends = [training[us] + evaluating[us] for us in (at[0], at[-1])]
-            told, passed = ends[1] - ends[0], (at[-1] - at[0]) / 1e6
-            if abs(told - passed) > max(_SECONDS, _SHARE * passed):
-                clocks = f"the clocks of rank {name.rank} tell {told:.2f} s"
+            counted, passed = ends[1] - ends[0], (at[-1] - at[0]) / 1e6
+            if abs(counted - passed) > max(_SECONDS, _SHARE * passed):
+                clocks = f"the clocks of rank {name.rank} tell {counted:.2f} s"
                 yield f"{clocks}, and the dates of its samples {passed:.2f} s"
 
 
@@ -119,9 +119,9 @@ def _task_results(archive: Archive) -> Iterator[str]:
     ]
     matches = [match for text in texts if text and (match := _REACHED.search(text))]
     if matches and seconds is not None:
-        told = float(matches[-1][1])
-        if abs(told - seconds) > max(_SECONDS, _SHARE * seconds):
-            yield f"the task says that it reached its goal in {told} s, its result {seconds:.3f} s"
+        claim = float(matches[-1][1])
+        if abs(claim - seconds) > max(_SECONDS, _SHARE * seconds):
+            yield f"the task says that it reached its goal in {claim} s, its result {seconds:.3f} s"
 
 
 def _values(archive: Archive, name: SeriesName) -> dict[int, float]:

@@ -70,7 +70,7 @@ def _stopped_early(run_set: RunSet, groups: Sequence[Group]) -> str:
     percent, runs = run_set.until_percent, set(run_set.counted)
     mine = [group for group in groups if runs & set(group.run_ids)]
     is_early = percent is not None and tried < len(run_set.places)
-    if percent is None or not is_early or not all(one.is_known(percent) for one in mine):
+    if percent is None or not is_early or not all(group.is_known(percent) for group in mine):
         return ""
     return (
         f"; stopped early after {tried} of {len(run_set.places)} places, as every mean was known "
@@ -99,17 +99,17 @@ def _unequal_seeds(groups: Sequence[Group], facts: Mapping[int, Facts]) -> list[
         having.setdefault(", ".join(map(str, seeds)), []).append(group)
     if len(having) == 1 or len(seed_of) < len(facts):
         return []
-    told = [
+    texts = [
         f"{seeds} for {alike[0].label if len(alike) == 1 else f'{len(alike)} groups'}"
         for seeds, alike in having.items()
     ]
-    if len(told) > _MOST_SEEDS:
-        told[_MOST_SEEDS - 1 :] = ["others for the rest"]
+    if len(texts) > _MOST_SEEDS:
+        texts[_MOST_SEEDS - 1 :] = ["others for the rest"]
     values = tuple(
         Value(seeds, tuple(run_id for group in alike for run_id in group.run_ids))
         for seeds, alike in having.items()
     )
-    text = f"seed is {' and '.join(told)}: not the same work"
+    text = f"seed is {' and '.join(texts)}: not the same work"
     return [Difference(SEED, "learning", values, text)]
 
 
@@ -173,33 +173,33 @@ def _pair(
 def _group(config: Configuration, label: str, sets: Sequence[RunSet]) -> Group:
     runs = config.results
     reference = scoring.reference_of(runs[0], config.facts)
-    reached = [one.time_to_accuracy for one in runs]
-    looked_at = {run_id for one in sets if one.until_percent for run_id in one.counted}
-    is_looked_at = any(one.run_id in looked_at for one in runs)
+    reached = [run.time_to_accuracy for run in runs]
+    looked_at = {run_id for run_set in sets if run_set.until_percent for run_id in run_set.counted}
+    is_looked_at = any(run.run_id in looked_at for run in runs)
     confidence = intervals.LOOKED_AT if is_looked_at else intervals.CONFIDENCE
-    after = [one.accuracy_after_time for one in runs]
+    after = [run.accuracy_after_time for run in runs]
     return Group(
         label=label,
         num_workers=config.num_workers,
-        run_ids=tuple(one.run_id for one in runs),
-        reached=sum(one is not None for one in reached),
-        disturbed=sum(bool(one.disturbed) for one in runs),
+        run_ids=tuple(run.run_id for run in runs),
+        reached=sum(time is not None for time in reached),
+        disturbed=sum(bool(run.disturbed) for run in runs),
         training_seconds_to_accuracy=statistics.of_times(_training_seconds(config), confidence),
         wall_seconds_to_accuracy=statistics.of_times(
-            one.wall_seconds if one else None for one in reached
+            time.wall_seconds if time else None for time in reached
         ),
         accuracy_after_time=statistics.of_figures(one.value if one else None for one in after),
         samples_per_second=statistics.of_figures(_rates(config), confidence),
-        communication_share=statistics.of_figures(one.communication_share for one in runs),
-        bytes_sent_per_step=statistics.of_figures(one.bytes_sent_per_step for one in runs),
+        communication_share=statistics.of_figures(run.communication_share for run in runs),
+        bytes_sent_per_step=statistics.of_figures(run.bytes_sent_per_step for run in runs),
         worker_seconds=statistics.of_figures(
-            one.cost.worker_seconds if one.cost else None for one in runs
+            run.cost.worker_seconds if run.cost else None for run in runs
         ),
-        energy_joules=statistics.of_figures(one.energy_joules for one in runs),
+        energy_joules=statistics.of_figures(run.energy_joules for run in runs),
         goodput_share=statistics.of_figures(
-            one.goodput.share if one.goodput else None for one in runs
+            run.goodput.share if run.goodput else None for run in runs
         ),
-        largest_bucket=largest(one.goodput for one in runs if one.goodput),
+        largest_bucket=largest(run.goodput for run in runs if run.goodput),
         phases=_phases(runs),
         speedup=None,
         efficiency=None,
@@ -230,23 +230,23 @@ def _scaled(
     (base, origin), (config, group) = (configs[first], groups[first]), (configs[i], groups[i])
     if not same_task(base, config):
         return group
-    scaled = len({one.num_workers for one in points if one.swept == points[i].swept}) > 1
+    scaled = len({point.num_workers for point in points if point.swept == points[i].swept}) > 1
     faster = ratio(
         _mean(origin.training_seconds_to_accuracy), _mean(group.training_seconds_to_accuracy)
     )
     more = ratio(_mean(group.samples_per_second), _mean(origin.samples_per_second))
-    of_times = [statistics.missed_as_slowest(_training_seconds(one)) for one in (base, config)]
-    of_rates = [statistics.known(_rates(one)) for one in (config, base)]
+    of_times = [statistics.missed_as_slowest(_training_seconds(side)) for side in (base, config)]
+    of_rates = [statistics.known(_rates(side)) for side in (config, base)]
     speedup = (faster, *(of_ratio(*of_times) if config is not base else (faster, faster)))
     throughput = (more, *(of_ratio(*of_rates) if config is not base else (more, more)))
     times = group.num_workers / origin.num_workers
     has_efficiency = scaled and (times > 1 or group is origin)
     efficiency, of_throughput = (
-        [one / times if one is not None and has_efficiency else None for one in figures]
+        [figure / times if figure is not None and has_efficiency else None for figure in figures]
         for figures in (speedup, throughput)
     )
     by = {"time to accuracy": efficiency[0], "samples/s": of_throughput[0]}
-    found: dict[str, Any] = {
+    scaling: dict[str, Any] = {
         f"{name}{end}": figure
         for name, figures in (
             ("speedup", speedup),
@@ -256,7 +256,7 @@ def _scaled(
         )
         for end, figure in zip(("", "_low", "_high"), figures, strict=True)
     }
-    return replace(group, **found, doubt=_doubt(group, by, origin))
+    return replace(group, **scaling, doubt=_doubt(group, by, origin))
 
 
 def _training_seconds(config: Configuration) -> list[float | None]:
@@ -270,7 +270,7 @@ def _rates(config: Configuration) -> list[float | None]:
 
 
 def _doubt(group: Group, efficiencies: Mapping[str, float | None], first: Group) -> str:
-    by, efficiency = max(efficiencies.items(), key=lambda one: one[1] or 0.0)
+    by, efficiency = max(efficiencies.items(), key=lambda item: item[1] or 0.0)
     if efficiency is None or efficiency <= _PLAUSIBLE_EFFICIENCY:
         return ""
     of = f"the efficiency of {group.label} by {by}, {efficiency:.0%}"

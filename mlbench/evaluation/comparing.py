@@ -38,8 +38,8 @@ def compare_files(
         with TemporaryDirectory() as folder:
             archives, run_set = bundle.archives_in(file, Path(folder)), bundle.read_set(file)
             problems = bundle.check(file, archives) if run_set else []
-            for i, one in enumerate(archives, 1):
-                with opened(one, "it" if one == file else f"archive {i}") as archive:
+            for i, path in enumerate(archives, 1):
+                with opened(path, "it" if path == file else f"archive {i}") as archive:
                     problems += archive.check()
                     if archive.digest in seen:
                         problems.append("another file has its run, too")
@@ -73,7 +73,7 @@ class _Runs:
         return replace(
             self,
             results={i + more: replace(one, run_id=i + more) for i, one in self.results.items()},
-            facts={i + more: one for i, one in self.facts.items()},
+            facts={i + more: of_run for i, of_run in self.facts.items()},
             found=self.found and replace(self.found, places=tuple(places)),
         )
 

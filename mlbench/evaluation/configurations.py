@@ -34,7 +34,7 @@ def group_by_configuration(
 ) -> list[Configuration]:
     """Group runs. One that stated less, as it failed early, joins the first that it fits."""
     configs: list[Configuration] = []
-    for result in sorted(results, key=lambda one: -len(facts[one.run_id])):
+    for result in sorted(results, key=lambda result: -len(facts[result.run_id])):
         stated = facts[result.run_id]
         for config in configs:
             if not _differ(config.facts, stated):
@@ -45,7 +45,7 @@ def group_by_configuration(
             configs.append(Configuration(dict(stated), [result]))
     order = {result.run_id: i for i, result in enumerate(results)}
     for config in configs:
-        config.results.sort(key=lambda one: order[one.run_id])
+        config.results.sort(key=lambda result: order[result.run_id])
     return sorted(configs, key=lambda config: order[config.results[0].run_id])
 
 
@@ -68,7 +68,7 @@ def labels_of(configs: Sequence[Configuration], points: Sequence[SweepPoint]) ->
     shapes = of_sweep if points[0].swept else [_shape(config, configs) for config in configs]
     labels = []
     for config, shape in zip(configs, shapes, strict=True):
-        like = [one for one, other in zip(configs, shapes, strict=True) if other == shape]
+        like = [config for config, other in zip(configs, shapes, strict=True) if other == shape]
         labels.append(", ".join([shape, *_distinguishing(config, like)]))
     return labels
 

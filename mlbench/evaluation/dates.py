@@ -52,8 +52,8 @@ def dates_of(ranks: Iterable[RankRow], started_at: float, ended_at: float) -> Da
     for rank in ranks:
         began[rank.attempt] = min(rank.assigned_at, began.get(rank.attempt, rank.assigned_at))
         anew += rank.processes.restarts.values() if rank.processes else ()
-        for one in rank.ranks if rank.clock_ahead else ():
-            ahead.setdefault(str(one), {})[rank.attempt] = rank.clock_ahead
+        for process in rank.ranks if rank.clock_ahead else ():
+            ahead.setdefault(str(process), {})[rank.attempt] = rank.clock_ahead
     attempts = sorted(began) or [1]
     attempts_us = [round(began.get(attempt, started_at) * 1e6) for attempt in attempts]
     return Dates(

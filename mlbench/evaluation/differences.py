@@ -156,7 +156,7 @@ def _describe(
     for run_id, of_run in facts.items():
         by_value.setdefault(of_run.get(name, _NOT_STATED), []).append(run_id)
     values = tuple(Value(value, tuple(run_ids)) for value, run_ids in by_value.items())
-    sentence = " and ".join(f"{one.value} in {_runs(one.run_ids)}" for one in values)
+    sentence = " and ".join(f"{value.value} in {_runs(value.run_ids)}" for value in values)
     consequence = {
         "yes": ": they cannot be compared",
         "unknown": ": whether they can be compared is not known",

@@ -40,16 +40,16 @@ def analyze(run_set: RunSet, figures: Mapping[int, RunFigures]) -> SetAnalysis:
     counted = [
         (place, trial.run_id) for place in run_set.places for trial in place.trials if trial.counts
     ]
-    known = [figures.get(run_id, RunFigures()) for _, run_id in counted]
-    by_time = any(one.seconds_to_goal is not None for one in known)
-    values = [one.seconds_to_goal if by_time else one.samples_per_second for one in known]
+    runs = [figures.get(run_id, RunFigures()) for _, run_id in counted]
+    by_time = any(run.seconds_to_goal is not None for run in runs)
+    values = [run.seconds_to_goal if by_time else run.samples_per_second for run in runs]
     axes = tuple(axes_of([coordinates(place) for place in run_set.places]).values())
     points = tuple(
         SetPoint(run_id, _name(place), _values(place, axes), value)
         for (place, run_id), value in zip(counted, values, strict=True)
     )
     effects = tuple(
-        sorted(_effects(axes, points, by_time=by_time), key=lambda one: -abs(one.correlation))
+        sorted(_effects(axes, points, by_time=by_time), key=lambda effect: -abs(effect.correlation))
     )
     return SetAnalysis(
         measure="training time to the goal" if by_time else "throughput",
@@ -90,20 +90,20 @@ def _effects(
     axes: Sequence[Axis], points: Sequence[SetPoint], *, by_time: bool
 ) -> Iterator[Effect]:
     """Yield how the figure goes with each number, and with each value of what has no order."""
-    shown = [one for one in points if by_time or one.figure is not None]
-    figures = [math.inf if one.figure is None else one.figure for one in shown]
+    shown = [point for point in points if by_time or point.figure is not None]
+    figures = [math.inf if point.figure is None else point.figure for point in shown]
     for i, axis in enumerate(axes):
-        given = [one.values[i] for one in shown]
+        given = [point.values[i] for point in shown]
         if axis.numbers:
             number = dict(zip(axis.values, axis.numbers, strict=True))
             levels = {"": [number[value] for value in given]}
         else:
-            told = axis.values[1:] if len(axis.values) == _TWO else axis.values
-            levels = {value: [float(one == value) for one in given] for value in told}
+            compared = axis.values[1:] if len(axis.values) == _TWO else axis.values
+            levels = {value: [float(one == value) for one in given] for value in compared}
         for value, numbers in levels.items():
-            found = spearman(numbers, figures)
-            if found is not None:
-                yield Effect(axis.key, value, found, *interval(found, len(shown)), len(shown))
+            rho = spearman(numbers, figures)
+            if rho is not None:
+                yield Effect(axis.key, value, rho, *interval(rho, len(shown)), len(shown))
 
 
 def _describe(effects: Sequence[Effect]) -> str:
@@ -149,6 +149,6 @@ def _seconds_left(places: Sequence[SetPlace], figures: Mapping[int, RunFigures])
     if not took:
         return None
     usual = fmean(seconds for like in took.values() for seconds in like)
-    spent = (figures.get(one.active.run_id, RunFigures()) for one in left if one.active)
-    gone = sum(min(usual, one.wall_seconds or 0.0) for one in spent)
+    spent = (figures.get(place.active.run_id, RunFigures()) for place in left if place.active)
+    gone = sum(min(usual, run.wall_seconds or 0.0) for run in spent)
     return sum(fmean(took.get(_name(place), [usual])) for place in left) - gone

@@ -157,8 +157,8 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
         communication_share=communication_share,
         cost=_cost(context, reached),
         energy_joules=run.energy_joules,
-        disturbed=tuple(one.text for one in disturbed if one.disturbed),
-        waiting_share=max((one.waiting_share for one in disturbed), default=None),
+        disturbed=tuple(rank.text for rank in disturbed if rank.disturbed),
+        waiting_share=max((rank.waiting_share for rank in disturbed), default=None),
         disturbances=disturbed,
         curve=accuracy.curve(reached) if accuracy else None,
         clock_faults=tuple(_clock_faults(context)),
@@ -193,11 +193,11 @@ def _clock_faults(context: RunContext) -> Iterator[str]:
         by = f"{context.run.clock_set_seconds:+,.0f} s"
         yield f"the master's clock was set by {by} meanwhile: times are as if it had not been"
     most: dict[tuple[int, str], float] = {}
-    for one in context.ranks:
-        offs = {"after they came": one.dated_ahead, "before it began": one.dated_before}
+    for row in context.ranks:
+        offs = {"after they came": row.dated_ahead, "before it began": row.dated_before}
         for how, seconds in offs.items():
             if seconds:
-                most[one.rank, how] = max(seconds, most.get((one.rank, how), 0.0))
+                most[row.rank, how] = max(seconds, most.get((row.rank, how), 0.0))
     for (rank, how), seconds in sorted(most.items()):
         dated = f"rank {rank} dated values up to {seconds:,.0f} s {how}"
         yield f"{dated}: they count as recorded at the end of the run"

@@ -106,14 +106,14 @@ def judge(comparisons: Sequence[Pair]) -> list[Evidence]:
         Evidence(
             p,
             p < _LEVEL,
-            one.detectable,
-            one.needed,
-            _describe(one, p, len(comparisons)),
-            times_as_fast=one.times_as_fast,
-            test=one.test,
-            can_tell=one.least_p * len(comparisons) < _LEVEL,
+            pair.detectable,
+            pair.needed,
+            _describe(pair, p, len(comparisons)),
+            times_as_fast=pair.times_as_fast,
+            test=pair.test,
+            can_tell=pair.least_p * len(comparisons) < _LEVEL,
         )
-        for one, p in zip(comparisons, _corrected([one.p for one in comparisons]), strict=True)
+        for pair, p in zip(comparisons, _corrected([pair.p for pair in comparisons]), strict=True)
     ]
 
 
@@ -191,16 +191,16 @@ def _spread(first: Sequence[float], other: Sequence[float]) -> float:
     return math.sqrt(fmean((stdev(group) / fmean(group)) ** 2 for group in (first, other)))
 
 
-def _describe(one: Pair, p: float, comparisons: int) -> str:
-    first, other = one.names
+def _describe(pair: Pair, p: float, comparisons: int) -> str:
+    first, other = pair.names
     corrected = f", corrected for {comparisons} comparisons" if comparisons > 1 else ""
-    by = f"(p = {p:.2g}, {one.test}{corrected})"
+    by = f"(p = {p:.2g}, {pair.test}{corrected})"
     if p < _LEVEL:
-        how = "" if one.times_as_fast is None else f": {one.times_as_fast:.3g} times as fast"
+        how = "" if pair.times_as_fast is None else f": {pair.times_as_fast:.3g} times as fast"
         return f"{other} differ from {first}{how} {by}"
-    text = f"no significant difference between {other} and {first} with {one.runs} runs each {by}"
-    if one.detectable is not None and one.least_p < _LEVEL:
-        text += f": so many show a difference of {one.detectable:.0%}"
-    if one.needed is not None:
-        text += f"; {one.needed} runs each would show it, if the true difference is the one seen"
+    text = f"no significant difference between {other} and {first} with {pair.runs} runs each {by}"
+    if pair.detectable is not None and pair.least_p < _LEVEL:
+        text += f": so many show a difference of {pair.detectable:.0%}"
+    if pair.needed is not None:
+        text += f"; {pair.needed} runs each would show it, if the true difference is the one seen"
     return text

@@ -72,8 +72,8 @@ def facts_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> dict[str,
         **{name: _common(map(get, machines)) for name, get in _OF_MACHINES.items()},
         **_of_processors(machines),
     }
-    settings = {name: to_text(one) for name, one in settings.items() if facts.get(name) is None}
-    return {name: to_text(one) for name, one in (facts | settings).items() if one is not None}
+    settings = {name: to_text(fact) for name, fact in settings.items() if facts.get(name) is None}
+    return {name: to_text(fact) for name, fact in (facts | settings).items() if fact is not None}
 
 
 def _of_processors(machines: Sequence[Machine]) -> dict[str, str | None]:

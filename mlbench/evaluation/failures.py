@@ -43,25 +43,25 @@ def failures_of(
 ) -> tuple[Failures, ...]:
     """Return what each group kept that had failures or was ordered to have some, in their order."""
     by_id = {result.run_id: result for result in results}
-    found = []
+    failures = []
     for place, group in enumerate(groups):
         runs = [by_id[run_id] for run_id in group.run_ids]
-        kept = [one for one in map(_kept, runs) if one]
-        ordered = any(facts[one.run_id].get(FAULTS, "none") != "none" for one in runs)
-        if kept and (ordered or any(one.failures for one in kept)):
-            found.append(_of_group(place, runs, kept))
-    return tuple(found)
+        kept = [run for run in map(_kept, runs) if run]
+        ordered = any(facts[run.run_id].get(FAULTS, "none") != "none" for run in runs)
+        if kept and (ordered or any(run.failures for run in kept)):
+            failures.append(_of_group(place, runs, kept))
+    return tuple(failures)
 
 
 def _of_group(place: int, runs: Sequence[Result], kept: Sequence[_Kept]) -> Failures:
-    failures, wall = sum(one.failures for one in kept), sum(one.wall for one in kept)
-    down = sum(one.down for one in kept) / max(1, failures)
-    again = sum(one.again for one in kept) / max(1, failures)
-    cost = mean_or_none([one.checkpoints.seconds for one in runs if one.checkpoints])
+    failures, wall = sum(run.failures for run in kept), sum(run.wall for run in kept)
+    down = sum(run.down for run in kept) / max(1, failures)
+    again = sum(run.again for run in kept) / max(1, failures)
+    cost = mean_or_none([run.checkpoints.seconds for run in runs if run.checkpoints])
     interval = mean_or_none(known(map(_interval, runs)))
     between = wall / failures if failures else math.inf
     costs = Costs(cost or 0.0, again, between - down, down)
-    share = of_figures(one.useful / one.wall for one in kept)
+    share = of_figures(run.useful / run.wall for run in kept)
     if share and share.mean_high is not None:  # by logarithms, which know no bound
         share = replace(share, mean_high=min(1.0, share.mean_high))
     return Failures(
@@ -94,11 +94,11 @@ def _kept(run: Result) -> _Kept | None:
         beginning = sum(row.seconds.get(bucket, 0.0) for bucket in BEGINNING)
         again += beginning if row.attempt > 1 else row.again_seconds
         restarts[row.attempt] = max(restarts[row.attempt], row.restarts)
-    first = sum(total[one] for one in BEGINNING) - again
-    wall = total.total() - first - sum(total[one] for one in _BEFORE_AND_AFTER)
+    first = sum(total[bucket] for bucket in BEGINNING) - again
+    wall = total.total() - first - sum(total[bucket] for bucket in _BEFORE_AND_AFTER)
     if wall <= 0:
         return None
     ranks = len({row.rank for row in run.goodput.ranks})
-    useful, down = (sum(total[one] for one in of) for of in (_USEFUL, _DOWN))
+    useful, down = (sum(total[bucket] for bucket in of) for of in (_USEFUL, _DOWN))
     failures = max(restarts) - 1 + restarts.total()
     return _Kept(useful / ranks, wall / ranks, failures, down / ranks, again / ranks)

@@ -45,9 +45,9 @@ class Figures:
 
 def figures_of(result: Result) -> Figures:
     """Return the figures of a result."""
-    most = max(result.disturbances, key=lambda one: one.waiting_share, default=None)
+    most = max(result.disturbances, key=lambda rank: rank.waiting_share, default=None)
     same: dict[str, Any] = {
-        one.name: _finite(getattr(result, one.name, None)) for one in fields(Figures)
+        field.name: _finite(getattr(result, field.name, None)) for field in fields(Figures)
     }
     others = {
         "disturbed": bool(result.disturbed),
@@ -68,13 +68,13 @@ def metrics_of(archive: Archive) -> dict[str, dict[str, float]]:
     of_run = (name for name in archive.series if not name.pod)
     for name in sorted(of_run, key=lambda name: (name.metric, len(name.rank), name.rank)):
         first.setdefault(name.metric, name)
-    found = {}
+    extremes = {}
     for metric, name in list(first.items())[:_MOST_METRICS]:
         pieces = sorted(archive.read(name), key=lambda piece: piece.times_us[:1])
         values = list(filter(isfinite, chain.from_iterable(piece.values for piece in pieces)))
         if values:
-            found[metric] = {"min": min(values), "max": max(values), "last": values[-1]}
-    return found
+            extremes[metric] = {"min": min(values), "max": max(values), "last": values[-1]}
+    return extremes
 
 
 def _thin(curve: Curve) -> tuple[tuple[float, ...], tuple[float, ...]]:

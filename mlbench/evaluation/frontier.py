@@ -106,7 +106,7 @@ def crossings(runs: Sequence[Timed]) -> tuple[Crossing, ...]:
         }
         for below, above in permutations(logs, 2):
             distinct += _crossings(where, (below, above), logs)
-    return tuple(sorted(distinct, key=lambda one: (one.where, one.bandwidth)))
+    return tuple(sorted(distinct, key=lambda crossing: (crossing.where, crossing.bandwidth)))
 
 
 def profiles(runs: Sequence[Timed]) -> tuple[Profile, ...]:

@@ -83,9 +83,9 @@ def goodput_of(
         return None
     rows = list(_Cutter(run, ranks, ended_at, series).rows())
     total = sum((us for _, us in rows), _Us())
-    by_rank = tuple(one for one, _ in rows)
-    known = total["compute"] + total["communication"] + total["lost"]
-    share = sum(total[bucket] for bucket in PRODUCTIVE) / total.total() if known else None
+    by_rank = tuple(row for row, _ in rows)
+    recorded = total["compute"] + total["communication"] + total["lost"]
+    share = sum(total[bucket] for bucket in PRODUCTIVE) / total.total() if recorded else None
     return Goodput(share, _seconds(total), by_rank)
 
 
@@ -136,7 +136,7 @@ class _Cutter:
             assigned = [round(row.assigned_at * 1e6) for row in rows[1:]]
             ends = [round(created_at * 1e6), *assigned, self._ended_us]
             for row, (begin_us, end_us) in zip(rows, pairwise(ends), strict=True):
-                tapes = [self._process(row, str(one), begin_us, end_us) for one in row.ranks]
+                tapes = [self._process(row, str(rank), begin_us, end_us) for rank in row.ranks]
                 us, again_us = _mean([tape.cut for tape in tapes]), fmean(t.again_us for t in tapes)
                 restarts = tapes[0].restarts
                 its = (row.rank, row.attempt, _seconds(us), restarts, round(again_us) / 1e6)

@@ -37,7 +37,7 @@ def judge(comparison: Comparison) -> Judgement:
     """Judge a comparison by its differences, groups and results."""
 
     def differing(*breaks: str) -> tuple[str, ...]:
-        return tuple(o.text for one in breaks for o in comparison.differences if o.breaks == one)
+        return tuple(o.text for kind in breaks for o in comparison.differences if o.breaks == kind)
 
     doubts = tuple(group.doubt for group in comparison.groups if group.doubt)
     reasons = (*differing("yes", "unknown", "scaling"), *doubts)

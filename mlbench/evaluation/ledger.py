@@ -36,9 +36,9 @@ def run_names(name: str, plan: Sequence[Planned]) -> list[str]:
     numbers: dict[str, int] = {}
     repeats: Counter[str] = Counter()
     run_names_of = []
-    for one in plan:
-        number = numbers.setdefault(_combination(one), len(numbers) + 1)
-        stem = f"{name}-w{one.num_workers}" + (f"-c{number}" if one.swept else "")
+    for planned in plan:
+        number = numbers.setdefault(_combination(planned), len(numbers) + 1)
+        stem = f"{name}-w{planned.num_workers}" + (f"-c{number}" if planned.swept else "")
         repeats[stem] += 1
         run_names_of.append(f"{stem}-r{repeats[stem]}")
     return run_names_of
@@ -49,7 +49,7 @@ def places_of(
 ) -> tuple[SetPlace, ...]:
     """Return the places of a set with what was run there."""
     at: dict[int, list[Entry]] = {number: [] for number in range(1, len(plan) + 1)}
-    for entry in sorted(entries, key=lambda one: one.run_id):
+    for entry in sorted(entries, key=lambda entry: entry.run_id):
         at[entry.place].append(entry)
     return tuple(
         SetPlace(
@@ -85,13 +85,13 @@ def next_seed(place: SetPlace, places: Iterable[SetPlace]) -> int | None:
 
 def describe(places: Sequence[SetPlace]) -> str:
     """Say how many places have a run that counts, and what became of the other runs."""
-    done = sum(any(one.counts for one in place.trials) for place in places)
+    done = sum(any(trial.counts for trial in place.trials) for place in places)
     trials = [trial for place in places for trial in place.trials]
     happened = {
-        "crashed": sum(one.state == "FAILED" for one in trials),
-        "stopped": sum(one.state == "STOPPED" for one in trials),
-        "disturbed": sum(one.disturbed for one in trials),
-        "deleted": sum(one.deleted for one in trials),
+        "crashed": sum(trial.state == "FAILED" for trial in trials),
+        "stopped": sum(trial.state == "STOPPED" for trial in trials),
+        "disturbed": sum(trial.disturbed for trial in trials),
+        "deleted": sum(trial.deleted for trial in trials),
     }
     counts = [f"{times} {what}" for what, times in happened.items() if times]
     have = f"{done} of {len(places)} places have a run that counts"

@@ -69,10 +69,10 @@ def line_of(columns: Columns, begun_us: Sequence[int]) -> Line:
     for rank in steps:
         of_rank = [column.get(rank, nothing) for column in (steps, saved, restored)]
         line = _RankLine(begun_us, *of_rank)
-        for attempt, one in line.resume():
-            other = resumed.get(attempt, one)
-            lost = max(one.abandoned_steps, other.abandoned_steps)
-            resumed[attempt] = Resumption(one.step, lost, one.stated and other.stated)
+        for attempt, resumption in line.resume():
+            other = resumed.get(attempt, resumption)
+            lost = max(resumption.abandoned_steps, other.abandoned_steps)
+            resumed[attempt] = Resumption(resumption.step, lost, resumption.stated and other.stated)
         if line.abandoned:
             abandoned[rank] = line.abandoned
     return Line(abandoned, tuple(resumed[attempt] for attempt in sorted(resumed)))

@@ -146,10 +146,10 @@ def _cut(
     rank: str, begun: Sequence[tuple[Key, int, int]], totals: Mapping[str, ByRank], dates: Dates
 ) -> Iterator[Life]:
     """Divide what a rank recorded among its processes."""
-    found = {metric: of_ranks[rank] for metric, of_ranks in totals.items() if rank in of_ranks}
+    recorded = {metric: of_ranks[rank] for metric, of_ranks in totals.items() if rank in of_ranks}
     placed = {
         metric: Column(dates.place(rank, column.times_us), column.values)
-        for metric, column in found.items()
+        for metric, column in recorded.items()
     }
     for (key, from_us, began_us), (_, until_us, _) in pairwise([*begun, ((0, 0), _NEVER_US, 0)]):
         its = {metric: _between(column, from_us, until_us) for metric, column in placed.items()}
@@ -173,18 +173,18 @@ def sources_of(lives: Mapping[str, Sequence[Life]]) -> Sources:
     If none was recorded, up to when one before it had trained as long as its own clock has.
     """
     saved: dict[float, dict[Key, dict[str, int]]] = {}
-    for one in (life for of_rank in lives.values() for life in of_rank):
-        if column := one.totals.get(names.CHECKPOINT_STEP):
+    for life in (life for of_rank in lives.values() for life in of_rank):
+        if column := life.totals.get(names.CHECKPOINT_STEP):
             for at_us, step in zip(column.times_us, column.values, strict=True):
-                saved.setdefault(step, {}).setdefault(one.key, {}).setdefault(one.rank, at_us)
-    found = {}
+                saved.setdefault(step, {}).setdefault(life.key, {}).setdefault(life.rank, at_us)
+    sources = {}
     for rank, of_rank in lives.items():
         trained = [life for life in of_rank if life.has_clock]
         for i, life in enumerate(trained):
-            before = [one for one in trained[:i] if one.key < life.key]
+            before = [earlier for earlier in trained[:i] if earlier.key < life.key]
             if life.is_resumed and (source := _source(life, before, saved)):
-                found[rank, life.key] = source
-    return found
+                sources[rank, life.key] = source
+    return sources
 
 
 def _source(

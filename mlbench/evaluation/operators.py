@@ -45,9 +45,9 @@ def trace_events(pieces: Iterable[str]) -> Iterator[Any]:
     for piece in pieces:
         text += piece
         if not has_begun:
-            found = _EVENTS.search(text)
-            has_begun = found is not None
-            text = text[found.end() :] if found else text
+            opening = _EVENTS.search(text)
+            has_begun = opening is not None
+            text = text[opening.end() :] if opening else text
         position = 0
         while has_begun:
             begin = _NEXT.match(text, position)
@@ -80,11 +80,11 @@ def of_events(events: Iterable[Any]) -> tuple[Operator, ...]:
         for number, took in zip(calls.names, calls.took, strict=True):
             total[number] += took
             count[number] += 1
-    found = [
+    operators = [
         Operator(name[:LONGEST_TEXT], round(count[i]), own[i] / 1e6, total[i] / 1e6)
         for name, i in numbers.items()
     ]
-    return _most_expensive(found)
+    return _most_expensive(operators)
 
 
 def _add_up(calls: _Calls, own: list[float]) -> None:

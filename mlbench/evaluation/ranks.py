@@ -45,11 +45,11 @@ def profiled_among(
     They wait for each other, so all are slower then. What was recorded last before a profile, and
     first after it, bounds what is left out.
     """
-    spans = [span for one in ranks if one.disturbance for span in one.disturbance.profiled]
-    found = [
+    spans = [span for rank in ranks if rank.disturbance for span in rank.disturbance.profiled]
+    increases = [
         _between(samples[rank], clocks[rank], spans) for rank in samples.keys() & clocks.keys()
     ]
-    return sum(one for one, _ in found), fmean([one for _, one in found] or [0.0])
+    return sum(one for one, _ in increases), fmean([one for _, one in increases] or [0.0])
 
 
 def _between(

@@ -58,10 +58,10 @@ def reference_of(run: Result, facts: Mapping[str, str]) -> Reference | None:
     if run.target is None or not batch_size.isdecimal():
         return None
     points = tuple(
-        Point.of(one["batch_size"], one["epochs"])
-        for one in _points(run.benchmark)
+        Point.of(point["batch_size"], point["epochs"])
+        for point in _points(run.benchmark)
         # One of a recipe says nothing of the others.
-        if one["goal"] == run.target.value and one.get("settings", {}).items() <= facts.items()
+        if point["goal"] == run.target.value and point.get("settings", {}).items() <= facts.items()
     )
     return Reference(int(batch_size), points) if points else None
 
@@ -92,20 +92,20 @@ def score(
     trials = [trial for place in places for trial in place.trials if trial.counts]
     by_id = {run.run_id: run for run in runs}
     # What crashed early may have stated too little to be in the group.
-    absent = [one for one in trials if one.run_id not in by_id and one.state == "FINISHED"]
-    if len(trials) < len(places) or any(not one.deleted for one in absent):
-        there = len(trials) - sum(not one.deleted for one in absent)
+    absent = [trial for trial in trials if trial.run_id not in by_id and trial.state == "FINISHED"]
+    if len(trials) < len(places) or any(not trial.deleted for trial in absent):
+        there = len(trials) - sum(not trial.deleted for trial in absent)
         return _none(run_set, f"{there} of its {len(places)} runs are compared")
-    trials.sort(key=lambda one: one.run_id)
+    trials.sort(key=lambda trial: trial.run_id)
     seconds = [
-        _seconds(by_id.get(one.run_id) if one.state == "FINISHED" else None) for one in trials
+        _seconds(by_id.get(trial.run_id) if trial.state == "FINISHED" else None) for trial in trials
     ]
     window = choose(seconds)
-    chosen = [one.run_id for one in trials[window.first : window.first + OFFICIAL_RUNS]]
+    chosen = [trial.run_id for trial in trials[window.first : window.first + OFFICIAL_RUNS]]
     if math.isinf(window.score):
         missed = sum(map(math.isinf, seconds))
         return _none(run_set, f"invalid: {missed} of {len(seconds)} runs did not reach the goal")
-    judged = reference and reference.judge([by_id.get(one) for one in chosen])
+    judged = reference and reference.judge([by_id.get(run_id) for run_id in chosen])
     factor = judged.factor if judged else 1.0
     text = f"official score of set {run_set.name}: {window.score:.4g} s"
     if factor > 1:

@@ -31,15 +31,15 @@ def split(evidence: Evidence) -> Iterator[Evidence]:
         return
     named = _NAMED.match(evidence.failure)
     for rank in evidence.ranks:
-        processes = tuple(one for one in evidence.processes if one.rank == rank)
-        pids = {one.pid for one in processes}
+        processes = tuple(process for process in evidence.processes if process.rank == rank)
+        pids = {process.pid for process in processes}
         is_ended = evidence.exit_code and named and int(named[1]) != rank
         yield replace(
             evidence,
             rank=rank,
             ranks=(rank,),
             processes=processes,
-            threads=tuple(one for one in evidence.threads if one.pid in pids),
+            threads=tuple(thread for thread in evidence.threads if thread.pid in pids),
             collectives=tuple(one for one in evidence.collectives if one.rank == rank),
             exit_code=_ENDED_BY_TORCHRUN if is_ended else evidence.exit_code,
             failure="" if is_ended else evidence.failure.removeprefix(f"rank {rank}: "),
@@ -159,7 +159,7 @@ class Seen:
         its = (self.ranks[number].at for number in culprits)
         frames = {spell_frame(frame) for frame in its if frame}
         waiting = [number for number in self.waiting if number not in culprits]
-        entered = [one for number in waiting if (one := self.ranks[number].waits_in)]
+        entered = [collective for number in waiting if (collective := self.ranks[number].waits_in)]
         where = f" in {spell(entered[0])}" if entered else ""
         if waiting:
             whom = "it" if len(culprits) == 1 else "them"

@@ -61,7 +61,7 @@ def missed_as_slowest(seconds: Iterable[float | None]) -> list[float]:
 def _summarize(figures: Sequence[float], confidence: float) -> Summary | None:
     """Summarize figures; infinite ones count in the ranking alone."""
     ranked = sorted(figures)
-    had = [one for one in ranked if math.isfinite(one)]
+    had = [figure for figure in ranked if math.isfinite(figure)]
     if not had:
         return None
     counted = _counted(ranked)

@@ -107,7 +107,7 @@ def _cost(spans: Sequence[Sequence[_Work]]) -> Stragglers | None:
         LateRank(rank, sum(parts.values()), parts, seconds / (seconds - saved_alone[rank]))
         for rank, parts in late.items()
     ]
-    ranks.sort(key=lambda one: -one.seconds)
+    ranks.sort(key=lambda rank: -rank.seconds)
     return Stragglers(speed, tuple(ranks), _sentence(speed, ranks[0]))
 
 

@@ -48,9 +48,9 @@ def _on_every_rank(log: Any) -> Any:
     def everywhere(self: Any, values: Any, step: int | None = None, *args: Any, **kw: Any) -> None:
         log(self, values, step, *args, **kw)
         if not self.is_main_process:
-            for one in self.log_with:
-                if isinstance(one, MLBenchTracker):
-                    one.log(values, step)
+            for tracker in self.log_with:
+                if isinstance(tracker, MLBenchTracker):
+                    tracker.log(values, step)
 
     return everywhere
 

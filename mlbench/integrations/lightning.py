@@ -76,10 +76,10 @@ class MLBenchCallback(_Callback):
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """State the goal and the batch size, and begin to time the fetching of data."""
         self._steps = trainer.global_step
-        for one in trainer.early_stopping_callbacks:
-            if one.stopping_threshold is not None:
+        for stop in trainer.early_stopping_callbacks:
+            if stop.stopping_threshold is not None:
                 recording().tracker.goal(
-                    one.monitor, one.stopping_threshold, lower_is_better=one.mode == "min"
+                    stop.monitor, stop.stopping_threshold, lower_is_better=stop.mode == "min"
                 )
         size = getattr(trainer.train_dataloader, "batch_size", None)
         if _records(trainer) and isinstance(size, int):

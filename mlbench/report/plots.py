@@ -34,12 +34,12 @@ def plots(comparison: Comparison) -> list[Plot]:
     """Return the plots that a comparison has the figures for."""
     sweep = comparison.sweep
     charts = sweep.charts if sweep else ()
-    of_sweep = [_sweep(sweep, one, f"sweep-{i}") for i, one in enumerate(charts) if sweep]
+    of_sweep = [_sweep(sweep, chart, f"sweep-{i}") for i, chart in enumerate(charts) if sweep]
     if comparison.frontier:
         of_sweep.append(_profiles(comparison.frontier))
     if of_sweep and len(comparison.groups) > _MOST_IN_LEGEND:
         return of_sweep
-    metrics = dict.fromkeys(one.target.metric for one in comparison.results if one.target)
+    metrics = dict.fromkeys(result.target.metric for result in comparison.results if result.target)
     drawn = [
         *of_sweep,
         *(_metric_over_time(comparison, metric, f"metric-{i}") for i, metric in enumerate(metrics)),
@@ -128,7 +128,7 @@ def _metric_over_time(comparison: Comparison, metric: str, name: str) -> Plot | 
     places = {run: i for i, group in enumerate(comparison.groups) for run in group.run_ids}
     named: set[int] = set()
     with canvas() as (figure, axes):
-        for result, curve in sorted(curves, key=lambda one: places[one[0].run_id]):
+        for result, curve in sorted(curves, key=lambda drawn: places[drawn[0].run_id]):
             place = places[result.run_id]
             times, values = _points(curve, in_training=in_training)
             colour = SERIES[place % len(SERIES)]
@@ -199,7 +199,7 @@ def _speedup(groups: Sequence[Group]) -> Plot | None:
         ("throughput", "s", [group.throughput_speedup for group in groups]),
     ]
     # The first group is always 1: that alone is no measurement.
-    measured = [one for one in lines if sum(value is not None for value in one[2]) > 1]
+    measured = [line for line in lines if sum(value is not None for value in line[2]) > 1]
     if not measured:
         return None
     with canvas() as (figure, axes):

@@ -154,7 +154,7 @@ def _run_page(entry: Entry, kept: Path) -> str:
 
 def _alone(result: Result) -> Comparison:
     """Return the comparison of a run with no other."""
-    nothing: dict[str, Any] = dict.fromkeys(one.name for one in fields(Group))
+    nothing: dict[str, Any] = dict.fromkeys(field.name for field in fields(Group))
     facts = {
         "label": count(result.num_workers, "worker"),
         "num_workers": result.num_workers,
@@ -176,11 +176,11 @@ class _Cell:
 
 def _index(entries: Sequence[Entry], sets: Sequence[SetEntry]) -> str:
     tasks: dict[str, list[Entry]] = {}
-    for entry in sorted(entries, key=lambda one: (one.task, one.seconds or _NEVER)):
+    for entry in sorted(entries, key=lambda entry: (entry.task, entry.seconds or _NEVER)):
         tasks.setdefault(entry.task, []).append(entry)
     return render_page(
         "index",
-        tasks={task: [(one, _row(one)) for one in found] for task, found in tasks.items()},
+        tasks={task: [(entry, _row(entry)) for entry in listed] for task, listed in tasks.items()},
         title="MLBench results",
         sets=[(run_set, title(run_set.comparison)) for run_set in sets],
         count=len(entries),

@@ -99,8 +99,8 @@ def _figure(text: str, unit: str, path: str, note: str = "", **heading: bool) ->
             record = getattr(record, name)
             if record is None:
                 return None
-        found: Cell = record * 100 if unit == "%" else record
-        return found
+        figure: Cell = record * 100 if unit == "%" else record
+        return figure
 
     return _Column(Heading(text, unit, **heading), value, note)
 
@@ -257,17 +257,17 @@ def _scaling(groups: Sequence[Group], by: str, speedup: str, efficiency: str) ->
 def _frontier(frontier: Frontier) -> list[Table]:
     """Return the tables of crossings and of performance profiles."""
     crossings = [
-        _text("on", lambda one: one.where),
-        _text("below", lambda one: one.below),
-        _text("above", lambda one: one.above),
+        _text("on", lambda crossing: crossing.where),
+        _text("below", lambda crossing: crossing.below),
+        _text("above", lambda crossing: crossing.above),
         _figure("crossing", "Mbit/s", "bandwidth"),
         _figure("from", "Mbit/s", "low"),
         _figure("to", "Mbit/s", "high"),
-        _text("fastest of all", lambda one: "yes" if one.on_frontier else "no"),
+        _text("fastest of all", lambda crossing: "yes" if crossing.on_frontier else "no"),
     ]
-    best_first = sorted(frontier.profiles, key=lambda one: -one.score)
+    best_first = sorted(frontier.profiles, key=lambda profile: -profile.score)
     profiles = [
-        _text("algorithm", lambda one: one.algorithm),
+        _text("algorithm", lambda profile: profile.algorithm),
         _figure("score", "", "score"),
         *(_within(times) for times in _TIMES_OF_FASTEST),
     ]
@@ -275,12 +275,12 @@ def _frontier(frontier: Frontier) -> list[Table]:
         ("Crossings", _CROSSINGS, crossings, frontier.crossings),
         ("Performance profiles", _PROFILES, profiles, best_first),
     )
-    return [_table(*one) for one in of_both if one[-1]]
+    return [_table(*table) for table in of_both if table[-1]]
 
 
 def _failures(groups: Sequence[Group], failures: Sequence[Failures]) -> Table:
     columns = [
-        _text("group", lambda one: groups[one.group].label),
+        _text("group", lambda row: groups[row.group].label),
         _figure("failures", "", "failures"),
         _figure("one every", "s", "between_seconds"),
         _figure("restart", "s", "restart_seconds"),

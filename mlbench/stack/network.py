@@ -92,9 +92,9 @@ def _try(unshare: Sequence[str], *lines: str) -> str:
     if done.returncode == 0:
         return ""
     # The shell writes each command before it runs it.
-    _, found, said = f"\n{done.stderr}".rpartition("\n+ ")
-    failed, _, said = said.partition("\n") if found else ("unshare", "", said)
-    why = explain(shlex.split(failed), said)
+    _, traced, output = f"\n{done.stderr}".rpartition("\n+ ")
+    failed, _, output = output.partition("\n") if traced else ("unshare", "", output)
+    why = explain(shlex.split(failed), output)
     for name, (forbids, allows) in _FORBIDDING.items():
         path = Path("/proc/sys", *name.split("."))
         if path.is_file() and path.read_text().strip() == forbids:
