@@ -48,9 +48,10 @@ from mlbench.transport import Answer, HttpClient, OnProgress, Params
 
 if TYPE_CHECKING:
     from mlbench.autopsy import Autopsy
-    from mlbench.comparisons import Comparison, SetAnalysis
+    from mlbench.comparisons import Comparison
     from mlbench.profiles import RankProfile
     from mlbench.results import Goodput, Result
+    from mlbench.sweeps import SetAnalysis
 
 __all__ = ["MLBENCH_BACKENDS", "MLBENCH_IMAGES", "ApiClient", "Sample"]
 
@@ -489,7 +490,7 @@ class ApiClient:
 
     def get_set_analysis(self, name: str) -> "Future[Answer[SetAnalysis]]":
         """Get what a set has shown so far, and how long the rest of it takes."""
-        from mlbench.comparisons import SetAnalysis  # noqa: PLC0415 - as in get_result
+        from mlbench.sweeps import SetAnalysis  # noqa: PLC0415 - as in get_result
 
         return self._get(f"{_set(name)}analysis/", _one(SetAnalysis))
 

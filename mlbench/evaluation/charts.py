@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlbench import palette
-from mlbench.comparisons import Cell, Chart, Group, Panel, Sweep
+from mlbench.comparisons import Group
 from mlbench.evaluation.sweeps import is_wide_range
 from mlbench.results import Summary
+from mlbench.sweeps import Cell, Chart, Panel, Sweep
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from mlbench.comparisons import Axis, Effect, SetAnalysis, SetPoint
 from mlbench.evaluation.evidence import doubled_ranks
 from mlbench.evaluation.intervals import CONFIDENCE, Interval, t_quantile
 from mlbench.evaluation.sweeps import axes_of, coordinates
 from mlbench.records import RunSet, SetPlace
+from mlbench.sweeps import Axis, Effect, SetAnalysis, SetPoint
 from mlbench.words import count, swept
 
 # With fewer runs, an interval says nothing.

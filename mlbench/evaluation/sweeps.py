@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from mlbench.comparisons import Axis, Evidence, Panel, Sweep
+from mlbench.comparisons import Evidence
 from mlbench.records import SetPlace
 from mlbench.results import Result
 from mlbench.runspec import NETWORK_UNITS
+from mlbench.sweeps import Axis, Panel, Sweep
 from mlbench.words import count
 
 WORKERS = "workers"

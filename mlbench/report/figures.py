@@ -8,7 +8,7 @@ from mlbench.records import Goal
 from mlbench.stated import spell
 
 if TYPE_CHECKING:
-    from mlbench.comparisons import Cell
+    from mlbench.sweeps import Cell
 
 NOTHING = "-"
 TIMES = "\N{MULTIPLICATION SIGN}"

@@ -7,12 +7,13 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from mlbench import palette
-from mlbench.comparisons import Chart, Comparison, Frontier, Group, Sweep
+from mlbench.comparisons import Comparison, Group
 from mlbench.records import Goal
 from mlbench.report import figures
 from mlbench.report.drawing import DASHED, FAINT, INK, LINES, SERIES, Plot, canvas, to_svg, wrapped
 from mlbench.report.tables import phase_names
 from mlbench.results import Curve, Result
+from mlbench.sweeps import Chart, Frontier, Sweep
 
 __all__ = ["Plot", "plots"]
 

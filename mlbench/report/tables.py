@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlbench.comparisons import Chart, Comparison, Failures, Frontier, Group, Sweep
+from mlbench.comparisons import Comparison, Failures, Group
 from mlbench.names import PHASES
 from mlbench.report import figures
 from mlbench.results import Result
 from mlbench.runspec import NETWORK_UNITS
+from mlbench.sweeps import Chart, Frontier, Sweep
 
 Cell = float | int | str | None
 

@@ -7,13 +7,13 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from mlbench import records
-from mlbench.comparisons import SetAnalysis
 from mlbench.evaluation import effects, ledger
 from mlbench.evaluation.effects import RunFigures
 from mlbench.evaluation.facts import to_text
 from mlbench.evaluation.ledger import Entry
 from mlbench.options import read
 from mlbench.records import Planned
+from mlbench.sweeps import SetAnalysis
 from mlbench_master.database import STATE, exclusive, snapshot
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
 from mlbench_master.models import Run, RunSet

@@ -2,7 +2,7 @@
 
 from itertools import product
 
-from mlbench.comparisons import Axis, Comparison, Group, Panel, Sweep
+from mlbench.comparisons import Comparison, Group
 from mlbench.evaluation.compare import compare
 from mlbench.evaluation.sweeps import (
     Baseline,
@@ -12,6 +12,7 @@ from mlbench.evaluation.sweeps import (
     in_order,
     lay_out,
 )
+from mlbench.sweeps import Axis, Panel, Sweep
 from tests.mlbench.evaluation.making import make_facts, reaching
 from tests.support.known import known
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from mlbench.comparisons import Crossing
 from mlbench.report.tables import Table, tables
+from mlbench.sweeps import Crossing
 from tests.support.known import known
 from tests.support.results import (
     make_aimless,
