@@ -2,83 +2,67 @@
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from mlbench.distribution import own_version
 
-
-class _Command(NamedTuple):
-    function: str
-    """In which module it is, and its name."""
-    summary: str
-    """What `mlbench --help` says of it: the first sentence of its own help."""
-
-
-_COMMANDS: Mapping[str, _Command] = {
-    "up": _Command("stack.up", "Start the stack: Prometheus, master, exporter, workers, Grafana."),
-    "down": _Command("stack.down", "Stop the local stack."),
-    "demo": _Command("stack.demo", "Start the stack, run a benchmark, and show the result."),
-    "open": _Command("show.open_page", "Open the web pages, or that of a run, signed in."),
-    "run": _Command("run.run", "Run a benchmark or your own code, and show how it goes."),
-    "record": _Command(
+# Of each, the function with its module, and what `mlbench --help` says of it: the first sentence of
+# its own help.
+_COMMANDS: Mapping[str, tuple[str, str]] = {
+    "up": ("stack.up", "Start the stack: Prometheus, master, exporter, workers, Grafana."),
+    "down": ("stack.down", "Stop the local stack."),
+    "demo": ("stack.demo", "Start the stack, run a benchmark, and show the result."),
+    "open": ("show.open_page", "Open the web pages, or that of a run, signed in."),
+    "run": ("run.run", "Run a benchmark or your own code, and show how it goes."),
+    "record": (
         "record.record",
         "Run a command that Slurm, torchrun, Kubernetes or a shell starts, and record it.",
     ),
-    "ship": _Command(
-        "record.ship", "Ship what `mlbench record` could not, as the master was away."
+    "ship": ("record.ship", "Ship what `mlbench record` could not, as the master was away."),
+    "status": ("show.status", "Show the newest runs, workers and alerts, or one run."),
+    "runs": (
+        "show.runs",
+        "List the runs that match a query, with columns of choice, or groups of them.",
     ),
-    "status": _Command("show.status", "Show the newest runs, workers and alerts, or one run."),
-    "runs": _Command(
-        "show.runs", "List the runs that match a query, with columns of choice, or groups of them."
+    "stop": ("run.stop", "Stop a run, and wait until it has."),
+    "edit": ("run.edit", "Change the title, the tags or the note of a run, also after its end."),
+    "delete": ("run.delete", "Delete a run; one that is active is stopped first."),
+    "prune": ("prune.prune", "Delete the runs that ended longer ago; imported ones stay."),
+    "bench": ("bench.bench", "Run a benchmark on several numbers of workers, and compare."),
+    "compare": (
+        "compare.compare",
+        "Compare runs: time to accuracy, speed-up, and whether that is fair.",
     ),
-    "stop": _Command("run.stop", "Stop a run, and wait until it has."),
-    "edit": _Command(
-        "run.edit", "Change the title, the tags or the note of a run, also after its end."
+    "benchmarks": ("show.benchmarks", "List what can be run, or the options of one benchmark."),
+    "data": ("data.data", "Fetch the texts that sotu-lstm and sotu-gpt need."),
+    "logs": ("show.logs", "Print what a rank writes to stdout or stderr."),
+    "autopsy": ("autopsy.autopsy", "Say why a run does not go on, and which rank is at fault."),
+    "stacks": ("autopsy.stacks", "Show where all ranks of a run are in their code, as one tree."),
+    "profile": (
+        "profile.profile",
+        "Show what a rank spends its time on, by PyTorch's profiler or py-spy.",
     ),
-    "delete": _Command("run.delete", "Delete a run; one that is active is stopped first."),
-    "prune": _Command("prune.prune", "Delete the runs that ended longer ago; imported ones stay."),
-    "bench": _Command("bench.bench", "Run a benchmark on several numbers of workers, and compare."),
-    "compare": _Command(
-        "compare.compare", "Compare runs: time to accuracy, speed-up, and whether that is fair."
-    ),
-    "benchmarks": _Command(
-        "show.benchmarks", "List what can be run, or the options of one benchmark."
-    ),
-    "data": _Command("data.data", "Fetch the texts that sotu-lstm and sotu-gpt need."),
-    "logs": _Command("show.logs", "Print what a rank writes to stdout or stderr."),
-    "autopsy": _Command(
-        "autopsy.autopsy", "Say why a run does not go on, and which rank is at fault."
-    ),
-    "stacks": _Command(
-        "autopsy.stacks", "Show where all ranks of a run are in their code, as one tree."
-    ),
-    "profile": _Command(
-        "profile.profile", "Show what a rank spends its time on, by PyTorch's profiler or py-spy."
-    ),
-    "fault": _Command("fault.fault", "Have a failure hit a rank of a run that is going on."),
-    "files": _Command("files.files", "List the files that a run left, or download them."),
-    "metrics": _Command("show.metrics", "Show a run's metrics, or every value of one."),
-    "manifest": _Command("show.manifest", "Show what a run ran, and on which machines."),
-    "download": _Command(
-        "download.download", "Download a run's metrics: every value of every series."
-    ),
-    "verify": _Command(
-        "verify.verify", "Check the archive of a run: digests, counts, and its result."
-    ),
-    "export": _Command("share.export", "Write the archive of a run, or those of a set, to a file."),
-    "import": _Command("share.import_", "Show runs of elsewhere beside your own, read only."),
-    "publish": _Command("share.publish", "Make a static site of archives."),
-    "token": _Command("token.token", "Print a token for recording jobs that others start."),
-    "grafana": _Command("grafana.app", "Bring dashboards to a Grafana."),
+    "fault": ("fault.fault", "Have a failure hit a rank of a run that is going on."),
+    "files": ("files.files", "List the files that a run left, or download them."),
+    "metrics": ("show.metrics", "Show a run's metrics, or every value of one."),
+    "manifest": ("show.manifest", "Show what a run ran, and on which machines."),
+    "download": ("download.download", "Download a run's metrics: every value of every series."),
+    "verify": ("verify.verify", "Check the archive of a run: digests, counts, and its result."),
+    "export": ("share.export", "Write the archive of a run, or those of a set, to a file."),
+    "import": ("share.import_", "Show runs of elsewhere beside your own, read only."),
+    "publish": ("share.publish", "Make a static site of archives."),
+    "token": ("token.token", "Print a token for recording jobs that others start."),
+    "grafana": ("grafana.app", "Bring dashboards to a Grafana."),
 }
 
 
 def load_command(name: str) -> Any:
     """Import a command; a name that there is not raises KeyError."""
-    module, _, function = _COMMANDS[name].function.partition(".")
+    path, _ = _COMMANDS[name]
+    module, _, function = path.partition(".")
     command = getattr(import_module(f"mlbench.cli.{module}"), function)
     if isinstance(command, typer.Typer):
         return typer.main.get_command(command)
@@ -98,7 +82,7 @@ class _Commands(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = {
-            name: TyperCommand(name, help=command.summary) for name, command in _COMMANDS.items()
+            name: TyperCommand(name, help=summary) for name, (_, summary) in _COMMANDS.items()
         }
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
