@@ -12,47 +12,35 @@ from mlbench.sweeps import Cell, Chart, Panel, Sweep
 
 
 @dataclass(frozen=True)
-class _Measure:
-    """A figure by which the groups of a sweep are shown."""
+class Measure:
+    """A figure by which what is swept is judged."""
 
     title: str
-    axis: str
-    unit: str
     name: str
-    """Of a group's field."""
+    unit: str
+    field: str
+    """Of a group."""
     is_less_better: bool
 
 
-_MEASURES = (
-    _Measure(
-        "Time to accuracy",
-        "training time to the goal [s]",
-        "s",
-        "training_seconds_to_accuracy",
-        is_less_better=True,
-    ),
-    _Measure(
-        "Throughput",
-        "throughput [samples/s]",
-        "samples/s",
-        "samples_per_second",
-        is_less_better=False,
-    ),
+TIME = Measure(
+    "Time to accuracy", "training time to the goal", "s", "training_seconds_to_accuracy", True
 )
+RATE = Measure("Throughput", "throughput", "samples/s", "samples_per_second", False)
 
 
 def charts(sweep: Sweep, groups: Sequence[Group]) -> tuple[Chart, ...]:
     """Return the charts of a sweep's groups that have any figure."""
     found = (
-        _chart(measure, sweep, panel, groups) for measure in _MEASURES for panel in sweep.panels
+        _chart(measure, sweep, panel, groups) for measure in (TIME, RATE) for panel in sweep.panels
     )
     return tuple(chart for chart in found if any(any(row) for row in chart.cells))
 
 
-def _chart(measure: _Measure, sweep: Sweep, panel: Panel, groups: Sequence[Group]) -> Chart:
+def _chart(measure: Measure, sweep: Sweep, panel: Panel, groups: Sequence[Group]) -> Chart:
     keys = " and ".join([sweep.across.key, *([sweep.by.key] if sweep.by else [])])
     rows = [
-        [None if i is None else _known(getattr(groups[i], measure.name)) for i in row]
+        [None if i is None else _known(getattr(groups[i], measure.field)) for i in row]
         for row in panel.cells
     ]
     means = [figure.mean or 0.0 for row in rows for figure in row if figure]
@@ -69,7 +57,7 @@ def _chart(measure: _Measure, sweep: Sweep, panel: Panel, groups: Sequence[Group
 
     return Chart(
         ", ".join(filter(None, [f"{measure.title} by {keys}", panel.label])),
-        measure.axis,
+        f"{measure.name} [{measure.unit}]",
         measure.unit,
         is_wide,
         tuple(tuple(cell(figure) if figure else None for figure in row) for row in rows),

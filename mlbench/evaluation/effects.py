@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from mlbench.evaluation.charts import RATE, TIME
 from mlbench.evaluation.evidence import doubled_ranks
 from mlbench.evaluation.intervals import CONFIDENCE, Interval, t_quantile
 from mlbench.evaluation.sweeps import axes_of, coordinates
@@ -42,6 +43,7 @@ def analyze(run_set: RunSet, figures: Mapping[int, RunFigures]) -> SetAnalysis:
     ]
     runs = [figures.get(run_id, RunFigures()) for _, run_id in counted]
     by_time = any(run.seconds_to_goal is not None for run in runs)
+    measure = TIME if by_time else RATE
     values = [run.seconds_to_goal if by_time else run.samples_per_second for run in runs]
     axes = tuple(axes_of([coordinates(place) for place in run_set.places]).values())
     points = tuple(
@@ -52,9 +54,9 @@ def analyze(run_set: RunSet, figures: Mapping[int, RunFigures]) -> SetAnalysis:
         sorted(_effects(axes, points, by_time=by_time), key=lambda effect: -abs(effect.correlation))
     )
     return SetAnalysis(
-        measure="training time to the goal" if by_time else "throughput",
-        unit="s" if by_time else "samples/s",
-        is_less_better=by_time,
+        measure=measure.name,
+        unit=measure.unit,
+        is_less_better=measure.is_less_better,
         axes=axes,
         points=points,
         effects=effects,
