@@ -86,11 +86,6 @@ def goal(target: Goal) -> str:
     return f"{target.metric} {'≤' if target.lower_is_better else '≥'} {target.value:g}"
 
 
-def bytes_of_memory(value: float | None) -> str:
-    """Return a size of memory in GiB."""
-    return NOTHING if value is None else f"{value / 2**30:.1f} GiB"
-
-
 def pairs(values: Mapping[str, Any]) -> str:
     """Return settings as ``--set`` takes them, such as ``epochs=3 compile=false``."""
     return " ".join(f"{name}={spell(value)}" for name, value in values.items())

@@ -105,7 +105,7 @@ def _machine_parts(machine: Machine) -> Iterable[str]:
         limit = machine.cpu_limit
         yield count(machine.cpus, "core") + (f" (limit {limit:g})" if limit else "")
     if machine.memory_bytes:
-        yield f"{figures.bytes_of_memory(machine.memory_bytes)} of memory"
+        yield f"{machine.memory_bytes / 2**30:.1f} GiB of memory"
     yield from machine.gpus
     if machine.bandwidth_limit:
         yield f"{machine.bandwidth_limit:g} Mbit/s at most, but for 3 kB at once"

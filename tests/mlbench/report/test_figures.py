@@ -46,8 +46,7 @@ def test_a_duration_that_is_not_known_is_a_dash() -> None:
     assert figures.seconds(None) == "-"
 
 
-def test_shares_goals_and_sizes_have_their_units() -> None:
+def test_shares_and_goals_have_their_units() -> None:
     assert (figures.percent(0.2672), figures.percent(None)) == ("26.7 %", "-")
     assert figures.goal(Goal("acc", 97.0)) == "acc ≥ 97"
     assert figures.goal(Goal("loss", 0.25, lower_is_better=True)) == "loss ≤ 0.25"
-    assert figures.bytes_of_memory(8 * 2**30) == "8.0 GiB"
