@@ -18,7 +18,7 @@ from mlbench.cli.common import FAILED, INTERRUPTED, JsonOption, UsageError, conn
 from mlbench.cli.compare import OutputsOption, check_files, manifests_of, write_and_show
 from mlbench.cli.live import follow
 from mlbench.cli.spec import FILLED_IN, PERCENT, read_quantity, takes
-from mlbench.cli.sweep import plan_places, read_cores, read_sweeps
+from mlbench.cli.sweep import plan_places, read_sweeps
 from mlbench.client import ApiClient
 from mlbench.comparisons import FEWEST_LOOKED_AT
 from mlbench.records import Benchmark, Info, Run, RunSet, SetPlace
@@ -103,7 +103,7 @@ def bench(
         sweeps = read_sweeps(sweep, is_own_code=bool(code.command))
         cores = [
             share_cores(info, max(counts), each, oversubscribe=oversubscribe)
-            for each in (read_cores(sweeps) if "cpus" in sweeps else [spec.num_cpus])
+            for each in (map(float, sweeps["cpus"]) if "cpus" in sweeps else [spec.num_cpus])
         ]
         spec = replace(spec, num_cpus=spec.num_cpus if "cpus" in sweeps else cores[0])
         order = code.ordered_with(spec, settings)

@@ -37,11 +37,6 @@ def read_sweeps(sweeps: Sequence[str] | None, *, is_own_code: bool = False) -> V
     return values_of
 
 
-def read_cores(sweeps: Values) -> list[float]:
-    """Return the numbers of cores that are swept."""
-    return [float(cores) for cores in sweeps.get("cpus", ())]
-
-
 def _plain(value: str, option: Option, sweep: str) -> str:
     """Return a value without its unit, as the API takes it."""
     if value in ("", option.swept_out) or not option.is_number:

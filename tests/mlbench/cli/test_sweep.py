@@ -3,7 +3,7 @@
 import pytest
 
 from mlbench.cli.common import UsageError
-from mlbench.cli.sweep import plan_places, read_cores, read_sweeps
+from mlbench.cli.sweep import plan_places, read_sweeps
 from mlbench.records import Planned
 
 
@@ -11,7 +11,7 @@ def test_values_keep_their_order_and_spelling() -> None:
     found = read_sweeps(["exchange=flat,bucketed", "bandwidth=100,20"])
     assert found == {"exchange": ["flat", "bucketed"], "bandwidth": ["100", "20"]}
     assert [*found] == ["exchange", "bandwidth"]
-    assert read_cores(read_sweeps(["cpus=1,0.5"])) == [1.0, 0.5]
+    assert read_sweeps(["cpus=1,0.5"]) == {"cpus": ["1", "0.5"]}
     assert read_sweeps(None) == {}
 
 
