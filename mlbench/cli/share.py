@@ -162,7 +162,6 @@ def _find(client: ApiClient, wanted: str) -> tuple[Run | RunSet, list[Run]]:
 
 
 def _download(client: ApiClient, run: Run, folder: Path) -> Path:
-    """Download the archive of a run."""
     wait_until_sealed(client, run)
     target = folder / file_name(run.name, run.id)
     with target.open("wb") as file:
@@ -201,6 +200,5 @@ def _read_words(file: Path) -> dict[str, Words]:
 
 @contextmanager
 def _archives(files: Iterable[Path]) -> Iterator[list[Path]]:
-    """Give the archives in files."""
     with TemporaryDirectory() as folder:
         yield [archive for file in files for archive in bundle.archives_in(file, Path(folder))]

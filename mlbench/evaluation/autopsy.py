@@ -189,7 +189,6 @@ def _accuse_mismatch(seen: Seen, culprits: Sequence[int], how: str) -> Verdict:
 def _by_call(
     last: Mapping[int, Collective], spelled: Callable[[Collective], str]
 ) -> Mapping[str, list[int]]:
-    """Return the ranks by what they have called."""
     calls: dict[str, list[int]] = {}
     for number, one in last.items():
         calls.setdefault(spelled(one), []).append(number)

@@ -102,8 +102,6 @@ def _seconds(us: _Us) -> dict[Bucket, float]:
 
 
 class _Cutter:
-    """Cuts the time of a run's workers."""
-
     def __init__(
         self, run: RunRow, ranks: Sequence[RankRow], ended_at: float, series: Columns
     ) -> None:
@@ -143,7 +141,6 @@ class _Cutter:
                 yield RankGoodput(*its), us
 
     def _process(self, row: RankRow, rank: str, begin_us: int, end_us: int) -> _Tape:
-        """Cut the time of a rank in an attempt."""
         attempt = self._attempts[row.attempt]
         tape = _Tape(begin_us, _Us())
         assigned_us, room_at = round(row.assigned_at * 1e6), self._run.room_at

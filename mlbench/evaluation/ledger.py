@@ -51,6 +51,7 @@ def places_of(
     at: dict[int, list[Entry]] = {number: [] for number in range(1, len(plan) + 1)}
     for entry in sorted(entries, key=lambda entry: entry.run_id):
         at[entry.place].append(entry)
+    named = zip(plan, run_names(name, plan), strict=True)
     return tuple(
         SetPlace(
             number,
@@ -64,9 +65,7 @@ def places_of(
             planned.swept,
             planned.faults,
         )
-        for (number, planned), run_name in zip(
-            enumerate(plan, 1), run_names(name, plan), strict=True
-        )
+        for number, (planned, run_name) in enumerate(named, 1)
     )
 
 

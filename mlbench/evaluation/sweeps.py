@@ -158,5 +158,4 @@ def _axis(key: str, given: Sequence[str]) -> Axis:
 
 
 def _find(places: Sequence[Mapping[str, str]], wanted: Mapping[str, str]) -> int | None:
-    """Return the first place with these values."""
     return next((i for i, one in enumerate(places) if wanted.items() <= one.items()), None)

@@ -150,7 +150,6 @@ class MLBenchCallback(_Callback):
 
 
 def _records(trainer: Any) -> bool:
-    """Check for a logger of ours."""
     return any(isinstance(one, MLBenchLogger) for one in trainer.loggers)
 
 
