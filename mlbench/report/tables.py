@@ -32,6 +32,16 @@ _FAILURES = (
     "checkpoints took. By formula: the same from the measured costs, and the interval that keeps "
     "most (Young 1974, Daly 2006)."
 )
+_WALL_MEAN = "Since start: the mean by the wall clock."
+_THROUGHPUT = "Throughput: of all workers, in training time."
+_COMMUNICATION = "Communication: its share of the training time."
+_SENT = "Sent: by a rank in a step, to exchange gradients or weights."
+_COST = "Cost: for how long workers were taken."
+_REACHED = "Reached: the goal, in training time."
+_WALL = "Since start: to the goal, by the wall clock."
+_GOODPUT = "Goodput: of all worker-seconds, they moved the final model forward."
+_CHECKPOINT = "Checkpoint: for how long each held the training up."
+_WAITED = "Waited: for a core that others had, the rank that did so most."
 _P = "p: of a test against that one, corrected for all of these."
 _TIMES_OF_FASTEST = (1, 1.5, 2, 4)
 _CAUTIONS = {
@@ -192,12 +202,7 @@ def _time_to_accuracy(groups: Sequence[Group], caution: str) -> Table | None:
         _figure("fastest", "s", "training_seconds_to_accuracy.minimum"),
         _figure("slowest", "s", "training_seconds_to_accuracy.maximum"),
         _figure("std. dev.", "s", "training_seconds_to_accuracy.standard_deviation"),
-        _figure(
-            "since start",
-            "s",
-            "wall_seconds_to_accuracy.mean",
-            "Since start: the mean by the wall clock.",
-        ),
+        _figure("since start", "s", "wall_seconds_to_accuracy.mean", _WALL_MEAN),
         *_scaling(groups, "time", "speedup", "efficiency"),
     ]
     note = f"{_how_means_are_made(groups)} {caution}".rstrip()
@@ -209,34 +214,17 @@ def _throughput_and_cost(groups: Sequence[Group], limits: str, caution: str) -> 
         *_naming(groups),
         _Column(Heading("runs"), lambda group: len(group.run_ids)),
         _Column(Heading("disturbed"), lambda group: group.disturbed or None),
-        _figure(
-            "throughput",
-            "samples/s",
-            "samples_per_second.mean",
-            "Throughput: of all workers, in training time.",
-        ),
+        _figure("throughput", "samples/s", "samples_per_second.mean", _THROUGHPUT),
         *_scaling(groups, "samples/s", "throughput_speedup", "throughput_efficiency"),
-        _figure(
-            "comm. share",
-            "%",
-            "communication_share.mean",
-            "Communication: its share of the training time.",
-        ),
-        _figure(
-            "sent",
-            "B/step",
-            "bytes_sent_per_step.mean",
-            "Sent: by a rank in a step, to exchange gradients or weights.",
-        ),
+        _figure("comm. share", "%", "communication_share.mean", _COMMUNICATION),
+        _figure("sent", "B/step", "bytes_sent_per_step.mean", _SENT),
         _figure(
             "after time",
             "metric",
             "accuracy_after_time.mean",
             f"After time: the goal's metric after {limits}.",
         ),
-        _figure(
-            "cost", "worker-s", "worker_seconds.mean", "Cost: for how long workers were taken."
-        ),
+        _figure("cost", "worker-s", "worker_seconds.mean", _COST),
         _figure("energy", "J", "energy_joules.mean", "Energy: of the GPUs."),
     ]
     return _table("Throughput and cost", caution, columns, groups)
@@ -337,42 +325,17 @@ def _runs(results: Sequence[Result], keys: Iterable[str]) -> Table:
         *([_text("state", lambda result: result.state)] if unfinished else []),
         _figure("workers", "", "num_workers", is_minor=True),
         _text("division", lambda r: r.division + ("*" if r.departures else ""), is_minor=True),
-        _figure(
-            "reached",
-            "s",
-            "time_to_accuracy.training_seconds",
-            "Reached: the goal, in training time.",
-        ),
-        _figure(
-            "since start",
-            "s",
-            "time_to_accuracy.wall_seconds",
-            "Since start: to the goal, by the wall clock.",
-        ),
+        _figure("reached", "s", "time_to_accuracy.training_seconds", _REACHED),
+        _figure("since start", "s", "time_to_accuracy.wall_seconds", _WALL),
         _figure("best", "", "best_value", "Best: of the goal's metric."),
         _figure("epochs", "", "epochs", is_minor=True),
         _figure("throughput", "samples/s", "samples_per_second"),
         _figure("comm.", "%", "communication_share"),
-        _figure(
-            "goodput",
-            "%",
-            "goodput.share",
-            "Goodput: of all worker-seconds, they moved the final model forward.",
-        ),
+        _figure("goodput", "%", "goodput.share", _GOODPUT),
         _figure("sent", "B/step", "bytes_sent_per_step", is_minor=True),
-        _figure(
-            "checkpoint",
-            "s",
-            "checkpoints.seconds",
-            "Checkpoint: for how long each held the training up.",
-        ),
+        _figure("checkpoint", "s", "checkpoints.seconds", _CHECKPOINT),
         _Column(Heading("resumed"), lambda result: len(result.resumptions) or None),
-        _figure(
-            "waited",
-            "%",
-            "waiting_share",
-            "Waited: for a core that others had, the rank that did so most.",
-        ),
+        _figure("waited", "%", "waiting_share", _WAITED),
         _figure("cost", "worker-s", "cost.worker_seconds"),
         _figure("price", "", "cost.total", is_minor=True),
         _figure("energy", "J", "energy_joules"),
