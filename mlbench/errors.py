@@ -31,7 +31,3 @@ class JobError(MLBenchError):
 
 class StackError(MLBenchError):
     """The local stack cannot be started or stopped; the text says what to do."""
-
-
-class AlreadyRunningError(StackError):
-    """Another supervisor uses this home folder."""

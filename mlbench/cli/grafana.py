@@ -9,15 +9,10 @@ import typer
 from mlbench import names
 from mlbench.assets import grafana_folder
 from mlbench.cli.command import Command
-from mlbench.cli.common import JsonOption, out, print_json
+from mlbench.cli.common import JsonOption, UsageError, out, print_json
 from mlbench.discovery import find_connection
 from mlbench.distribution import how_to_install
-from mlbench.errors import MLBenchError, NotConnectedError
-
-
-class NotPushedError(MLBenchError):
-    """Grafana was not brought up to date."""
-
+from mlbench.errors import NotConnectedError
 
 app = typer.Typer(help="Bring dashboards to a Grafana.", no_args_is_help=True, add_completion=False)
 # With one command alone, typer would leave its name out.
@@ -55,7 +50,7 @@ def push(
     try:
         from mlbench.grafana import Grafana  # noqa: PLC0415 - its packages are optional
     except ModuleNotFoundError as error:
-        raise NotPushedError(f"a part is missing: run `{how_to_install('master')}`") from error
+        raise UsageError(f"a part is missing: run `{how_to_install('master')}`") from error
     interval = os.environ.get(names.ENV_SCRAPE_INTERVAL) or names.DEFAULT_SCRAPE_INTERVAL
     with Grafana(url, token) as grafana:
         pushed = grafana.push(grafana_folder() / "dashboards", prometheus_url, interval)
@@ -70,7 +65,7 @@ def push(
             out.print("Nothing was changed: all of it was up to date.")
     left = [uid for uid, outcome in pushed.dashboards.items() if outcome == "provisioned"]
     if left:
-        raise NotPushedError(
+        raise UsageError(
             f"not pushed: {', '.join(left)}: they come from Grafana's provisioning files: "
             "update these files, or take the dashboards out of them"
         )
@@ -80,9 +75,9 @@ def _stack_prometheus() -> str:
     try:
         connection = find_connection()
     except NotConnectedError as error:
-        raise NotPushedError(f"{error}, or name a Prometheus with --prometheus-url") from error
+        raise UsageError(f"{error}, or name a Prometheus with --prometheus-url") from error
     if connection.elsewhere or connection.prometheus_url is None:
-        raise NotPushedError(
+        raise UsageError(
             f"how Grafana reaches the Prometheus of the master at {connection.url} is not known "
             "here: say it with --prometheus-url"
         )

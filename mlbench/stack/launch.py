@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from mlbench import names
-from mlbench.errors import AlreadyRunningError, MLBenchError, NotConnectedError, StackError
+from mlbench.errors import MLBenchError, NotConnectedError, StackError
 from mlbench.home import Connection, Home
 from mlbench.signals import on_termination
 from mlbench.stack.services import Services, check_installed
@@ -145,7 +145,7 @@ def _lock(home: Home) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise AlreadyRunningError(f"a stack is already running with {home.root}") from None
+            raise StackError(f"a stack is already running with {home.root}") from None
         # Left by a stack that was killed. It must not be taken for this one's.
         home.connection_file.unlink(missing_ok=True)
         file.truncate(0)
