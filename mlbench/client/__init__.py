@@ -1,0 +1,118 @@
+"""The client of the master's REST API."""
+
+import os
+from concurrent.futures import Future
+
+from mlbench import names
+from mlbench.address import Address, parse_address
+from mlbench.client.base import to_record, to_records
+from mlbench.client.metrics import MetricCalls, Sample
+from mlbench.client.results import ResultCalls
+from mlbench.client.runs import RunCalls
+from mlbench.discovery import HINT_ELSEWHERE, Place, find_connection, find_pod, find_service
+from mlbench.home import Connection, Home
+from mlbench.original import MLBENCH_BACKENDS, MLBENCH_IMAGES
+from mlbench.records import Alert, Benchmark, Info, Pod
+from mlbench.transport import Answer, HttpClient
+
+__all__ = ["MLBENCH_BACKENDS", "MLBENCH_IMAGES", "ApiClient", "Sample"]
+
+
+class ApiClient(RunCalls, ResultCalls, MetricCalls):
+    """A client of one master. Every method returns at once, with a future.
+
+    ``future.result()`` waits for the ``Answer``: its ``value`` is typed; its ``json()``,
+    ``status_code`` and ``content`` are what was received. It raises ``ApiError`` if the master
+    refuses, and ``NoAnswerError`` if it does not answer, or breaks off. Threads may share a client.
+
+    Requests are repeated for a few seconds if the connection was refused, and, if carrying them out
+    twice does no harm, also if it broke or the master asks for it (503 with Retry-After).
+
+        with ApiClient(url="127.0.0.1:8000", token="…") as client:
+            runs = client.get_runs().result().value
+    """
+
+    def __init__(
+        self,
+        max_workers: int = 5,
+        in_cluster: bool = True,
+        label_selector: str = "component=master,app=mlbench",
+        k8s_namespace: str = "default",
+        url: str | None = None,
+        load_config: bool = True,
+        *,
+        service_name: str | None = None,
+        token: str | None = None,
+        timeout_seconds: float = 30.0,
+        hint: str | None = None,
+    ) -> None:
+        """Find the master; without ``url`` by asking the Kubernetes API.
+
+        Args:
+            max_workers: how many requests are sent at a time.
+            in_cluster: whether this runs in a pod of the master's cluster. It connects to the
+                master's pod then, otherwise to its service.
+            label_selector: labels of the master's pod and service.
+            k8s_namespace: where MLBench is installed.
+            url: where the master is, ``host:port/path`` or a whole URL. It may have the token, as
+                in ``user:TOKEN@host:port``.
+            load_config: whether to load the credentials for Kubernetes: the pod's service account
+                inside a cluster, kubectl's outside. Otherwise the ``kubernetes`` package's default
+                configuration is used.
+            service_name: the master's service, if several have its labels.
+            token: the user's token; by default the one in ``url``, or $MLBENCH_TOKEN.
+            timeout_seconds: how long to wait for the master to send something.
+            hint: what to do if it does not answer, for the error message.
+
+        Raises:
+            DiscoveryError: the master was not found in the cluster.
+            MLBenchError: ``url`` is not an address.
+        """
+        if url is not None:
+            address = parse_address(url)
+        else:
+            place = Place(k8s_namespace, label_selector, service_name)
+            find = find_pod if in_cluster else find_service
+            address = find(place, load_config=load_config)
+        token = token or address.token or os.environ.get(names.ENV_TOKEN)
+        address = Address(address.url, token, hint or address.hint)
+        self._http = HttpClient(address, timeout_seconds, max_workers)
+
+    @classmethod
+    def from_home(cls, home: Home | None = None) -> "ApiClient":
+        """Connect to the stack of a home folder, or else as ``find_connection`` says."""
+        return cls.from_connection(home.read_connection() if home else find_connection())
+
+    @classmethod
+    def from_connection(cls, connection: Connection) -> "ApiClient":
+        """Connect to the master of a connection."""
+        hint = HINT_ELSEWHERE if connection.elsewhere else None
+        return cls(url=connection.url, token=connection.token, hint=hint)
+
+    def __enter__(self) -> "ApiClient":
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self._http.close(cancel=error is not None)
+
+    def close(self) -> None:
+        """Wait for the requests, and close the connections."""
+        self._http.close()
+
+    # --- The installation ---
+
+    def get_worker_pods(self) -> Future[Answer[list[Pod]]]:
+        """Get all worker pods."""
+        return self._get("/api/pods/", to_records(Pod))
+
+    def get_benchmarks(self) -> Future[Answer[list[Benchmark]]]:
+        """Get the official benchmarks."""
+        return self._get("/api/benchmarks/", to_records(Benchmark))
+
+    def get_alerts(self) -> Future[Answer[list[Alert]]]:
+        """Get the alerts that fire, the oldest first."""
+        return self._get("/api/alerts/", to_records(Alert))
+
+    def get_info(self) -> Future[Answer[Info]]:
+        """Get the version and pool of the installation, and what a run may ask for."""
+        return self._get("/api/info/", to_record(Info))

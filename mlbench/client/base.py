@@ -1,0 +1,44 @@
+"""What all calls of the API share: the request, what is sent, and what is received."""
+
+import json
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from mlbench.records import Record
+from mlbench.transport import Answer, HttpClient, Params
+
+Value = TypeVar("Value")
+Some = TypeVar("Some", bound=Record)
+
+
+class Calls:
+    """Calls of the API of one master."""
+
+    _http: HttpClient
+
+    def _get(
+        self, path: str, decode: Callable[[bytes], Value], params: Params | None = None
+    ) -> Future[Answer[Value]]:
+        return self._http.request("GET", path, decode, params=params)
+
+
+def run_path(run_id: int | str) -> str:
+    """Return the path of a run."""
+    return f"/api/runs/{quote(str(run_id), safe='')}/"
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    """Return the fields that are not None."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def to_record(record: type[Some]) -> Callable[[bytes], Some]:
+    """Return what reads a record of an answer."""
+    return lambda content: record.from_fields(json.loads(content))
+
+
+def to_records(record: type[Some]) -> Callable[[bytes], list[Some]]:
+    """Return what reads a list of records."""
+    return lambda content: [record.from_fields(fields) for fields in json.loads(content)]

@@ -1,0 +1,291 @@
+"""Calls about what runs write and record: logs and metrics."""
+
+import json
+import math
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any, BinaryIO, Literal, cast
+from urllib.parse import quote
+
+import msgspec
+
+from mlbench.client.base import Calls, given, run_path, to_record
+from mlbench.errors import ApiError
+from mlbench.names import StreamName
+from mlbench.records import LogPage, LogSearch, Point, Series
+from mlbench.transport import Answer, OnProgress
+
+Format = Literal["zip", "csv", "json", "mllog"]
+
+_Moment = datetime | str
+_Names = str | Sequence[str]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A value to add to a run or to a pod: give one of ``run_id`` and ``pod_name``."""
+
+    name: str
+    """Of the metric; `` @ RANK`` at its end makes it a rank's."""
+    value: float | str
+    date: datetime | str = field(default_factory=lambda: datetime.now(UTC))
+    run_id: int | str | None = None
+    pod_name: str | None = None
+    cumulative: bool = False
+    """Whether the values of this metric only ever grow."""
+    metadata: object = ""
+    """Anything that JSON can hold."""
+
+    def to_fields(self) -> dict[str, object]:
+        """Return the sample as the API takes it, without fields that have their default."""
+        return given(
+            run_id=self.run_id,
+            pod_name=self.pod_name,
+            name=self.name,
+            value=_json_value(self.value),
+            date=_time(self.date),
+            cumulative=self.cumulative or None,
+            metadata=None if self.metadata == "" else self.metadata,
+        )
+
+
+class MetricCalls(Calls):
+    """Calls about logs and metrics."""
+
+    def get_logs(
+        self,
+        run_id: int | str,
+        rank: int = 0,
+        stream: StreamName = "stdout",
+        *,
+        offset: int = 0,
+        tail: int | None = None,
+        before: int | None = None,
+        attempt: int | None = None,
+    ) -> Future[Answer[LogPage]]:
+        """Get a piece of a rank's log.
+
+        Args:
+            run_id: the run.
+            rank: who wrote it.
+            stream: what it was written to.
+            offset: the piece that begins at this byte.
+            tail: instead, this many of the last lines.
+            before: instead, the lines that end at this byte, as many as fit into an answer.
+            attempt: of the run; by default the latest one.
+        """
+        where = {"before": before, "tail": tail, "offset": offset}
+        chosen = next(name for name, place in where.items() if place is not None)
+        params = given(rank=rank, stream=stream, attempt=attempt) | {chosen: where[chosen]}
+        return self._get(f"{run_path(run_id)}logs/", to_record(LogPage), params)
+
+    def search_logs(
+        self,
+        run_id: int | str,
+        text: str,
+        rank: int = 0,
+        stream: StreamName = "stdout",
+        *,
+        offset: int = 0,
+        attempt: int | None = None,
+    ) -> Future[Answer[LogSearch]]:
+        """Search a rank's log from an offset on for lines with a text, ignoring case.
+
+        An answer has the first such lines. Ask again from its ``offset`` unless it is
+        ``complete``.
+        """
+        params = given(rank=rank, stream=stream, attempt=attempt, search=text, offset=offset)
+        return self._get(f"{run_path(run_id)}logs/", to_record(LogSearch), params)
+
+    def download_log(
+        self,
+        run_id: int | str,
+        file: BinaryIO,
+        rank: int = 0,
+        stream: StreamName = "stdout",
+        *,
+        attempt: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> int:
+        """Write a rank's whole log to a file, in this thread, and return its size in bytes.
+
+        Options and errors are those of ``get_logs`` and ``download``.
+        """
+        params = given(rank=rank, stream=stream, attempt=attempt, format="text")
+        return self._http.download(f"{run_path(run_id)}logs/", params, file, on_progress)
+
+    # --- Metrics ---
+
+    def get_run_metrics(
+        self,
+        run_id: int | str,
+        since: _Moment | None = None,
+        summarize: int | None = None,
+        metric_filter: _Names | None = None,
+        last_n: int | None = None,
+        *,
+        until: _Moment | None = None,
+        line: Literal["kept", "abandoned", "all"] = "kept",
+    ) -> Future[Answer[Series]]:
+        """Get a run's series by name, such as ``train_loss @ 0``, each in order of time.
+
+        Args:
+            run_id: the run.
+            since: only what is newer; a datetime without a zone is in UTC.
+            summarize: at most this many points of each series, averaged.
+            metric_filter: only this metric of all ranks, or this series, or several of them.
+            last_n: only the last points of each series.
+            until: only what is dated up to this moment.
+            line: of a run that was restarted, what led to its last model, the rest, or both.
+        """
+        params = _selection("run", since, summarize, metric_filter, last_n, until)
+        return self._get(_metrics(run_id), _series, {**params, "line": line})
+
+    def get_pod_metrics(
+        self,
+        pod_id: str,
+        since: _Moment | None = None,
+        summarize: int | None = None,
+        *,
+        metric_filter: _Names | None = None,
+        last_n: int | None = None,
+        until: _Moment | None = None,
+    ) -> Future[Answer[Series]]:
+        """Get a pod's series by name, each in order of time.
+
+        ``pod_id`` is the pod's name; the options are those of ``get_run_metrics``.
+        """
+        params = _selection("pod", since, summarize, metric_filter, last_n, until)
+        return self._get(_metrics(pod_id), _series, params)
+
+    def get_all_metrics(
+        self,
+        *,
+        since: _Moment | None = None,
+        summarize: int | None = None,
+        metric_filter: _Names | None = None,
+        last_n: int | None = None,
+        until: _Moment | None = None,
+    ) -> Future[Answer[dict[str, Series]]]:
+        """Get the series of all worker pods, by the pods' names, and of all runs, by their ids.
+
+        The options are those of ``get_run_metrics``. The future raises ApiError if the series of
+        one of them are no longer complete; the others can still be asked for one by one.
+        """
+        params = _selection("all", since, summarize, metric_filter, last_n, until)
+        return self._get("/api/metrics/", _series_by_owner, params)
+
+    def download_run_metrics(
+        self, run_id: int | str, since: _Moment | None = None, summarize: int | None = None
+    ) -> Future[Answer[bytes]]:
+        """Get a run's series as the bytes of a zip file; ``download`` needs less memory."""
+        params = _selection("run", since, summarize) | {"format": "zip"}
+        return self._get(_metrics(run_id), bytes, params)
+
+    def download(
+        self,
+        run_id: int | str,
+        file: BinaryIO,
+        *,
+        format: Format = "zip",  # noqa: A002 - as the API calls it
+        since: _Moment | None = None,
+        summarize: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> int:
+        """Write a run's series to a file, in this thread, and return its size in bytes.
+
+        Args:
+            run_id: the run.
+            file: open for writing. After an error it holds a part of the answer.
+            format: of the file. ``mllog`` is that of MLPerf's logging, of the whole run, for its
+                compliance checker.
+            since: only what is newer; a datetime without a zone is in UTC.
+            summarize: at most this many points of each series, averaged.
+            on_progress: called after each piece with the bytes received so far, and with all
+                there will be, if the master says.
+        """
+        if format == "mllog":
+            return self._http.download(f"{run_path(run_id)}mllog/", {}, file, on_progress)
+        params = _selection("run", since, summarize) | {"format": format}
+        return self._http.download(_metrics(run_id), params, file, on_progress)
+
+    def post_metric(
+        self,
+        run_id: int | str,
+        name: str,
+        value: float | str,
+        cumulative: bool = False,
+        metadata: object = "",
+        date: _Moment | None = None,
+    ) -> Future[Answer[Point]]:
+        """Add a sample to a run. It can be read as soon as there is an answer: the stored point.
+
+        The options are those of ``Sample``; a date without a zone is in UTC.
+        """
+        sample = Sample(name, value, date or datetime.now(UTC), run_id, None, cumulative, metadata)
+        return self._http.request(
+            "POST", "/api/metrics/", to_record(Point), body=sample.to_fields()
+        )
+
+    def post_metrics(self, samples: Sequence[Sample]) -> Future[Answer[int]]:
+        """Add up to 10,000 samples to runs or pods, and get their number.
+
+        If one is wrong, none is added.
+        """
+        body = [sample.to_fields() for sample in samples]
+        return self._http.request(
+            "POST", "/api/metrics/", lambda content: int(json.loads(content)["count"]), body=body
+        )
+
+
+def _metrics(name: int | str) -> str:
+    return f"/api/metrics/{quote(str(name), safe='')}/"
+
+
+def _selection(
+    metric_type: str,
+    since: _Moment | None,
+    summarize: int | None,
+    metric_filter: _Names | None = None,
+    last_n: int | None = None,
+    until: _Moment | None = None,
+) -> dict[str, Any]:
+    return given(
+        metric_type=metric_type,
+        since=None if since is None else _time(since),
+        until=None if until is None else _time(until),
+        summarize=summarize,
+        metric_filter=metric_filter,
+        last_n=last_n,
+    )
+
+
+def _time(moment: _Moment) -> str:
+    """Return a time as the API takes it; a datetime without a zone is in UTC."""
+    if isinstance(moment, str):
+        return moment
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return f"{aware.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+
+
+def _json_value(value: float | str) -> float | str:
+    """Return a value as JSON can hold it: NaN and the infinities as texts."""
+    if isinstance(value, (int, str)):
+        return value
+    number = float(value)  # numpy's floats need not be Python's
+    return number if math.isfinite(number) else str(number)
+
+
+def _series(content: bytes) -> Series:
+    return msgspec.json.decode(content, type=Series)
+
+
+def _series_by_owner(content: bytes) -> dict[str, Series]:
+    found = msgspec.json.decode(content, type=dict[str, Series | str])
+    for answer in found.values():
+        if isinstance(answer, str):  # why its series are not complete
+            raise ApiError(HTTPStatus.BAD_GATEWAY, answer)
+    return cast("dict[str, Series]", found)

@@ -1,0 +1,119 @@
+"""Calls about benchmark sets and results."""
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from mlbench.client.base import Calls, given, run_path, to_record, to_records
+from mlbench.records import Planned, Run, RunSet
+from mlbench.transport import Answer
+
+if TYPE_CHECKING:
+    from mlbench.comparisons import Comparison
+    from mlbench.results import Goodput, Result
+    from mlbench.sweeps import SetAnalysis
+
+
+class ResultCalls(Calls):
+    """Calls about benchmark sets and results."""
+
+    def create_set(
+        self,
+        name: str,
+        places: Sequence[Planned],
+        *,
+        official: bool = False,
+        until_percent: float | None = None,
+        **order: Any,
+    ) -> Future[Answer[RunSet]]:
+        """Register a set, so that its runs can be ordered; the same once more is the same set.
+
+        Args:
+            name: what the names of its runs begin with.
+            places: the number of workers, the seed and the swept values of each run, in order.
+            official: whether to follow MLPerf's rules.
+            until_percent: how well every mean is to be known for the set to end early.
+            order: what all runs are ordered with: arguments of ``create_run``.
+        """
+        if order.get("custom_image_name") is not None:
+            order["image_name"] = "custom_image"
+        body = given(
+            name=name,
+            places=[given(**vars(place) | {"faults": None}) for place in places],
+            official=official or None,
+            until_percent=until_percent,
+            **order,
+        )
+        return self._http.request("POST", "/api/sets/", to_record(RunSet), body=body)
+
+    def get_set_analysis(self, name: str) -> "Future[Answer[SetAnalysis]]":
+        """Get what a set has shown so far, and how long the rest of it takes."""
+        from mlbench.sweeps import SetAnalysis  # noqa: PLC0415 - as in get_result
+
+        return self._get(f"{_set(name)}analysis/", to_record(SetAnalysis))
+
+    def get_sets(self) -> Future[Answer[list[RunSet]]]:
+        """Get all sets, the oldest first."""
+        return self._get("/api/sets/", to_records(RunSet))
+
+    def get_set(self, name: str) -> Future[Answer[RunSet]]:
+        """Get a set: what was registered, and what became of it."""
+        return self._get(_set(name), to_record(RunSet))
+
+    def create_set_run(self, name: str, place: int, *, queue: bool = False) -> Future[Answer[Run]]:
+        """Order the run of a set's place, as it was registered. An order is never sent twice."""
+        body = given(place=place, queue=queue or None)
+        path = f"{_set(name)}runs/"
+        return self._http.request("POST", path, to_record(Run), body=body, repeatable=False)
+
+    # --- Results ---
+
+    def get_result(
+        self,
+        run_id: int | str,
+        *,
+        goal: str | None = None,
+        after_seconds: float | None = None,
+        price: float | None = None,
+    ) -> "Future[Answer[Result]]":
+        """Get the result of a run; of one that has not ended, the result so far.
+
+        Args:
+            run_id: the run.
+            goal: replaces the run's own goal, e.g. ``"val_loss<=0.1"`` or ``"acc>=97"``.
+            after_seconds: the time of accuracy after time, instead of the run's deadline or 2 h.
+            price: of a worker-second, in any currency.
+        """
+        from mlbench.results import Result  # noqa: PLC0415 - its classes take a while to make
+
+        params = given(goal=goal, after=after_seconds, price=price)
+        return self._get(f"{run_path(run_id)}result/", to_record(Result), params)
+
+    def get_goodput(self, run_id: int | str) -> "Future[Answer[Goodput]]":
+        """Get where every worker-second of a run went, or so far; empty before its start."""
+        from mlbench.results import Goodput  # noqa: PLC0415 - as in get_result
+
+        return self._get(f"{run_path(run_id)}goodput/", to_record(Goodput))
+
+    def compare(
+        self,
+        run_ids: Sequence[int | str],
+        *,
+        goal: str | None = None,
+        after_seconds: float | None = None,
+        price: float | None = None,
+    ) -> "Future[Answer[Comparison]]":
+        """Get up to 200 runs side by side, and whether they can be compared.
+
+        The options are those of ``get_result``.
+        """
+        from mlbench.comparisons import Comparison  # noqa: PLC0415 - its classes take a while to make
+
+        runs = ",".join(map(str, run_ids))
+        params = given(runs=runs, goal=goal, after=after_seconds, price=price)
+        return self._get("/api/compare/", to_record(Comparison), params)
+
+
+def _set(name: str) -> str:
+    return f"/api/sets/{quote(name, safe='')}/"

@@ -1,0 +1,327 @@
+"""Calls about runs: ordering, editing, what they left, and their archives."""
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, BinaryIO, Unpack
+from urllib.parse import quote
+
+from mlbench.client.base import Calls, given, run_path, to_record, to_records
+from mlbench.names import RunState
+from mlbench.original import image_name
+from mlbench.records import (
+    Imported,
+    Manifest,
+    Run,
+    RunAlert,
+    RunCounts,
+    RunEvent,
+    RunField,
+    RunFile,
+    RunGroup,
+    Verification,
+)
+from mlbench.runspec import RunOptions
+from mlbench.transport import Answer
+
+if TYPE_CHECKING:
+    from mlbench.autopsy import Autopsy
+    from mlbench.profiles import RankProfile
+
+
+class RunCalls(Calls):
+    """Calls about runs."""
+
+    def get_runs(
+        self,
+        *,
+        from_id: int = 0,
+        before: int | None = None,
+        limit: int | None = None,
+        state: RunState | None = None,
+        query: str | None = None,
+        order: str | None = None,
+        columns: Sequence[str] = (),
+    ) -> Future[Answer[list[Run]]]:
+        """Get all runs, the oldest first, or some of them.
+
+        Args:
+            from_id: only runs from this id on.
+            before: only runs with ids below this one.
+            limit: only the newest so many, or the first in their order.
+            state: only runs in this state.
+            query: only runs that match, such as ``exchange=topk accuracy>95 some words``.
+            order: the field that they are sorted by; with ``-`` before it, the largest first.
+            columns: the fields whose values they shall have.
+        """
+        wanted = given(
+            from_id=from_id or None,
+            before=before,
+            limit=limit,
+            state=state,
+            q=query or None,
+            order=order,
+            columns=",".join(columns) or None,
+        )
+        return self._get("/api/runs/", to_records(Run), wanted)
+
+    def count_runs(self, *, query: str | None = None) -> Future[Answer[RunCounts]]:
+        """Get how many runs there are, and in each state of those that match a query."""
+        return self._get("/api/runs/counts/", to_record(RunCounts), given(q=query or None))
+
+    def group_runs(
+        self,
+        by: Sequence[str],
+        *,
+        query: str | None = None,
+        state: RunState | None = None,
+        order: str | None = None,
+        columns: Sequence[str] = (),
+    ) -> Future[Answer[list[RunGroup]]]:
+        """Get all runs that match in groups, with the means of some fields.
+
+        Args:
+            by: the fields whose values the runs of a group share.
+            query: only runs that match.
+            state: only runs in this state.
+            order: the field, mean or number of ``runs`` that groups are sorted by, ``-`` before it
+                for the largest first.
+            columns: the fields whose means they shall have, with intervals.
+        """
+        wanted = given(
+            group=",".join(by),
+            q=query or None,
+            state=state,
+            order=order,
+            columns=",".join(columns) or None,
+        )
+        return self._get("/api/runs/groups/", to_records(RunGroup), wanted)
+
+    def get_run_fields(self) -> Future[Answer[list[RunField]]]:
+        """Get the fields that queries, orders and columns may name."""
+        return self._get("/api/runs/fields/", to_records(RunField))
+
+    def get_run(self, run_id: int | str) -> Future[Answer[Run]]:
+        """Get a run."""
+        return self._get(run_path(run_id), to_record(Run))
+
+    def create_run(
+        self,
+        name: str,
+        num_workers: int,
+        num_cpus: float | None = 2.0,
+        max_bandwidth: float | None = 1000,
+        image: str | None = None,
+        backend: str | None = None,
+        custom_image_name: str | None = None,
+        custom_image_command: str | None = None,
+        custom_backend: str | None = None,
+        run_all_nodes: bool = False,
+        gpu_enabled: bool = False,
+        light_target: bool = False,
+        **options: Unpack[RunOptions],
+    ) -> Future[Answer[Run]]:
+        """Order a run, which starts as soon as there are workers.
+
+        One of ``benchmark``, ``image`` and ``custom_image_name`` says what to run. An order is
+        never sent twice: after a ``NoAnswerError``, look with ``get_runs`` whether it arrived.
+
+        Args:
+            name: any text.
+            num_workers: worker pods, one rank each unless the command starts several processes.
+            num_cpus: cores of each worker; None for its share of them, where there are fewer.
+            max_bandwidth: between workers, in Mbit/s. Where it cannot be limited to 1000, that
+                asks for nothing, as None does.
+            image: an official benchmark: a key of ``MLBENCH_IMAGES``, or what stands for it there.
+            backend: one of ``MLBENCH_BACKENDS``, in any case.
+            custom_image_name: any image, to run ``custom_image_command`` in.
+            custom_image_command: the command.
+            custom_backend: a backend that the master does not know, instead of ``backend``.
+            run_all_nodes: with ``custom_backend``, run the command on every worker, not only on
+                rank 0.
+            gpu_enabled: give the workers GPUs.
+            light_target: aim for the easier goal.
+            options: ``benchmark``, ``seed``, ``queue`` and others: see ``RunOptions``.
+
+        Raises:
+            ValueError: two arguments exclude each other.
+        """
+        _refuse_both(image=image, custom_image_name=custom_image_name)
+        _refuse_both(backend=backend, custom_backend=custom_backend)
+        is_custom = custom_image_name is not None or custom_image_command is not None
+        order = given(
+            name=name,
+            num_workers=num_workers,
+            num_cpus=num_cpus,
+            max_bandwidth=max_bandwidth,
+            image_name="custom_image" if is_custom else image_name(image),
+            custom_image_name=custom_image_name,
+            custom_image_command=custom_image_command,
+            backend="custom_backend" if custom_backend is not None else backend,
+            custom_backend=custom_backend,
+            run_all_nodes=run_all_nodes or None,
+            gpu_enabled=gpu_enabled or None,
+            light_target=light_target or None,
+            **options,
+        )
+        return self._http.request(
+            "POST", "/api/runs/", to_record(Run), body=order, repeatable=False
+        )
+
+    def stop_run(self, run_id: int | str) -> Future[Answer[Run]]:
+        """Ask for a run to be stopped. It has stopped when its state is STOPPED."""
+        return self._http.request("POST", f"{run_path(run_id)}stop/", to_record(Run))
+
+    def edit_run(
+        self,
+        run_id: int | str,
+        *,
+        title: str | None = None,
+        tags: Sequence[str] | None = None,
+        add_tags: Sequence[str] = (),
+        remove_tags: Sequence[str] = (),
+        note: str | None = None,
+    ) -> Future[Answer[Run]]:
+        """Change what is said of a run, also after its end; None leaves as it is.
+
+        Args:
+            run_id: the run.
+            title: what it is to be called; empty for its own name.
+            tags: all of its tags.
+            add_tags: tags that it gets besides, whatever others add at the same time.
+            remove_tags: tags that it has no more.
+            note: a text in Markdown.
+        """
+        changed = {"add_tags": [*add_tags], "remove_tags": [*remove_tags]}
+        body = given(title=title, tags=tags, note=note) | changed
+        return self._http.request("PATCH", run_path(run_id), to_record(Run), body=body)
+
+    def verify_run(
+        self, run_id: int | str, *, restore: bool = False
+    ) -> Future[Answer[Verification]]:
+        """Verify a run's archive, by itself and against what Prometheus has.
+
+        Args:
+            run_id: a run that has ended.
+            restore: whether to write what Prometheus lacks, if it is not older than 23 hours.
+        """
+        path = f"{run_path(run_id)}verification/?restore={str(restore).lower()}"
+        return self._http.request("POST", path, to_record(Verification))
+
+    def delete_run(self, run_id: int | str, *, keep_archive: bool = False) -> Future[Answer[None]]:
+        """Delete a run with its series, and with its archive unless that is kept.
+
+        One that is active is stopped first, and then gone as soon as it ends.
+        """
+        # Not repeated: the second request would find no run if the first was carried out.
+        return self._http.request(
+            "DELETE",
+            run_path(run_id),
+            lambda content: None,
+            params={"keep_archive": "true"} if keep_archive else {},
+            repeatable=False,
+        )
+
+    def get_run_events(self, run_id: int | str) -> Future[Answer[list[RunEvent]]]:
+        """Get what has happened to a run so far, in order of time."""
+        return self._get(f"{run_path(run_id)}events/", to_records(RunEvent))
+
+    def get_run_alerts(self, run_id: int | str) -> Future[Answer[list[RunAlert]]]:
+        """Get the alerts that fired about a run, in order of time."""
+        return self._get(f"{run_path(run_id)}alerts/", to_records(RunAlert))
+
+    def get_autopsy(self, run_id: int | str, *, evidence: bool = True) -> "Future[Answer[Autopsy]]":
+        """Get why a run does not go on, as its ranks told when they were last asked."""
+        from mlbench.autopsy import Autopsy  # noqa: PLC0415 - its classes take a while to make
+
+        params = {} if evidence else {"evidence": "false"}
+        return self._get(f"{run_path(run_id)}autopsy/", to_record(Autopsy), params)
+
+    def ask_autopsy(
+        self, run_id: int | str, *, native: int | None = None
+    ) -> "Future[Answer[Autopsy]]":
+        """Ask the ranks of a run that is running; ``get_autopsy`` has their answers within 20 s.
+
+        Of the rank ``native``, they are asked for the frames of C too, for which it stands still.
+        """
+        from mlbench.autopsy import Autopsy  # noqa: PLC0415 - its classes take a while to make
+
+        params = {} if native is None else {"native": native}
+        path = f"{run_path(run_id)}autopsy/"
+        return self._http.request("POST", path, to_record(Autopsy), params=params)
+
+    def get_profiles(self, run_id: int | str) -> "Future[Answer[list[RankProfile]]]":
+        """Get the profiles of a run's ranks, the last five; their files are among the run's."""
+        from mlbench.profiles import RankProfile  # noqa: PLC0415 - its classes take a while to make
+
+        return self._get(f"{run_path(run_id)}profiles/", to_records(RankProfile))
+
+    def ask_profile(
+        self, run_id: int | str, *, rank: int = 0, seconds: int = 5
+    ) -> "Future[Answer[RankProfile]]":
+        """Profile a rank for some seconds, at most 60; ``get_profiles`` tells once it is done."""
+        from mlbench.profiles import RankProfile  # noqa: PLC0415 - its classes take a while to make
+
+        path, body = f"{run_path(run_id)}profiles/", {"rank": rank, "seconds": seconds}
+        return self._http.request("POST", path, to_record(RankProfile), body=body, repeatable=False)
+
+    def inject_fault(
+        self, run_id: int | str, fault: str, *, rank: int = 0
+    ) -> Future[Answer[RunEvent]]:
+        """Have a failure such as ``kill`` or ``stop:5s`` hit a rank of a run, within seconds."""
+        body = {"fault": fault, "rank": rank}
+        path = f"{run_path(run_id)}faults/"
+        # Not repeated: it would hit the run twice.
+        return self._http.request("POST", path, to_record(RunEvent), body=body, repeatable=False)
+
+    def get_files(
+        self, run_id: int | str, *, attempt: int | None = None
+    ) -> Future[Answer[list[RunFile]]]:
+        """Get what each rank left in ``$MLBENCH_OUTPUT``: by default in the latest attempt."""
+        params = given(attempt=attempt)
+        return self._get(f"{run_path(run_id)}files/", to_records(RunFile), params)
+
+    def download_file(self, run_id: int | str, wanted: RunFile, file: BinaryIO) -> int:
+        """Write the content of one of a run's files to a file; return its size in bytes.
+
+        Errors are those of ``download``.
+        """
+        params = given(rank=wanted.rank, attempt=wanted.attempt)
+        path = f"{run_path(run_id)}files/{quote(wanted.name)}"
+        return self._http.download(path, params, file, None)
+
+    def get_manifest(self, run_id: int | str) -> Future[Answer[Manifest]]:
+        """Get what a run's result depends on: code, settings, machines and versions."""
+        return self._get(f"{run_path(run_id)}manifest/", to_record(Manifest))
+
+    # --- Archives ---
+
+    def find_run(self, wanted: str) -> Run | None:
+        """Return the run with an id, or the newest one with a name of either kind, in this thread.
+
+        None if no run has the name.
+
+        Raises:
+            ApiError: there is no run with the id.
+        """
+        if wanted.isascii() and wanted.isdecimal():
+            return self.get_run(int(wanted)).result().value
+        words = " ".join(f'"{part}"' for part in wanted.split('"'))
+        runs = self.get_runs(query=words).result().value
+        named = [run for run in runs if wanted in {run.name, run.own_name, run.title}]
+        return named[-1] if named else None
+
+    def download_archive(self, run_id: int | str, file: BinaryIO) -> int:
+        """Write a run's archive to a file, in this thread, and return its size in bytes."""
+        return self._http.download(f"{run_path(run_id)}archive/", {}, file, None)
+
+    def import_archive(self, file: BinaryIO) -> Answer[Imported]:
+        """Import the run of an archive, in this thread.
+
+        ApiError if the file is no archive, is damaged, or is too large.
+        """
+        return self._http.upload("/api/archives/", to_record(Imported), file)
+
+
+def _refuse_both(**arguments: object) -> None:
+    if all(value is not None for value in arguments.values()):
+        raise ValueError(f"{' and '.join(arguments)} exclude each other")
