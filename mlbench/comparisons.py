@@ -168,13 +168,16 @@ class Value(Record):
     run_ids: tuple[int, ...]
 
 
+Breaks = Literal["yes", "no", "unknown", "scaling", "learning"]
+
+
 @dataclass(frozen=True)
 class Difference(Record):
     """A fact in which runs differ."""
 
     name: str
     """Such as ``batch_size`` or ``cpu``."""
-    breaks: Literal["yes", "no", "unknown", "scaling", "learning"]
+    breaks: Breaks
     """Whether runs that differ in it cannot be compared; unknown where one does not state it.
 
     `learning`: they can, but it may have a part in what is learned, as a learning rate has.

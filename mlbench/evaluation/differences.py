@@ -7,7 +7,7 @@ cores and bandwidth, its shape, are always known.
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from mlbench.comparisons import Difference, Value
+from mlbench.comparisons import Breaks, Difference, Value
 from mlbench.runspec import SWEPT
 
 Facts = Mapping[str, str]
@@ -147,11 +147,7 @@ def _differs_by_workers(facts: Mapping[int, Facts], name: str) -> bool:
     return len({frozenset(values) for values in by_workers.values()}) > 1
 
 
-def _describe(
-    facts: Mapping[int, Facts],
-    name: str,
-    breaks: Literal["yes", "no", "unknown", "scaling", "learning"],
-) -> Difference:
+def _describe(facts: Mapping[int, Facts], name: str, breaks: Breaks) -> Difference:
     by_value: dict[str, list[int]] = {}
     for run_id, of_run in facts.items():
         by_value.setdefault(of_run.get(name, _NOT_STATED), []).append(run_id)
