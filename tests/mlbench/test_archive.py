@@ -111,7 +111,7 @@ def test_what_is_no_archive_or_newer_is_refused(
     for path in (tmp_path / "x", tmp_path / "missing"):
         with pytest.raises(ArchiveError, match=r"no archive of a run|cannot be read"), opened(path):
             pass
-    monkeypatch.setattr(archive, "FORMAT", 2)
+    monkeypatch.setattr(archive.writing, "FORMAT", 2)
     _write(tmp_path / "x")
     monkeypatch.undo()
     newer = pytest.raises(ArchiveError, match=r"format 2, .* reads up to 1: install a newer")

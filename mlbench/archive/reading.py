@@ -1,0 +1,267 @@
+"""Reading an archive, with bounds on what it may have one read, and checking its digests."""
+
+import hashlib
+import io
+import json
+import math
+import struct
+import zipfile
+from array import array
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from mlbench.archive.format import (
+    AUTOPSIES,
+    DIGESTS,
+    FORMAT,
+    GROUP_ROWS,
+    ROWS,
+    RUN,
+    SAMPLES,
+    ArchiveError,
+    More,
+    Piece,
+    Sealed,
+    SeriesName,
+    digest_before_comment,
+    digest_of,
+    pyarrow,
+)
+
+# What others give one may be made to fill memory: of a document, of what is read at once, and of a
+# group of rows as its Parquet file says itself.
+_MOST_DOCUMENT_BYTES = 64 << 20
+_PIECE_BYTES = 1 << 20
+_BATCH_ROWS = 1 << 12
+_MOST_GROUP_BYTES = 1 << 30
+_LOCAL_HEADER = struct.Struct("<26xHH")
+
+
+@contextmanager
+def opened(path: Path, name: str | None = None) -> Iterator["Archive"]:
+    """Open an archive of this machine, which errors call by a name, or else by its path."""
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise ArchiveError(f"{path} cannot be read: {error.strerror}") from None
+    with file:
+        yield Archive(file, name or str(path))
+
+
+class Archive:
+    """An archive that is open for reading.
+
+    Reading raises ``ArchiveError`` where the file is damaged; ``check`` tells what is. What
+    zipfile and pyarrow raise then is any exception.
+    """
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._file = file
+        self._name = name
+        try:
+            self._zip = zipfile.ZipFile(file)
+            index = json.loads(self._read_bounded(DIGESTS))
+            version = int(index["format"])
+            if version <= FORMAT:
+                self.series = {SeriesName(*one[:3]): Sealed(*one[3:]) for one in index["series"]}
+                self.members: Mapping[str, str] = dict(index["members"])
+                """Digests of the other members, by name."""
+                self._check_members()
+        except Exception as error:
+            what = f"{name} is no archive of a run, or a damaged one"
+            raise ArchiveError(f"{what}: {error}") from None
+        if version > FORMAT:
+            raise ArchiveError(
+                f"{name} has format {version}, and this version of MLBench reads up to {FORMAT}: "
+                "install a newer one"
+            )
+        self.digest = self._zip.comment.decode(errors="replace")
+        """The SHA-256 of the file, as it says itself; ``check`` compares."""
+        self._rows: dict[SeriesName, int] = {}
+        row = 0
+        for series, sealed in self.series.items():
+            self._rows[series] = row
+            row += sealed.samples + sealed.kept
+        self._parquet: Any = None
+        self._group: tuple[int, Any] = (-1, None)
+
+    def document(self, name: str) -> Any:
+        """Return a member that is JSON, such as ``RUN``."""
+        try:
+            return json.loads(self._read_bounded(name))
+        except Exception as error:
+            raise ArchiveError(f"{self._name}: {name} is damaged: {error}") from None
+
+    def texts(self) -> list[str]:
+        """Return the names of the other members, such as ``logs/1/0.stdout``."""
+        return [name for name in self.members if name not in {RUN, ROWS, AUTOPSIES}]
+
+    def text(self, name: str) -> bytes:
+        """Return another member."""
+        try:
+            return self._zip.read(name)
+        except Exception as error:
+            raise ArchiveError(f"{self._name}: {name} is damaged: {error}") from None
+
+    def read(self, name: SeriesName, *, kept: bool | None = None) -> Iterator[Piece]:
+        """Yield the samples of a series; only those that are kept, or only the others, if asked."""
+        sealed, first = self.series[name], self._rows[name]
+        middle, last = first + sealed.samples, first + sealed.samples + sealed.kept
+        if not kept:
+            yield from self._read_rows(first, middle, kept=False)
+        if kept is not False:
+            yield from self._read_rows(middle, last, kept=True)
+
+    def tables(self) -> dict[SeriesName, Any]:
+        """Return the time, number and text of each sample that the run has recorded, by series.
+
+        All at once, in Arrow's tables, whose memory it fills: for archives that one trusts.
+        """
+        with self._errors_of_samples():
+            whole = self._open_samples().read(["time", "value", "text"])
+        return {
+            name: whole.slice(self._rows[name], sealed.samples + sealed.kept)
+            for name, sealed in self.series.items()
+            if not name.pod
+        }
+
+    def check(self) -> list[str]:
+        """Compare all digests; return a sentence for each member that differs."""
+        problems = [
+            f"{name} does not match its digest" for name in self.members if self._differs(name)
+        ]
+        if series := [name for name in self.series if self._series_differs(name)]:
+            of = f"{len(series)} of {len(self.series)} series, such as" if series[1:] else "series"
+            problems.append(f"{SAMPLES} does not match its digest ({of} {series[0]})")
+        if not problems and digest_before_comment(self._file) != self.digest:
+            problems.append("the file does not match its digest, outside of what was read from it")
+        return [f"{self._name} is damaged: {problem}" for problem in problems]
+
+    def _check_members(self) -> None:
+        """Make sure that there is each member once, and nothing else; raise a ValueError if not."""
+        found = self._zip.infolist()
+        if sorted(one.filename for one in found) != sorted([*self.members, DIGESTS, SAMPLES]):
+            raise ValueError("its members are not those that it lists")
+        for one in found:
+            if one.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise ValueError(f"{one.filename} is compressed in another way")
+
+    def _read_bounded(self, name: str) -> bytes:
+        size = self._zip.getinfo(name).file_size
+        if size > _MOST_DOCUMENT_BYTES:
+            raise ValueError(f"{name} has {size:,} bytes")
+        return self._zip.read(name)
+
+    def _differs(self, name: str) -> bool:
+        digest = hashlib.sha256()
+        try:
+            with self._zip.open(name) as member:
+                while piece := member.read(_PIECE_BYTES):
+                    digest.update(piece)
+        except Exception:
+            return True
+        return digest.hexdigest() != self.members[name]
+
+    def _series_differs(self, name: SeriesName) -> bool:
+        try:
+            return digest_of(self.read(name)) != self.series[name].sha256
+        except Exception:
+            return True
+
+    def _read_rows(self, first: int, last: int, *, kept: bool) -> Iterator[Piece]:
+        start = 0
+        parquet = self._open_samples()
+        for number in range(parquet.num_row_groups):
+            end = start + parquet.metadata.row_group(number).num_rows
+            low, high = max(first, start), min(last, end)
+            if low < high:
+                table = self._read_group(number).slice(low - start, high - low)
+                for at in range(0, len(table), _BATCH_ROWS):
+                    yield _to_piece(table.slice(at, _BATCH_ROWS), kept=kept)
+            start = end
+
+    def _read_group(self, number: int) -> Any:
+        """Read a group of rows. Series are read one after the other, so the last one is held."""
+        if self._group[0] != number:
+            columns = ["time", "value", "text", "cumulative", "metadata"]
+            with self._errors_of_samples():
+                table = self._parquet.read_row_group(number, columns, use_threads=False)
+                self._group = (number, table.select(columns))
+        return self._group[1]
+
+    def _open_samples(self) -> Any:
+        if self._parquet is None:
+            pa, pq = pyarrow()
+            with self._errors_of_samples():
+                info = self._zip.getinfo(SAMPLES)
+                self._file.seek(info.header_offset)
+                name, extra = _LOCAL_HEADER.unpack(self._file.read(_LOCAL_HEADER.size))
+                start = info.header_offset + _LOCAL_HEADER.size + name + extra
+                parquet = pq.ParquetFile(
+                    pa.PythonFile(_Part(self._file, start, info.file_size), "r"),
+                    page_checksum_verification=True,
+                    read_dictionary=["text", "metadata"],
+                )
+                self._check_rows(parquet.metadata)
+                self._parquet = parquet
+        return self._parquet
+
+    def _check_rows(self, told: Any) -> None:
+        """Make sure that no group of rows is larger than one is written; raise a ValueError."""
+        listed = sum(one.samples + one.kept for one in self.series.values())
+        if told.num_rows != listed:
+            raise ValueError(f"it has {told.num_rows:,} rows, and {listed:,} are listed")
+        for group in map(told.row_group, range(told.num_row_groups)):
+            if group.num_rows > 2 * GROUP_ROWS or group.total_byte_size > _MOST_GROUP_BYTES:
+                size = f"{group.num_rows:,} rows has {group.total_byte_size:,} bytes"
+                raise ValueError(f"a group of {size}")
+
+    @contextmanager
+    def _errors_of_samples(self) -> Iterator[None]:
+        of_arrow = pyarrow()[0].ArrowException
+        try:
+            yield
+        except (OSError, LookupError, ValueError, struct.error, of_arrow) as error:
+            raise ArchiveError(f"{self._name}: {SAMPLES} is damaged: {error}") from None
+
+
+def _to_piece(table: Any, *, kept: bool) -> Piece:
+    pa, _ = pyarrow()
+    times = table["time"].cast(pa.int64()).to_pylist()
+    values = [math.nan if value is None else value for value in table["value"].to_pylist()]
+    more = {}
+    if any(table[name].null_count < len(table) for name in More._fields):
+        columns = [table[name].to_pylist() for name in More._fields]
+        for i, (text, cumulative, metadata) in enumerate(zip(*columns, strict=True)):
+            if text is not None or cumulative is not None or metadata is not None:
+                more[i] = More(text, cumulative, metadata and json.loads(metadata))
+    return Piece(array("q", times), array("d", values), more, kept)
+
+
+class _Part(io.RawIOBase):
+    """A part of a file, read as if it were a file of its own."""
+
+    def __init__(self, file: BinaryIO, start: int, size: int) -> None:
+        self._file, self._start, self._size, self._at = file, start, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        self._file.seek(self._start + self._at)
+        data = self._file.read(min(len(buffer), self._size - self._at))
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
