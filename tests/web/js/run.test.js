@@ -5,7 +5,7 @@ import "./browser.js";
 import * as curves from "../../../master/mlbench_master/web/static/js/run/curves.js";
 import { addressOf, parseCsv } from "../../../master/mlbench_master/web/static/js/run/files.js";
 import { failedRank } from "../../../master/mlbench_master/web/static/js/run/logs.js";
-import { judgeDelivery } from "../../../master/mlbench_master/web/static/js/run/progress.js";
+import { few, judgeDelivery } from "../../../master/mlbench_master/web/static/js/run/progress.js";
 import { rankFigures } from "../../../master/mlbench_master/web/static/js/run/ranks.js";
 import { toPath } from "../../../master/mlbench_master/web/static/js/workers/worker.js";
 
@@ -167,3 +167,6 @@ test("a file's address escapes all that means something there", () => {
   const file = { name: "a b/c?d#e.png", rank: 3, attempt: 2 };
   equal(addressOf(/** @type {any} */ (file)), "a%20b/c%3Fd%23e.png?rank=3&attempt=2");
 });
+
+test("of many warnings alike, the first are shown and the others counted", () =>
+  deepEqual(few([..."abcdef"]), ["a", "b", "c", "d", "2 more like this, which the API has"]));

@@ -12,9 +12,7 @@ import pytest
 from tests.support.nvml import build_nvml
 from tests.support.processes import run_text
 
-_NO_DRIVER_HERE = pytest.mark.skipif(
-    bool(shutil.which("nvidia-smi")), reason="a real driver is here"
-)
+_has_driver = shutil.which("nvidia-smi") is not None
 _READ = "from mlbench_worker.agent.gpus import Gpus; print((Gpus().names, Gpus().driver))"
 
 
@@ -27,19 +25,19 @@ def read(**environ: str) -> tuple[tuple[str, ...], str | None]:
 
 def test_the_driver_names_its_gpus_and_counts_one_that_is_lost(tmp_path: Path) -> None:
     build_nvml(Path(__file__).with_name("nvml.c"), tmp_path)
-    environ = {"LD_LIBRARY_PATH": str(tmp_path)}
-    assert read(**environ) == (("NVIDIA Test 0", "NVIDIA Test 1"), "550.1")
-    names, _ = read(**environ, NVML_LOST="1")
+    here = str(tmp_path)
+    assert read(LD_LIBRARY_PATH=here) == (("NVIDIA Test 0", "NVIDIA Test 1"), "550.1")
+    names, _ = read(LD_LIBRARY_PATH=here, NVML_LOST="1")
     assert names == ("NVIDIA Test 0", "a GPU that does not answer")
 
 
-@_NO_DRIVER_HERE
+@pytest.mark.skipif(_has_driver, reason="a real driver is here")
 def test_a_library_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "libnvidia-ml.so.1").write_text("no library")
     assert read(LD_LIBRARY_PATH=str(tmp_path)) == ((), None)
 
 
-@pytest.mark.skipif(not shutil.which("nvidia-smi"), reason="no NVIDIA driver")
+@pytest.mark.skipif(not _has_driver, reason="no NVIDIA driver")
 def test_a_real_driver() -> None:
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     listed = run_text(query, check=True)
@@ -57,7 +55,7 @@ print(json.dumps(used))
 """
 
 
-@_NO_DRIVER_HERE
+@pytest.mark.skipif(_has_driver, reason="a real driver is here")
 def test_what_processes_use_is_of_the_gpus_that_they_have_to_themselves(tmp_path: Path) -> None:
     build_nvml(Path(__file__).with_name("nvml.c"), tmp_path)
 

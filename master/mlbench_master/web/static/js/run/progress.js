@@ -7,6 +7,8 @@ import { elapsedSeconds, isActive } from "../records.js";
 
 /** @import { Run, Result, RunAlert, RunEvent } from "../records.js" */
 
+const MOST_ALIKE = 4;
+
 /** The section "Progress". */
 export class Progress {
   /** @type {Result | null} the run's result, as far as it is known */
@@ -17,11 +19,11 @@ export class Progress {
     showFigures(byId("figures"), figuresOf(run, this.result, now()));
     const { departures = [], disturbed = [], clock_faults = [], resumptions = [], stragglers } = this.result ?? {};
     setList(byId("departures"), [
-      ...disturbed.map((text) => `Disturbed: ${text}`),
+      ...few(disturbed.map((text) => `Disturbed: ${text}`)),
       ...(stragglers?.text ? [`Held up: ${stragglers.text}`] : []),
       ...clock_faults.map((text) => `Clocks: ${text}`),
       ...departures.map((text) => `Leaves the rules: ${text}`),
-      ...resumptions.map(resumed),
+      ...few(resumptions.map(resumed)),
       ...addedTo(run),
     ]);
   }
@@ -42,6 +44,12 @@ export class Progress {
     byId("goal-best").style.left = `${100 * best}%`;
     byId("goal").toggleAttribute("data-reached", isReached);
   }
+}
+
+/** Take the first of what each attempt of each rank may have one of, and count the others. */
+export function few(/** @type {string[]} */ texts) {
+  const left = texts.length - MOST_ALIKE;
+  return left > 0 ? [...texts.slice(0, MOST_ALIKE), `${left} more like this, which the API has`] : texts;
 }
 
 // Where the run went on after a restart, and what it did again.
