@@ -295,7 +295,7 @@ def test_a_rank_is_profiled_by_a_button(
 ) -> None:
     watch.allow("GPU stall due to ReadPixels")
     watch.allow("console warning: (ts=|Frame )")  # calls that begin as others end
-    args = {"epochs": "100000", "goal": "100"}
+    args = {"epochs": "100000", "learning_rate": "1e-9"}
     run = client.create_run("hot", 2, None, benchmark="digits", args=args).result().value
     wait_for(lambda: losses(client, run), what="it trains")
     user.goto(f"{connection.url}/runs/{run.id}")
