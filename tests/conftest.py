@@ -320,7 +320,8 @@ def running_stack(
 ) -> Iterator[Home]:
     """Run a whole local stack until the block ends, with these settings in its environment.
 
-    Its agents have no process ready to be forked: that takes each seconds, and few runs need it.
+    Its agents have no process ready to be forked, unless these settings say otherwise: to have
+    one takes each seconds, which few official tasks save.
     """
     home = Home(root)
     here = {"PROMETHEUS": str(prometheus_binary), names.ENV_FORK_SERVER: "0"}
@@ -337,7 +338,8 @@ def running_stack(
 @pytest.fixture(scope="session")
 def stack(prometheus_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     """A whole local stack with two workers, for tests that leave it as it was."""
-    with running_stack(prometheus_binary, tmp_path_factory.mktemp("stack")) as home:
+    root, many_tasks = tmp_path_factory.mktemp("stack"), {names.ENV_FORK_SERVER: "1"}
+    with running_stack(prometheus_binary, root, **many_tasks) as home:
         yield home
 
 
