@@ -6,6 +6,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from mlbench import ApiClient, names
 from mlbench.home import Home
 from mlbench.records import Run
@@ -16,7 +18,7 @@ from tests.conftest import running_stack, wait_for
 from tests.support.known import known
 from tests.support.panels import View
 from tests.support.rules import read_rules
-from tests.support.stacks import reload, run_to_end, service
+from tests.support.stacks import reload, run_to_end, service, training
 
 # How long before a run a view of it begins: rules are evaluated every 5 s, targets scraped every
 # 2 s.
@@ -42,7 +44,7 @@ class Used:
 @contextmanager
 def used_stack(binary: Path, root: Path) -> Iterator[Used]:
     """Start a stack, have it used, and stop it at the end."""
-    with running_stack(binary, root) as home:
+    with running_stack(binary, root, **{names.ENV_FORK_SERVER: "1"}) as home:
         prometheus = PrometheusClient(home.read_connection().prometheus_url or "")
         with closing(prometheus), ApiClient.from_home(home) as client:
             yield _use(home, client, prometheus)
@@ -50,9 +52,9 @@ def used_stack(binary: Path, root: Path) -> Iterator[Used]:
 
 def _use(home: Home, client: ApiClient, prometheus: PrometheusClient) -> Used:
     wait_for(lambda: _rates_are_known(prometheus), 90, "all parts were scraped twice")
-    # Some 50 epochs, so that the recording rules have several looks at it on any machine.
-    ended = _order_digits(client, "ended", {"learning_rate": "0.0005", "epochs": "200"})
+    ended = _order_digits(client, "ended", {"learning_rate": "0.01"})
     _see_values_wait(home, client, prometheus, ended)
+    _see_all(home, prometheus, ended)
     ended = run_to_end(client, ended, 240)
     assert ended.state == "FINISHED", ended.reason
     wait_for(lambda: _is_over(prometheus, ended), 90, "the end of the run is seen")
@@ -63,8 +65,10 @@ def _use(home: Home, client: ApiClient, prometheus: PrometheusClient) -> Used:
     active = _order_digits(client, "active", endless)
     client.create_run("waiting", 2, None, benchmark="steps", queue=True).result()
     _see_values_wait(home, client, prometheus, active)
-    wait_for(lambda: _all_is_seen(prometheus, active), 90, "the active run is seen")
+    _see_all(home, prometheus, active)
+    wait_for(lambda: _both_train(prometheus, active), 90, "both ranks train again")
     view = _view("active", active)
+    _suspend(home)
     wait_for(lambda: _is_past(prometheus, view), 90, "all of its time is seen")
     return Used(prometheus, finished, day, client.get_result(ended.id).result().value, view)
 
@@ -85,6 +89,32 @@ def _see_values_wait(home: Home, client: ApiClient, prometheus: PrometheusClient
         wait_for(lambda: prometheus.query(waiting), what="values wait")
     finally:
         controller.resume()
+
+
+def _see_all(home: Home, prometheus: PrometheusClient, run: Run) -> None:
+    """Stop the ranks after an epoch until all rules have known of them for a while.
+
+    So a run of seconds is long enough, on any machine.
+    """
+    epoch_ended = f'{names.RUN_METRIC}{{run_id="{run.id}",metric="{names.VAL_ACCURACY}"}}'
+    wait_for(lambda: prometheus.query(epoch_ended), 90, "an epoch has ended")
+    ranks = _suspend(home)
+    wait_for(lambda: _is_known(prometheus, run, epoch_ended), 90, "the run is seen")
+    for rank in ranks:
+        rank.resume()
+
+
+def _suspend(home: Home) -> list[psutil.Process]:
+    """Stop both ranks, which would train on while others look."""
+    ranks = [process for rank in (0, 1) for process in training(home, rank)]
+    for process in ranks:
+        process.suspend()
+    return ranks
+
+
+def _both_train(prometheus: PrometheusClient, run: Run) -> bool:
+    """Return whether the rates over the shortest time that a graph asks for are a training's."""
+    return len(prometheus.query(f'rate({names.WORKER_STEPS}{{run_id="{run.id}"}}[8s]) > 0')) == 2
 
 
 def _rates_are_known(prometheus: PrometheusClient) -> bool:
@@ -109,13 +139,12 @@ def _is_past(prometheus: PrometheusClient, view: View) -> bool:
     return not any(prometheus.query(f"{time_} <= {view.last}") for time_ in newest)
 
 
-def _all_is_seen(prometheus: PrometheusClient, run: Run) -> bool:
+def _is_known(prometheus: PrometheusClient, run: Run, epoch_ended: str) -> bool:
     """Return whether the run had ended an epoch, and every recording rule known of it, a while ago.
 
     So a graph of the run has a point of each, wherever its steps fall.
     """
     before = time.time() - _MARGIN_SECONDS
-    epoch_ended = f'{names.RUN_METRIC}{{run_id="{run.id}",metric="{names.VAL_ACCURACY}"}}'
     # This machine may have no GPU.
     recorded = [
         f'{{__name__="{rule}",run_id="{run.id}"}}'
