@@ -2,6 +2,7 @@
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from hashlib import sha256
 from io import BytesIO
@@ -14,10 +15,12 @@ from mlbench.home import Home
 from mlbench.records import Run
 from tests.conftest import wait_for
 from tests.support.known import known
-from tests.support.pages import script_of
-from tests.support.stacks import assert_counted, kill_service, order_command, reload, run_to_end
+from tests.support.pages import order_as_printed
+from tests.support.stacks import assert_counted, kill_service, order_command, run_to_end
 
-_OBSERVED = Path(__file__).with_name("observed_mlflow.py")
+_FOLDER = Path(__file__).parent
+# Before a script, to have each of its ranks write down what its client says.
+_OBSERVED = f"import sys; sys.path.append({str(_FOLDER)!r}); import observed_mlflow\n"
 _BEYOND = """
 import mlflow
 
@@ -63,18 +66,9 @@ with mlflow.start_run() as run:
     listed = mlflow.MlflowClient().list_artifacts(run.info.run_id, "given")
     assert [one.path for one in listed] == ["given/deep"]
 """
-_LIBRARIES = Path(__file__).with_name("mlflow_libraries.py")
 
 Said = tuple[str, float, int, int]
 """A value as MLflow's client sends it: name, value, Unix milliseconds, step."""
-
-
-def order(client: ApiClient, python: str, folder: Path, script: Path, workers: int) -> Run:
-    """Order a run of a script, each of whose ranks writes down what its client says."""
-    command = f"{python} {_OBSERVED} said-{{rank}} {script}"
-    return order_command(
-        client, script.stem.replace("_", "-"), command, num_workers=workers, working_dir=str(folder)
-    )
 
 
 def said(folder: Path, rank: int = 0) -> list[Said]:
@@ -103,28 +97,36 @@ def wanted(all_said: list[Said]) -> set[tuple[str, float, int]]:
 
 @pytest.mark.slow
 def test_the_script_of_the_page_is_recorded_whatever_is_killed(
-    own_stack: Home, integrations: str, tmp_path: Path
+    client: ApiClient, stack: Home, integrations: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "train.py").write_text(script_of("mlflow"))
-    with ApiClient.from_home(own_stack) as client:
-        run = order(client, integrations, tmp_path, Path("train.py"), workers=2)
+    def type_it() -> Run:
+        how = {"before": _OBSERVED, "venv": integrations, "cli": integrations}
+        return order_as_printed(client, stack, "mlflow", tmp_path, detach=False, **how)
+
+    with ThreadPoolExecutor(1) as typing:
+        typed = typing.submit(type_it)
         wait_for(lambda: said(tmp_path), what="it logs")
-        kill_service(own_stack, "gunicorn", "mlbench_master.controller")
-        assert reload(client, run).state == "STARTED", "the run was over before the kill"
-        run = run_to_end(client, run, 120)
-        assert run.state == "FINISHED", run.reason
-        assert_counted(run)
-        assert run.settings == {"alpha": 0.001, "batch_size": 96}
-        for rank in (0, 1):
-            assert len(said(tmp_path, rank)) == 200
-            assert recorded(client, run, rank) == wanted(said(tmp_path, rank))
+        kill_service(stack, "gunicorn", "mlbench_master.controller")
+        assert not typed.done(), "the run was over before the kill"
+        run = typed.result(120)
+    assert run.state == "FINISHED", run.reason
+    assert run.num_workers == 2
+    assert_counted(run)
+    assert run.settings == {"alpha": 0.001, "batch_size": 96}
+    for rank in (0, 1):
+        assert len(said(tmp_path, rank)) == 200
+        assert recorded(client, run, rank) == wanted(said(tmp_path, rank))
 
 
 @pytest.mark.slow
 def test_libraries_that_log_to_mlflow_are_recorded(
     client: ApiClient, integrations: str, tmp_path: Path
 ) -> None:
-    run = run_to_end(client, order(client, integrations, tmp_path, _LIBRARIES, workers=1), 120)
+    script = _OBSERVED + (_FOLDER / "mlflow_libraries.py").read_text()
+    (tmp_path / "libraries.py").write_text(script)
+    command = f"{integrations} libraries.py"
+    run = order_command(client, "libraries", command, working_dir=str(tmp_path))
+    run = run_to_end(client, run, 120)
     assert run.state == "FINISHED", run.reason
     assert_counted(run)
     all_said = said(tmp_path)

@@ -37,16 +37,17 @@ def order_as_printed(
     folder: Path,
     *,
     script: str = "train.py",
+    before: str = "",
     detach: bool = True,
     venv: str = sys.executable,
     cli: str = sys.executable,
 ) -> Run:
     """Type the commands by which a page starts its script, and return the run.
 
-    ``script`` is its name in the commands. With ``detach`` the run goes on. ``venv`` is the Python
-    of ``~/venv``, ``cli`` that of the user's command line.
+    ``script`` is its name in the commands, ``before`` what Python runs before it. With ``detach``
+    the run goes on. ``venv`` is the Python of ``~/venv``, ``cli`` that of the user's command line.
     """
-    (folder / script).write_text(script_of(page))
+    (folder / script).write_text(before + script_of(page))
     home = folder / "home"
     home.mkdir()
     (home / "venv").symlink_to(Path(venv).parents[1])
