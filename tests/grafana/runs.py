@@ -44,7 +44,7 @@ class Used:
 @contextmanager
 def used_stack(binary: Path, root: Path) -> Iterator[Used]:
     """Start a stack, have it used, and stop it at the end."""
-    with running_stack(binary, root, **{names.ENV_FORK_SERVER: "1"}) as home:
+    with running_stack(binary, root, MLBENCH_FORK_SERVER="1") as home:
         prometheus = PrometheusClient(home.read_connection().prometheus_url or "")
         with closing(prometheus), ApiClient.from_home(home) as client:
             yield _use(home, client, prometheus)
