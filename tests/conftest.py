@@ -64,7 +64,7 @@ def wait_for(condition: Callable[[], object], seconds: float = 180.0, what: str 
     while not condition():
         waited = time.monotonic() - began
         assert waited < seconds, f"not within {seconds} s: {what or condition}"
-        time.sleep(min(max(0.005, waited / 20), 0.25))  # a stack asked often is a busy one
+        time.sleep(min(max(0.005, waited / 20), 0.1))  # a stack asked often is a busy one
 
 
 @pytest.fixture(scope="session")
