@@ -20,8 +20,9 @@ def two_at_a_time(
     prometheus_binary: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ApiClient]:
     folder = tmp_path_factory.mktemp("concurrent")
+    how = {"MLBENCH_CONCURRENT_RUNS": "2", "MLBENCH_FORK_SERVER": "1"}
     with (
-        running_stack(prometheus_binary, folder, workers=1, MLBENCH_CONCURRENT_RUNS="2") as home,
+        running_stack(prometheus_binary, folder, 1, **how) as home,
         ApiClient.from_home(home) as client,
     ):
         yield client

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -18,10 +19,12 @@ from mlbench import ApiClient, names
 from mlbench.home import Home
 from mlbench.records import Run
 from tests.support.processes import run_text
-from tests.support.recorded import RECORD, at_stack, sealed
+from tests.support.recorded import RECORD, at_stack, run_of, sealed
 from tests.support.stacks import kill_service, order_command, service
 
 pytestmark = pytest.mark.slow
+
+Begun = TypeVar("Begun")
 
 _FILES = 16
 _PARTLY = "SELECT 1 FROM stream WHERE name = 'files' AND size > 100000 AND size < final_size"
@@ -39,34 +42,28 @@ def given(tmp_path: Path) -> dict[str, bytes]:
     return files
 
 
-def test_of_a_run(own_stack: Home, tmp_path: Path, given: dict[str, bytes]) -> None:
+def test_of_a_run(client: ApiClient, stack: Home, tmp_path: Path, given: dict[str, bytes]) -> None:
     _copy(tmp_path)
-    with ApiClient.from_home(own_stack) as client:
-        _kill_while_it_ships(
-            own_stack,
-            lambda: order_command(client, "files", "sh copy.sh", working_dir=str(tmp_path)),
-        )
-        [run] = client.get_runs().result().value
-        _assert_sealed(own_stack, client, run, given)
-
-
-def test_of_a_recorded_job(own_stack: Home, tmp_path: Path, given: dict[str, bytes]) -> None:
-    user = at_stack(own_stack, tmp_path / "user")
-    command = [*RECORD, "--", "sh", str(_copy(tmp_path))]
-    started: list[subprocess.Popen[bytes]] = []
-    _kill_while_it_ships(
-        own_stack,
-        lambda: started.append(subprocess.Popen(command, env=user, stderr=subprocess.PIPE)),
+    run = _kill_while_it_ships(
+        stack, lambda: order_command(client, "files", "sh copy.sh", working_dir=str(tmp_path))
     )
-    [recording] = started
+    _assert_sealed(stack, client, run, given)
+
+
+def test_of_a_recorded_job(
+    client: ApiClient, stack: Home, tmp_path: Path, given: dict[str, bytes]
+) -> None:
+    user = at_stack(stack, tmp_path / "user")
+    command = [*RECORD, "--", "sh", str(_copy(tmp_path))]
+    recording = _kill_while_it_ships(
+        stack, lambda: subprocess.Popen(command, env=user, stderr=subprocess.PIPE)
+    )
     said = recording.communicate(timeout=120)[1].decode()
     assert recording.returncode == 0, said
     # On a slow machine the master is away for longer than the recorder waits.
     for folder in re.findall("`mlbench ship (.*)`", said):
         run_text([RECORD[0], "ship", folder], env=user, check=True)
-    with ApiClient.from_home(own_stack) as client:
-        [run] = client.get_runs().result().value
-        _assert_sealed(own_stack, client, run, given)
+    _assert_sealed(stack, client, run_of(client, said), given)
 
 
 def _copy(folder: Path) -> Path:
@@ -75,10 +72,10 @@ def _copy(folder: Path) -> Path:
     return script
 
 
-def _kill_while_it_ships(home: Home, begin: Callable[[], object]) -> None:
+def _kill_while_it_ships(home: Home, begin: Callable[[], Begun]) -> Begun:
     api = service(home, "gunicorn")
     processes = [api, *api.children(recursive=True)]
-    begin()
+    begun = begin()
     deadline = time.monotonic() + 60
     with sqlite3.connect(f"file:{home.database}?mode=ro", uri=True) as database:
         while not database.execute(_PARTLY).fetchone():
@@ -88,6 +85,7 @@ def _kill_while_it_ships(home: Home, begin: Callable[[], object]) -> None:
             process.suspend()
         assert database.execute(_PARTLY).fetchone(), "all had come before the kill"
     kill_service(home, "gunicorn", "mlbench_master.controller")
+    return begun
 
 
 def _assert_sealed(home: Home, client: ApiClient, run: Run, given: dict[str, bytes]) -> None:

@@ -37,16 +37,15 @@ def test_none_is_lost(client: ApiClient, steps: int, rate: int) -> None:
 
 
 @pytest.mark.slow
-def test_kill_everything_between_worker_and_prometheus(own_stack: Home) -> None:
-    with ApiClient.from_home(own_stack) as client:
-        run = order_steps(client, "kills", steps=3300, rate=75)
-        wait_for(lambda: len(losses(client, run)) > 50, what="the run has begun")
-        for word in ("mlbench_master.controller", "gunicorn", "--config.file"):
-            kill_service(own_stack, word)
-            so_far = _readable(client, run)
-            wait_for(lambda: _readable(client, run) > so_far, what="values arrive again")  # noqa: B023
-        assert reload(client, run).state == "STARTED", "the run was over before the kills"
-        assert_complete(client, run_to_end(client, run), steps=3300)
+def test_kill_everything_between_worker_and_prometheus(client: ApiClient, stack: Home) -> None:
+    run = order_steps(client, "kills", steps=3300, rate=75)
+    wait_for(lambda: len(losses(client, run)) > 50, what="the run has begun")
+    for word in ("mlbench_master.controller", "gunicorn", "--config.file"):
+        kill_service(stack, word)
+        so_far = _readable(client, run)
+        wait_for(lambda: _readable(client, run) > so_far, what="values arrive again")  # noqa: B023
+    assert reload(client, run).state == "STARTED", "the run was over before the kills"
+    assert_complete(client, run_to_end(client, run), steps=3300)
 
 
 def _readable(client: ApiClient, run: Run) -> int:
@@ -58,20 +57,23 @@ def _readable(client: ApiClient, run: Run) -> int:
 
 
 @pytest.mark.slow
-def test_a_watcher_outlasts_a_killed_api_and_prometheus(own_stack: Home) -> None:
+def test_a_watcher_outlasts_a_killed_api_and_prometheus(client: ApiClient, stack: Home) -> None:
     watcher = subprocess.Popen(
         [_MLBENCH, "run", "steps", "--set", "steps=900", "--set", "rate=150"],
-        env={**os.environ, names.ENV_HOME: str(own_stack.root)},
+        env={**os.environ, names.ENV_HOME: str(stack.root)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    with ApiClient.from_home(own_stack) as client:
-        wait_for(lambda: client.get_runs().result().value, what="the run is ordered")
-        [run] = client.get_runs().result().value
-        wait_for(lambda: losses(client, run), what="it has begun")
-    service(own_stack, "--config.file").kill()
-    service(own_stack, "gunicorn").kill()
+
+    def active() -> list[Run]:
+        return [run for run in client.get_runs().result().value if run.active]
+
+    wait_for(active, what="the run is ordered")
+    [run] = active()
+    wait_for(lambda: losses(client, run), what="it has begun")
+    service(stack, "--config.file").kill()
+    service(stack, "gunicorn").kill()
     stdout, stderr = watcher.communicate(timeout=60)
     assert watcher.returncode == 0, stderr
     assert "FINISHED" in stdout
