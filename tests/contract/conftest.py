@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -80,16 +79,10 @@ def original_python() -> str:
 
 @pytest.fixture(scope="session")
 def original(original_python: str, connection: Connection) -> Iterator[Original]:
-    with calling(original_python, connection) as found:
-        yield found
-
-
-@contextmanager
-def calling(python: str, connection: Connection) -> Iterator[Original]:
-    """Start MLBench's original client, which calls a master."""
+    """Calls the master of the shared stack."""
     url = f"user:{connection.token}@{httpx.URL(connection.url).netloc.decode()}"
     with subprocess.Popen(
-        [python, _CALLS, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [original_python, _CALLS, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         yield Original(process)
 

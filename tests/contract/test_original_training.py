@@ -13,9 +13,9 @@ import pytest
 from mlbench import ApiClient
 from mlbench.home import Home
 from mlbench.results import Result
-from tests.contract.conftest import Original, calling
+from tests.contract.conftest import Original
 from tests.support.known import known
-from tests.support.pages import order_as_printed
+from tests.support.pages import commands, order_as_printed
 from tests.support.stacks import assert_counted, kill_service, order_command, reload, run_to_end
 
 _PROGRAMS = Path(__file__).with_name("original")
@@ -28,35 +28,33 @@ Metrics = dict[str, list[dict[str, Any]]]
 
 
 @pytest.mark.slow
-def test_mlbenchs_programs_report_everything(
-    own_stack: Home, original_python: str, tmp_path: Path
+def test_mlbenchs_tutorial_reports_everything_while_the_master_is_killed(
+    client: ApiClient, stack: Home, original: Original, original_python: str, tmp_path: Path
 ) -> None:
-    """First the tutorial's, while the master is killed; then one that does as task 1a's."""
     for name in ("train_dist.py", "torchvision.py"):
         shutil.copy(_PROGRAMS / name, tmp_path)
-    with (
-        calling(original_python, own_stack.read_connection()) as original,
-        ApiClient.from_home(own_stack) as client,
-    ):
-        tutorial = _order(original, original_python, "train_dist.py", tmp_path)
-        kill_service(own_stack, "gunicorn", "mlbench_master.controller")
-        run, metrics, result = _finish(original, client, tutorial)
-        _check_tutorial(metrics, result)
-        _check_archive(original, run, metrics)
-        said = client.get_logs(tutorial, 1).result().value.text
-        named = f"run_id='{tutorial}', rank=1, hosts='127.0.0.1,127.0.0.1'"
-        assert said.startswith(f"INFO:root:Started Training with Namespace({named})\n")
-        assert original.call("delete_run", tutorial).status == 204
-        assert original.call("get_run_metrics", tutorial).status == 404
+    tutorial = _order(original, original_python, "train_dist.py", tmp_path)
+    kill_service(stack, "gunicorn", "mlbench_master.controller")
+    run, metrics, result = _finish(original, client, tutorial)
+    _check_tutorial(metrics, result)
+    _check_archive(original, run, metrics)
+    said = client.get_logs(tutorial, 1).result().value.text
+    named = f"run_id='{tutorial}', rank=1, hosts='127.0.0.1,127.0.0.1'"
+    assert said.startswith(f"INFO:root:Started Training with Namespace({named})\n")
+    assert original.call("delete_run", tutorial).status == 204
+    assert original.call("get_run_metrics", tutorial).status == 404
 
-        for script in ("main.py", "train.py"):
-            folder = tmp_path / script.removesuffix(".py")
-            folder.mkdir()
-            task = order_as_printed(
-                client, own_stack, "mlbench-core", folder, script=script, venv=original_python
-            )
-            _, metrics, result = _finish(original, client, task.id)
-            _check_task(metrics, result, own_stack.workers)
+
+@pytest.mark.slow
+def test_a_program_as_that_of_task_1a_reports_everything(
+    client: ApiClient, stack: Home, original: Original, original_python: str, tmp_path: Path
+) -> None:
+    page = "mlbench-core"
+    run = order_as_printed(client, stack, page, tmp_path, venv=original_python)
+    _, metrics, result = _finish(original, client, run.id)
+    _check_task(metrics, result, stack.workers)
+    of_main, of_train = (commands(page, script) for script in ("main.py", "train.py"))
+    assert of_main.replace("main.py", "train.py") == of_train
 
 
 @pytest.mark.slow

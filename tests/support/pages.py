@@ -36,7 +36,6 @@ def order_as_printed(
     page: str,
     folder: Path,
     *,
-    script: str = "train.py",
     before: str = "",
     detach: bool = True,
     venv: str = sys.executable,
@@ -44,29 +43,35 @@ def order_as_printed(
 ) -> Run:
     """Type the commands by which a page starts its script, and return the run.
 
-    ``script`` is its name in the commands, ``before`` what Python runs before it. With ``detach``
-    the run goes on. ``venv`` is the Python of ``~/venv``, ``cli`` that of the user's command line.
+    ``before`` is what Python runs before the script. With ``detach`` the run goes on. ``venv`` is
+    the Python of ``~/venv``, ``cli`` that of the user's command line.
     """
-    (folder / script).write_text(before + script_of(page))
+    (folder / "train.py").write_text(before + script_of(page))
     home = folder / "home"
     home.mkdir()
     (home / "venv").symlink_to(Path(venv).parents[1])
     how = {"HOME": str(home), "CLI": cli, "HOW": "--detach" if detach else ""}
-    ordered = json.loads(type_as_printed(stack, page, script, folder, **how))
+    ordered = json.loads(type_as_printed(stack, page, "train.py", folder, **how))
     return client.get_run(ordered["id"]).result().value
+
+
+def commands(page: str, word: str) -> str:
+    """Return the block of commands of a page that has a word in it."""
+    blocks = _BLOCKS.findall((_ROOT / "docs/integrations" / f"{page}.md").read_text())
+    [found] = (block for block in blocks if re.search(rf"\b{re.escape(word)}\b", block))
+    return str(found)
 
 
 def type_as_printed(stack: Home, page: str, word: str, folder: Path, **variables: str) -> str:
     """Type the commands of a page, those with a word, in a folder; return what they print."""
-    blocks = _BLOCKS.findall((_ROOT / "docs/integrations" / f"{page}.md").read_text())
-    [commands] = (block for block in blocks if re.search(rf"\b{re.escape(word)}\b", block))
+    typed = commands(page, word)
     done = run_text(
         ["bash", "-eu"],
-        input=_SHELL + commands,
+        input=_SHELL + typed,
         cwd=folder,
         env={**os.environ, "MLBENCH_HOME": str(stack.root), "CLI": sys.executable, **variables},
     )
-    assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
+    assert done.returncode == 0, f"{typed}\n{done.stdout}\n{done.stderr}"
     return str(done.stdout)
 
 
