@@ -130,15 +130,15 @@ def test_what_torchrun_begins_anew_is_held_against_the_formula(
 def test_users_whose_jobs_have_equal_keys(client: ApiClient, stack: Home, tmp_path: Path) -> None:
     before = {run.id for run in client.get_runs().result().value}
     command, processes = [*RECORD, "--workers", "2"], []
-    for number in range(4):  # the keys of user 0 are those of user 1
-        environ = at_stack(stack, tmp_path / str(number // 2), f"user-{number // 2}")
-        job = ["--key", f"key-{number % 2}", "--name", str(number), "--", "sh", "-c", STEPS]
+    for number in range(10):  # the keys of user 0 are those of user 1
+        environ = at_stack(stack, tmp_path / str(number // 5), f"user-{number // 5}")
+        job = ["--key", f"key-{number % 5}", "--name", str(number), "--", "sh", "-c", STEPS]
         for rank in (1, 0):
             one = [*command, *job, str(number + 1), "0.1"]
             processes.append(subprocess.Popen(one, env={**environ, "RANK": str(rank)}))
     assert {process.wait(120) for process in processes} == {0}
     runs = [run for run in client.get_runs().result().value if run.id not in before]
-    assert sorted(int(run.title) for run in runs) == [*range(4)]
+    assert sorted(int(run.title) for run in runs) == [*range(10)]
     for run in runs:
         ended = sealed(client, run)
         assert ended.state == "FINISHED"
