@@ -5,13 +5,13 @@ Roles, conflicts and status codes are as documented. Tests ask for its faults.
 
 import base64
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 from urllib.parse import urlsplit
+
+from tests.support.scripted import Asked, Reply, answering
 
 Fault = Literal["", "hang", "garbage", "error page", "list", "500"]
 Json = dict[str, Any]
@@ -42,11 +42,19 @@ class GrafanaServer:
     lists_versions_plainly: bool = False
     """Whether versions are listed as Grafana 10 does, or as later ones do."""
     fault: Fault = ""
-    ended: threading.Event = field(default_factory=threading.Event)
 
     def written(self) -> list[str]:
         """Return the paths of requests that were to change something."""
         return [path for method, path in self.log if method != "GET"]
+
+
+_FAULTS: dict[str, Reply] = {
+    "hang": Reply(None, seconds=60),
+    "garbage": Reply(body=b"\x00\xff{not json"),
+    "error page": Reply(502, b"<html>a message of a proxy</html>"),
+    "list": Reply(body=["something", "else"]),
+    "500": Reply(500, {"message": "database is locked"}),
+}
 
 
 class _RefusalError(Exception):
@@ -59,101 +67,66 @@ class _RefusalError(Exception):
 def serve_grafana(port: int = 0, path: str = "") -> Iterator[GrafanaServer]:
     """Serve an empty Grafana on a port of this machine, below ``path``."""
     state = GrafanaServer()
-    handler = type("Handler", (_Handler,), {"state": state, "base": path})
-    server = ThreadingHTTPServer(("127.0.0.1", port), handler)
-    server.daemon_threads = True
-    state.url = f"http://127.0.0.1:{server.server_address[1]}{path}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    yield state
-    state.ended.set()
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with answering(lambda asked: _reply(state, path, asked), port) as server:
+        state.url = f"{server.url}{path}"
+        yield state
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    wbufsize = 1 << 16  # head and body in one packet
-    state: GrafanaServer
-    base: str
+def _reply(state: GrafanaServer, base: str, asked: Asked) -> Reply:
+    path = urlsplit(asked.path).path
+    route = path.removeprefix(f"{base}/api")
+    state.log.append((asked.method, route))
+    if state.fault:
+        return _FAULTS[state.fault]
+    if not path.startswith(f"{base}/api/"):
+        return Reply(404, b"<html>this message is no JSON</html>")
+    try:
+        return Reply(body=_answer(state, route, asked))
+    except _RefusalError as refusal:
+        return Reply(refusal.status, {"message": str(refusal)})
 
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
 
-    def _handle(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        path = urlsplit(self.path).path
-        route = path.removeprefix(f"{self.base}/api")
-        self.state.log.append((self.command, route))
-        match self.state.fault:
-            case "hang":
-                self.state.ended.wait(60)
-                self.close_connection = True
-            case "garbage":
-                self._send(200, b"\x00\xff{not json")
-            case "error page":
-                self._send(502, b"<html>a message of a proxy</html>")
-            case "list":
-                self._send(200, b'["something", "else"]')
-            case "500":
-                self._send(500, b'{"message": "database is locked"}')
-            case _ if not path.startswith(f"{self.base}/api/"):
-                self._send(404, b"<html>this message is no JSON</html>")
-            case _:
-                try:
-                    self._send(200, json.dumps(self._answer(route, body)).encode())
-                except _RefusalError as refusal:
-                    self._send(refusal.status, json.dumps({"message": str(refusal)}).encode())
+def _answer(state: GrafanaServer, route: str, asked: Asked) -> Any:  # noqa: PLR0911 - a line a route
+    content = json.loads(asked.body) if asked.method != "GET" else {}
+    if route == "/health":
+        return {"commit": "0", "database": "ok", "version": state.version}
+    role = _role(asked)
+    match (asked.method, *route.split("/")[1:]):
+        case "GET", "folders", uid:
+            return _one(state.folders, uid)
+        case "POST", "folders":
+            _need(role, EDITOR, "folders:create")
+            return state.folders.setdefault(content["uid"], content)
+        case "GET", "datasources":
+            _need(role, ADMIN, "datasources:read")
+            return [
+                {key: value for key, value in source.items() if key not in _NOT_LISTED}
+                for source in state.data_sources
+            ]
+        case "POST", "datasources":
+            return _store_data_source(state, {"readOnly": False, "version": 0}, content)
+        case "GET", "datasources", "uid", uid:
+            return _one({one["uid"]: one for one in state.data_sources}, uid)
+        case "PUT", "datasources", "uid", uid:
+            source = _one({one["uid"]: one for one in state.data_sources}, uid)
+            return _store_data_source(state, source, content)
+        case "GET", "dashboards", "uid", uid:
+            return _one(state.dashboards, uid)
+        case "GET", "dashboards", "uid", uid, "versions":
+            versions = [{"message": one} for one in reversed(state.messages.get(uid, []))]
+            return versions if state.lists_versions_plainly else {"versions": versions}
+        case "POST", "dashboards", "db":
+            return _store_dashboard(state, content)
+    raise _RefusalError(404, "Not found")
 
-    do_GET = do_POST = do_PUT = _handle  # noqa: N815 - the names that it looks for
 
-    def _send(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def _answer(self, route: str, body: bytes) -> Any:  # noqa: PLR0911 - a line a route
-        state, content = self.state, json.loads(body) if self.command != "GET" else {}
-        if route == "/health":
-            return {"commit": "0", "database": "ok", "version": state.version}
-        role = self._role()
-        match (self.command, *route.split("/")[1:]):
-            case "GET", "folders", uid:
-                return _one(state.folders, uid)
-            case "POST", "folders":
-                _need(role, EDITOR, "folders:create")
-                return state.folders.setdefault(content["uid"], content)
-            case "GET", "datasources":
-                _need(role, ADMIN, "datasources:read")
-                return [
-                    {key: value for key, value in source.items() if key not in _NOT_LISTED}
-                    for source in state.data_sources
-                ]
-            case "POST", "datasources":
-                return _store_data_source(state, {"readOnly": False, "version": 0}, content)
-            case "GET", "datasources", "uid", uid:
-                return _one({one["uid"]: one for one in state.data_sources}, uid)
-            case "PUT", "datasources", "uid", uid:
-                source = _one({one["uid"]: one for one in state.data_sources}, uid)
-                return _store_data_source(state, source, content)
-            case "GET", "dashboards", "uid", uid:
-                return _one(state.dashboards, uid)
-            case "GET", "dashboards", "uid", uid, "versions":
-                versions = [{"message": one} for one in reversed(state.messages.get(uid, []))]
-                return versions if state.lists_versions_plainly else {"versions": versions}
-            case "POST", "dashboards", "db":
-                return _store_dashboard(state, content)
-        raise _RefusalError(404, "Not found")
-
-    def _role(self) -> str:
-        kind, _, value = self.headers.get("Authorization", "").partition(" ")
-        if kind == "Bearer" and value in _ROLES:
-            return value
-        if kind == "Basic" and base64.b64decode(value).decode() == PASSWORD:
-            return ADMIN
-        raise _RefusalError(401, "Invalid username or password")
+def _role(asked: Asked) -> str:
+    kind, _, value = asked.headers.get("Authorization", "").partition(" ")
+    if kind == "Bearer" and value in _ROLES:
+        return value
+    if kind == "Basic" and base64.b64decode(value).decode() == PASSWORD:
+        return ADMIN
+    raise _RefusalError(401, "Invalid username or password")
 
 
 def _need(role: str, needed: str, permission: str) -> None:

@@ -1,20 +1,22 @@
 """A small real HTTP server that answers as a test wants, and remembers what it was asked."""
 
+import itertools
 import json
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer; without a status the connection is cut instead."""
+    """An answer; without a status the connection is cut instead, after a body of bytes alone."""
 
     status: int | None = 200
     body: object = field(default_factory=list)
+    """Sent as JSON, but for bytes, and for an iterator of bytes, each of which is sent at once."""
     headers: tuple[tuple[str, str], ...] = ()
     missing_bytes: int = 0
     """How many more bytes are promised than come."""
@@ -59,12 +61,13 @@ def serving(*replies: Reply) -> AbstractContextManager[Scripted]:
 
 
 @contextmanager
-def answering(answer: Callable[[Asked], Reply]) -> Iterator[Scripted]:
-    """Run a server on a port of its own."""
+def answering(answer: Callable[[Asked], Reply], port: int = 0) -> Iterator[Scripted]:
+    """Run a server on a port, by default one of its own; it is asked for one answer at a time."""
     lock = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = 1 << 16  # head and body in one packet
 
         def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -74,25 +77,38 @@ def answering(answer: Callable[[Asked], Reply]) -> Iterator[Scripted]:
                 script.asked.append(asked)
                 reply = answer(asked)
             script.hurry.wait(reply.seconds)
+            with suppress(OSError):  # of a client that has gone
+                self.send(reply)
+            script.hurry.wait(reply.silent_seconds)
+            cut = reply.status is None or bool(reply.missing_bytes)
+            self.close_connection = self.close_connection or cut or reply.hangs_up
+
+        do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815
+
+        def send(self, reply: Reply) -> None:
             if reply.status is None:
-                self.close_connection = True
+                self.wfile.write(reply.body if isinstance(reply.body, bytes) else b"")
                 return
-            plain = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
             self.send_response(reply.status)
             for name, value in reply.headers:
                 self.send_header(name, value)
+            if isinstance(reply.body, Iterator):
+                self.send_header("Transfer-Encoding", "chunked")
+                self.end_headers()
+                for piece in itertools.chain(reply.body, [b""]):
+                    self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+                    self.wfile.flush()
+                return
+            plain = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
             self.send_header("Content-Length", str(len(plain) + reply.missing_bytes))
             self.end_headers()
             self.wfile.write(plain)
-            script.hurry.wait(reply.silent_seconds)
-            self.close_connection = reply.hangs_up or bool(reply.missing_bytes)
-
-        do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815
+            self.wfile.flush()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             """Say nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
         script = Scripted(server.server_port, [], threading.Event())
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()

@@ -21,7 +21,7 @@ from mlbench_master.recording.remote_write import (
     encode_labels,
 )
 from tests.conftest import PrometheusServer
-from tests.master.recording.faulty_prometheus import FaultyPrometheus, answers
+from tests.master.recording.faulty_prometheus import FaultyPrometheus, answers, faulty_prometheus
 from tests.support.places import decode
 from tests.support.rows import line, record, time_series
 
@@ -30,7 +30,7 @@ NOW_MS = time.time_ns() // 1_000_000
 
 @pytest.fixture
 def faulty() -> Iterator[FaultyPrometheus]:
-    with FaultyPrometheus("") as faulty:
+    with faulty_prometheus("") as faulty:
         yield faulty
 
 

@@ -13,18 +13,18 @@ from mlbench_master.recording.remote_write import UnavailableError
 from tests.conftest import PrometheusServer, wait_for
 from tests.master.recording.case import Case
 from tests.master.recording.faulty_prometheus import (
+    BREAK_OFF,
+    CUT,
+    HANG,
+    NO_HTTP,
+    STORE_AND_CUT,
+    STORE_AND_FAIL,
+    STORE_AND_HANG,
     Fault,
     FaultyPrometheus,
-    Request,
     answers,
-    break_off,
-    cut,
-    hang,
-    pass_on,
-    store_and_cut,
-    store_and_fail,
-    store_and_hang,
-    talk_nonsense,
+    faulty_prometheus,
+    series_of,
 )
 from tests.support.deliverer import Patience, delivering
 from tests.support.places import (
@@ -35,11 +35,12 @@ from tests.support.places import (
     write_labelled,
 )
 from tests.support.rows import line, record
+from tests.support.scripted import Asked
 
 
 @pytest.fixture
 def faulty(shared_prometheus: PrometheusServer) -> Iterator[FaultyPrometheus]:
-    with FaultyPrometheus(shared_prometheus.url) as faulty:
+    with faulty_prometheus(shared_prometheus.url) as faulty:
         yield faulty
 
 
@@ -52,17 +53,17 @@ def case(
     case.close()
 
 
-def sent_times(requests: list[Request]) -> dict[tuple[str, ...], list[int]]:
+def sent_times(requests: list[Asked]) -> dict[tuple[str, ...], list[int]]:
     """Return the times that were sent, by series and in the order of sending."""
     times: dict[tuple[str, ...], list[int]] = {}
     for request in requests:
-        for labels, points in request.series:
+        for labels, points in series_of(request):
             times.setdefault(tuple(sorted(labels.values())), []).extend(ms for ms, _ in points)
     return times
 
 
 @pytest.mark.parametrize(
-    "fault", [answers(429), cut, store_and_cut, store_and_fail, talk_nonsense, break_off]
+    "fault", [answers(429), CUT, STORE_AND_CUT, STORE_AND_FAIL, NO_HTTP, BREAK_OFF]
 )
 def test_samples_wait_in_order(case: Case, faulty: FaultyPrometheus, fault: Fault) -> None:
     case.record_some()
@@ -92,7 +93,7 @@ def test_samples_wait_in_order(case: Case, faulty: FaultyPrometheus, fault: Faul
         assert times == sorted(set(times)), "out of order, or twice"
 
 
-@pytest.mark.parametrize("fault", [hang, store_and_hang])
+@pytest.mark.parametrize("fault", [HANG, STORE_AND_HANG])
 def test_it_gives_up_on_what_hangs(
     database: Database, faulty: FaultyPrometheus, shared_prometheus: PrometheusServer, fault: Fault
 ) -> None:
@@ -115,7 +116,7 @@ def test_a_fault_in_the_midst_of_a_refusal(case: Case, faulty: FaultyPrometheus)
     write_labelled(faulty.target, (case.labels | {"metric": "a"}, [(now_ms + 3, -1.0)]))
     stream = record(case.run, b"".join(line((now_ms + i) / 1000, a=i, b=i) for i in range(8)))
     for passed in range(5):
-        faulty.faults += [pass_on] * passed + [store_and_fail if passed % 2 else cut]
+        faulty.faults += [None] * passed + [STORE_AND_FAIL if passed % 2 else CUT]
         with pytest.raises(UnavailableError):
             case.delivery.deliver_waiting()
         assert not faulty.faults
