@@ -22,8 +22,8 @@ def main() -> None:
         "leads": os.getsid(0) == os.getpgid(0) == os.getpid(),
         "arguments": sys.argv[1:],
     }
-    print(json.dumps(given), flush=True)
     print(os.getpid(), file=sys.stderr, flush=True)
+    print(json.dumps(given), flush=True)
     if sys.argv[1:] == ["wait"]:
         time.sleep(60)
     sys.exit(3)
