@@ -56,10 +56,11 @@ int nvmlDeviceGetPowerUsage(void *gpu, unsigned *milliwatts) {
   return SUCCESS;
 }
 
-/* 2 J between two calls. */
+/* Each uses 2 J between two calls, whichever they are of. */
 int nvmlDeviceGetTotalEnergyConsumption(void *gpu, unsigned long long *millijoules) {
-  static unsigned long long used[2] = {5000, 9000};
-  *millijoules = used[(char *)gpu - (char *)0 - 1] += 2000;
+  static unsigned long long used = 0;
+  used += 2000;
+  *millijoules = 5000 * ((char *)gpu - (char *)0) + used;
   return SUCCESS;
 }
 

@@ -45,11 +45,11 @@ def test_a_real_driver() -> None:
     assert read() == (tuple(name for name, _ in rows), rows[0][1])
 
 
-_USED_TWICE = """
+_USE = """
 import json, sys
 from mlbench_worker.agent.gpus import Gpus
-gpus, pids = Gpus(), json.loads(sys.argv[1])
-for _ in range(2):
+gpus = Gpus()
+for pids in json.loads(sys.argv[1]):
     used = gpus.used_by(None if pids is None else {*pids})
 print(json.dumps(used))
 """
@@ -59,16 +59,21 @@ print(json.dumps(used))
 def test_what_processes_use_is_of_the_gpus_that_they_have_to_themselves(tmp_path: Path) -> None:
     build_nvml(Path(__file__).with_name("nvml.c"), tmp_path)
 
-    def used(pids: list[int] | None, **environ: str) -> dict[str, float]:
+    def used(*pids: list[int] | None, **environ: str) -> dict[str, float]:
+        """Return what is told at last of the GPUs of these processes, one call after the other."""
         environ = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path), "NVML_PIDS": "11 12", **environ}
-        command = [sys.executable, "-c", _USED_TWICE, json.dumps(pids)]
+        command = [sys.executable, "-c", _USE, json.dumps(pids)]
         figures: dict[str, float] = json.loads(run_text(command, env=environ, check=True).stdout)
         return {name.removeprefix("mlbench_gpu_"): value for name, value in figures.items()}
 
     one = {"utilization_ratio": 1.0, "memory_used_bytes": 100, "memory_total_bytes": 800}
-    assert used([1, 12]) == {**one, "power_watts": 70.0, "energy_joules_total": 2.0}
+    assert used([1, 12], [12]) == {**one, "power_watts": 70.0, "energy_joules_total": 2.0}
     both = {"utilization_ratio": 0.75, "memory_used_bytes": 200, "memory_total_bytes": 1600}
-    assert used([11, 12]) == {**both, "power_watts": 140.0, "energy_joules_total": 4.0}
+    twice = [11, 12], [11, 12]
+    assert used(*twice) == {**both, "power_watts": 140.0, "energy_joules_total": 8.0}
     # In a pod all are its own; of a power that one does not tell, there is no sum.
-    assert used(None, NVML_LOST="1") == {**both, "energy_joules_total": 4.0}
+    assert used(None, None, NVML_LOST="1") == {**both, "energy_joules_total": 8.0}
     assert used([1]) == {}
+    # What was used meanwhile may be others'.
+    for between in ([11], []):
+        assert used([12], between, [12])["energy_joules_total"] == 0.0

@@ -4,7 +4,7 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Final
 
-from mlbench.names import ResourceName
+from mlbench.names import GPU_ENERGY, ResourceName
 
 # nvmlClocksEventReasons of nvml.h. An idle GPU's clock is low because nobody wants more.
 _REASONS = {
@@ -42,7 +42,6 @@ class _Memory(ctypes.Structure):
 
 
 _UTILIZATION: Final = "mlbench_gpu_utilization_ratio"
-_ENERGY: Final = "mlbench_gpu_energy_joules_total"
 # The function that tells each figure, what it fills in, and the figure in that.
 _FIGURES: Final[Mapping[ResourceName, tuple[str, type[Any], Callable[[Any], float]]]] = {
     _UTILIZATION: ("nvmlDeviceGetUtilizationRates", _Rates, lambda rates: rates.gpu_percent / 100),
@@ -53,7 +52,7 @@ _FIGURES: Final[Mapping[ResourceName, tuple[str, type[Any], Callable[[Any], floa
         ctypes.c_uint,
         lambda milliwatts: milliwatts.value / 1000,
     ),
-    _ENERGY: (
+    GPU_ENERGY: (
         "nvmlDeviceGetTotalEnergyConsumption",
         ctypes.c_ulonglong,
         lambda millijoules: millijoules.value / 1000,
@@ -68,7 +67,9 @@ class Gpus:
         """Connect to the driver, which may take seconds to wake up."""
         self._nvml: ctypes.CDLL | None = None
         self._gpus: list[ctypes.c_void_p | None] = []
-        self._joules: dict[int | None, tuple[float, float]] = {}
+        self._joules = 0.0
+        self._counters: dict[int | None, float] = {}
+        """Of the energy of the GPUs that were asked for at last, by their handles, in joules."""
         try:
             nvml = ctypes.CDLL("libnvidia-ml.so.1")
             if nvml.nvmlInit_v2():
@@ -106,20 +107,23 @@ class Gpus:
     def used_by(self, pids: Set[int] | None) -> Mapping[ResourceName, float]:
         """Return what the GPUs do on which these processes alone compute; of all GPUs if None.
 
-        Sums, but of the utilization (0 to 1) the mean. The energy counts from when each GPU was
-        first found so. A figure that one of them does not tell is left out: that of the others
+        Sums, but of the utilization (0 to 1) the mean. The energy is that between two calls that
+        both found a GPU so. A figure that one of them does not tell is left out: that of the others
         would pass for the whole.
         """
         own = [gpu for gpu in filter(None, self._gpus) if pids is None or self._is_of(gpu, pids)]
+        if not own:
+            self._counters = {}
+            return {}
         used: dict[ResourceName, float] = {}
         for name, (function, kind, figure) in _FIGURES.items():
             answers = [self._answer(function, gpu, kind) for gpu in own]
             values = [figure(answer) for answer in answers if answer is not None]
-            if own and len(values) == len(own):
+            if len(values) == len(own):
                 used[name] = sum(values)
                 if name == _UTILIZATION:
                     used[name] /= len(own)
-                elif name == _ENERGY:
+                elif name == GPU_ENERGY:
                     used[name] = self._count_energy(own, values)
         return used
 
@@ -133,11 +137,11 @@ class Gpus:
         return bool(users) and users <= pids
 
     def _count_energy(self, gpus: Sequence[ctypes.c_void_p], joules: Sequence[float]) -> float:
-        """Return the energy of these GPUs, and those before, since each was first seen here."""
-        for gpu, now in zip(gpus, joules, strict=True):
-            first, _ = self._joules.get(gpu.value, (now, now))
-            self._joules[gpu.value] = first, now
-        return sum(now - first for first, now in self._joules.values())
+        """Add the energy since the last call of those GPUs that were asked for then too."""
+        counters = dict(zip((gpu.value for gpu in gpus), joules, strict=True))
+        self._joules += sum(now - self._counters.get(gpu, now) for gpu, now in counters.items())
+        self._counters = counters
+        return self._joules
 
     def close(self) -> None:
         """Leave the driver alone."""

@@ -20,8 +20,8 @@ def read_usage(root: int, gpus: Gpus | None = None) -> Mapping[ResourceName, flo
 
     Seconds of CPU time and bytes. In a container whose memory is limited, the memory is that of all
     in it, as the kernel counts it against the limit. The traffic is that of a pod, which has a
-    network of its own, and so are its ``gpus``: there the driver's process ids are those of the
-    machine. Elsewhere they are those on which only these processes compute.
+    network of its own, and so are its ``gpus``, if no other rank is in it: there the driver's
+    process ids are those of the machine. Else they are those on which only these processes compute.
     """
     table = process_table()
     if root not in table:
@@ -46,7 +46,8 @@ def read_usage(root: int, gpus: Gpus | None = None) -> Mapping[ResourceName, flo
         usage["container_spec_memory_limit_bytes"] = group.limit
     is_pod = "KUBERNETES_SERVICE_HOST" in os.environ
     if gpus is not None:
-        usage |= gpus.used_by(None if is_pod else own)
+        is_alone = is_pod and os.environ.get("LOCAL_WORLD_SIZE", "1") == "1"
+        usage |= gpus.used_by(None if is_alone else own)
     if is_pod:
         carried = parse_traffic(TABLE.read_text())
         usage["container_network_receive_bytes_total"] = carried.received
