@@ -1,6 +1,6 @@
 """PromQL that leaves out what a restarted run recorded after the checkpoint it went on from."""
 
-from grafana.queries import called
+from grafana.queries import RECORDED_INTERVAL, Query, called
 from mlbench import names
 
 
@@ -26,6 +26,12 @@ def kept_in_step(runs: str, metrics: str, function: str = "last") -> str:
         f"({function}_over_time({values}[$__interval]) unless on (run_id) ({abandoned(runs)})"
         f" unless timestamp({values}) < on (run_id) {since})"
     )
+
+
+def samples_kept(ref: str, runs: str, metrics: str) -> Query:
+    """Ask for the newest value in each of many short steps: those of several metrics fit."""
+    steps = f"{kept_in_step(runs, metrics)}[$__range:$__interval]"
+    return Query(steps, ref=ref, instant=True, table=True, interval=RECORDED_INTERVAL)
 
 
 def newest_kept(runs: str, metrics: str) -> str:

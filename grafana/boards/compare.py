@@ -9,19 +9,9 @@ from grafana_foundation_sdk.models.dashboard import VariableSort
 from grafana import links, thresholds, variables
 from grafana.board import Board, Row
 from grafana.graphs import against, stacked_bars
-from grafana.line import kept_in_step, newest_kept
+from grafana.line import newest_kept, samples_kept
 from grafana.panels import BUCKET_COLOURS, PHASE_COLOURS, RUN_COLOURS, Overrides, dashed, fixed
-from grafana.queries import (
-    RECORDED_INTERVAL,
-    Query,
-    by,
-    called,
-    column,
-    latest,
-    named,
-    of_result,
-    or_none,
-)
+from grafana.queries import by, called, column, latest, named, of_result, or_none
 from grafana.tables import RANGE_OF_RUN, Column, ranking, rows, share
 from grafana.transformations import in_parts, over, over_clock
 from mlbench import names, palette
@@ -202,22 +192,15 @@ _GOAL_METRICS = f"count by (metric) ({latest(f'mlbench_run_goal{{{_RUNS}}}')})"
 _RESULTS = f"mlbench_run_metric{{{_RUNS},{_IS_RESULT}}}"
 _METRICS = f"{_GOAL_METRICS} or count by (metric) ({latest(_RESULTS)}) * 0"
 
-
-def _kept_over_time(ref: str, metric: str) -> Query:
-    """Ask for the newest value in each of many short steps: those of a metric and a clock fit."""
-    steps = f"{kept_in_step(_RANK_0, metric)}[$__range:$__interval]"
-    return Query(steps, ref=ref, instant=True, table=True, interval=RECORDED_INTERVAL)
-
-
 LEARNING: Final = (
     against(
         "Metric over training time",
         "The chosen metric of each run over its training time, evaluation left out, as in the time "
         "to goal. What was recorded without the training time at the same moment, as by a client "
         "that posts, is on the web page, linked above. Dashed: the goals.",
-        _kept_over_time("value", _OF_RESULT),
+        samples_kept("value", _RANK_0, _OF_RESULT),
         column("goal", _if_values(_or_nothing(_at_both_ends(_GOALS, _GOALS)))),
-        _kept_over_time("clock", _OF_CLOCK),
+        samples_kept("clock", _RANK_0, _OF_CLOCK),
         column("ends", _if_values(_or_nothing(_GOAL_ENDS))),
         column("named", _STARTED),
         x="training time",
