@@ -14,10 +14,10 @@ def read_proc(path: str) -> bytes:
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        # All of it comes at once, unless it is long.
         data = os.read(descriptor, _PIECE_BYTES)
-        while more := os.read(descriptor, _PIECE_BYTES) if len(data) >= _PAGE_BYTES else b"":
-            data += more
+        if len(data) >= _PAGE_BYTES:  # else it has come at once
+            while more := os.read(descriptor, _PIECE_BYTES):
+                data += more
         return data
     finally:
         os.close(descriptor)

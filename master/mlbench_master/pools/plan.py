@@ -117,7 +117,7 @@ def explain_pods(pods: Sequence[SeenPod], wanted: Wanted, ask: str) -> str:
             return f"{pod.trouble} ({pod.name})"
     for pod in made:
         if pod.unschedulable:
-            room = sum(pod.scheduled for pod in made)
+            room = sum(other.scheduled for other in made)
             return f"the cluster has room for {room} of {workers} workers: {pod.unschedulable}"
     there = f"{len(made)} of {workers} worker pods are made"
     if ending := len(pods) - len(made):
