@@ -1,9 +1,13 @@
 """Group commit: what several threads write at a time shares a transaction."""
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+# Where several threads write, this is waited for the rest of them: a third of a transaction's time.
+_GATHER_SECONDS = 0.0005
 
 
 @dataclass
@@ -28,6 +32,7 @@ class GroupCommit:
         self._lock = threading.Lock()
         self._waiting: list[_Entry] = []
         self._is_writing = False
+        self._was_shared = False
 
     def write(self, item: Any) -> Any:
         """Write an item, and return its result.
@@ -49,8 +54,11 @@ class GroupCommit:
 
     def _write_waiting(self) -> None:
         """Write all that waits; then have the thread of what came meanwhile write the rest."""
+        if self._was_shared:
+            time.sleep(_GATHER_SECONDS)
         with self._lock:
             group, self._waiting = self._waiting, []
+            self._was_shared = len(group) > 1
         self._write(group)
         with self._lock:
             self._is_writing = bool(self._waiting)

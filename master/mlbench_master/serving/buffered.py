@@ -149,6 +149,12 @@ class BufferedSocket:
         self._reading.note(len(data))
         return data
 
+    def receive_soon(self, seconds: float) -> None:
+        """Receive what arrives within so many seconds, unless something has already."""
+        if not self.arrived and self._is_ready(select.POLLIN, seconds):
+            self.receive()
+        self.begin()
+
     def unread(self, data: bytes) -> None:
         """Give back what belongs to the next request."""
         self.arrived[:0] = data
@@ -194,11 +200,12 @@ class BufferedSocket:
     def _wait(self, event: int, rate: TransferRate) -> bool:
         """Wait until the socket is ready; return whether that was before its timeout."""
         timeout = rate.timeout
-        if timeout <= 0:
-            return False
-        poll = select.poll()
-        poll.register(self._socket, event)
         began = time.monotonic()
-        ready = bool(poll.poll(timeout * 1000))
+        ready = timeout > 0 and self._is_ready(event, timeout)
         rate.note(0, time.monotonic() - began)
         return ready
+
+    def _is_ready(self, event: int, seconds: float) -> bool:
+        poll = select.poll()
+        poll.register(self._socket, event)
+        return bool(poll.poll(seconds * 1000))

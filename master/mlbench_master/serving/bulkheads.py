@@ -97,6 +97,10 @@ class Bulkheads(Generic[_Work]):
         """Check if no more work may wait for the bulkhead's threads."""
         return self._given[bulkhead] >= bulkhead.threads + bulkhead.most_waiting
 
+    def has_waiting(self, bulkhead: Bulkhead) -> bool:
+        """Check if work waits for the bulkhead's threads."""
+        return not self._queues[bulkhead].empty()
+
     def submit(self, bulkhead: Bulkhead, work: _Work) -> None:
         """Give work to a thread of the bulkhead, in order; a single thread calls this."""
         self._given[bulkhead] += 1

@@ -12,7 +12,7 @@ from gunicorn.http.parser import RequestParser
 from gunicorn.workers.gthread import TConn
 
 from mlbench_master.serving.buffered import BufferedSocket
-from mlbench_master.serving.bulkheads import Bulkhead, Head
+from mlbench_master.serving.bulkheads import Bulkhead, Head, find_head
 
 Address = tuple[str, int]
 
@@ -42,6 +42,19 @@ class Connection(TConn):
         if not self.initialized:
             self.parser = http.get_parser(self.cfg, self.sock, self.client)
             self.initialized = True
+
+    def receive_next(self, seconds: float) -> bool:
+        """Wait for another request; return whether all of it has come, for the same bulkhead."""
+        answered = self.head
+        if answered is None or self.buffered.is_sending:
+            return False
+        self.finish()
+        self.buffered.receive_soon(seconds)
+        self.head = answered  # the loop counts the thread as busy by it
+        head = find_head(self.buffered.arrived)
+        if head is None or head.bulkhead is not answered.bulkhead:
+            return False
+        return len(self.buffered.arrived) >= head.whole
 
     def finish(self) -> None:
         """Give back what was read of the next request, and note whether this is an agent's."""

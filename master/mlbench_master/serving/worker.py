@@ -30,6 +30,8 @@ _ACCEPTED_AT_ONCE = 64
 # Descriptors for databases, Prometheus and other things that threads open.
 _OWN_DESCRIPTORS = 256
 _SWEEP_SECONDS = 0.5
+# A thread waits so long for the next request: through the loop it would cost twice as much.
+_AT_ONCE_SECONDS = 0.002
 # An agent that waits longer may have given up.
 _PATIENT_SECONDS = 1.0
 # The system has no descriptors or memory left.
@@ -171,9 +173,17 @@ class Worker(ThreadWorker):
         conn.stays = False
         try:
             conn.stays = self.handle(conn)
+            while conn.stays and self._has_next(conn):
+                conn.stays = self.handle(conn)
         except BaseException:  # whatever it is, the thread is needed
             self.log.exception("a request failed")
         self.method_queue.defer(self._finish, conn)
+
+    def _has_next(self, conn: Connection) -> bool:
+        """Check if a user's next request comes at once, and no other one waits for the thread."""
+        bulkhead = conn.head and conn.head.bulkhead
+        is_wanted = bulkhead is not Bulkhead.OTHERS or self._bulkheads.has_waiting(bulkhead)
+        return not is_wanted and self.alive and conn.receive_next(_AT_ONCE_SECONDS)
 
     def handle(self, conn: TConn) -> bool:
         """Answer a request in a thread, unless an agent has given it up meanwhile."""
