@@ -11,6 +11,7 @@ import pytest
 
 from mlbench import ApiClient, names
 from mlbench.home import Home
+from tests.conftest import wait_for
 from tests.support.known import known
 from tests.support.processes import run_text
 from tests.support.stacks import assert_counted, run_to_end
@@ -36,7 +37,6 @@ def test_digits_reaches_its_goal(client: ApiClient, stack: Home) -> None:
     ended = run_to_end(client, ordered, seconds=100)
     result = client.get_result(ended.id).result().value
     manifest = client.get_manifest(ended.id).result().value
-    pod = client.get_pod_metrics(ended.ranks[0].pod, last_n=1).result().value
     assert ended.state == "FINISHED", ended.reason
     assert_counted(ended)
     assert known(ended.delivery).recorded > 500
@@ -62,9 +62,8 @@ def test_digits_reaches_its_goal(client: ApiClient, stack: Home) -> None:
     }
     # The phases make up the training time, but for what lies between them.
     assert result.phases["other"] < 0.2 * known(result.training_seconds)
-    assert known(result.cost).worker_seconds == pytest.approx(
-        2 * known(result.wall_seconds), rel=0.2
-    )
+    worker_seconds = known(result.cost).worker_seconds
+    assert 2 * known(result.training_seconds) < worker_seconds < 2.2 * known(result.wall_seconds)
     # What it ran on is known of both ranks.
     [machine] = manifest.machines
     assert machine.ranks == (0, 1)
@@ -87,5 +86,10 @@ def test_digits_reaches_its_goal(client: ApiClient, stack: Home) -> None:
         check=True,
     )
     assert _labels(shown.stdout) == _labels(_README.read_text().partition("```\nrun 1 (")[2])
-    # The exporter saw the worker work.
-    assert float(pod["container_cpu_usage_seconds_total"][-1].value) > 1
+
+    def used_cores() -> bool:
+        pod = client.get_pod_metrics(ended.ranks[0].pod, last_n=1).result().value
+        [*_, used] = pod.get("container_cpu_usage_seconds_total", [None])
+        return used is not None and float(used.value) > 1
+
+    wait_for(used_cores, what="the exporter saw the worker work")
