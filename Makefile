@@ -113,8 +113,7 @@ e2e: tools ## install the chart in the cluster of $KUBECONFIG, and test the whol
 	[ -n "$$E2E_IMAGES" ] || tests/e2e/build-images.sh
 	HELM="$$(scripts/get-helm.sh)" \
 		MLBENCH_CORE="$$(scripts/get-mlbench-core.sh)" && export HELM MLBENCH_CORE && \
-		$(BIN)/pytest -m cluster --ignore tests/e2e && \
-		$(BIN)/pytest -s -m cluster tests/e2e
+		$(BIN)/pytest -s -m cluster tests/master/pools tests/e2e $(AGAIN)
 
 clean: ## remove what was installed and cached here; your runs and results stay
 	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
