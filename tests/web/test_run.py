@@ -98,6 +98,12 @@ def test_why_a_run_does_not_go_on_is_told_with_the_stacks_of_all_ranks(talked: P
     expect(talked.get_by_role("button", name="Why does it hang?")).to_be_hidden()
 
 
+def test_what_held_up_a_run_that_has_finished_is_no_warning(page: Page, still: Connection) -> None:
+    sign_in(page, still, "/runs?q=reached")
+    page.get_by_role("link", name="reached").click()
+    expect(section(page, "Why it did not go on")).to_have_class(re.compile("going"))
+
+
 def test_a_failed_run_says_why_and_shows_what_its_rank_wrote(talked: Page) -> None:
     _state(talked, "FAILED")
     expect(

@@ -38,10 +38,10 @@ def test_heat_maps_have_the_colours_of_reports() -> None:
 
 
 def test_phases_are_those_of_everybody() -> None:
-    block = read("js/records.js").partition("PHASES = [")[2].partition("]")[0]
-    assert tuple(re.findall(r'"(\w+)"', block)) == names.PHASES
-    block = read("js/records.js").partition("LOSSES = [")[2].partition("];")[0]
-    assert tuple(re.findall(r'"([^"]+)"', block)) == names.LOSSES
+    records = read("js/records.js")
+    for name in ("PHASES", "LOSSES"):
+        block = records.partition(f"{name} = [")[2].partition("];")[0]
+        assert tuple(re.findall(r'"([^"]+)"', block)) == getattr(names, name)
 
 
 _BOARDS = {

@@ -30,17 +30,8 @@ export const STATES = [...ACTIVE_STATES, "FINISHED", "FAILED", "STOPPED"];
 
 /** The phases of a training step, in order; a test compares them with mlbench/names.py. */
 export const PHASES = [
-  "data",
-  "forward",
-  "backward",
-  "communication",
-  "optimizer",
-  "compute",
-  "metrics",
-  "checkpoint",
-  "evaluation",
-  "restore",
-  "compile",
+  ...["data", "forward", "backward", "communication", "optimizer", "compute", "metrics"],
+  ...["checkpoint", "evaluation", "restore", "compile"],
 ];
 
 /** @returns {string | undefined} the custom property of a phase's colour; time in no phase has none. */

@@ -10,6 +10,8 @@ import { spans } from "../format.js";
 export class Autopsy {
   #button = byId("ask");
   #shown = "";
+  #isOn = false;
+  #hasFinished = false;
 
   /**
    * @param {number} runId
@@ -21,9 +23,11 @@ export class Autopsy {
     this.#button.addEventListener("click", () => this.#ask());
   }
 
-  /** Offer to ask the ranks of a run that is running. */
+  /** Offer to ask the ranks of a run that is running; of one that has finished, warn no more. */
   show(/** @type {Run} */ run) {
     this.#button.hidden = run.state !== "STARTED" || !run.ranks.length;
+    this.#hasFinished = run.state === "FINISHED";
+    this.#entitle();
   }
 
   /** Show the latest autopsy, if the run's events have another one than is shown. */
@@ -36,13 +40,18 @@ export class Autopsy {
 
   #fill(/** @type {Record} */ { done, verdict, stacks }) {
     byId("autopsy").hidden = false;
-    const { kind, sentence } = verdict;
-    const goesOn = done && kind === "going";
-    byId("autopsy").classList.toggle("going", goesOn);
-    setText(byId("autopsy-title"), goesOn ? "It goes on" : "Why it does not go on");
-    byId("autopsy-sentence").replaceChildren(...(done ? marked(sentence) : ["Its ranks are asked…"]));
+    this.#isOn = done && verdict.kind === "going";
+    this.#entitle();
+    const sentence = done ? marked(verdict.sentence) : ["Its ranks are asked…"];
+    byId("autopsy-sentence").replaceChildren(...sentence);
     byId("autopsy-stacks").hidden = !stacks.length;
     byId("autopsy-tree").replaceChildren(...stacks.map(row));
+  }
+
+  #entitle() {
+    const stood = this.#hasFinished ? "Why it did not go on" : "Why it does not go on";
+    setText(byId("autopsy-title"), this.#isOn ? "It goes on" : stood);
+    byId("autopsy").classList.toggle("going", this.#isOn || this.#hasFinished);
   }
 
   async #ask() {
