@@ -118,16 +118,21 @@ def test_the_script_of_the_page_is_recorded_whatever_is_killed(
         assert recorded(client, run, rank) == wanted(said(tmp_path, rank))
 
 
+def _run_script(client: ApiClient, python: str, folder: Path, script: str) -> Run:
+    """Run a script in a folder to its end."""
+    (folder / "script.py").write_text(script)
+    run = order_command(client, "script", f"{python} script.py", working_dir=str(folder))
+    run = run_to_end(client, run)
+    assert run.state == "FINISHED", run.reason
+    return run
+
+
 @pytest.mark.slow
 def test_libraries_that_log_to_mlflow_are_recorded(
     client: ApiClient, integrations: str, tmp_path: Path
 ) -> None:
     script = _OBSERVED + (_FOLDER / "mlflow_libraries.py").read_text()
-    (tmp_path / "libraries.py").write_text(script)
-    command = f"{integrations} libraries.py"
-    run = order_command(client, "libraries", command, working_dir=str(tmp_path))
-    run = run_to_end(client, run, 120)
-    assert run.state == "FINISHED", run.reason
+    run = _run_script(client, integrations, tmp_path, script)
     assert_counted(run)
     all_said = said(tmp_path)
     assert recorded(client, run, 0) >= wanted(all_said)
@@ -145,11 +150,7 @@ def test_libraries_that_log_to_mlflow_are_recorded(
 def test_what_code_does_beyond_logging_does_not_end_it(
     client: ApiClient, integrations: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "beyond.py").write_text(_BEYOND)
-    command = f"{integrations} beyond.py"
-    run = order_command(client, "beyond", command, num_workers=1, working_dir=str(tmp_path))
-    run = run_to_end(client, run)
-    assert run.state == "FINISHED", run.reason
+    run = _run_script(client, integrations, tmp_path, _BEYOND)
     assert run.settings == {"trial/rate": 0.1, "trial-2/rate": 0.2}
     values = {(name, value) for name, value, _ in recorded(client, run, 0)}
     assert values >= {("trial/loss", 0.1), ("trial-2/loss", 0.2)}
@@ -161,11 +162,7 @@ def test_what_code_does_beyond_logging_does_not_end_it(
 def test_artifacts_are_small_files_of_the_run(
     client: ApiClient, integrations: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "artifacts.py").write_text(_ARTIFACTS)
-    command = f"{integrations} artifacts.py"
-    run = order_command(client, "artifacts", command, num_workers=1, working_dir=str(tmp_path))
-    run = run_to_end(client, run)
-    assert run.state == "FINISHED", run.reason
+    run = _run_script(client, integrations, tmp_path, _ARTIFACTS)
     assert [value for name, value, _ in recorded(client, run, 0) if name == "refused"] == [1] * 3
     files = {file.name: file for file in client.get_files(run.id).result().value}
     [nested] = [name for name in files if name.endswith("-1/notes.txt")]
