@@ -16,7 +16,7 @@ from benchmarks.loops import plain_training, session, tracker_of_a_run
 from benchmarks.measure import Figure, Measure, alternate, timed
 from mlbench import Tracker, names
 from mlbench.names import Phase
-from mlbench.options import DeviceOptions
+from mlbench.task_options import DeviceOptions
 from mlbench.tasks import LinearOptions
 from mlbench_worker.data.libsvm.dataset import Dataset, Samples
 from mlbench_worker.data.libsvm.rows import DenseRows

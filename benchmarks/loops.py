@@ -15,7 +15,7 @@ from torch import nn
 
 from benchmarks.measure import Figure, alternate, timed
 from mlbench import Tracker, names
-from mlbench.options import DeviceOptions
+from mlbench.task_options import DeviceOptions
 from mlbench_worker.ranks.distributed import World, set_up
 from mlbench_worker.training.session import Session
 

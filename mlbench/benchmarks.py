@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import get_args
 
 from mlbench import tasks
-from mlbench.options import Backend, Options, TrainingOptions, describe
+from mlbench.options import Options, describe
 from mlbench.records import Goal
 from mlbench.stated import Setting
+from mlbench.task_options import Backend, TrainingOptions
 
 Rules = Mapping[str, tuple[Setting, ...]]
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from mlbench.options import (
-    FREE,
+from mlbench.options import FREE, Options, ruled
+from mlbench.task_options import (
     AccuracyOptions,
     BackendOptions,
     Count,
@@ -19,12 +19,10 @@ from mlbench.options import (
     Momentum,
     MomentumOptions,
     NotNegative,
-    Options,
     Percent,
     Perplexity,
     PerplexityOptions,
     Positive,
-    ruled,
 )
 
 DigitsRecipe = Literal["standard", "tuned"]

@@ -111,8 +111,7 @@ class Reserve:
         """Delete the file if little is free besides, or make it again if much is."""
         if not self.size:
             return
-        free = self.free()
-        if free < self.size // 4:
+        if (free := self.free()) < self.size // 4:
             self.path.unlink(missing_ok=True)
         elif free >= 2 * self.size and not self.path.exists():
             self._make()

@@ -5,10 +5,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mlbench.comparisons import Comparison, Judgement
-from mlbench.options import in_use
 from mlbench.records import Machine, Manifest, RankOnMachine
 from mlbench.report import figures
 from mlbench.runspec import IMPAIRMENTS, Network, options_of
+from mlbench.task_options import in_use
 from mlbench.words import count
 
 _OWN_CODE = "own code"

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mlbench.options import Framework
+from mlbench.task_options import Framework
 from mlbench_worker import frameworks
 from mlbench_worker.frameworks.compiled import Batch, Sgd
 from mlbench_worker.frameworks.models import Forward, cifar_resnet, of_module, resnet8

@@ -2,7 +2,8 @@
 
 import pytest
 
-from mlbench.options import OptionError, Options, in_use, read
+from mlbench.options import OptionError, Options, read
+from mlbench.task_options import in_use
 from mlbench.tasks import (
     Cifar10Options,
     CommunicationOptions,

@@ -276,10 +276,7 @@ class Attempt:
             undoing.pop_all()
 
     def listen(
-        self,
-        environ: Mapping[str, str],
-        sockets: "Sockets | None" = None,
-        root: int | None = None,
+        self, environ: Mapping[str, str], sockets: "Sockets | None" = None, root: int | None = None
     ) -> "Observation":
         """Begin to listen to the rank; the parameters are those of ``Observation``."""
         # Not before the first run: an agent at rest has no need of it.

@@ -4,7 +4,8 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from mlbench import MLBenchError
-from mlbench.options import Framework, Options, framework_of
+from mlbench.options import Options
+from mlbench.task_options import Framework, framework_of
 from mlbench_worker.frameworks.compiled import Compile
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mlbench.options import Framework
+from mlbench.task_options import Framework
 from mlbench.tasks import Cifar10Options, DigitsOptions
 from mlbench_worker import frameworks
 from mlbench_worker.data.images import Images

@@ -27,7 +27,7 @@ import torch
 import torch.distributed as dist
 
 from mlbench import MLBenchError, names
-from mlbench.options import DeviceOptions
+from mlbench.task_options import DeviceOptions
 from mlbench.tasks import FEWEST_ROUNDS, CommunicationOptions
 from mlbench_worker.ranks.distributed import World, WorldError, set_up
 from mlbench_worker.ranks.process import run

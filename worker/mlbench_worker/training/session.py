@@ -14,7 +14,8 @@ import torch
 from mlbench import Tracker, names
 from mlbench.home import Home
 from mlbench.names import Phase
-from mlbench.options import BackendOptions, DeviceOptions, Options, TrainingOptions, framework_of
+from mlbench.options import Options
+from mlbench.task_options import BackendOptions, DeviceOptions, TrainingOptions, framework_of
 from mlbench_worker.ranks.distributed import Execution, World, join_world, set_up
 from mlbench_worker.training.checkpoint import Checkpoints, Stateful
 

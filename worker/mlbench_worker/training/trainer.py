@@ -11,7 +11,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from mlbench import names
 from mlbench.names import Phase
-from mlbench.options import ExchangeOptions
+from mlbench.task_options import ExchangeOptions
 from mlbench_worker.training.checkpoint import Stateful
 from mlbench_worker.training.exchange import make_exchange
 from mlbench_worker.training.schedules import PlateauSchedule, Schedule

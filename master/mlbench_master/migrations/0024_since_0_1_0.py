@@ -19,7 +19,7 @@ from playhouse.migrate import SchemaMigrator
 
 from mlbench_master.models import LastingIdField
 
-_LAST_BEFORE = "0023_room"
+_LAST_BEFORE = "0024_native_rank"
 
 
 class Run(Model):
@@ -47,6 +47,7 @@ class Autopsy(Model):
     attempt = IntegerField()
     reason = CharField()
     asked_at = DoubleField()
+    native_rank = IntegerField(null=True)
 
 
 class RankEvidence(Model):
