@@ -83,15 +83,15 @@ def rows(
     ``sort_by`` and, where that is the same, ``then_by`` are titles of columns.
     """
     refs = [query.ref for query in queries]
-    sources = [one.source for one in columns]
+    sources = [column.source for column in columns]
     # The values of a single query are called just that.
     values = {ref: f"Value #{ref}" if len(refs) > 1 else "Value" for ref in refs}
     fields = {source: values.get(source, source) for source in sources}
     unused = [name for ref, name in values.items() if ref not in fields]
-    titles = {one.source: one.title or one.source for one in columns}
+    titles = {column.source: column.title or column.source for column in columns}
     renamed = {fields[at]: titles[at] for at in fields if titles[at] != fields[at]}
     look = Look(width=24, height=9, unit="short") | look
-    look["overrides"] = {titles[one.source]: one.properties() for one in columns}
+    look["overrides"] = {titles[column.source]: column.properties() for column in columns}
     look["transformations"] = [
         step("merge"),
         organized(fields.values(), renamed, without=("Time", *unused)),

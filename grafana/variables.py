@@ -73,7 +73,7 @@ def query(
 
 def choice(name: str, label: str, values: Sequence[str], description: str) -> VariableModel:
     """Let the user choose one of some values; the first at first."""
-    options = [VariableOption(text=one, value=one, selected=one == values[0]) for one in values]
+    options = [VariableOption(text=text, value=text, selected=text == values[0]) for text in values]
     return VariableModel(
         type_val=VariableType.CUSTOM,
         name=name,

@@ -290,20 +290,20 @@ def _recorded(pods: Sequence[Pod], workers: Sequence[Worker]) -> Iterator[Metric
         names.WORKER_INFO,
         "Which run and rank is recorded.",
         ("pod", "run_id", "rank"),
-        [((one.worker, str(one.run_id), str(one.rank)), 1.0) for one in ranks],
+        [((row.worker, str(row.run_id), str(row.rank)), 1.0) for row in ranks],
     )
     yield _gauge(
         names.WORKER_RUNNING,
         "Whether the recorded rank goes on.",
         ("run_id", "rank"),
-        [((str(one.run_id), str(one.rank)), one.exit_code is None) for one in ranks],
+        [((str(row.run_id), str(row.rank)), row.exit_code is None) for row in ranks],
     )
     recorded = [worker for worker in workers if worker.resources and worker.name in nodes]
-    of_pods = [(("", one.name, "worker", nodes[one.name]), one.resources) for one in recorded]
+    of_pods = [(("", pod.name, "worker", nodes[pod.name]), pod.resources) for pod in recorded]
     labels = ("namespace", "pod", "container", "node")
     yield from _reported(names.RESOURCES, "What a rank uses that others start.", labels, of_pods)
-    reported = {one.name: one.resources for one in recorded}
-    of_ranks = [((str(one.run_id), str(one.rank)), reported.get(one.worker, {})) for one in ranks]
+    reported = {pod.name: pod.resources for pod in recorded}
+    of_ranks = [((str(row.run_id), str(row.rank)), reported.get(row.worker, {})) for row in ranks]
     progress = "As agents tell it of other ranks."
     yield from _reported(names.PROGRESS, progress, ("run_id", "rank"), of_ranks)
 

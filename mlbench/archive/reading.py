@@ -65,7 +65,7 @@ class Archive:
             index = json.loads(self._read_bounded(DIGESTS))
             version = int(index["format"])
             if version <= FORMAT:
-                self.series = {SeriesName(*one[:3]): Sealed(*one[3:]) for one in index["series"]}
+                self.series = {SeriesName(*row[:3]): Sealed(*row[3:]) for row in index["series"]}
                 self.members: Mapping[str, str] = dict(index["members"])
                 """Digests of the other members, by name."""
                 self._check_members()

@@ -82,7 +82,7 @@ def _suspect(found: Autopsy) -> int:
 def _show_native(client: ApiClient, run: Run, rank: int, *, json: bool) -> None:
     """Ask a rank for its frames of C, and print them, the innermost first."""
     client.ask_autopsy(run.id, native=rank).result()
-    evidence = next((one for one in _wait(client, run).evidence if one.rank == rank), None)
+    evidence = next((answer for answer in _wait(client, run).evidence if answer.rank == rank), None)
     threads = evidence.native if evidence else ()
     if json:
         print_json([thread.to_fields() for thread in threads])

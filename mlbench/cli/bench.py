@@ -95,7 +95,7 @@ def bench(
     with connected() as client:
         check_files(files)
         counts = read_workers(workers)
-        benchmarks = {one.name: one for one in client.get_benchmarks().result().value}
+        benchmarks = {item.name: item for item in client.get_benchmarks().result().value}
         info = client.get_info().result().value
         code = orders.read_code(
             task, arguments or [], image, benchmarks, local=info.pool == "local"

@@ -43,7 +43,7 @@ def takes(spec: type, **sentences: str) -> Callable[[_Command], Any]:
             command(**given, spec=spec(**chosen))
 
         own = signature(command).parameters.values()
-        added = [_parameter(one, usual[name], sentences.get(name)) for name, one in options.items()]
+        added = [_parameter(opt, usual[name], sentences.get(name)) for name, opt in options.items()]
         parameters = [new for old in own for new in (added if old.name == "spec" else [old])]
         call.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]
         call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

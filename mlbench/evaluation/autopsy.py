@@ -40,10 +40,11 @@ def _goes_on(seen: Seen) -> Verdict | None:
     its = [rank.evidence for rank in seen.ranks.values()]
     if not its or len(seen.alive) < len(its):
         return None
-    spread = max(one.at for one in its) - min(one.at for one in its) + _CLOCKS_DIFFER_SECONDS
-    quiet = {one.rank: one.quiet_seconds for one in its if one.quiet_seconds is not None}
+    moments = [e.at for e in its]
+    spread = max(moments) - min(moments) + _CLOCKS_DIFFER_SECONDS
+    quiet = {e.rank: e.quiet_seconds for e in its if e.quiet_seconds is not None}
     moving = [rank for rank, seconds in quiet.items() if seconds <= spread]
-    usual = max((one.usual_step_seconds or 0.0 for one in its), default=0.0)
+    usual = max(e.usual_step_seconds or 0.0 for e in its)
     if moving:
         text = f"the run goes on: {name_ranks(moving, 'have')} just done a step"
     elif quiet and max(quiet.values()) <= _USUAL_STEPS * usual:

@@ -55,7 +55,7 @@ def compare(
         differences,
         groups,
         tuple(results),
-        tuple(f"set {one.name}: {one.text}{_stopped_early(one, groups)}" for one in sets),
+        tuple(f"set {plan.name}: {plan.text}{_stopped_early(plan, groups)}" for plan in sets),
         sweep and replace(sweep, charts=charts(sweep, groups)),
         frontier(timed(results)),
         _caution(groups),
@@ -133,7 +133,7 @@ def to_groups(
     ]
     scaled = [_scaled(groups, configs, points, i) for i in range(len(groups))]
     baselines = [sweeps.baseline(points, i) for i in range(len(points))]
-    pairs = [_pair(scaled, configs, one.index, i, seeds or {}) for i, one in enumerate(baselines)]
+    pairs = [_pair(scaled, configs, base.index, i, seeds or {}) for i, base in enumerate(baselines)]
     held = {i: pair for i, pair in enumerate(pairs) if pair}
     for i, evidence in zip(held, judge([*held.values()]), strict=True):
         than = baselines[i].than or _name(groups[baselines[i].index])
@@ -188,7 +188,7 @@ def _group(config: Configuration, label: str, sets: Sequence[RunSet]) -> Group:
         wall_seconds_to_accuracy=statistics.of_times(
             time.wall_seconds if time else None for time in reached
         ),
-        accuracy_after_time=statistics.of_figures(one.value if one else None for one in after),
+        accuracy_after_time=statistics.of_figures(last.value if last else None for last in after),
         samples_per_second=statistics.of_figures(_rates(config), confidence),
         communication_share=statistics.of_figures(run.communication_share for run in runs),
         bytes_sent_per_step=statistics.of_figures(run.bytes_sent_per_step for run in runs),

@@ -72,7 +72,7 @@ class _Runs:
         ]
         return replace(
             self,
-            results={i + more: replace(one, run_id=i + more) for i, one in self.results.items()},
+            results={i + more: replace(its, run_id=i + more) for i, its in self.results.items()},
             facts={i + more: of_run for i, of_run in self.facts.items()},
             found=self.found and replace(self.found, places=tuple(places)),
         )

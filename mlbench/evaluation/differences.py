@@ -95,7 +95,7 @@ def find_differences(
     same_code = not any(_differ(facts, name) for name in _CODE)
     names = dict.fromkeys(name for of_run in facts.values() for name in of_run)
     breaking = [_breaking(facts, name, same_code) for name in _BREAKING]
-    breaking.sort(key=lambda one: one is not None and one.breaks == "unknown")
+    breaking.sort(key=lambda fact: fact is not None and fact.breaks == "unknown")
     unequal = [name for name in _RESOURCES if _differs_by_workers(facts, name)]
     differing = [
         name
@@ -105,7 +105,7 @@ def find_differences(
     learning = [_describe(facts, name, "learning") for name in differing if is_learned(name)]
     others = [_describe(facts, name, "no") for name in differing if not is_learned(name)]
     scaling = (_describe(facts, name, "scaling") for name in unequal)
-    return (*(one for one in breaking if one is not None), *scaling, *learning, *others)
+    return (*(fact for fact in breaking if fact is not None), *scaling, *learning, *others)
 
 
 def is_learned(name: str) -> bool:

@@ -66,7 +66,7 @@ def _of_limits(run: RunRow, machines: Sequence[Machine]) -> list[str]:
         unit, ordered = options_of(RunRow)[name].unit_in_words, getattr(run, name) or 0.0
         in_force = {getattr(machine, name) or 0.0 for machine in machines}
         less = sorted(more for more in in_force if more * _TOLERANCE < ordered)
-        problems += [f"what workers sent was not {ordered:g} {unit}, but {one:g}" for one in less]
+        problems += [f"what workers sent was not {ordered:g} {unit}, but {real:g}" for real in less]
     return [*problems, *_exceeding("the time of workers", run.num_cpus, cores, "cores")]
 
 

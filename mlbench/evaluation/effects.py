@@ -101,7 +101,7 @@ def _effects(
             levels = {"": [number[value] for value in given]}
         else:
             compared = axis.values[1:] if len(axis.values) == _TWO else axis.values
-            levels = {value: [float(one == value) for one in given] for value in compared}
+            levels = {value: [float(setting == value) for setting in given] for value in compared}
         for value, numbers in levels.items():
             rho = spearman(numbers, figures)
             if rho is not None:
@@ -116,9 +116,9 @@ def _describe(effects: Sequence[Effect]) -> str:
     if first.low is None or first.high is None or first.low <= 0 <= first.high:
         return f"Nothing can be told from chance with {count(first.runs, 'run')}"
     least = min(abs(first.low), abs(first.high))
-    rivals = [one for one in others if one.key != first.key and abs(one.correlation) >= least]
+    rivals = [item for item in others if item.key != first.key and abs(item.correlation) >= least]
     if rivals:
-        keys = dict.fromkeys(one.key for one in (first, *rivals))
+        keys = dict.fromkeys(effect.key for effect in (first, *rivals))
         return f"{' or '.join(keys)} matters most: which of them cannot be told yet"
     return f"{first.key} matters most"
 

@@ -122,7 +122,7 @@ def profiles(runs: Sequence[Timed]) -> tuple[Profile, ...]:
         if len(by_algorithm) == len(algorithms)
     ]
     profiles_of = [
-        _profile(one, [(of[one], min(of.values())) for of in medians]) for one in algorithms
+        _profile(name, [(of[name], min(of.values())) for of in medians]) for name in algorithms
     ]
     return tuple(profiles_of) if medians else ()
 
@@ -163,7 +163,7 @@ def _crossings(
     xs = [math.log(bandwidth) for bandwidth in shared]
     pairs = [(below[bandwidth], above[bandwidth]) for bandwidth in shared]
     drawn = [
-        [one - other for one, other in zip(some.drawn, others.drawn, strict=False)]
+        [draw - other for draw, other in zip(some.drawn, others.drawn, strict=False)]
         for some, others in pairs
     ]
     for x in _rises(xs, [some.mean - others.mean for some, others in pairs]):

@@ -79,7 +79,7 @@ def of_ratio(whole: Sequence[float], part: Sequence[float]) -> Interval:
 
     Both have two figures at least; not known if they are not all positive and finite.
     """
-    if min(len(whole), len(part)) < 2 or not all(0 < one < math.inf for one in (*whole, *part)):  # noqa: PLR2004
+    if min(len(whole), len(part)) < 2 or not all(0 < x < math.inf for x in (*whole, *part)):  # noqa: PLR2004
         return None, None
     first, other = log_mean(whole), log_mean(part)
     squares = first.error**2, other.error**2

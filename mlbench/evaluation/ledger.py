@@ -78,7 +78,7 @@ def next_seed(place: SetPlace, places: Iterable[SetPlace]) -> int | None:
         return place.seed
     if place.finished:
         return next(trial.seed for trial in place.trials if trial.counts)
-    used = [seed for one in places for seed in (one.seed, *(trial.seed for trial in one.trials))]
+    used = [seed for slot in places for seed in (slot.seed, *(trial.seed for trial in slot.trials))]
     return max(seed for seed in used if seed is not None) + 1
 
 
@@ -104,7 +104,7 @@ def _may_repeat(number: int, plan: Sequence[Planned], at: Mapping[int, Sequence[
     place at once, another one only when every other place has had as many.
     """
     like = [
-        i for i, one in enumerate(plan, 1) if _combination(one) == _combination(plan[number - 1])
+        i for i, slot in enumerate(plan, 1) if _combination(slot) == _combination(plan[number - 1])
     ]
     repeats = max(Counter(plan[i - 1].num_workers for i in like).values())
     finished = {i: sum(entry.state == "FINISHED" for entry in at[i]) for i in like}

@@ -196,7 +196,7 @@ def _source(
         # A rank that lacks its own takes over another's.
         return key, of_step[key].get(life.rank, min(of_step[key].values()))
     seconds = life.carried_seconds
-    source = next((one for one in reversed(before) if one.carried_seconds <= seconds), None)
+    source = next((past for past in reversed(before) if past.carried_seconds <= seconds), None)
     return (source.key, source.had_trained_us(seconds)) if source else None
 
 

@@ -49,7 +49,7 @@ def profiled_among(
     increases = [
         _between(samples[rank], clocks[rank], spans) for rank in samples.keys() & clocks.keys()
     ]
-    return sum(one for one, _ in increases), fmean([one for _, one in increases] or [0.0])
+    return sum(count for count, _ in increases), fmean([count for _, count in increases] or [0.0])
 
 
 def _between(
@@ -106,7 +106,7 @@ def _rank_result(
         step_seconds=ratio(seconds, steps),
         compute_seconds=ratio(compute, steps),
         communication_share=ratio(communication, seconds),
-        phases=with_other({phase: one for phase, one in phases.items() if one}, seconds),
+        phases=with_other({phase: share for phase, share in phases.items() if share}, seconds),
         waiting_share=waiting_share,
         network_sent_bytes=sent,
         network_received_bytes=received,

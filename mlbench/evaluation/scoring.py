@@ -85,7 +85,7 @@ def score(
 ) -> Score | None:
     """Score runs by MLPerf's rules, if they are those of an official set."""
     ids = {run.run_id for run in runs}
-    run_set = next((one for one in sets if one.official and ids & {*one.counted}), None)
+    run_set = next((plan for plan in sets if plan.official and ids & {*plan.counted}), None)
     if run_set is None:
         return None
     places = [place for place in run_set.places if place.num_workers == runs[0].num_workers]

@@ -40,7 +40,7 @@ def split(evidence: Evidence) -> Iterator[Evidence]:
             ranks=(rank,),
             processes=processes,
             threads=tuple(thread for thread in evidence.threads if thread.pid in pids),
-            collectives=tuple(one for one in evidence.collectives if one.rank == rank),
+            collectives=tuple(call for call in evidence.collectives if call.rank == rank),
             exit_code=_ENDED_BY_TORCHRUN if is_ended else evidence.exit_code,
             failure="" if is_ended else evidence.failure.removeprefix(f"rank {rank}: "),
         )

@@ -54,11 +54,11 @@ def stragglers_of(series: Columns, dates: Dates) -> Stragglers | None:
             if rank.isdecimal():
                 placed = Column(dates.place(rank, column.times_us), column.values)
                 totals.setdefault(rank, {})[metric] = placed
-    recorded = [one for one in totals.values() if {names.TRAIN_SECONDS, _COMMUNICATION} <= {*one}]
+    recorded = [its for its in totals.values() if {names.TRAIN_SECONDS, _COMMUNICATION} <= {*its}]
     if len(totals) < 2 or len(recorded) < len(totals):  # noqa: PLR2004 - one has no others
         return None
-    exchanged = [one[_COMMUNICATION] for one in recorded]
-    began_us = max(one[names.TRAIN_SECONDS].times_us[0] for one in recorded)
+    exchanged = [its[_COMMUNICATION] for its in recorded]
+    began_us = max(its[names.TRAIN_SECONDS].times_us[0] for its in recorded)
     ended_us = max(began_us, min(column.times_us[-1] for column in exchanged))
     inside = [at_us for at_us in exchanged[0].times_us if began_us < at_us < ended_us]
     every = ceil(len(inside) * len(totals) / _MOST_SPANS_OF_RANKS) or 1

@@ -96,7 +96,7 @@ def _profiles(frontier: Frontier) -> Plot:
     """Plot the share of workloads on which each algorithm is nearly the fastest."""
     with canvas() as (figure, axes):
         for i, profile in enumerate(frontier.profiles):
-            ratios = [one for one in profile.ratios if one is not None and one <= _MOST_TIMES]
+            ratios = [x for x in profile.ratios if x is not None and x <= _MOST_TIMES]
             steps = [1.0, *ratios, _MOST_TIMES]
             axes.step(
                 steps,
@@ -168,7 +168,7 @@ def _time_to_accuracy(comparison: Comparison) -> Plot | None:
             across = [place + step * (i - (len(values) - 1) / 2) for i in range(len(values))]
             axes.scatter(across, values, s=34, color=SERIES[place % len(SERIES)], alpha=0.8)
         summaries = [group.training_seconds_to_accuracy for group in groups]
-        means = {i: one.mean for i, one in enumerate(summaries) if one and one.mean is not None}
+        means = {i: its.mean for i, its in enumerate(summaries) if its and its.mean is not None}
         axes.plot(
             [*means],
             [*means.values()],

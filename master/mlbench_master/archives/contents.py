@@ -35,7 +35,7 @@ def documents(run: Run, result: Result) -> dict[str, Any]:
         "manifest": manifest.build(run).to_fields(),
         "result": result.to_fields(),
         "files": [file.to_fields() for file, _ in files.stored(run)],
-        "profiles": [one.to_fields() for one in profiles.stored(run)],
+        "profiles": [profile.to_fields() for profile in profiles.stored(run)],
     }
     row = {name: value for name, value in run.__data__.items() if name not in _NOT_SEALED}
     owner = run_owner(run.id)
@@ -44,8 +44,8 @@ def documents(run: Run, result: Result) -> dict[str, Any]:
         "stream": Stream.select().where(Stream.owner == owner).order_by(Stream.id),
         "series": Series.select().where(Series.owner == owner).order_by(Series.metric, Series.rank),
     }
-    rows = {name: list(found.dicts()) for name, found in tables.items()}
-    asked = [autopsies.describe(one).to_fields() for one in autopsies.asked_of(run.id)]
+    rows = {name: list(query.dicts()) for name, query in tables.items()}
+    asked = [autopsies.describe(autopsy).to_fields() for autopsy in autopsies.asked_of(run.id)]
     described = {AUTOPSIES: asked} if asked else {}
     return {RUN: content, ROWS: {"run": [row], **rows}, **described}
 

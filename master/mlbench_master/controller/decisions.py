@@ -45,7 +45,7 @@ def decide(world: World) -> list[Action]:
     given: set[str] = set()
     for run in world.runs:
         of_run = _decide_for(run, world, given)
-        given.update(name for one in of_run if isinstance(one, Assign) for name in one.workers)
+        given.update(*(action.workers for action in of_run if isinstance(action, Assign)))
         actions += of_run
     for run in world.recorded:
         actions += decide_recorded(run)

@@ -227,9 +227,7 @@ def _view_run(
     held_of = {rank: (int(size), int(open_)) for rank, size, open_ in held}
     waiting = run_sql(_WAITS, run_owner(run.id), METRICS).fetchone()
     ends = run.stop_requested or any(rank.exit_code for rank in ranks)
-    asked = (
-        [one for one in autopsies.asked_of(run.id) if one.attempt == run.attempt] if ends else []
-    )
+    asked = [asked for asked in autopsies.asked_of(run.id) if ends and asked.attempt == run.attempt]
     return RunView(
         id=run.id,
         attempt=run.attempt,

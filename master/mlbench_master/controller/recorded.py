@@ -32,14 +32,15 @@ def decide_recorded(run: RunView) -> list[Action]:
     """Decide on the next actions for one run. Carrying them out twice is harmless."""
     if not all(rank.over for rank in run.ranks):
         return find_lost(run, _why_lost) or _watch(run)
-    by_codes = (replace(one, failure="") if _is_done(one) else one for one in run.ranks)
+    by_codes = (replace(rank, failure="") if _is_done(rank) else rank for rank in run.ranks)
     actions = _end(replace(run, ranks=tuple(by_codes)))
-    missing = [f"{one.place}: {one.failure}" for one in run.ranks if one.failure and _is_done(one)]
+    faulty = [rank for rank in run.ranks if rank.failure and _is_done(rank)]
+    missing = [f"{rank.place}: {rank.failure}" for rank in faulty]
     return [
-        replace(one, reason=join_reasons(one.reason, *_first(missing)))
-        if isinstance(one, End)
-        else one
-        for one in actions
+        replace(action, reason=join_reasons(action.reason, *_first(missing)))
+        if isinstance(action, End)
+        else action
+        for action in actions
     ]
 
 

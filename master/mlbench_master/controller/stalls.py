@@ -49,14 +49,14 @@ def ask_of_stalled(prometheus: PrometheusClient, now: float) -> None:
         labels, at = alert["labels"], times.parse(alert["activeAt"]) / 1e6
         if labels["alertname"] == _ALERT:
             since[labels["run_id"]] = min(at, since.get(labels["run_id"], at))
-    for one in begun:
-        asked = [old for old in autopsies.asked_of(one.id) if old.attempt == one.attempt]
+    for run in begun:
+        asked = [old for old in autopsies.asked_of(run.id) if old.attempt == run.attempt]
         last = max((old.asked_at for old in asked if old.reason == "stalled"), default=0.0)
         try:
-            if last < since.get(str(one.id), last):
-                autopsies.ask(one.id, "stalled")
-            elif _is_overdue(one, now) and not any(old.reason == "deadline" for old in asked):
-                autopsies.ask(one.id, "deadline")
+            if last < since.get(str(run.id), last):
+                autopsies.ask(run.id, "stalled")
+            elif _is_overdue(run, now) and not any(old.reason == "deadline" for old in asked):
+                autopsies.ask(run.id, "deadline")
         except RefusedError:
             pass  # It has just ended.
 

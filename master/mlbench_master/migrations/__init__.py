@@ -40,7 +40,7 @@ def bring_up_to_date(opened: Database, tables: Sequence[Any], folder: Path = FOL
             opened.create_tables(tables)
             runner.fake()
             return
-        last_known = max(one.name for one in runner.migrations())
+        last_known = max(migration.name for migration in runner.migrations())
         newest = max(runner.applied(), default="")
         if newest > last_known:
             raise NewerSchemaError(

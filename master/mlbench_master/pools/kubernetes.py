@@ -94,10 +94,10 @@ class KubernetesPool:
         self._changed = threading.Event()
         self._pods = self._reflect(f"{self._core}/pods", {"labelSelector": labels}, read_pod)
         self._services = self._reflect(
-            f"{self._core}/services", _named(manifest.service), lambda found: found
+            f"{self._core}/services", _named(manifest.service), lambda item: item
         )
         self._sets = self._reflect(
-            f"{self._apps}/statefulsets", _named(manifest.stateful_set), lambda found: found
+            f"{self._apps}/statefulsets", _named(manifest.stateful_set), lambda item: item
         )
         # Held while it is decided which pods end, and which are usable: no pod is both.
         self._lock = threading.Lock()

@@ -97,7 +97,7 @@ class Reflector(Generic[Seen]):
         for kind, changed in self._api.watch(self._path, query, _WATCH_SECONDS):
             try:
                 name = changed["metadata"]["name"]
-                seen = {key: one for key, one in (self.seen or {}).items() if key != name}
+                seen = {key: item for key, item in (self.seen or {}).items() if key != name}
                 if kind != "DELETED":
                     seen[name] = self._read(changed)
             except _UNREADABLE as error:

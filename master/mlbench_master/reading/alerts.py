@@ -31,7 +31,7 @@ def alerts_of(prometheus: PrometheusClient, run: Run, now: float) -> list[RunAle
     # None falls between two points.
     query = f"max by (alertname, severity, rank) (max_over_time({selector}[{step_ms}ms]))"
     result = prometheus.query_range(query, first_ms, last_ms + step_ms, step_ms)
-    alerts = [alert for one in result for alert in _firings(one, step_ms / 1000, now)]
+    alerts = [alert for series in result for alert in _firings(series, step_ms / 1000, now)]
     return sorted(alerts, key=lambda alert: alert.began_at)
 
 

@@ -20,12 +20,12 @@ _NOTHING = Sealed(0, 0, "")
 def series_of(archive: Archive, selection: Selection, pod: str = "") -> NamedSeries:
     """Yield the series of the run, or of one of its pods, as ``SeriesReader`` does."""
     readers: dict[str, list[Reader]] = {}
-    for one in archive.series:
-        name = series_name(one.metric, one.rank)
+    for series in archive.series:
+        name = series_name(series.metric, series.rank)
         # A pod's series may have labels in its name.
-        metric = one.metric.partition("{")[0] if pod else one.metric
-        if one.pod == pod and selection.wants(name, metric):
-            both = [partial(_read, archive, one, kept=kept) for kept in (False, True)]
+        metric = series.metric.partition("{")[0] if pod else series.metric
+        if series.pod == pod and selection.wants(name, metric):
+            both = [partial(_read, archive, series, kept=kept) for kept in (False, True)]
             readers.setdefault(name, []).extend(both)
     return selection.series(readers)
 

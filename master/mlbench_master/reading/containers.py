@@ -61,7 +61,7 @@ def read(
         for labels in prometheus.series(_selector(matching, some), 0, now_ms):
             labels_of[labels["pod"]].append(labels)
         wanted = {
-            pod: [one for one in _figures(series) if selection.wants(one[0], one[1].metric)]
+            pod: [named for named in _figures(series) if selection.wants(named[0], named[1].metric)]
             for pod, series in labels_of.items()
         }
         yield from _read_some(prometheus, wanted, span)
@@ -88,8 +88,8 @@ def _read_some(
     by_pod: dict[str, list[QueryResult]] = {pod: [] for pod in pods}
     if metrics:
         selector = _selector("|".join(metrics), pods)
-        for one in windows.read_at_once(prometheus, selector, span):
-            by_pod[one.labels["pod"]].append(one)
+        for series in windows.read_at_once(prometheus, selector, span):
+            by_pod[series.labels["pod"]].append(series)
     for pod, figures in wanted.items():
         yield (
             pod,
@@ -105,10 +105,10 @@ def _selector(metrics: str, pods: Sequence[str]) -> str:
     return f"{{__name__=~{quote(metrics)},pod=~{quote('|'.join(map(re.escape, pods)))}}}"
 
 
-def _figures(found: Sequence[Mapping[str, str]]) -> list[tuple[str, _Figure]]:
+def _figures(label_sets: Sequence[Mapping[str, str]]) -> list[tuple[str, _Figure]]:
     """Return the figures in some series, by their names on the API."""
     by_metric: dict[str, list[Mapping[str, str]]] = {}
-    for labels in found:
+    for labels in label_sets:
         by_metric.setdefault(labels["__name__"], []).append(labels)
     named = []
     for metric, series in by_metric.items():
@@ -119,7 +119,7 @@ def _figures(found: Sequence[Mapping[str, str]]) -> list[tuple[str, _Figure]]:
             selector = ",".join(f"{names[i]}={quote(kind[i])}" for i in differing)
             figure = _Figure(metric, dict(zip(names, kind, strict=True)))
             named.append((f"{metric}{{{selector}}}" if selector else metric, figure))
-    return sorted(named, key=lambda one: one[0])
+    return sorted(named, key=lambda pair: pair[0])
 
 
 def _count(

@@ -142,7 +142,7 @@ class DeliveredReader:
             return
         span = _around({key: self.stored.delivered[key].span for key in keys})
         counted = windows.count(self.prometheus, self._selector(sorted(keys)), span)
-        samples = {series_key(one.labels): int(one.values[0]) for one in counted}
+        samples = {series_key(result.labels): int(result.values[0]) for result in counted}
         self._check({key: samples.get(key, 0) for key in keys})
         if len(self.checked) >= _MOST_REMEMBERED:
             self.checked.clear()

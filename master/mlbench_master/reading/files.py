@@ -42,12 +42,13 @@ class FileReader:
             NotFoundError: there is none of this name, or the master does not hold it.
         """
         if run.origin:
-            _check_held((one for one in self.find(run, attempt) if one.rank == rank), rank, name)
+            listed = self.find(run, attempt)
+            _check_held((file for file in listed if file.rank == rank), rank, name)
             with self.archives.open(str(run.archive)) as archive:
                 return archive.text(file_member(attempt, rank, name))
         its = list(stored(run, attempt=attempt, rank=rank))
-        file = _check_held((one for one, _ in its), rank, name)
-        return next(_read(file, place) for one, place in its if one is file)
+        wanted = _check_held((file for file, _ in its), rank, name)
+        return next(_read(file, place) for file, place in its if file is wanted)
 
 
 def _check_held(files: Iterable[RunFile], rank: int, name: str) -> RunFile:
@@ -74,10 +75,10 @@ def stored(run: Run, **of: int) -> Iterator[tuple[RunFile, _Place]]:
     ``of`` may name an attempt and a rank.
     """
     profiles = set()
-    for one in Profile.of_run(run, **of):
-        if one.file:
-            profiles.add(one.file)
-            yield RunFile(one.rank, one.attempt, one.file, one.size, one.sha256, None, ""), one
+    for row in Profile.of_run(run, **of):
+        if row.file:
+            profiles.add(row.file)
+            yield RunFile(row.rank, row.attempt, row.file, row.size, row.sha256, None, ""), row
     streams = Stream.select().where(Stream.owner == run_owner(run.id), Stream.name == FILES)
     for stream in list(streams.filter(**of).order_by(Stream.attempt, Stream.rank)):
         first = Chunk.get_or_none(Chunk.stream == stream, Chunk.offset == 0)

@@ -82,7 +82,7 @@ def write_all(owners: Iterable[Owner], kind: str, format_: str) -> Answer:
     """
     match format_:
         case "zip":
-            chunks = _to_zip((one.name, _or_incomplete(_files(one))) for one in owners)
+            chunks = _to_zip((owner.name, _or_incomplete(_files(owner))) for owner in owners)
         case "csv":
             chunks = _csv_of_all(owners, kind)
         case _:
@@ -227,7 +227,7 @@ def _files(owner: Owner) -> Iterator[_File]:
     official = None
     for name, chunks in owner.series:
         if owner.kind == "run" and name in _TASK_RESULTS:
-            recorded = [one.value for points in chunks for one in points if not one.note.added]
+            recorded = [each.value for points in chunks for each in points if not each.note.added]
             official = "".join(recorded[-1:])
         else:
             yield f"result_{name}.json", _json_file(chunks)

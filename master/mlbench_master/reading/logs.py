@@ -220,9 +220,9 @@ def search(log: Log, text: str, offset: int) -> LogSearch:
         lines = data[: data.rfind(b"\n") + 1]
         if lines:
             room = _MATCHES - len(matches)
-            found = list(islice(_matching(lines, needle), room))
-            matches += [LogMatch(position + at, _show(line)) for at, line in found]
-            at, line = found[-1] if len(found) == room else (0, lines[:-1])
+            hits = list(islice(_matching(lines, needle), room))
+            matches += [LogMatch(position + at, _show(line)) for at, line in hits]
+            at, line = hits[-1] if len(hits) == room else (0, lines[:-1])
             position += at + len(line) + 1
         else:
             is_found, end, has_ended = _search_line(log, needle, position, start + _SEARCHED_BYTES)

@@ -191,12 +191,12 @@ class PrometheusClient:
             except httpx.HTTPError as error:
                 raise NoAnswerError(f"Prometheus gave no answer to {asked}: {error}") from error
         try:
-            found = orjson.loads(_flatten(answer.content))
+            content = orjson.loads(_flatten(answer.content))
         except ValueError as error:
             raise PrometheusError(f"Prometheus gave no answer to {asked}: {error}") from error
-        if found.get("status") != "success":
-            raise PrometheusError(f"Prometheus refused {asked}: {found.get('error')}")
-        return found["data"]
+        if content.get("status") != "success":
+            raise PrometheusError(f"Prometheus refused {asked}: {content.get('error')}")
+        return content["data"]
 
 
 def _between(first_ms: int, last_ms: int) -> dict[str, str]:

@@ -67,7 +67,7 @@ class SeriesReader:
             names = [tuple(row) for row in run_sql(_METRICS, run_owner(run.id)).fetchall()]
         elif run.archive is not None:
             with self.archives.open(run.archive) as archive:
-                series = sorted((one.metric, one.rank) for one in archive.series if not one.pod)
+                series = sorted((name.metric, name.rank) for name in archive.series if not name.pod)
             names = list({metric: (metric, rank) for metric, rank in reversed(series)}.values())
         else:
             names = []
@@ -133,19 +133,19 @@ class SeriesReader:
         # lies behind what is read from Prometheus.
         loaded = [stored.load(owner, selection.metrics) for owner in owners]
         with ExitStack() as stack:
-            for found in loaded:
-                keys = [key for key in found.keys if selection.wants(series_name(*key), key[0])]
-                delivered = self.delivered(found, keys, selection, stack)
+            for samples in loaded:
+                keys = [key for key in samples.keys if selection.wants(series_name(*key), key[0])]
+                delivered = self.delivered(samples, keys, selection, stack)
                 for key in sorted(keys):
-                    read = partial(found.merge, key, delivered.get(key), selection.after_us)
-                    if found.owner.startswith(added_owner("")):
+                    read = partial(samples.merge, key, delivered.get(key), selection.after_us)
+                    if samples.owner.startswith(added_owner("")):
                         read = partial(as_added, read)
                     readers.setdefault(series_name(*key), []).append(read)
             for name, figure in figures:
                 readers.setdefault(name, []).append(figure)
             yield from selection.series(readers)
-        for found in loaded:
-            found.check()
+        for samples in loaded:
+            samples.check()
 
 
 def _now_ms() -> int:

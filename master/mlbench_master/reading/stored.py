@@ -171,13 +171,13 @@ class Stored:
             Detail.last_ms >= first_ms, Detail.first_ms <= last_ms
         )
         rows_found = database.execute(rows.select(Detail.samples))
-        details = {one[0] // 1000: one for (text,) in rows_found for one in orjson.loads(text)}
+        details = {row[0] // 1000: row for (text,) in rows_found for row in orjson.loads(text)}
         times = list(points.times_us)
         annotations = {}
         for i, ms in enumerate(time_us // 1000 for time_us in points.times_us):
             if ms in details:
                 times[i], *rest = details[ms]
-                if any(one is not None for one in rest):
+                if any(value is not None for value in rest):
                     annotations[i] = Annotation(*rest)
         return Points(times, points.values, annotations)
 
@@ -190,7 +190,7 @@ def load(owner: str, metrics: Collection[str] = ()) -> Stored:
     """
     with snapshot():
         delivered = _load_delivered(owner, metrics)
-        last_ms = {key: one.span.last_ms for key, one in delivered.items()}
+        last_ms = {key: series.span.last_ms for key, series in delivered.items()}
         return Stored(
             owner,
             delivered,
@@ -261,9 +261,9 @@ def _parse_waiting(
     waiting: dict[SeriesKey, Waiting] = {}
     for stream, lines in _find_lines(streams, metrics):
         samples = (
-            one
-            for one in parse(stream, lines, now_us, metrics)
-            if isinstance(one, Sample) and (not metrics or one.metric in metrics)
+            record
+            for record in parse(stream, lines, now_us, metrics)
+            if isinstance(record, Sample) and (not metrics or record.metric in metrics)
         )
         planned = plan(samples, last_ms, now_us // 1000)
         for key, to_send in planned.send.items():

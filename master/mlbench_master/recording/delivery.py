@@ -180,9 +180,10 @@ class Delivery:
         self._retries = {id_: retry for id_, retry in self._retries.items() if id_ in ids}
         self._last_ms = {owner: last for owner, last in self._last_ms.items() if owner in owners}
         now = time.monotonic()
-        due = [one for one in streams_waiting if self._retry(one).again_at <= now]
+        due = [stream for stream in streams_waiting if self._retry(stream).again_at <= now]
         last = self._last_tried
-        due.sort(key=lambda one: (one.owner not in first or one.id == last, one.id <= last, one.id))
+        due.sort(key=lambda stream: (stream.id <= last, stream.id))
+        due.sort(key=lambda stream: stream.owner not in first or stream.id == last)
         return self._group(due)
 
     def _group(self, streams: Iterable[Stream]) -> Iterator[list[Stream]]:

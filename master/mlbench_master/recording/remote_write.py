@@ -181,13 +181,13 @@ class RemoteWriter:
         try:
             self.send(series)
         except RefusedError as error:
-            one, *others = series
-            if not others and len(one.times_ms) == 1:
-                log.warning("Prometheus refused a sample, so it is kept: %s: %s", one, error)
-                return [one]
-            half = len(series) // 2
-            halves = (series[:half], series[half:]) if others else [[part] for part in one.halves()]
-            return [refused for part in halves for refused in self._send_or_split(part)]
+            first, *others = series
+            if not others and len(first.times_ms) == 1:
+                log.warning("Prometheus refused a sample, so it is kept: %s: %s", first, error)
+                return [first]
+            parts = series if others else first.halves()
+            half = len(parts) // 2
+            return self._send_or_split(parts[:half]) + self._send_or_split(parts[half:])
         return []
 
     def _post(self, body: bytes) -> None:

@@ -67,21 +67,22 @@ def not_finite_after(
 
     A finite value of the series that went wrong takes it back.
     """
-    losses = [one for one in samples if one.metric in names.LOSSES and isinstance(one.value, float)]
-    if earliest is None and all(math.isfinite(float(one.value)) for one in losses):
+    of_losses = (sample for sample in samples if sample.metric in names.LOSSES)
+    losses = [sample for sample in of_losses if isinstance(sample.value, float)]
+    if earliest is None and all(math.isfinite(float(sample.value)) for sample in losses):
         return None
-    steps = {one[1:3]: one.value for one in samples if one.metric == names.STEP}
-    for one in losses:
-        if math.isfinite(float(one.value)):
-            if earliest is not None and (earliest["metric"], earliest["rank"]) == one[:2]:
+    steps = {sample[1:3]: sample.value for sample in samples if sample.metric == names.STEP}
+    for sample in losses:
+        if math.isfinite(float(sample.value)):
+            if earliest is not None and (earliest["metric"], earliest["rank"]) == sample[:2]:
                 earliest = None
         elif earliest is None:
-            step = steps.get(one[1:3])
+            step = steps.get(sample[1:3])
             earliest = {
-                "metric": one.metric,
-                "rank": one.rank,
+                "metric": sample.metric,
+                "rank": sample.rank,
                 "step": int(step) if isinstance(step, float) else None,
-                "since": one.time_us / 1e6,
+                "since": sample.time_us / 1e6,
             }
     return earliest
 

@@ -168,14 +168,14 @@ class MetricsResource:
         """Answer with the series by name, each in order of time."""
         selection, format_, title = _selection(req), _FORMAT.read(req), owner
         if _OF_ONE.read(req) == "pod":
-            found = Owner("pod", posting.find_pod(owner), self.reader.pod(owner, selection))
+            content = Owner("pod", posting.find_pod(owner), self.reader.pod(owner, selection))
         else:
             run_id = parse_whole_number(owner)
             if run_id is None:
                 raise NotFoundError(f"run_id: there is no run {owner!r}")
             run = life.find(run_id)
-            found, title = self._run(run, selection, _LINE.read(req)), run.name
-        _send(req, resp, formats.write_one(found, format_, title))
+            content, title = self._run(run, selection, _LINE.read(req)), run.name
+        _send(req, resp, formats.write_one(content, format_, title))
 
     @operation("list_run_metrics", "The metrics, by name.", list[RunMetric], errors=(503,))
     def on_get_run(self, req: Request, resp: Response, run_id: int) -> None:

@@ -91,8 +91,8 @@ class RunsResource:
             order=_ORDER.read(req) or "",
             columns=_COLUMNS.read(req),
         )
-        found = listing.list_runs(wanted)
-        resp.media = [listed(run) for run in found] if is_original(req) else found
+        runs = listing.list_runs(wanted)
+        resp.media = [listed(run) for run in runs] if is_original(req) else runs
 
     @operation(
         "create_run",

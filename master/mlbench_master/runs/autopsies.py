@@ -148,10 +148,10 @@ def is_done(asked: Autopsy) -> bool:
 
 def describe(asked: Autopsy) -> AutopsyRecord:
     """Return what the ranks have answered, and judge by it."""
-    parts = (part for one in _evidence_of(asked) for part in split(one))
-    evidence = tuple(sorted(parts, key=lambda one: one.rank))
+    parts = (part for answer in _evidence_of(asked) for part in split(answer))
+    evidence = tuple(sorted(parts, key=lambda part: part.rank))
     ranks = sum(len(rank.ranks) for rank in _ranks(asked.run_id, asked.attempt))
-    world_size = max(ranks, *(one.world_size for one in evidence), 0)
+    world_size = max(ranks, *(part.world_size for part in evidence), 0)
     return AutopsyRecord(
         id=asked.get_id(),
         attempt=asked.attempt,

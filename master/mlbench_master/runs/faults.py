@@ -73,15 +73,15 @@ def begin(run_id: int, deadline_at: float | None) -> None:
     What fails after the deadline is not begun again, so nothing is injected then.
     """
     run = Run.get_by_id(run_id)
-    if not any(one["due_at"] is None for one in run.injected):
+    if not any(hit["due_at"] is None for hit in run.injected):
         return
     waiting = "run_id = ? AND attempt = ? AND NOT reported"
     if not Rank.rows(waiting, run_id, run.attempt):
         now = time.time()
-        timed = [one | {"due_at": one["due_at"] or now + one["seconds"]} for one in run.injected]
+        timed = [hit | {"due_at": hit["due_at"] or now + hit["seconds"]} for hit in run.injected]
         is_late = {"problem": "the run is past its deadline then"}
         last = deadline_at or math.inf
-        _store(run, [one if one["due_at"] < last else one | is_late for one in timed])
+        _store(run, [hit if hit["due_at"] < last else hit | is_late for hit in timed])
 
 
 def due_for(run_id: int | None, rank: int | None) -> tuple[list[dict[str, Any]], bool]:

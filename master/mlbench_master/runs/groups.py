@@ -3,7 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import product
+from itertools import chain, product
 from math import isfinite
 from typing import Any
 
@@ -30,7 +30,7 @@ def group_runs(wanted: Wanted, by: Sequence[str]) -> list[RunGroup]:
     Raises:
         BadFieldError: there is no such field, or there are too many groups (400).
     """
-    names = dict.fromkeys(one for name in by for one in (_OF_SET if name == "set" else (name,)))
+    names = dict.fromkeys(chain(*(_OF_SET if name == "set" else (name,) for name in by)))
     keys = {name: columns.find(name, "group") for name in names}
     figures = {name: columns.find(name, "columns") for name in wanted.columns}
     fields = [*keys.values(), *figures.values()]
@@ -44,7 +44,7 @@ def group_runs(wanted: Wanted, by: Sequence[str]) -> list[RunGroup]:
         if len(groups) > MOST_GROUPS:
             problem = f"there are more than {MOST_GROUPS} groups by {', '.join(keys)}: "
             raise BadFieldError("group", f"{problem}choose another field, or search for fewer runs")
-    found = [
+    summaries = [
         RunGroup(
             values=dict(zip(keys, key, strict=True)),
             runs=len(rows),
@@ -55,7 +55,7 @@ def group_runs(wanted: Wanted, by: Sequence[str]) -> list[RunGroup]:
         )
         for key, rows in groups.items()
     ]
-    return _sorted(found, wanted.order)
+    return _sorted(summaries, wanted.order)
 
 
 def _keys(field: Field, value: Any) -> Iterator[Setting]:
@@ -88,7 +88,7 @@ def _sorted(groups: list[RunGroup], order: str) -> list[RunGroup]:
         mean = group.means.get(name)
         return mean.mean if mean else group.values.get(name, group.runs if name == "runs" else None)
 
-    ordered = sorted(groups, key=lambda group: [_key(one) for one in group.values.values()])
+    ordered = sorted(groups, key=lambda group: [_key(field) for field in group.values.values()])
     if order:
         ordered.sort(key=lambda group: _key(value(group)), reverse=order != name)
         ordered.sort(key=lambda group: value(group) is None)

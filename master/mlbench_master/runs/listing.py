@@ -54,8 +54,8 @@ def list_runs(wanted: Wanted) -> list[records.Run]:
     Raises:
         BadFieldError: there is no such field, or a value cannot be (400).
     """
-    found = {name: columns.find(name, "columns") for name in wanted.columns}
-    values = [field.sql().alias(f"column_{i}") for i, field in enumerate(found.values())]
+    chosen = {name: columns.find(name, "columns") for name in wanted.columns}
+    values = [field.sql().alias(f"column_{i}") for i, field in enumerate(chosen.values())]
     rows = Run.select(Run, *values).where(matching(wanted)).limit(wanted.limit)
     with snapshot():
         if wanted.order:
@@ -63,14 +63,14 @@ def list_runs(wanted: Wanted) -> list[records.Run]:
         else:
             runs = list(rows.order_by(Run.id.desc()))[::-1]
         described = describe_all(runs)
-    if not found:
+    if not chosen:
         return described
     return [
         replace(
             run,
             values={
                 name: field.spell(getattr(row, f"column_{i}"))
-                for i, (name, field) in enumerate(found.items())
+                for i, (name, field) in enumerate(chosen.items())
             },
         )
         for run, row in zip(described, runs, strict=True)
@@ -119,19 +119,19 @@ def matching(wanted: Wanted) -> Expression:
     Raises:
         BadFieldError: there is no such field, or a value cannot be (400).
     """
-    found = Run.id >= wanted.from_id
+    condition = Run.id >= wanted.from_id
     if wanted.before is not None:
-        found &= Run.id < wanted.before
+        condition &= Run.id < wanted.before
     if wanted.state is not None:
-        found &= Run.state == wanted.state
+        condition &= Run.state == wanted.state
     if wanted.pod is not None:
         there = Rank.select().where(Rank.run == Run.id, Rank.worker == wanted.pod)
         # Another installation's pod may have the same name.
-        found &= Run.origin.is_null()
-        found &= fn.EXISTS(there.where(Rank.attempt == Run.attempt))
+        condition &= Run.origin.is_null()
+        condition &= fn.EXISTS(there.where(Rank.attempt == Run.attempt))
     for term in wanted.query.terms:
-        found &= columns.condition(term)
+        condition &= columns.condition(term)
     for word in wanted.query.words:
         marks = [has_it for mark, has_it in _MARKS.items() if word.lower() in mark]
-        found &= reduce(or_, marks, _SEARCHED.contains(word))
-    return found
+        condition &= reduce(or_, marks, _SEARCHED.contains(word))
+    return condition

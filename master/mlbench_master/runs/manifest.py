@@ -19,7 +19,7 @@ def build(run: Run) -> Manifest:
     """
     rows = Rank.select().where(Rank.run == run, Rank.attempt == run.attempt)
     ranks = list(rows.order_by(Rank.rank))
-    row, machines = run.row, [one.machine for one in (rank.row for rank in ranks) if one.machine]
+    row, machines = run.row, [machine for rank in ranks if (machine := rank.row.machine)]
     settings = run.settings or {}
     others = {
         "run_id": run.id,

@@ -328,9 +328,9 @@ class SetRequest(CommonRequest):
                 f"(not {counts[few]} with {few})"
             )
         used = Counter(
-            (one.seed, one.num_workers, frozenset(one.swept.items()))
-            for one in self.places
-            if one.seed is not None
+            (slot.seed, slot.num_workers, frozenset(slot.swept.items()))
+            for slot in self.places
+            if slot.seed is not None
         )
         twice = next((key for key, times in used.items() if times > 1), None)
         if twice is not None:

@@ -277,7 +277,7 @@ def _reply(
         autopsy=autopsy,
         native_rank=native_rank,
         profile=profiles.wanted_of(report.run_id, report.attempt, report.rank),
-        faults=[DueFault(**one) for one in due],
+        faults=[DueFault(**fault) for fault in due],
     )
 
 

@@ -98,7 +98,7 @@ def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Disturbance:
     seconds = after.at - before.at
     threads = [_increase(before.threads.get(key), now) for key, now in after.threads.items()]
     running = sum(thread.running_seconds for thread in threads)
-    waited = sum(one.waiting_seconds for one in threads)
+    waited = sum(thread.waiting_seconds for thread in threads)
     throttled = others = stolen = None
     if after.throttled_seconds is not None and before.throttled_seconds is not None:
         throttled = after.throttled_seconds - before.throttled_seconds
@@ -125,7 +125,7 @@ def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Disturbance:
         node_pressure_seconds=_less(after.node_pressure, before.node_pressure),
         pod_pressure_seconds=_less(after.pod_pressure, before.pod_pressure),
         major_faults=max(0, after.major_faults - before.major_faults),
-        involuntary_switches=sum(one.involuntary_switches for one in threads),
+        involuntary_switches=sum(thread.involuntary_switches for thread in threads),
         core_hertz=after.hertz,
         gpu_limited_seconds=dict.fromkeys(after.gpu_limits, seconds),
     )
@@ -147,8 +147,8 @@ def add(total: Disturbance | None, more: Disturbance) -> Disturbance:
     if total is None:
         return more
     sums = {
-        one.name: _plus(getattr(total, one.name), getattr(more, one.name))
-        for one in fields(Disturbance)
+        field.name: _plus(getattr(total, field.name), getattr(more, field.name))
+        for field in fields(Disturbance)
     }
     hertz = None
     if total.core_hertz is not None and more.core_hertz is not None:

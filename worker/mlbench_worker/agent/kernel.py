@@ -123,7 +123,7 @@ class Kernel:
             threads=dict(_threads(own)),
             own_seconds=total_seconds(table[pid] for pid in own) + agent.children_seconds,
             sibling_seconds=total_seconds(siblings),
-            others={one.pid: one for one in foreign if self._leader(one) not in of_run},
+            others={other.pid: other for other in foreign if self._leader(other) not in of_run},
             cores=_cores(self.cores),
             major_faults=sum(table[pid].major_faults for pid in own),
             throttled_seconds=throttled_seconds(),

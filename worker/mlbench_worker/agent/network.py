@@ -111,8 +111,8 @@ def attach(attachment: Attachment, switch_file: Path) -> Network:
         if belongs_to is not None:
             belongs_to.close()
         raise
-    one, other = (socket.socket(fileno=each) for each in sockets)
-    return Network(Shaping(**json.loads(answer)), (one, other), FileIO(namespace), belongs_to)
+    first, second = (socket.socket(fileno=each) for each in sockets)
+    return Network(Shaping(**json.loads(answer)), (first, second), FileIO(namespace), belongs_to)
 
 
 def address_towards(host: str = _ELSEWHERE, otherwise: str = "127.0.0.1") -> str:
@@ -191,10 +191,10 @@ def main() -> None:
     namespace = os.open("/proc/self/ns/net", os.O_RDONLY)
     with (
         socket.socket(fileno=int(channel)) as agent,
-        socket.socket() as one,
-        socket.socket() as two,
+        socket.socket() as first,
+        socket.socket() as second,
     ):
-        socket.send_fds(agent, [answer], [namespace, one.fileno(), two.fileno()])
+        socket.send_fds(agent, [answer], [namespace, first.fileno(), second.fileno()])
 
 
 if __name__ == "__main__":

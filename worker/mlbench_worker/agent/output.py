@@ -110,7 +110,7 @@ class _Packer:
 
     def _left(self, name: str, file: BinaryIO, why: str) -> OutputFile:
         before = os.fstat(file.fileno())
-        shown = "".join(one if one.isprintable() and one != "\\" else "?" for one in name)[:200]
+        shown = "".join(c if c.isprintable() and c != "\\" else "?" for c in name)[:200]
         digest = None
         if self._digested + before.st_size > _MOST_DIGESTED_BYTES:
             why += f"; no digest: more than {_MOST_DIGESTED_BYTES >> 30} GiB in all"

@@ -153,7 +153,7 @@ def read_published(folder: Path, run_id: str, left_out: LeftOut) -> list[Metric]
     passed: list[Metric] = []
     room = _MOST_SERIES
     # Our own series first; the others get the room that is left.
-    for family in sorted(families.values(), key=lambda one: _OF_OTHERS.match(one.name) is None):
+    for family in sorted(families.values(), key=lambda its: _OF_OTHERS.match(its.name) is None):
         summed = _sum_up(family, left_out)
         if len(summed) > room:
             left_out[f"{family.name}: {len(summed)} series are too many"] = None

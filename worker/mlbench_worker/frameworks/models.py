@@ -93,12 +93,12 @@ class Net:
         """Return images, normalized over this rank's batch, or by the running statistics."""
         weight, bias = self.weights[f"{name}.weight"], self.weights[f"{name}.bias"]
         running = [f"{name}.running_mean", f"{name}.running_var"]
-        mean, variance = (self.weights[one] for one in running)
+        mean, variance = (self.weights[statistic] for statistic in running)
         if not self.training:
             return (x - mean) * (self.ops.rsqrt(variance + _EPSILON) * weight) + bias
         x, *statistics = self.ops.batch_norm(x, weight, bias)
-        for one, new in zip(running, statistics, strict=True):
-            self.updated[one] = (1 - _MOMENTUM) * self.weights[one] + _MOMENTUM * new
+        for statistic, new in zip(running, statistics, strict=True):
+            self.updated[statistic] = (1 - _MOMENTUM) * self.weights[statistic] + _MOMENTUM * new
         return x
 
 

@@ -146,7 +146,7 @@ class JaxCompiled:
             for name in mean
         }
         parameters = {name: parameters[name] - rate * velocities[name] for name in mean}
-        buffers = {name: one[None] for name, one in (own | updated).items()}
+        buffers = {name: array[None] for name, array in (own | updated).items()}
         return (parameters, velocities, buffers), scores
 
     def _forward(

@@ -65,7 +65,7 @@ class TensorFlowCompiled:
         begin = State.begin(model)
         with self._strategy.scope():
             self._variables = tuple(
-                {name: tf.Variable(one) for name, one in values.items()}
+                {name: tf.Variable(value) for name, value in values.items()}
                 for values in vars(begin).values()
             )
         self._parameters, self._velocities, self._buffers = self._variables

@@ -187,9 +187,9 @@ class Trainer(ABC, Generic[B, S]):
         tracker = self.session.tracker
         tracker.log(
             {
-                **{name: getattr(trained, figure) for name, figure in trained.trained.items()},
+                **{name: getattr(trained, key) for name, key in trained.trained.items()},
                 names.VAL_LOSS: validated.loss,
-                **{name: getattr(validated, one) for name, one in validated.validated.items()},
+                **{name: getattr(validated, key) for name, key in validated.validated.items()},
                 names.BYTES_PER_STEP: self.exchange.bytes_sent / tracker.steps,
             },
             step=tracker.steps,

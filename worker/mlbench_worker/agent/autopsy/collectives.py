@@ -44,7 +44,7 @@ def find_collectives(
             before = last.setdefault((rank, collective.group), collective)
             if collective.number <= before.number:
                 last[rank, collective.group] = replace(collective, rank=rank)
-    in_order = sorted(last.values(), key=lambda one: (len(one.group), one.group))
+    in_order = sorted(last.values(), key=lambda entry: (len(entry.group), entry.group))
     return tuple(in_order[:_MOST_GROUPS])
 
 

@@ -66,7 +66,7 @@ def gather(
         stacks_by = "traceback" if threads else ""
     time.sleep(_LOOK_SECONDS)
     again = map(_look_again, processes)
-    processes = [one for one in again if one.state != "X" or one.pid == root]
+    processes = [process for process in again if process.state != "X" or process.pid == root]
     usage = _usage(root)
     gpu_errors = tuple(islice(_gpu_errors(attempt.began, missing), _MOST_GPU_ERRORS))
     measured = attempt.measured

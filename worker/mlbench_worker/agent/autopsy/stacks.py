@@ -133,14 +133,14 @@ class Pipe:
 
 def parse_stacks(pid: int, text: str) -> list[Thread]:
     """Return the threads that faulthandler has written of a process; the main one is its last."""
-    found: list[tuple[str, list[Frame]]] = []
+    stacks: list[tuple[str, list[Frame]]] = []
     for line in text.splitlines():
         if thread := _THREAD.match(line):
-            found.append((thread[2] or thread[1], []))
-        elif (frame := _FRAME.match(line)) and found and len(found[-1][1]) < _MOST_FRAMES:
-            found[-1][1].append(Frame(frame[3], frame[1], int(frame[2])))
-    threads = [Thread(pid, name, False, tuple(frames)) for name, frames in found[:-1]]
-    threads += [Thread(pid, "MainThread", True, tuple(frames)) for _, frames in found[-1:]]
+            stacks.append((thread[2] or thread[1], []))
+        elif (frame := _FRAME.match(line)) and stacks and len(stacks[-1][1]) < _MOST_FRAMES:
+            stacks[-1][1].append(Frame(frame[3], frame[1], int(frame[2])))
+    threads = [Thread(pid, name, False, tuple(frames)) for name, frames in stacks[:-1]]
+    threads += [Thread(pid, "MainThread", True, tuple(frames)) for _, frames in stacks[-1:]]
     return _bounded(threads)
 
 

@@ -193,7 +193,7 @@ class Loopback:
         with self._turn:
             try:
                 answers = (route(request) for route in self._routes)
-                answer = next((one for one in answers if one is not None), None)
+                answer = next((reply for reply in answers if reply is not None), None)
             except ValueError as error:
                 return refusal(HTTPStatus.BAD_REQUEST, str(error))
             if answer is None:

@@ -177,12 +177,12 @@ class Tracking:
             "POST runs/update": self._update,
             "GET runs/get": lambda fields: Answer({"run": self._told(self._of(fields))}),
             "POST runs/search": lambda _: Answer(
-                {"runs": [self._told(one) for one in self._runs.values()]}
+                {"runs": [self._told(run) for run in self._runs.values()]}
             ),
-            "POST runs/log-metric": lambda one: self._log(self._of(one), {"metrics": [one]}),
+            "POST runs/log-metric": lambda body: self._log(self._of(body), {"metrics": [body]}),
             "POST runs/log-batch": lambda fields: self._log(self._of(fields), fields),
-            "POST runs/log-parameter": lambda one: self._log(self._of(one), {"params": [one]}),
-            "POST runs/set-tag": lambda one: self._log(self._of(one), {"tags": [one]}),
+            "POST runs/log-parameter": lambda body: self._log(self._of(body), {"params": [body]}),
+            "POST runs/set-tag": lambda body: self._log(self._of(body), {"tags": [body]}),
             "POST runs/delete-tag": self._delete_tag,
             # So that nothing is logged for a second time, as of a model.
             "GET metrics/get-history": lambda _: Answer({"metrics": []}),

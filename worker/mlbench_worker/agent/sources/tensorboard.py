@@ -107,7 +107,7 @@ class EventFiles:
         """Look for files of the processes that are not followed yet."""
         if not self._writers:
             return
-        for path in sorted(_event_files(self._folder), key=lambda found: found.name):
+        for path in sorted(_event_files(self._folder), key=lambda file: file.name):
             writer = None if path in self._followed else self._writer_of(path)
             descriptor = open_regular(path) if writer else None
             if writer is None or descriptor is None:

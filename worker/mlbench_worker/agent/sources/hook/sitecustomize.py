@@ -251,7 +251,7 @@ class _Finder:
         adapt = _ADAPTED.get(name)
         if adapt is None:
             return None
-        others = (getattr(one, "find_spec", None) for one in sys.meta_path if one is not self)
+        others = (getattr(item, "find_spec", None) for item in sys.meta_path if item is not self)
         specs = (find(name, path, target) for find in others if find)
         spec: ModuleSpec | None = next(filter(None, specs), None)
         if spec is None or spec.loader is None:
