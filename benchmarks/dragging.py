@@ -49,10 +49,10 @@ def measure(folder: Path) -> Iterator[Figure]:
         times = [float(page.evaluate(_DRAW, [_RUNS, _SAMPLES])) for _ in range(3)]
         yield Figure(f"{what}: smoothed and drawn", "ms", times)
         for ranged in ("all of them", "zoomed to a part"):
-            found = _drag(browser, page)
+            counts = _drag(browser, page)
             for name, what in (("DrawFrame", "drawn"), ("DroppedFrame", "dropped")):
-                yield Figure(f"  {_MOVES} moves, {ranged}: frames {what}", "", [found[name]])
-            yield Figure("  longest task, on the processor", "ms", [found["longest"] / 1000])
+                yield Figure(f"  {_MOVES} moves, {ranged}: frames {what}", "", [counts[name]])
+            yield Figure("  longest task, on the processor", "ms", [counts["longest"] / 1000])
 
 
 def _drag(browser: Browser, page: Page) -> Counter[str]:
@@ -69,7 +69,7 @@ def _drag(browser: Browser, page: Page) -> Counter[str]:
         page.wait_for_timeout(_MOVE_MS)
     events = json.loads(browser.stop_tracing())["traceEvents"]
     page.mouse.up()
-    found = Counter(event["name"] for event in events)
+    counts = Counter(event["name"] for event in events)
     # Without the time in which others have the processor.
-    found["longest"] = max(event.get("tdur", 0) for event in events if "Task" in event["name"])
-    return found
+    counts["longest"] = max(event.get("tdur", 0) for event in events if "Task" in event["name"])
+    return counts

@@ -84,9 +84,9 @@ def measure(folder: Path) -> Iterator[str]:
     os.environ["MLBENCH_CONCURRENT_RUNS"] = "2"
     (folder / "train.py").write_text(_TRAIN)
     with ExitStack() as stack:
-        clients = [stack.enter_context(local_stack(folder / str(one)))[1] for one in _BETWEEN]
+        clients = [stack.enter_context(local_stack(folder / str(mtbf)))[1] for mtbf in _BETWEEN]
         ordered = [
-            [[_order(client, folder, one, between, seed) for seed in _SEEDS] for one in _INTERVALS]
+            [[_order(client, folder, tau, between, seed) for seed in _SEEDS] for tau in _INTERVALS]
             for client, between in zip(clients, _BETWEEN, strict=True)
         ]
         off, right = [], 0
@@ -97,16 +97,16 @@ def measure(folder: Path) -> Iterator[str]:
                 share, costs, tau = _costs(done, interval)
                 kept.append(share)
                 expected.append(goodput(tau, costs))
-                of_runs = ", ".join(f"{one.useful / one.wall:.1%}" for one in done)
+                of_runs = ", ".join(f"{run.useful / run.wall:.1%}" for run in done)
                 yield (
                     f"a kill every {between:2} s, a checkpoint every {tau:4.2f} s: kept {share:.1%}"
                     f" ({of_runs}), by the formula {expected[-1]:.1%};"
-                    f" {sum(one.failures for one in done)} failures, {costs},"
+                    f" {sum(run.failures for run in done)} failures, {costs},"
                     f" best every {best_interval(costs):.2f} s"
                 )
-            off += [abs(one - other) for one, other in zip(kept, expected, strict=True)]
+            off += [abs(share - formula) for share, formula in zip(kept, expected, strict=True)]
             right += abs(kept.index(max(kept)) - expected.index(max(expected))) <= 1
-    yield f"within 3 points of the formula: {sum(one <= 0.03 for one in off)} of {len(off)}"
+    yield f"within 3 points of the formula: {sum(points <= 0.03 for points in off)} of {len(off)}"
     yield f"off by {fmean(off):.1%} in the mean, {max(off):.1%} at most"
     yield f"the best interval is the formula's, or next to it: {right} of {len(_BETWEEN)}"
 
@@ -137,20 +137,20 @@ def _order(client: ApiClient, folder: Path, interval: float, between: int, seed:
 
 def _look(client: ApiClient, run: Run) -> Kept:
     """Return what a run kept, and what it met."""
-    told: dict[str, list[float]] = {}
+    values: dict[str, list[float]] = {}
     words = shlex.split(run.command)
     for line in Path(words[-1]).read_text().splitlines():
         what, value = json.loads(line)
-        told.setdefault(what, []).append(value)
+        values.setdefault(what, []).append(value)
     events = client.get_run_events(run.id).result().value
-    hits = [_at(one) for one in events if one.kind == "exited"]
-    born, began = told["born"], told["began"]
-    step = fmean(told["steps"])
+    hits = [_at(event) for event in events if event.kind == "exited"]
+    born, began = values["born"], values["began"]
+    step = fmean(values["steps"])
     return Kept(
         step,
         step * int(words[2]),
-        told["ended"][-1] - began[0],
-        fmean(told["checkpoint"]),
+        values["ended"][-1] - began[0],
+        fmean(values["checkpoint"]),
         # One may be killed before it tells of itself: what counts is the last kill.
         [at - max(hit for hit in hits if hit < at) for at in born[1:]],
         [first - at for first, at in zip(began[1:], born[1:], strict=False)],
@@ -160,16 +160,16 @@ def _look(client: ApiClient, run: Run) -> Kept:
 
 def _costs(runs: Sequence[Kept], interval: float) -> tuple[float, Costs, float]:
     """Return which share of their time runs kept, their costs, and what they trained at a time."""
-    wall, failures = sum(one.wall for one in runs), sum(one.failures for one in runs)
-    down = fmean(seconds for one in runs for seconds in one.down)
+    wall, failures = sum(run.wall for run in runs), sum(run.failures for run in runs)
+    down = fmean(seconds for run in runs for seconds in run.down)
     costs = Costs(
-        fmean(one.checkpoint for one in runs),
-        fmean(seconds for one in runs for seconds in one.restart),
+        fmean(run.checkpoint for run in runs),
+        fmean(seconds for run in runs for seconds in run.restart),
         wall / failures - down,
         down,
     )
-    tau = fmean(one.step for one in runs) * round(interval / _STEP_SECONDS)
-    return sum(one.useful for one in runs) / wall, costs, tau
+    tau = fmean(run.step for run in runs) * round(interval / _STEP_SECONDS)
+    return sum(run.useful for run in runs) / wall, costs, tau
 
 
 def _at(event: RunEvent) -> float:

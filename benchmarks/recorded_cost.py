@@ -41,8 +41,8 @@ def measure(folder: Path) -> Iterator[Figure]:
             where = environ | more
             return subprocess.check_output(command, env=where, text=True, stderr=subprocess.DEVNULL)
 
-        for one in (["true"], ["sleep", "2"]):
-            commands = {" ".join(one): one, " ".join(["mlbench record --", *one]): [*record, *one]}
+        for line in ("true", "sleep 2"):
+            commands = {line: line.split(), f"mlbench record -- {line}": [*record, *line.split()]}
             measures = {what: partial(timed, partial(run, it)) for what, it in commands.items()}
             yield from alternate(7, "s", measures)
         into = {names.ENV_METRICS_FILE: str(folder / "metrics.jsonl")}

@@ -20,10 +20,10 @@ _RATE = 0.1
 
 def main(share: float, wait: float, seed: int) -> None:
     """Train for some seconds."""
-    found = find_spec("sklearn")
-    assert found
-    assert found.origin
-    file = Path(found.origin).parent / "datasets" / "data" / "digits.csv.gz"
+    sklearn = find_spec("sklearn")
+    assert sklearn
+    assert sklearn.origin
+    file = Path(sklearn.origin).parent / "datasets" / "data" / "digits.csv.gz"
     rows = np.loadtxt(file, delimiter=",")
     pixels, digits = rows[:, :-1] / 16, np.eye(10)[rows[:, -1].astype(int)]
     random = np.random.default_rng(seed)

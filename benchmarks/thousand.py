@@ -124,16 +124,16 @@ class _Watched:
 
     def figures(self, seen: Sequence[Seen]) -> Iterator[Figure]:
         """Yield what users, agents and the machine saw."""
-        polls = [seconds for one in seen for seconds in one.polls]
-        failures = [failure for one in seen for failure in one.failures]
+        polls = [seconds for agent in seen for seconds in agent.polls]
+        failures = [failure for agent in seen for failure in agent.failures]
         yield Figure("API and controller", "cores", [self.cores])
         yield Figure("  their memory at its largest", "MB", [self.megabytes])
         yield Figure("polls answered, median", "ms", [1000 * statistics.median(polls)])
         yield Figure("  99th percentile", "ms", [1000 * _p99(polls)])
         yield Figure("a value on the page after, median", "s", [statistics.median(self.delays)])
         yield Figure("  99th percentile", "s", [_p99(self.delays)])
-        yield Figure("the run's page, all its answers", "ms", [1000 * one for one in self.pages])
-        yield Figure("the list of runs", "ms", [1000 * one for one in self.lists])
+        yield Figure("the run's page, all its answers", "ms", [1000 * page for page in self.pages])
+        yield Figure("the list of runs", "ms", [1000 * page for page in self.lists])
         yield Figure("  opened while the master was behind", "times", [self.refused])
         yield Figure("answers to agents that were errors or late", "", [len(failures)])
         for failure in failures[:3]:

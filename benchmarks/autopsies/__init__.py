@@ -118,19 +118,19 @@ def measure(folder: Path) -> Iterator[str]:
     wanted = tuple(os.environ.get("AUTOPSIES", "torch-spy").split())
     chosen = [case for case in cases() if case.name.startswith(wanted)]
     file = Path(os.environ.get("AUTOPSIES_FILE", folder / "autopsies.jsonl"))
-    known = _read(file)
+    measured = _read(file)
     for case in chosen:
-        if case.name not in known:
-            known[case.name] = {"name": case.name, **_measure(case, folder)}
+        if case.name not in measured:
+            measured[case.name] = {"name": case.name, **_measure(case, folder)}
             with file.open("a") as lines:
-                lines.write(json.dumps(known[case.name]) + "\n")
-    told = [(case, known[case.name]) for case in chosen]
-    for case, its in told:
+                lines.write(json.dumps(measured[case.name]) + "\n")
+    outcomes = [(case, measured[case.name]) for case in chosen]
+    for case, its in outcomes:
         if its["outcome"] != "right" or (case.has_line and not its["line"]):
             yield f"  {case.name}: {its['outcome']}: {its['sentence']}"
-    for kind in dict.fromkeys((case.program, case.reader, case.hang) for case in chosen):
-        yield _row("-".join(kind), [one for one in told if one[0].name.startswith("-".join(kind))])
-    yield _row("all", told)
+    for name in dict.fromkeys(f"{case.program}-{case.reader}-{case.hang}" for case in chosen):
+        yield _row(name, [pair for pair in outcomes if pair[0].name.startswith(name)])
+    yield _row("all", outcomes)
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def autopsy(case: Case, parent: Path) -> tuple[float, Verdict]:
             _ip("-n", folder.name, "link", "set", "lo", "down")
             (folder / "is-cut").touch()
         if case.hang in _ENDS:
-            wait_for(lambda: any(one.ended.is_set() for one in attempts), 60, "a rank has ended")
+            wait_for(lambda: any(rank.ended.is_set() for rank in attempts), 60, "a rank has ended")
         time.sleep(_SETTLE_SECONDS)
         began = time.monotonic()
         with ThreadPoolExecutor(case.ranks) as pool:

@@ -51,12 +51,12 @@ def _compare(
     pairs = []
     for number in range(times):
         order = ({}, hooked) if number % 2 else (hooked, {})
-        found = {bool(added): look(added) for added in order}
-        pairs.append((found[True], found[False]))
-    ratios = sorted(one / other for one, other in pairs)
+        figures = {bool(added): look(added) for added in order}
+        pairs.append((figures[True], figures[False]))
+    ratios = sorted(hook / plain for hook, plain in pairs)
     rank = int(times / 2 - 0.98 * times**0.5)
     with_it, without = (statistics.median(side) for side in zip(*pairs, strict=True))
-    more = statistics.median(one - other for one, other in pairs)
+    more = statistics.median(hook - plain for hook, plain in pairs)
     return (
         f"{what}: {with_it:.2f} {unit} with, {without:.2f} without, {more:+.2f} in a pair; "
         f"{statistics.median(ratios):.3f} times ({ratios[rank - 1]:.3f} to {ratios[-rank]:.3f}), "
@@ -87,8 +87,8 @@ def _step(folder: Path, added: Mapping[str, str]) -> float:
         command = [sys.executable, "-P", "-m", "mlbench_worker.tasks.digits", *options]
         quiet = subprocess.DEVNULL
         ranks.append(subprocess.Popen(command, env=environ, stdout=quiet))
-    assert [one.wait() for one in ranks] == [0, 0]
+    assert [process.wait() for process in ranks] == [0, 0]
     lines = map(json.loads, metrics.read_text().splitlines())
-    told = (one.get("metrics", {}) for one in lines)
-    seconds = [float(one[names.TRAIN_SECONDS]) for one in told if names.TRAIN_SECONDS in one]
+    records = (line.get("metrics", {}) for line in lines)
+    seconds = [float(line[names.TRAIN_SECONDS]) for line in records if names.TRAIN_SECONDS in line]
     return statistics.median(later - sooner for sooner, later in pairwise(seconds))

@@ -42,12 +42,12 @@ def kill_at_random(home: Home, times: int, between: Callable[[], None]) -> None:
         with suppress(psutil.Error, ValueError, IndexError):  # it is being started again
             match name:
                 case "a rank":
-                    found = [one for rank in range(WORKERS) for one in training(home, rank)]
+                    processes = [p for rank in range(WORKERS) for p in training(home, rank)]
                 case "the API's worker":
-                    found = service(home, _PROCESSES["API"]).children()
+                    processes = service(home, _PROCESSES["API"]).children()
                 case _:
-                    found = [service(home, _PROCESSES[name])]
-            choose.choice(found).kill()
+                    processes = [service(home, _PROCESSES[name])]
+            choose.choice(processes).kill()
 
 
 def _kill_supervisor(home: Home) -> None:

@@ -59,7 +59,7 @@ class Ledger:
     def settle(self) -> str:
         """Wait until all runs have ended, compare value by value, and say what was found."""
         self.wait_until_sealed()
-        found, notes = Counter[str](), []
+        total, notes = Counter[str](), []
         for run_id in self.runs:
             with ApiClient.from_home(self.home) as client:
                 run = client.get_run(run_id).result().value
@@ -69,14 +69,14 @@ class Ledger:
             if run.state != "FINISHED" and run.attempt <= _RESTARTS:  # else it rightly failed
                 notes.append(f"run {run_id} {run.state}: {run.reason.splitlines()[0]}")
             counts = run.delivery
-            found.update(recorded=counts.recorded, stored=counts.in_prometheus, kept=counts.kept)
+            total.update(recorded=counts.recorded, stored=counts.in_prometheus, kept=counts.kept)
             for rank in range(WORKERS):
                 of_rank = points.get(f"{training.METRIC} @ {rank}", [])
                 values = [round(point.number) for point in of_rank]
-                found.update(training.check_values(self._notes, run_id, rank, values))
-        adds_up = found["noted"] == found["recorded"] == found["stored"] + found["kept"]
-        is_right = adds_up and not (found["lost"] or found["doubled"] or notes)
-        counted = ", ".join(f"{count:,} {what}" for what, count in found.items())
+                total.update(training.check_values(self._notes, run_id, rank, values))
+        adds_up = total["noted"] == total["recorded"] == total["stored"] + total["kept"]
+        is_right = adds_up and not (total["lost"] or total["doubled"] or notes)
+        counted = ", ".join(f"{count:,} {what}" for what, count in total.items())
         verdict = "; ".join(["ok" if is_right else "WRONG", *notes])
         seconds = time.monotonic() - self.began_at
         return f"{len(self.runs)} runs: {counted}; {seconds:.0f} s; {verdict}"

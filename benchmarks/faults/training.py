@@ -37,19 +37,19 @@ def main(folder: Path) -> None:
 
 def check_values(notes: Path, run_id: int, rank: int, values: Iterable[int]) -> Counter[str]:
     """Compare a rank's series with its notes: count the values noted, lost, and found twice."""
-    found = defaultdict[int, list[int]](list)
+    stored_of = defaultdict[int, list[int]](list)
     for value in values:
         attempt, i = divmod(value, _ATTEMPT)
-        found[attempt].append(i)
+        stored_of[attempt].append(i)
     counts = Counter(noted=0, lost=0, doubled=0)
     for path in notes.glob(f"{run_id}-*-{rank}"):
         noted = path.stat().st_size
-        stored = found.pop(int(path.name.split("-")[1]), [])
+        stored = stored_of.pop(int(path.name.split("-")[1]), [])
         distinct = set(stored)
         recorded = max(noted, min(len(distinct), noted + 1))
         missing = set(range(recorded)) - distinct
         counts.update(noted=recorded, lost=len(missing), doubled=len(stored) - len(distinct))
-    counts["doubled"] += sum(map(len, found.values()))
+    counts["doubled"] += sum(map(len, stored_of.values()))
     return counts
 
 
