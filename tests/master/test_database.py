@@ -177,7 +177,7 @@ def test_damage_is_found_as_far_as_there_is_time(tmp_path: Path) -> None:
     with path.open("r+b") as file:
         file.seek(1 << 20)  # it is looked through from the end
         file.write(b"\xff" * 8192)
-    check_integrity(f"sqlite:///{path}", seconds=seconds / 4)
+    check_integrity(f"sqlite:///{path}", seconds=seconds / 20)
     with pytest.raises(DamagedDatabaseError, match=rf"the database {path} is damaged \(.*age"):
         check_integrity(f"sqlite:///{path}", seconds=60.0)
 

@@ -125,12 +125,12 @@ def test_pods_and_when_they_were_heard_of(api: TestClient) -> None:
     make_worker(heard, seen_at=12.5)
     make_worker("gone")
     Pod.update(phase="Pending").where(Pod.name == silent).execute()
-    found = scrape(api)
-    assert [labels for labels, _ in found["mlbench_pod_info"]] == [
+    metrics = scrape(api)
+    assert [labels for labels, _ in metrics["mlbench_pod_info"]] == [
         {"pod": pod, "phase": "Running" if pod == heard else "Pending", "node": "here"}
         for pod in sorted([heard, silent])
     ]
-    assert found["mlbench_pod_heartbeat_timestamp_seconds"] == [({"pod": heard}, 12.5)]
+    assert metrics["mlbench_pod_heartbeat_timestamp_seconds"] == [({"pod": heard}, 12.5)]
 
 
 def test_of_a_recorded_rank_there_is_what_its_recorder_reports(api: TestClient) -> None:
@@ -144,10 +144,10 @@ def test_of_a_recorded_rank_there_is_what_its_recorder_reports(api: TestClient) 
     assert value(api, "mlbench_worker_info", pod=pod, **rank) == 1
     assert value(api, "mlbench_worker_running", **rank) == 1
     whose = {"namespace": "", "pod": pod, "container": "worker", "node": "here"}
-    found = scrape(api)
-    assert found["container_cpu_usage_seconds_total"] == [(whose, 1.5)]
-    assert found["container_processes"] == [(whose, 3.0)]
-    assert found["mlbench_worker_steps_total"] == [(rank, 7.0)]
+    metrics = scrape(api)
+    assert metrics["container_cpu_usage_seconds_total"] == [(whose, 1.5)]
+    assert metrics["container_processes"] == [(whose, 3.0)]
+    assert metrics["mlbench_worker_steps_total"] == [(rank, 7.0)]
     Run.update(state="FINISHED").where(Run.id == run.id).execute()
     assert value(api, "mlbench_worker_info", pod=pod) is None
 
@@ -161,19 +161,19 @@ def test_a_run_is_described(api: TestClient) -> None:
         3, created_at=10.5, started_at=11.0, goal=goal, num_cpus=2, settings={"threads": 4}
     )
     run_id = str(run.id)
-    found = scrape(api)
+    metrics = scrape(api)
     what = {"name": "made", "benchmark": "steps", "backend": "gloo", "workers": "3"}
-    assert found["mlbench_run_info"] == [({"run_id": run_id, **what}, 1)]
+    assert metrics["mlbench_run_info"] == [({"run_id": run_id, **what}, 1)]
     stated = {"run_id": run_id, "metric": "val", "better": "higher"}
-    assert found["mlbench_run_goal"] == [(stated, 97.0)]
+    assert metrics["mlbench_run_goal"] == [(stated, 97.0)]
     later = (
         "mlbench_run_finished_timestamp_seconds",
         "mlbench_run_goal_reached_timestamp_seconds",
         "mlbench_run_time_to_goal_seconds",
     )
-    assert not found.keys() & set(later)
+    assert not metrics.keys() & set(later)
     Run.update(finished_at=30.0, goal_reached_at=20.5, goal_train_seconds=4.25).execute()
-    found = scrape(api)
+    metrics = scrape(api)
     expected = {
         "mlbench_run_created_timestamp_seconds": 10.5,
         "mlbench_run_started_timestamp_seconds": 11.0,
@@ -183,7 +183,7 @@ def test_a_run_is_described(api: TestClient) -> None:
         "mlbench_run_attempts": 1,
         **dict(zip(later, (30.0, 20.5, 4.25), strict=True)),
     }
-    assert {name: found[name] for name in expected} == {
+    assert {name: metrics[name] for name in expected} == {
         name: [({"run_id": run_id}, number)] for name, number in expected.items()
     }
 
@@ -224,8 +224,8 @@ def test_the_lost_ranks_of_the_latest_attempt_are_counted(api: TestClient) -> No
 @pytest.mark.both_databases
 def test_the_samples_of_a_run(api: TestClient, delivery: Delivery) -> None:
     def samples() -> dict[str, float]:
-        found = scrape(api).get("mlbench_run_samples", [])
-        return {labels["place"]: v for labels, v in found}
+        series = scrape(api).get("mlbench_run_samples", [])
+        return {labels["place"]: v for labels, v in series}
 
     run = make_run()
     stream = record(run, line(time.time(), a=1, b=2, text="kept"))
@@ -259,7 +259,7 @@ def test_the_result_of_a_run_that_has_ended_is_told_in_figures(api: TestClient) 
     former = {"slowest_rank": 1}  # a figure that is no more
     run_id = str(make_run(state="FINISHED", figures=asdict(figures) | former).id)
     make_run(state="FAILED")  # sealed by an earlier version
-    found = scrape(api)
+    metrics = scrape(api)
     for name, labels, number in (
         ("disturbed", {}, 1.0),
         ("waiting_ratio", {"rank": "1"}, 0.25),
@@ -267,9 +267,9 @@ def test_the_result_of_a_run_that_has_ended_is_told_in_figures(api: TestClient) 
         ("straggler_ratio", {"rank": "0"}, 1.5),
         ("best_value", {"metric": "acc"}, 98.5),
     ):
-        assert found[f"mlbench_run_{name}"] == [({"run_id": run_id, **labels}, number)]
-    phases = {labels["phase"]: v for labels, v in found["mlbench_run_phase_seconds"]}
+        assert metrics[f"mlbench_run_{name}"] == [({"run_id": run_id, **labels}, number)]
+    phases = {labels["phase"]: v for labels, v in metrics["mlbench_run_phase_seconds"]}
     assert phases == figures.phases
-    cut = {labels["bucket"]: v for labels, v in found["mlbench_run_goodput_seconds"]}
+    cut = {labels["bucket"]: v for labels, v in metrics["mlbench_run_goodput_seconds"]}
     assert cut == figures.goodput
-    assert "mlbench_run_epochs" not in found
+    assert "mlbench_run_epochs" not in metrics

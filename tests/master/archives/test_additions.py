@@ -34,7 +34,7 @@ def known(master: Master, run: Run) -> list[Any]:
         get(f"/api/runs/{run.id}/result").json,
         get("/api/compare", params={"runs": run.id}).json,
         [event for event in events if event["kind"] != "added"],
-        {name: one for name, one in described.items() if name != "added"},
+        {name: value for name, value in described.items() if name != "added"},
         get(f"/api/runs/{run.id}/archive").content,
         reading.get_run(master.api, run, added="false").json,
     ]
@@ -75,9 +75,9 @@ def test_additions_are_counted_sealed_beside_the_run_and_named(master: Master) -
         deliver_all(master.delivery)
         master.sealer.turn()
         [event] = [
-            one
-            for one in master.api.simulate_get(f"/api/runs/{run.id}/events").json
-            if one["kind"] == "added"
+            event
+            for event in master.api.simulate_get(f"/api/runs/{run.id}/events").json
+            if event["kind"] == "added"
         ]
         assert event["text"].endswith(f"added after the end, which are no part of it: {samples}")
         verified = master.api.simulate_post(f"/api/runs/{run.id}/verification").json
@@ -85,7 +85,7 @@ def test_additions_are_counted_sealed_beside_the_run_and_named(master: Master) -
         with opened(master.folder / reload(run).added["archive"]) as archive:
             assert archive.check() == []
             assert [
-                (str(name), one.samples + one.kept) for name, one in archive.series.items()
+                (str(name), sealed.samples + sealed.kept) for name, sealed in archive.series.items()
             ] == [(_ACCURACY, samples)]
     (master.folder / reload(run).added["archive"]).write_bytes(b"")
     [problem] = master.api.simulate_post(f"/api/runs/{run.id}/verification").json["problems"]

@@ -61,6 +61,6 @@ def test_an_imported_run_has_its_files(master: Master) -> None:
     path = f"/api/runs/{imported}/files"
     assert json.loads(master.api.simulate_get(path).text) == listed
     for name, whole in FILES.items():
-        found = master.api.simulate_get(f"{path}/{name}", params={"rank": 1})
-        assert found.content == whole
+        answer = master.api.simulate_get(f"{path}/{name}", params={"rank": 1})
+        assert answer.content == whole
     assert master.api.simulate_get(f"{path}/empty").status_code == 404, "rank 0"

@@ -203,8 +203,8 @@ def test_another_archive_of_a_known_run_is_refused_in_words(
     assert (
         f"body: this run is here already as run {run_id}, with another" in genuine.json["message"]
     )
-    with opened(tmp_path / "a") as one, opened(tmp_path / "b") as other:
-        assert one.digest in genuine.json["message"]
+    with opened(tmp_path / "a") as original, opened(tmp_path / "b") as other:
+        assert original.digest in genuine.json["message"]
         assert other.digest in genuine.json["message"]
 
 

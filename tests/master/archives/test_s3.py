@@ -54,8 +54,8 @@ def test_a_run_is_sealed_read_and_deleted_there(master: Master) -> None:
     master.server.lose_everything()
     assert reading.get_run(master.api, run).content == before
     name = str(reload(run).archive)
-    with master.sealer.archives.open(name) as found:
-        assert found.check() == []
+    with master.sealer.archives.open(name) as archive:
+        assert archive.check() == []
     life.delete(reload(run))
     assert not master.sealer.turn()
     with pytest.raises(ArchiveError, match=name), master.sealer.archives.open(name):

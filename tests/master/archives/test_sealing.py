@@ -30,14 +30,14 @@ _SELECTIONS: list[dict[str, Any]] = [
 def answers(master: Master, run: Run) -> list[object]:
     """Return what the API tells of a run, by all ways that read its samples."""
     api = master.api
-    found: list[object] = [
+    contents: list[object] = [
         reading.get_run(api, run, **selection).content for selection in _SELECTIONS
     ]
-    found.append(reading.get(api, metric_type="run").content)
-    found.append(reading.opened(reading.get_run(api, run, format="zip")))
-    found.append(api.simulate_get(f"/api/runs/{run.id}/result", params={"price": 0.5}).json)
-    found.append(api.simulate_get("/api/compare", params={"runs": run.id}).json)
-    return found
+    contents.append(reading.get(api, metric_type="run").content)
+    contents.append(reading.opened(reading.get_run(api, run, format="zip")))
+    contents.append(api.simulate_get(f"/api/runs/{run.id}/result", params={"price": 0.5}).json)
+    contents.append(api.simulate_get("/api/compare", params={"runs": run.id}).json)
+    return contents
 
 
 def test_a_run_that_prometheus_has_forgotten_answers_the_same(master: Master) -> None:
@@ -46,8 +46,8 @@ def test_a_run_that_prometheus_has_forgotten_answers_the_same(master: Master) ->
     assert not master.sealer.turn()
     sealed = reload(run)
     assert sealed.archive == f"made-{run.id}.mlbench"
-    with opened(master.folder / sealed.archive) as found:
-        assert (found.check(), found.digest) == ([], sealed.archive_sha256)
+    with opened(master.folder / sealed.archive) as file:
+        assert (file.check(), file.digest) == ([], sealed.archive_sha256)
     assert answers(master, run) == before
     assert (sealed.figures or {})["metrics"] == {
         "acc": {"min": 0, "max": 799 / 8, "last": 799 / 8},
@@ -108,13 +108,13 @@ def test_a_failure_is_shown_and_tried_again(master: Master) -> None:
     run, other = master.make_ended(), master.make_ended("other")
     master.folder.write_text("no folder")
     assert master.sealer.turn()
-    told = master.api.simulate_get(f"/api/runs/{run.id}").json["archive_problem"]
-    assert str(master.folder) in told
-    assert told.endswith("it is tried again")
+    problem = master.api.simulate_get(f"/api/runs/{run.id}").json["archive_problem"]
+    assert str(master.folder) in problem
+    assert problem.endswith("it is tried again")
     assert "mlbench_unsealed_runs 2" in master.api.simulate_get("/metrics").text
     master.folder.unlink()
     assert not master.sealer.turn()
-    assert [reload(one).archive_problem for one in (run, other)] == ["", ""]
+    assert [reload(sealed).archive_problem for sealed in (run, other)] == ["", ""]
 
 
 def test_what_is_lost_before_it_is_sealed_is_told_and_not_tried_again(master: Master) -> None:

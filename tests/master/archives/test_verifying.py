@@ -77,8 +77,8 @@ def test_another_value_in_prometheus_is_found(master: Master, sealed: Run) -> No
     labels = {"run_id": str(sealed.id), "metric": "acc", "rank": name.rank}
     series = {"__name__": "mlbench_run_metric", **labels}
     master.write(series, [(piece.times_us[7] // 1000, 5.0)])
-    found = verify(master, sealed, restore="true")
-    assert found["problems"] == [f"Prometheus has other samples of series {name}"]
+    report = verify(master, sealed, restore="true")
+    assert report["problems"] == [f"Prometheus has other samples of series {name}"]
 
 
 def test_a_flipped_byte_is_found_and_sealed_over(master: Master, sealed: Run) -> None:
@@ -89,9 +89,9 @@ def test_a_flipped_byte_is_found_and_sealed_over(master: Master, sealed: Run) ->
     problems = verify(master, sealed)["problems"]
     assert len(problems) == 1, "not one for each series"
     assert f"{file.name} is damaged: samples.parquet does not match its digest (" in problems[0]
-    told = CliRunner().invoke(app, ["verify", str(file), "--json"])
-    assert told.exit_code == 1
-    [problem] = json.loads(told.stdout)["problems"]
+    result = CliRunner().invoke(app, ["verify", str(file), "--json"])
+    assert result.exit_code == 1
+    [problem] = json.loads(result.stdout)["problems"]
     assert problem == str(file.parent / problems[0])
     assert verify(master, sealed, restore="true")["problems"][-1].startswith("it is sealed again")
     master.sealer.turn()
@@ -113,15 +113,15 @@ def test_a_run_without_archive_is_told(master: Master) -> None:
 def test_an_archive_alone_gives_the_result_and_counts(
     master: Master, sealed: Run, tmp_path: Path
 ) -> None:
-    file = master.folder / str(sealed.archive)
-    told = CliRunner().invoke(app, ["verify", str(file)])
-    assert (told.exit_code, told.stdout) == (0, "verified: nothing is missing or damaged\n")
-    with opened(file) as found:
-        assert recompute(found, context_of(found)).to_fields() == found.document(RUN)["result"]
-        documents = {name: found.document(name) for name in (RUN, ROWS)}
+    path = master.folder / str(sealed.archive)
+    result = CliRunner().invoke(app, ["verify", str(path)])
+    assert (result.exit_code, result.stdout) == (0, "verified: nothing is missing or damaged\n")
+    with opened(path) as file:
+        assert recompute(file, context_of(file)).to_fields() == file.document(RUN)["result"]
+        documents = {name: file.document(name) for name in (RUN, ROWS)}
         del documents[RUN]["result"]["accuracy_after_time"]  # as an older version had sealed it
         documents[RUN]["result"]["best_value"] = 99.5
-        series = [(name, found.read(name)) for name in list(found.series)[1:]]
+        series = [(name, file.read(name)) for name in list(file.series)[1:]]
         archive.write(tmp_path / "forged", documents, series)
     with opened(tmp_path / "forged") as forged:
         assert _kinds(forged) == {"samples were recorded", "its samples give another result"}
@@ -158,8 +158,8 @@ def test_what_retention_took_is_restored_as_blocks(
         master.server.start(f"--storage.tsdb.retention.time={retention}")
         assert (verify(master, run)["problems"] == []) == is_whole
     master.write({"__name__": "newer"}, [(time.time_ns() // 1_000_000, 1.0)])
-    found = verify(master, run, restore="true")
-    assert found["restored"] == 0
+    report = verify(master, run, restore="true")
+    assert report["restored"] == 0
     assert CliRunner().invoke(app, ["verify", str(file), *blocks]).exit_code == 0
     master.server.kill()
     master.server.start("--storage.tsdb.retention.time=10y")

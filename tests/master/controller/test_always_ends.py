@@ -99,8 +99,8 @@ class Simulation:
             case Ask():
                 self.run = replace(run, asked=0.0, answered=False)
             case StopRanks(_, reason):
-                told = tuple(replace(rank, stopping=True) for rank in run.ranks)
-                self.run = replace(run, ranks=told, stop_reason=reason)
+                ranks = [replace(rank, stopping=True) for rank in run.ranks]
+                self.run = replace(run, ranks=tuple(ranks), stop_reason=reason)
             case MarkLost(_, _, number, heard_at, why):
                 ranks = list(run.ranks)
                 at = ranks[number].exited_at or heard_at

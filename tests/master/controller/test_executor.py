@@ -96,8 +96,8 @@ def test_a_run_says_what_it_waits_for_until_it_begins(
     pool.gone = False
     executor.perform(Assign(ordered.id, 1, BEGIN, CORES))
     assert (reload(ordered).state, reload(ordered).waiting) == ("STARTED", None)
-    found = [(rank.pod_uid, rank.image) for rank in ranks(ordered)]
-    assert found == [("uid-0", "worker@sha256:0"), ("uid-1", "worker@sha256:1")]
+    pods = [(rank.pod_uid, rank.image) for rank in ranks(ordered)]
+    assert pods == [("uid-0", "worker@sha256:0"), ("uid-1", "worker@sha256:1")]
 
 
 def test_workers_of_a_run_are_woken_to_begin_and_to_stop(
@@ -150,8 +150,8 @@ def test_a_restart_keeps_the_start_and_counts_anew(executor: Executor, database:
     assert (begun.attempt, begun.started_at, begun.delivery) == (2, 5.0, None)
     _, _, *later = ranks(run)
     assert [(r.attempt, r.rank, r.worker) for r in later] == [(2, 0, "w-1"), (2, 1, "w-0")]
-    told = Assignment.from_fields(later[0].assignment)
-    assert (told.deadline_at, told.keeps_checkpoints) == (65.0, True)
+    assignment = Assignment.from_fields(later[0].assignment)
+    assert (assignment.deadline_at, assignment.keeps_checkpoints) == (65.0, True)
 
 
 MPI = {"command": "mpirun train", "run_all_nodes": False}

@@ -159,11 +159,11 @@ def test_a_deadline_counts_from_the_start(observer: Observer, clock: Clock) -> N
 def test_a_clock_that_was_set_back_delays_nothing(observer: Observer, clock: Clock) -> None:
     later = time.time() + 3600
     run = make_run(started_at=later, deadline_seconds=20.0)
-    found = []
+    seconds = []
     for _ in range(4):
-        found.append(see_run(observer).overdue)
+        seconds.append(see_run(observer).overdue)
         clock.now += 9
-    assert found == [-20, -11, -2, 7]
+    assert seconds == [-20, -11, -2, 7]
     Run.update(state="FINISHED", finished_at=later).where(Run.id == run.id).execute()
     assert observer.observe([]).idle == 0
     clock.now += 9

@@ -118,8 +118,8 @@ def test_missing_ranks_are_waited_for_once_the_others_are_over() -> None:
     uncounted = replace(run, waited=64.0, delivery=None)
     assert decide_recorded(uncounted) == [Count(7)]
     assert decide_recorded(replace(uncounted, waited=66.0)) == [End(7, "FAILED", never)]
-    one = with_ranks(DONE, num_workers=2, delivery=COUNTED, waited=60.0)
-    assert decide_recorded(one) == [End(7, "FAILED", "rank 1 of 2 never joined")]
+    pair = with_ranks(DONE, num_workers=2, delivery=COUNTED, waited=60.0)
+    assert decide_recorded(pair) == [End(7, "FAILED", "rank 1 of 2 never joined")]
 
 
 def test_a_failed_attempt_waits_for_the_next_one_as_long_as_there_may_be_one() -> None:

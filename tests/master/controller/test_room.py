@@ -85,7 +85,7 @@ def test_a_restart_takes_no_worker_of_another_run() -> None:
     assert decide(alone)[1:] == [Assign(8, 2, ("w-2", "w-3"))]
     both = replace(alone, runs=(RUN, failed), workers=workers(5))
     assert decide(both)[1:] == [Assign(8, 2, ("w-2", "w-3"))]
-    gone = tuple(one for one in workers(5) if one.name != "w-2")
+    gone = tuple(worker for worker in workers(5) if worker.name != "w-2")
     assert decide(replace(both, workers=gone))[1:] == [Wait(8, "1 of 2 workers are there")]
 
 
@@ -105,7 +105,7 @@ class Simulation:
     def step(self) -> None:
         """Let a second pass."""
         self.now += 1
-        self.going = {id_: one for id_, one in self.going.items() if one[1] > self.now}
+        self.going = {id_: (run, end) for id_, (run, end) in self.going.items() if end > self.now}
         runs = [run for run, _ in self.going.values()]
         if len(runs) < self.concurrent:
             runs += self.queue[:1]

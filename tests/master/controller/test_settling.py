@@ -105,8 +105,8 @@ def test_samples_that_would_be_kept_instead_are_not_delivered_again(
     for field in (Series.first_ms, Series.last_ms):
         Series.update({field: field + moved_ms}).execute()
     own_prometheus.lose_everything()
-    found = settler.count(reload(recorded))
-    assert found == (None if again else SampleCounts(9, 0, 2))
+    counts = settler.count(reload(recorded))
+    assert counts == (None if again else SampleCounts(9, 0, 2))
     assert redeliveries(recorded) == int(again)
 
 
@@ -229,9 +229,9 @@ def _put_late_blocks(server: PrometheusServer, promtool: Path) -> None:
     for _ in range(2):
         subprocess.run(create, check=True, capture_output=True)
     for meta in server.folder.glob("data/*/meta.json"):
-        found = json.loads(meta.read_text())
-        found["compaction"]["hints"] = ["from-out-of-order"]
-        meta.write_text(json.dumps(found))
+        block = json.loads(meta.read_text())
+        block["compaction"]["hints"] = ["from-out-of-order"]
+        meta.write_text(json.dumps(block))
 
 
 def _are_merged(server: PrometheusServer) -> bool:
@@ -376,10 +376,10 @@ def test_no_query_finds_a_deleted_run(
     assert master.prometheus.query(f'{{run_id="{run.id}"}}'), "workers may be scraped once more"
     monkeypatch.setattr(settling, "_SCRAPED_SECONDS", -1.0)
     master.settler.turn()
-    left = [one.labels for one in master.prometheus.query(f'{{run_id="{run.id}"}}[30d]')]
+    left = [series.labels for series in master.prometheus.query(f'{{run_id="{run.id}"}}[30d]')]
     assert sorted(left, key=str) == sorted(foreign, key=str), "what others have by this number"
     assert master.values(other) == ENDED.recorded
-    assert [one.run_id for one in DeletedRun.select()] == [run.id], "once more"
+    assert [row.run_id for row in DeletedRun.select()] == [run.id], "once more"
     monkeypatch.setattr(settling, "_COMPACTED_SECONDS", -1.0)
     master.settler.turn()
     assert DeletedRun.select().count() == 0

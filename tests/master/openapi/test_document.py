@@ -86,7 +86,7 @@ def examples_in(node: Any) -> Iterator[tuple[Any, Any]]:
         if "schema" in node and "example" in node:
             yield node["schema"], node["example"]
         if "schema" in node and "examples" in node:
-            yield from ((node["schema"], one["value"]) for one in node["examples"].values())
+            yield from ((node["schema"], example["value"]) for example in node["examples"].values())
         for entry in node.values():
             yield from examples_in(entry)
 
@@ -156,8 +156,8 @@ def test_the_application_reads_and_answers_what_the_examples_say(
         read.clear()
         for kind, body in operation.bodies() or [("", None)]:
             check_answer(document, operation, send(api, operation, kind, body))
-        described = {one["name"] for one in operation.facts["parameters"] if one["in"] == "query"}
-        assert read == described, operation.name
+        expected = {item["name"] for item in operation.facts["parameters"] if item["in"] == "query"}
+        assert read == expected, operation.name
 
 
 def send(api: TestClient, operation: Described, kind: str, body: Any) -> Result:
@@ -203,7 +203,7 @@ def test_a_form_has_texts_and_no_null() -> None:
     as_json = {"type": "string", "contentMediaType": "application/json"}
     assert form["required"] == ["name"]
     assert fields["number"]["type"] == "integer"
-    assert [one["type"] for one in fields["either"]["anyOf"]] == ["integer", "string"]
+    assert [schema["type"] for schema in fields["either"]["anyOf"]] == ["integer", "string"]
     assert fields["args"] == fields["anything"] == as_json
     for spelled in fields["truth"]["enum"]:
         read = Body.model_validate({"name": "a", "truth": spelled})

@@ -38,15 +38,15 @@ class StandIn:
         return status, iter([json.dumps(found).encode()] if found is not None else [])
 
     def _answer(self, request: Request) -> tuple[int, Object | None]:
-        found = self.objects.setdefault(request.kind, {})
+        objects = self.objects.setdefault(request.kind, {})
         name = request.path.split("/namespaces/")[1].split("/", 2)[2:]
         match request.verb:
             case "WATCH":
                 return 200, None
             case "GET" if not name:
-                return 200, {"metadata": {"resourceVersion": "1"}, "items": list(found.values())}
+                return 200, {"metadata": {"resourceVersion": "1"}, "items": list(objects.values())}
             case "GET":
-                return (200, found[name[0]]) if name[0] in found else (404, {"message": "none"})
+                return (200, objects[name[0]]) if name[0] in objects else (404, {"message": "none"})
             case "PATCH":
                 self._apply(request.kind, json.loads(request.body))
                 return 200, {}

@@ -44,7 +44,7 @@ def test_requests_as_the_api_gets_them(proxy: Proxy, cluster: Recorder) -> None:
     assert (applied.verb, applied.query) == ("PATCH", {"fieldManager": "mlbench", "force": "true"})
     assert applied.content == "application/apply-patch+yaml"
     assert json.loads(applied.body) == {"kind": "Pod"}
-    assert [json.loads(one.body) for one in deleted] == [
+    assert [json.loads(request.body) for request in deleted] == [
         {"preconditions": {"uid": "uid-1"}},
         {"preconditions": {"uid": "uid-1"}, "gracePeriodSeconds": 0},
     ]

@@ -98,8 +98,8 @@ def settle(pool: KubernetesPool, workers: int, shape: WorkerSpec) -> list[str]:
 def check_exactly(namespace: Namespace, workers: int, cores: float) -> None:
     """Make sure that the cluster has what it should have, and nothing else."""
     [service], [stateful_set] = namespace.items("services"), namespace.items("statefulsets")
-    for one in (service, stateful_set):
-        assert [owner["name"] for owner in one["metadata"]["ownerReferences"]] == [OWNER_NAME]
+    for item in (service, stateful_set):
+        assert [owner["name"] for owner in item["metadata"]["ownerReferences"]] == [OWNER_NAME]
     pods = namespace.items("pods")
     assert [pod["metadata"]["name"] for pod in pods] == [f"{NAME}-{i}" for i in range(workers)]
     for pod in pods:
@@ -118,7 +118,7 @@ def test_from_nothing_through_shapes_to_nothing(pool: KubernetesPool, namespace:
     check_exactly(namespace, 2, 0.01)
     namespace.kubectl("delete", "deployment", OWNER_NAME)
     kinds = ("services", "statefulsets", "pods")
-    until(lambda: not [one for kind in kinds for one in namespace.items(kind)])
+    until(lambda: not [item for kind in kinds for item in namespace.items(kind)])
     until(lambda: "cannot make worker pods (404)" in pool.explain(), pool.explain)
 
 

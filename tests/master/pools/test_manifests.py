@@ -165,8 +165,8 @@ def test_defaults_of_kubernetes_are_written_out(tmp_path: Path) -> None:
     for ports in (manifest.service["spec"]["ports"], worker_of(made)["ports"]):
         assert [port["protocol"] for port in ports] == ["TCP"]
     # The last words of containers are in the status then.
-    containers = [*pod_of(made)["initContainers"], worker_of(made)]
-    assert [one["terminationMessagePolicy"] for one in containers] == ["FallbackToLogsOnError"] * 4
+    specs = [*pod_of(made)["initContainers"], worker_of(made)]
+    assert [spec["terminationMessagePolicy"] for spec in specs] == ["FallbackToLogsOnError"] * 4
 
 
 @pytest.mark.parametrize(

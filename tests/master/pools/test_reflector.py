@@ -129,7 +129,7 @@ def test_trouble_is_said_once_and_when_it_is_over(
     # Those of other tests look on until the process ends.
     path = "/api/v1/namespaces/of-this-test-alone/pods"
     woken = threading.Event()
-    reflector = Reflector(Api(), path, {}, lambda one: int(one["value"]), woken.set)
+    reflector = Reflector(Api(), path, {}, lambda item: int(item["value"]), woken.set)
     proxy.spoil = lambda request: Fault(403, "pods is forbidden")
     reflector.start(stop)
     wait_for(lambda: lists(proxy) > 3)
@@ -141,8 +141,8 @@ def test_trouble_is_said_once_and_when_it_is_over(
     cluster.there = {}
     wait_for(lambda: reflector.trouble == "" and reflector.seen == {})
     assert woken.is_set()
-    said = [record.getMessage() for record in caplog.records]
-    assert [words for words in said if path in words] == [
+    messages = [record.getMessage() for record in caplog.records]
+    assert [words for words in messages if path in words] == [
         f"the cluster cannot be seen ({path}): pods is forbidden",
         f"the cluster can be seen again ({path})",
     ]
@@ -154,10 +154,10 @@ def test_it_looks_on_whatever_goes_wrong(
     cluster.there = {"a": named("a", 2)}
     odd = [ZeroDivisionError("odd")]
 
-    def read(one: Object) -> int:
+    def read(item: Object) -> int:
         if odd:
             raise odd.pop()
-        return int(one["value"])
+        return int(item["value"])
 
     reflector = Reflector(Api(), PATH, {}, read, lambda: None)
     reflector.start(stop)

@@ -68,8 +68,8 @@ def test_several_containers_are_told_apart_by_what_differs(
     scraped(writer, pod, 2_000, 4, __name__="other_threads")
     scraped(writer, f"{pod}-other", 2_000, 5, container="third")
     side, worker = f'{CPU}{{container="side\\"car"}}', f'{CPU}{{container="worker"}}'
-    found = read(prometheus, pod)
-    assert {name: points[0].value for name, points in found.items()} == {
+    series = read(prometheus, pod)
+    assert {name: points[0].value for name, points in series.items()} == {
         side: "2",
         worker: "1",
         "container_threads": "3",
@@ -101,10 +101,10 @@ def test_many_pods_are_read_as_each_of_them(
             scraped(writer, name, 2_000, 1, __name__="container_threads")
     scraped(writer, pods[0], 2_000, 7, container="side")
     for selection in (Selection(), Selection(names=(CPU,)), Selection(names=("other",))):
-        found = {
-            name: {series: [one for chunk in read() for one in chunk] for series, read in figures}
+        answers = {
+            name: {series: [point for part in read() for point in part] for series, read in figures}
             for name, figures in containers.read(prometheus, pods, selection, NOW_MS)
         }
-        assert list(found) == pods
-        assert found == {name: read(prometheus, name, selection) for name in pods}
+        assert list(answers) == pods
+        assert answers == {name: read(prometheus, name, selection) for name in pods}
     assert len(read(prometheus, pods[0])) == 3

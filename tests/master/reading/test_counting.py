@@ -43,5 +43,5 @@ def test_a_sample_that_is_missing_anywhere_is_missed(
     Stream.update(recorded=Stream.recorded + 1).where(Stream.id == stream.id).execute()
     assert count(prometheus, counted.id) == SampleCounts(7, 5, 1)
     KeptSample.delete().where(KeptSample.owner == owner).execute()
-    found = count(prometheus, counted.id)
-    assert (found, found.lost) == (SampleCounts(7, 5, 0), 2)
+    counts = count(prometheus, counted.id)
+    assert (counts, counts.lost) == (SampleCounts(7, 5, 0), 2)

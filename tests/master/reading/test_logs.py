@@ -79,7 +79,7 @@ def test_from_an_offset_on(run: Run) -> None:
 def test_complete_once_the_process_has_ended_and_all_is_here(run: Run) -> None:
     def complete() -> list[bool]:
         log = find(run)
-        return [found.complete for found in (page(log, 0), tail(log, 9), before(log, 99))]
+        return [piece.complete for piece in (page(log, 0), tail(log, 9), before(log, 99))]
 
     write(run, b"one\n")
     streams.close(run.id, 1, 0, {"stdout": 8})
@@ -146,8 +146,8 @@ def test_pieces_upwards_and_downwards_make_the_whole(
         last = tail(log, lines)
         assert read_upwards(log, last.start) + last.text == text
     offset = 0
-    while not (found := page(log, offset)).complete:
-        offset = found.offset
+    while not (piece := page(log, offset)).complete:
+        offset = piece.offset
         assert read_upwards(log, offset) + data[offset:].decode(errors="replace") == text
 
 
@@ -233,11 +233,11 @@ def search_all(run: Run, text: str) -> list[LogMatch]:
     matches: list[LogMatch] = []
     offset, complete = 0, False
     while not complete:
-        found = search(find(run), text, offset)
-        assert found.start == offset
-        assert found.complete or found.offset > offset
-        matches += found.matches
-        offset, complete = found.offset, found.complete
+        answer = search(find(run), text, offset)
+        assert answer.start == offset
+        assert answer.complete or answer.offset > offset
+        matches += answer.matches
+        offset, complete = answer.offset, answer.complete
     return matches
 
 
@@ -320,9 +320,9 @@ def test_the_start_and_the_end_of_a_long_log_are_looked_through(run: Run) -> Non
     for data in (b"needle 1", b" begins", b"needle 2\n" * 9, b"\nneedle 3\n"):
         offset = streams.append(key(run, 0, "stdout"), offset, data, limit=16)
     streams.close(run.id, 1, 0, {})
-    found = search(find(run), "needle", 0)
-    assert [(match.offset, match.text) for match in found.matches] == [
+    answer = search(find(run), "needle", 0)
+    assert [(match.offset, match.text) for match in answer.matches] == [
         (0, "needle 1"),
         (97, "needle 3"),
     ]
-    assert (found.offset, found.size, found.complete) == (106, 106, True)
+    assert (answer.offset, answer.size, answer.complete) == (106, 106, True)

@@ -59,9 +59,9 @@ def test_merging_is_sorting_however_the_points_are_cut() -> None:
             whole = made(*(Point(t, side, Annotation(bool(t % 2), i)) for i, t in enumerate(times)))
             cuts = sorted({0, len(times), *(dice.randrange(len(times) + 1) for _ in range(3))})
             sides.append([whole.part(a, b) for a, b in itertools.pairwise(cuts)])
-        found = rows(merge(*(chunks(*side) for side in sides)))
+        points = rows(merge(*(chunks(*side) for side in sides)))
         every = [point for side in sides for chunk in side for point in chunk]
-        assert found == sorted(every, key=lambda point: point[:2])
+        assert points == sorted(every, key=lambda point: point[:2])
 
 
 def test_merging_takes_no_more_than_it_needs() -> None:

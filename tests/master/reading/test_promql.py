@@ -30,10 +30,10 @@ def test_a_range_gives_raw_samples_and_a_vector_one_each(
 ) -> None:
     samples = [(NOW_MS - 2, 0.1), (NOW_MS - 1, 2.0), (NOW_MS, 3e-9)]
     writer.send([time_series({"__name__": "asked", "case": "range"}, samples)])
-    [found] = prometheus.query('asked{case="range"}[2ms]', NOW_MS / 1000)
-    assert found.labels == {"__name__": "asked", "case": "range"}
-    assert found.times[-2:] == [(NOW_MS - 1) / 1000, NOW_MS / 1000]
-    assert found.values[-2:] == ["2", "3e-09"]
+    [series] = prometheus.query('asked{case="range"}[2ms]', NOW_MS / 1000)
+    assert series.labels == {"__name__": "asked", "case": "range"}
+    assert series.times[-2:] == [(NOW_MS - 1) / 1000, NOW_MS / 1000]
+    assert series.values[-2:] == ["2", "3e-09"]
     [latest] = prometheus.query('asked{case="range"}', (NOW_MS + 1) / 1000)
     assert latest.values == ["3e-09"]
     assert prometheus.query('asked{case="range"}', (NOW_MS - 3) / 1000) == []
@@ -60,9 +60,9 @@ def test_any_text_can_be_asked_for(
 ) -> None:
     labels = {"__name__": "asked", "case": "quote", "text": value}
     writer.send([time_series(labels, [(NOW_MS - 1, 1.0), (NOW_MS, 2.0)])])
-    [found] = prometheus.query(f"asked{{text={quote(value)}}}", NOW_MS / 1000)
-    assert found.labels["text"] == value
-    assert prometheus.query(select(labels), NOW_MS / 1000) == [found]
+    [series] = prometheus.query(f"asked{{text={quote(value)}}}", NOW_MS / 1000)
+    assert series.labels["text"] == value
+    assert prometheus.query(select(labels), NOW_MS / 1000) == [series]
     [raw] = prometheus.query(f"{select(labels)}[2ms]", NOW_MS / 1000)
     assert (raw.labels["text"], raw.values) == (value, ["1", "2"])
     assert prometheus.series(select(labels), NOW_MS - 1, NOW_MS) == [labels]

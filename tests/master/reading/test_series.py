@@ -109,9 +109,9 @@ def test_samples_that_were_sent_but_not_committed_are_read_once(
     with killed_at("mlbench_master.recording.delivery.advance"):
         delivery.deliver_waiting()
     for _ in range(2):
-        found = read(reader, run)
-        assert values(found["a @ 0"]) == ["1", "1", "1"]
-        assert values(found["b @ 0"]) == ["NaN", "NaN"]
+        series = read(reader, run)
+        assert values(series["a @ 0"]) == ["1", "1", "1"]
+        assert values(series["b @ 0"]) == ["NaN", "NaN"]
         delivery.deliver_waiting()
 
 
@@ -146,9 +146,9 @@ def test_since_leaves_out_what_is_not_newer(
     record(run, b"".join(line((start_ms + i) / 1000, a=i) for i in range(10)))
     record(run, line((start_ms + 3) / 1000, text="3") + line((start_ms + 4) / 1000, text="4"))
     for _ in range(2):
-        found = read(reader, run, Selection(after_us=(start_ms + 3) * 1000))
-        assert values(found["a @ 0"]) == [str(i) for i in range(4, 10)]
-        assert values(found["text @ 0"]) == ["4"]
+        series = read(reader, run, Selection(after_us=(start_ms + 3) * 1000))
+        assert values(series["a @ 0"]) == [str(i) for i in range(4, 10)]
+        assert values(series["text @ 0"]) == ["4"]
         nearly = read(reader, run, Selection(after_us=(start_ms + 3) * 1000 - 1))
         assert values(nearly["a @ 0"])[0] == "3"
         assert read(reader, run, Selection(after_us=(start_ms + 9) * 1000)) == {}
@@ -167,9 +167,9 @@ def test_only_the_metrics_that_are_wanted_are_asked_for(
     delivery.deliver_waiting()
     heard = Listening(shared_prometheus.url)
     wanted = Selection(names=("acc", "train_seconds", "absent"))
-    found = to_dict(SeriesReader(heard, NO_ARCHIVES).run(run.id, wanted))
+    series = to_dict(SeriesReader(heard, NO_ARCHIVES).run(run.id, wanted))
     heard.close()
-    assert sorted(found) == ["acc @ 0", "acc @ 1", "train_seconds @ 0", "train_seconds @ 1"]
+    assert sorted(series) == ["acc @ 0", "acc @ 1", "train_seconds @ 0", "train_seconds @ 1"]
     assert heard.samples == [4], "all in one query, and nothing else"
 
 
@@ -194,14 +194,14 @@ def test_a_delivery_meanwhile_does_not_change_an_answer(
     expected = read(reader, run)
     assert [len(points) for points in expected.values()] == [81, 80]
     assert sorted(values(expected["a @ 0"])) == sorted(["0.5", *map(str, range(80))])
-    found: dict[str, list[Point]] = {}
+    series: dict[str, list[Point]] = {}
     for name, chunks in reader.run(run.id, ALL):
         for n, chunk in enumerate(chunks):
-            found.setdefault(name, []).extend(chunk)
+            series.setdefault(name, []).extend(chunk)
             if n == 1:
                 delivery.deliver_waiting()
                 record(run, steps(start_ms, 40, 41))
-    assert found == expected
+    assert series == expected
 
 
 @pytest.mark.usefixtures("small_pieces")

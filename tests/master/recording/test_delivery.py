@@ -57,9 +57,9 @@ def test_many_batches_and_cuts_within_lines(
         delivery.deliver_waiting()
     deliver_all(delivery)
     assert_counts(prometheus, run, sent=60, kept=0)
-    found = Series.get(owner=run_owner(run.id))
-    assert found.samples == 60
-    assert 58 <= found.last_ms - found.first_ms <= 60
+    series = Series.get(owner=run_owner(run.id))
+    assert series.samples == 60
+    assert 58 <= series.last_ms - series.first_ms <= 60
     # What an active run recorded stays, as Prometheus may lose its disk.
     assert sum(len(chunk.data) for chunk in Chunk.select()) == len(data)
 
@@ -70,7 +70,7 @@ def test_delivered_chunks_go_unless_their_run_may_be_counted_again(
     """Samples of pods and of runs that are settled; those of a run that may be counted stay."""
     settled = make_run(state="FAILED", settled_at=time.time())
     others = (run, make_run(state="INITIALIZED"), make_run(state="FAILED"))
-    owners = [run_owner(one.id) for one in (*others, settled)] + [f"pod/w-{run.id}"]
+    owners = [run_owner(other.id) for other in (*others, settled)] + [f"pod/w-{run.id}"]
     for owner in owners:
         post(owner, [Sample("a", "", time.time_ns() // 1000, 1.0)])
     deliver_all(delivery)

@@ -49,14 +49,14 @@ def test_a_list_for_several_owners(run: Run) -> None:
     of_pod = {"run_id": None, "pod_name": pod, "name": "a @ 0"}
     for _ in range(2):
         store(sample(run, name="a @ 0"), sample(other, value=2), sample(run, **of_pod, value=3))
-    found = [stored(owner) for owner in (run_owner(run.id), run_owner(other.id), pod_owner(pod))]
+    lists = [stored(owner) for owner in (run_owner(run.id), run_owner(other.id), pod_owner(pod))]
     # A pod's series have no rank.
-    assert [[one[:2] for one in some] for some in found] == [
+    assert [[point[:2] for point in some] for some in lists] == [
         [("a", "0")],
         [("a", "")],
         [("a @ 0", "")],
     ]
-    assert [[one.value for one in some] for some in found] == [[1.0], [2.0], [3.0]]
+    assert [[point.value for point in some] for some in lists] == [[1.0], [2.0], [3.0]]
 
 
 @pytest.mark.both_databases

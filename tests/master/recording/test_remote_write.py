@@ -134,9 +134,9 @@ def test_samples_are_counted_by_where_they_went(
     writer.close()
     samples = outcomes(registry, "mlbench_writer_samples")
     assert samples == {"delivered": 2, "kept": 1, "refused": 1}
-    found = outcomes(registry, "mlbench_writer_requests")
-    assert (found["accepted"], found["unavailable"]) == (3, 0)
-    assert found["refused"] > 0
-    assert registry.get_sample_value("mlbench_writer_request_seconds_count") == sum(found.values())
+    posts = outcomes(registry, "mlbench_writer_requests")
+    assert (posts["accepted"], posts["unavailable"]) == (3, 0)
+    assert posts["refused"] > 0
+    assert registry.get_sample_value("mlbench_writer_request_seconds_count") == sum(posts.values())
     success = registry.get_sample_value("mlbench_writer_success_timestamp_seconds")
     assert success == pytest.approx(time.time(), abs=30)

@@ -86,8 +86,8 @@ def test_delivery_stores_goal_and_settings_and_counts_no_sample(
     record(run, stated(metrics={"train_seconds": 12.5, "val": 97.25}))
     deliver(delivery)
     assert reached(run) == (1763683200.5, 12.5)
-    found = Run.get_by_id(run.id)
-    assert (found.settings, found.goal) == (settings, goal | {"lower_is_better": False})
+    row = Run.get_by_id(run.id)
+    assert (row.settings, row.goal) == (settings, goal | {"lower_is_better": False})
 
 
 def hostnames(run: Run) -> list[str | None]:
@@ -109,8 +109,7 @@ def test_the_first_machine_of_each_rank_stays(run: Run, delivery: Delivery) -> N
     record(run, stated(machine={"hostname": "b"}), rank=1)
     deliver(delivery)
     assert hostnames(run) == ["agent", "b"]
-    found = Rank.get(run=run, rank=0).machine
-    assert found == read_machine(machine).to_fields()
+    assert Rank.get(run=run, rank=0).machine == read_machine(machine).to_fields()
 
 
 def test_the_last_disturbance_counts_which_the_agent_states(run: Run, delivery: Delivery) -> None:
@@ -131,11 +130,11 @@ def test_processes_have_ranks_and_begin_anew(run: Run, delivery: Delivery) -> No
     deliver(delivery)
     record(run, process(3, 1, 1763683204.0), rank=1)
     deliver(delivery)
-    found = Run.get_by_id(run.id)
-    described = describing.describe(found)
-    assert (found.num_workers, described.world_size) == (2, 4)
-    assert [one.processes for one in described.ranks] == [(0,), (2, 3)]
-    [event] = [one for one in events_of(found) if one.kind == "restarted"]
+    row = Run.get_by_id(run.id)
+    described = describing.describe(row)
+    assert (row.num_workers, described.world_size) == (2, 4)
+    assert [rank.processes for rank in described.ranks] == [(0,), (2, 3)]
+    [event] = [event for event in events_of(row) if event.kind == "restarted"]
     assert (event.rank, event.attempt) == (1, 1)
     assert event.time == "2025-11-21T00:00:04.000000Z"
     assert event.text == "torchrun on w-1 began its processes anew (restart 1)"
@@ -186,9 +185,9 @@ def test_since_when_the_loss_is_no_finite_number(run: Run, delivery: Delivery) -
     def since() -> object:
         return Run.get_by_id(run.id).not_finite
 
-    def store(*losses: list[Sample]) -> object:
+    def store(*rows: list[Sample]) -> object:
         stream = record(run, b"")
-        store_facts(Run.get_by_id(run.id), stream, [], [one for some in losses for one in some])
+        store_facts(Run.get_by_id(run.id), stream, [], [sample for row in rows for sample in row])
         return since()
 
     assert store(loss(0.5, 1), loss(math.nan, 2, "global_cum_comp_loss")) is None

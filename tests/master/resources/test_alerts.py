@@ -65,12 +65,12 @@ def test_those_that_fire(api: TestClient, server: PrometheusServer) -> None:
     assert api.simulate_get("/api/alerts/").status_code == 503, "Prometheus is down"
     server.start()
     wait_for(lambda: len(api.simulate_get("/api/alerts/").json) == 2)
-    found = {alert["name"]: alert for alert in api.simulate_get("/api/alerts/").json}
-    for alert in found.values():
+    alerts = {alert["name"]: alert for alert in api.simulate_get("/api/alerts/").json}
+    for alert in alerts.values():
         assert times.parse(alert.pop("since")) > 0
     rank = {"run_id": 3, "rank": 1, "pod": "w-1", "text": "Rank 1 hangs.", "runbook": "docs/a.md"}
     stack = dict.fromkeys(["run_id", "rank", "pod"]) | {"text": "The disk is full.", "runbook": ""}
-    assert found == {
+    assert alerts == {
         "OfARank": {"name": "OfARank", "severity": "critical", **rank},
         "OfAll": {"name": "OfAll", "severity": "warning", **stack},
     }
@@ -90,10 +90,10 @@ def test_those_that_fired_about_a_run(api: TestClient, server: PrometheusServer)
         points = [(round((began + second) * 1000), 1.0) for second in seconds]
         writer.send([time_series(labels, points)])
     writer.close()
-    found = api.simulate_get(f"/api/runs/{run.id}/alerts/").json
-    assert [(one["name"], one["severity"], one["rank"]) for one in found] == [
+    alerts = api.simulate_get(f"/api/runs/{run.id}/alerts/").json
+    assert [(alert["name"], alert["severity"], alert["rank"]) for alert in alerts] == [
         ("Slow", "warning", 1)
     ] * 2
     keys = ("began_at", "ended_at")
-    ends = [times.parse(one[key]) / 1e6 - began for one in found for key in keys]
+    ends = [times.parse(alert[key]) / 1e6 - began for alert in alerts for key in keys]
     assert ends == pytest.approx([100, 160, 290, 310], abs=6)

@@ -56,18 +56,18 @@ def test_ranks_are_asked_until_they_have_answered(api: TestClient, run: Run, ask
     assert not read(api, run)["done"]
     late = evidence_of(1, over(21), at=(LOAD,))
     assert give(api, asked, late, "w-1").status_code == 204
-    found = read(api, run)
+    autopsy = read(api, run)
     sentence = "rank 1 is at `load_batch` (data.py:41); rank 0 waits for it in all-reduce 22"
-    assert (found["done"], found["verdict"]["sentence"]) == (True, sentence)
-    assert [one["rank"] for one in found["evidence"]] == [0, 1]
-    assert found["stacks"][-1] == {
+    assert (autopsy["done"], autopsy["verdict"]["sentence"]) == (True, sentence)
+    assert [item["rank"] for item in autopsy["evidence"]] == [0, 1]
+    assert autopsy["stacks"][-1] == {
         **{"depth": 0, "frame": LOAD.to_fields(), "here": [1], "elsewhere": [0]}
     }
-    assert read(api, run, evidence="false") == found | {"evidence": []}
+    assert read(api, run, evidence="false") == autopsy | {"evidence": []}
     [event] = [
-        one
-        for one in api.simulate_get(f"/api/runs/{run.id}/events").json
-        if one["kind"] == "autopsy"
+        event
+        for event in api.simulate_get(f"/api/runs/{run.id}/events").json
+        if event["kind"] == "autopsy"
     ]
     assert event["text"] == f"Why it does not go on was asked: {sentence}"
 
@@ -181,7 +181,7 @@ def test_few_autopsies_of_a_run_are_kept_until_it_is_deleted(
         for rank in (0, 1):
             give(api, number, evidence_of(rank), f"w-{rank}")
         assert api.simulate_post(path).json["id"] == number + 1
-    assert [one.id for one in autopsies.asked_of(run.id)] == [*range(asked + 3, asked + 8)]
+    assert [autopsy.id for autopsy in autopsies.asked_of(run.id)] == [*range(asked + 3, asked + 8)]
     Run.update(state="FINISHED").execute()
     life.delete(life.find(run.id))
     assert not Autopsy.select().count() + RankEvidence.select().count()

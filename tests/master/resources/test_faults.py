@@ -49,15 +49,15 @@ def test_a_schedule_begins_when_all_ranks_run(api: TestClient, run: Run) -> None
     # Until then agents ask often, so that nothing is due before they know of it.
     assert (first["faults"], first["next_poll_seconds"]) == ([], 0.25)
     began = time.time()
-    told = poll(api, run, 1)
-    assert told["next_poll_seconds"] == 3
-    soon = [one for one in planned if one.seconds < 14]
+    second = poll(api, run, 1)
+    assert second["next_poll_seconds"] == 3
+    soon = [fault for fault in planned if fault.seconds < 14]
     assert soon
-    given = [*told["faults"], *poll(api, run, 0)["faults"]]
-    assert sorted(one["at"] - began for one in given) == pytest.approx(
-        [one.seconds for one in soon], abs=1
+    given = [*second["faults"], *poll(api, run, 0)["faults"]]
+    assert sorted(fault["at"] - began for fault in given) == pytest.approx(
+        [fault.seconds for fault in soon], abs=1
     )
-    assert [one["fault"] for one in given] == ["kill"] * len(soon)
+    assert [fault["fault"] for fault in given] == ["kill"] * len(soon)
 
 
 def test_nothing_is_injected_after_the_deadline(api: TestClient, run: Run) -> None:
@@ -69,8 +69,8 @@ def test_nothing_is_injected_after_the_deadline(api: TestClient, run: Run) -> No
         poll(api, run, rank)
     injected = Run.get_by_id(run.id).injected
     assert len(injected) == len(planned), "their numbers stay"
-    due = [one["seconds"] for one in injected if not one["problem"]]
-    assert due == pytest.approx([one.seconds for one in planned if one.seconds < 60], abs=1)
+    due = [fault["seconds"] for fault in injected if not fault["problem"]]
+    assert due == pytest.approx([fault.seconds for fault in planned if fault.seconds < 60], abs=1)
 
 
 def test_a_failure_by_hand_is_told_carried_out_and_reported_once(api: TestClient, run: Run) -> None:
@@ -78,8 +78,8 @@ def test_a_failure_by_hand_is_told_carried_out_and_reported_once(api: TestClient
     ordered = inject(api, run.id, fault="stop:5s", rank=1).json
     assert (ordered["kind"], ordered["text"]) == ("fault", "stop:5s of rank 1, by hand, is due")
     assert not poll(api, run, 0)["faults"]
-    [one] = poll(api, run, 1)["faults"]
-    assert (one["id"], one["fault"]) == (1, "stop:5s")
+    [fault] = poll(api, run, 1)["faults"]
+    assert (fault["id"], fault["fault"]) == (1, "stop:5s")
     for status, pod, more in (
         (404, "w-0", {}),
         (404, "w-1", {"attempt": 2}),
@@ -163,13 +163,13 @@ def test_a_set_registers_the_schedules_of_its_places(api: TestClient) -> None:
     order = {"name": "fails", "benchmark": "digits", "places": places}
     registered = api.simulate_post("/api/sets", json=order).json
     assert api.simulate_post("/api/sets", json=order).json == registered
-    drawn = [place["faults"] for place in registered["places"]]
-    assert drawn[0] == drawn[1] != drawn[2] == drawn[3]
-    assert [one["seconds"] for one in drawn[0]] == [one.seconds for one in draw(_TEXT, 1, 2)]
+    plan = [place["faults"] for place in registered["places"]]
+    assert plan[0] == plan[1] != plan[2] == plan[3]
+    assert [fault["seconds"] for fault in plan[0]] == [fault.seconds for fault in draw(_TEXT, 1, 2)]
     run = api.simulate_post("/api/sets/fails/runs", json={"place": 3}).json
     assert (run["faults"], run["seed"]) == (_TEXT, 2)
-    assert [one["seconds"] for one in Run.get_by_id(run["id"]).injected] == [
-        one.seconds for one in draw(_TEXT, 2, 2)
+    assert [fault["seconds"] for fault in Run.get_by_id(run["id"]).injected] == [
+        fault.seconds for fault in draw(_TEXT, 2, 2)
     ]
 
 

@@ -33,7 +33,7 @@ def test_the_list_has_what_is_held_and_what_stayed(api: TestClient, path: str) -
         **{"rank": 0, "attempt": 1, "name": "model.pt", "size": 5 << 20, "sha256": "ab" * 32},
         **{"path": "/there/model.pt", "left": "it has more than 1 MiB"},
     }
-    assert [(one["rank"], one["name"]) for one in listed[3:]] == [
+    assert [(file["rank"], file["name"]) for file in listed[3:]] == [
         (1, "plots/loss.csv"),
         (1, "löss.PNG"),
     ]

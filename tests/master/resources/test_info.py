@@ -42,13 +42,13 @@ def test_a_cluster(settings: Settings, prometheus: PrometheusClient) -> None:
     there = replace(
         settings, pool="kubernetes", limits=limits, grafana_public_url="https://grafana.example.com"
     )
-    found = ask(there, prometheus)
-    assert found["pool"] == "kubernetes"
-    assert found["limits"]["whole_cpus"] is False
-    assert found["limits"]["bandwidth"] == {"most": 250.0}
-    assert found["limits"]["gpus"] == 1
-    assert found["grafana"] == {"url": "https://grafana.example.com"}
-    assert found["prometheus"] is None
+    info = ask(there, prometheus)
+    assert info["pool"] == "kubernetes"
+    assert info["limits"]["whole_cpus"] is False
+    assert info["limits"]["bandwidth"] == {"most": 250.0}
+    assert info["limits"]["gpus"] == 1
+    assert info["grafana"] == {"url": "https://grafana.example.com"}
+    assert info["prometheus"] is None
     unlimited = replace(there, limits=Limits(pool="kubernetes"))
     assert ask(unlimited, prometheus)["limits"]["bandwidth"] == {"most": None}
 
@@ -56,12 +56,12 @@ def test_a_cluster(settings: Settings, prometheus: PrometheusClient) -> None:
 def test_all_are_listed(api: TestClient) -> None:
     answer = api.simulate_get("/api/benchmarks/")
     assert answer.status_code == 200
-    assert [one["name"] for one in answer.json] == list(BENCHMARKS)
-    assert all(one["description"] for one in answer.json)
-    rules = {one["name"]: one["rules"] for one in answer.json}
+    assert [entry["name"] for entry in answer.json] == list(BENCHMARKS)
+    assert all(entry["description"] for entry in answer.json)
+    rules = {entry["name"]: entry["rules"] for entry in answer.json}
     assert rules["digits"]["goal"] == [97.0, 90.0]
     assert rules["steps"] == {}
-    goals = {one["name"]: (one["goal"], one["light_goal"]) for one in answer.json}
+    goals = {entry["name"]: (entry["goal"], entry["light_goal"]) for entry in answer.json}
     accuracy = {"metric": "val_global_Prec@1", "lower_is_better": False}
     assert goals["digits"] == (accuracy | {"value": 97.0}, accuracy | {"value": 90.0})
     assert goals["ridge-regression"] == goals["steps"] == (None, None)

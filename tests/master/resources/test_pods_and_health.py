@@ -52,10 +52,10 @@ def test_pods_show_the_last_report_of_their_agent(api: TestClient) -> None:
     # Of the pod that had the name before.
     make_worker("w-2", pod_uid="before")
     make_worker("w-3")
-    said = [
+    pods = [
         (pod["name"], pod["state"], pod["seen_at"]) for pod in api.simulate_get("/api/pods").json
     ]
-    assert said == [
+    assert pods == [
         ("w-0", "running", "1970-01-01T00:00:00.500000Z"),
         ("w-1", "exited", "1970-01-01T00:00:01.000000Z"),
         ("w-2", None, None),

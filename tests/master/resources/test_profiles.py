@@ -63,16 +63,16 @@ def test_a_rank_is_asked_until_its_profile_is_there(api: TestClient, run: Run, a
     assert [poll(api, run, rank) for rank in (0, 1, 0)] == [wanted, None, wanted]
     assert give(api, asked) == 204
     assert poll(api, run, 0) is None
-    [found] = read(api, run)
+    [profile] = read(api, run)
     name = f"profiles/{asked}.trace.json.gz"
-    assert (found["done"], found["tool"], found["file"]) == (True, "pytorch", name)
-    assert found["operators"] == [RECORDED.operators[0].to_fields()]
-    assert (found["began_at"], found["ended_at"]) == (
+    assert (profile["done"], profile["tool"], profile["file"]) == (True, "pytorch", name)
+    assert profile["operators"] == [RECORDED.operators[0].to_fields()]
+    assert (profile["began_at"], profile["ended_at"]) == (
         "1970-01-01T00:00:01.000000Z",
         "1970-01-01T00:00:07.500000Z",
     )
     [file] = api.simulate_get(f"/api/runs/{run.id}/files").json
-    assert (file["name"], file["size"]) == (name, found["size"])
+    assert (file["name"], file["size"]) == (name, profile["size"])
     assert file["sha256"] == hashlib.sha256(FILE).hexdigest()
     assert api.simulate_get(f"/api/runs/{run.id}/files/{name}").content == FILE
 

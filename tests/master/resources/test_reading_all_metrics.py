@@ -60,8 +60,8 @@ def test_all_pods_take_few_queries(
     for name, having in ((CPU, pods), ("a", pods), ("b", pods), ("c", pods[:1])):
         caplog.clear()
         with caplog.at_level("INFO", logger="httpx"):
-            found = get(api, metric_filter=name).json
-        assert {pod: list(series) for pod, series in found.items() if series} == {
+            metrics = get(api, metric_filter=name).json
+        assert {pod: list(series) for pod, series in metrics.items() if series} == {
             pod: [name] for pod in having
         }
         if name == CPU:
@@ -84,10 +84,10 @@ def test_all_runs(api: TestClient, delivery: Delivery) -> None:
     post(run_owner(first.id), [Sample("a", "0", OLD_US, 1.0, True, "m")])
     record(second, line(time.time(), b=2))
     for _ in range(2):
-        found = get(api, metric_type="run").json
-        assert list(found) == [str(first.id), str(second.id)]
-        assert found[str(first.id)] == get_run(api, first).json
-        assert found[str(second.id)] == get_run(api, second).json
+        runs = get(api, metric_type="run").json
+        assert list(runs) == [str(first.id), str(second.id)]
+        assert runs[str(first.id)] == get_run(api, first).json
+        assert runs[str(second.id)] == get_run(api, second).json
         delivery.deliver_waiting()
     assert rows(get(api, metric_type="run", format="csv"))[:2] == [
         ["run", "series", "date", "value", "cumulative", "metadata", "added"],

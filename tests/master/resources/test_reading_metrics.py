@@ -68,11 +68,11 @@ def test_metadata_of_a_ranks_lines_are_answered_too(
     api: TestClient, run: Run, delivery: Delivery
 ) -> None:
     at_us = time.time_ns() // 1_000_000 * 1000 + 250
-    said = {"time": at_us / 1e6, "name": "a", "value": "0.5", "metadata": "{rank: 0, epoch:1}"}
-    record(run, json.dumps(said).encode() + b"\n" + line(at_us // 1000 / 1000 + 1, a=1))
+    sample = {"time": at_us / 1e6, "name": "a", "value": "0.5", "metadata": "{rank: 0, epoch:1}"}
+    record(run, json.dumps(sample).encode() + b"\n" + line(at_us // 1000 / 1000 + 1, a=1))
     for _ in range(2):
         first, second = get_run(api, run).json["a @ 0"]
-        assert (first["value"], first["metadata"]) == ("0.5", said["metadata"])
+        assert (first["value"], first["metadata"]) == ("0.5", sample["metadata"])
         assert first["date"] == to_text(at_us), "to the microsecond"
         assert second == {"date": to_text(at_us // 1000 * 1000 + 10**6), "value": "1"}
         delivery.deliver_waiting()
@@ -90,10 +90,10 @@ def test_names_of_series_or_metrics_select_any_of_them(
     for _ in range(2):
         assert list(get_run(api, run, metric_filter="loss @ 1").json) == ["loss @ 1"]
         assert len(get_run(api, run, metric_filter="loss").json) == 12
-        found = get_run(api, run, metric_filter=["loss @ 1", "rate @ 1", "other"]).json
-        assert list(found) == ["loss @ 1", "rate @ 1"]
-        found = get_run(api, run, metric_filter=odd).json
-        assert list(found) == sorted(f"{name} @ 0" for name in odd)
+        series = get_run(api, run, metric_filter=["loss @ 1", "rate @ 1", "other"]).json
+        assert list(series) == ["loss @ 1", "rate @ 1"]
+        series = get_run(api, run, metric_filter=odd).json
+        assert list(series) == sorted(f"{name} @ 0" for name in odd)
         # A comma is a part of a name.
         assert len(get_run(api, run, metric_filter="a,b").json) == 11
         assert get_run(api, run, metric_filter="").json == get_run(api, run).json
@@ -147,8 +147,8 @@ def test_averages_tell_their_extremes_in_json(api: TestClient, run: Run) -> None
     values = [1.0, 5.0, float("nan"), 2.0, 8.0]
     record(run, b"".join(line(start + i, a=value) for i, value in enumerate(values)))
     points = get_run(api, run, summarize=3).json["a @ 0"]
-    found = [(point["value"], point.get("min"), point.get("max")) for point in points]
-    assert found == [("3", "1", "5"), ("NaN", "2", "2"), ("8", None, None)]
+    averages = [(point["value"], point.get("min"), point.get("max")) for point in points]
+    assert averages == [("3", "1", "5"), ("NaN", "2", "2"), ("8", None, None)]
     header, *_ = rows(get_run(api, run, summarize=3, format="csv"))
     assert header == ["series", "date", "value", "cumulative", "metadata", "added"]
     [file] = opened(get_run(api, run, summarize=3, format="zip")).values()

@@ -74,8 +74,8 @@ def test_a_goal_is_a_metric_and_a_bound(api: TestClient, judged: Run) -> None:
         "val_Prec@1 @ 0>=.5": ("val_Prec@1 @ 0", 0.5, False),
     }
     for goal, target in targets.items():
-        found = get_result(api, judged.id, goal=goal).json["target"]
-        assert (found["metric"], found["value"], found["lower_is_better"]) == target
+        answer = get_result(api, judged.id, goal=goal).json["target"]
+        assert (answer["metric"], answer["value"], answer["lower_is_better"]) == target
 
 
 def test_a_goal_that_is_none_is_refused(api: TestClient, judged: Run) -> None:
@@ -110,12 +110,12 @@ def test_a_comparison_is_what_the_client_reads(api: TestClient, judged: Run) -> 
     other = make_run(state="FAILED", goal={**_GOAL, "value": 90.0}, settings={"batch_size": 64})
     answer = compare(api, other.id, judged.id, price=1)
     assert answer.status_code == 200
-    found = comparisons.Comparison.from_fields(answer.json)
-    assert found.to_fields() == answer.json
-    assert [one.run_id for one in found.results] == [other.id, judged.id]
-    assert found.results[1].to_fields() == get_result(api, judged.id, price=1).json
-    assert found.comparable == "no"
-    assert [(one.name, one.breaks) for one in found.differences] == [
+    comparison = comparisons.Comparison.from_fields(answer.json)
+    assert comparison.to_fields() == answer.json
+    assert [result.run_id for result in comparison.results] == [other.id, judged.id]
+    assert comparison.results[1].to_fields() == get_result(api, judged.id, price=1).json
+    assert comparison.comparable == "no"
+    assert [(difference.name, difference.breaks) for difference in comparison.differences] == [
         ("goal", "yes"),
         ("batch_size", "unknown"),
     ]

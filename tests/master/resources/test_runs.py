@@ -30,12 +30,12 @@ def test_order_and_look(api: TestClient) -> None:
     assert answer.status_code == 200
     run = answer.json
     assert run["created_at"].endswith("Z")
-    told: dict[str, Any] = {"name": "a", "display_name": "a", "state": "INITIALIZED", "reason": ""}
-    told |= {"benchmark": "steps", "args": {"steps": "5"}, "backend": "gloo", "attempt": 0}
-    told |= {"num_workers": 3, "world_size": 3, "num_cpus": 1.0, "max_restarts": 2, "ranks": []}
-    told |= {"job_metadata": {"command": "steps", "master_name": None, "pods": []}}
-    told |= dict.fromkeys(["started_at", "finished_at", "delivery", "goal"])
-    assert records.Run.from_fields(run).to_fields() == run == run | told
+    fields: dict[str, Any] = {"name": "a", "display_name": "a", "state": "INITIALIZED"}
+    fields |= {"benchmark": "steps", "args": {"steps": "5"}, "backend": "gloo", "attempt": 0}
+    fields |= {"num_workers": 3, "world_size": 3, "num_cpus": 1.0, "max_restarts": 2, "ranks": []}
+    fields |= {"job_metadata": {"command": "steps", "master_name": None, "pods": []}, "reason": ""}
+    fields |= dict.fromkeys(["started_at", "finished_at", "delivery", "goal"])
+    assert records.Run.from_fields(run).to_fields() == run == run | fields
     assert before <= Run.get_by_id(run["id"]).created_at <= time.time()
     assert api.simulate_get(f"/api/runs/{run['id']}").json == run
     assert api.simulate_get("/api/runs").json == [run]
@@ -64,18 +64,18 @@ def test_a_run_that_goes_on(api: TestClient) -> None:
     run.attempt = 2
     run.save()
     make_ranks(run, ("w-1", "w-2"), exit_code=1)
-    found = api.simulate_get(f"/api/runs/{run.id}/").json
-    assert found["state"] == "STARTED"
-    assert found["started_at"] == "1970-01-01T00:00:00.500000Z"
-    assert (found["goal"], found["settings"]) == (goal, stated)
-    assert found["goal_reached_at"] == "1970-01-01T00:00:01.250000Z"
-    assert found["goal_train_seconds"] == 0.5
-    assert found["ranks"] == [
+    answer = api.simulate_get(f"/api/runs/{run.id}/").json
+    assert answer["state"] == "STARTED"
+    assert answer["started_at"] == "1970-01-01T00:00:00.500000Z"
+    assert (answer["goal"], answer["settings"]) == (goal, stated)
+    assert answer["goal_reached_at"] == "1970-01-01T00:00:01.250000Z"
+    assert answer["goal_train_seconds"] == 0.5
+    assert answer["ranks"] == [
         {"rank": 0, "pod": "w-1", "exit_code": 1, "stopped": "", "processes": [0]},
         {"rank": 1, "pod": "w-2", "exit_code": 1, "stopped": "", "processes": [1]},
     ]
     job = {"command": "steps", "master_name": "w-1", "pods": ["w-1", "w-2"]}
-    assert (found["job_metadata"], found["display_name"]) == (job, "made")
+    assert (answer["job_metadata"], answer["display_name"]) == (job, "made")
 
 
 @pytest.mark.both_databases
@@ -96,7 +96,7 @@ def test_a_page_has_the_newest_that_match(api: TestClient) -> None:
     def ids(**wanted: object) -> list[int]:
         return [run["id"] for run in api.simulate_get("/api/runs/", params=wanted).json]
 
-    one, two, three = (
+    first, second, third = (
         make_run(
             name="a-run",
             benchmark="",
@@ -113,14 +113,14 @@ def test_a_page_has_the_newest_that_match(api: TestClient) -> None:
     swept = {"exchange": "topk", "bandwidth": "20"}
     disturbed = {"disturbed": True, "waiting_share": 0.5}
     other = make_run(benchmark="digits", swept=swept, figures=disturbed, state="FINISHED").id
-    assert ids(limit=2) == [three, other]
-    assert ids(limit=2, before=three) == [one, two]
-    assert ids(limit=1, before=one) == []
-    assert ids(state="FINISHED", limit=2, before=other) == [one, three]
+    assert ids(limit=2) == [third, other]
+    assert ids(limit=2, before=third) == [first, second]
+    assert ids(limit=1, before=first) == []
+    assert ids(state="FINISHED", limit=2, before=other) == [first, third]
     for words, expected in (
-        ("NUMBER", [one, two, three]),
-        ("number failed", [two]),
-        ("100%_real", [one, two, three]),
+        ("NUMBER", [first, second, third]),
+        ("number failed", [second]),
+        ("100%_real", [first, second, third]),
         ("100%%real", []),
         ("bandwidth topk", [other]),
         ("disturbed", [other]),

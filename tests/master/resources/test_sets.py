@@ -27,14 +27,14 @@ def end(run: Any, state: str) -> None:
 
 @pytest.mark.both_databases
 def test_a_set_is_registered_and_its_runs_are_what_it_says(api: TestClient) -> None:
-    found = register(api, num_cpus=1).json
-    assert found["order"] == {"benchmark": "digits", "args": {"epochs": "3"}, "num_cpus": 1.0}
-    assert [place["name"] for place in found["places"]] == ["scaling-w2-r1", "scaling-w1-r1"]
-    assert api.simulate_get("/api/sets/").json == [found]
+    run_set = register(api, num_cpus=1).json
+    assert run_set["order"] == {"benchmark": "digits", "args": {"epochs": "3"}, "num_cpus": 1.0}
+    assert [place["name"] for place in run_set["places"]] == ["scaling-w2-r1", "scaling-w1-r1"]
+    assert api.simulate_get("/api/sets/").json == [run_set]
     run = order(api, 2).json
-    told = {"name": "scaling-w1-r1", "num_workers": 1, "seed": 1, "num_cpus": 1.0}
-    told |= {"set_name": "scaling", "place": 2, "args": {"epochs": "3", "seed": "1"}}
-    assert {name: run[name] for name in told} == told
+    fields = {"name": "scaling-w1-r1", "num_workers": 1, "seed": 1, "num_cpus": 1.0}
+    fields |= {"set_name": "scaling", "place": 2, "args": {"epochs": "3", "seed": "1"}}
+    assert {name: run[name] for name in fields} == fields
     assert order(api, 2).status_code == 409
     end(run, "FAILED")
     again = order(api, 2).json
@@ -71,8 +71,8 @@ def test_another_run_may_stand_in_for_a_disturbed_one(api: TestClient) -> None:
 
 
 def test_a_set_is_registered_once(api: TestClient) -> None:
-    found = register(api).json
-    assert register(api).json == found
+    run_set = register(api).json
+    assert register(api).json == run_set
     for fields, was in (
         ({"args": {"epochs": 4}}, "args={'epochs': '3'}"),
         ({"places": PLACES[:1]}, "other places"),
@@ -199,11 +199,11 @@ def test_a_set_is_analyzed_over_what_it_sweeps(api: TestClient) -> None:
     end(run, "FINISHED")
     took = {"started_at": 10.0, "finished_at": 40.0, "goal_train_seconds": 12.5}
     Run.update(**took).where(Run.id == run["id"]).execute()
-    found = api.simulate_get("/api/sets/scaling/analysis/").json
+    analysis = api.simulate_get("/api/sets/scaling/analysis/").json
     name = "learning_rate 0.2, 1 worker"
-    assert found["points"] == [
+    assert analysis["points"] == [
         {"run_id": run["id"], "name": name, "values": ["0.2"], "figure": 12.5}
     ]
-    assert [axis["numbers"] for axis in found["axes"]] == [[0.1, 0.2]]
-    assert (found["unit"], found["places_left"], found["seconds_left"]) == ("s", 1, 30.0)
+    assert [axis["numbers"] for axis in analysis["axes"]] == [[0.1, 0.2]]
+    assert (analysis["unit"], analysis["places_left"], analysis["seconds_left"]) == ("s", 1, 30.0)
     assert api.simulate_get("/api/sets/none/analysis/").status_code == 404

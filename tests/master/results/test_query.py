@@ -64,22 +64,22 @@ def test_a_result_is_the_same_before_and_after_delivery(
         results.append(result_of(reader, run, Criteria(price=0.5)))
         delivery.deliver_waiting()
     assert results[0] == results[1]
-    found = results[0]
-    assert found.target == Goal("acc", 97.0)
-    assert found.time_to_accuracy is not None
-    assert (found.time_to_accuracy.training_seconds, found.time_to_accuracy.wall_seconds) == (
+    result = results[0]
+    assert result.target == Goal("acc", 97.0)
+    assert result.time_to_accuracy is not None
+    assert (result.time_to_accuracy.training_seconds, result.time_to_accuracy.wall_seconds) == (
         10.0,
         20.0,
     )
-    assert (found.training_seconds, found.samples, found.wall_seconds) == (15.0, 1400.0, 50.0)
-    assert found.samples_per_second == pytest.approx(1400 / 15)
-    assert found.phases == {"forward": 9.0, "other": 6.0}
-    assert found.cost is not None
-    assert (found.cost.worker_seconds, found.cost.worker_seconds_to_target) == (100.0, 40.0)
-    assert found.cost.total == 50.0
-    assert found.curve is not None
-    assert found.curve.values == (90.0, 97.0, 98.0)
-    assert (found.division, found.energy_joules) == ("closed", None)
+    assert (result.training_seconds, result.samples, result.wall_seconds) == (15.0, 1400.0, 50.0)
+    assert result.samples_per_second == pytest.approx(1400 / 15)
+    assert result.phases == {"forward": 9.0, "other": 6.0}
+    assert result.cost is not None
+    assert (result.cost.worker_seconds, result.cost.worker_seconds_to_target) == (100.0, 40.0)
+    assert result.cost.total == 50.0
+    assert result.curve is not None
+    assert result.curve.values == (90.0, 97.0, 98.0)
+    assert (result.division, result.energy_joules) == ("closed", None)
 
 
 def test_kept_samples_count_too(
@@ -96,11 +96,11 @@ def test_kept_samples_count_too(
         + line(at + 2, acc="97_000", train_seconds=11),
     )
     for _ in range(2):
-        found = result_of(reader, run)
-        assert found.time_to_accuracy is not None
-        assert found.time_to_accuracy.training_seconds == 10.0
-        assert found.time_to_accuracy.wall_seconds == pytest.approx(20.0004)
-        assert (found.last_value, found.training_seconds) == (97.5, 11.0)
+        result = result_of(reader, run)
+        assert result.time_to_accuracy is not None
+        assert result.time_to_accuracy.training_seconds == 10.0
+        assert result.time_to_accuracy.wall_seconds == pytest.approx(20.0004)
+        assert (result.last_value, result.training_seconds) == (97.5, 11.0)
         delivery.deliver_waiting()
 
 
@@ -113,8 +113,8 @@ def test_values_from_before_the_start_do_not_count(
     post(run_owner(run.id), [Sample("acc", "", round(at * 1e6), 99.0) for at in early])
     Run.update(finished_at=run.finished_at).execute()
     for _ in range(2):
-        found = result_of(reader, run)
-        assert (found.time_to_accuracy, found.best_value) == (None, None)
+        result = result_of(reader, run)
+        assert (result.time_to_accuracy, result.best_value) == (None, None)
         delivery.deliver_waiting()
     record(run, line(started_at, acc=99))
     reached = result_of(reader, run).time_to_accuracy
@@ -137,15 +137,15 @@ def test_a_value_whose_date_is_wrong_counts_as_recorded_at_the_end(
     at = started_at + 20 + hours * 3600
     record(run, line(at, train_seconds=9.5, acc=98), rank=1)
     deliver_all(delivery)
-    found = result_of(reader, life.find(run.id), Criteria(price=1.0))
-    assert found.time_to_accuracy == TimeToAccuracy(9.5, 50.0)
-    assert found.cost is not None
-    assert (found.cost.to_target, found.curve.wall_seconds if found.curve else ()) == (
+    result = result_of(reader, life.find(run.id), Criteria(price=1.0))
+    assert result.time_to_accuracy == TimeToAccuracy(9.5, 50.0)
+    assert result.cost is not None
+    assert (result.cost.to_target, result.curve.wall_seconds if result.curve else ()) == (
         100,
         (10, 50),
     )
-    [said] = found.clock_faults
-    assert fnmatch(said, f"{fault}: they count as recorded at the end of the run")
+    [text] = result.clock_faults
+    assert fnmatch(text, f"{fault}: they count as recorded at the end of the run")
     goal_at = life.find(run.id).goal_reached_at
     assert goal_at == pytest.approx(time.time(), abs=10), "when it came"
 
@@ -159,8 +159,8 @@ def test_a_clock_that_is_known_to_be_wrong_is_put_right(
     stated = json.dumps({"time": started_at + ahead, "machine": machine}).encode() + b"\n"
     record(run, stated + line(started_at + 20 + ahead, acc=98), rank=1)
     deliver_all(delivery)
-    found = result_of(reader, life.find(run.id))
-    assert (found.time_to_accuracy, found.clock_faults) == (TimeToAccuracy(None, 20.0), ())
+    result = result_of(reader, life.find(run.id))
+    assert (result.time_to_accuracy, result.clock_faults) == (TimeToAccuracy(None, 20.0), ())
     assert life.find(run.id).goal_reached_at == started_at + 20
 
 
@@ -215,10 +215,10 @@ def test_texts_are_left_out_and_numbers_are_read_as_they_were_recorded() -> None
         # What Python would take for a number, and nobody else.
         yield "odd", iter([Points([1, 2, 3, 4], ["1_000", "1e999", "NaN", "+Inf"])])
 
-    found = to_columns(series())
-    assert set(found) == {("acc", "0"), ("odd", "")}
-    assert list(found["acc", "0"].times_us) == [1, 3]
-    assert list(found["acc", "0"].values) == [90.0, 97.0]
-    assert list(found["odd", ""].times_us) == [3, 4]
-    assert math.isnan(found["odd", ""].values[0])
-    assert found["odd", ""].values[1] == math.inf
+    columns = to_columns(series())
+    assert set(columns) == {("acc", "0"), ("odd", "")}
+    assert list(columns["acc", "0"].times_us) == [1, 3]
+    assert list(columns["acc", "0"].values) == [90.0, 97.0]
+    assert list(columns["odd", ""].times_us) == [3, 4]
+    assert math.isnan(columns["odd", ""].values[0])
+    assert columns["odd", ""].values[1] == math.inf

@@ -52,18 +52,18 @@ def test_means_and_intervals_are_those_of_a_second_computation(database: Databas
     assert several.means["state"] is None
 
     t = stats.t.ppf(0.975, df=3)
-    found, best = several.means["time_to_goal"], several.means["best"]
-    assert found
+    times, best = several.means["time_to_goal"], several.means["best"]
+    assert times
     assert best
-    assert (found.count, best.count) == (4, 4)
-    assert (found.mean, best.mean) == pytest.approx((mean(_SECONDS), mean(scores)))
+    assert (times.count, best.count) == (4, 4)
+    assert (times.mean, best.mean) == pytest.approx((mean(_SECONDS), mean(scores)))
     width = t * sqrt(variance(scores) / 4)
     assert (best.low, best.high) == pytest.approx((mean(scores) - width, mean(scores) + width))
     # Cox's interval, of figures that are all above 0.
-    logs = [log(one) for one in _SECONDS]
+    logs = [log(seconds) for seconds in _SECONDS]
     spread = variance(logs)
     middle, width = mean(logs) + spread / 2, t * sqrt(spread / 4 + spread**2 / 6)
-    assert (found.low, found.high) == pytest.approx((exp(middle - width), exp(middle + width)))
+    assert (times.low, times.high) == pytest.approx((exp(middle - width), exp(middle + width)))
 
 
 def test_runs_of_a_set_are_grouped_by_what_it_sweeps_and_found_by_that(database: Database) -> None:
@@ -75,16 +75,16 @@ def test_runs_of_a_set_are_grouped_by_what_it_sweeps_and_found_by_that(database:
     ):
         make(workers, set_name="s", swept=swept)
     make(1)
-    found = groups("set")
-    assert numbers(found) == [
+    rows = groups("set")
+    assert numbers(rows) == [
         ("s", "exchange=flat, latency=5ms", 2, 2),
         ("s", "exchange=flat, latency=5ms", 4, 1),
         ("s", "exchange=topk, latency=5ms", 2, 1),
         (None, None, 1, 1),
     ]
-    for one in found:
-        terms = [f'{name}="{"" if value is None else value}"' for name, value in one.values.items()]
-        assert sum(count_runs(parse(" ".join(terms))).states.values()) == one.runs
+    for row in rows:
+        terms = [f'{name}="{"" if value is None else value}"' for name, value in row.values.items()]
+        assert sum(count_runs(parse(" ".join(terms))).states.values()) == row.runs
 
 
 def test_each_kind_of_field_groups_and_a_term_finds_each_group(database: Database) -> None:
@@ -118,7 +118,7 @@ def test_groups_are_of_the_runs_that_match_and_sorted_by_what_is_shown(database:
         ("-runs", [4, 1, 2, 8]),
     ):
         shown = groups("workers", columns=("best",), order=order)
-        assert [one.values["workers"] for one in shown] == expected, order
+        assert [row.values["workers"] for row in shown] == expected, order
     assert numbers(groups("workers", q="workers>2 state=finished")) == [(4, 2), (8, 1)]
     assert not groups("workers", q="workers>8")
 

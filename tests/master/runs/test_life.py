@@ -111,8 +111,8 @@ def test_what_is_not_queued_may_be_by_a_setting(database: Database) -> None:
 
 def test_an_active_run_is_stopped_and_deleted_as_it_ends(run: Run) -> None:
     life.stop(run)
-    found = life.find(run.id)
-    assert (found.stop_requested, found.delete_requested, found.state) == (True, False, "STARTED")
+    row = life.find(run.id)
+    assert (row.stop_requested, row.delete_requested, row.state) == (True, False, "STARTED")
     assert not life.delete(run)
     assert life.find(run.id).delete_requested
     for _ in range(2):  # a controller may be killed after it did

@@ -29,20 +29,20 @@ def test_the_order(run: Run) -> None:
         deadline_seconds=60.0,
         max_restarts=1,
     )
-    said = manifest.build(ordered)
-    assert said.division == "open"
-    assert said.departures == ()
-    assert (said.image, said.command, said.working_dir, said.seed) == (
+    document = manifest.build(ordered)
+    assert document.division == "open"
+    assert document.departures == ()
+    assert (document.image, document.command, document.working_dir, document.seed) == (
         "me/train:1",
         "python train.py",
         "/code",
         3,
     )
-    assert said.run_all_nodes is False
-    assert said.limits == Limits(
+    assert document.run_all_nodes is False
+    assert document.limits == Limits(
         num_workers=2, num_cpus=1.5, light_target=False, max_restarts=1, deadline_seconds=60.0
     )
-    assert (said.started_at, said.finished_at) == (None, None)
+    assert (document.started_at, document.finished_at) == (None, None)
 
 
 def test_the_settings_and_goal_of_the_task(database: object) -> None:
@@ -67,13 +67,13 @@ def test_equal_machines_are_told_once(run: Run) -> None:
     state(run, 0, hostname="a", cpus=2, clock_offset_seconds=0.5)
     state(run, 1, hostname="a", cpus=4)
     state(run, 2, hostname="b", cpus=2, packages={}, clock_offset_seconds=-0.25)
-    said = manifest.build(run)
-    assert [(machine.ranks, machine.hostname, machine.cpus) for machine in said.machines] == [
+    document = manifest.build(run)
+    assert [(machine.ranks, machine.hostname, machine.cpus) for machine in document.machines] == [
         ((0, 2), None, 2),
         ((1,), "a", 4),
     ]
-    assert [rank.hostname for rank in said.ranks] == ["a", "a", "b", None]
-    assert [rank.clock_offset_seconds for rank in said.ranks] == [0.5, None, -0.25, None]
+    assert [rank.hostname for rank in document.ranks] == ["a", "a", "b", None]
+    assert [rank.clock_offset_seconds for rank in document.ranks] == [0.5, None, -0.25, None]
 
 
 def test_it_is_of_the_latest_attempt(run: Run) -> None:
@@ -83,10 +83,10 @@ def test_it_is_of_the_latest_attempt(run: Run) -> None:
     run.save()
     make_ranks(run, assignment={"cpus": [4, 5]})
     state(run, 1, hostname="second")
-    said = manifest.build(run)
-    assert said.attempts == 2
-    assert [machine.hostname for machine in said.machines] == ["second"]
-    assert [rank.cpus for rank in said.ranks] == [(4, 5), (4, 5)]
+    document = manifest.build(run)
+    assert document.attempts == 2
+    assert [machine.hostname for machine in document.machines] == ["second"]
+    assert [rank.cpus for rank in document.ranks] == [(4, 5), (4, 5)]
 
 
 def test_an_ordered_limit_that_is_not_in_force_departs(database: object) -> None:

@@ -19,14 +19,14 @@ def test_words_change_one_by_one_and_find_the_run(api: TestClient) -> None:
     make_run()
     origin = {"installation": "lab", "run_id": 3, "imported_at": 0.0}
     run = make_run(name="made", state="FINISHED", origin=origin)
-    said = api.simulate_get(f"/api/runs/{run.id}/").json
-    assert (said["title"], said["tags"], said["note"]) == ("made", [], "")
+    original = api.simulate_get(f"/api/runs/{run.id}/").json
+    assert (original["title"], original["tags"], original["note"]) == ("made", [], "")
     words = {"title": "Größe 2", "tags": ["paper", "lr:0.1", "paper"], "note": "<b>\n- é 🎉"}
     changed = edit(api, run, **words).json
-    assert changed == said | words | {"tags": ["lr:0.1", "paper"]}
-    for found in ("Größe", "tag:lr:0.1", "made paper"):
-        [one] = api.simulate_get("/api/runs/", params={"q": found}).json
-        assert one["id"] == run.id
+    assert changed == original | words | {"tags": ["lr:0.1", "paper"]}
+    for query in ("Größe", "tag:lr:0.1", "made paper"):
+        [match] = api.simulate_get("/api/runs/", params={"q": query}).json
+        assert match["id"] == run.id
     changed = edit(api, run, title="", note=None).json
     assert (changed["title"], changed["note"]) == ("made", words["note"])
     assert edit(api, run).json == edit(api, run, tags=changed["tags"]).json == changed

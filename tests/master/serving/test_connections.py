@@ -37,24 +37,24 @@ def test_the_longest_wait_is_closed_first_and_agents_last(connections: list[Conn
     agents, first, second = connections
     agents.is_agents = True
     waiting = Waiting()
-    for one in connections:
-        waiting.put(one)
+    for connection in connections:
+        waiting.put(connection)
     order = []
-    while (found := waiting.first()) is not None:
-        order.append(found)
-        waiting.take(found)
+    while (longest := waiting.first()) is not None:
+        order.append(longest)
+        waiting.take(longest)
     assert order == [first, second, agents]
 
 
 def test_the_memory_of_waiting_connections_is_counted(connections: list[Connection]) -> None:
-    one, other, _ = connections
+    first, second, _ = connections
     waiting = Waiting()
-    one.buffered.arrived += b"12345"
-    waiting.put(one)
-    waiting.put(other)
-    other.buffered.arrived += b"67"
-    waiting.put(other)
+    first.buffered.arrived += b"12345"
+    waiting.put(first)
+    waiting.put(second)
+    second.buffered.arrived += b"67"
+    waiting.put(second)
     assert waiting.held == 7
-    waiting.take(one)
-    waiting.take(one)
+    waiting.take(first)
+    waiting.take(first)
     assert waiting.held == 2

@@ -19,19 +19,19 @@ CONNECTIONS = 20
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
     """The port of a gunicorn that has room for 20 connections."""
-    found = free_port()
+    number = free_port()
     command = [sys.executable, "-m", "gunicorn", "--config", "python:mlbench_master.gunicorn_conf"]
-    command += ["--bind", f"127.0.0.1:{found}", "--worker-connections", str(CONNECTIONS)]
+    command += ["--bind", f"127.0.0.1:{number}", "--worker-connections", str(CONNECTIONS)]
     # The heartbeats fail: there is no database.
     process = subprocess.Popen([*command, "tests.master.serving.app:app"], stderr=subprocess.PIPE)
 
     def answers() -> bool:
         with suppress(OSError):
-            return ask(found, b"GET /up HTTP/1.0\r\n\r\n").endswith(b"/up ")
+            return ask(number, b"GET /up HTTP/1.0\r\n\r\n").endswith(b"/up ")
         return False
 
     wait_for(answers, what="gunicorn answers")
-    yield found
+    yield number
     process.terminate()
     process.communicate()
 

@@ -68,9 +68,9 @@ def test_every_dashboard_panel_and_variable_is_there() -> None:
     assert panels
     assert panels <= set(_panels(_BOARDS["mlbench-run"]))
     there = {
-        one["name"]
+        variable["name"]
         for uid in ("mlbench-run", "mlbench-compare")
-        for one in _BOARDS[uid]["templating"]["list"]
+        for variable in _BOARDS[uid]["templating"]["list"]
     }
     assert variables == {"run_id", "metric", "newest"}
     assert variables <= there

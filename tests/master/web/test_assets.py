@@ -73,5 +73,5 @@ def test_a_page_preloads_whatever_its_modules_import() -> None:
         "js/c/b.js": b'import { a } from "../a.js";\nconst text = "./no.js";\n',
         "vendor/u.js": b"",
     }
-    found = Assets({path: Asset(content, "") for path, content in contents.items()})
-    assert found.modules_of("js/main.js") == ["js/main.js", "vendor/u.js", "js/a.js", "js/c/b.js"]
+    assets = Assets({path: Asset(content, "") for path, content in contents.items()})
+    assert assets.modules_of("js/main.js") == ["js/main.js", "vendor/u.js", "js/a.js", "js/c/b.js"]
