@@ -50,12 +50,12 @@ def pins(name: str) -> list[tuple[str, str, list[str]]]:
 def needed(package: str, extras: set[str]) -> list[Requirement]:
     """Return what an installed package needs on this machine; nothing of one that is not here."""
     try:
-        found = [Requirement(text) for text in requires(package) or ()]
+        requirements = [Requirement(text) for text in requires(package) or ()]
     except PackageNotFoundError:
         return []
     return [
         requirement
-        for requirement in found
+        for requirement in requirements
         if requirement.marker is None
         or any(requirement.marker.evaluate({"extra": extra}) for extra in extras | {""})
     ]

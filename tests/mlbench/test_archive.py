@@ -53,15 +53,15 @@ def _rows(pieces: Iterator[Piece]) -> list[tuple[int, bytes, object, bool]]:
 
 def test_what_is_written_is_read_to_the_bit(tmp_path: Path) -> None:
     digest = _write(tmp_path / "x")
-    with opened(tmp_path / "x") as found:
-        assert (found.digest, found.check()) == (digest, [])
-        assert (found.document(RUN), found.text("logs/1/0.stdout")) == ({"name": "ä"}, b"ab")
-        assert list(found.series) == [_LOSS, _TEXT, _POD]
-        assert _rows(found.read(_LOSS, kept=False)) == _rows(_pieces(_LONG))
-        kept = _rows(found.read(_TEXT))
-        assert _rows(found.read(_LOSS, kept=True)) == kept
+    with opened(tmp_path / "x") as file:
+        assert (file.digest, file.check()) == (digest, [])
+        assert (file.document(RUN), file.text("logs/1/0.stdout")) == ({"name": "ä"}, b"ab")
+        assert list(file.series) == [_LOSS, _TEXT, _POD]
+        assert _rows(file.read(_LOSS, kept=False)) == _rows(_pieces(_LONG))
+        kept = _rows(file.read(_TEXT))
+        assert _rows(file.read(_LOSS, kept=True)) == kept
         assert [row[2] for row in kept] == [_MORE[0], None, _MORE[2]]
-        assert _rows(found.read(_POD)) == _rows(_pieces(2))
+        assert _rows(file.read(_POD)) == _rows(_pieces(2))
 
 
 def test_equal_runs_have_equal_archives(tmp_path: Path) -> None:
@@ -77,8 +77,8 @@ def test_no_byte_changes_unseen(tmp_path: Path) -> None:
         damaged[position] ^= 1 << position % 8
         (tmp_path / "y").write_bytes(damaged)
         try:
-            with opened(tmp_path / "y") as found:
-                assert found.check(), position
+            with opened(tmp_path / "y") as file:
+                assert file.check(), position
         except ArchiveError:
             pass
 
@@ -89,18 +89,18 @@ def test_what_is_damaged_is_one_sentence(tmp_path: Path) -> None:
     # In the first group of rows, which has nothing of the other series.
     whole[whole.index(b"PAR1") + 100_000] ^= 1
     (tmp_path / "x").write_bytes(whole)
-    with opened(tmp_path / "x") as found:
+    with opened(tmp_path / "x") as file:
         problem = f"{tmp_path / 'x'} is damaged: samples.parquet does not match its digest"
-        assert found.check() == [f"{problem} (series loss @ 0)"]
+        assert file.check() == [f"{problem} (series loss @ 0)"]
         with pytest.raises(ArchiveError, match=r"samples\.parquet is damaged"):
-            list(found.read(_LOSS))
-        assert _rows(found.read(_POD)) == _rows(_pieces(2))
+            list(file.read(_LOSS))
+        assert _rows(file.read(_POD)) == _rows(_pieces(2))
     _write(tmp_path / "x", length=1)
     whole = bytearray((tmp_path / "x").read_bytes())
     whole[whole.rindex(b"PAR1")] ^= 1
     (tmp_path / "x").write_bytes(whole)
-    with opened(tmp_path / "x", "it") as found:
-        [problem] = found.check()
+    with opened(tmp_path / "x", "it") as file:
+        [problem] = file.check()
         assert re.fullmatch(r"it is damaged: samples\.parquet .* \(3 of 3 series, .*\)", problem)
 
 
@@ -128,7 +128,7 @@ def _rewrite(path: Path, change: Callable[[zipfile.ZipFile], None]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "said"),
+    ("name", "kind", "problem"),
     [
         ("more", zipfile.ZIP_STORED, "its members are not those that it lists"),
         (RUN, zipfile.ZIP_STORED, "its members are not those that it lists"),
@@ -137,7 +137,7 @@ def _rewrite(path: Path, change: Callable[[zipfile.ZipFile], None]) -> None:
 )
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_an_archive_has_its_members_and_no_more(
-    tmp_path: Path, name: str, kind: int, said: str
+    tmp_path: Path, name: str, kind: int, problem: str
 ) -> None:
     path = tmp_path / "x"
     texts = [] if kind == zipfile.ZIP_BZIP2 else [("logs/1/0.stdout", [b"a"])]
@@ -148,20 +148,20 @@ def test_an_archive_has_its_members_and_no_more(
         if not texts:
             index = json.loads(file.read("digests.json"))
             index["members"][name] = ""
-            at = next(i for i, one in enumerate(file.filelist) if one.filename == "digests.json")
+            at = next(i for i, info in enumerate(file.filelist) if info.filename == "digests.json")
             del file.filelist[at], file.NameToInfo["digests.json"]
             file.writestr("digests.json", json.dumps(index))
 
     _rewrite(path, add)
-    with pytest.raises(ArchiveError, match=said), opened(path):
+    with pytest.raises(ArchiveError, match=problem), opened(path):
         pass
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"), [(1_000_000, "a group of 1,000,000 rows"), (7, "7 rows, and")]
+    ("rows", "problem"), [(1_000_000, "a group of 1,000,000 rows"), (7, "7 rows, and")]
 )
 def test_groups_of_rows_are_as_large_as_they_are_written(
-    tmp_path: Path, rows: int, said: str
+    tmp_path: Path, rows: int, problem: str
 ) -> None:
     """A small file could fill memory otherwise."""
     path, samples = tmp_path / "x", tmp_path / "samples"
@@ -173,8 +173,8 @@ def test_groups_of_rows_are_as_large_as_they_are_written(
         file.writestr("digests.json", json.dumps(index))
         file.comment = b"0" * 64
     assert path.stat().st_size < 1 << 20
-    with opened(path) as found, pytest.raises(ArchiveError, match=said):
-        list(found.read(_LOSS))
+    with opened(path) as reader, pytest.raises(ArchiveError, match=problem):
+        list(reader.read(_LOSS))
 
 
 def test_pyarrow_is_imported_for_archives_alone() -> None:

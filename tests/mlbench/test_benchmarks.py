@@ -80,8 +80,8 @@ def test_other_images_stand_for_nothing(name: str) -> None:
 
 
 def test_a_task_imports_only_what_it_uses() -> None:
-    steps, *others = sorted(BENCHMARKS.values(), key=lambda one: one.name != "steps")
-    modules = [steps.module, *{one.module for one in others}]
+    steps, *others = sorted(BENCHMARKS.values(), key=lambda task: task.name != "steps")
+    modules = [steps.module, *{task.module for task in others}]
     program = [sys.executable, "-c", _IMPORT_EACH, *modules]
     lines = subprocess.check_output(program, text=True).splitlines()
     assert [line.split()[0] for line in lines] == modules
@@ -122,13 +122,13 @@ def test_what_is_permitted_beside_a_default() -> None:
 @pytest.mark.slow
 def test_the_goals_are_those_that_the_tasks_state(tmp_path: Path) -> None:
     files, goals, calls = {}, {}, []
-    for one in BENCHMARKS.values():
+    for task in BENCHMARKS.values():
         for light in (False, True):
             # Asked for the light one, a task without goes on as ever.
-            goals[one.name, light] = (light and one.light_goal) or one.goal
-            chosen = {**one.args, **(one.light_args if light else {})}
-            file = files[one.name, light] = tmp_path / f"{one.name}-{light}"
-            calls.append([one.name, chosen | _SHORT.get(one.name, {}), str(file)])
+            goals[task.name, light] = (light and task.light_goal) or task.goal
+            chosen = {**task.args, **(task.light_args if light else {})}
+            file = files[task.name, light] = tmp_path / f"{task.name}-{light}"
+            calls.append([task.name, chosen | _SHORT.get(task.name, {}), str(file)])
     # No data here, and none from elsewhere.
     nowhere = {"MLBENCH_DATASETS": str(tmp_path / "none"), "https_proxy": "http://127.0.0.1:9"}
     subprocess.run(

@@ -59,12 +59,12 @@ def test_a_set_that_was_written_anew_is_found(
     file: Path, archives: dict[int, Path], tmp_path: Path
 ) -> None:
     with zipfile.ZipFile(file) as old:
-        said = old.read("set.json").replace(b"1 of 1", b"9 of 9")
+        content = old.read("set.json").replace(b"1 of 1", b"9 of 9")
         comment = old.comment
     with zipfile.ZipFile(file, "w") as new:
-        new.writestr("set.json", said)
-        for one in archives.values():
-            new.write(one, one.name)
+        new.writestr("set.json", content)
+        for path in archives.values():
+            new.write(path, path.name)
         new.comment = comment
     assert "has changed since it was written" in _problems(file, tmp_path)[0]
 

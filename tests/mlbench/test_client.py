@@ -194,9 +194,9 @@ def test_posted_values_come_back(client: ApiClient, finished: Run) -> None:
     metadata = {"unit": ["a", 2]}
     client.post_metric(finished.id, "described", 0.5, True, metadata, _DATE).result()
     names = ["unusual", "described"]
-    found = client.get_run_metrics(finished.id, metric_filter=names).result().value
-    assert [str(point.number) for point in found["unusual"]] == ["nan", "inf", "-inf"]
-    assert found["described"] == [
+    metrics = client.get_run_metrics(finished.id, metric_filter=names).result().value
+    assert [str(point.number) for point in metrics["unusual"]] == ["nan", "inf", "-inf"]
+    assert metrics["described"] == [
         Point(_DATE, "0.5", cumulative=True, metadata=metadata, added=True)
     ]
 
@@ -276,14 +276,14 @@ def test_a_log_is_read_downwards_upwards_and_as_a_file(client: ApiClient, finish
     first = client.get_logs(finished.id, rank=1, before=tail.start).result().value
     assert (first.start, first.text + tail.text) == (0, whole.text)
     assert client.get_logs(finished.id, rank=1, stream="stderr").result().value.text == ""
-    found = client.search_logs(finished.id, "STEP 200", 1, offset=10).result().value
-    assert found.matches == (LogMatch(tail.start, tail.text.rstrip()),)
-    file, told = io.BytesIO(), []
+    search = client.search_logs(finished.id, "STEP 200", 1, offset=10).result().value
+    assert search.matches == (LogMatch(tail.start, tail.text.rstrip()),)
+    file, calls = io.BytesIO(), []
     written = client.download_log(
-        finished.id, file, 1, on_progress=lambda received, total: told.append((received, total))
+        finished.id, file, 1, on_progress=lambda received, total: calls.append((received, total))
     )
     assert file.getvalue() == whole.text.encode()
-    assert (written, told[-1]) == (whole.size, (whole.size, whole.size))
+    assert (written, calls[-1]) == (whole.size, (whole.size, whole.size))
 
 
 # --- Results ---
@@ -293,17 +293,17 @@ def test_a_result_and_a_comparison_come_back(client: ApiClient, finished: Run) -
     # The loss is 1 / (1 + step / 100), and 0.5 at step 100.
     goal = "train_loss<=0.5"
     answer = client.get_result(finished.id, goal=goal, after_seconds=3600, price=0.5).result()
-    found = answer.value
-    assert isinstance(found, Result)
-    assert found.to_fields() == answer.json()
-    assert (found.run_id, found.state, found.num_workers) == (finished.id, "FINISHED", 2)
-    assert found.target == Goal("train_loss", 0.5, lower_is_better=True)
-    assert 0 < known(found.time_to_accuracy).wall_seconds < known(found.wall_seconds)
-    assert found.last_value == found.best_value == pytest.approx(1 / 3)
-    assert known(found.accuracy_after_time).limit_seconds == 3600
-    assert found.cost is not None
-    assert found.cost.total == pytest.approx(found.cost.worker_seconds / 2)
-    assert len(known(found.curve).values) == 200
+    result = answer.value
+    assert isinstance(result, Result)
+    assert result.to_fields() == answer.json()
+    assert (result.run_id, result.state, result.num_workers) == (finished.id, "FINISHED", 2)
+    assert result.target == Goal("train_loss", 0.5, lower_is_better=True)
+    assert 0 < known(result.time_to_accuracy).wall_seconds < known(result.wall_seconds)
+    assert result.last_value == result.best_value == pytest.approx(1 / 3)
+    assert known(result.accuracy_after_time).limit_seconds == 3600
+    assert result.cost is not None
+    assert result.cost.total == pytest.approx(result.cost.worker_seconds / 2)
+    assert len(known(result.curve).values) == 200
 
     compared = client.compare([finished.id], goal=goal, after_seconds=3600, price=0.5).result()
     assert isinstance(compared.value, Comparison)
@@ -311,4 +311,4 @@ def test_a_result_and_a_comparison_come_back(client: ApiClient, finished: Run) -
     assert (compared.value.comparable, compared.value.differences) == ("yes", ())
     [group] = compared.value.groups
     assert (group.label, group.run_ids, group.reached) == ("2 workers", (finished.id,), 1)
-    assert compared.value.results == (found,)
+    assert compared.value.results == (result,)

@@ -36,8 +36,8 @@ def _jobs(*options: str) -> list[Job]:
     ]
     ended = run_text([*command, "-c", _PRINT], timeout=120)
     assert ended.returncode == 0, ended.stderr
-    found = [Job(**orjson.loads(line)) for line in ended.stdout.splitlines()]
-    return sorted(found, key=lambda job: (job.attempt, job.rank))
+    jobs = [Job(**orjson.loads(line)) for line in ended.stdout.splitlines()]
+    return sorted(jobs, key=lambda job: (job.attempt, job.rank))
 
 
 def test_torchrun_names_each_run_of_its_own() -> None:

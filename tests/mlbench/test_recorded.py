@@ -93,19 +93,19 @@ def test_signals_reach_the_command_once(user: dict[str, str], tmp_path: Path) ->
     code = f"trap 'echo 1 >> {got}' USR1; trap 'echo T >> {got}; exit 7' TERM; echo; "
     code += "while :; do sleep 0.1; done"
     how: Any = {"env": user, "stdout": subprocess.PIPE, "start_new_session": True}
-    with subprocess.Popen([*RECORD, "--", "sh", "-c", code], **how) as one:
-        assert one.stdout
-        one.stdout.readline()
-        os.killpg(one.pid, signal.SIGUSR1)  # as launchers do
+    with subprocess.Popen([*RECORD, "--", "sh", "-c", code], **how) as process:
+        assert process.stdout
+        process.stdout.readline()
+        os.killpg(process.pid, signal.SIGUSR1)  # as launchers do
         wait_for(got.exists, what="the command got it")
-        one.terminate()
-        assert (one.wait(20), got.read_text()) == (7, "1\nT\n")
+        process.terminate()
+        assert (process.wait(20), got.read_text()) == (7, "1\nT\n")
     # Even where it has yet to begin.
-    with subprocess.Popen([*RECORD, "--", "sleep", "30"], **how) as one:
-        status = Path(f"/proc/{one.pid}/status")
+    with subprocess.Popen([*RECORD, "--", "sleep", "30"], **how) as process:
+        status = Path(f"/proc/{process.pid}/status")
         wait_for(lambda: re.search(r"SigCgt:\s*\w+[4-7c-f]\w{3}\n", status.read_text()))
-        one.terminate()
-        assert one.wait(20) == -signal.SIGTERM
+        process.terminate()
+        assert process.wait(20) == -signal.SIGTERM
 
 
 def test_what_is_left_behind_with_its_output_holds_nothing_up(user: dict[str, str]) -> None:
@@ -126,7 +126,7 @@ def test_a_killed_recorder_ends_the_command(client: ApiClient, user: dict[str, s
         assert process.stderr
         run = run_of(client, process.stderr.readline())
         wait_for(lambda: losses(client, run), what="it records")
-        shells = [one for one in descendants(process.pid) if one.name() == "sh"]
+        shells = [child for child in descendants(process.pid) if child.name() == "sh"]
         process.kill()
     ended = run_to_end(client, run, 30)
     assert (ended.state, "its recorder was killed" in ended.reason) == ("FAILED", True)

@@ -41,7 +41,7 @@ def test_numbers_that_json_cannot_hold_are_none() -> None:
         curve=Curve((1.0,), (None,), (-math.inf,)),
     )
     text = json.dumps(odd.to_fields(), allow_nan=False)
-    found = Result.from_fields(json.loads(text))
-    assert found.last_value is None
-    assert found.cost == Cost(60.0, None, 1e300, None, None)
-    assert found.curve == Curve((1.0,), (None,), (None,))
+    result = Result.from_fields(json.loads(text))
+    assert result.last_value is None
+    assert result.cost == Cost(60.0, None, 1e300, None, None)
+    assert result.curve == Curve((1.0,), (None,), (None,))

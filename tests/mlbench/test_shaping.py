@@ -45,18 +45,18 @@ def _namespace() -> None:
 
 
 @pytest.mark.usefixtures("_namespace")
-@pytest.mark.parametrize(("asked", "told"), [("0.5", 0.5), ("40000", 40000.0)])
-def test_what_is_shaped_last_is_told(asked: str, told: float) -> None:
+@pytest.mark.parametrize(("asked", "rate"), [("0.5", 0.5), ("40000", 40000.0)])
+def test_what_is_shaped_last_is_told(asked: str, rate: float) -> None:
     """The larger rate takes more than 32 bits. Of another interface, no limit counts."""
     ended = in_namespace(
         f"set -e; {_NETWORK} {_OTHER}; {_TOLD}; export MLBENCH_BANDWIDTH_MBIT;"
         f"for MLBENCH_BANDWIDTH_MBIT in 10 {asked}; do {_SHAPE}; done; {_TOLD}"
     )
     assert ended.returncode == 0, ended.stderr
-    before, _, said, after = ended.stdout.splitlines()
+    before, _, message, after = ended.stdout.splitlines()
     assert before == str(Shaping())
-    assert said == f"uplink: {Shaping(told)}"
-    assert after == str(Shaping(told))
+    assert message == f"uplink: {Shaping(rate)}"
+    assert after == str(Shaping(rate))
 
 
 @pytest.mark.usefixtures("_namespace")

@@ -51,14 +51,14 @@ def checksum(data: bytes) -> bytes:
 def test_scalars_are_read_as_they_were_written_and_as_the_file_grows() -> None:
     data = first_record(1.0) + b"".join(map(to_record, _SOME))
     file = io.BytesIO()
-    found = []
+    scalars = []
     for i in range(0, len(data), 7):
         place = file.tell()
         file.seek(0, io.SEEK_END)
         file.write(data[i : i + 7])
         file.seek(place)
-        found += list(read_events(file))
-    assert found == _SOME
+        scalars += list(read_events(file))
+    assert scalars == _SOME
 
 
 def test_what_is_larger_than_a_scalar_is_passed_over() -> None:

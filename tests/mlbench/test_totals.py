@@ -57,42 +57,42 @@ def train(counters: Path, end: str, steps: int = 20, begin: str = "") -> tuple[i
     done = run_text(
         [sys.executable, "-c", _TRAINING.format(steps=steps, begin=begin, end=end)], env=environ
     )
-    said: dict[str, Any] = json.loads(done.stdout)
-    return done.returncode, said
+    report: dict[str, Any] = json.loads(done.stdout)
+    return done.returncode, report
 
 
 def scrape(counters: Path) -> dict[str, float]:
     """Return the totals by name, phases as ``name/phase``, as the agent's collector finds them."""
-    found = {}
+    totals = {}
     for metric in MultiProcessCollector(CollectorRegistry(), str(counters)).collect():
         for sample in metric.samples:
             labels = dict(sample.labels)
             assert labels.pop("run_id") == _RANK["run_id"]
             assert labels.pop("rank") == _RANK["rank"]
             name = "/".join([sample.name, *labels.values()])
-            found[name] = sample.value
-    return found
+            totals[name] = sample.value
+    return totals
 
 
 def test_totals_are_what_was_done(counters: Path) -> None:
     before = time.time()
-    code, said = train(counters, end="t.close(); t.close(); t.step(samples=1); t.close()")
-    found = scrape(counters)
+    code, report = train(counters, end="t.close(); t.close(); t.step(samples=1); t.close()")
+    totals = scrape(counters)
     assert code == 0
-    assert found[names.WORKER_STEPS] == 20
-    assert found[names.WORKER_SAMPLES] == 320
+    assert totals[names.WORKER_STEPS] == 20
+    assert totals[names.WORKER_SAMPLES] == 320
     phases = {
-        phase: found[f"{names.WORKER_PHASE_SECONDS}/{phase}"]
+        phase: totals[f"{names.WORKER_PHASE_SECONDS}/{phase}"]
         for phase in names.PHASES
-        if found.get(f"{names.WORKER_PHASE_SECONDS}/{phase}")
+        if totals.get(f"{names.WORKER_PHASE_SECONDS}/{phase}")
     }
-    assert phases == pytest.approx(said["phases"])
+    assert phases == pytest.approx(report["phases"])
     assert set(phases) == {"forward", "communication", "evaluation"}
-    assert before < found[names.WORKER_PROGRESS] < time.time()
-    assert found[f"{names.WORKER_STEP_SECONDS}_count"] == 20
-    assert found[f"{names.WORKER_STEP_SECONDS}_bucket/0.0025"] == 0, "a step takes 3 ms"
+    assert before < totals[names.WORKER_PROGRESS] < time.time()
+    assert totals[f"{names.WORKER_STEP_SECONDS}_count"] == 20
+    assert totals[f"{names.WORKER_STEP_SECONDS}_bucket/0.0025"] == 0, "a step takes 3 ms"
     # Up to the last step: what follows it belongs to none.
-    assert 20 * 0.003 <= found[f"{names.WORKER_STEP_SECONDS}_sum"] <= said["train_seconds"]
+    assert 20 * 0.003 <= totals[f"{names.WORKER_STEP_SECONDS}_sum"] <= report["train_seconds"]
 
 
 def test_a_restarted_training_counts_what_it_does_itself(counters: Path) -> None:
@@ -106,13 +106,13 @@ t.load_state_dict({"steps": 500, "samples": 8000, "goal_reached": False, "train_
 """,
         end="t.close()",
     )
-    found = scrape(counters)
-    assert found[names.WORKER_STEPS] == 3
-    assert found[names.WORKER_SAMPLES] == 48
-    assert 0.006 <= found[f"{names.WORKER_PHASE_SECONDS}/forward"] < 60
-    assert 0.1 <= found[f"{names.WORKER_PHASE_SECONDS}/evaluation"] < 60
-    assert found[f"{names.WORKER_STEP_SECONDS}_count"] == 3
-    assert found[f"{names.WORKER_STEP_SECONDS}_sum"] < 60
+    totals = scrape(counters)
+    assert totals[names.WORKER_STEPS] == 3
+    assert totals[names.WORKER_SAMPLES] == 48
+    assert 0.006 <= totals[f"{names.WORKER_PHASE_SECONDS}/forward"] < 60
+    assert 0.1 <= totals[f"{names.WORKER_PHASE_SECONDS}/evaluation"] < 60
+    assert totals[f"{names.WORKER_STEP_SECONDS}_count"] == 3
+    assert totals[f"{names.WORKER_STEP_SECONDS}_sum"] < 60
 
 
 def test_totals_of_processes_that_were_killed_or_met_a_full_disk_add_up(counters: Path) -> None:

@@ -252,7 +252,7 @@ def test_an_epoch_that_a_checkpoint_was_in_the_middle_of_begins_once(
         tracker.checkpoint(size=1000)
     begun = [line["metrics"]["epoch"] for line in lines(path) if "epoch" in line["metrics"]]
     assert begun == [4.0]
-    [saved] = [one for one in lines(path) if names.CHECKPOINT_STEP in one["metrics"]]
+    [saved] = [line for line in lines(path) if names.CHECKPOINT_STEP in line["metrics"]]
     assert (saved["step"], saved["metrics"]["checkpoint_step"]) == (2, 2.0)
     assert saved["metrics"] == {
         **{"checkpoint_step": 2.0, "checkpoint_bytes": 1000.0},

@@ -43,12 +43,12 @@ class Dashboard:
     def queries(self) -> list[tuple[str, str]]:
         """Everything that Prometheus is asked, each with the place where it is asked."""
         return [
-            *((panel["title"], one["expr"]) for panel in self.panels for one in panel["targets"]),
-            *((f"annotation {one['name']}", one["expr"]) for one in self.annotations),
+            *((panel["title"], t["expr"]) for panel in self.panels for t in panel["targets"]),
+            *((f"annotation {note['name']}", note["expr"]) for note in self.annotations),
             *(
-                (f"variable {one['name']}", variable_argument(one["definition"]))
-                for one in self.variables
-                if one["type"] == "query"
+                (f"variable {variable['name']}", variable_argument(variable["definition"]))
+                for variable in self.variables
+                if variable["type"] == "query"
             ),
         ]
 

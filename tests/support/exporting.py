@@ -49,9 +49,9 @@ def exporter(
         try:
             assert process.stderr
             line = process.stderr.readline()
-            found = re.search(r"serving (http://127\.0\.0\.1:\d+/metrics)$", line)
-            assert found, line
-            yield Exporter(process, found[1])
+            match = re.search(r"serving (http://127\.0\.0\.1:\d+/metrics)$", line)
+            assert match, line
+            yield Exporter(process, match[1])
         finally:
             process.kill()
 

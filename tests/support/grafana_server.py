@@ -106,14 +106,14 @@ def _answer(state: GrafanaServer, route: str, asked: Asked) -> Any:  # noqa: PLR
         case "POST", "datasources":
             return _store_data_source(state, {"readOnly": False, "version": 0}, content)
         case "GET", "datasources", "uid", uid:
-            return _one({one["uid"]: one for one in state.data_sources}, uid)
+            return _one({entry["uid"]: entry for entry in state.data_sources}, uid)
         case "PUT", "datasources", "uid", uid:
-            source = _one({one["uid"]: one for one in state.data_sources}, uid)
+            source = _one({entry["uid"]: entry for entry in state.data_sources}, uid)
             return _store_data_source(state, source, content)
         case "GET", "dashboards", "uid", uid:
             return _one(state.dashboards, uid)
         case "GET", "dashboards", "uid", uid, "versions":
-            versions = [{"message": one} for one in reversed(state.messages.get(uid, []))]
+            versions = [{"message": message} for message in reversed(state.messages.get(uid, []))]
             return versions if state.lists_versions_plainly else {"versions": versions}
         case "POST", "dashboards", "db":
             return _store_dashboard(state, content)
@@ -143,7 +143,7 @@ def _one(things: dict[str, Json], uid: str) -> Json:
 def _store_data_source(state: GrafanaServer, source: Json, content: Json) -> Json:
     if source["readOnly"]:
         raise _RefusalError(403, "Cannot update read-only data source")
-    if any(one["name"] == content["name"] for one in state.data_sources if one is not source):
+    if any(other["name"] == content["name"] for other in state.data_sources if other is not source):
         raise _RefusalError(409, "data source with the same name already exists")
     if content.get("version", source["version"]) != source["version"]:
         raise _RefusalError(409, "Datasource has already been updated by someone else")
@@ -161,16 +161,16 @@ def _store_data_source(state: GrafanaServer, source: Json, content: Json) -> Jso
 
 def _store_dashboard(state: GrafanaServer, content: Json) -> Json:
     board, uid = content["dashboard"], content["dashboard"]["uid"]
-    found = state.dashboards.get(uid)
+    existing = state.dashboards.get(uid)
     if content["folderUid"] not in state.folders:
         raise _RefusalError(400, "folder not found")
     if board.get("id"):
         raise _RefusalError(404, "Dashboard not found")
-    if found and found["meta"]["provisioned"]:
+    if existing and existing["meta"]["provisioned"]:
         raise _RefusalError(400, "Cannot save provisioned dashboard")
-    if found and not content.get("overwrite"):
+    if existing and not content.get("overwrite"):
         raise _RefusalError(412, "A dashboard with the same uid already exists")
-    version = found["dashboard"]["version"] + 1 if found else 1
+    version = existing["dashboard"]["version"] + 1 if existing else 1
     state.messages.setdefault(uid, []).append(content["message"])
     state.dashboards[uid] = {
         "dashboard": {**board, "id": len(state.messages), "version": version},

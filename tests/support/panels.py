@@ -99,12 +99,12 @@ class Grafana:
                 offered[name] = self._options(variable, query)
                 yield replace(query, options=offered[name])
                 chosen = {**chosen, name: self._choice(variable, offered[name])}
-        for one in board.annotations:
-            step = _SECONDS[one["step"]]
-            yield Query(f"annotation {one['name']}", "", one["expr"], False, step, chosen)
+        for note in board.annotations:
+            step = _SECONDS[note["step"]]
+            yield Query(f"annotation {note['name']}", "", note["expr"], False, step, chosen)
         for panel in board.panels:
             by = panel.get("repeat")
-            for scope in [{**chosen, by: one} for one in offered[by]] if by else [chosen]:
+            for scope in [{**chosen, by: value} for value in offered[by]] if by else [chosen]:
                 for target in panel["targets"]:
                     least = _SECONDS[target.get("interval", "")]
                     ref, instant = target["refId"], target["instant"]
@@ -120,13 +120,13 @@ class Grafana:
         """
         text, view = query.text(self._view), self._view
         if query.instant:
-            found = self._prometheus.query(text, view.last)
+            rows = self._prometheus.query(text, view.last)
         else:
             step = view.step(query.least_step, query.points)
             # As Grafana does, so `end()` is the time of the last point.
             times = (view.first - view.first % step, view.last - view.last % step, step)
-            found = self._prometheus.query_range(text, *(round(one * 1000) for one in times))
-        return [one for one in found if bare or any(value != "NaN" for value in one.values)]
+            rows = self._prometheus.query_range(text, *(round(time * 1000) for time in times))
+        return [row for row in rows if bare or any(value != "NaN" for value in row.values)]
 
     def answers(self, uid: str, *, bare: bool = False) -> dict[str, list[QueryResult]]:
         """Return what the panels and annotations of a board are answered, by ``PLACE / REF``."""
@@ -143,12 +143,12 @@ class Grafana:
         if variable["regex"]:
             # It picks the values out of series that are written as text.
             pattern = re.compile(variable["regex"].strip("/").replace("(?<", "(?P<"))
-            found = [_as_text(one) for one in self._prometheus.query(text, view.last)]
-            matches = (match for one in found for match in pattern.finditer(one))
+            lines = [_as_text(row) for row in self._prometheus.query(text, view.last)]
+            matches = (match for line in lines for match in pattern.finditer(line))
             return tuple(dict.fromkeys(match["value"] for match in matches))
         label = variable["definition"].removesuffix(")").rpartition(", ")[2]
         series = self._prometheus.series(text, round(view.first * 1000), round(view.last * 1000))
-        values = {one[label] for one in series if label in one}
+        values = {labels[label] for labels in series if label in labels}
         return tuple(sorted(values))
 
     def _choice(self, variable: Json, options: Sequence[str]) -> str:

@@ -88,10 +88,10 @@ def assert_everywhere_once(url: str, run_id: int, recorded: Counter[Place]) -> N
 def decode(body: bytes) -> list[tuple[dict[str, str], list[tuple[int, float]]]]:
     """Return the series of a WriteRequest, not compressed: labels and (milliseconds, value)."""
     series = []
-    for _, one in _fields(body):
+    for _, message in _fields(body):
         labels: dict[str, str] = {}
         samples: list[tuple[int, float]] = []
-        for number, part in _fields(one):
+        for number, part in _fields(message):
             inner = dict(_fields(part))
             if number == 1:
                 labels[inner[1].decode()] = inner[2].decode()

@@ -11,7 +11,7 @@ from mlbench.archive import Piece, SeriesName
 from mlbench.comparisons import Comparison, Difference, Value
 from mlbench.evaluation.compare import compare, to_groups
 from mlbench.evaluation.judgement import judge
-from mlbench.records import GitState, Goal, Limits, Machine, Manifest, Record, Run, Versions
+from mlbench.records import GitState, Goal, Limits, Machine, Manifest, Run, Versions
 from mlbench.results import AccuracyAfterTime, Cost, Curve, Result, TimeToAccuracy
 from tests.support.known import known
 
@@ -183,11 +183,11 @@ def make_manifest(run: Run, result: Result) -> Manifest:
 
 def make_archive(folder: Path, result: Result, **given: Any) -> Path:
     """Write an archive of a run with this result and one series."""
-    known = {"id": result.run_id, "name": result.name, "benchmark": result.benchmark}
-    known |= {"num_workers": result.num_workers, "backend": "gloo"}
-    run = make_run(**known | given)
-    told: dict[str, Record] = {"run": run, "manifest": make_manifest(run, result), "result": result}
-    fields: dict[str, Any] = {name: record.to_fields() for name, record in told.items()}
+    defaults = {"id": result.run_id, "name": result.name, "benchmark": result.benchmark}
+    defaults |= {"num_workers": result.num_workers, "backend": "gloo"}
+    run = make_run(**defaults | given)
+    records = {"run": run, "manifest": make_manifest(run, result), "result": result}
+    fields: dict[str, Any] = {name: record.to_fields() for name, record in records.items()}
     fields["events"] = []
     losses = Piece(array("q", [1, 2]), array("d", [0.5, 0.25]))
     file = folder / f"{result.run_id}{archive.SUFFIX}"

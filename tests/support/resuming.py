@@ -79,18 +79,18 @@ def _curves(client: ApiClient, run: Run, line: str) -> dict[str, list[float]]:
 
 def _at_step(home: Home, rank: int, attempt: int, step: int) -> psutil.Process:
     """Wait until a rank has recorded a step, by its own file, and return its process."""
-    found: list[tuple[psutil.Process, Path]] = []
+    processes: list[tuple[psutil.Process, Path]] = []
 
     def is_there() -> bool:
         for process in training(home, rank):
             with suppress(psutil.NoSuchProcess):  # of the attempt before
                 environ = process.environ()
                 if environ[names.ENV_ATTEMPT] == str(attempt):
-                    found.append((process, Path(environ[names.ENV_METRICS_FILE])))
-        return bool(found)
+                    processes.append((process, Path(environ[names.ENV_METRICS_FILE])))
+        return bool(processes)
 
     wait_for(is_there, what=f"attempt {attempt} of rank {rank}")
-    process, file = found[0]
+    process, file = processes[0]
 
     def is_done() -> bool:
         return max(map(int, re.findall(rb'"step":(\d+)', file.read_bytes())), default=0) >= step

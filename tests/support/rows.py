@@ -106,10 +106,8 @@ def make_worker(name: str, **fields: Any) -> None:
         "seen_at": time.time(),
         "heard": 0,
     }
-    said = idle | fields
-    Worker.insert(name=name, **said).on_conflict(
-        conflict_target=[Worker.name], update=said
-    ).execute()
+    row = idle | fields
+    Worker.insert(name=name, **row).on_conflict(conflict_target=[Worker.name], update=row).execute()
 
 
 def make_pod() -> str:
@@ -175,12 +173,12 @@ def deliver_all(delivery: Delivery) -> None:
 
 def ship_files(run: Run, files: Mapping[str, bytes | OutputFile], rank: int = 0) -> None:
     """Store what a rank has left in its output folder; an ``OutputFile`` has stayed there."""
-    contents = {name: one for name, one in files.items() if isinstance(one, bytes)}
+    contents = {name: file for name, file in files.items() if isinstance(file, bytes)}
     made = [
         OutputFile(name, len(content), hashlib.sha256(content).hexdigest())
         for name, content in contents.items()
     ]
-    left = tuple(one for one in files.values() if isinstance(one, OutputFile))
+    left = tuple(file for file in files.values() if isinstance(file, OutputFile))
     listed = OutputList("/there", (*made, *left))
     data = listed.line() + b"".join(contents.values())
     run_files.append(key(run, rank, "files"), 0, data, len(data))

@@ -60,7 +60,7 @@ def occupied(url: str, requests: Sequence[bytes]) -> Iterator[None]:
                     pass
             over.wait(0.1)
 
-    threads = [threading.Thread(target=hold, args=(one,), daemon=True) for one in requests]
+    threads = [threading.Thread(target=hold, args=(request,), daemon=True) for request in requests]
     for thread in threads:
         thread.start()
     time.sleep(0.5)

@@ -58,14 +58,14 @@ def test_a_set_is_run_in_turn_and_compared(
         (f"{name}-w1-r2", 1),
         (f"{name}-w2-r2", 2),
     ]
-    told = re.findall(r"^run (\d) of 4: (\S+?)(, about .* left)?$", done.err, re.MULTILINE)
-    assert [(place, name) for place, name, _ in told] == [
+    progress = re.findall(r"^run (\d) of 4: (\S+?)(, about .* left)?$", done.err, re.MULTILINE)
+    assert [(place, name) for place, name, _ in progress] == [
         ("1", f"{name}-w2-r1"),
         ("2", f"{name}-w1-r1"),
         ("3", f"{name}-w1-r2"),
         ("4", f"{name}-w2-r2"),
     ]
-    assert [left != "" for _, _, left in told] == [False, True, True, True]
+    assert [left != "" for _, _, left in progress] == [False, True, True, True]
     assert done.out.startswith("steps on 1, 2 workers\n4 runs, no goal\n")
     assert re.search(r"^2 workers +2 +[\d,.]+ ", done.out, re.MULTILINE)
     assert report.read_text().startswith("# steps on 1, 2 workers\n")
@@ -98,20 +98,20 @@ def test_own_code_has_another_seed_each_time_and_failures_are_told(
     arguments = (str(script), "--workers=1", "--repeats=3", "--seed=7", f"--name={name}")
     done = mlbench("bench", *arguments, "-o", str(report), "--", "--bad", "8")
     assert done.code == 1
-    told = f"set {name}: 2 of 3 places have a run that counts; 3 runs; 1 crashed"
-    assert json.loads(report.read_text())["sets"] == [told]
+    summary = f"set {name}: 2 of 3 places have a run that counts; 3 runs; 1 crashed"
+    assert json.loads(report.read_text())["sets"] == [summary]
     runs = runs_of(name)
     assert [(run.name, run.state) for run in runs] == [
         (f"{name}-w1-r1", "FINISHED"),
         (f"{name}-w1-r2", "FAILED"),
         (f"{name}-w1-r3", "FINISHED"),
     ]
-    said = [client.get_logs(run.id).result().value.text for run in runs]
-    assert said == ["7 --bad 8\n", "8 --bad 8\n", "9 --bad 8\n"]
+    logs = [client.get_logs(run.id).result().value.text for run in runs]
+    assert logs == ["7 --bad 8\n", "8 --bad 8\n", "9 --bad 8\n"]
     assert f"run {runs[1].id} ({name}-w1-r2): FAILED: rank 0 on" in done.err
     assert done.err.endswith("1 of 3 runs did not finish\n")
     assert done.out.startswith("own code on 1 worker\n2 runs, no goal\n")
-    assert told in done.out
+    assert summary in done.out
 
     again = mlbench("bench", *arguments, "--json", "--", "--bad", "8")
     assert again.code == 0
@@ -147,20 +147,20 @@ def test_ctrl_c_says_how_to_go_on_and_the_run_is_taken_up_again(
         terminal.read_until("on 1 worker: training")
         terminal.press_ctrl_c()
         assert terminal.wait() == 130
-    found = re.search(
+    match = re.search(
         r"interrupted: this run goes on; for the rest: mlbench bench --name (\S+) steps "
         r"--workers=1 --repeats=1 --set steps=3000 --set rate=100",
         terminal.text,
     )
-    assert found, terminal.text
-    [run] = runs_of(found[1])
+    assert match, terminal.text
+    [run] = runs_of(match[1])
     assert run.active
-    with mlbench.on_terminal(*arguments, "--name", found[1], columns=100) as again:
+    with mlbench.on_terminal(*arguments, "--name", match[1], columns=100) as again:
         again.read_until(rf"run {run.id} \({run.name}\) on 1 worker: training")
         client.stop_run(run.id).result()
         assert again.wait() == 1
     assert f"run {run.id} ({run.name}): STOPPED" in again.text
-    assert [one.id for one in runs_of(found[1])] == [run.id]
+    assert [r.id for r in runs_of(match[1])] == [run.id]
 
 
 @pytest.mark.slow

@@ -33,8 +33,8 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[s
     files = {"/file.tgz": content.getvalue()}
 
     def answer(asked: Asked) -> Reply:
-        found = files.get(unquote(asked.path))
-        return Reply(404, b"") if found is None else Reply(200, found)
+        body = files.get(unquote(asked.path))
+        return Reply(404, b"") if body is None else Reply(200, body)
 
     with answering(answer) as server:
         shasum = hashlib.sha1(content.getvalue(), usedforsecurity=False).hexdigest()

@@ -31,14 +31,14 @@ def test_a_task_is_profiled_which_disturbs_its_run_and_goes_with_it(
     wait_for(lambda: losses(client, run, rank=1), what="it trains")
     done = here("profile", "watched", "--rank", "1", "--seconds", "2", "-o", "a.json.gz", "--json")
     assert (done.code, done.err) == (0, "")
-    told = done.json
-    assert (told["rank"], told["tool"], told["problem"]) == (1, "pytorch", "")
+    fields = done.json
+    assert (fields["rank"], fields["tool"], fields["problem"]) == (1, "pytorch", "")
     trace = json.loads(gzip.decompress((tmp_path / "a.json.gz").read_bytes()))
-    calls = [one["name"] for one in trace["traceEvents"] if one.get("cat") == "cpu_op"]
+    calls = [event["name"] for event in trace["traceEvents"] if event.get("cat") == "cpu_op"]
     assert {"aten::addmm", "aten::mm", "c10d::allreduce_"} <= set(calls)
-    assert len(told["operators"]) == 10
-    for one in told["operators"]:
-        assert calls.count(one["name"]) in (0, one["calls"])  # or it is no operator of a CPU
+    assert len(fields["operators"]) == 10
+    for op in fields["operators"]:
+        assert calls.count(op["name"]) in (0, op["calls"])  # or it is no operator of a CPU
     refused = here("profile", "watched", "--rank", "7")
     assert (refused.code, f"rank: run {run.id} has started its ranks 0, 1" in refused.err) == (
         *(2, True),
@@ -48,7 +48,7 @@ def test_a_task_is_profiled_which_disturbs_its_run_and_goes_with_it(
     here("stop", "watched")
     wait_for_end(client, run)
     disturbed = client.get_result(run.id).result().value.disturbed
-    [words] = [one for one in disturbed if "; it was profiled for " in one]
+    [words] = [text for text in disturbed if "; it was profiled for " in text]
     assert words.startswith("rank 1 ")
 
     assert here("export", "watched").code == 0
@@ -56,10 +56,10 @@ def test_a_task_is_profiled_which_disturbs_its_run_and_goes_with_it(
     client.delete_run(run.id).result()
     assert here("import", "watched.mlbench").code == 0
     again = client.get_runs().result().value[-1]
-    [known] = client.get_profiles(again.id).result().value
-    assert known.to_fields() == told
+    [profile] = client.get_profiles(again.id).result().value
+    assert profile.to_fields() == fields
     [file] = client.get_files(again.id).result().value
-    assert (file.rank, file.name) == (1, known.file)
+    assert (file.rank, file.name) == (1, profile.file)
     assert here("files", str(again.id), "-o", "files").code == 0
     kept = (tmp_path / "files/rank-1" / file.name).read_bytes()
     assert kept == (tmp_path / "a.json.gz").read_bytes()
@@ -77,8 +77,8 @@ def test_code_without_pytorch_is_profiled_by_py_spy(
         done = here("profile", "hot", "--seconds", "1")
         assert (done.code, done.err) == (0, "")
         assert done.out.splitlines()[1].split()[:2] == ["hot", "(hot.py)"]
-        told = f"speedscope.json.gz is among the files of run {run.id}; its page shows it"
-        assert told in done.out
+        notice = f"speedscope.json.gz is among the files of run {run.id}; its page shows it"
+        assert notice in done.out
     finally:
         here("stop", "hot")
     ended = here("profile", "hot")

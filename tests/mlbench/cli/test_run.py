@@ -41,11 +41,11 @@ def test_a_run_as_json_is_one_document(mlbench: Mlbench, client: ApiClient) -> N
     done = mlbench("run", "steps", "--workers", "1", *_FAST, "--json")
     assert (done.code, done.err) == (0, "")
     fields = done.json
-    said = client.get_run(fields["id"]).result().json()
+    answer = client.get_run(fields["id"]).result().json()
     # It may be evaluated and sealed meanwhile.
     later = ("archive", "archive_sha256", "disturbed", "waiting_share")
     own = {name: fields[name] for name in ("web_url", "result", *later)}
-    assert fields == said | own
+    assert fields == answer | own
     assert fields["web_url"].endswith(f"/runs/{fields['id']}")
     assert re.fullmatch(r"steps-\d{8}-\d{6}", fields["name"])
     assert fields["num_workers"] == 1
@@ -147,5 +147,5 @@ def test_own_code_is_given_its_arguments_as_they_are(
     assert (run["benchmark"], run["image"]) == ("", "local")
     assert re.fullmatch(r"tell-it-\d{8}-\d{6}", run["name"])
     for rank in (0, 1):
-        said = client.get_logs(run["id"], rank).result().value.text
-        assert json.loads(said) == [*awkward, str(tmp_path)]
+        text = client.get_logs(run["id"], rank).result().value.text
+        assert json.loads(text) == [*awkward, str(tmp_path)]

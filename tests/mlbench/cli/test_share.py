@@ -27,11 +27,11 @@ def test_a_run_leaves_and_comes_back_read_only(here: Mlbench, client: ApiClient)
     assert here("edit", "On the road", "--untag", "old", "--json").json["tags"] == ["paper"]
     assert "say what to change" in here("edit", "traveller").err
     exported = here("export", "traveller")
-    told = "traveller.mlbench: 1 run\ntraveller.mlbench.words: titles, tags and notes\n"
-    assert (exported.code, exported.out) == (0, told)
+    output = "traveller.mlbench: 1 run\ntraveller.mlbench.words: titles, tags and notes\n"
+    assert (exported.code, exported.out) == (0, output)
     assert here("verify", "traveller.mlbench").code == 0
-    [known] = here("import", "traveller.mlbench", "--json").json
-    assert (known["added"], known["run"]["id"]) == (False, run.id)
+    [entry] = here("import", "traveller.mlbench", "--json").json
+    assert (entry["added"], entry["run"]["id"]) == (False, run.id)
 
     client.delete_run(run.id).result()
     done = here("import", "traveller.mlbench")
@@ -61,14 +61,14 @@ def test_a_set_leaves_with_the_runs_that_count(here: Mlbench, client: ApiClient)
     for place in (1, 2):
         wait_for_end(client, client.create_set_run("pair", place).result().value)
     assert here("export", "pair", "-o", "all.mlbench").out == "all.mlbench: 2 runs\n"
-    found = client.get_set("pair").result().value.counted
-    for run_id in found:
+    run_ids = client.get_set("pair").result().value.counted
+    for run_id in run_ids:
         client.delete_run(run_id).result()
     brought = here("import", "all.mlbench", "--json")
     assert brought.code == 0, brought.err
     imported = brought.json
-    assert [one["run"]["origin"]["run_id"] for one in imported] == found
-    assert [one["run"]["origin"]["place"] for one in imported] == [1, 2]
+    assert [entry["run"]["origin"]["run_id"] for entry in imported] == run_ids
+    assert [entry["run"]["origin"]["place"] for entry in imported] == [1, 2]
     assert here("verify", "all.mlbench").code == 0
     assert here("publish", "all.mlbench", "-o", "site").out == "site/index.html: 2 runs\n"
 

@@ -79,10 +79,10 @@ def test_a_terminal_shows_control_characters_unless_it_shall_act_on_them(
     command = r"printf '\033]0;title\007\033[2J\tcol\342\200\256\n'"
     run = run_to_end(client, order_command(client, "escapes", command))
     assert run.state == "FINISHED", run.reason
-    told = "\033]0;title\007\033[2J\tcol\u202e\n"
-    assert mlbench("logs", "escapes").out == told
+    output = "\033]0;title\007\033[2J\tcol\u202e\n"
+    assert mlbench("logs", "escapes").out == output
     shown = "\\x1b]0;title\\x07\\x1b[2J\tcol\\u202e\r\n"
-    for arguments, expected in (((), shown), (("--raw",), told.replace("\n", "\r\n"))):
+    for arguments, expected in (((), shown), (("--raw",), output.replace("\n", "\r\n"))):
         with mlbench.on_terminal("logs", "escapes", *arguments) as terminal:
             assert terminal.wait() == 0
         assert terminal.raw == expected
@@ -109,10 +109,10 @@ def test_metrics_are_an_overview_or_every_value_of_one(
         f"mlbench: run {finished.id} has no metric 'nothing'; "
         f"`mlbench metrics {finished.id}` lists them\n"
     )
-    found = mlbench("metrics", "finished", "--json").json
-    assert found == client.get_run_metrics(finished.id).result().json()
+    metrics = mlbench("metrics", "finished", "--json").json
+    assert metrics == client.get_run_metrics(finished.id).result().json()
     only = mlbench("metrics", "finished", "--metric", "epoch", "--json").json
-    assert only == {name: points for name, points in found.items() if name.startswith("epoch")}
+    assert only == {name: points for name, points in metrics.items() if name.startswith("epoch")}
 
 
 def test_the_manifest_says_what_ran_and_on_what(

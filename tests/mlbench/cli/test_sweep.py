@@ -54,13 +54,13 @@ def test_each_repeat_runs_all_in_turn_and_the_next_one_backwards() -> None:
         Planned(2, 6),
     ]
     swept = {"exchange": ["a", "b"], "bandwidth": ["5", "20"]}
-    found = plan_places([1], [1, 2, 3, 4], swept)
-    repeats = [found[i : i + 4] for i in range(0, 16, 4)]
-    told = ["".join(("".join(one.swept.values()) + " ") for one in runs) for runs in repeats]
-    assert told == [
+    places = plan_places([1], [1, 2, 3, 4], swept)
+    repeats = [places[i : i + 4] for i in range(0, 16, 4)]
+    orders = ["".join(("".join(run.swept.values()) + " ") for run in runs) for runs in repeats]
+    assert orders == [
         "a5 a20 b5 b20 ",
         "b20 b5 a20 a5 ",
         "b5 b20 a5 a20 ",
         "a20 a5 b20 b5 ",
     ]
-    assert [{one.seed for one in runs} for runs in repeats] == [{1}, {2}, {3}, {4}]
+    assert [{run.seed for run in runs} for runs in repeats] == [{1}, {2}, {3}, {4}]

@@ -26,11 +26,11 @@ def accuracy(
     anew: tuple[float, ...] = (),
     **series: Values,
 ) -> Accuracy:
-    found = columns(**series)
+    table = columns(**series)
     return Accuracy(
         target,
-        by_rank(found, target.metric),
-        by_rank(found, "train_seconds"),
+        by_rank(table, target.metric),
+        by_rank(table, "train_seconds"),
         at_us(0),
         Dates(
             [at_us(seconds) for seconds in attempts],

@@ -367,9 +367,9 @@ def worker(first: int, *collectives: Collective, **changed: Any) -> Evidence:
     pair = [rank(first, *collectives[:1]), rank(first + 1, *collectives[1:], at=(LOAD, MAIN))]
     shell = rank(first, states="S", at=()).processes[0]
     its: dict[str, Any] = {
-        "processes": tuple(replace(p, rank=one.rank) for one in pair for p in one.processes),
-        "threads": tuple(thread for one in pair for thread in one.threads),
-        "collectives": tuple(replace(c, rank=one.rank) for one in pair for c in one.collectives),
+        "processes": tuple(replace(p, rank=e.rank) for e in pair for p in e.processes),
+        "threads": tuple(thread for e in pair for thread in e.threads),
+        "collectives": tuple(replace(c, rank=e.rank) for e in pair for c in e.collectives),
     }
     its["processes"] = (replace(shell, pid=9), *its["processes"])
     return replace(pair[0], **its | {"rank": first // 2, "ranks": (first, first + 1)} | changed)
@@ -386,16 +386,16 @@ def test_each_process_of_torchrun_is_a_rank_of_its_own() -> None:
 
 def test_of_a_worker_that_failed_torchrun_says_which_rank_it_was() -> None:
     ended = {"exit_code": 1, "processes": (), "threads": (), "collectives": ()}
-    said = "rank 3: RuntimeError: diverged (train.py:12)"
-    told = [worker(0, entered(22), entered(22)), worker(2, **ended, failure=said)]
-    found = judge([each for one in told for each in split(one)], 4)
-    assert found.culprits == (3,)
-    assert found.sentence == (
+    failure = "rank 3: RuntimeError: diverged (train.py:12)"
+    workers = [worker(0, entered(22), entered(22)), worker(2, **ended, failure=failure)]
+    verdict = judge([each for evidence in workers for each in split(evidence)], 4)
+    assert verdict.culprits == (3,)
+    assert verdict.sentence == (
         "rank 3 has ended with exit code 1 (RuntimeError: diverged (train.py:12)); ranks 0 and 1 "
         "wait for it in all-reduce 22"
     )
-    unknown = replace(told[1], failure="")
-    assert judge([*split(told[0]), *split(unknown)], 4).culprits == ()
+    unknown = replace(workers[1], failure="")
+    assert judge([*split(workers[0]), *split(unknown)], 4).culprits == ()
 
 
 def test_the_main_thread_is_that_of_the_first_process_with_python() -> None:

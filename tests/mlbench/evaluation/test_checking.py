@@ -20,8 +20,8 @@ def _found(
     times = array("q", [_STARTED_US + i * 1_000_000 for i in range(11)])
     training = Piece(times, array("d", [0.8 * i * slower for i in range(11)]))
     evaluation = Piece(times, array("d", [0.2 * i * slower for i in range(11)]))
-    said = More("90% Top 1 Validation Accuracy reached in 8.000 seconds, Compute: 6.000 seconds")
-    sentence = Piece(times[-1:], array("d", [float("nan")]), {0: said}, kept=True)
+    text = More("90% Top 1 Validation Accuracy reached in 8.000 seconds, Compute: 6.000 seconds")
+    sentence = Piece(times[-1:], array("d", [float("nan")]), {0: text}, kept=True)
     series = [
         (SeriesName(names.TRAIN_SECONDS, "0"), [training]),
         (SeriesName(names.phase_metric("evaluation"), "0"), [evaluation]),

@@ -31,16 +31,16 @@ def test_data_is_compared_by_its_checksum_or_else_by_its_name() -> None:
         (make_facts(data_sha256="d2"), ["d1", "d2"]),
         (nameless | {"data": "cifar10"}, ["digits", "cifar10"]),
     ):
-        [found] = differences(make_facts(), other)
-        assert (found.name, found.breaks) == ("data", "yes")
-        assert [one.value for one in found.values] == values
+        [diff] = differences(make_facts(), other)
+        assert (diff.name, diff.breaks) == ("data", "yes")
+        assert [value.value for value in diff.values] == values
 
 
 @pytest.mark.parametrize("name", ["goal", "batch_size"])
 def test_another_goal_or_batch_size_cannot_be_compared(name: str) -> None:
-    found = differences(make_facts(), make_facts() | {name: "other"}, make_facts())
+    diffs = differences(make_facts(), make_facts() | {name: "other"}, make_facts())
     usual = make_facts()[name]
-    assert found == (
+    assert diffs == (
         Difference(
             name,
             "yes",
@@ -48,7 +48,7 @@ def test_another_goal_or_batch_size_cannot_be_compared(name: str) -> None:
             f"{name} is {usual} in runs 1, 3 and other in run 2: they cannot be compared",
         ),
     )
-    assert are_comparable(found) == "no"
+    assert are_comparable(diffs) == "no"
 
 
 def test_a_batch_that_is_fixed_for_a_worker_grows_with_the_workers() -> None:
@@ -83,19 +83,19 @@ def test_runs_of_the_same_code_share_unstated_facts() -> None:
 
 
 def test_breaking_differences_come_first() -> None:
-    found = differences(
+    diffs = differences(
         without(make_facts(cpu="a", learning_rate="0.1"), "goal"),
         make_facts(cpu="b", learning_rate="0.2", batch_size="64"),
     )
-    assert [(one.name, one.breaks) for one in found] == [
+    assert [(diff.name, diff.breaks) for diff in diffs] == [
         ("batch_size", "yes"),
         ("goal", "unknown"),
         ("learning_rate", "learning"),
         ("cpu", "no"),
     ]
-    assert found[2].text.endswith("0.1 in run 1 and 0.2 in run 2")
-    assert found[3].text == "cpu is a in run 1 and b in run 2"
-    assert are_comparable(found) == "no"
+    assert diffs[2].text.endswith("0.1 in run 1 and 0.2 in run 2")
+    assert diffs[3].text == "cpu is a in run 1 and b in run 2"
+    assert are_comparable(diffs) == "no"
 
 
 def test_facts_of_one_run_alone_are_no_differences() -> None:
@@ -104,16 +104,16 @@ def test_facts_of_one_run_alone_are_no_differences() -> None:
 
 def test_workers_of_unequal_means_say_nothing_of_their_number() -> None:
     two_each = make_facts(1, threads="2", num_cpus="2")
-    found = differences(two_each, make_facts(2, threads="1", num_cpus="1", cpu="b"))
-    assert [(one.name, one.breaks) for one in found] == [
+    diffs = differences(two_each, make_facts(2, threads="1", num_cpus="1", cpu="b"))
+    assert [(diff.name, diff.breaks) for diff in diffs] == [
         ("threads", "scaling"),
         ("num_cpus", "scaling"),
     ]
-    assert found[0].text == (
+    assert diffs[0].text == (
         "threads is 2 in run 1 and 1 in run 2: "
         "speed-up and efficiency are not those of the number of workers"
     )
-    assert are_comparable(found) == "yes"
+    assert are_comparable(diffs) == "yes"
 
 
 def test_means_that_vary_alike_for_each_number_of_workers_are_no_flaw() -> None:
@@ -148,15 +148,15 @@ def test_runs_of_one_kind_are_one_group_in_order_of_workers() -> None:
 
 
 def test_speed_up_and_efficiency_are_against_the_first_group() -> None:
-    one, two, four = group(
+    base, two, four = group(
         [
             *(reaching(i, 1, s, samples_per_second=100.0) for i, s in enumerate([9, 10, 20])),
             *(reaching(i, 2, s, samples_per_second=180.0) for i, s in enumerate([5, 6.25, 7], 3)),
             *(reaching(i, 4, s, samples_per_second=300.0) for i, s in enumerate([4, 5, 6], 6)),
         ]
     )
-    assert (one.speedup, one.efficiency) == (1.0, 1.0)
-    assert (one.throughput_speedup, one.throughput_efficiency) == (1.0, 1.0)
+    assert (base.speedup, base.efficiency) == (1.0, 1.0)
+    assert (base.throughput_speedup, base.throughput_efficiency) == (1.0, 1.0)
     assert (two.speedup, two.efficiency) == (10 / 6.25, 0.8)
     assert (four.speedup, four.efficiency) == (2.0, 0.5)
     assert (two.throughput_speedup, two.throughput_efficiency) == (1.8, 0.9)
@@ -249,14 +249,14 @@ def test_an_efficiency_above_105_percent_is_doubted() -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("goal", "acc >= 90"), ("data_sha256", "d2")])
 def test_nothing_is_faster_with_other_data_or_to_another_goal(name: str, value: str) -> None:
-    one, two = group(
+    base, two = group(
         [
             reaching(1, 1, 10.0, samples_per_second=100.0),
             reaching(2, 2, 5.0, samples_per_second=200.0),
         ],
         run_2={name: value},
     )
-    assert one.speedup == 1.0
+    assert base.speedup == 1.0
     assert (two.speedup, two.efficiency) == (None, None)
     assert (two.throughput_speedup, two.throughput_efficiency) == (None, None)
 

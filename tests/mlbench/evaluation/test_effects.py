@@ -35,8 +35,8 @@ def made(seconds: dict[tuple[str, str], float], *, repeats: int = 4, done: int =
         places.append(SetPlace(number, f"r{number}", 2, 1, not trials, trials, swept))
         took = seconds[exchange, bandwidth] + number / 100
         figures[number] = RunFigures(took if took < math.inf else None, 100.0, took + 10)
-    found = RunSet("s", "2026-01-01T00:00:00Z", False, None, {}, tuple(places), "")
-    return analyze(found, figures)
+    run_set = RunSet("s", "2026-01-01T00:00:00Z", False, None, {}, tuple(places), "")
+    return analyze(run_set, figures)
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def test_an_interval_covers_the_true_correlation(
     assert true is not None
     covered = times = 0
     for _ in range(1000):
-        found = spearman(*zip(*(draw(random) for _ in range(runs)), strict=True))
-        if found is not None:
-            low, high = interval(found, runs)
+        correlation = spearman(*zip(*(draw(random) for _ in range(runs)), strict=True))
+        if correlation is not None:
+            low, high = interval(correlation, runs)
             assert low is not None
             assert high is not None
             covered += low <= true <= high
@@ -95,19 +95,19 @@ def test_few_runs_have_no_interval() -> None:
 
 
 def test_what_matters_most_comes_first() -> None:
-    found = made(_SECONDS)
-    assert [(one.key, one.value) for one in found.effects] == [
+    analysis = made(_SECONDS)
+    assert [(effect.key, effect.value) for effect in analysis.effects] == [
         ("exchange", "topk"),
         ("bandwidth", ""),
     ]
-    assert all(one.correlation < 0 for one in found.effects), "both make it faster"
-    assert found.measure == "training time to the goal"
-    assert [axis.key for axis in found.axes] == ["exchange", "bandwidth"]
-    assert (found.points[2].name, found.points[2].values) == (
+    assert all(effect.correlation < 0 for effect in analysis.effects), "both make it faster"
+    assert analysis.measure == "training time to the goal"
+    assert [axis.key for axis in analysis.axes] == ["exchange", "bandwidth"]
+    assert (analysis.points[2].name, analysis.points[2].values) == (
         "exchange topk, bandwidth 10, 2 workers",
         ("topk", "10"),
     )
-    assert found.text == "exchange matters most"
+    assert analysis.text == "exchange matters most"
 
 
 def test_what_cannot_be_told_is_said() -> None:

@@ -43,16 +43,16 @@ def evaluated(context: RunContext = _CONTEXT, **series: Values) -> Result:
 
 
 def test_a_run_that_recorded_nothing() -> None:
-    found = evaluated().to_fields()
+    fields = evaluated().to_fields()
     after = {"limit_seconds": 7200.0, "value": None, "at_seconds": None, "clock": "wall"}
-    known = {**_RUN, "run_id": 7, "division": "closed", "departures": [_UNSTATED]}
-    del known["id"]
-    known |= {"target": Goal("acc", 97.0).to_fields(), "wall_seconds": 60.0, "phases": {}}
-    known |= {"accuracy_after_time": after, "energy_joules": 12.5, "cost": found["cost"]}
-    known |= {"disturbed": [], "disturbances": [], "clock_faults": [], "display_name": "a"}
-    known |= {"world_size": 2, "swept": {}, "ranks": [], "goodput": found["goodput"]}
-    known |= {"resumptions": []}
-    assert found == dict.fromkeys(found) | known
+    expected = {**_RUN, "run_id": 7, "division": "closed", "departures": [_UNSTATED]}
+    del expected["id"]
+    expected |= {"target": Goal("acc", 97.0).to_fields(), "wall_seconds": 60.0, "phases": {}}
+    expected |= {"accuracy_after_time": after, "energy_joules": 12.5, "cost": fields["cost"]}
+    expected |= {"disturbed": [], "disturbances": [], "clock_faults": [], "display_name": "a"}
+    expected |= {"world_size": 2, "swept": {}, "ranks": [], "goodput": fields["goodput"]}
+    expected |= {"resumptions": []}
+    assert fields == dict.fromkeys(fields) | expected
 
 
 def test_code_that_records_its_accuracy_alone() -> None:
@@ -85,7 +85,7 @@ def test_a_run_that_never_started_has_no_figures() -> None:
 
 
 def test_training_time_is_the_mean_of_the_ranks_and_samples_their_sum() -> None:
-    found = evaluated(
+    result = evaluated(
         train_seconds_0={10: 4, 50: 40},
         train_seconds_1={10: 5, 50: 44},
         samples_0={50: 2000},
@@ -95,9 +95,9 @@ def test_training_time_is_the_mean_of_the_ranks_and_samples_their_sum() -> None:
         bytes_sent_per_step_0={10: 90, 50: 100},
         bytes_sent_per_step_1={50: 60},
     )
-    assert (found.training_seconds, found.samples, found.epochs) == (42.0, 4200.0, 5)
-    assert found.bytes_sent_per_step == 80.0
-    assert found.samples_per_second == 100.0
+    assert (result.training_seconds, result.samples, result.epochs) == (42.0, 4200.0, 5)
+    assert result.bytes_sent_per_step == 80.0
+    assert result.samples_per_second == 100.0
 
 
 def _profiled(*spans: tuple[float, float]) -> RunContext:
@@ -139,16 +139,16 @@ def test_profiled_seconds_are_left_out_of_the_throughput(
 
 def test_totals_are_divided_by_the_clock_of_their_time_not_by_later_clocks() -> None:
     # Killed after its third evaluation: the totals since the epoch began were lost.
-    found = evaluated(
+    result = evaluated(
         acc_0={10: 50, 20: 60, 30: 70},
         train_seconds_0={0: 0, 10: 9, 10.001: 9, 20: 18, 20.002: 18, 30: 27},
         samples_0={0: 0, 10.001: 900, 20.002: 1800},
         communication_seconds_0={10.001: 3, 20.002: 6},
     )
-    assert (found.training_seconds, found.samples) == (27.0, 1800.0)
-    assert found.samples_per_second == 100.0
-    assert found.communication_share == pytest.approx(1 / 3)
-    assert found.phases == {"communication": 6.0, "other": 12.0}
+    assert (result.training_seconds, result.samples) == (27.0, 1800.0)
+    assert result.samples_per_second == 100.0
+    assert result.communication_share == pytest.approx(1 / 3)
+    assert result.phases == {"communication": 6.0, "other": 12.0}
 
 
 # Two ranks do 32 samples in each step of 0.1 s, of which one communicates for 0.04 s and the other,
@@ -212,20 +212,20 @@ def test_no_samples_and_no_time() -> None:
 
 
 def test_numbers_that_are_not_finite_do_not_count() -> None:
-    found = evaluated(
+    result = evaluated(
         train_seconds_0={40: 20, 50: math.nan},
         samples_0={40: 10, 50: math.inf},
         forward_seconds_0={50: math.nan},
         epoch_0={50: 1e300},
     )
-    assert (found.training_seconds, found.samples, found.epochs) == (20.0, 10.0, None)
-    assert found.phases == {}
+    assert (result.training_seconds, result.samples, result.epochs) == (20.0, 10.0, None)
+    assert result.phases == {}
     huge = evaluated(train_seconds_0={50: 1.6e308}, train_seconds_1={50: 1.6e308})
     assert huge.to_fields()["training_seconds"] is None, "no float holds the sum"
 
 
 def test_phases_are_the_mean_of_the_ranks_and_other_is_the_rest_of_the_training_time() -> None:
-    found = evaluated(
+    result = evaluated(
         train_seconds_0={50: 40},
         train_seconds_1={50: 44},
         forward_seconds_0={10: 1, 50: 12},
@@ -235,13 +235,13 @@ def test_phases_are_the_mean_of_the_ranks_and_other_is_the_rest_of_the_training_
         # Rank 1 evaluates nothing, which takes no time.
         evaluation_seconds_0={50: 6},
     )
-    assert found.phases == {
+    assert result.phases == {
         "forward": 13.0,
         "communication": 10.5,
         "evaluation": 3.0,
         "other": 42.0 - 13.0 - 10.5,
     }
-    assert found.communication_share == 0.25
+    assert result.communication_share == 0.25
 
 
 def test_phases_with_too_little_recorded() -> None:

@@ -69,16 +69,16 @@ def test_stated_settings_replace_those_of_the_order() -> None:
             "data_sha256": "d1",
         },
     )
-    found = facts(run, target=Goal("val_loss", 0.1, lower_is_better=True))
-    assert (found["goal"], found["own_goal"]) == ("val_loss <= 0.1", "acc >= 97")
-    assert (found["batch_size"], found["data"], found["data_sha256"]) == ("128", "digits", "d1")
-    assert (found["compile"], found["compression"]) == ("false", "none")
-    assert found["learning_rate"] == "0.0001"
-    assert "seed" not in found
+    values = facts(run, target=Goal("val_loss", 0.1, lower_is_better=True))
+    assert (values["goal"], values["own_goal"]) == ("val_loss <= 0.1", "acc >= 97")
+    assert (values["batch_size"], values["data"], values["data_sha256"]) == ("128", "digits", "d1")
+    assert (values["compile"], values["compression"]) == ("false", "none")
+    assert values["learning_rate"] == "0.0001"
+    assert "seed" not in values
     other = {"batch_size": 128.0, "dataset": "epsilon", "data_sha256": None}
-    found = facts(make_run(settings=other))
-    assert (found["batch_size"], found["data"]) == ("128", "epsilon")
-    assert "data_sha256" not in found
+    values = facts(make_run(settings=other))
+    assert (values["batch_size"], values["data"]) == ("128", "epsilon")
+    assert "data_sha256" not in values
 
 
 def test_machines_state_each_value_once() -> None:

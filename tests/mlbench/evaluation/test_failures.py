@@ -59,17 +59,17 @@ def test_a_group_that_fails_is_held_against_the_formula(
 ) -> None:
     """Also if nobody ordered it to fail."""
     results = [make(1), make(2)]
-    comparison = compare(results, {one.run_id: make_facts(2, faults=faults) for one in results})
-    [found] = comparison.failures
+    comparison = compare(results, {run.run_id: make_facts(2, faults=faults) for run in results})
+    [row] = comparison.failures
     costs = Costs(checkpoint=2.5, restart=3.0, between=29.0, down=3.0)
-    assert (found.group, found.failures, found.between_seconds) == (0, 2, 32)
-    assert (found.checkpoint_seconds, found.restart_seconds) == (2.5, 6)
-    assert found.interval_seconds == 10
-    assert found.kept
-    assert found.kept.mean == pytest.approx(20 / 32)
-    assert found.expected == goodput(10.0, costs)
-    assert found.best_interval_seconds == best_interval(costs)
-    assert [one.rows for one in tables(comparison) if one.title == "Failures"]
+    assert (row.group, row.failures, row.between_seconds) == (0, 2, 32)
+    assert (row.checkpoint_seconds, row.restart_seconds) == (2.5, 6)
+    assert row.interval_seconds == 10
+    assert row.kept
+    assert row.kept.mean == pytest.approx(20 / 32)
+    assert row.expected == goodput(10.0, costs)
+    assert row.best_interval_seconds == best_interval(costs)
+    assert [table.rows for table in tables(comparison) if table.title == "Failures"]
 
 
 def test_nothing_keeps_more_than_all() -> None:
@@ -79,10 +79,10 @@ def test_nothing_keeps_more_than_all() -> None:
         return replace(failing(run_id), goodput=Goodput(share, {}, ranks))
 
     results = [keeping(number, share) for number, share in enumerate((0.2, 0.9, 0.95), 1)]
-    facts = {one.run_id: make_facts(2, faults="kill:every=30s") for one in results}
-    [found] = compare(results, facts).failures
-    assert found.kept
-    assert found.kept.mean_high == 1.0
+    facts = {run.run_id: make_facts(2, faults="kill:every=30s") for run in results}
+    [row] = compare(results, facts).failures
+    assert row.kept
+    assert row.kept.mean_high == 1.0
 
 
 def test_groups_without_failures_are_left_out_unless_some_were_ordered() -> None:

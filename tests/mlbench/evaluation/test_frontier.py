@@ -70,7 +70,7 @@ def test_numbers_of_workers_and_latencies_cross_by_themselves() -> None:
         *_runs("4 workers", some=flat, others={5: [20], 80: [5], 320: [1]}),
         *_runs("2 workers, latency 5ms", some=flat, others={5: [20], 80: [15]}),
     ]
-    assert [(one.where, round(one.bandwidth)) for one in crossings(runs)] == [
+    assert [(crossing.where, round(crossing.bandwidth)) for crossing in crossings(runs)] == [
         ("2 workers", 20),
         ("4 workers", 20),
     ]
@@ -98,7 +98,7 @@ def test_profiles_count_workloads_by_the_distance_from_the_fastest() -> None:
     assert (second.algorithm, second.ratios) == ("a", (1.0, 3.0))
     assert (last.algorithm, last.ratios) == ("c", (1.5, None))
     # The area below the steps from 1 to 4, by 3: of b, (3 + 2) / 2 / 3.
-    assert [one.score for one in (best, second, last)] == pytest.approx([5 / 6, 4 / 6, 2.5 / 6])
+    assert [p.score for p in (best, second, last)] == pytest.approx([5 / 6, 4 / 6, 2.5 / 6])
 
 
 def test_a_workload_that_not_all_had_does_not_count() -> None:
@@ -135,8 +135,8 @@ def test_a_comparison_has_the_frontier_of_its_sweep() -> None:
         for i, ((name, bandwidth), seconds) in enumerate(times.items())
     ]
     facts = {run.run_id: make_facts(2, **run.swept) for run in runs}
-    found = known(compare(runs, facts).frontier)
-    assert [(one.below, one.above, one.where) for one in found.crossings] == [
+    front = known(compare(runs, facts).frontier)
+    assert [(crossing.below, crossing.above, crossing.where) for crossing in front.crossings] == [
         ("a", "b", "2 workers")
     ]
-    assert [one.algorithm for one in found.profiles] == ["a", "b"]
+    assert [profile.algorithm for profile in front.profiles] == ["a", "b"]

@@ -50,7 +50,7 @@ def of(found: Goodput, rank: int = 0, attempt: int = 1) -> dict[str, float]:
 
 
 def test_a_run_without_failures() -> None:
-    found = goodput(
+    usage = goodput(
         row(),
         run={"room_at": START - 2},
         train_seconds_0={5: 0, 20: 13, 38: 28},
@@ -62,10 +62,10 @@ def test_a_run_without_failures() -> None:
     )
     expected = {"queued": 1, "workers": 2, "start": 1, "initialization": 2.5, "compile": 1.5}
     expected |= {"compute": 21, "communication": 4, "data": 2, "evaluation": 4, "checkpoint": 1}
-    assert of(found) == expected | {"paused": 1, "idle": 3}
-    assert dict(found.seconds) == of(found)
-    assert found.share == 25 / 44
-    assert largest([found, found]) == "evaluation"
+    assert of(usage) == expected | {"paused": 1, "idle": 3}
+    assert dict(usage.seconds) == of(usage)
+    assert usage.share == 25 / 44
+    assert largest([usage, usage]) == "evaluation"
 
 
 # Both ranks are at step 10 s after 10 s of training, and save it in a second. Rank 1 is killed
@@ -88,7 +88,7 @@ _FIRST = {"queued": 3, "start": 1, "initialization": 3, "compute": 10, "checkpoi
 
 
 def test_what_is_done_after_the_checkpoint_is_lost() -> None:
-    found = goodput(
+    usage = goodput(
         *_KILLED,
         ended=61,
         run={"attempt": 2},
@@ -99,11 +99,11 @@ def test_what_is_done_after_the_checkpoint_is_lost() -> None:
         restore_seconds_0={40: 2, 58: 2},
         **_STEPS,
     )
-    assert of(found) == _FIRST | {"detection": 3, "restart": 3}
-    assert of(found, rank=1) == of(found)
+    assert of(usage) == _FIRST | {"detection": 3, "restart": 3}
+    assert of(usage, rank=1) == of(usage)
     second = {"start": 1, "initialization": 1, "restore": 2, "compute": 18, "idle": 3}
-    assert of(found, attempt=2) == second
-    assert found.share == 56 / 128
+    assert of(usage, attempt=2) == second
+    assert usage.share == 56 / 128
 
 
 def test_without_records_of_checkpoints_the_restored_clock_tells_what_is_lost() -> None:
@@ -121,7 +121,7 @@ def test_code_that_begins_anew_loses_all() -> None:
 
 def test_an_attempt_whose_checkpoints_nobody_restores_is_lost() -> None:
     rows = [row(0, n, began=20 * (n - 1), ended=20 * n - 2, exit_code=-9) for n in (1, 2)]
-    found = goodput(
+    usage = goodput(
         *(*rows, row(0, 3, began=40, ended=60)),
         ended=60,
         run={"attempt": 3},
@@ -129,15 +129,15 @@ def test_an_attempt_whose_checkpoints_nobody_restores_is_lost() -> None:
         checkpoint_step_0={12: 100, 32: 200},
         restored_step_0={22: 100, 42: 100},
     )
-    assert (of(found)["compute"], of(found)["lost"]) == (10, 6)
-    assert (of(found, attempt=2).get("compute"), of(found, attempt=2)["lost"]) == (None, 16)
-    assert of(found, attempt=3)["compute"] == 18
+    assert (of(usage)["compute"], of(usage)["lost"]) == (10, 6)
+    assert (of(usage, attempt=2).get("compute"), of(usage, attempt=2)["lost"]) == (None, 16)
+    assert of(usage, attempt=3)["compute"] == 18
 
 
 def test_who_communicates_least_has_not_waited() -> None:
     # In the first ten seconds, rank 1 is the slower one; then rank 0.
     clock: Values = {2: 0, 12: 10, 22: 20}
-    found = goodput(
+    usage = goodput(
         row(0, ended=22),
         row(1, ended=22),
         ended=22,
@@ -146,9 +146,9 @@ def test_who_communicates_least_has_not_waited() -> None:
         communication_seconds_0={2: 0, 12: 5, 22: 6},
         communication_seconds_1={2: 0, 12: 1, 22: 4},
     )
-    assert (of(found)["communication"], of(found)["waiting"]) == (2, 4)
-    assert (of(found, rank=1)["communication"], of(found, rank=1)["waiting"]) == (2, 2)
-    assert of(found)["compute"] == 14
+    assert (of(usage)["communication"], of(usage)["waiting"]) == (2, 4)
+    assert (of(usage, rank=1)["communication"], of(usage, rank=1)["waiting"]) == (2, 2)
+    assert of(usage)["compute"] == 14
 
 
 def test_what_is_not_recorded_is_unknown() -> None:
@@ -182,14 +182,14 @@ def test_buckets_add_up_to_the_microsecond(seed: int) -> None:
 def check_adds_up(random: Random) -> None:
     rows, series, ended = history(random)
     run = RunRow(**_RUN | {"attempt": rows[-1].attempt, "state": random.choice(names.RUN_STATES)})
-    found = known(goodput_of(run, rows, START + ended, series))
-    for rank in {one.rank for one in rows}:
-        seconds = [us for one in found.ranks if one.rank == rank for us in one.seconds.values()]
+    usage = known(goodput_of(run, rows, START + ended, series))
+    for rank in {entry.rank for entry in rows}:
+        seconds = [us for part in usage.ranks if part.rank == rank for us in part.seconds.values()]
         assert min(seconds) > 0
-        assert sum(round(one * 1e6) for one in seconds) == at_us(ended) - at_us(-3)
-    total = sum(round(one * 1e6) for one in found.seconds.values())
-    assert total == len({one.rank for one in rows}) * (at_us(ended) - at_us(-3))
-    assert found.share is None or 0 <= found.share <= 1
+        assert sum(round(duration * 1e6) for duration in seconds) == at_us(ended) - at_us(-3)
+    total = sum(round(duration * 1e6) for duration in usage.seconds.values())
+    assert total == len({entry.rank for entry in rows}) * (at_us(ended) - at_us(-3))
+    assert usage.share is None or 0 <= usage.share <= 1
 
 
 def history(random: Random) -> tuple[list[RankRow], Columns, float]:

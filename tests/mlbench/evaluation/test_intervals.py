@@ -38,11 +38,11 @@ def test_95_percent_are_covered_though_each_run_is_looked_at(cv: float) -> None:
     random, covered = Random(1), 0  # noqa: S311 - no secret
     for _ in range(_SETS):
         times = [lognormal(random, 100.0, cv) for _ in range(4)]
-        found: Interval = (0.0, math.inf)
-        while len(times) < 20 and _width(found) > 0.1 * sum(times) / len(times):
+        interval: Interval = (0.0, math.inf)
+        while len(times) < 20 and _width(interval) > 0.1 * sum(times) / len(times):
             times.append(lognormal(random, 100.0, cv))
-            found = of_mean(times, LOOKED_AT)
-        covered += (found[0] or 0.0) <= 100.0 <= (found[1] or 0.0)
+            interval = of_mean(times, LOOKED_AT)
+        covered += (interval[0] or 0.0) <= 100.0 <= (interval[1] or 0.0)
     assert covered / _SETS >= 0.95
 
 
@@ -62,7 +62,7 @@ def test_95_percent_of_speed_ups_are_in_their_interval(runs: int, cvs: tuple[flo
 
 @pytest.mark.parametrize("runs", [3, pytest.param(5, marks=pytest.mark.slow)])
 def test_95_percent_of_crossings_are_in_their_interval(runs: int) -> None:
-    random, found, covered = Random(runs), 0, 0  # noqa: S311 - no secret
+    random, count, covered = Random(runs), 0, 0  # noqa: S311 - no secret
     # Equal at 20 Mbit/s.
     lines = {"small": {5: 10.0, 80: 10.0}, "large": {5: 40.0, 80: 2.5}}
     for _ in range(300):
@@ -72,11 +72,11 @@ def test_95_percent_of_crossings_are_in_their_interval(runs: int) -> None:
             for mbit, mean in line.items()
             for _ in range(runs)
         ]
-        for one in crossings(timed):
-            found += 1
-            covered += (one.low or 0.0) <= 20.0 <= (one.high or math.inf)
-    assert found == 300
-    assert covered / found >= 0.94
+        for crossing in crossings(timed):
+            count += 1
+            covered += (crossing.low or 0.0) <= 20.0 <= (crossing.high or math.inf)
+    assert count == 300
+    assert covered / count >= 0.94
 
 
 def test_figures_that_may_be_negative_have_an_interval_too() -> None:

@@ -61,7 +61,7 @@ def test_another_run_stands_in_for_a_disturbed_one_as_often_as_there_are_repeats
     assert remarks(calm[0]) == [(1, False, "disturbed: run 2 stands in for it"), (2, True, "")]
     thrice = places(*(entry(1, run, disturbed=True) for run in (1, 2, 3)))
     assert not thrice[0].is_open, "two repeats, two more runs"
-    assert [one.counts for one in thrice[0].trials] == [False, False, True]
+    assert [trial.counts for trial in thrice[0].trials] == [False, False, True]
     other = places(
         *(entry(1, run, disturbed=True) for run in (1, 2, 3)), entry(2, 4, disturbed=True)
     )
@@ -102,8 +102,8 @@ def test_a_sweep_names_its_combinations_by_their_numbers() -> None:
     plan = [Planned(2, 1, flat), Planned(2, 1, bucketed), Planned(2, 2, bucketed)]
     assert run_names("set", plan) == ["set-w2-c1-r1", "set-w2-c2-r1", "set-w2-c2-r2"]
     # Of three disturbed runs of a combination with one repeat, one had its stand-in.
-    found = places_of("set", plan, [entry(1, i, disturbed=True) for i in (1, 2)], official=False)
-    assert [(one.swept, one.is_open) for one in found] == [
+    ledger = places_of("set", plan, [entry(1, i, disturbed=True) for i in (1, 2)], official=False)
+    assert [(place.swept, place.is_open) for place in ledger] == [
         (flat, False),
         (bucketed, True),
         (bucketed, True),

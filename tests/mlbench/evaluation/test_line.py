@@ -64,7 +64,7 @@ def test_a_line_may_go_back_several_times(
         columns = {**columns, **series(checkpoint_step={11: 1, 21: 2})}
     line = line_of(columns, _BEGUN)
     assert line.kept(columns)["step", "0"].values == left
-    assert [(one.step, one.abandoned_steps) for one in line.resumptions] == resumptions
+    assert [(r.step, r.abandoned_steps) for r in line.resumptions] == resumptions
 
 
 def test_a_step_that_goes_back_tells_what_code_of_ones_own_does_not() -> None:

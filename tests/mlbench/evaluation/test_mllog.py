@@ -95,7 +95,7 @@ def test_one_that_goes_on_has_not_stopped() -> None:
 
 
 def test_what_was_not_recorded_or_stated_is_left_out() -> None:
-    facts = {one["key"]: one["value"] for one in written() if one["value"] is not None}
+    facts = {event["key"]: event["value"] for event in written() if event["value"] is not None}
     assert facts == {
         "submission_benchmark": "digits",
         "submission_division": "closed",

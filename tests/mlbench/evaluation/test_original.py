@@ -29,7 +29,7 @@ def evaluated(**series: Values) -> Result:
 
 
 def test_training_time_and_phases_are_the_sums_of_the_epochs() -> None:
-    found = evaluated(
+    result = evaluated(
         CumulativeTrainTimeEpoch_0={10: 8, 20: 7},
         CumulativeTrainTimeEpoch_1={10: 8, 20: 9},
         fwd_pass_0={10: 2, 20: 2},
@@ -40,23 +40,23 @@ def test_training_time_and_phases_are_the_sums_of_the_epochs() -> None:
         agg_0={10: 4, 20: 3},
         agg_1={10: 2, 20: 1},
     )
-    assert found.training_seconds == pytest.approx((15 + 17) / 2)
+    assert result.training_seconds == pytest.approx((15 + 17) / 2)
     phases = {"forward": 6.0, "backward": 2.0, "communication": 5.0, "other": 3.0}
-    assert found.phases == pytest.approx(phases)
-    assert found.communication_share == pytest.approx(5 / 16)
+    assert result.phases == pytest.approx(phases)
+    assert result.communication_share == pytest.approx(5 / 16)
 
 
 def test_the_goal_is_reached_after_the_training_time_that_rank_0_reports_with_it() -> None:
     """Not after that of the epoch, which may end later, in which evaluation is done."""
-    found = evaluated(
+    result = evaluated(
         CumulativeTrainTimeEpoch_0={10: 8, 30: 9},
         TotalCumulativeTrainTime_0={25: 15.5},
         global_cum_agg_0={26: 3},
         agg_0={10: 2, 30: 2},
     )
-    assert found.time_to_accuracy == TimeToAccuracy(15.5, 22.0)
-    assert found.training_seconds == 17.0
-    assert found.phases["communication"] == 4.0
+    assert result.time_to_accuracy == TimeToAccuracy(15.5, 22.0)
+    assert result.training_seconds == 17.0
+    assert result.phases["communication"] == 4.0
 
 
 def test_steps_that_nobody_knows_are_other_time() -> None:

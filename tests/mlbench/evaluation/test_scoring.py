@@ -99,11 +99,11 @@ def test_tasks_whose_data_comes_along_have_a_reference_of_20_runs_to_both_goals(
         assert task.goal
         assert task.light_goal
         for goal in (task.goal, task.light_goal):
-            result = make_result(1, benchmark=name, target=goal)
-            found = scoring.reference_of(result, {"batch_size": str(task.rules["batch_size"][0])})
-            assert found
-            assert len(found.points) >= 3
-            assert all(point.runs == 18 for point in found.points)
+            run = make_result(1, benchmark=name, target=goal)
+            reference = scoring.reference_of(run, {"batch_size": str(task.rules["batch_size"][0])})
+            assert reference
+            assert len(reference.points) >= 3
+            assert all(point.runs == 18 for point in reference.points)
 
 
 @pytest.mark.parametrize(("recipe", "has_one"), [("one-cycle", True), ("he-2015", False)])

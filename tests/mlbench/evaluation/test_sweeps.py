@@ -70,8 +70,8 @@ def test_other_numbers_go_across_where_no_network_is_limited_and_names_as_the_la
     )
     latency = [SweepPoint(2, {"latency": text}) for text in ("5ms", "0ms", "none")]
     for points, numbers in ((latency[:2], (0.0, 5.0)), (latency, None)):
-        found = known(lay_out(points))
-        assert found.across.numbers == numbers
+        sweep = known(lay_out(points))
+        assert sweep.across.numbers == numbers
     assert lay_out(latency[:1]) is None
     assert lay_out([SweepPoint(1, {}), SweepPoint(2, {})]) is None
 
@@ -84,32 +84,32 @@ def compared(*swept: tuple[int, str, float], key: str = "exchange") -> Compariso
         for n in range(4)
     ]
     facts = {
-        one.run_id: make_facts(
-            one.num_workers, exchange=value, epochs="1", seed=str(one.run_id % 10)
+        result.run_id: make_facts(
+            result.num_workers, exchange=value, epochs="1", seed=str(result.run_id % 10)
         )
-        for one, value in runs
+        for result, value in runs
     }
-    return compare([one for one, _ in runs], facts)
+    return compare([result for result, _ in runs], facts)
 
 
 def test_speed_ups_stay_within_a_value_and_evidence_is_of_one_step() -> None:
-    found = compared((1, "flat", 100), (2, "flat", 50), (1, "topk", 200), (2, "topk", 49.5))
-    assert found.differences == ()
-    assert [(one.label, dict(one.swept)) for one in found.groups] == [
+    comparison = compared((1, "flat", 100), (2, "flat", 50), (1, "topk", 200), (2, "topk", 49.5))
+    assert comparison.differences == ()
+    assert [(group.label, dict(group.swept)) for group in comparison.groups] == [
         ("1 worker, exchange flat", {"exchange": "flat"}),
         ("2 workers, exchange flat", {"exchange": "flat"}),
         ("1 worker, exchange topk", {"exchange": "topk"}),
         ("2 workers, exchange topk", {"exchange": "topk"}),
     ]
-    speedups = [round(one.speedup or 0, 2) for one in found.groups]
+    speedups = [round(group.speedup or 0, 2) for group in comparison.groups]
     assert speedups == [1.0, 1.97, 1.0, 3.95]
-    assert [_told(one) for one in found.groups] == [
+    assert [_told(group) for group in comparison.groups] == [
         None,
         ("1 worker", True, 1.97),
         ("exchange flat", True, 0.5),
         ("exchange flat", True, 1.01),
     ]
-    assert known(found.groups[2].evidence).text == (
+    assert known(comparison.groups[2].evidence).text == (
         "1 worker, exchange topk differ from 1 worker, exchange flat: 0.504 times as fast "
         "(p = 6.5e-07, paired t, corrected for 3 comparisons)"
     )

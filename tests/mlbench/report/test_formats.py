@@ -46,12 +46,12 @@ def test_there_is_a_row_for_each_run_in_base_units() -> None:
 def test_every_row_has_the_figures_of_its_group() -> None:
     comparison = make_matrix((1, 2), 3)
     rows = rows_of(comparison)
-    one, two = comparison.groups
-    for row, group in zip(rows, [one, two] * 3, strict=True):
+    first, second = comparison.groups
+    for row, group in zip(rows, [first, second] * 3, strict=True):
         assert int(row["group_reached"]) == group.reached == 3
         assert float(row["group_speedup"]) == group.speedup
         assert float(row["group_efficiency"]) == group.efficiency
-    summary = dataclasses.asdict(known(two.training_seconds_to_accuracy))
+    summary = dataclasses.asdict(known(second.training_seconds_to_accuracy))
     for name, value in summary.items():
         assert float(rows[1][f"group_training_seconds_to_accuracy_{name}"]) == value
     [aimless] = rows_of(make_comparison([make_aimless(1)]))

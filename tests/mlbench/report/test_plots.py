@@ -84,9 +84,9 @@ def test_groups_with_as_many_workers_are_told_apart_by_the_end_of_their_labels()
         replace(group, num_workers=2, label=f"{long} {rate}")
         for group, rate in zip(comparison.groups, ("0.1", "0.2"), strict=True)
     )
-    found = drawn(replace(comparison, groups=groups))
-    assert "Speed-up" not in found
-    for plot in found.values():
+    figures = drawn(replace(comparison, groups=groups))
+    assert "Speed-up" not in figures
+    for plot in figures.values():
         for rate in ("0.1", "0.2"):
             assert sum(text.endswith(f"--rate {rate}") for text in texts(plot)) == 1, plot.title
 

@@ -87,17 +87,17 @@ def test_a_site_grows_from_its_own_archives(tmp_path: Path) -> None:
 def test_a_set_has_a_page_and_its_file(tmp_path: Path) -> None:
     comparison = make_matrix((1, 2), 2)
     files = [make_archive(tmp_path, result) for result in comparison.results]
-    known = RunSet("scale", "2018-08-03T09:21:29Z", False, None, {}, (), "2 of 2 <places>")
+    run_set = RunSet("scale", "2018-08-03T09:21:29Z", False, None, {}, (), "2 of 2 <places>")
     file = tmp_path / "scale.mlbench"
-    bundle.write(file, dict(enumerate(files, 1)), known)
-    found = site.SetEntry(file, known.name, known.created_at, known.text, comparison)
-    site.write([*map(site.read_entry, files)], [found], tmp_path / "site")
+    bundle.write(file, dict(enumerate(files, 1)), run_set)
+    entry = site.SetEntry(file, run_set.name, run_set.created_at, run_set.text, comparison)
+    site.write([*map(site.read_entry, files)], [entry], tmp_path / "site")
     index = (tmp_path / "site" / "index.html").read_text()
     assert ">scale</a></dt><dd>digits on 1, 2 workers: 2 of 2 &lt;places&gt;</dd>" in index
     [page] = (tmp_path / "site" / "runs").glob("set-scale-*.html")
     assert "Speed-up" in page.read_text()
     [kept] = (tmp_path / "site" / "archives").glob("set-scale-*.mlbench")
-    site.write([], [replace(found, file=kept)], tmp_path / "site")
+    site.write([], [replace(entry, file=kept)], tmp_path / "site")
     assert kept.read_bytes() == file.read_bytes()
 
 

@@ -25,12 +25,12 @@ def columns(table: Table) -> dict[str, list[str]]:
 
 def test_a_set_has_every_table() -> None:
     reached, throughput, phases, runs = tables(make_matrix((1, 2, 4), 5))
-    found = columns(reached)
-    assert found["group"] == ["1 worker", "2 workers", "4 workers"]
-    assert found["reached"] == ["5/5"] * 3
-    assert found["mean"] == ["7.85", "4.51", "2.59"]
-    assert found["speed-up by time"] == ["1.00", "1.74", "3.03"]
-    assert found["efficiency by time"] == ["100.0", "87.1", "75.8"]
+    cells = columns(reached)
+    assert cells["group"] == ["1 worker", "2 workers", "4 workers"]
+    assert cells["reached"] == ["5/5"] * 3
+    assert cells["mean"] == ["7.85", "4.51", "2.59"]
+    assert cells["speed-up by time"] == ["1.00", "1.74", "3.03"]
+    assert cells["efficiency by time"] == ["100.0", "87.1", "75.8"]
     assert "as MLPerf's do" in reached.note
     assert columns(throughput)["throughput"] == ["1,649", "2,871", "4,998"]
     assert columns(throughput)["comm. share"] == ["5.00", "10.00", "20.00"]
@@ -76,8 +76,8 @@ def test_phases_of_ones_own_follow_the_known_ones() -> None:
 
 
 def test_a_sweep_has_a_table_of_its_groups_and_one_of_each_figure_by_its_two_keys() -> None:
-    found = {table.title: table for table in tables(make_sweep((1, 2), 4))}
-    sweep = columns(found["Sweep"])
+    by_title = {table.title: table for table in tables(make_sweep((1, 2), 4))}
+    sweep = columns(by_title["Sweep"])
     assert [*zip(sweep["exchange"], sweep["bandwidth"], sweep["workers"], strict=True)][1:4] == [
         ("flat", "5", "2"),
         ("flat", "20", "1"),
@@ -85,14 +85,14 @@ def test_a_sweep_has_a_table_of_its_groups_and_one_of_each_figure_by_its_two_key
     ]
     assert sweep["as fast as"][:3] == ["-", "1 worker", "bandwidth 5"]
     assert sweep["times"][:3] == ["-", "1.74", "2.50"]
-    times = found["Time to accuracy by bandwidth and exchange, 2 workers [s]"]
+    times = by_title["Time to accuracy by bandwidth and exchange, 2 workers [s]"]
     assert [heading.text for heading in times.headings] == ["exchange", "5", "20", "100"]
     assert times.rows[0][:2] == ("flat", "22.23 (20.99 to 23.54)")
     assert times.heat == ((None, 0, 5, 6), (None, 5, 6, 6))
-    rates = found["Throughput by bandwidth and exchange, 1 worker [samples/s]"]
+    rates = by_title["Throughput by bandwidth and exchange, 1 worker [samples/s]"]
     assert rates.heat == ((None, 0, 2, 5), (None, 3, 5, 6))
-    assert {"exchange", "bandwidth"} <= columns(found["Runs"]).keys()
-    assert columns(found["Where the time went"])["exchange"] == sweep["exchange"]
+    assert {"exchange", "bandwidth"} <= columns(by_title["Runs"]).keys()
+    assert columns(by_title["Where the time went"])["exchange"] == sweep["exchange"]
 
 
 def test_a_frontier_has_its_crossings_and_its_profiles_the_best_first() -> None:

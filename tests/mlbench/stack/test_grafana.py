@@ -77,7 +77,7 @@ def test_each_program_is_started_in_its_own_way() -> None:
 
 def test_it_serves_this_machine_alone_and_anyone_there_may_look() -> None:
     login = Login("mlbench", "secret of Prometheus")
-    told = settings(Path("/home"), "127.0.0.1", 3001, "secret", "http://127.0.0.1:9090", login)
+    environ = settings(Path("/home"), "127.0.0.1", 3001, "secret", "http://127.0.0.1:9090", login)
     expected = {
         "GF_SERVER_HTTP_ADDR": "127.0.0.1",
         "GF_SERVER_HTTP_PORT": "3001",
@@ -87,4 +87,4 @@ def test_it_serves_this_machine_alone_and_anyone_there_may_look() -> None:
         "GF_ANALYTICS_REPORTING_ENABLED": "false",
         "GF_PLUGINS_PREINSTALL_DISABLED": "true",
     }
-    assert expected.items() <= told.items()
+    assert expected.items() <= environ.items()

@@ -119,20 +119,20 @@ def test_every_service_has_a_port_of_its_own_on_this_machine(home: Home) -> None
 
 
 def test_secrets_are_private_stay_the_same_and_are_the_masters_alone(home: Home) -> None:
-    first, found = Services(home, workers=2), all_services(home)
+    first, by_name = Services(home, workers=2), all_services(home)
     token, agent_secret = (
         (home.root / name).read_text().strip() for name in ("token", "agent-secret")
     )
     assert stat.S_IMODE((home.root / "token").stat().st_mode) == 0o600
-    assert first.token == token == found["master"].environ[names.ENV_TOKEN]
-    assert found["master"].environ[names.ENV_AGENT_SECRET] == agent_secret
+    assert first.token == token == by_name["master"].environ[names.ENV_TOKEN]
+    assert by_name["master"].environ[names.ENV_AGENT_SECRET] == agent_secret
     assert len({token, agent_secret}) == 2
-    known = {name for name, service in found.items() if _SECRETS & {*service.environ}}
-    assert known == {"master"}
+    holders = {name for name, service in by_name.items() if _SECRETS & {*service.environ}}
+    assert holders == {"master"}
     for file in ("token", "agent-secret", "prometheus-password"):
         secret = (home.root / file).read_text().strip()
         assert len(secret) >= 40
-        assert not [s.name for s in found.values() if secret in " ".join(s.command)]
+        assert not [s.name for s in by_name.values() if secret in " ".join(s.command)]
     (home.root / "token").write_text("")
     assert len(Services(home, workers=2).token) >= 40, "a power cut has left the file empty"
 
@@ -198,20 +198,20 @@ def test_the_master_is_told_what_the_network_cannot_do(
 def test_the_stacks_grafana_is_optional_and_the_master_leads_to_it(
     home: Home, grafana: Path
 ) -> None:
-    found = Services(home, workers=5)
-    _, master, controller, _, shown = found.fixed
-    assert [service.name for service in found.fixed if service.optional] == ["grafana"]
+    stack = Services(home, workers=5)
+    _, master, controller, _, shown = stack.fixed
+    assert [service.name for service in stack.fixed if service.optional] == ["grafana"]
     assert shown.command[0] == str(grafana)
-    assert found.grafana_url == f"http://127.0.0.1:{shown.port}"
-    assert master.environ[_SHOWN_GRAFANA] == found.grafana_url
+    assert stack.grafana_url == f"http://127.0.0.1:{shown.port}"
+    assert master.environ[_SHOWN_GRAFANA] == stack.grafana_url
     assert master.environ[names.ENV_WORKERS] == controller.environ[names.ENV_WORKERS] == "5"
     password = (home.root / "grafana-password").read_text().strip()
     assert stat.S_IMODE((home.root / "grafana-password").stat().st_mode) == 0o600
     assert shown.environ["GF_SECURITY_ADMIN_PASSWORD"] == password
-    url, login = split_login(found.prometheus_url)
+    url, login = split_login(stack.prometheus_url)
     assert shown.environ[names.ENV_PROMETHEUS_URL] == url, "whoever looks may read it"
-    told = (names.ENV_PROMETHEUS_USER, names.ENV_PROMETHEUS_PASSWORD)
-    assert tuple(shown.environ[name] for name in told) == login
+    variables = (names.ENV_PROMETHEUS_USER, names.ENV_PROMETHEUS_PASSWORD)
+    assert tuple(shown.environ[name] for name in variables) == login
 
 
 def provisioned(kind: str, environ: Mapping[str, str]) -> Any:
@@ -228,10 +228,10 @@ def test_the_stacks_grafana_is_provisioned_and_told_nothing_of_another(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GF_DATABASE_URL", "postgres://of-another-grafana")
-    found = Services(home, workers=2)
-    environ = found.fixed[-1].environ
+    stack = Services(home, workers=2)
+    environ = stack.fixed[-1].environ
     assert not {"GF_DATABASE_URL", *_SECRETS} & environ.keys()
-    place, login = split_login(found.prometheus_url)
+    place, login = split_login(stack.prometheus_url)
     source = provisioned("datasources", environ)
     assert (source["uid"], source["name"]) == (DATA_SOURCE_UID, DATA_SOURCE_NAME)
     assert (source["url"], source["basicAuth"]) == (place, True)
@@ -249,8 +249,8 @@ def test_the_users_own_grafana_is_the_controllers_alone(
     for name in _USERS_GRAFANA:
         monkeypatch.setenv(name, "of the user")
     for service in all_services(home).values():
-        known = [name for name in _USERS_GRAFANA if service.environ.get(name) == "of the user"]
-        assert known == (list(_USERS_GRAFANA) if service.name == "controller" else [])
+        keys = [name for name in _USERS_GRAFANA if service.environ.get(name) == "of the user"]
+        assert keys == (list(_USERS_GRAFANA) if service.name == "controller" else [])
     # The web pages lead to it, too: by the address for browsers if there is one.
     assert all_services(home)["master"].environ[_SHOWN_GRAFANA] == "of the user"
     monkeypatch.setenv(_SHOWN_GRAFANA, "for browsers")

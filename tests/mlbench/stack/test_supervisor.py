@@ -113,7 +113,7 @@ def test_a_part_that_dies_is_started_again_later_if_it_did_soon_before(
 
 
 @pytest.mark.parametrize(
-    ("part", "said", "started"),
+    ("part", "message", "started"),
     [
         ("false", "third keeps ending, and is left out", True),
         ("/nowhere/grafana", "third cannot be started", False),
@@ -125,14 +125,14 @@ def test_an_optional_part_that_does_not_work_is_left_out(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     part: str,
-    said: str,
+    message: str,
     started: bool,
 ) -> None:
     monkeypatch.setenv("OPTIONAL_PART", part)
     process = start()
     wait_for(home.connection_file.exists, what="the stack is ready without it")
     output = tmp_path / "output"
-    wait_for(lambda: said in output.read_text(), what="it is told")
+    wait_for(lambda: message in output.read_text(), what="it is told")
     assert (output.read_text().count("started third") > 1) is started, "it was tried again"
     assert len(pids(process)) == 4, "the others go on"
 
@@ -160,8 +160,8 @@ def test_a_worker_that_keeps_ending_does_not_keep_the_stack_from_starting(
     monkeypatch.setenv("SECOND_WORKER", "false")
     process = start()
     wait_for(home.connection_file.exists, what="the stack is ready without it")
-    said = (tmp_path / "output").read_text()
-    assert "the stack starts without worker-1, which is tried again" in said
+    output = (tmp_path / "output").read_text()
+    assert "the stack starts without worker-1, which is tried again" in output
     wait_for(lambda: not PoolFiles(home).read_status()[1].alive)
     ended = PoolFiles(home).read_status()[1]
     assert ended.trouble == f"its agent ended with 1: see {home.logs / 'worker-1.log'}"
@@ -221,7 +221,7 @@ def test_the_switch_of_networks_ends_with_it(
     file = tmp_path / "switch"
     supervisor = start(*able.switch(file))
     wait_for(file.exists, what="the switch is there")
-    [switch] = [one for one in children(supervisor.pid) if one.pid == int(file.read_text())]
+    [switch] = [child for child in children(supervisor.pid) if child.pid == int(file.read_text())]
     supervisor.kill()
     supervisor.wait()
     wait_for(lambda: not left([switch]), what="it has ended")
@@ -245,12 +245,12 @@ def test_a_part_that_cannot_work_ends_the_start_with_its_last_words(
 ) -> None:
     lines = "; ".join(f"echo line {n}" for n in range(20))
     began = time.monotonic()
-    said = error_of(start("sh", "-c", f"{lines}; echo no such config >&2; exit 1"), tmp_path)
+    error = error_of(start("sh", "-c", f"{lines}; echo no such config >&2; exit 1"), tmp_path)
     assert time.monotonic() - began < 10
     log_file = home.logs / "first.log"
-    assert f"first ended 3 times while the stack started; the end of {log_file}:\n" in said
-    assert said.endswith("line 18\nline 19\nno such config\n")
-    assert "line 0" not in said
+    assert f"first ended 3 times while the stack started; the end of {log_file}:\n" in error
+    assert error.endswith("line 18\nline 19\nno such config\n")
+    assert "line 0" not in error
     assert not home.connection_file.exists()
 
 
