@@ -58,12 +58,12 @@ def test_of_a_recorded_job(
     recording = _kill_while_it_ships(
         stack, lambda: subprocess.Popen(command, env=user, stderr=subprocess.PIPE)
     )
-    said = recording.communicate(timeout=120)[1].decode()
-    assert recording.returncode == 0, said
+    errors = recording.communicate(timeout=120)[1].decode()
+    assert recording.returncode == 0, errors
     # On a slow machine the master is away for longer than the recorder waits.
-    for folder in re.findall("`mlbench ship (.*)`", said):
+    for folder in re.findall("`mlbench ship (.*)`", errors):
         run_text([RECORD[0], "ship", folder], env=user, check=True)
-    _assert_sealed(stack, client, run_of(client, said), given)
+    _assert_sealed(stack, client, run_of(client, errors), given)
 
 
 def _copy(folder: Path) -> Path:

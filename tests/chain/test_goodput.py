@@ -61,17 +61,17 @@ def test_a_kill_costs_what_it_is_known_to_have_cost(client: ApiClient, tmp_path:
     ended = run_to_end(client, run)
     assert (ended.state, ended.attempt) == ("FINISHED", 2), ended.reason
     goodput = client.get_goodput(run.id).result().value
-    for one in goodput.ranks:
-        text = client.get_logs(run.id, one.rank, attempt=one.attempt).result().value.text
-        expected, found = measured(text), {str(b): s for b, s in one.seconds.items()}
-        if one.attempt == 1:
+    for rank in goodput.ranks:
+        text = client.get_logs(run.id, rank.rank, attempt=rank.attempt).result().value.text
+        expected, buckets = measured(text), {str(b): s for b, s in rank.seconds.items()}
+        if rank.attempt == 1:
             assert expected["lost"] > 1.9
         for bucket, seconds in expected.items():
-            assert found.get(bucket, 0.0) == pytest.approx(seconds, abs=0.2), (one, expected)
-    second = [one.seconds for one in goodput.ranks if one.attempt == 2]
+            assert buckets.get(bucket, 0.0) == pytest.approx(seconds, abs=0.2), (rank, expected)
+    second = [rank.seconds for rank in goodput.ranks if rank.attempt == 2]
     assert all("restore" in seconds and "lost" not in seconds for seconds in second)
     assert sum(goodput.seconds.values()) == pytest.approx(
-        sum(known(s) for one in goodput.ranks for s in one.seconds.values())
+        sum(known(s) for rank in goodput.ranks for s in rank.seconds.values())
     )
 
 
@@ -80,9 +80,9 @@ def measured(text: str) -> Mapping[str, float]:
     lines = [json.loads(line) for line in text.splitlines()]
     whole = len(lines) == 0 or lines[-1][0] != "data" or ["restored", 0] in lines
     last = len(lines) if whole else max(i for i, (what, _) in enumerate(lines) if what == "saved")
-    found = Counter[str]()
+    totals = Counter[str]()
     for i, (what, seconds) in enumerate(lines):
         bucket = {"forward": "compute", "saved": "", "restored": ""}.get(what, what)
-        found[bucket if i < last else "lost"] += seconds
-    del found[""]
-    return found
+        totals[bucket if i < last else "lost"] += seconds
+    del totals[""]
+    return totals

@@ -29,10 +29,10 @@ def test_a_shell_script_has_a_result(client: ApiClient, tmp_path: Path) -> None:
     ended = run_to_end(client, ordered)
     assert ended.state == "FINISHED", ended.reason
     result = client.get_result(ended.id).result().value
-    said = [client.get_logs(ended.id, rank).result().value.text for rank in (0, 1)]
+    logs = [client.get_logs(ended.id, rank).result().value.text for rank in (0, 1)]
     manifest = client.get_manifest(ended.id).result().value
 
-    assert said == [
+    assert logs == [
         f"worker {rank} of 2, told {rank} {ended.id} gloo 127.0.0.1,127.0.0.1, in {tmp_path}\n"
         for rank in (0, 1)
     ]
@@ -48,7 +48,7 @@ def test_a_shell_script_has_a_result(client: ApiClient, tmp_path: Path) -> None:
     assert manifest.seed == 7
     assert manifest.settings == {"batch_size": 32, "data": "none", "seed": 7}
     assert manifest.working_dir == str(tmp_path)
-    assert [one.ranks for one in manifest.machines] == [(0, 1)]
+    assert [machine.ranks for machine in manifest.machines] == [(0, 1)]
 
 
 def test_with_mpi_rank_0_alone_runs_the_command(client: ApiClient) -> None:

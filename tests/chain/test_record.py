@@ -41,11 +41,11 @@ def test_16_processes_while_the_api_is_killed_again_and_again(
     wait_for(joined, what="the first has joined")
     for _ in range(3):
         kill_service(stack, "gunicorn")
-    said = [process.communicate(timeout=120)[1].decode() for process in processes]
-    assert [process.returncode for process in processes] == [0] * _RANKS, said
+    errors = [process.communicate(timeout=120)[1].decode() for process in processes]
+    assert [process.returncode for process in processes] == [0] * _RANKS, errors
     [run] = joined()
     ended = sealed(client, run)
-    assert (ended.state, ended.num_workers) == ("FINISHED", _RANKS), (ended.reason, said)
+    assert (ended.state, ended.num_workers) == ("FINISHED", _RANKS), (ended.reason, errors)
     for rank in range(_RANKS):
         assert losses(client, ended, rank) == [*range(steps)]
     assert known(ended.delivery).recorded >= _RANKS * steps
@@ -68,8 +68,8 @@ def test_the_same_losses_as_a_run_of_mlbench_to_the_bit(
         by_recorder = losses(client, recorded, rank)
         assert len(by_recorder) == 400
         assert by_recorder == losses(client, ordered, rank)
-    described = [client.get_manifest(one.id).result().value for one in (recorded, ordered)]
-    assert [one.launcher for one in described] == ["torchrun", ""]
+    described = [client.get_manifest(run.id).result().value for run in (recorded, ordered)]
+    assert [manifest.launcher for manifest in described] == ["torchrun", ""]
     assert described[0].machines[0].packages == described[1].machines[0].packages
 
 
@@ -114,16 +114,16 @@ def test_what_torchrun_begins_anew_is_held_against_the_formula(
         environ = at_stack(stack, tmp_path / name)
         processes.append(subprocess.Popen(command, cwd=tmp_path, env=environ))
     assert [process.wait(120) for process in processes] == [0, 0]
-    found = {run.title: run for run in client.get_runs().result().value}
-    runs = [sealed(client, found[name]) for name in ("inside", "around")]
+    by_title = {run.title: run for run in client.get_runs().result().value}
+    runs = [sealed(client, by_title[name]) for name in ("inside", "around")]
     assert [(run.state, run.attempt) for run in runs] == [("FINISHED", 2), ("FINISHED", 1)]
     compared = client.compare([run.id for run in runs]).result().value
     assert [len(result.resumptions) for result in compared.results] == [1, 1]
-    assert [one.abandoned_steps for one in compared.results[0].resumptions] == [5]
-    assert [one.failures for one in compared.failures] == [1, 1]
-    for one in compared.failures:
-        assert one.interval_seconds == pytest.approx(1, abs=0.3)
-        assert known(one.restart_seconds) > 0
+    assert [resumption.abandoned_steps for resumption in compared.results[0].resumptions] == [5]
+    assert [group.failures for group in compared.failures] == [1, 1]
+    for group in compared.failures:
+        assert group.interval_seconds == pytest.approx(1, abs=0.3)
+        assert known(group.restart_seconds) > 0
 
 
 @pytest.mark.slow
@@ -134,8 +134,8 @@ def test_users_whose_jobs_have_equal_keys(client: ApiClient, stack: Home, tmp_pa
         environ = at_stack(stack, tmp_path / str(number // 5), f"user-{number // 5}")
         job = ["--key", f"key-{number % 5}", "--name", str(number), "--", "sh", "-c", STEPS]
         for rank in (1, 0):
-            one = [*command, *job, str(number + 1), "0.1"]
-            processes.append(subprocess.Popen(one, env={**environ, "RANK": str(rank)}))
+            argv = [*command, *job, str(number + 1), "0.1"]
+            processes.append(subprocess.Popen(argv, env={**environ, "RANK": str(rank)}))
     assert {process.wait(120) for process in processes} == {0}
     runs = [run for run in client.get_runs().result().value if run.id not in before]
     assert sorted(int(run.title) for run in runs) == [*range(10)]

@@ -29,12 +29,12 @@ def addresses(home: Home, job: str) -> list[str]:
 def active(client: ApiClient, stack: Home) -> None:
     """A run that goes on while the test looks, and whose workers tell of its steps."""
     run = order_steps(client, "scraped", steps=6000, rate=100)
-    told = f'{names.WORKER_STEPS}{{rank="1",run_id="{run.id}"}}'
+    series = f'{names.WORKER_STEPS}{{rank="1",run_id="{run.id}"}}'
 
     def tells() -> bool:
         # The server of a run that has just ended may be gone while it is asked.
         with suppress(httpx.TransportError):
-            return any(told in text for text in read(stack, "workers"))
+            return any(series in text for text in read(stack, "workers"))
         return False
 
     wait_for(tells, what="it goes on")
@@ -70,7 +70,7 @@ def test_what_a_worker_sends_is_limited_stated_and_counted(client: ApiClient, st
             if line.startswith("container_network_transmit_bytes_total{")
         ]
 
-    wait_for(lambda: len(found := sent()) == 2 and min(found) > int(size), what="both send")
+    wait_for(lambda: len(totals := sent()) == 2 and min(totals) > int(size), what="both send")
     machines = client.get_manifest(run.id).result().value.machines
     assert {machine.bandwidth_limit for machine in machines} == {20}
     client.inject_fault(run.id, "network:3s", rank=1).result()
@@ -83,8 +83,8 @@ def test_what_a_worker_sends_is_limited_stated_and_counted(client: ApiClient, st
 
     wait_for(has_been_cut, what="rank 1 sends nothing for three seconds, then goes on")
     events = client.get_run_events(run.id).result().value
-    told = [event.text for event in events if event.kind == "fault"]
-    assert told == ["network:3s of rank 1, by hand"]
+    faults = [event.text for event in events if event.kind == "fault"]
+    assert faults == ["network:3s of rank 1, by hand"]
     client.stop_run(run.id).result()
     run_to_end(client, run)
     wait_for(lambda: sent() == [], what="the networks are gone")
@@ -96,8 +96,8 @@ def test_totals_outlive_their_process_and_are_scraped(client: ApiClient, stack: 
     prometheus = PrometheusClient(stack.read_connection().prometheus_url or "")
 
     def steps() -> list[float]:
-        found = prometheus.query(f'{names.WORKER_STEPS}{{run_id="{run.id}"}}')
-        return [float(series.values[0]) for series in found]
+        totals = prometheus.query(f'{names.WORKER_STEPS}{{run_id="{run.id}"}}')
+        return [float(series.values[0]) for series in totals]
 
     finished = f'{names.RUN_STATE}{{run_id="{run.id}",state="FINISHED"}} == 1'
     wait_for(lambda: steps() == [30, 30], what="both ranks' totals are in Prometheus")
@@ -110,7 +110,7 @@ def test_totals_outlive_their_process_and_are_scraped(client: ApiClient, stack: 
 def test_after_a_restart_on_other_ports_nothing_of_the_former_stack_is_watched(
     prometheus_binary: Path, tmp_path: Path
 ) -> None:
-    urls, found = [], []
+    urls, targets = [], []
     with ExitStack() as until_the_end:
         for _ in range(2):
             with running_stack(prometheus_binary, tmp_path / "stack") as home:
@@ -118,13 +118,13 @@ def test_after_a_restart_on_other_ports_nothing_of_the_former_stack_is_watched(
                 with closing(PrometheusClient(connection.prometheus_url or "")) as prometheus:
                     # Prometheus itself, master, controller, exporter and two workers.
                     wait_for(partial(_are_up, prometheus, 6), what="all parts are scraped")
-                    labels = [sorted(one.labels.items()) for one in prometheus.query("up")]
+                    labels = [sorted(target.labels.items()) for target in prometheus.query("up")]
             urls.append(connection.url)
-            found.append(sorted(labels))
+            targets.append(sorted(labels))
             port = int(connection.url.rpartition(":")[2])
             until_the_end.enter_context(socket.create_server(("127.0.0.1", port)))
     assert urls[0] != urls[1]
-    assert found[0] == found[1]
+    assert targets[0] == targets[1]
 
 
 def _are_up(prometheus: PrometheusClient, count: int) -> bool:

@@ -77,10 +77,10 @@ def test_runs_are_ordered_shown_drawn_downloaded_and_deleted(
 ) -> None:
     [refused] = cli.order("No MPI", 1, command=_TRAINING, backend=_MPI)
     assert refused.startswith("Couldn't start run: backend: PyTorch has gloo, nccl here (not mpi)")
-    told = cli.order("Scaling, 1", 1, 2, command=_TRAINING)
-    assert told == [f"Run started with name Scaling, 1-{number}" for number in (1, 2)]
-    told = cli.order("Endless", 1, command=_ENDLESS)
-    assert told == ["Run started with name Endless-1"]
+    lines = cli.order("Scaling, 1", 1, 2, command=_TRAINING)
+    assert lines == [f"Run started with name Scaling, 1-{number}" for number in (1, 2)]
+    lines = cli.order("Endless", 1, command=_ENDLESS)
+    assert lines == ["Run started with name Endless-1"]
 
     with ApiClient.from_home(queueing) as client:
         runs = {run.title: run for run in client.get_runs().result().value}

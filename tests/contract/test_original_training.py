@@ -38,9 +38,9 @@ def test_mlbenchs_tutorial_reports_everything_while_the_master_is_killed(
     run, metrics, result = _finish(original, client, tutorial)
     _check_tutorial(metrics, result)
     _check_archive(original, run, metrics)
-    said = client.get_logs(tutorial, 1).result().value.text
+    log = client.get_logs(tutorial, 1).result().value.text
     named = f"run_id='{tutorial}', rank=1, hosts='127.0.0.1,127.0.0.1'"
-    assert said.startswith(f"INFO:root:Started Training with Namespace({named})\n")
+    assert log.startswith(f"INFO:root:Started Training with Namespace({named})\n")
     assert original.call("delete_run", tutorial).status == 204
     assert original.call("get_run_metrics", tutorial).status == 404
 
@@ -116,8 +116,8 @@ def _finish(
 ) -> tuple[dict[str, Any], Metrics, Result]:
     """Wait for a run; return what the original client gets of it, and its result."""
     ended = run_to_end(client, client.get_run(run_id).result().value, 200)
-    said = client.get_logs(run_id, 0, "stderr").result().value.text
-    assert ended.state == "FINISHED", f"{ended.reason}\n{said}"
+    errors = client.get_logs(run_id, 0, "stderr").result().value.text
+    assert ended.state == "FINISHED", f"{ended.reason}\n{errors}"
     assert_counted(reload(client, ended))
     metrics: Metrics = original.call("get_run_metrics", run_id).json
     result = client.get_result(run_id).result().value
@@ -153,17 +153,17 @@ def _check_task(metrics: Metrics, result: Result, workers: Path) -> None:
         own = folder.parents[1]
         assert (own / "output" / "allreduce").is_dir()
         assert (own / "mlbench.log").stat().st_size
-        remembered = json.loads((folder / "history.json").read_text())
+        history = json.loads((folder / "history.json").read_text())
         its = {name: entries for name, entries in metrics.items() if name.endswith(f" @ {rank}")}
         values = {name for name in its if name.startswith(("train_", "val_"))}
         assert len(values) >= (8 if rank == 0 else 4)
         for name in values:
-            said = [(value, at) for _, _, one, value, at in remembered if f"{one} @ {rank}" == name]
+            points = [(value, at) for _, _, key, value, at in history if f"{key} @ {rank}" == name]
             for entry in its[name]:
                 at = datetime.fromisoformat(entry["date"]).timestamp()
                 value = float(entry["value"])
                 assert any(
-                    value == one and abs(at - then) < _SAME_MOMENT_SECONDS for one, then in said
+                    value == kept and abs(at - then) < _SAME_MOMENT_SECONDS for kept, then in points
                 ), (name, entry)
         # Of 30 batches, every 25th is reported.
         assert len(its[f"train_loss @ {rank}"]) == 4
@@ -171,8 +171,8 @@ def _check_task(metrics: Metrics, result: Result, workers: Path) -> None:
             f"{{rank: {rank}, epoch:{epoch}}}" for epoch in (0, 1)
         }
     assert (result.target, result.epochs) == (None, 2)
-    known = {"data", "forward", "backward", "communication", "optimizer", "metrics"}
-    assert result.phases.keys() == {*known, "other"}
+    phases = {"data", "forward", "backward", "communication", "optimizer", "metrics"}
+    assert result.phases.keys() == {*phases, "other"}
     assert result.communication_share
     ranks = [
         sum(float(entry["value"]) for entry in metrics[f"CumulativeTrainTimeEpoch @ {rank}"])
@@ -189,10 +189,10 @@ def _check_archive(original: Original, run: dict[str, Any], metrics: Metrics) ->
     assert files.pop("official_result.txt") == metrics.pop("TaskResult @ 0")[0]["value"]
     for name, entries in metrics.items():
         written = json.loads(files.pop(f"result_{name}.json"))
-        assert [(one["date"], one["value"]) for one in written] == [
-            (one["date"], one["value"]) for one in entries
+        assert [(entry["date"], entry["value"]) for entry in written] == [
+            (entry["date"], entry["value"]) for entry in entries
         ]
-        assert all(one["cumulative"] is False for one in written)
+        assert all(entry["cumulative"] is False for entry in written)
     # What is left is of the pods, and of the time of the run.
     pods = {rank["pod"] for rank in run["ranks"]}
     assert {name.partition("_")[0] for name in files} == pods

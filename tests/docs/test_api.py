@@ -127,7 +127,7 @@ def check_answers(page: list[Shown]) -> None:
 
 
 def check_operations(page: list[Shown]) -> None:
-    output = next(one for one in page if "openapi.json" in one.commands).output
+    output = next(shown for shown in page if "openapi.json" in shown.commands).output
     document = output.rpartition("\n")[2]  # after the metrics
     missing = [
         operation["operationId"]

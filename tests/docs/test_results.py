@@ -52,8 +52,8 @@ def _archives(folder: Path) -> Iterator[Path]:
         series = {VAL_ACCURACY: (50.0, 92.0, 98.0), TRAIN_SECONDS: (seed * 8.0, 16.0, 24.0)}
         pieces = {name: Piece(times, array("d", values)) for name, values in series.items()}
         file = folder / f"{seed}.mlbench"
-        told = documents(run, make_result(run.id))
-        archive.write(file, told, [(SeriesName(name, "0"), [one]) for name, one in pieces.items()])
+        parts = [(SeriesName(name, "0"), [piece]) for name, piece in pieces.items()]
+        archive.write(file, documents(run, make_result(run.id)), parts)
         yield file
 
 
@@ -70,13 +70,13 @@ def archives(tmp_path: Path, database: Database) -> Path:
     """The folder of the archives of a set."""
     files = {}
     for file in _archives(tmp_path):
-        with archive.opened(file) as one:
-            files[one.document(archive.RUN)["run"]["id"]] = file
+        with archive.opened(file) as contents:
+            files[contents.document(archive.RUN)["run"]["id"]] = file
     places, order = tuple(map(_place, files)), {"args": {"a": "b"}}
-    found = RunSet("pair", "2026-01-02T03:04:05Z", False, None, order, places, "Ran")
+    run_set = RunSet("pair", "2026-01-02T03:04:05Z", False, None, order, places, "Ran")
     folder = tmp_path / "archives"
     folder.mkdir()
-    bundle.write(BENCH.file(folder), files, found)
+    bundle.write(BENCH.file(folder), files, run_set)
     return folder
 
 
@@ -107,7 +107,7 @@ def test_the_page_has_what_archives_tell_and_says_what_lacks(
 
 
 @pytest.mark.parametrize(
-    "bench", [bench for one in SECTIONS for bench in one.sets], ids=lambda one: one.name
+    "bench", [bench for section in SECTIONS for bench in section.sets], ids=lambda bench: bench.name
 )
 def test_what_is_measured_are_tasks_with_their_options(bench: Bench) -> None:
     task, *words = shlex.split(bench.arguments.partition(" -- ")[0])
@@ -115,7 +115,7 @@ def test_what_is_measured_are_tasks_with_their_options(bench: Bench) -> None:
         assert (_ROOT / "examples" / "torchrun" / task).is_file()
         return
     given = [value for name, value in pairwise(words) if name in ("--set", "--sweep")]
-    for key, values in (one.split("=") for one in given):
+    for key, values in (option.split("=") for option in given):
         for value in values.split(","):
             if key != "bandwidth":
                 read(BENCHMARKS[task].options, {key: value})
@@ -131,7 +131,7 @@ def test_archives_of_another_set_are_refused(archives: Path, tmp_path: Path) -> 
 def test_the_published_archives_give_the_published_page(tmp_path: Path) -> None:
     """The section that has its archives beside it, to the byte."""
     docs = _ROOT / "docs"
-    [section] = [one for one in SECTIONS if one.key == "exchanges"]
+    [section] = [section for section in SECTIONS if section.key == "exchanges"]
     (tmp_path / "images" / "results").mkdir(parents=True)
     page.write([section], docs / "archives", tmp_path)
     written = _section(tmp_path / "results.md", section.title)

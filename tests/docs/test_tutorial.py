@@ -25,15 +25,15 @@ def test_the_page_works_as_printed(stack: Home, tmp_path: Path) -> None:
     # One test: on several, each process of pytest would type the page.
     folder = tmp_path / "own code"
     shutil.copytree(_ROOT / "examples" / "tutorial", folder)
-    said = ""
+    output = ""
     for commands in _COMMANDS.findall(_PAGE.read_text()):
         # Three repeats would prove nothing more.
-        said += type_in(commands.replace("--repeats 3", "--repeats 1"), folder, stack)
+        output += type_in(commands.replace("--repeats 3", "--repeats 1"), folder, stack)
 
-    assert "epoch 9: " in said  # the log of the plain script
-    assert "data_sha256" in said  # the manifest
-    assert "learning_rate" in said  # in which two runs differ
-    assert "speed-up" in said
+    assert "epoch 9: " in output  # the log of the plain script
+    assert "data_sha256" in output  # the manifest
+    assert "learning_rate" in output  # in which two runs differ
+    assert "speed-up" in output
     for name in ("faster.html", "scaling.html"):
         assert "</html>" in (folder / name).read_text()
     assert "| " in (folder / "scaling.md").read_text()

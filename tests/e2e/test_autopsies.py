@@ -30,11 +30,11 @@ def test_a_hang_in_pods_names_the_rank_and_its_line(release: Release) -> None:
     client = release.client
     time.sleep(_LONGER_THAN_STEPS)
     client.ask_autopsy(run.id).result()
-    found = wait_until(
-        lambda: client.get_autopsy(run.id).result().value, lambda one: one.done, 60, "ranks told"
+    autopsy = wait_until(
+        lambda: client.get_autopsy(run.id).result().value, lambda a: a.done, 60, "ranks told"
     )
     client.stop_run(run.id).result()
     assert release.wait_for_end(run).state == "STOPPED"
-    assert (found.verdict.kind, found.verdict.culprits) == ("behind", (1,)), found
-    assert "rank 1 is at `load_batch` (<string>:7)" in found.verdict.sentence
-    assert [one.rank for one in found.evidence] == [*range(WORKERS)]
+    assert (autopsy.verdict.kind, autopsy.verdict.culprits) == ("behind", (1,)), autopsy
+    assert "rank 1 is at `load_batch` (<string>:7)" in autopsy.verdict.sentence
+    assert [evidence.rank for evidence in autopsy.evidence] == [*range(WORKERS)]

@@ -20,8 +20,8 @@ def test_it_runs_its_own_command_on_every_worker(release: Release) -> None:
     ended = release.finish(release.order_image("custom", "custom", "python3 /app/train.py"))
 
     for rank in (0, 1):
-        said = release.client.get_logs(ended.id, rank).result().value.text
-        assert said == f"rank {rank} of 2 begins\nrank {rank} of 2 is done\n"
+        text = release.client.get_logs(ended.id, rank).result().value.text
+        assert text == f"rank {rank} of 2 begins\nrank {rank} of 2 is done\n"
         losses = release.client.get_run_metrics(ended.id, metric_filter=f"train_loss @ {rank}")
         [points] = losses.result().value.values()
         assert [point.number for point in points] == [rank + step / 10 for step in range(10)]
@@ -53,8 +53,8 @@ def test_it_is_told_no_secret(release: Release) -> None:
     ordered = release.order_image("curious", "custom", f'python3 -c "{_SHOW}"', workers=1)
     run = release.wait_for_end(ordered)
     assert run.state == "FINISHED", run.reason
-    said = release.client.get_logs(run.id, 0).result().value.text
-    environ, mode, writable, account, folders = json.loads(said)
+    text = release.client.get_logs(run.id, 0).result().value.text
+    environ, mode, writable, account, folders = json.loads(text)
     secrets = release.secrets()
     for key in ("token", "agent-secret", "prometheus-password"):
         assert secrets[key] not in environ

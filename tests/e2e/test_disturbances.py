@@ -41,7 +41,7 @@ def test_the_master_is_deleted(release: Release) -> None:
 
 
 def test_the_release_is_upgraded(release: Release) -> None:
-    earlier = {one.id: one.state for one in release.client.get_runs().result().value}
+    earlier = {run.id: run.state for run in release.client.get_runs().result().value}
     secrets, before = release.secrets(), release.master_pod()["metadata"]["name"]
     run = _order_steps(release, "upgraded", _UPDATES * _STEPS)
     for number in range(1, _UPDATES):
@@ -55,12 +55,12 @@ def test_the_release_is_upgraded(release: Release) -> None:
 
     assert release.master_pod()["metadata"]["name"] != before
     assert release.secrets() == secrets
-    later = {one.id: one.state for one in release.client.get_runs().result().value}
+    later = {run.id: run.state for run in release.client.get_runs().result().value}
     assert earlier.items() <= later.items()
     # The workers' template has changed too: they are replaced once the run has ended.
     wait_until(
         lambda: [pod["metadata"]["labels"] for pod in release.worker_pods().values()],
-        lambda labels: [one.get("upgraded") for one in labels] == ["yes"] * WORKERS,
+        lambda pods: [labels.get("upgraded") for labels in pods] == ["yes"] * WORKERS,
         120,
         "the workers are replaced",
     )
@@ -79,7 +79,7 @@ def _check_steps(release: Release, run: Run, steps: int = _STEPS) -> Run:
     assert ended.attempt == 1
     series = release.client.get_run_metrics(run.id, metric_filter="train_loss").result().value
     values = [train_loss(step) for step in range(1, steps + 1)]
-    assert {name: [point.number for point in found] for name, found in series.items()} == {
+    assert {name: [point.number for point in points] for name, points in series.items()} == {
         "train_loss @ 0": values,
         "train_loss @ 1": values,
     }

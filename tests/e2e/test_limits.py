@@ -29,15 +29,15 @@ def test_a_worker_gets_its_cores_and_no_more(release: Release) -> None:
         assert throttled > 0
     readings = wait_until(
         lambda: _readings(release, ended),
-        lambda found: [one[-1][0] > _seconds(ended.finished_at) for one in found] == [True, True],
+        lambda rows: [row[-1][0] > _seconds(ended.finished_at) for row in rows] == [True, True],
         90,
         "Prometheus has the workers' CPU time",
     )
-    for one in readings:
+    for row in readings:
         most = max(
-            (used - before) / (at - was_at) for (was_at, before), (at, used) in pairwise(one)
+            (used - before) / (at - was_at) for (was_at, before), (at, used) in pairwise(row)
         )
-        used = one[-1][1] - one[0][1]
+        used = row[-1][1] - row[0][1]
         print(f"{used:.1f} s of CPU time, {most:.2f} cores at most; limit {CORES:g}")
         assert used > 1, "it did train"
         assert most < CORES * 1.15
@@ -58,7 +58,7 @@ def _readings(release: Release, run: Run) -> list[list[tuple[float, float]]]:
     """
     began = _seconds(run.started_at)
     query = 'container_cpu_usage_seconds_total{container="worker"}[10m]'
-    series = (one["values"] for one in release.query(query))
+    series = (worker["values"] for worker in release.query(query))
     read = ([(at, float(value)) for at, value in values] for values in series)
     first = ((values, max(0, bisect(values, (began,)) - 1)) for values in read)
     return [values[index:] for values, index in first if index < len(values) - 1]
@@ -72,7 +72,7 @@ def test_a_worker_sends_as_fast_as_it_may(release: Release) -> None:
 
     fast, slow = _bandwidths(release, unlimited), _bandwidths(release, limited)
     print(f"bus bandwidth: {max(fast) * 8e-6:.1f} Mbit/s unlimited, with {_MBIT:g}:")
-    print(*(f"{one * 8e-6:.2f}" for one in slow))
+    print(*(f"{rate * 8e-6:.2f}" for rate in slow))
     assert len(slow) == len(fast) == 8, "one for each size"
     # Two packets pass at once, which are a tenth of the shortest message.
     assert max(slow) < _BYTES_PER_SECOND * 1.15

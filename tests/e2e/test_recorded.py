@@ -30,7 +30,7 @@ def recorded(release: Release) -> Run:
     run("kubectl", "--namespace", release.name, "apply", "--filename", "-", input=text)
 
     def find() -> list[Run]:
-        return [one for one in release.client.get_runs().result().value if one.name == "recorded"]
+        return [r for r in release.client.get_runs().result().value if r.name == "recorded"]
 
     [joined] = wait_until(find, lambda runs: len(runs) == 1, 120, "a pod has joined")
     return joined
@@ -65,8 +65,8 @@ def test_the_pods_of_jobs_become_one_run_and_their_resources_are_shown(
     series = "container_network_transmit_bytes_total"
     pods = {f"run-{recorded.id}-rank-{rank}" for rank in range(2)}
     wait_until(
-        lambda: {one["metric"]["pod"] for one in release.query(f'{series}{{pod=~"run-.*"}} > 0')},
-        lambda found: found == pods,
+        lambda: {row["metric"]["pod"] for row in release.query(f'{series}{{pod=~"run-.*"}} > 0')},
+        lambda shown: shown == pods,
         90,
         "the resources of both are shown",
     )

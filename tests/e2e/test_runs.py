@@ -32,12 +32,12 @@ def test_through_the_command_line(release: Release, environ: dict[str, str]) -> 
     order = ("digits", "--light", "--name", "command-line", "--workers", "2")
     done = _mlbench(environ, "run", *order)
     assert done.returncode == 0, done.stderr
-    told = re.match(r"run (\d+) \(command-line\): FINISHED\n", done.stdout)
-    assert told, done.stdout
+    match = re.match(r"run (\d+) \(command-line\): FINISHED\n", done.stdout)
+    assert match, done.stdout
     assert re.search(r"^time to accuracy  [\d.]+ s of training", done.stdout, re.MULTILINE)
     assert environ["MLBENCH_TOKEN"] not in done.stdout + done.stderr
 
-    run = release.finish(release.run(int(told[1])))
+    run = release.finish(release.run(int(match[1])))
     pods = [f"{release.fullname}-worker-{number}" for number in range(2)]
     assert [rank.pod for rank in run.ranks] == pods
     manifest = release.client.get_manifest(run.id).result().value

@@ -21,7 +21,7 @@ def test_every_target_is_up(release: Release) -> None:
     # API, controller, exporter, and two workers, which may just be on their way.
     wait_until(
         lambda: release.query("up"),
-        lambda found: len(found) >= 5 and all(one["value"][1] == "1" for one in found),
+        lambda rows: len(rows) >= 5 and all(row["value"][1] == "1" for row in rows),
         _SECONDS,
         "all five targets are up",
     )
@@ -55,19 +55,19 @@ def test_the_exporter_shows_the_workers_containers_and_no_others(
     release: Release, finished: Run, name: str
 ) -> None:
     query = f'{name}{{namespace="{release.name}"}} > 0'
-    found = wait_until(
-        lambda: [one["metric"] for one in release.query(query)],
-        lambda found: (
-            _workers(release) <= {one["pod"] for one in found if one["container"] == "worker"}
+    rows = wait_until(
+        lambda: [series["metric"] for series in release.query(query)],
+        lambda rows: (
+            _workers(release) <= {row["pod"] for row in rows if row["container"] == "worker"}
         ),
         _SECONDS,
         "the exporter shows all workers",
     )
     # Init containers are told of for a while after their end; sandboxes and whole pods never.
-    assert not {"", "POD"} & {labels["container"] for labels in found}
-    assert all(labels["pod"].startswith(f"{release.fullname}-worker-") for labels in found)
-    cores = {one["metric"]["node"] for one in release.query("machine_cpu_cores >= 1")}
-    assert {labels["node"] for labels in found} <= cores
+    assert not {"", "POD"} & {labels["container"] for labels in rows}
+    assert all(labels["pod"].startswith(f"{release.fullname}-worker-") for labels in rows)
+    cores = {series["metric"]["node"] for series in release.query("machine_cpu_cores >= 1")}
+    assert {labels["node"] for labels in rows} <= cores
 
 
 def _workers(release: Release) -> set[str]:

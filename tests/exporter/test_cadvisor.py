@@ -44,8 +44,8 @@ def line(of: Series, value: str, pod: str = ZERO, **labels: str) -> bytes:
         "pod": pod,
         **labels,
     }
-    told = ",".join(f'{name}="{every[name]}"' for name in sorted(every))
-    return f"{of.name}{{{told}}} {value}\n".encode()
+    pairs = ",".join(f'{name}="{every[name]}"' for name in sorted(every))
+    return f"{of.name}{{{pairs}}} {value}\n".encode()
 
 
 def test_a_real_kubelets_text_is_read_without_counting_anything_twice() -> None:

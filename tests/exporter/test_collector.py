@@ -54,9 +54,9 @@ def registry(*sources: Source) -> CollectorRegistry:
 
 
 def test_samples_of_several_sources_share_one_family() -> None:
-    one = Works("one", Sample(series.THREADS, POD, 7))
-    two = Works("two", Sample(series.THREADS, OTHER_POD, 3))
-    families = list(registry(one, two).collect())
+    first = Works("one", Sample(series.THREADS, POD, 7))
+    second = Works("two", Sample(series.THREADS, OTHER_POD, 3))
+    families = list(registry(first, second).collect())
 
     assert len({family.name for family in families}) == len(families)
     threads = next(family for family in families if family.name == "container_threads")

@@ -62,11 +62,11 @@ def test_processes_are_found_by_pod_and_home(start_pod: StartPod, tmp_path: Path
     start_pod("worker-0", home=tmp_path / "other")
     start_child(zero, "")
 
-    found = ProcessSource(tmp_path, "laptop").read_pods()
+    pods = ProcessSource(tmp_path, "laptop").read_pods()
 
-    processes = {pod: usage[series.PROCESSES] for pod, usage in found.items()}
+    processes = {pod: usage[series.PROCESSES] for pod, usage in pods.items()}
     assert processes == {"worker-0": 2, "worker-1": 1}
-    usage = found["worker-0"]
+    usage = pods["worker-0"]
     assert usage[series.THREADS] == 2
     assert MIB < usage[series.MEMORY_WORKING_SET] < usage[series.MEMORY_USAGE] < 200 * MIB
     assert series.NETWORK_RECEIVE not in usage  # it shares ours

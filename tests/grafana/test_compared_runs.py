@@ -110,12 +110,12 @@ def test_compared_runs_have_the_figures_of_their_results(boards: Boards) -> None
     both = boards.run_ids(1, 2)
     table = boards.ask("mlbench-compare", "run_id", *both)
     bars = boards.ask("mlbench-compare", "bar", *both)
-    one, two = (
+    first, second = (
         f"a-name-that-is\N{HORIZONTAL ELLIPSIS} \N{MULTIPLICATION SIGN}{workers} #{run_id}"
         for workers, run_id in enumerate(both, 1)
     )
-    assert bars["Samples/s / value"] == {one: 100, two: 180}
-    assert bars["Time to goal / value"] == {one: 10, two: 6}
+    assert bars["Samples/s / value"] == {first: 100, second: 180}
+    assert bars["Time to goal / value"] == {first: 10, second: 6}
     assert table["Runs compared / throughput"] == dict(zip(both, (100, 180), strict=True))
     # Those with the fewest workers are what the others are compared with.
     assert table["Runs compared / speedup"] == {both[1]: 1.8}
@@ -132,8 +132,8 @@ def test_bars_are_of_runs_by_their_swept_values_or_of_sets(boards: Boards) -> No
     some = boards.run_ids(1, 4, 5)
 
     def bars(group: str) -> dict[str, float]:
-        found = boards.ask("mlbench-compare", "bar", *some, group=group)
-        return found["Samples/s / value"]
+        answers = boards.ask("mlbench-compare", "bar", *some, group=group)
+        return answers["Samples/s / value"]
 
     assert bars("set") == {"grid": (612 + 400) / 2, "no set": 100}
     times, more = "\N{MULTIPLICATION SIGN}", "\N{HORIZONTAL ELLIPSIS}"

@@ -52,7 +52,7 @@ def test_prometheus_can_parse_every_query(board: Dashboard, promtool: Path, tmp_
     values = {"__interval": "2s", "__range": "1h", "__rate_interval": "1m"}
     rules = "".join(
         f"  - alert: query {number}\n    expr: |-\n      "
-        + REFERENCE.sub(lambda found: values.get(found["plain"], "1"), expr)
+        + REFERENCE.sub(lambda match: values.get(match["plain"], "1"), expr)
         + "\n"
         for number, (_, expr) in enumerate(board.queries)
     )
@@ -105,9 +105,7 @@ def test_panels_say_what_they_show_and_in_which_unit(board: Dashboard) -> None:
         if not panel["targets"]:
             continue
         overrides = panel["fieldConfig"]["overrides"]
-        units = [
-            one["value"] for each in overrides for one in each["properties"] if one["id"] == "unit"
-        ]
+        units = [p["value"] for each in overrides for p in each["properties"] if p["id"] == "unit"]
         for unit in [panel["fieldConfig"]["defaults"]["unit"], *units]:
             assert unit in _UNITS or unit.startswith(("prefix:", "suffix:")), panel["title"]
 
@@ -122,11 +120,11 @@ def test_panels_say_what_they_show_and_in_which_unit(board: Dashboard) -> None:
     ],
 )
 def test_what_a_table_is_for_is_in_sight_on_a_small_screen(uid: str, title: str, last: str) -> None:
-    [board] = [one for one in BOARDS if one.uid == uid]
-    [panel] = [one for one in board.panels if one["title"] == title]
+    [board] = [board for board in BOARDS if board.uid == uid]
+    [panel] = [panel for panel in board.panels if panel["title"] == title]
     properties = {
-        one["matcher"]["options"]: {each["id"]: each["value"] for each in one["properties"]}
-        for one in panel["fieldConfig"]["overrides"]
+        override["matcher"]["options"]: {p["id"]: p["value"] for p in override["properties"]}
+        for override in panel["fieldConfig"]["overrides"]
     }
     organize = panel["transformations"][-1]["options"]
     by_place = sorted(organize["indexByName"], key=organize["indexByName"].get)

@@ -42,9 +42,9 @@ def test_every_query_finds_data(prometheus_binary: Path, tmp_path: Path) -> None
             "Samples/s / B": result.waiting_share,
             "Progress / D": result.communication_share,
             **{
-                f"rank {one.rank} {phase}": seconds / sum(one.phases.values())
-                for one in result.ranks
-                for phase, seconds in one.phases.items()
+                f"rank {rank.rank} {phase}": seconds / sum(rank.phases.values())
+                for rank in result.ranks
+                for phase, seconds in rank.phases.items()
             },
         },
         rel=0.01,
@@ -109,20 +109,20 @@ def _faults(board: Dashboard, used: Used) -> Iterator[str]:
         for query in grafana.queries(board):
             place = f"{board.uid} / {query.place}"
             places = {place, f"{place} / {query.ref}"}
-            reasons = [one for one, excused in MAY_BE_EMPTY.items() if places & set(excused)]
+            reasons = [reason for reason, excused in MAY_BE_EMPTY.items() if places & set(excused)]
             try:
                 series = grafana.ask(query) if query.options is None else []
                 fault = _fault(grafana, query, bool(query.options or series), reasons)
             except (PrometheusError, KeyError) as error:
                 series, fault = [], repr(error)
-            labels[query.place].update(label for one in series for label in one.labels)
+            labels[query.place].update(label for result in series for label in result.labels)
             if fault:
                 yield f"{view.name}: {place}{query.ref and ' / '}{query.ref}: {fault}"
     for panel in board.panels:
-        found = labels[panel["title"]] | _OF_SOME_ROWS.get(panel["title"], set())
+        columns = labels[panel["title"]] | _OF_SOME_ROWS.get(panel["title"], set())
         # A table whose rows have but one label says in it that there is nothing to show.
         has_rows = panel["type"] == "table" and len(labels[panel["title"]]) > 1
-        if has_rows and (unknown := _unknown_columns(panel, found)):
+        if has_rows and (unknown := _unknown_columns(panel, columns)):
             yield f"{board.uid} / {panel['title']}: has no columns {sorted(unknown)}"
 
 

@@ -56,7 +56,7 @@ def _series(run_id: str, start: int) -> Iterator[TimeSeries]:
     for name, points in _RECORDED.items():
         labels = {"__name__": names.RUN_METRIC, "run_id": run_id, "metric": name, "rank": "0"}
         # Not at the border of two steps: up to Prometheus 2, both have what is there.
-        yield time_series(labels, [(1000 * (start + at) + 37, one) for at, one in points.items()])
+        yield time_series(labels, [(1000 * (start + at) + 37, loss) for at, loss in points.items()])
     always = [start + second for second in range(0, 120, 2)]
     yield level(names.RUN_INFO, always, 1, run_id=run_id, name="again", workers="1", benchmark="b")
     yield level(names.RUN_STARTED, always, start, run_id=run_id)
@@ -71,10 +71,10 @@ def test_curves_of_a_run_leave_out_what_came_after_the_checkpoint(restarted: Res
         query = recorded_by_ranks(metric).replace("$__interval", "4s")
         query = query.replace("$run_id", restarted.run_id).replace("$rank", ".*")
         start, end = 1000 * restarted.start + 37, 1000 * (restarted.start + 84) + 37
-        [one] = restarted.prometheus.query_range(query, start, end, 4000)
+        [curve] = restarted.prometheus.query_range(query, start, end, 4000)
         return {
             int(at - restarted.start): float(value)
-            for at, value in zip(one.times, one.values, strict=True)
+            for at, value in zip(curve.times, curve.values, strict=True)
         }
 
     assert drawn("train_loss") == {4: 9, 8: 8, 80: 7.5, 84: 6.5}

@@ -57,13 +57,13 @@ def test_figures_are_those_of_the_result_in_any_range(views: dict[str, Answers])
 
 
 def test_a_graph_that_a_run_is_too_short_for_says_so(views: dict[str, Answers]) -> None:
-    [board] = [one for one in load_all() if one.uid == "mlbench-run"]
+    [board] = [board for board in load_all() if board.uid == "mlbench-run"]
     for panel in board.panels:
         own, day = (_of_panel(panel, views[name]) for name in ("own", "day"))
-        assert _SHORT not in {text for one in own for text in one.labels.values()}, panel["title"]
+        assert _SHORT not in {text for line in own for text in line.labels.values()}, panel["title"]
         if own and panel["type"] in ("timeseries", "trend"):
-            curves = [one for one in day if one.labels.keys() != {"run_id"}]  # without the steps
-            assert [_SHORT in one.labels.values() for one in curves] == [True], panel["title"]
+            curves = [line for line in day if line.labels.keys() != {"run_id"}]  # without the steps
+            assert [_SHORT in line.labels.values() for line in curves] == [True], panel["title"]
         else:
             assert bool(day) >= bool(own), panel["title"]
     drawn = {panel["title"] for panel in board.panels if _of_panel(panel, views["own"])}

@@ -24,8 +24,8 @@ from tests.helm.pods import (
 
 def test_objects_have_the_names_by_which_they_find_each_other(render: Render) -> None:
     documents = render()
-    found = {(document["kind"], document["metadata"]["name"]) for document in documents}
-    assert found >= {
+    objects = {(document["kind"], document["metadata"]["name"]) for document in documents}
+    assert objects >= {
         ("Deployment", "r-mlbench-master"),
         ("Service", "r-mlbench-master"),
         ("Secret", "r-mlbench"),
@@ -36,8 +36,8 @@ def test_objects_have_the_names_by_which_they_find_each_other(render: Render) ->
         ("Deployment", "r-mlbench-grafana"),
         ("Service", "r-mlbench-grafana"),
     }
-    assert ("StatefulSet", "r-mlbench-worker") not in found, "the controller's"
-    services = [name for kind, name in found if kind == "Service" and "master" in name]
+    assert ("StatefulSet", "r-mlbench-worker") not in objects, "the controller's"
+    services = [name for kind, name in objects if kind == "Service" and "master" in name]
     assert len(services) == 1, "clients find the API by it"
 
 
@@ -141,9 +141,9 @@ def test_the_master_answers_to_its_names(render: Render) -> None:
         "master.allowedHosts={bench.internal}",
     )
     api, _ = master_containers(documents)
-    told = environment(api)
-    assert told["MLBENCH_URL"] == "https://mlbench.example.org"
-    assert set(told["MLBENCH_ALLOWED_HOSTS"].split(",")) == {
+    environ = environment(api)
+    assert environ["MLBENCH_URL"] == "https://mlbench.example.org"
+    assert set(environ["MLBENCH_ALLOWED_HOSTS"].split(",")) == {
         "r-mlbench-master",
         "r-mlbench-master.ns",
         "r-mlbench-master.ns.svc",
@@ -155,9 +155,9 @@ def test_the_master_answers_to_its_names(render: Render) -> None:
 
 def test_the_controller_knows_manifest_owner_and_a_grafana_of_yours(render: Render) -> None:
     api, controller = master_containers(render("limits.bandwidth=100", *A_GRAFANA_OF_YOURS))
-    told = environment(controller)
+    environ = environment(controller)
     assert (
-        told.items()
+        environ.items()
         >= {
             "MLBENCH_POOL": "kubernetes",
             "MLBENCH_NAMESPACE": "ns",
@@ -169,7 +169,7 @@ def test_the_controller_knows_manifest_owner_and_a_grafana_of_yours(render: Rend
             "GRAFANA_URL": "http://g:3000",
         }.items()
     )
-    assert "GRAFANA_TOKEN" in told
+    assert "GRAFANA_TOKEN" in environ
     assert "GRAFANA_URL" not in environment(api)
     # The bundled one reads files, so nobody but itself needs its password.
     assert not [
@@ -195,14 +195,14 @@ def test_grafana_is_told_the_password_apart_from_the_address(render: Render) -> 
     """Whoever looks at dashboards may read the address."""
     (grafana,) = find_documents(render(), "Deployment", "r-mlbench-grafana")
     (container,) = grafana["spec"]["template"]["spec"]["containers"]
-    told = environment(container)
-    assert told["MLBENCH_PROMETHEUS_URL"] == "http://r-mlbench-prometheus:9090"
-    assert (told["MLBENCH_PROMETHEUS_BASIC_AUTH"], told["MLBENCH_PROMETHEUS_USER"]) == (
+    environ = environment(container)
+    assert environ["MLBENCH_PROMETHEUS_URL"] == "http://r-mlbench-prometheus:9090"
+    assert (environ["MLBENCH_PROMETHEUS_BASIC_AUTH"], environ["MLBENCH_PROMETHEUS_USER"]) == (
         "true",
         "mlbench",
     )
-    assert "MLBENCH_PROMETHEUS_PASSWORD" in told
-    assert told["GF_SECURITY_ALLOW_EMBEDDING"] == "true", "the web pages show its panels"
+    assert "MLBENCH_PROMETHEUS_PASSWORD" in environ
+    assert environ["GF_SECURITY_ALLOW_EMBEDDING"] == "true", "the web pages show its panels"
 
 
 def test_the_state_is_on_a_claim_that_goes_with_the_release(render: Render) -> None:

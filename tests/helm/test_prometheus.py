@@ -70,12 +70,12 @@ def prometheus(
     held = {key: b64decode(value).decode() for key, value in secret["data"].items()}
     (folder / "password").write_text(held["prometheus-password"])
     (folder / "web.yml").write_text(held["prometheus-web.yml"])
-    found = without_kubernetes(copy.deepcopy(config), str(folder))
-    (itself,) = (job for job in found["scrape_configs"] if job["job_name"] == "prometheus")
+    settings = without_kubernetes(copy.deepcopy(config), str(folder))
+    (itself,) = (job for job in settings["scrape_configs"] if job["job_name"] == "prometheus")
     itself["scrape_interval"] = itself["scrape_timeout"] = "1s"
     itself["basic_auth"]["password_file"] = str(folder / "password")
     itself["static_configs"] = [{"targets": [f"127.0.0.1:{port}"]}]
-    (folder / "prometheus.yml").write_text(yaml.safe_dump(found))
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(settings))
     command = (
         *(prometheus_binary, f"--config.file={folder}/prometheus.yml"),
         *(f"--storage.tsdb.path={folder}/data", f"--web.listen-address=127.0.0.1:{port}"),
@@ -113,7 +113,7 @@ def test_without_the_password_nobody_reads_or_writes(
 ) -> None:
     def scrapes_itself() -> bool:
         answer = _ask(prometheus, "query", query='up{job="prometheus"}')
-        return [one["value"][1] for one in (answer or {"result": ()})["result"]] == ["1"]
+        return [series["value"][1] for series in (answer or {"result": ()})["result"]] == ["1"]
 
     wait_for(scrapes_itself, what="Prometheus scrapes itself with its password")
     url, password = prometheus
@@ -152,7 +152,7 @@ def test_each_job_asks_for_its_own_pods_of_the_own_namespace(config: Any) -> Non
 def test_limits_and_what_agents_may_say_are_those_of_the_local_stack(config: Any) -> None:
     local = yaml.safe_load((_PROMETHEUS / "prometheus.yml").read_text())
     jobs, theirs = (
-        {job["job_name"]: job for job in found["scrape_configs"]} for found in (config, local)
+        {job["job_name"]: job for job in source["scrape_configs"]} for source in (config, local)
     )
     for name in _JOBS:
         limits = {key: value for key, value in theirs[name].items() if key.endswith("_limit")}
@@ -169,7 +169,7 @@ def operated(render: Render) -> list[Document]:
 
 def test_an_operator_gets_the_same_jobs(operated: list[Document]) -> None:
     monitors = find_documents(operated, "ServiceMonitor") + find_documents(operated, "PodMonitor")
-    found = {}
+    jobs = {}
     for monitor in monitors:
         assert monitor["metadata"]["labels"]["release"] == "kube-prometheus-stack"
         assert monitor["spec"]["selector"]["matchLabels"]["release"] == "r"
@@ -177,8 +177,8 @@ def test_an_operator_gets_the_same_jobs(operated: list[Document]) -> None:
         (job,) = (
             r["replacement"] for r in endpoint["relabelings"] if r.get("targetLabel") == "job"
         )
-        found[job] = endpoint["honorLabels"]
-    assert found == {"master": False, "controller": False, "exporter": True, "workers": False}
+        jobs[job] = endpoint["honorLabels"]
+    assert jobs == {"master": False, "controller": False, "exporter": True, "workers": False}
 
 
 def test_both_get_the_rules_of_the_repository(render: Render, operated: list[Document]) -> None:

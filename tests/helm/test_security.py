@@ -157,10 +157,10 @@ def test_secrets_of_the_users_are_taken_instead(render: Render) -> None:
 
 def test_each_container_is_told_the_secrets_that_it_needs(render: Render) -> None:
     """A worker's own container, which may be any image, is told none."""
-    told: dict[str, set[str]] = {}
+    secrets: dict[str, set[str]] = {}
     for _, variable, container in _secrets_told(render("grafana.enabled=false")):
-        told.setdefault(container, set()).add(variable)
-    assert told == {
+        secrets.setdefault(container, set()).add(variable)
+    assert secrets == {
         "api": {"MLBENCH_TOKEN", "MLBENCH_AGENT_SECRET", "MLBENCH_PROMETHEUS_PASSWORD"},
         "controller": {"MLBENCH_PROMETHEUS_PASSWORD"},
         "token": {"MLBENCH_AGENT_SECRET"},

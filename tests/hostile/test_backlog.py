@@ -49,7 +49,7 @@ def test_a_large_backlog_keeps_no_reader_waiting(api: TestClient, run: Run) -> N
     answer, seconds = read(api, run, "rare", "in “two” words @ 0")
     assert answer.status_code == 200
     assert seconds < SOON_SECONDS
-    values = {name: [one["value"] for one in found] for name, found in answer.json.items()}
+    values = {name: [point["value"] for point in points] for name, points in answer.json.items()}
     assert values == {"rare @ 0": list("012"), "in “two” words @ 0": list("012")}
 
     assert_behind(api.simulate_get(f"/api/runs/{run.id}/result/"), run)

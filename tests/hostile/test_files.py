@@ -136,12 +136,12 @@ def test_it_is_told_soon_and_not_after_hours_of_training(client: ApiClient, tmp_
 
 def test_output_is_read_on_after_a_shell_cuts_it_short(client: ApiClient, tmp_path: Path) -> None:
     read = tmp_path / "read"
-    said = (
+    code = (
         "print('one', flush=True)\n"
         f"while not os.path.exists({str(read)!r}): time.sleep(0.05)\n"
         "os.system('echo two > /dev/stdout'); time.sleep(0.3); print('three')"
     )
-    run = order(client, tmp_path, said)
+    run = order(client, tmp_path, code)
     wait_for(lambda: client.get_logs(run.id, 0).result().value.text == "one\n")
     read.touch()
     ended = run_to_end(client, run)

@@ -66,11 +66,11 @@ def test_the_stack_outlives_a_full_disk_and_makes_up_for_it(
     victim.send_signal(signal.SIGKILL)
     wait_for(lambda: victim.pid not in {part.pid for part in children(supervisor.pid)})
     wait_for(lambda: len(children(supervisor.pid)) == 5, what="what died is started again")
-    told = "the workers cannot be adjusted, trying again: [Errno 28] No space left on device"
-    wait_for(lambda: told in output.read_text(), what="it says so")
+    words = "the workers cannot be adjusted, trying again: [Errno 28] No space left on device"
+    wait_for(lambda: words in output.read_text(), what="it says so")
     time.sleep(1)  # five more tries
     assert supervisor.poll() is None
-    assert output.read_text().count(told) == 1
+    assert output.read_text().count(words) == 1
     assert pool.read_status() == before, "whole, though old"
     assert not list(home.root.rglob("*.new")), "no halves are left"
 

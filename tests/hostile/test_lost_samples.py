@@ -123,7 +123,7 @@ def test_a_finished_run_of_which_prometheus_lost_a_part_is_an_error_in_words(
     assert everything[str(other.id)] == whole
     lines = metrics(api, format="csv").text.splitlines()
     assert f'{lost.id},,,"{words}",,,' in lines or f"{lost.id},,,{words},,," in lines
-    assert len([one for one in lines if one.startswith(f"{other.id},")]) == SAMPLES
+    assert len([row for row in lines if row.startswith(f"{other.id},")]) == SAMPLES
     with zipfile.ZipFile(io.BytesIO(metrics(api, format="zip").content)) as archive:
         assert archive.read(f"{lost.id}/INCOMPLETE.txt").decode() == words
         assert f"{lost.id}/result_acc @ 0.json" not in archive.namelist()

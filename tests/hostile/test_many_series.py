@@ -45,9 +45,9 @@ def test_a_run_has_no_more_series_than_the_limit_and_says_so(
     record(other, line(now, good=1))
     for _ in range(2):
         deliver_all(limited)
-        said = f"run {run.id} has more than 20 series: a sample of 'x20 @ 0' and 980 more are "
+        words = f"run {run.id} has more than 20 series: a sample of 'x20 @ 0' and 980 more are "
         advice = "put what varies into a step or a value, or raise MLBENCH_LIMIT_SERIES"
-        assert reason(api, run) == f"{said}refused; {advice}"
+        assert reason(api, run) == f"{words}refused; {advice}"
         counted = count(prometheus, run.id)
         assert counted == SampleCounts(recorded=27, in_prometheus=26, kept=1)
         [kept] = KeptSample.select().where(KeptSample.owner == run_owner(run.id))

@@ -45,7 +45,7 @@ def test_a_folder_that_is_everyones_stays_so(tmp_path: Path) -> None:
 def test_metrics_are_read_by_address_and_by_no_name_that_leads_here(stack: Home) -> None:
     jobs = ("master", "controller", "exporter", "workers")
     with httpx.Client() as client:
-        for address in (one for job in jobs for one in addresses(stack, job)):
+        for address in (address for job in jobs for address in addresses(stack, job)):
             for host, status in {
                 "localhost:1": 200,
                 "[::1]:1": 200,

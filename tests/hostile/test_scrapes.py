@@ -65,9 +65,7 @@ def test_what_is_published_in_the_names_of_others_and_what_is_no_file_are_left_o
 ) -> None:
     run_python(attempt, "from tests.hostile.publishing import publish; publish()")
     began = time.monotonic()
-    forged = {
-        one.name for family in registry.collect() for one in family.samples if one.value == _FORGED
-    }
+    forged = {s.name for family in registry.collect() for s in family.samples if s.value == _FORGED}
     assert forged == {"of_the_user"}
     text = generate_latest(registry).decode()
     assert time.monotonic() - began < 1, "a named pipe keeps no one waiting"
@@ -140,7 +138,7 @@ def test_prometheus_takes_of_an_agent_only_what_is_its_own(
     config = yaml.safe_load(
         (Path(__file__).parents[2] / "prometheus" / "prometheus.yml").read_text()
     )
-    [job] = [one for one in config["scrape_configs"] if one["job_name"] == "workers"]
+    [job] = [job for job in config["scrape_configs"] if job["job_name"] == "workers"]
     del job["file_sd_configs"]
     job["static_configs"] = [{"targets": [f"127.0.0.1:{port}" for port, _ in servers]}]
     job |= {"scrape_interval": "1s", "scrape_timeout": "1s"}
@@ -150,11 +148,11 @@ def test_prometheus_takes_of_an_agent_only_what_is_its_own(
     prometheus = PrometheusClient(server.url)
     modest, wild = (f'instance="127.0.0.1:{port}"' for port, _ in servers)
     wait_for(lambda: prometheus.query(f"mine{{{modest}}}"), what="the modest one is scraped")
-    found = prometheus.query(f'{{__name__=~".+",{modest}}}')
-    assert {one.labels["__name__"] for one in found if "scrape_" not in one.labels["__name__"]} == {
+    series = prometheus.query(f'{{__name__=~".+",{modest}}}')
+    assert {s.labels["__name__"] for s in series if "scrape_" not in s.labels["__name__"]} == {
         *("mine", "mlbench_worker_time_seconds", "up")
     }
-    assert all(abs(float(one.times[0]) - time.time()) < 60 for one in found)
+    assert all(abs(float(s.times[0]) - time.time()) < 60 for s in series)
     wait_for(lambda: prometheus.query(f"up{{{wild}}} == 0"), what="the wild one is refused")
     assert not prometheus.query(f"mine{{{wild}}}")
     prometheus.close()

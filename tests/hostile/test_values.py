@@ -77,5 +77,5 @@ def test_an_impossible_time_that_is_stored_already_is_shown_as_the_nearest(
             answer = api.simulate_get(f"/api/runs/{run.id}/{path}")
             assert answer.status_code == 200, answer.text
         events = api.simulate_get(f"/api/runs/{run.id}/events/").json
-        [told] = [event["time"] for event in events if event["kind"] == "exited"]
-        assert told in {"0001-01-01T00:00:00.000000Z", "9999-12-31T23:59:59.999999Z"}
+        [moment] = [event["time"] for event in events if event["kind"] == "exited"]
+        assert moment in {"0001-01-01T00:00:00.000000Z", "9999-12-31T23:59:59.999999Z"}

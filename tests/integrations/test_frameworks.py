@@ -53,7 +53,7 @@ def test_two_workers_have_the_losses_of_pytorchs(
     accuracies = assert_stopped_at(trained.goal, ranks)
     assert accuracies == trained.ranks[0].series(names.VAL_ACCURACY)
     for rank, other in zip(ranks, trained.ranks, strict=True):
-        losses, expected = (one.series(names.TRAIN_LOSS)[:_STEPS] for one in (rank, other))
+        losses, expected = (worker.series(names.TRAIN_LOSS)[:_STEPS] for worker in (rank, other))
         assert losses == pytest.approx(expected, abs=1e-4)
         assert rank.series(names.SAMPLES)[-1] == other.series(names.SAMPLES)[-1]
         *_, computing = rank.series(names.phase_metric("compute"))

@@ -82,9 +82,9 @@ def test_nothing_is_recorded_twice_or_outside_and_a_misfit_stops_no_training(
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    [told] = [line for line in done.stderr.splitlines() if line.startswith("mlbench: ")]
-    assert "on_train_start has failed: AttributeError: " in told
-    assert "lightning 2.6" in told
+    [message] = [line for line in done.stderr.splitlines() if line.startswith("mlbench: ")]
+    assert "on_train_start has failed: AttributeError: " in message
+    assert "lightning 2.6" in message
     assert [line["step"] for line in lines(path) if "loss" in line.get("metrics", {})] == [
         *(0, 1),  # of the first Trainer
         *(0, 1),  # of the last one, whose logger fits

@@ -28,16 +28,16 @@ def test_what_is_logged_becomes_values_settings_goal_and_epochs(
     assert ended.goal == Goal("eval_accuracy", 0.75)
     series = client.get_run_metrics(run.id).result().value
     for rank in (0, 1):
-        said = client.get_logs(run.id, rank).result().value.text.splitlines()
-        events = [json.loads(line.partition(":::MLLOG ")[2]) for line in said]
+        lines = client.get_logs(run.id, rank).result().value.text.splitlines()
+        events = [json.loads(line.partition(":::MLLOG ")[2]) for line in lines]
         for key, metric in (("eval_accuracy", "eval_accuracy"), ("tracked_stats", "train_loss")):
             wanted = [
-                (one["time_ms"], one["value"]["train_loss"] if key != metric else one["value"])
-                for one in events
-                if one["key"] == key
+                (event["time_ms"], event["value"][metric] if key != metric else event["value"])
+                for event in events
+                if event["key"] == key
             ]
-            found = values(client, run, metric, rank)
-            assert [(at // 1000, value) for at, value in found] == wanted
+            points = values(client, run, metric, rank)
+            assert [(at // 1000, value) for at, value in points] == wanted
         assert [point.number for point in series[f"epoch @ {rank}"]] == list(range(60))
         assert [point.number for point in series[f"step @ {rank}"]] == list(range(15, 901, 15))
         assert series[f"run_status @ {rank}"][0].value == "success"

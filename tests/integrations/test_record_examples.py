@@ -81,15 +81,15 @@ def test_pods_are_told_what_the_recorder_reads(name: str, prefix: str) -> None:
     spec = manifest["spec"]
     if name == "jobset.yaml":
         spec = spec["replicatedJobs"][0]["template"]["spec"]
-    told = {
-        one["name"]: one["valueFrom"]["fieldRef"]["fieldPath"]
-        for one in _container(spec["template"])["env"]
+    paths = {
+        variable["name"]: variable["valueFrom"]["fieldRef"]["fieldPath"]
+        for variable in _container(spec["template"])["env"]
     }
-    known = set(re.findall(rf'"({prefix}\w*)"', _LAUNCHERS.read_text()))
-    assert told.keys() == known
-    labels = {path.removeprefix("metadata.labels['").removesuffix("']") for path in told.values()}
-    said = (_LAUNCHERS.read_text().partition('"""\n\n')[0]).replace("…", "jobset.sigs.k8s.io")
-    assert all(f"``{label}``" in said for label in labels)
+    variables = set(re.findall(rf'"({prefix}\w*)"', _LAUNCHERS.read_text()))
+    assert paths.keys() == variables
+    labels = {path.removeprefix("metadata.labels['").removesuffix("']") for path in paths.values()}
+    text = (_LAUNCHERS.read_text().partition('"""\n\n')[0]).replace("…", "jobset.sigs.k8s.io")
+    assert all(f"``{label}``" in text for label in labels)
 
 
 # --- scripts ---

@@ -62,14 +62,14 @@ def test_all_scalars_are_recorded_and_can_be_shown_again(
     written, again = read(integrations, folder / "runs"), read(integrations, folder / "logs")
     for metric, count in (("loss/train", 300), ("accuracy", 10)):
         # TensorBoard takes two processes that write to one folder for one.
-        theirs = merged(found for name, found in written.items() if name.endswith(f"/{metric}"))
+        theirs = merged(points for name, points in written.items() if name.endswith(f"/{metric}"))
         ours = [values(client, run, metric, rank) for rank in (0, 1)]
-        assert [len(one) for one in ours] == [count] * 2
+        assert [len(points) for points in ours] == [count] * 2
         # Prometheus has milliseconds.
         assert sorted((round(at * 1e6) // 1000, value) for at, _, value in theirs) == sorted(
-            (at // 1000, value) for one in ours for at, value in one
+            (at // 1000, value) for points in ours for at, value in points
         )
         shown = merged(again[f"rank-{rank}/{metric}"] for rank in (0, 1))
-        assert sorted(one[1:] for one in shown) == sorted(one[1:] for one in theirs)
+        assert sorted(point[1:] for point in shown) == sorted(point[1:] for point in theirs)
     assert settings == {"learning_rate": 0.1, "batch_size": 32}
     assert len(values(client, run, "hparam/score", 1)) == 1

@@ -46,23 +46,23 @@ def test_workers_and_processes_are_one_job(client: ApiClient, stack: Home, tmp_p
     run = order_as_printed(client, stack, "torchrun", tmp_path)
     wait_for(lambda: losses(client, run, rank=3), what="rank 3 records")
     kill_service(stack, "gunicorn")
-    said = [file.read_text() for file in files_of(stack) if file.name == "metrics.jsonl"]
+    texts = [file.read_text() for file in files_of(stack) if file.name == "metrics.jsonl"]
     ended = run_to_end(client, run)
     assert ended.state == "FINISHED", ended.reason
     assert_counted(ended)
     assert ended.world_size == 4
-    assert [one.processes for one in ended.ranks] == [(0, 1), (2, 3)]
+    assert [rank.processes for rank in ended.ranks] == [(0, 1), (2, 3)]
     series = client.get_run_metrics(run.id).result().value
     for rank in range(4):
         assert [point.number for point in series[f"step @ {rank}"]][-1] == 100
         assert len(series[f"train_loss @ {rank}"]) == 100
-    early = [line for text in said for line in map(json.loads, _whole(text))]
-    found = [values(client, run, "train_loss", rank) for rank in range(4)]
-    recorded = [one for one in early if "rank" in one and "train_loss" in one["metrics"]]
+    early = [line for text in texts for line in map(json.loads, _whole(text))]
+    curves = [values(client, run, "train_loss", rank) for rank in range(4)]
+    recorded = [line for line in early if "rank" in line and "train_loss" in line["metrics"]]
     assert recorded
-    for one in recorded:
-        moment = (int(one["time"] * 1000), one["metrics"]["train_loss"])
-        assert moment in [(at // 1000, value) for at, value in found[one["rank"]]]
+    for line in recorded:
+        moment = (int(line["time"] * 1000), line["metrics"]["train_loss"])
+        assert moment in [(at // 1000, value) for at, value in curves[line["rank"]]]
     result = client.get_result(run.id).result().value
     assert (result.num_workers, result.world_size, result.epochs) == (2, 4, 20)
     assert result.samples == 4 * 100 * 32

@@ -43,7 +43,7 @@ def follow(client: ApiClient, stack: Home, run: Run) -> Trained:
     killed_at = datetime.now(UTC)
     kill_service(stack, "gunicorn", "mlbench_master.controller")
     run = run_to_end(client, run)
-    said = [client.get_logs(run.id, rank).result().value.text for rank in range(run.num_workers)]
+    texts = [client.get_logs(run.id, rank).result().value.text for rank in range(run.num_workers)]
     errors = client.get_logs(run.id, 0, stream="stderr").result().value.text
     assert run.state == "FINISHED", f"{run.reason}\n{errors}"
     assert "mlbench: " not in errors
@@ -52,7 +52,7 @@ def follow(client: ApiClient, stack: Home, run: Run) -> Trained:
     last = max(datetime.fromisoformat(points[-1].date) for points in series.values())
     assert last > killed_at, "the training was over before the kill"
     assert sum(map(len, series.values())) == known(run.delivery).recorded
-    return Trained(run, series, said)
+    return Trained(run, series, texts)
 
 
 def _begun(client: ApiClient, run: Run) -> bool:

@@ -112,10 +112,10 @@ def make_talker(lines: int) -> Run:
                 exited_at=began + 50,
                 exit_code=3 * rank,
             )
-            said = [f"rank {rank} line {number}" for number in range(1, lines + 1)]
-            said += [f"\x1b[31mthe needle\x1b[0m of {rank}", *[f"rank {rank} ends"] * 300]
+            output = [f"rank {rank} line {number}" for number in range(1, lines + 1)]
+            output += [f"\x1b[31mthe needle\x1b[0m of {rank}", *[f"rank {rank} ends"] * 300]
             begins = f"rank {rank} begins <b>here</b> {attempt}\n"
-            for name, text in (("stdout", "\n".join(said) + "\n"), ("stderr", begins)):
+            for name, text in (("stdout", "\n".join(output) + "\n"), ("stderr", begins)):
                 where = streams.StreamKey(run_owner(run.id), attempt, rank, name)
                 streams.append(where, 0, text.encode())
             streams.close(run.id, attempt, rank, {})

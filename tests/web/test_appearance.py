@@ -78,10 +78,10 @@ def _check_accessibility(page: Page) -> None:
     """Make sure that axe-core finds nothing grave, on light and dark paper."""
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme)
-        found = Axe().run(page).response["violations"]
+        violations = Axe().run(page).response["violations"]
         faults = [
             f"{violation['id']}: {node['html'][:200]}: {node['failureSummary']}"
-            for violation in found
+            for violation in violations
             if violation["impact"] in _GRAVE
             for node in violation["nodes"]
         ]

@@ -46,11 +46,11 @@ def test_a_run_is_started_and_watched_to_its_goal(
     expect(goodput.get_by_role("row")).to_have_count(3)
     ranks = section(user, "Ranks").get_by_role("row")
     expect(ranks).to_have_count(3)
-    for said in ("local-mlbench-worker-1", "1"):
-        expect(ranks.last).to_contain_text(said)
+    for text in ("local-mlbench-worker-1", "1"):
+        expect(ranks.last).to_contain_text(text)
     timeline = section(user, "Timeline")
-    for said in ("ordered", "ready", "running", "goal", "finished"):
-        expect(timeline).to_contain_text(said, ignore_case=True)
+    for text in ("ordered", "ready", "running", "goal", "finished"):
+        expect(timeline).to_contain_text(text, ignore_case=True)
     expect(section(user, "Delivery")).to_contain_text("Nothing is missing")
     expect(section(user, "Manifest")).to_contain_text("torch")
     # By step too.

@@ -18,11 +18,11 @@ def test_runs_are_listed_narrowed_and_compared(page: Page, watch: Watch, still: 
     expect(runs).to_have_count(8)
     expect(runs.last).to_contain_text("talker")
     reached = runs.filter(has_text="reached")
-    for said in ("FINISHED", "digits", "4", "97 % in 12.5 s", "1 h 00 min"):
-        expect(reached).to_contain_text(said)
+    for text in ("FINISHED", "digits", "4", "97 % in 12.5 s", "1 h 00 min"):
+        expect(reached).to_contain_text(text)
     # What users name is text, whatever it says.
-    for said in ("own", "<i>", "FAILED", "<u>no", "#8, run 3 of <b>lab"):
-        expect(runs.first).to_contain_text(said)
+    for text in ("own", "<i>", "FAILED", "<u>no", "#8, run 3 of <b>lab"):
+        expect(runs.first).to_contain_text(text)
 
     page.get_by_label("State", exact=True).select_option("FAILED")
     expect(runs).to_have_count(4)

@@ -37,9 +37,9 @@ def master(
     ):
         if number < len(_SWEPT):
             seconds = (90 if exchange == "flat" else 20) - 0.1 * int(bandwidth) + seed
-            told = {"benchmark": "digits", "num_workers": 2, "goal_train_seconds": seconds}
+            fields = {"benchmark": "digits", "num_workers": 2, "goal_train_seconds": seconds}
             in_set = {"set_name": "grid", "place": number, "swept": place["swept"]}
-            made.make_ended_run(name=f"grid-{number}", **told, **in_set)
+            made.make_ended_run(name=f"grid-{number}", **fields, **in_set)
     database.close()
     with serve_master(folder, free_port(), shared_prometheus.url) as connection:
         yield connection
@@ -75,8 +75,8 @@ def test_sets_are_listed_and_lead_to_their_runs_by_swept_values(
     sign_in(page, master, "/sets")
     row = page.get_by_role("row").filter(has_text="grid")
     expect(row).to_have_count(1)
-    for said in ("exchange, bandwidth", "16", "15 of 16 places have a run"):
-        expect(row).to_contain_text(said)
+    for text in ("exchange, bandwidth", "16", "15 of 16 places have a run"):
+        expect(row).to_contain_text(text)
     row.get_by_role("link", name="In groups").click()
     groups = page.locator("#groups tbody tr")
     expect(groups).to_have_count(4)

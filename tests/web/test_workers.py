@@ -26,8 +26,8 @@ def test_each_worker_says_what_it_is_uses_and_works_on(
     user.goto(f"{connection.url}/")
     for name in (_FIRST, _SECOND):
         worker = user.get_by_role("article", name=name)
-        for said in ("Running", "127.0.0.1", "idle", "CPU", "Memory", "Network"):
-            expect(worker).to_contain_text(said, ignore_case=True)
+        for text in ("Running", "127.0.0.1", "idle", "CPU", "Memory", "Network"):
+            expect(worker).to_contain_text(text, ignore_case=True)
     # The page finds out by itself what is new.
     run = order_steps(client, "on-workers", steps=6000, rate=100)
     expect(worker.get_by_text("rank 1")).to_be_visible()

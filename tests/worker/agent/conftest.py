@@ -58,7 +58,7 @@ def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
         if attempt.ended.is_set():
             continue
         assert attempt.pid is not None
-        for one in psutil.Process(attempt.pid).children():
-            one.kill()
+        for child in psutil.Process(attempt.pid).children():
+            child.kill()
         os.killpg(attempt.pid, signal.SIGKILL)
         assert attempt.ended.wait(10)

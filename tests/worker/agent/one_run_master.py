@@ -34,5 +34,5 @@ class Master:
             for name, size in report.get("sizes", {"": 1}).items()
         )
         do = "start" if len(self.reports) == 1 else "stop" if shipped else "wait"
-        told = {"do": do, "next_poll_seconds": 0.05, "time": time.time() - BEHIND_SECONDS}
-        return Reply(body=told | {"assignment": self.assignment if do == "start" else None})
+        body = {"do": do, "next_poll_seconds": 0.05, "time": time.time() - BEHIND_SECONDS}
+        return Reply(body=body | {"assignment": self.assignment if do == "start" else None})

@@ -26,8 +26,8 @@ def main() -> None:
     ended = threading.Event()
     exits: list[Exit] = []
 
-    def note(found: Exit) -> None:
-        exits.append(found)
+    def note(outcome: Exit) -> None:
+        exits.append(outcome)
         ended.set()
 
     mlbench_worker.agent.process.GRACE_SECONDS = 1.0

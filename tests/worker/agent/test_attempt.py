@@ -100,9 +100,9 @@ def environ_of(folder: Path, assignment: Assignment, offset: float = 0.0) -> dic
     own = {"PATH": "/bin:/usr/bin", "MLFLOW_TRACKING_URI": "own"}
     attempt.start(own, lambda: None, clock_offset_seconds=offset)
     assert attempt.ended.wait(10)
-    told = attempt.file("stdout").read_text().replace(str(attempt.folder), ".")
-    told = told.replace(str(attempt.output), "output")
-    environ = dict(line.split("=", 1) for line in told.split("\0") if line)
+    text = attempt.file("stdout").read_text().replace(str(attempt.folder), ".")
+    text = text.replace(str(attempt.output), "output")
+    environ = dict(line.split("=", 1) for line in text.split("\0") if line)
     assert "@127.0.0.1:" in environ.pop("MLBENCH_AGENT")
     return environ
 

@@ -57,7 +57,7 @@ def test_a_python_that_is_locked_shows_its_stacks(
     assert (evidence.stacks_by, evidence.rank, evidence.steps) == (by, ASSIGNMENT.rank, 7)
     [main, other] = evidence.threads
     assert main.is_main
-    assert [(one.function, one.line) for one in main.frames] == [("locked", 8), ("<module>", 9)]
+    assert [(f.function, f.line) for f in main.frames] == [("locked", 8), ("<module>", 9)]
     assert other.frames[0].file.endswith("threading.py")
     [python, sleep] = evidence.processes
     assert (python.pid, python.state, sleep.parent) == (attempt.pid, "S", attempt.pid)
@@ -100,7 +100,7 @@ def test_who_shows_no_stacks_is_not_harmed(begin: Begin, monkeypatch: pytest.Mon
     command = f"env -i {sys.executable} -c 'import time; print(1, flush=True); time.sleep(60)'; :"
     attempt = begin("sh", "-c", command)
     evidence = look(attempt)
-    assert [one.command.split()[0] for one in evidence.processes] == ["sh", sys.executable]
+    assert [process.command.split()[0] for process in evidence.processes] == ["sh", sys.executable]
     assert (evidence.threads, evidence.stacks_by) == ((), "")
     python = evidence.processes[1].pid
     words = f"stacks of process {python}: faulthandler: it shows no stacks by itself"
@@ -168,8 +168,8 @@ Thread 0x00007f3 (most recent call first):
 def test_an_autopsy_is_done_once_and_sent_until_it_is_taken(begin: Begin) -> None:
     asked: list[Asked] = []
 
-    def answer(one: Asked) -> Reply:
-        asked.append(one)
+    def answer(request: Asked) -> Reply:
+        asked.append(request)
         return Reply(status=503 if len(asked) == 1 else 204)
 
     attempt = begin("sh", "-c", "echo; sleep 60; :")
@@ -178,11 +178,11 @@ def test_an_autopsy_is_done_once_and_sent_until_it_is_taken(begin: Begin) -> Non
         for wanted in (None, 5, 5, None):
             autopsies.follow(replace(_REPLY, autopsy=wanted), "pod", attempt, attempt.pid)
         wait_for(lambda: len(asked) == 2, what="it is sent again")
-        assert {one.path for one in asked} == {"/api/workers/pod/autopsies/5"}
+        assert {request.path for request in asked} == {"/api/workers/pod/autopsies/5"}
         assert asked[0].body == asked[1].body
         evidence = json.loads(asked[1].body)
         assert (evidence["steps"], evidence["exit_code"]) == (3, None)
-        assert [one["command"] for one in evidence["processes"]][1:] == ["sleep 60"]
+        assert [process["command"] for process in evidence["processes"]][1:] == ["sleep 60"]
         autopsies.follow(replace(_REPLY, autopsy=6), "pod", attempt, attempt.pid)
         wait_for(lambda: len(asked) == 3, what="the next one is done")
 

@@ -45,20 +45,20 @@ def test_whoever_answers_the_command_runs_and_all_is_kept(
 
     outputs: dict[str, str] = {}
     with ExitStack() as servers:
-        urls = {name: servers.enter_context(serving(one)).url for name, one in _MASTERS.items()}
+        urls = {name: servers.enter_context(serving(reply)).url for name, reply in _MASTERS.items()}
         urls |= {"endless": servers.enter_context(endless())}
         urls |= {
             "nobody": f"http://127.0.0.1:{free_port()}",
             "refuses": stack.read_connection().url,
         }
         with ThreadPoolExecutor(len(urls)) as pool:
-            said = dict(zip(urls, pool.map(record, urls), strict=True))
-    assert said["refuses"][1] < 10
+            results = dict(zip(urls, pool.map(record, urls), strict=True))
+    assert results["refuses"][1] < 10
     # Ten seconds, and what ten processes take to end on a machine that has two cores.
-    assert max(after for _, after in said.values()) < 20, said
+    assert max(after for _, after in results.values()) < 20, results
 
     user = at_stack(stack, tmp_path)
-    for name, (words, _) in said.items():
+    for name, (words, _) in results.items():
         [folder] = left_in(environ(tmp_path / name, "", ""))
         assert f"they lie in {folder}, and `mlbench ship {folder}` sends them" in words
         done = run_text([RECORD[0], "ship", folder], env=user)

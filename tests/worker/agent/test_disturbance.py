@@ -114,12 +114,12 @@ def test_others_are_named_by_what_they_used_on_its_cores() -> None:
 
 def test_unknown_is_missing_and_has_no_series() -> None:
     begin = replace(_BEGIN, cores=None, node_pressure={})
-    known = measure(_BEGIN, snapshot(101.0, waiting=1.0, busy=1.0), {0})
+    whole = measure(_BEGIN, snapshot(101.0, waiting=1.0, busy=1.0), {0})
     unknown = measure(begin, snapshot(101.0, waiting=1.0), {0})
-    total = add(known, unknown)
+    total = add(whole, unknown)
     assert (total.seconds, total.waiting_seconds) == (2.0, 2.0)
     assert (total.others_core_seconds, total.stolen_seconds, total.core_hertz) == (None, None, None)
-    series = {one.name: one for one in collect(total, {"run_id": "7", "rank": "0"})}
+    series = {family.name: family for family in collect(total, {"run_id": "7", "rank": "0"})}
     assert "mlbench_worker_stolen_seconds" not in series
     [others, own] = series["mlbench_worker_waiting_seconds"].samples
     assert others.labels == {"run_id": "7", "rank": "0", "cause": "others"}
@@ -182,8 +182,8 @@ def test_a_hog_on_its_core_disturbs_a_rank_and_is_named(tmp_path: Path) -> None:
     hog.symlink_to("/bin/sh")
     spin = ("-c", "while :; do :; done")
     with subprocess.Popen(["taskset", "-c", core, hog, *spin]) as disturbing:
-        told = subprocess.check_output([sys.executable, "-c", _AGENT, tmp_path, core, "sh", *spin])
+        text = subprocess.check_output([sys.executable, "-c", _AGENT, tmp_path, core, "sh", *spin])
         disturbing.kill()
-    found = json.loads(told)["disturbance"]
-    assert found["waiting_seconds"] > DISTURBED_SHARE * found["seconds"]
-    assert "hog" in found["top"]
+    report = json.loads(text)["disturbance"]
+    assert report["waiting_seconds"] > DISTURBED_SHARE * report["seconds"]
+    assert "hog" in report["top"]

@@ -25,20 +25,20 @@ def state(command: str, folder: Path | None, offset: Offset | None = None) -> di
 
 
 def test_all_that_is_known(script: Path) -> None:
-    found = state("bash train.py", script.parent, Offset(0.25, 0.125))
-    assert found["hostname"] == platform.node()
-    assert found["python"] == platform.python_version()
-    assert found["mlbench"] == own_version()
-    packages = found["packages"]
+    facts = state("bash train.py", script.parent, Offset(0.25, 0.125))
+    assert facts["hostname"] == platform.node()
+    assert facts["python"] == platform.python_version()
+    assert facts["mlbench"] == own_version()
+    packages = facts["packages"]
     assert isinstance(packages, dict)
     assert packages["pytest"] == version("pytest")
-    assert found["git"] == {
+    assert facts["git"] == {
         "commit": git(script.parent, "rev-parse", "HEAD"),
         "dirty": False,
         "root": str(script.parent.parent),
     }
-    assert found["clock_offset_seconds"] == 0.25
-    assert found["clock_uncertainty_seconds"] == 0.125
+    assert facts["clock_offset_seconds"] == 0.25
+    assert facts["clock_uncertainty_seconds"] == 0.125
 
 
 def test_what_cannot_be_told_is_none(tmp_path: Path) -> None:

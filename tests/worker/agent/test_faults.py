@@ -60,8 +60,8 @@ class Harmed:
 def harmed(tmp_path: Path) -> Iterator[Harmed]:
     asked: list[Asked] = []
 
-    def answer(one: Asked) -> Reply:
-        asked.append(one)
+    def answer(request: Asked) -> Reply:
+        asked.append(request)
         return Reply(status=204)
 
     command = ("sh", "-c", "echo; sleep 60; :")
@@ -69,9 +69,9 @@ def harmed(tmp_path: Path) -> Iterator[Harmed]:
     attempt.start(dict(os.environ), lambda: None)
     wait_for(lambda: attempt.file("stdout").read_text(), what="it has begun")
     with answering(answer) as server:
-        one = Harmed(attempt, server.url)
-        one.asked = asked
-        yield one
+        victim = Harmed(attempt, server.url)
+        victim.asked = asked
+        yield victim
     os.kill(known(attempt.pid), signal.SIGKILL) if attempt.exit is None else None
     attempt.ended.wait(20)
 

@@ -152,10 +152,10 @@ def test_the_agents_line_counts_as_read_before_it_is(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kept", "said"), [(0, "was cut short from {:,} to 0 bytes"), (990, "was overwritten")]
+    ("kept", "damage"), [(0, "was cut short from {:,} to 0 bytes"), (990, "was overwritten")]
 )
 def test_it_says_how_the_file_was_damaged(
-    metrics: MetricsFile, path: Path, kept: int, said: str
+    metrics: MetricsFile, path: Path, kept: int, damage: str
 ) -> None:
     with path.open("ab") as file:
         file.write(b"x" * 1000)
@@ -165,7 +165,7 @@ def test_it_says_how_the_file_was_damaged(
     with path.open("ab") as file:
         file.write(b"y" * (size - kept) if kept else b"")
     assert metrics.size() == 0
-    assert f"{said.format(size)} by the command" in metrics.failure
+    assert f"{damage.format(size)} by the command" in metrics.failure
 
 
 @pytest.mark.parametrize("held", [9, 4])

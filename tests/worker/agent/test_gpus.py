@@ -66,8 +66,8 @@ def test_what_processes_use_is_of_the_gpus_that_they_have_to_themselves(tmp_path
         figures: dict[str, float] = json.loads(run_text(command, env=environ, check=True).stdout)
         return {name.removeprefix("mlbench_gpu_"): value for name, value in figures.items()}
 
-    one = {"utilization_ratio": 1.0, "memory_used_bytes": 100, "memory_total_bytes": 800}
-    assert used([1, 12], [12]) == {**one, "power_watts": 70.0, "energy_joules_total": 2.0}
+    gpu = {"utilization_ratio": 1.0, "memory_used_bytes": 100, "memory_total_bytes": 800}
+    assert used([1, 12], [12]) == {**gpu, "power_watts": 70.0, "energy_joules_total": 2.0}
     both = {"utilization_ratio": 0.75, "memory_used_bytes": 200, "memory_total_bytes": 1600}
     twice = [11, 12], [11, 12]
     assert used(*twice) == {**both, "power_watts": 140.0, "energy_joules_total": 8.0}

@@ -20,8 +20,8 @@ def linked(*replies: Reply) -> Iterator[tuple[Link, Scripted]]:
 
 def test_poll() -> None:
     now = time.time()
-    said = {"do": "wait", "next_poll_seconds": 0.5, "time": now - 100, "assignment": None}
-    with linked(Reply(body=said)) as (link, master):
+    answer = {"do": "wait", "next_poll_seconds": 0.5, "time": now - 100, "assignment": None}
+    with linked(Reply(body=answer)) as (link, master):
         reply = link.poll("pod-0", {"state": "idle"})
     assert (reply.do, reply.next_poll_seconds, reply.assignment) == ("wait", 0.5, None)
     # The answer was written before it was asked for, and so says a little too much.

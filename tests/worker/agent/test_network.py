@@ -124,8 +124,8 @@ def test_a_rank_sends_as_fast_as_it_may(switch: Path, size: int, least: float, m
     ):
         assert known(receiving.stdout).readline() == "\n"
         send = second.inside([sys.executable, "-c", _SEND, addresses[0], str(size)])
-        told = run_text(send, check=True)
-        assert least < float(told.stdout) < most
+        done = run_text(send, check=True)
+        assert least < float(done.stdout) < most
         # With the headers of packets of 1,500 bytes at most, and of those that make a connection.
         sent = second.traffic().sent
         assert 1.04 * size < sent < 1.08 * size + 1000
@@ -157,8 +157,8 @@ def test_what_speaks_to_the_agent_is_heard_and_let_out(
     ):
         urls = server.url, server.token, outside.url, outside.token
         ask = network.inside([sys.executable, "-c", _ASK, *urls])
-        told = run_text(ask, check=True)
-    assert told.stdout == f"{os.geteuid()} {{}}\n" * 2
+        done = run_text(ask, check=True)
+    assert done.stdout == f"{os.geteuid()} {{}}\n" * 2
 
 
 def test_nothing_is_left_of_an_agent_that_is_killed(switch: Path) -> None:

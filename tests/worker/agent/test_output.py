@@ -45,11 +45,11 @@ def test_small_files_are_packed_and_a_large_one_stays(attempt: Attempt) -> None:
     attempt._note_exit(Exit(0, 0.0))
     listed, contents = read(attempt)
     assert contents == {"empty.txt": b"", "plots/løss.png": b"\x89PNG\n"}
-    assert {one.name: one.sha256 for one in listed.files} == {
+    assert {file.name: file.sha256 for file in listed.files} == {
         **{name: sha256(content) for name, content in contents.items()},
         "model.pt": sha256(model),
     }
-    assert [(one.name, one.left) for one in listed.files if one.left] == [
+    assert [(file.name, file.left) for file in listed.files if file.left] == [
         ("model.pt", "it has more than 1 MiB")
     ]
     words = attempt.file("stderr").read_text()
@@ -89,8 +89,8 @@ def test_links_pipes_and_names_that_cannot_be_shown_are_not_packed(
     attempt._note_exit(Exit(0, 0.0))
     listed, contents = read(attempt)
     assert contents == {}
-    assert [one.name for one in listed.files] == ["bell??", "?"]
-    assert all("printable" in one.left for one in listed.files)
+    assert [file.name for file in listed.files] == ["bell??", "?"]
+    assert all("printable" in file.left for file in listed.files)
 
 
 def test_number_and_bytes_are_bounded(attempt: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:

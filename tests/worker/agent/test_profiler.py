@@ -74,8 +74,8 @@ def test_pytorch_is_profiled_by_its_own_profiler(begin: Begin) -> None:
     assert (recorded.tool, recorded.problem) == ("pytorch", "")
     assert 1 <= recorded.ended_at - recorded.began_at < 60
     events = json.loads(gzip.decompress(content))["traceEvents"]
-    found = {one.name: one for one in recorded.operators}
-    assert found["aten::addmm"].calls == sum(e.get("name") == "aten::addmm" for e in events)
+    operators = {operator.name: operator for operator in recorded.operators}
+    assert operators["aten::addmm"].calls == sum(e.get("name") == "aten::addmm" for e in events)
     own = own_microseconds(events)
     top = recorded.operators[0]
     assert top.name == own.most_common(1)[0][0]

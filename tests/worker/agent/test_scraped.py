@@ -71,5 +71,5 @@ def test_a_worker_with_several_processes_has_their_ranks(
         assert registry.get_sample_value("mlbench_worker_info", {"pod": "w-3", **labels}) == 1
         assert registry.get_sample_value("mlbench_worker_running", labels) == 1
         assert registry.get_sample_value("mlbench_worker_steps_total", labels) == 3
-    ranks = {one.labels.get("rank") for family in registry.collect() for one in family.samples}
+    ranks = {s.labels.get("rank") for family in registry.collect() for s in family.samples}
     assert ranks == {None, "9", "10"}

@@ -36,7 +36,7 @@ def test_progress_is_what_the_settings_and_the_metrics_say() -> None:
     assert status["progressPercentage"] == 25
     assert status["estimatedRemainingSeconds"] >= 0
     assert status["lastUpdatedTime"] == "2026-11-26T23:00:05Z"
-    assert {one["name"]: one["value"] for one in status["metrics"]} == {
+    assert {metric["name"]: metric["value"] for metric in status["metrics"]} == {
         "epoch": "1",
         "train_loss": "0.125",
         "val_loss": "0.25",
@@ -52,12 +52,12 @@ def test_a_trainjob_is_told_while_a_rank_goes_on_and_at_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trainjob, "_EVERY_SECONDS", 0.1)
-    told: list[tuple[str | None, Any]] = []
+    reports: list[tuple[str | None, Any]] = []
 
     class Controller(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            told.append((self.headers["Authorization"], json.loads(body)["trainerStatus"]))
+            reports.append((self.headers["Authorization"], json.loads(body)["trainerStatus"]))
             self.send_response(200)
             self.end_headers()
 
@@ -85,12 +85,12 @@ def test_a_trainjob_is_told_while_a_rank_goes_on_and_at_its_end(
     with attempt.file("metrics").open("a") as file:
         file.write('{"settings":{"max_steps":8}}\n{"step":2,"metrics":{"loss":0.5}}\n{"cut')
     trainjob.start(attempt, environ)
-    wait_for(lambda: told)
+    wait_for(lambda: reports)
     attempt._note_exit(Exit(0, 1.0))
-    wait_for(lambda: told[-1][1].get("progressPercentage") == 100)
+    wait_for(lambda: reports[-1][1].get("progressPercentage") == 100)
     server.shutdown()
     server.server_close()
-    shown, status = told[0]
+    shown, status = reports[0]
     assert shown == "Bearer of-this-pod"
     assert status["progressPercentage"] == 25
     assert {"name": "loss", "value": "0.5"} in status["metrics"]

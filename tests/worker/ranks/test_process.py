@@ -94,11 +94,11 @@ def test_help_is_the_sentence_under_each_field_or_that_of_its_base(
     with pytest.raises(SystemExit) as exited:
         process.parse(Config, ["--help"])
     assert exited.value.code == 0
-    told = capsys.readouterr().out
-    assert "Train something somewhere." in told
-    assert "Step size, 100 % of it. (default: 0.1)" in told
-    assert "The device. (default: cuda)" in told
-    assert "Whether to hurry more. (default: true)" in told
+    text = capsys.readouterr().out
+    assert "Train something somewhere." in text
+    assert "Step size, 100 % of it. (default: 0.1)" in text
+    assert "The device. (default: cuda)" in text
+    assert "Whether to hurry more. (default: true)" in text
 
 
 _TASK = """

@@ -204,9 +204,9 @@ def test_the_arrays_are_kept_until_the_archive_changes(tmp_path: Path) -> None:
     again = load_cifar10(tmp_path)
     assert (again.sha256, again.train.mean) == (parsed.sha256, parsed.train.mean)
     assert again.train.deviation == again.validation.deviation == parsed.train.deviation
-    for one, other in ((parsed.train, again.train), (parsed.validation, again.validation)):
-        assert torch.equal(one.images, other.images)
-        assert torch.equal(one.labels, other.labels)
+    for split, other in ((parsed.train, again.train), (parsed.validation, again.validation)):
+        assert torch.equal(split.images, other.images)
+        assert torch.equal(split.labels, other.labels)
     archive = write_colours(tmp_path, 30, 10)
     for damaged in (kept.read_bytes()[:-100], b"", kept.read_bytes().replace(b"\x80", b"\x81")):
         kept.write_bytes(damaged)
@@ -221,11 +221,11 @@ def test_an_archive_of_image_files_has_each_with_its_class(tmp_path: Path) -> No
                 pixels = np.full((32, 32, 3), (label, number, 200), np.uint8)
                 Image.fromarray(pixels).save(folder / f"{number}.png")
     datasets = [tmp_path / "first", tmp_path / "again"]
-    sha256, same = (sha256_of(convert(tmp_path, one).read_bytes()) for one in datasets)
+    sha256, same = (sha256_of(convert(tmp_path, folder).read_bytes()) for folder in datasets)
     assert sha256 == same
     data = load_cifar10(datasets[0])
-    for found in (data.train, data.validation):
-        images, labels = found.images, found.labels.tolist()
+    for split in (data.train, data.validation):
+        images, labels = split.images, split.labels.tolist()
         assert images[:, 0, 0, 0].tolist() == labels != sorted(labels), "they are shuffled"
         assert (images[:, 2] == 200).all()
         assert len(set(map(tuple, images[:, :2, 0, 0].tolist()))) == len(images)
@@ -301,20 +301,20 @@ def test_a_missing_archive_is_downloaded_once_for_all_ranks(
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "reason"),
     [
         (None, "No such file"),
         (b"cut", "what .* answered is not .*: its SHA-256 is .*; put the"),
     ],
 )
 def test_an_archive_that_cannot_be_downloaded_says_where_to_put_it(
-    content: bytes | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    content: bytes | None, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     published, folder = tmp_path / "published", tmp_path / "new"
     if content is not None:
         published.write_bytes(content)
     monkeypatch.setattr("mlbench_worker.data.cifar10._URL", published.as_uri())
-    with pytest.raises(DataError, match=said) as raised:
+    with pytest.raises(DataError, match=reason) as raised:
         load_cifar10(folder)
     assert str(folder / ARCHIVE) in str(raised.value)
     assert not (folder / ARCHIVE).exists()

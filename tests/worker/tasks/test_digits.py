@@ -24,7 +24,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> list[Rank]:
 
 
 @pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> list[Rank]:
+def alone(tmp_path_factory: pytest.TempPathFactory) -> list[Rank]:
     """A worker that trains for an epoch."""
     return run_ranks(tmp_path_factory.mktemp("one"), 1, *_TASK, "--epochs=1")
 
@@ -50,19 +50,19 @@ def test_two_workers_stop_at_the_goal(two: list[Rank]) -> None:
         assert right == pytest.approx(round(right), abs=1e-9), "364 images, each counted once"
 
 
-def test_rank_0_records_the_result_as_mlbenchs_tasks_do(two: list[Rank], one: list[Rank]) -> None:
+def test_rank_0_records_the_result_as_mlbenchs_tasks_do(two: list[Rank], alone: list[Rank]) -> None:
     lines = [line["metrics"] for line in two[0].lines() if "metrics" in line]
     *_, evaluated, reported, totals, last = lines
-    said = reported[names.TASK_RESULT]
+    result = reported[names.TASK_RESULT]
     seconds = evaluated[names.TRAIN_SECONDS]
-    assert said.startswith(f"90% Top 1 Validation Accuracy reached in {seconds:.3f} seconds, ")
-    assert re.findall(r", ([^:,]+): [0-9.]+ seconds", said) == [
+    assert result.startswith(f"90% Top 1 Validation Accuracy reached in {seconds:.3f} seconds, ")
+    assert re.findall(r", ([^:,]+): [0-9.]+ seconds", result) == [
         *("Compute", "Communication", "Metrics Computation", "Pre-processing")
     ]
-    assert two[1].series(names.TASK_RESULT) == one[0].series(names.TASK_RESULT) == []
+    assert two[1].series(names.TASK_RESULT) == alone[0].series(names.TASK_RESULT) == []
     # The same by its steps of a batch, which its command line draws, also without the goal.
     assert totals[f"{names.MLBENCH_TOTAL}agg"] == last[names.phase_metric("communication")]
-    assert all(len(one[0].series(name)) == 1 for name in totals)
+    assert all(len(alone[0].series(name)) == 1 for name in totals)
     assert not two[1].series(f"{names.MLBENCH_TOTAL}agg")
 
 
@@ -86,29 +86,29 @@ def test_each_rank_records_its_training(two: list[Rank]) -> None:
     assert first != second, "each has images of its own"
 
 
-def test_the_settings_tell_what_was_trained_on(one: list[Rank]) -> None:
-    [settings] = one[0].stated("settings")
+def test_the_settings_tell_what_was_trained_on(alone: list[Rank]) -> None:
+    [settings] = alone[0].stated("settings")
     assert settings.items() >= {"data": "digits", "batch_size": 128, "seed": 0}.items()
     assert (settings["train_samples"], settings["validation_samples"]) == (1433, 364)
     assert settings["data_sha256"] == load_digits().sha256
 
 
 def test_the_same_seed_gives_the_same_losses_and_another_one_others(
-    two: list[Rank], one: list[Rank], tmp_path: Path
+    two: list[Rank], alone: list[Rank], tmp_path: Path
 ) -> None:
     again = run_ranks(tmp_path / "two", 2, *_TASK, "--epochs=1")
     again += run_ranks(tmp_path / "one", 1, *_TASK, "--epochs=1")
-    assert_same_losses(two + one, again)
+    assert_same_losses(two + alone, again)
     [other] = run_ranks(tmp_path / "other", 1, *_TASK, "--epochs=1", "--seed=1")
-    assert other.series(names.TRAIN_LOSS) != one[0].series(names.TRAIN_LOSS)
+    assert other.series(names.TRAIN_LOSS) != alone[0].series(names.TRAIN_LOSS)
 
 
 def test_any_number_of_workers_trains_the_same_model(
-    two: list[Rank], one: list[Rank], tmp_path: Path
+    two: list[Rank], alone: list[Rank], tmp_path: Path
 ) -> None:
     three = run_ranks(tmp_path, 3, *_TASK, "--epochs=1")
-    assert batch_losses(two)[:_STEPS] == pytest.approx(batch_losses(one), rel=5e-3)
-    assert batch_losses(three) == pytest.approx(batch_losses(one), rel=5e-3)
+    assert batch_losses(two)[:_STEPS] == pytest.approx(batch_losses(alone), rel=5e-3)
+    assert batch_losses(three) == pytest.approx(batch_losses(alone), rel=5e-3)
 
 
 def test_a_rank_fails_soon_when_its_peer_is_killed(tmp_path: Path) -> None:

@@ -105,20 +105,20 @@ def model() -> ResNet50:
 
 def test_its_layers_are_those_of_the_paper_s_table(model: ResNet50) -> None:
     assert sum(parameter.numel() for parameter in model.parameters()) == 25_557_032
-    found: dict[int, list[list[tuple[int, int]]]] = {}
+    table: dict[int, list[list[tuple[int, int]]]] = {}
 
     def note(block: nn.Module, _: object, features: torch.Tensor) -> None:
         assert isinstance(block, Bottleneck)
         convolutions = (block.reduce, block.conv, block.expand)
         shapes = [(c.kernel_size[0], c.out_channels) for c in convolutions]
-        found.setdefault(features.shape[-1], []).append(shapes)
+        table.setdefault(features.shape[-1], []).append(shapes)
 
     hooks = [block.register_forward_hook(note) for block in blocks(model)]
     with torch.inference_mode():
         assert model.eval()(torch.randn(1, 3, 224, 224)).shape == (1, 1000)
     for hook in hooks:
         hook.remove()
-    assert found == _TABLE
+    assert table == _TABLE
 
 
 def test_convolutions_start_normal_and_the_classifier_small(model: ResNet50) -> None:
@@ -149,10 +149,10 @@ def test_overwriting_changes_no_value_and_no_gradient() -> None:
     inputs = (x, *block.parameters())
     expected = torch.autograd.grad((plain * weights).sum(), inputs)
 
-    found = block(x)
-    assert torch.equal(found, plain)
+    output = block(x)
+    assert torch.equal(output, plain)
     for gradient, other in zip(
-        torch.autograd.grad((found * weights).sum(), inputs), expected, strict=True
+        torch.autograd.grad((output * weights).sum(), inputs), expected, strict=True
     ):
         assert torch.equal(gradient, other)
 

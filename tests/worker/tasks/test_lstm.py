@@ -42,9 +42,9 @@ def test_any_number_of_workers_trains_the_same_model_and_a_restarted_one_too(
 ) -> None:
     write_speeches(tmp_path, words=4000)
     monkeypatch.setenv(names.ENV_DATASETS, str(tmp_path))
-    [one] = run_ranks(tmp_path, 1, *_TASK, "--epochs=3")
+    [alone] = run_ranks(tmp_path, 1, *_TASK, "--epochs=3")
     both = run_ranks(tmp_path, 2, *_TASK, "--epochs=3")
-    perplexities = one.series(names.VAL_PERPLEXITY)
+    perplexities = alone.series(names.VAL_PERPLEXITY)
     assert perplexities[-1] < perplexities[0] < 20
     for rank in both:
         assert rank.series(names.VAL_PERPLEXITY) == pytest.approx(perplexities, rel=1e-3)

@@ -28,8 +28,8 @@ def test_on_imagenet_it_is_that_of_goyal_et_al(workers: int, by_epoch: dict[floa
         warmup_epochs=5,
         decay_epochs=(30, 60, 80),
     )
-    found = {epoch: rates(round(epoch * steps)) for epoch in by_epoch}
-    assert found == pytest.approx(by_epoch)
+    curve = {epoch: rates(round(epoch * steps)) for epoch in by_epoch}
+    assert curve == pytest.approx(by_epoch)
 
 
 def test_one_cycle_rises_for_a_quarter_and_ends_near_zero() -> None:

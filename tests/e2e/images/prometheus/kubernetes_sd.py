@@ -62,19 +62,19 @@ def target_file(job: str) -> Path:
 
 def keep_targets(selectors: dict[str, str]) -> None:
     """Ask for each job's pods again and again, and write what differs."""
-    known: dict[str, list[Any]] = {}
+    written: dict[str, list[Any]] = {}
     while True:
         for job, selector in selectors.items():
             try:
-                found = [target for pod in read_pods(selector) for target in targets(pod)]
+                groups = [target for pod in read_pods(selector) for target in targets(pod)]
             except OSError as error:
                 print(f"kubernetes_sd: {job}: {error}", file=sys.stderr, flush=True)
                 continue
-            if found != known.get(job):
+            if groups != written.get(job):
                 draft = FOLDER / "draft"
-                draft.write_text(json.dumps(found))
+                draft.write_text(json.dumps(groups))
                 draft.rename(target_file(job))
-                known[job] = found
+                written[job] = groups
         time.sleep(SECONDS)
 
 

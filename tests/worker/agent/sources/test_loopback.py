@@ -21,7 +21,7 @@ from tests.conftest import wait_for
 from tests.support.processes import run_text
 
 
-class Told:
+class Sink:
     """What a server's route was asked, and what was appended."""
 
     def __init__(self) -> None:
@@ -43,13 +43,13 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def sink() -> Sink:
+    return Sink()
 
 
 @pytest.fixture
-def loopback(told: Told) -> Iterator[Loopback]:
-    server = Loopback([told.route], told.append, told.words.append)
+def loopback(sink: Sink) -> Iterator[Loopback]:
+    server = Loopback([sink.route], sink.append, sink.words.append)
     yield server
     server.close()
 
@@ -67,14 +67,14 @@ def call(
     return response.status, json.loads(response.read())
 
 
-def test_what_is_said_is_appended_before_it_is_answered(loopback: Loopback, told: Told) -> None:
+def test_what_is_said_is_appended_before_it_is_answered(loopback: Loopback, sink: Sink) -> None:
     with closing(connect(loopback)) as connection:
         assert call(connection, loopback.token, b'{"a": 1}') == (200, {"heard": 1})
-        assert told.lines == [{"a": 1}]
+        assert sink.lines == [{"a": 1}]
         used = connection.sock
         assert call(connection, loopback.token, b'{"a": 2}') == (200, {"heard": 2})
         assert connection.sock is used, "the connection stays open"
-    assert told.words == ["heard"], "once"
+    assert sink.words == ["heard"], "once"
 
 
 @pytest.mark.parametrize("form", ["token", "password"])
@@ -98,31 +98,31 @@ def test_the_token_is_taken_as_a_password_too(loopback: Loopback, form: str) -> 
     ],
 )
 def test_errors_are_words_and_the_connection_goes_on(
-    loopback: Loopback, told: Told, path: str, body: bytes, status: int, said: str
+    loopback: Loopback, sink: Sink, path: str, body: bytes, status: int, said: str
 ) -> None:
     with closing(connect(loopback)) as connection:
         found, answer = call(connection, loopback.token, body, path)
         assert (found, said in answer["message"]) == (status, True), answer
         assert call(connection, loopback.token)[0] == 200
-    assert told.lines == [{}]
+    assert sink.lines == [{}]
 
 
-def test_others_can_add_nothing(loopback: Loopback, told: Told) -> None:
+def test_others_can_add_nothing(loopback: Loopback, sink: Sink) -> None:
     with closing(connect(loopback)) as connection:
         status, answer = call(connection, "guessed", b'{"a": 1}')
         assert (status, "needs the token" in answer["message"]) == (401, True)
-    assert not told.requests
+    assert not sink.requests
 
 
-def test_a_full_disk_is_told(loopback: Loopback, told: Told) -> None:
-    told.full = True
+def test_a_full_disk_is_told(loopback: Loopback, sink: Sink) -> None:
+    sink.full = True
     with closing(connect(loopback)) as connection:
         status, answer = call(connection, loopback.token)
     assert (status, answer["message"]) == (507, "it cannot be recorded: no space left")
 
 
 def test_what_an_ended_process_had_sent_is_still_heard(
-    loopback: Loopback, told: Told, monkeypatch: pytest.MonkeyPatch
+    loopback: Loopback, sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also on connections that were not yet accepted."""
     monkeypatch.setattr(loopbacks, "_PATIENCE_SECONDS", 60.0)
@@ -136,7 +136,7 @@ def test_what_an_ended_process_had_sent_is_still_heard(
         with socket.create_connection(address) as gone:
             gone.sendall(request)
     loopback.close()
-    assert told.lines == [{"a": 1}] * 20
+    assert sink.lines == [{"a": 1}] * 20
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(address)
 
@@ -150,10 +150,10 @@ def tunnel(server: Loopback, to: str, token: str) -> http.client.HTTPConnection:
 
 
 def test_a_process_is_let_out_by_the_token_where_it_may(
-    told: Told, loopback: Loopback, monkeypatch: pytest.MonkeyPatch
+    sink: Sink, loopback: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ports = frozenset({1, int(loopback.url.rpartition(":")[2])})
-    door = Loopback([], told.append, told.words.append, lets_out_to=ports)
+    door = Loopback([], sink.append, sink.words.append, lets_out_to=ports)
     assert door.egress["https_proxy"] == door.url.replace("//", f"//mlbench:{door.token}@")
     outside = loopback.url.removeprefix("http://")
     with pytest.raises(OSError, match="502"):  # this machine
@@ -183,30 +183,30 @@ def test_connections_that_drip_are_ended_and_others_are_heard(
         slow = [dripping.enter_context(socket.create_connection(address)) for _ in range(16)]
         began = time.monotonic()
         while time.monotonic() < began + 1.5:
-            for one in slow:
+            for client in slow:
                 with suppress(OSError):
-                    one.send(b"G")
+                    client.send(b"G")
             time.sleep(0.1)
-        for one in slow:
+        for client in slow:
             with suppress(ConnectionResetError):  # what it sent last was not read
-                assert not one.recv(1), "it is ended"
+                assert not client.recv(1), "it is ended"
         with closing(connect(loopback)) as connection:
             assert call(connection, loopback.token)[0] == 200
 
 
 def test_too_many_connections_are_told_in_the_log(
-    told: Told, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    sink: Sink, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(loopbacks, "_PATIENCE_SECONDS", 60.0)
     monkeypatch.setattr(loopbacks, "_MOST_CONNECTIONS", 16)
-    server = Loopback([told.route], told.append, told.words.append)
+    server = Loopback([sink.route], sink.append, sink.words.append)
     address = ("127.0.0.1", int(server.url.rpartition(":")[2]))
     with ExitStack() as silent:
         for _ in range(20):
             silent.enter_context(socket.create_connection(address))
         wait_for(lambda: len(caplog.records) == 4, what="all are accepted or refused")
     server.close()
-    [words] = told.words
+    [words] = sink.words
     assert words.startswith("4 connections to the server of this run were refused")
 
 
@@ -227,14 +227,14 @@ print(refused)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_another_user_of_the_machine_is_not_heard(loopback: Loopback, told: Told) -> None:
+def test_another_user_of_the_machine_is_not_heard(loopback: Loopback, sink: Sink) -> None:
     hold = [sys.executable, "-c", _HOLD, loopback.url.rpartition(":")[2]]
     done = run_text(hold, check=True)
     assert done.stdout == "300\n"
     with closing(connect(loopback)) as connection:
         assert call(connection, loopback.token)[0] == 200
     loopback.close()
-    assert told.words == ["heard"]
+    assert sink.words == ["heard"]
 
 
 def test_a_length_of_5000_digits_is_refused_in_words(loopback: Loopback) -> None:

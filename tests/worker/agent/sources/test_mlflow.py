@@ -124,10 +124,10 @@ def test_a_nested_run_has_its_name_before_what_it_logs() -> None:
     tracking = Tracking(7, OUTPUT)
     ask(tracking, "POST runs/log-parameter", {"run_id": "7", "key": "trials", "value": "2"})
     first, second = (nested(tracking, run_name="trial") for _ in range(2))
-    told = {**metric("loss", 0.5, 3), "run_id": first}
-    [line] = ask(tracking, "POST runs/log-metric", told).lines
+    loss = {**metric("loss", 0.5, 3), "run_id": first}
+    [line] = ask(tracking, "POST runs/log-metric", loss).lines
     assert line["metrics"] == {"trial/loss": 0.5}
-    [line] = ask(tracking, "POST runs/log-metric", {**told, "run_id": second}).lines
+    [line] = ask(tracking, "POST runs/log-metric", {**loss, "run_id": second}).lines
     assert line["metrics"] == {"trial-2/loss": 0.5}
     ask(tracking, "POST runs/log-parameter", {"run_id": first, "key": "lr", "value": "0.1"})
     rate = {"run_id": second, "key": "lr", "value": "0.2"}

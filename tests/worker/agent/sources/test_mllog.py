@@ -45,7 +45,7 @@ def test_settings_come_before_the_run_starts_and_values_after() -> None:
 
 
 def test_training_time_leaves_evaluation_out() -> None:
-    found = read(
+    records = read(
         line("target_accuracy", value=0.9),
         start("run_start", 10_000),
         start("epoch_start", 10_000, epoch_num=1),
@@ -55,8 +55,8 @@ def test_training_time_leaves_evaluation_out() -> None:
         start("epoch_start", 17_000, epoch_num=2),
         end("run_stop", 18_000, status="success"),
     )
-    assert found[0] == {"time": 0, "goal": {"metric": "eval_accuracy", "value": 0.9}}
-    assert [one["metrics"] for one in found[1:]] == [
+    assert records[0] == {"time": 0, "goal": {"metric": "eval_accuracy", "value": 0.9}}
+    assert [record["metrics"] for record in records[1:]] == [
         {"epoch": 0, "train_seconds": 0},
         {"samples": 60, "train_seconds": 4, "eval_accuracy": 0.5},
         {"epoch": 1, "train_seconds": 5},
@@ -92,8 +92,8 @@ def test_stdout_is_read_by_whole_lines_wherever_the_mark_stands(tmp_path: Path) 
     stdout = Stdout(path)
     assert not list(stdout.read())
     path.write_text(text)
-    assert [one["settings"] for one in stdout.read()] == [{"a": 1}, {"a": 1, "b": 2}]
+    assert [record["settings"] for record in stdout.read()] == [{"a": 1}, {"a": 1, "b": 2}]
     assert not list(stdout.read())
     path.write_text(f"{line('c', value=3)}\n")
-    assert [one["settings"] for one in stdout.read()] == [{"a": 1, "b": 2, "c": 3}]
+    assert [record["settings"] for record in stdout.read()] == [{"a": 1, "b": 2, "c": 3}]
     stdout.close()

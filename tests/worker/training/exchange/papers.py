@@ -38,10 +38,10 @@ def gradient(weights: Vector, step: int, rank: int) -> Vector:
         flat = torch.from_numpy(part).float()
         parameter.data = flat.as_strided(parameter.shape, parameter.stride())
     loss = tiny.loss_of(model, step, rank)
-    found = torch.autograd.grad(loss, list(model.parameters()))
+    gradients = torch.autograd.grad(loss, list(model.parameters()))
     ordered = [
         torch.empty_like(p, memory_format=torch.preserve_format).copy_(g)
-        for p, g in zip(model.parameters(), found, strict=True)
+        for p, g in zip(model.parameters(), gradients, strict=True)
     ]
     return tiny.in_memory(ordered).double().numpy()
 

@@ -125,7 +125,7 @@ def run(options: ExchangeOptions, world: World) -> Trained:
     checkpoint[1]["rank"] = 0
     restore(model, exchange, checkpoint)
     return Trained(
-        [one.tolist() for one in first + second],
+        [weights.tolist() for weights in first + second],
         mean.tolist(),
         sent + more,
         all(map(torch.equal, again, second)),
