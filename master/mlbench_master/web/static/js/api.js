@@ -7,11 +7,11 @@ const SAME_CLOCK_MS = 2000;
 const NEXT_FIELD = /; (?=[a-z_]+(?:\.[\w-]+)*: )/;
 
 const WITHOUT_CONTENT = [202, 204];
-const MAX_KNOWN = 20;
+const MAX_ANSWERS = 20;
 
 let aheadMs = 0;
 // The latest answers that have an entity tag, so that what has not changed is not sent again.
-const known = new Map();
+const answers = new Map();
 
 /** An error that the API answered with, or a request without an answer. */
 export class ApiError extends Error {
@@ -68,7 +68,7 @@ export function remove(/** @type {string} */ path) {
 /** @returns {string} a query string; an array becomes one parameter per entry. */
 export function query(/** @type {Record<string, unknown>} */ params) {
   const pairs = Object.entries(params).flatMap(([name, value]) =>
-    [value].flat().filter((one) => one != null).map((one) => [name, String(one)]),
+    [value].flat().filter((item) => item != null).map((item) => [name, String(item)]),
   );
   return pairs.length ? `?${new URLSearchParams(pairs)}` : "";
 }
@@ -80,7 +80,7 @@ export function now() {
 
 async function call(method, path, body) {
   let response;
-  const last = method === "GET" ? known.get(path) : undefined;
+  const last = method === "GET" ? answers.get(path) : undefined;
   try {
     response = await fetch(path, {
       method,
@@ -110,9 +110,9 @@ async function call(method, path, body) {
 }
 
 function remember(path, answer) {
-  known.delete(path);
-  known.set(path, answer);
-  if (known.size > MAX_KNOWN) known.delete(known.keys().next().value);
+  answers.delete(path);
+  answers.set(path, answer);
+  if (answers.size > MAX_ANSWERS) answers.delete(answers.keys().next().value);
 }
 
 let isLeaving = false;
@@ -132,6 +132,6 @@ function setClock(date) {
 }
 
 function splitField(message) {
-  const found = /^([a-z_]+(?:\.[\w-]+)*): (.*)$/s.exec(message);
-  return found ? [found[1], found[2]] : ["", message];
+  const match = /^([a-z_]+(?:\.[\w-]+)*): (.*)$/s.exec(message);
+  return match ? [match[1], match[2]] : ["", message];
 }

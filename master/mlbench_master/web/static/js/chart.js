@@ -207,21 +207,21 @@ export class Chart {
     const at = plot.posToVal(left, "x");
     const width = plot.bbox.width / devicePixelRatio; // asking the element would lay out the page
     const [first, last] = [0, width].map((edge) => plot.posToVal(edge, "x"));
-    const found = this.#lines.flatMap((_, owner) => {
-      const points = this.#isHidden(owner) ? [] : this.#parts[owner].filter((part) => !part.isBehind).flatMap((part) => {
+    const points = this.#lines.flatMap((_, owner) => {
+      const candidates = this.#isHidden(owner) ? [] : this.#parts[owner].filter((part) => !part.isBehind).flatMap((part) => {
         const values = part.smooth ?? part.y;
         const i = nearest(part.x, values, at);
         const x = part.x[i];
         return x >= first && x <= last ? [{ owner, x, value: values[i], about: aboutOf(part, i), away: Math.abs(x - at) }] : [];
       });
-      return points.sort((a, b) => a.away - b.away).slice(0, 1);
+      return candidates.sort((a, b) => a.away - b.away).slice(0, 1);
     });
-    this.#values.hidden = left < 0 || !found.length;
+    this.#values.hidden = left < 0 || !points.length;
     if (this.#values.hidden) return;
     const fromCursor = ({ value }) => Math.abs(plot.valToPos(value, "y") - top);
-    found.sort((a, b) => fromCursor(a) - fromCursor(b));
-    const [closest] = found;
-    const shown = found.slice(0, MAX_VALUES).sort((a, b) => b.value - a.value);
+    points.sort((a, b) => fromCursor(a) - fromCursor(b));
+    const [closest] = points;
+    const shown = points.slice(0, MAX_VALUES).sort((a, b) => b.value - a.value);
     const isOne = this.#lines.length === 1;
     const suffix = this.#axes.ySuffix ?? "";
     const rows = [

@@ -28,12 +28,12 @@ export class Charts {
 
   /** Have these charts, to be drawn by what `get` returns. */
   show(/** @type {Wanted[]} */ wanted) {
-    const make = (/** @type {Wanted} */ one) => this.#make(one);
+    const make = (/** @type {Wanted} */ chart) => this.#make(chart);
     reconcile(this.place, wanted, ({ title }) => title, make, (part, { isAdded }) => {
       part.querySelector("button").hidden = !isAdded;
     });
     for (const title of this.#byTitle.keys())
-      if (!wanted.some((one) => one.title === title)) this.#byTitle.delete(title);
+      if (!wanted.some((chart) => chart.title === title)) this.#byTitle.delete(title);
   }
 
   /** @returns {Chart} the chart of a title that is shown. */

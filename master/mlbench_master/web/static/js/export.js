@@ -37,8 +37,8 @@ export function rowsToCsv(/** @type {unknown[][]} */ rows) {
 function cell(value) {
   if (value == null || Number.isNaN(value)) return "";
   if (typeof value === "number") return String(value);
-  const said = String(value);
-  const text = BEGINS_A_FORMULA.test(said) ? `'${said}` : said;
+  const raw = String(value);
+  const text = BEGINS_A_FORMULA.test(raw) ? `'${raw}` : raw;
   return NEEDS_QUOTES.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 

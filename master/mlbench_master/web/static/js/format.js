@@ -41,13 +41,13 @@ export function plural(/** @type {number} */ value, /** @type {string} */ noun) 
 
 /** @returns {string} ascending whole numbers, such as `0–3, 7`. */
 export function spans(/** @type {number[]} */ numbers) {
-  const found = [];
+  const ranges = [];
   for (const number of numbers) {
-    const last = found.at(-1);
+    const last = ranges.at(-1);
     if (last && last[1] === number - 1) last[1] = number;
-    else found.push([number, number]);
+    else ranges.push([number, number]);
   }
-  return found.map(([from, to]) => (from === to ? from : `${from}–${to}`)).join(", ");
+  return ranges.map(([from, to]) => (from === to ? from : `${from}–${to}`)).join(", ");
 }
 
 /** @returns {string} a share from 0 to 1 in percent. */
@@ -97,8 +97,8 @@ export function goal(/** @type {import("./records.js").Goal} */ aim) {
 
 /** @returns {string} what the run counts: `Samples`, or `Tokens` if its settings say so. */
 export function samples(/** @type {import("./records.js").Run} */ run) {
-  const one = String(run.settings?.sample ?? "sample");
-  return `${one[0].toUpperCase()}${one.slice(1)}s`;
+  const noun = String(run.settings?.sample ?? "sample");
+  return `${noun[0].toUpperCase()}${noun.slice(1)}s`;
 }
 
 /** @returns {string} how long before `now` a moment was, such as `12 s ago` or `3 h ago`. */

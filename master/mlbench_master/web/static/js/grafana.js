@@ -26,17 +26,17 @@ export function boardOf(/** @type {string} */ page) {
 }
 
 /** @returns {string} the dashboard of comparisons, with these runs, their goal and time. */
-export function comparisonUrl(/** @type {string} */ base, /** @type {Found} */ found) {
-  const { comparison, manifests } = found;
-  const isOver = manifests.every((one) => one.finished_at);
-  const starts = manifests.map((one) => Date.parse(one.started_at ?? one.created_at));
-  const ends = manifests.map((one) => Date.parse(one.finished_at));
+export function comparisonUrl(/** @type {string} */ base, /** @type {Found} */ answer) {
+  const { comparison, manifests } = answer;
+  const isOver = manifests.every((manifest) => manifest.finished_at);
+  const starts = manifests.map((manifest) => Date.parse(manifest.started_at ?? manifest.created_at));
+  const ends = manifests.map((manifest) => Date.parse(manifest.finished_at));
   const params = {
     // At first the dashboard offers only a few of the newest runs.
     "var-newest": 100,
-    "var-run_id": comparison.results.map((one) => one.run_id),
+    "var-run_id": comparison.results.map((result) => result.run_id),
     // Not what is chosen on the page: of metrics of each step the dashboard draws none.
-    "var-metric": comparison.results.find((one) => one.target)?.target.metric,
+    "var-metric": comparison.results.find((result) => result.target)?.target.metric,
     from: Math.min(...starts),
     to: isOver ? Math.max(...ends) : "now",
   };

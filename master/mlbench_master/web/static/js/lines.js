@@ -36,7 +36,7 @@ export function extentOf(/** @type {number[][]} */ columns, isLog = false) {
  */
 export function smooth(x, y, halfLife, isLog = false) {
   const rate = Math.LN2 / halfLife;
-  const found = new Array(y.length);
+  const means = new Array(y.length);
   let total = 0;
   let weight = 0;
   let last = NaN;
@@ -44,15 +44,15 @@ export function smooth(x, y, halfLife, isLog = false) {
   for (let i = 0; i < y.length; i++) {
     const value = y[i];
     const at = isLog ? Math.log(x[i]) : x[i];
-    found[i] = NaN;
+    means[i] = NaN;
     if (!isFinite(at) || value === null || !isFinite(value)) continue;
     const share = at >= last ? Math.exp(-rate * (at - last)) : 0;
     total = total * share + value;
     weight = weight * share + 1;
     last = at;
-    found[i] = total / weight;
+    means[i] = total / weight;
   }
-  return found;
+  return means;
 }
 
 /**

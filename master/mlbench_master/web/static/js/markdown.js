@@ -70,10 +70,10 @@ function blocksOf(/** @type {string[]} */ lines, /** @type {number} */ depth) {
 function inline(/** @type {string} */ text) {
   const parts = [];
   let end = 0;
-  for (const found of text.matchAll(INLINE)) {
-    const [whole, , code, label, target, address, strong, starred, underlined] = found;
-    parts.push(text.slice(end, found.index));
-    end = found.index + whole.length;
+  for (const match of text.matchAll(INLINE)) {
+    const [whole, , code, label, target, address, strong, starred, underlined] = match;
+    parts.push(text.slice(end, match.index));
+    end = match.index + whole.length;
     if (code !== undefined) parts.push(h("code", {}, code));
     else if (address) parts.push(link(address, [address]));
     else if (label) parts.push(...(ADDRESS.test(target) ? [link(target, inline(label))] : [whole]));

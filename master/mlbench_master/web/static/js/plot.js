@@ -70,7 +70,7 @@ export function styleOf(/** @type {number} */ i) {
 
 /** @returns the style of a run among those shown: its colour is that of its id's last digit. */
 export function styleOfRun(/** @type {number} */ id, /** @type {number[]} */ ids) {
-  const alike = ids.filter((one) => one % LINE_COLOURS === id % LINE_COLOURS);
+  const alike = ids.filter((other) => other % LINE_COLOURS === id % LINE_COLOURS);
   return styleOf((id % LINE_COLOURS) + LINE_COLOURS * alike.indexOf(id));
 }
 
@@ -87,10 +87,10 @@ export function tick(/** @type {number} */ value) {
  * @returns {Part[]}
  */
 export function partsOf(/** @type {Line} */ line, /** @type {Axes} */ axes) {
-  const { x, y, lows = y, highs = y, smooth, counts, behind = [] } = line;
+  const { name, x, y, lows = y, highs = y, smooth, counts, behind = [] } = line;
   const placeOf = (value) => (drawable(value) && (axes.yType !== "log" || value > 0) ? value : null);
   /** @type {Part[]} */
-  const parts = behind.flatMap((one) => partsOf({ name: line.name, ...one }, axes).map((part) => ({ ...part, isBehind: true })));
+  const parts = behind.flatMap((curve) => partsOf({ name, ...curve }, axes).map((part) => ({ ...part, isBehind: true })));
   if (isOnePart(line, axes)) return [...parts, { x, y, lows, highs, smooth, counts }];
   let last = NaN;
   x.forEach((at, i) => {
@@ -144,9 +144,9 @@ export function plotOf(lines, parts, axes, view) {
   const bands = [];
   const owners = [NaN];
   const thinned = thinner(parts.flat(), axes, view);
-  const add = (owner, one) => {
+  const add = (owner, curve) => {
     owners.push(owner);
-    series.push(one);
+    series.push(curve);
   };
   lines.forEach((line, i) => {
     const colour = theme.colour(line.colour);
@@ -221,12 +221,12 @@ function optionsOf(/** @type {Line[]} */ lines, /** @type {Axes} */ axes, /** @t
         ...axisOf(axes.x),
         size: X_AXIS_PX,
         ...(axes.xTicks ? { splits: () => axes.xTicks, filter: (_, splits) => splits } : {}),
-        values: (_, splits) => splits.map((one) => (one === null ? "" : tick(one))),
+        values: (_, splits) => splits.map((value) => (value === null ? "" : tick(value))),
       },
       {
         ...axisOf(axes.y),
-        size: (_, values) => AXIS_GAP_PX + LETTER_PX * Math.max(0, ...(values ?? []).map((one) => one.length)),
-        values: (_, splits) => splits.map((one) => (one === null ? "" : tick(one) + (axes.ySuffix ?? ""))),
+        size: (_, values) => AXIS_GAP_PX + LETTER_PX * Math.max(0, ...(values ?? []).map((text) => text.length)),
+        values: (_, splits) => splits.map((value) => (value === null ? "" : tick(value) + (axes.ySuffix ?? ""))),
       },
     ],
   };
@@ -270,7 +270,7 @@ export function drawOver(plot, /** @type {Line[]} */ lines, /** @type {Axes} */ 
   ctx.font = FONT.replace("12", String(11 * ratio));
   ctx.strokeStyle = ctx.fillStyle = theme.colour("--soft");
   const stroke = (dash, ...points) => {
-    ctx.setLineDash(dash.map((one) => one * ratio));
+    ctx.setLineDash(dash.map((size) => size * ratio));
     ctx.beginPath();
     points.forEach(([x, y], i) => (i % 2 ? ctx.lineTo(x, y) : ctx.moveTo(x, y)));
     ctx.stroke();

@@ -86,10 +86,10 @@ export function codeOf(/** @type {Pick<Run, "benchmark" | "command">} */ run) {
 }
 
 /** @returns {string} since when a run's loss is no finite number; empty if it is one. */
-export function notFiniteOf(/** @type {Pick<Run, "not_finite">} */ { not_finite: found }) {
-  if (!found) return "";
-  const since = found.step === null ? "" : ` since step ${found.step.toLocaleString("en")}`;
-  return `${found.metric} is not a number${since}`;
+export function notFiniteOf(/** @type {Pick<Run, "not_finite">} */ { not_finite: loss }) {
+  if (!loss) return "";
+  const since = loss.step === null ? "" : ` since step ${loss.step.toLocaleString("en")}`;
+  return `${loss.metric} is not a number${since}`;
 }
 
 /** @returns {string} the last line of why a run ended: the error, where a rank wrote one. */

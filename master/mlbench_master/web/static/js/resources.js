@@ -96,12 +96,12 @@ export class Resources {
     // A pod that is gone may have no samples left.
     const fetchPod = (pod) => getOrNull(`/api/metrics/${encodeURIComponent(pod)}/`, params);
     const answers = await Promise.all(pods.map((pod) => (whole ? whole[pod] : fetchPod(pod))));
-    const found = new Map();
+    const byPod = new Map();
     pods.forEach((pod, i) => {
       const series = usedSince(from, figure, answers[i]?.[metric] ?? []);
-      if (series.times.length) found.set(pod, series);
+      if (series.times.length) byPod.set(pod, series);
     });
-    return found;
+    return byPod;
   }
 
   #offerShown(pods) {

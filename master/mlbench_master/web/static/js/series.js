@@ -26,19 +26,19 @@ export function toSeries(/** @type {Point[]} */ points) {
 
 /** @returns {ByMetric} a run's metrics as the API names them, such as `train_loss @ 0`. */
 export function byMetric(/** @type {Record<string, Point[]>} */ answer) {
-  const found = new Map();
+  const metrics = new Map();
   for (const [name, points] of Object.entries(answer)) {
     const { metric, rank } = splitName(name);
-    if (!found.has(metric)) found.set(metric, new Map());
-    found.get(metric).set(rank, toSeries(points));
+    if (!metrics.has(metric)) metrics.set(metric, new Map());
+    metrics.get(metric).set(rank, toSeries(points));
   }
-  return found;
+  return metrics;
 }
 
 /** @returns {{ metric: string, rank: number | null }} the two parts of a series' name. */
 export function splitName(/** @type {string} */ name) {
-  const found = /^(.*) @ (\d+)$/s.exec(name);
-  return found ? { metric: found[1], rank: Number(found[2]) } : { metric: name, rank: null };
+  const match = /^(.*) @ (\d+)$/s.exec(name);
+  return match ? { metric: match[1], rank: Number(match[2]) } : { metric: name, rank: null };
 }
 
 /**
@@ -130,7 +130,7 @@ export function sum(/** @type {number[]} */ values) {
 
 /** @returns {Series} the series with the most points. */
 export function longest(/** @type {Series[]} */ all) {
-  return all.reduce((found, one) => (one.times.length > found.times.length ? one : found));
+  return all.reduce((best, series) => (series.times.length > best.times.length ? series : best));
 }
 
 /**
@@ -146,17 +146,17 @@ export function combine(grid, all, reduce) {
   const joined = { times: grid.times, values: [], lows: [], highs: [] };
   grid.times.forEach((time, point) => {
     const reach = reachOf(grid.times, point);
-    const near = all.map((one, i) => {
-      places[i] = nearest(one.times, time, places[i]);
-      return { one, at: places[i] };
+    const near = all.map((series, i) => {
+      places[i] = nearest(series.times, time, places[i]);
+      return { series, at: places[i] };
     });
-    const known = near.filter(
-      ({ one, at }) => Number.isFinite(one.values[at]) && Math.abs(one.times[at] - time) <= reach,
+    const points = near.filter(({ series: { times, values }, at }) =>
+      Number.isFinite(values[at]) && Math.abs(times[at] - time) <= reach,
     );
-    const column = (name) => known.map(({ one, at }) => one[name][at]);
-    joined.values.push(known.length ? reduce(column("values")) : NaN);
-    joined.lows.push(known.length ? Math.min(...column("lows")) : NaN);
-    joined.highs.push(known.length ? Math.max(...column("highs")) : NaN);
+    const column = (name) => points.map(({ series, at }) => series[name][at]);
+    joined.values.push(points.length ? reduce(column("values")) : NaN);
+    joined.lows.push(points.length ? Math.min(...column("lows")) : NaN);
+    joined.highs.push(points.length ? Math.max(...column("highs")) : NaN);
   });
   return joined;
 }
@@ -174,12 +174,12 @@ function nearest(times, time, from) {
 
 /** @returns {boolean} whether all series have the same values, but for one point at the end. */
 export function areSame(/** @type {Series[]} */ all) {
-  const length = Math.min(...all.map((one) => one.values.length));
+  const length = Math.min(...all.map((series) => series.values.length));
   // A rank may record its last value a moment later.
-  if (all.some((one) => one.values.length > length + 1)) return false;
+  if (all.some((series) => series.values.length > length + 1)) return false;
   const [first] = all;
-  return all.every((one) => {
-    for (let i = 0; i < length; i++) if (one.values[i] !== first.values[i]) return false;
+  return all.every((series) => {
+    for (let i = 0; i < length; i++) if (series.values[i] !== first.values[i]) return false;
     return true;
   });
 }

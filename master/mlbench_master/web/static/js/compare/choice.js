@@ -108,7 +108,7 @@ export class Choice {
   }
 
   #choose(id, isChosen) {
-    this.#set(isChosen ? [...this.#ids, id] : this.#ids.filter((one) => one !== id));
+    this.#set(isChosen ? [...this.#ids, id] : this.#ids.filter((other) => other !== id));
   }
 
   #set(ids) {
@@ -161,11 +161,11 @@ class Recent {
   async #fetch() {
     const q = this.#search.value.trim();
     try {
-      const found = await get("/api/runs/", { limit: MAX_RECENT, q: q || null });
+      const runs = await get("/api/runs/", { limit: MAX_RECENT, q: q || null });
       if (q !== this.#search.value.trim()) return; // the answer to a later search counts
-      this.#runs = found.toReversed();
+      this.#runs = runs.toReversed();
       this.#fill();
-      setText(this.#note, noteOn(found.length, q));
+      setText(this.#note, noteOn(runs.length, q));
     } catch (error) {
       setText(this.#note, error.message);
     }
@@ -189,7 +189,7 @@ class Recent {
   }
 }
 
-function noteOn(found, search) {
-  if (!found) return search ? "No run matches." : "There are no runs yet: start one on the Runs page.";
-  return found < MAX_RECENT ? "" : `The newest ${found}; search for others.`;
+function noteOn(count, search) {
+  if (!count) return search ? "No run matches." : "There are no runs yet: start one on the Runs page.";
+  return count < MAX_RECENT ? "" : `The newest ${count}; search for others.`;
 }

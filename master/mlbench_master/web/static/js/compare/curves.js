@@ -50,15 +50,15 @@ export class Curves {
     this.#ofGroups.addEventListener("change", () => onChoice({ ofGroups: this.#ofGroups.checked }));
   }
 
-  async show(/** @type {Found} */ found, /** @type {View} */ view) {
+  async show(/** @type {Found} */ answer, /** @type {View} */ view) {
     const drawing = ++this.#drawing;
-    const { results, groups } = found.comparison;
+    const { results, groups } = answer.comparison;
     const hasGroups = groups.some((group) => group.run_ids.length > 1);
     this.#ofGroups.checked = view.ofGroups;
     this.#ofGroups.parentElement.hidden = !hasGroups;
-    const goals = results.map((one) => one.target?.metric).filter(Boolean);
+    const goals = results.map((result) => result.target?.metric).filter(Boolean);
     const shownOf = (offered) => (view.metrics.length ? view.metrics : offered.slice(0, 1));
-    const offering = this.loader.metrics(found.manifests).then((recorded) => {
+    const offering = this.loader.metrics(answer.manifests).then((recorded) => {
       const offered = [...new Set([...goals, ...recorded])];
       const others = offered.filter((metric) => !shownOf(offered).includes(metric));
       if (drawing === this.#drawing) offerCharts(this.#metric, others);
@@ -68,7 +68,7 @@ export class Curves {
     const isKnown = view.metrics.length || goals.length;
     const metrics = shownOf(isKnown ? goals : await offering);
     if (drawing === this.#drawing) this.#metrics = metrics;
-    const { axis, columns } = await this.#columnsOn(found, metrics, view.axis);
+    const { axis, columns } = await this.#columnsOn(answer, metrics, view.axis);
     if (drawing !== this.#drawing) return;
     this.shown = { results, groups: hasGroups && view.ofGroups ? groups : null, columns, metrics, axis };
     this.#draw();
@@ -84,12 +84,12 @@ export class Curves {
   }
 
   // Unless one was chosen, the first axis that the runs have recorded.
-  async #columnsOn(found, /** @type {string[]} */ metrics, chosen) {
+  async #columnsOn(answer, /** @type {string[]} */ metrics, chosen) {
     for (const axis of chosen ? [chosen] : AXES) {
-      const columns = await Promise.all(metrics.map((metric) => this.#columns(found, metric, axis)));
+      const columns = await Promise.all(metrics.map((metric) => this.#columns(answer, metric, axis)));
       if (chosen || columns.flat().some(({ x }) => x.length)) return { axis, columns };
     }
-    return { axis: AXES[0], columns: metrics.map(() => found.comparison.results.map(() => NO_COLUMNS)) };
+    return { axis: AXES[0], columns: metrics.map(() => answer.comparison.results.map(() => NO_COLUMNS)) };
   }
 
   /** @returns {Promise<Columns[]>} of each run */
@@ -115,7 +115,7 @@ export class Curves {
   /** @returns {string} what is missing in the chart of a metric */
   #drawOne(/** @type {string} */ metric, /** @type {Columns[]} */ columns) {
     const { results, groups, axis } = this.shown;
-    const without = results.filter((_, i) => columns[i].x.length === 0).map((one) => one.run_id);
+    const without = results.filter((_, i) => columns[i].x.length === 0).map((result) => result.run_id);
     const chart = this.#charts.get(metric);
     chart.element.hidden = without.length === results.length;
     if (chart.element.hidden) return `None of these runs has values of ${metric} on this axis.`;
@@ -176,8 +176,8 @@ export function toLines(/** @type {Result[]} */ results, /** @type {Columns[]} *
 
 /** @returns {{ y: number, text: string }[]} the goals that are values of a metric. */
 export function toMarks(/** @type {Result[]} */ results, /** @type {string} */ metric) {
-  const targets = results.map((one) => one.target).filter((one) => one?.metric === metric);
-  const values = [...new Set(targets.map((one) => one.value))];
+  const targets = results.map((result) => result.target).filter((target) => target?.metric === metric);
+  const values = [...new Set(targets.map((target) => target.value))];
   return values.map((y) => ({ y, text: `goal ${formatMetric(metric, y)}` }));
 }
 

@@ -97,7 +97,7 @@ export function toRows(comparison, manifests) {
   const facts = manifests.map(toFacts);
   const rows = judged(comparison, facts);
   for (const row of stated(facts)) {
-    if (!rows.some((one) => isSame(one, row))) rows.push(row);
+    if (!rows.some((other) => isSame(other, row))) rows.push(row);
   }
   return rows;
 }
@@ -107,25 +107,25 @@ function judged({ differences, results }, facts) {
   const others = differences.filter(({ name }) => name !== SEED);
   return others.map(({ name, breaks, values }) => ({
     key: `judged ${name}`,
-    group: GROUPS.find((group) => facts.some((one) => name in one[group])) ?? "Run",
+    group: GROUPS.find((group) => facts.some((run) => name in run[group])) ?? "Run",
     name,
     breaks,
     values: results.map(
-      ({ run_id }) => values.find((one) => one.run_ids.includes(run_id))?.value ?? NOT_STATED,
+      ({ run_id }) => values.find((entry) => entry.run_ids.includes(run_id))?.value ?? NOT_STATED,
     ),
   }));
 }
 
 // A fact may be stated twice: as it was ordered, and as the run had it.
-function isSame(one, other) {
+function isSame(other, row) {
   const leaf = (name) => name.split(".").at(-1);
-  const isOrdered = other.group === "Order" || String(one.values) === String(other.values);
-  return isOrdered && leaf(one.name) === leaf(other.name);
+  const isOrdered = row.group === "Order" || String(row.values) === String(other.values);
+  return isOrdered && leaf(row.name) === leaf(other.name);
 }
 
 function stated(facts) {
   return [...GROUPS, PACKAGES].flatMap((group) => {
-    const names = new Set(facts.flatMap((one) => Object.keys(one[group])));
+    const names = new Set(facts.flatMap((run) => Object.keys(run[group])));
     return [...names]
       .sort()
       .map((name) => ({
@@ -133,7 +133,7 @@ function stated(facts) {
         group,
         name,
         breaks: name.split(".").at(-1) === SEED ? "learning" : "no",
-        values: facts.map((one) => one[group][name] ?? NOT_STATED),
+        values: facts.map((run) => run[group][name] ?? NOT_STATED),
       }))
       .filter(({ values }) => new Set(values).size > 1);
   });
@@ -142,7 +142,7 @@ function stated(facts) {
 /** @returns {boolean} whether a row contains a text in any case. */
 export function matches(/** @type {Row} */ row, /** @type {string} */ text) {
   const wanted = text.trim().toLowerCase();
-  return [row.group, row.name, ...row.values].some((one) => one.toLowerCase().includes(wanted));
+  return [row.group, row.name, ...row.values].some((cell) => cell.toLowerCase().includes(wanted));
 }
 
 // A manifest as flat facts, by group.
@@ -162,16 +162,16 @@ function toFacts(/** @type {Manifest} */ manifest) {
 // The distinct values of several machines.
 function joined(machines) {
   const facts = machines.map((machine) => flatten(machine));
-  const names = [...new Set(facts.flatMap((one) => Object.keys(one)))];
-  const valuesOf = (name) => [...new Set(facts.map((one) => one[name] ?? NOT_STATED))];
+  const names = [...new Set(facts.flatMap((machine) => Object.keys(machine)))];
+  const valuesOf = (name) => [...new Set(facts.map((machine) => machine[name] ?? NOT_STATED))];
   return Object.fromEntries(names.map((name) => [name, valuesOf(name).sort().join("; ")]));
 }
 
 function flatten(value, path = "") {
   if (value === null || typeof value !== "object") return { [path]: textOf(value) };
   if (Array.isArray(value)) return { [path]: value.map(textOf).join(", ") || "none" };
-  const parts = Object.entries(value).map(([name, one]) =>
-    flatten(one, path ? `${path}.${name}` : name),
+  const parts = Object.entries(value).map(([name, part]) =>
+    flatten(part, path ? `${path}.${name}` : name),
   );
   return Object.assign({}, ...parts);
 }

@@ -28,7 +28,7 @@ export function toGroupLines(groups, results, curves, axes, quantiles) {
   const lines = groups.map((group, i) => {
     const isOfIt = (_curve, /** @type {number} */ j) => group.run_ids.includes(results[j].run_id);
     const behind = curves.filter(isOfIt).filter(({ x }) => x.length).map(({ x, y }) => ({ x, y }));
-    const smooth = behind.map((one) => ({ x: one.x, y: smoothed(one, axes, extent).smooth ?? one.y }));
+    const smooth = behind.map((curve) => ({ x: curve.x, y: smoothed(curve, axes, extent).smooth ?? curve.y }));
     return { name: `${group.label} (${plural(behind.length, "run")})`, ...styleOf(i), behind, ...meanOf(smooth, quantiles) };
   });
   return lines.filter(({ x }) => x.length);
@@ -44,32 +44,32 @@ export function toGroupLines(groups, results, curves, axes, quantiles) {
 export function meanOf(curves, quantiles) {
   const whole = curves.map(forward).filter(({ x }) => x.length);
   const valuesAt = whole.map(interpolator);
-  const found = { x: placesOf(whole), y: [], lows: [], highs: [], counts: [] };
-  for (const place of found.x) {
+  const columns = { x: placesOf(whole), y: [], lows: [], highs: [], counts: [] };
+  for (const place of columns.x) {
     const values = valuesAt.map((valueAt) => valueAt(place)).filter(Number.isFinite);
     const middle = mean(values);
     const variance = sum(values.map((value) => (value - middle) ** 2)) / (values.length - 1);
     const half = values.length > 1 ? quantiles[values.length - 2] * Math.sqrt(variance / values.length) : NaN;
-    found.y.push(middle);
-    found.lows.push(middle - half);
-    found.highs.push(middle + half);
-    found.counts.push(values.length);
+    columns.y.push(middle);
+    columns.lows.push(middle - half);
+    columns.highs.push(middle + half);
+    columns.counts.push(values.length);
   }
-  return found;
+  return columns;
 }
 
 // What is finite; of a curve that goes back, as after a restart, what counted in the end.
 function forward(/** @type {Curve} */ { x, y }) {
   /** @type {Curve} */
-  const found = { x: [], y: [] };
+  const curve = { x: [], y: [] };
   let next = Infinity;
   for (let i = x.length - 1; i >= 0; i--) {
     if (!(x[i] < next) || !Number.isFinite(y[i])) continue;
     next = x[i];
-    found.x.push(x[i]);
-    found.y.push(y[i]);
+    curve.x.push(x[i]);
+    curve.y.push(y[i]);
   }
-  return { x: found.x.reverse(), y: found.y.reverse() };
+  return { x: curve.x.reverse(), y: curve.y.reverse() };
 }
 
 function placesOf(/** @type {Curve[]} */ curves) {

@@ -33,8 +33,8 @@ export class Loader {
     // A run was deleted after its manifest was fetched: fetch them again to find which.
     if (!missing.length) this.#manifests.clear();
     if (!there.length) return { comparison: null, manifests: [], missing };
-    const found = await this.compare(there, goal);
-    return { ...found, missing: [...missing, ...found.missing] };
+    const answer = await this.compare(there, goal);
+    return { ...answer, missing: [...missing, ...answer.missing] };
   }
 
   /** @returns {Promise<string[]>} the metrics that the runs recorded, as `inOrder` has them. */
@@ -58,8 +58,8 @@ export class Loader {
   }
 
   async #manifest(id) {
-    const known = this.#manifests.get(id);
-    if (known && hasEnded(known)) return known;
+    const last = this.#manifests.get(id);
+    if (last && hasEnded(last)) return last;
     const manifest = await getOrNull(`/api/runs/${id}/manifest/`);
     this.#manifests.set(id, manifest);
     return manifest;
@@ -88,7 +88,7 @@ function withTitles(/** @type {import("../records.js").Comparison} */ comparison
 export function inOrder(recorded) {
   const curves = plottable(recorded.flat());
   const named = [...LOSSES.filter((name) => curves.includes(name)), ...curves];
-  const isShared = (name) => recorded.every((one) => one.includes(name));
+  const isShared = (name) => recorded.every((metrics) => metrics.includes(name));
   return [...new Set([...named.filter(isShared), ...named, ...recorded.flat()])];
 }
 
@@ -104,9 +104,9 @@ export function hasEnded(/** @type {Manifest} */ manifest) {
 }
 
 // A failure is not kept, so that the next call asks again.
-async function once(known, key, isLasting, ask) {
-  if (known.has(key)) return known.get(key);
+async function once(answers, key, isLasting, ask) {
+  if (answers.has(key)) return answers.get(key);
   const answer = await ask();
-  if (isLasting) known.set(key, answer);
+  if (isLasting) answers.set(key, answer);
   return answer;
 }

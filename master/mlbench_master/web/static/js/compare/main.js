@@ -34,7 +34,7 @@ const grafana = get("/api/info/").then(
 
 let view = toView(new URLSearchParams(location.search));
 /** @type {import("./loader.js").Found | null} */
-let found = null;
+let content = null;
 let poller = null;
 
 function change(part) {
@@ -58,7 +58,7 @@ async function refresh() {
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 400) throw error;
     choice.showProblems(error.fields);
-    if (!found) place.replaceChildren();
+    if (!content) place.replaceChildren();
   } finally {
     place.removeAttribute("aria-busy");
   }
@@ -66,7 +66,7 @@ async function refresh() {
 }
 
 function showNothing() {
-  found = null;
+  content = null;
   sections.hidden = true;
   showLinks([]);
   place.replaceChildren(byId("nothing").content.cloneNode(true));
@@ -77,22 +77,22 @@ function showNothing() {
 async function show(answer) {
   choice.showMissing(answer.missing);
   place.replaceChildren();
-  found = answer.comparison && answer;
-  sections.hidden = !found;
-  showLinks(found ? found.comparison.results.map((result) => result.run_id) : []);
-  if (!found) return null;
-  choice.setNames(found.comparison.results);
-  showVerdict(found.comparison);
-  differences.show(found);
-  times.show(found.comparison);
-  scaling.show(found.comparison.groups);
-  sweep.show(found.comparison);
-  await curves.show(found, view);
+  content = answer.comparison && answer;
+  sections.hidden = !content;
+  showLinks(content ? content.comparison.results.map((result) => result.run_id) : []);
+  if (!content) return null;
+  choice.setNames(content.comparison.results);
+  showVerdict(content.comparison);
+  differences.show(content);
+  times.show(content.comparison);
+  scaling.show(content.comparison.groups);
+  sweep.show(content.comparison);
+  await curves.show(content, view);
   return answer.manifests.every(hasEnded) ? null : POLL_MS;
 }
 
 function showCurves() {
-  if (found) curves.show(found, view).catch((error) => curves.fail(error));
+  if (content) curves.show(content, view).catch((error) => curves.fail(error));
 }
 
 async function showLinks(ids) {
@@ -102,8 +102,8 @@ async function showLinks(ids) {
   download.download = `compare-${ids.join("-")}.json`;
   const url = await grafana;
   const link = byId("grafana");
-  link.hidden = !url || !found;
-  if (!link.hidden) link.href = comparisonUrl(url, found);
+  link.hidden = !url || !content;
+  if (!link.hidden) link.href = comparisonUrl(url, content);
 }
 
 function start() {

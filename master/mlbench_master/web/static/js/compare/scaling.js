@@ -48,7 +48,7 @@ export class Scaling {
     for (const part of [this.#phases, this.#key]) part.hidden = !hasAny;
     setText(byId("phases-note"), hasAny ? PHASES_NOTE : "No run has recorded its phases.");
     if (!hasAny) return;
-    showKey(this.#key, [...new Map(bars.flatMap(({ pieces }) => pieces).map((one) => [one.name, one])).values()]);
+    showKey(this.#key, [...new Map(bars.flatMap(({ pieces }) => pieces).map((piece) => [piece.name, piece])).values()]);
     showBars(this.#phases, bars);
   }
 }
@@ -58,8 +58,8 @@ export function toSpeedups(/** @type {Group[]} */ groups) {
   const workers = groups.map((group) => group.num_workers);
   if (groups.length < 2 || new Set(workers).size < groups.length) return [];
   const measured = [
-    { name: "time to accuracy", y: groups.map((one) => one.speedup), colour: "--series-0" },
-    { name: "throughput", y: groups.map((one) => one.throughput_speedup), colour: "--series-1" },
+    { name: "time to accuracy", y: groups.map((group) => group.speedup), colour: "--series-0" },
+    { name: "throughput", y: groups.map((group) => group.throughput_speedup), colour: "--series-1" },
     // The first group's speed-up alone compares nothing.
   ].filter(({ y }) => y.filter((value) => value !== null).length > 1);
   if (!measured.length) return [];
@@ -70,8 +70,8 @@ export function toSpeedups(/** @type {Group[]} */ groups) {
 
 /** @returns {import("../bars.js").Bar[]} the seconds of each group in each phase. */
 export function toPhases(/** @type {Group[]} */ groups) {
-  const found = new Set(groups.flatMap((group) => Object.keys(group.phases)));
-  const names = [...PHASES.filter((name) => found.delete(name)), ...[...found].sort()];
+  const rest = new Set(groups.flatMap((group) => Object.keys(group.phases)));
+  const names = [...PHASES.filter((name) => rest.delete(name)), ...[...rest].sort()];
   return groups.map(({ label, phases }) => ({
     name: label,
     text: duration(sum(Object.values(phases))),
@@ -103,7 +103,7 @@ function speedupNote(groups, lines) {
 
 /** @returns {import("../ui.js").Column<Group>[]} the columns of the table of groups. */
 export function columnsOf(/** @type {Group[]} */ groups) {
-  const write = alignedDurations(groups.map((one) => one.training_seconds_to_accuracy?.maximum));
+  const write = alignedDurations(groups.map((group) => group.training_seconds_to_accuracy?.maximum));
   const rate = alignedNumbers(groups.map((group) => group.samples_per_second?.mean));
   const sent = alignedNumbers(groups.map((group) => group.bytes_sent_per_step?.mean));
   const time = (title, name, hint = undefined) =>

@@ -47,13 +47,13 @@ export class Sweep {
 /** @returns {import("../plot.js").Line[]} a line over the numbers of `across` for each row. */
 export function toLines(/** @type {Figure} */ { across, by, axis, cells }) {
   return cells.map((row, i) => {
-    const known = row.map((cell, j) => ({ cell, x: across.numbers[j] })).filter((one) => one.cell);
+    const points = row.map((cell, j) => ({ cell, x: across.numbers[j] })).filter((point) => point.cell);
     return {
       name: by ? by.values[i] : axis,
-      x: known.map(({ x }) => x),
-      y: known.map(({ cell }) => cell.mean),
-      lows: known.map(({ cell }) => cell.low ?? cell.mean),
-      highs: known.map(({ cell }) => cell.high ?? cell.mean),
+      x: points.map(({ x }) => x),
+      y: points.map(({ cell }) => cell.mean),
+      lows: points.map(({ cell }) => cell.low ?? cell.mean),
+      highs: points.map(({ cell }) => cell.high ?? cell.mean),
       points: true,
     };
   });
@@ -85,7 +85,7 @@ function titleOf(/** @type {Axis} */ { key, unit }) {
 function fillHeat(table, /** @type {Figure} */ { across, by, cells }) {
   table.hidden = !by;
   if (!by) return;
-  const write = alignedNumbers(cells.flat().flatMap((one) => [one?.mean, one?.high]));
+  const write = alignedNumbers(cells.flat().flatMap((cell) => [cell?.mean, cell?.high]));
   const values = across.values.map((value, i) => ({
     title: withUnit(value, across),
     fill: (td, row) => fillCell(td, row.cells[i], write),

@@ -38,16 +38,16 @@ export class Times {
  *   several runs, a bar per group with whiskers
  */
 export function toBars({ groups, results }) {
-  const hasTraining = results.some((one) => one.time_to_accuracy?.training_seconds != null);
+  const hasTraining = results.some((result) => result.time_to_accuracy?.training_seconds != null);
   const clock = hasTraining ? "training_seconds" : "wall_seconds";
   const title = hasTraining ? "Training time" : "Time since the start";
   const ofGroups = groups.map((group) => groupBar(group, clock));
   const isGrouped =
     groups.some((group) => group.run_ids.length > 1) && ofGroups.some((bar) => bar.value !== null);
-  const found = isGrouped ? ofGroups : results.map((result) => runBar(result, clock));
-  if (found.every((bar) => bar.value === null)) return { bars: [], note: "No run has reached its goal." };
+  const bars = isGrouped ? ofGroups : results.map((result) => runBar(result, clock));
+  if (bars.every((bar) => bar.value === null)) return { bars: [], note: "No run has reached its goal." };
   const what = isGrouped ? ": the mean of each group's runs, from the fastest to the slowest" : "";
-  return { bars: found.map(toBar), note: `${title}${what}; the shorter, the better.` };
+  return { bars: bars.map(toBar), note: `${title}${what}; the shorter, the better.` };
 }
 
 function toBar({ name, value, low, high, colour }) {
@@ -77,32 +77,32 @@ function runBar(result, clock) {
 
 function columnsOf(/** @type {Result[]} */ results) {
   const limits = new Set(
-    results.map((one) => one.accuracy_after_time?.limit_seconds).filter(Boolean),
+    results.map((result) => result.accuracy_after_time?.limit_seconds).filter(Boolean),
   );
   const after = limits.size === 1 ? `After ${duration([...limits][0])}` : "After time";
   const ids = results.map((result) => result.run_id);
   return [
-    { title: "Run", isHead: true, fill: (cell, one) => fillName(cell, one, ids) },
+    { title: "Run", isHead: true, fill: (cell, result) => fillName(cell, result, ids) },
     figure("Workers", (result) => count(result.num_workers)),
     { title: "State", fill: fillState },
     seconds("Time to accuracy", results, "training_seconds", TRAINING_HINT),
     seconds("Since the start", results, "wall_seconds", WALL_HINT),
-    scores(after, results, (one) => one.accuracy_after_time?.value, AFTER_HINT),
-    scores("Best", results, (one) => one.best_value),
-    scores("Last", results, (one) => one.last_value),
-    figures("Samples/s", results, (one) => one.samples_per_second, RATE_HINT),
-    figures("Bytes a step", results, (one) => one.bytes_sent_per_step, SENT_HINT),
-    ...(results.some((one) => one.checkpoints)
-      ? [figure("Checkpoints", (one) => checkpoints(one), SAVED_HINT)]
+    scores(after, results, (result) => result.accuracy_after_time?.value, AFTER_HINT),
+    scores("Best", results, (result) => result.best_value),
+    scores("Last", results, (result) => result.last_value),
+    figures("Samples/s", results, (result) => result.samples_per_second, RATE_HINT),
+    figures("Bytes a step", results, (result) => result.bytes_sent_per_step, SENT_HINT),
+    ...(results.some((result) => result.checkpoints)
+      ? [figure("Checkpoints", (result) => checkpoints(result), SAVED_HINT)]
       : []),
     figure("Waited", waited, WAITED_HINT),
-    figure("Epochs", (one) => count(one.epochs)),
-    figures("Worker-seconds", results, (one) => one.cost?.worker_seconds, COST_HINT),
+    figure("Epochs", (result) => count(result.epochs)),
+    figures("Worker-seconds", results, (result) => result.cost?.worker_seconds, COST_HINT),
   ];
 }
 
 function seconds(title, results, clock, hint) {
-  const write = alignedDurations(results.map((one) => one.time_to_accuracy?.[clock]));
+  const write = alignedDurations(results.map((result) => result.time_to_accuracy?.[clock]));
   const text = ({ target, time_to_accuracy: reached }) =>
     target && !reached ? "not reached" : write(reached?.[clock]);
   return figure(title, text, hint);

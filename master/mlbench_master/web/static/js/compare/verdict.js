@@ -25,7 +25,7 @@ function fastest(/** @type {Comparison} */ { judgement, groups, results }) {
   if (!judgement.fastest) return "";
   const [first, last] = [judgement.fastest.group, judgement.fastest.slowest].map((i) => groups[i]);
   const { mean } = first.training_seconds_to_accuracy;
-  const target = results.find((one) => one.target).target;
+  const target = results.find((result) => result.target).target;
   return (
     `Fastest: ${first.label} reached ${goal(target)} after ${alignedDurations([mean])(mean)} of ` +
     `training, ${number(judgement.fastest.times_as_fast, 3)} times as fast as ${last.label}.`

@@ -159,15 +159,15 @@ function unitOf(seconds) {
 export function throughput(samples, clocks) {
   const ranks = [...samples].map(([rank, series]) => intervals(series, clocks.get(rank)));
   // A rank that was stopped may not have recorded its last samples.
-  const end = Math.min(...ranks.map((one) => one.at(-1)?.to ?? Infinity));
-  const most = ranks.reduce((found, one) => (one.length > found.length ? one : found), []);
+  const end = Math.min(...ranks.map((rank) => rank.at(-1)?.to ?? Infinity));
+  const most = ranks.reduce((best, rank) => (rank.length > best.length ? rank : best), []);
   const grid = most.filter(({ from, to }) => (from + to) / 2 <= end);
-  const ends = ranks.map((one) => one.map(({ to }) => to));
+  const ends = ranks.map((rank) => rank.map(({ to }) => to));
   const times = [];
   const values = [];
   for (const { from, to } of grid) {
     times.push(from);
-    values.push(sum(ranks.map((one, i) => rateAt(one, ends[i], (from + to) / 2))));
+    values.push(sum(ranks.map((rank, i) => rateAt(rank, ends[i], (from + to) / 2))));
   }
   if (grid.length) {
     times.push(grid.at(-1).to);
@@ -179,16 +179,16 @@ export function throughput(samples, clocks) {
 function intervals(samples, clock) {
   const { times, lows: totals } = samples;
   const seconds = clock ? counterAt(clock, times) : times.map((time) => time / 1000);
-  const found = [];
+  const rates = [];
   for (let i = 1; i < times.length; i++) {
     const rate = (totals[i] - totals[i - 1]) / (seconds[i] - seconds[i - 1]);
     // A restart resets the totals.
-    if (rate > 0 && Number.isFinite(rate)) found.push({ from: times[i - 1], to: times[i], rate });
+    if (rate > 0 && Number.isFinite(rate)) rates.push({ from: times[i - 1], to: times[i], rate });
   }
-  return found;
+  return rates;
 }
 
 function rateAt(rates, ends, time) {
-  const found = rates[lowerBound(ends, time)];
-  return found && found.from <= time ? found.rate : 0;
+  const interval = rates[lowerBound(ends, time)];
+  return interval && interval.from <= time ? interval.rate : 0;
 }

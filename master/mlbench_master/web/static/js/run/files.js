@@ -28,7 +28,7 @@ export class Files {
     if (text === this.#shown) return;
     this.#shown = text;
     byId("files").hidden = files.length === 0;
-    byId("files-list").replaceChildren(...files.slice(0, MOST_FILES).map((one) => this.#row(one)));
+    byId("files-list").replaceChildren(...files.slice(0, MOST_FILES).map((file) => this.#row(file)));
     const more = files.length - MOST_FILES;
     byId("files-more").textContent =
       more > 0 ? `${plural(more, "further file")}: “mlbench files” lists all.` : "";

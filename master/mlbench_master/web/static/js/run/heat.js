@@ -39,9 +39,9 @@ export function cellsOf(series, columns, isComputing) {
   const [steps, seconds, waited] = METRICS.map((metric) => series.get(metric) ?? new Map());
   const ranks = [...steps.keys()].filter((rank) => seconds.has(rank)).sort((a, b) => a - b);
   const times = ranks.map((rank) => steps.get(rank).times);
-  const start = Math.min(...times.map((one) => one[0]));
-  const end = Math.max(...times.map((one) => one.at(-1)));
-  const count = Math.min(columns, Math.max(0, ...times.map((one) => one.length - 1)));
+  const start = Math.min(...times.map((moments) => moments[0]));
+  const end = Math.max(...times.map((moments) => moments.at(-1)));
+  const count = Math.min(columns, Math.max(0, ...times.map((moments) => moments.length - 1)));
   const edges = Array.from({ length: count + 1 }, (_, i) => start + ((end - start) * i) / count);
   const rows = ranks.map((rank) => {
     const done = growth(steps.get(rank), edges);
@@ -117,11 +117,11 @@ export class Heat {
     this.#cells = cellsOf(this.#recorded.series, this.#recorded.points, isComputing);
     const { ranks, edges, rows } = this.#cells;
     this.#places = this.#axis.place(edges);
-    const found = ranks.map((rank, i) => ({ rank, ...summaryOf(rows[i]) })).filter((one) => one.column >= 0);
-    byId("steps-all").hidden = !found.length;
-    setNotice(byId("no-steps"), found.length ? "" : "No steps so far.");
-    if (!found.length) return;
-    const slowest = found.reduce((most, one) => (one.longest > most.longest ? one : most));
+    const summaries = ranks.map((rank, i) => ({ rank, ...summaryOf(rows[i]) })).filter((summary) => summary.column >= 0);
+    byId("steps-all").hidden = !summaries.length;
+    setNotice(byId("no-steps"), summaries.length ? "" : "No steps so far.");
+    if (!summaries.length) return;
+    const slowest = summaries.reduce((most, summary) => (summary.longest > most.longest ? summary : most));
     const what = `${this.#figure.selectedOptions[0].text} of ${ranks.length} ranks over time`;
     const longest = `the longest, ${duration(slowest.longest)}, of rank ${slowest.rank}`;
     this.#canvas.setAttribute("aria-label", `${what}; ${longest}, ${this.#when(slowest.column)}`);
@@ -132,7 +132,7 @@ export class Heat {
       figure("Longest", ({ longest }) => duration(longest)),
       { title: "When", text: ({ column }) => this.#when(column) },
     ];
-    fillTable(byId("steps-table"), columns, found, ({ rank }) => rank);
+    fillTable(byId("steps-table"), columns, summaries, ({ rank }) => rank);
     this.#draw();
   }
 
@@ -143,8 +143,8 @@ export class Heat {
     const height = Math.min(MAX_HEIGHT_PX, ROW_PX * rows.length);
     const scale = scaleOf(rows);
     const colours = this.#showScale(scale);
-    const known = this.#places.filter(Number.isFinite);
-    this.#window = zoomOf(this.#axis.shared) ?? [known[0], known.at(-1)];
+    const places = this.#places.filter(Number.isFinite);
+    this.#window = zoomOf(this.#axis.shared) ?? [places[0], places.at(-1)];
     [...byId("steps-ends").children].forEach((end, i) =>
       setText(end, [number(this.#window[0]), this.#axis.title, number(this.#window[1])][i]),
     );

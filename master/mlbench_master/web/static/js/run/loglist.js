@@ -116,8 +116,8 @@ export class LogList {
     this.lines.style.transform = `translateY(${first * LINE_PX}px)`;
     this.lines.style.minWidth = `${this.widest}ch`;
     const create = () => h("div", { class: "log-line" });
-    const update = (line, one) => this.#update(line, one);
-    reconcile(this.lines, shown, (one) => one.number, create, update);
+    const update = (line, entry) => this.#update(line, entry);
+    reconcile(this.lines, shown, (entry) => entry.number, create, update);
   }
 
   #update(line, { text, isFound }) {

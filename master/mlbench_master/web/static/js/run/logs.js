@@ -229,8 +229,8 @@ export class Logs {
 
 /** @returns {Rank | undefined} the rank that failed by itself, else one that was terminated. */
 export function failedRank(/** @type {Rank[]} */ ranks) {
-  const failed = ranks.filter((one) => one.exit_code);
-  return failed.find((one) => one.exit_code !== TERMINATED) ?? failed[0];
+  const failed = ranks.filter((rank) => rank.exit_code);
+  return failed.find((rank) => rank.exit_code !== TERMINATED) ?? failed[0];
 }
 
 /** The matches of a text in a log, as the API finds them. */
@@ -270,11 +270,11 @@ class LogSearch {
   }
 
   async #more() {
-    const found = await get(this.path, { ...this.log, search: this.text, offset: this.#offset });
+    const answer = await get(this.path, { ...this.log, search: this.text, offset: this.#offset });
     // A line that is still being written is found again by the next request.
     const last = this.#matches.at(-1)?.offset ?? -1;
-    this.#matches.push(...found.matches.filter((match) => match.offset > last));
-    this.#isComplete = found.complete;
-    this.#offset = found.offset;
+    this.#matches.push(...answer.matches.filter((match) => match.offset > last));
+    this.#isComplete = answer.complete;
+    this.#offset = answer.offset;
   }
 }

@@ -73,10 +73,10 @@ export class LogWindow {
 
   prepend(/** @type {Page} */ page) {
     this.size = page.size;
-    const found = page.text ? toChunks(page.text, page.start, page.offset) : [];
-    for (const one of found) one.isOpen = false;
-    this.first -= found.reduce((lines, one) => lines + one.lines.length, 0);
-    this.chunks.unshift(...found);
+    const chunks = page.text ? toChunks(page.text, page.start, page.offset) : [];
+    for (const part of chunks) part.isOpen = false;
+    this.first -= chunks.reduce((lines, part) => lines + part.lines.length, 0);
+    this.chunks.unshift(...chunks);
   }
 
   /**

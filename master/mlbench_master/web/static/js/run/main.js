@@ -57,7 +57,7 @@ const files = new Files(runId);
 const profiles = new Profiles(
   runId,
   () => followers.profiles?.now(),
-  (found) => training.setProfiles(found),
+  (records) => training.setProfiles(records),
 );
 const manifest = new Manifest(runId);
 const grafana = new Grafana();
@@ -89,7 +89,7 @@ async function refreshRun() {
 async function fetchOnce() {
   const [info, benchmarks] = await Promise.all([get("/api/info/"), get("/api/benchmarks/")]);
   grafanaUrl = info.grafana?.url ?? null;
-  descriptions = new Map(benchmarks.map((one) => [one.name, one.description]));
+  descriptions = new Map(benchmarks.map((benchmark) => [benchmark.name, benchmark.description]));
   if (run) show();
   return null;
 }

@@ -51,7 +51,7 @@ function ordered(manifest) {
 
 function ofMachine(machine) {
   const { packages, git, ranks: _, hostname: __, gpus, processor, ...rest } = machine;
-  const known = {
+  const facts = {
     ...rest,
     ...processor,
     memory_bytes: bytes(rest.memory_bytes),
@@ -61,7 +61,7 @@ function ofMachine(machine) {
     code: git && (git.dirty ? "changed since that commit" : "as committed"),
   };
   const names = Object.entries(packages ?? {}).sort(([a], [b]) => a.localeCompare(b, "en"));
-  return rows(known).concat(
+  return rows(facts).concat(
     names.length ? fold("packages", names.length, rows(Object.fromEntries(names), String)) : [],
   );
 }
@@ -69,15 +69,15 @@ function ofMachine(machine) {
 function ofRanks(ranks) {
   const lines = ranks.map((rank) => {
     const { clock_offset_seconds: offset, clock_uncertainty_seconds: uncertainty } = rank;
-    const known = `clock ${milliseconds(offset)} off, known to ±${milliseconds(uncertainty)}`;
-    const clock = offset == null ? "clock not compared" : known;
+    const difference = `clock ${milliseconds(offset)} off, known to ±${milliseconds(uncertainty)}`;
+    const clock = offset == null ? "clock not compared" : difference;
     return [
       `Rank ${rank.rank}`,
       [rank.pod, rank.hostname, rank.image, clock, rank.is_forked && "forked"].filter(Boolean).join(" · "),
     ];
   });
-  const found = rows(Object.fromEntries(lines), String);
-  return found.length > FEW_RANKS ? [fold("pods and clocks", found.length, found)] : found;
+  const pairs = rows(Object.fromEntries(lines), String);
+  return pairs.length > FEW_RANKS ? [fold("pods and clocks", pairs.length, pairs)] : pairs;
 }
 
 // A long list, folded and scrolling.
@@ -90,9 +90,9 @@ function fold(title, length, children) {
 }
 
 function part(title, children, empty = "", kind = "") {
-  const found = children.filter(Boolean);
-  const list = h("dl", { class: "pairs" }, ...found);
-  const body = found.length ? list : h("p", { class: "soft" }, empty);
+  const pairs = children.filter(Boolean);
+  const list = h("dl", { class: "pairs" }, ...pairs);
+  const body = pairs.length ? list : h("p", { class: "soft" }, empty);
   return h("div", { class: `manifest-part ${kind}` }, h("h3", {}, title), body);
 }
 
@@ -115,7 +115,7 @@ function textOf(value) {
   if (value === true) return "yes";
   if (value === false) return "no";
   if (typeof value !== "object") return String(value);
-  return Object.values(value).filter((one) => one != null).join(", ");
+  return Object.values(value).filter((item) => item != null).join(", ");
 }
 
 function milliseconds(seconds) {

@@ -45,7 +45,7 @@ export class Profiles {
     if (text === this.#shown) return;
     this.#shown = text;
     if (profiles.length) byId("profiles").hidden = false;
-    byId("profiles-list").replaceChildren(...profiles.map((one) => this.#row(one)));
+    byId("profiles-list").replaceChildren(...profiles.map((profile) => this.#row(profile)));
     this.onChange(profiles);
   }
 
@@ -60,26 +60,25 @@ export class Profiles {
     }
   }
 
-  #row(/** @type {Profile} */ one) {
-    const about = [`${one.seconds} s`, TOOLS[one.tool], one.size && bytes(one.size)].filter(Boolean).join(" · ");
-    const title = [h("span", { class: "file-name" }, `Rank ${one.rank}`), h("span", { class: "soft small-text" }, about)];
-    if (!one.file) {
-      const state = one.problem || "It is being profiled…";
-      return h("li", {}, ...title, h("p", { class: one.problem ? "problem" : "soft", role: "status" }, state));
-    }
-    const url = `${this.run}/files/${addressOf({ ...one, name: one.file })}`;
+  #row(/** @type {Profile} */ profile) {
+    const { rank, seconds, tool, size, file, problem } = profile;
+    const about = [`${seconds} s`, TOOLS[tool], size && bytes(size)].filter(Boolean).join(" · ");
+    const title = [h("span", { class: "file-name" }, `Rank ${rank}`), h("span", { class: "soft small-text" }, about)];
+    const state = problem || "It is being profiled…";
+    if (!file) return h("li", {}, ...title, h("p", { class: problem ? "problem" : "soft", role: "status" }, state));
+    const url = `${this.run}/files/${addressOf({ ...profile, name: file })}`;
     const download = h("a", { href: url, download: "", class: "button" }, "Download");
-    download.setAttribute("aria-label", `Download the profile of rank ${one.rank}`);
+    download.setAttribute("aria-label", `Download the profile of rank ${rank}`);
     const look = h("div", { class: "file-look" });
-    const onclick = () => show(one, url, look);
+    const onclick = () => show(profile, url, look);
     const button = h("button", { type: "button", onclick }, "Show in speedscope");
-    const inside = [table(one), h("p", {}, button), look];
+    const inside = [table(profile), h("p", {}, button), look];
     return h("li", {}, h("details", {}, h("summary", {}, ...title), ...inside), download);
   }
 }
 
-async function show(/** @type {Profile} */ one, /** @type {string} */ url, /** @type {HTMLElement} */ look) {
-  const title = `Profile of rank ${one.rank}`;
+async function show(/** @type {Profile} */ profile, /** @type {string} */ url, /** @type {HTMLElement} */ look) {
+  const title = `Profile of rank ${profile.rank}`;
   look.replaceChildren("Loading…");
   try {
     const hash = new URLSearchParams({ profileURL: await readable(url), title });
@@ -106,15 +105,15 @@ function withoutArguments(/** @type {any[]} */ events) {
 }
 
 function table(/** @type {Profile} */ { tool, operators }) {
-  const found = h("table", {}, h("thead", {}, h("tr")), h("tbody"));
-  const fillName = (cell, one) => cell.replaceChildren(h("code", {}, one.name));
-  const seconds = (title, name) => figure(title, (one) => `${number(one[name])} s`);
+  const element = h("table", {}, h("thead", {}, h("tr")), h("tbody"));
+  const fillName = (cell, operator) => cell.replaceChildren(h("code", {}, operator.name));
+  const seconds = (title, name) => figure(title, (operator) => `${number(operator[name])} s`);
   const columns = [
     { title: tool === "pytorch" ? "Operator" : "Function", isHead: true, fill: fillName },
     seconds("By itself", "self_seconds"),
     seconds("In all", "total_seconds"),
-    figure("Calls", (one) => (one.calls === null ? "" : count(one.calls))),
+    figure("Calls", (operator) => (operator.calls === null ? "" : count(operator.calls))),
   ];
-  fillTable(found, columns, operators, (one) => one.name);
-  return found;
+  fillTable(element, columns, operators, (operator) => operator.name);
+  return element;
 }

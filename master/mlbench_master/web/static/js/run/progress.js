@@ -113,11 +113,11 @@ function rulesOf(/** @type {Result} */ { division, departures }) {
 }
 
 function timeToAccuracy(run, /** @type {Result | null} */ result) {
-  const found = result?.time_to_accuracy;
-  if (!found) return ["–", isActive(run) ? "not reached yet" : "not reached"];
-  const training = found.training_seconds;
-  if (training == null) return [duration(found.wall_seconds), "since the start"];
-  return [duration(training), `of training; ${duration(found.wall_seconds)} since the start`];
+  const time = result?.time_to_accuracy;
+  if (!time) return ["–", isActive(run) ? "not reached yet" : "not reached"];
+  const training = time.training_seconds;
+  if (training == null) return [duration(time.wall_seconds), "since the start"];
+  return [duration(training), `of training; ${duration(time.wall_seconds)} since the start`];
 }
 
 function showFigures(list, /** @type {string[][]} */ figures) {

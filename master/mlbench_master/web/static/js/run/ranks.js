@@ -26,10 +26,10 @@ const SENT_HINT =
  * @returns {RankFigures[]}
  */
 export function rankFigures(workers, result) {
-  const known = new Map(result?.ranks.map((one) => [one.rank, one]));
-  const late = new Map(result?.stragglers?.ranks.map((one) => [one.rank, one.seconds]));
+  const figures = new Map(result?.ranks.map((rank) => [rank.rank, rank]));
+  const late = new Map(result?.stragglers?.ranks.map((rank) => [rank.rank, rank.seconds]));
   const toFigures = (worker, rank) => {
-    return { rank, worker, figures: known.get(rank) ?? null, late: late.get(rank) ?? null };
+    return { rank, worker, figures: figures.get(rank) ?? null, late: late.get(rank) ?? null };
   };
   return workers.flatMap((worker) => worker.processes.map((rank) => toFigures(worker, rank)));
 }

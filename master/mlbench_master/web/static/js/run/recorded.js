@@ -55,21 +55,21 @@ export class Recorded {
       since: isWhole ? null : new Date(newest - OVERLAP_MS).toISOString(),
     });
     this.#filters = filters;
-    const found = byMetric(answer);
+    const series = byMetric(answer);
     if (!isWhole) {
-      this.#append(found);
+      this.#append(series);
       return;
     }
-    this.series = found;
+    this.series = series;
     this.#reloadedAt = askedAt;
   }
 
-  #append(/** @type {ByMetric} */ found) {
-    for (const [metric, ranks] of found) {
-      const known = this.series.get(metric) ?? new Map();
-      this.series.set(metric, known);
+  #append(/** @type {ByMetric} */ metrics) {
+    for (const [metric, ranks] of metrics) {
+      const byRank = this.series.get(metric) ?? new Map();
+      this.series.set(metric, byRank);
       for (const [rank, series] of ranks) {
-        known.set(rank, known.has(rank) ? append(known.get(rank), series) : series);
+        byRank.set(rank, byRank.has(rank) ? append(byRank.get(rank), series) : series);
       }
     }
   }
@@ -77,8 +77,8 @@ export class Recorded {
   #extent() {
     const all = [...this.series.values()].flatMap((ranks) => [...ranks.values()]);
     return {
-      newest: Math.max(0, ...all.map((one) => one.times.at(-1) ?? 0)),
-      most: Math.max(0, ...all.map((one) => one.times.length)),
+      newest: Math.max(0, ...all.map((series) => series.times.at(-1) ?? 0)),
+      most: Math.max(0, ...all.map((series) => series.times.length)),
     };
   }
 }

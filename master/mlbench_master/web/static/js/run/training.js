@@ -41,7 +41,7 @@ const NO_THROUGHPUT = "Drawn from the samples that ranks record once a second: t
 /** The section "Training". */
 export class Training {
   #charts = new Charts(byId("charts"), (title) => {
-    this.#keep(this.#added.filter((one) => one !== title));
+    this.#keep(this.#added.filter((metric) => metric !== title));
     this.#draw();
   });
   #axis = byId("axis");
@@ -89,10 +89,10 @@ export class Training {
    * @returns {boolean} whether something that should be shown was not fetched
    */
   setMetrics(metrics) {
-    this.#metrics = metrics.map((one) => one.name);
+    this.#metrics = metrics.map((metric) => metric.name);
     for (const [axis, clock] of Object.entries(CLOCKS))
       byId(`axis-${axis}`).parentElement.hidden = !this.#metrics.includes(clock);
-    const without = new Set(metrics.filter((one) => !one.has_ranks).map((one) => one.name));
+    const without = new Set(metrics.filter((metric) => !metric.has_ranks).map((metric) => metric.name));
     this.#hasRanks = (metric) => !without.has(metric);
     if (!this.#run) return false;
     const isMissing = this.#filters(this.#shown).some((filter) => !this.#asked.includes(filter));
@@ -108,7 +108,7 @@ export class Training {
 
   /** Count what the run abandoned; @returns {boolean} whether that is more, and was fetched as kept. */
   setResumptions(/** @type {Result["resumptions"]} */ resumptions) {
-    const lost = resumptions.map((one) => one.abandoned_steps).filter(Boolean);
+    const lost = resumptions.map((resumption) => resumption.abandoned_steps).filter(Boolean);
     const branches = lost.length === 1 ? "1 abandoned branch" : `${lost.length} abandoned branches`;
     setNotice(byId("abandoned"), lost.length ? `Pale: ${branches}, ${plural(sum(lost), "step")}` : "");
     const isMore = resumptions.length > this.#resumptions;
@@ -119,7 +119,7 @@ export class Training {
 
   /** Set the profiles of the run's ranks: the seconds of those that are done are marked. */
   setProfiles(/** @type {Schemas["RankProfile"][]} */ profiles) {
-    this.#profiles = profiles.filter((one) => one.tool);
+    this.#profiles = profiles.filter((profile) => profile.tool);
     if (this.#shown.chosen) this.#draw();
   }
 
@@ -164,7 +164,7 @@ export class Training {
   #draw() {
     const wanted = this.#wanted();
     const charts = wanted.filter(({ metrics }) =>
-      metrics.some((one) => this.recorded.series.has(one)),
+      metrics.some((metric) => this.recorded.series.has(metric)),
     );
     this.#offerMetrics(wanted);
     setNotice(byId("no-charts"), charts.length ? "" : this.#emptyText(wanted));
@@ -190,10 +190,10 @@ export class Training {
       return { x: on.place(times, rank), y, lows, highs };
     };
     const withAbandoned = this.axis(true);
-    const lines = curves.map((one, i) => {
-      const behind = one.abandoned.map((branch) => placed(branch, withAbandoned));
-      const points = one.series.times.length < FEW_POINTS;
-      return { name: one.name, ...placed(one, axis), behind, ...styleOf(styles[i]), points };
+    const lines = curves.map((curve, i) => {
+      const behind = curve.abandoned.map((branch) => placed(branch, withAbandoned));
+      const points = curve.series.times.length < FEW_POINTS;
+      return { name: curve.name, ...placed(curve, axis), behind, ...styleOf(styles[i]), points };
     });
     const { goal } = this.#run;
     const goals = goal && metrics.includes(goal.metric) ? [goal] : [];
@@ -215,8 +215,8 @@ export class Training {
   #curves(metric) {
     const ofLine = ({ series }) => curvesOf(metric, series.get(metric) ?? new Map(), this.#shown.chosen);
     const [kept, left] = [this.recorded, this.abandoned].map(ofLine);
-    const isOf = (one) => (branch) => kept.length === 1 || branch.rank === one.rank;
-    return kept.map((one) => ({ ...one, abandoned: left.filter(isOf(one)) }));
+    const isOf = (curve) => (branch) => kept.length === 1 || branch.rank === curve.rank;
+    return kept.map((curve) => ({ ...curve, abandoned: left.filter(isOf(curve)) }));
   }
 
   /** @returns {import("./curves.js").Axis} the horizontal axis of all charts, also of what was abandoned. */
@@ -242,14 +242,14 @@ export class Training {
 
   // From where on a loss is no finite number, and where a profile has slowed the run down.
   #bands(metrics, axis) {
-    const spans = this.#profiles.map((one) => ({
-      ...{ from: one.began_at, to: one.ended_at, rank: one.rank },
-      text: `profile of rank ${one.rank}`,
+    const spans = this.#profiles.map((profile) => ({
+      ...{ from: profile.began_at, to: profile.ended_at, rank: profile.rank },
+      text: `profile of rank ${profile.rank}`,
     }));
-    const found = this.#run.not_finite;
-    if (found && metrics.includes(found.metric)) {
+    const loss = this.#run.not_finite;
+    if (loss && metrics.includes(loss.metric)) {
       const text = notFiniteOf(this.#run);
-      spans.push({ from: found.since, to: this.#run.finished_at, rank: Number(found.rank), text });
+      spans.push({ from: loss.since, to: this.#run.finished_at, rank: Number(loss.rank), text });
     }
     return spans
       .map(({ from, to: end, rank, text }) => {
@@ -310,12 +310,12 @@ export class Throughput {
     const [samples, clocks] = ["samples", "train_seconds"].map(
       (metric) => this.recorded.series.get(metric) ?? new Map(),
     );
-    const found = throughput(samples, clocks);
-    const hasAny = found.times.length > 0;
+    const rate = throughput(samples, clocks);
+    const hasAny = rate.times.length > 0;
     this.#place.hidden = !hasAny;
     setNotice(byId("no-throughput"), hasAny ? "" : NO_THROUGHPUT);
     if (!hasAny) return;
-    const line = { name: "samples/s", x: axis.place(found.times), y: found.values, step: true };
+    const line = { name: "samples/s", x: axis.place(rate.times), y: rate.values, step: true };
     this.chart.draw([line], { x: axis.title, shared: axis.shared, y: `${samplesOf(run)} per second`, fromZero: true });
   }
 }

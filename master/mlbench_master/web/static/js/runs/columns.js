@@ -119,7 +119,7 @@ export class Columns {
   #offerOrders() {
     const row = this.#rows[this.group.length ? 1 : 0];
     const buttons = [...row.querySelectorAll("button")];
-    const titles = new Map(buttons.map((one) => [one.dataset.order, one.textContent]));
+    const titles = new Map(buttons.map((button) => [button.dataset.order, button.textContent]));
     const values = ["", ...[...titles.keys()].flatMap((name) => [`-${name}`, name])];
     const textOf = (/** @type {string} */ value) =>
       value ? `${titles.get(value.replace("-", ""))} ${value[0] === "-" ? "↓" : "↑"}` : "Newest first";

@@ -55,8 +55,8 @@ export class Curves {
     if (!wanted.length) return;
     this.#askedAt = Date.now();
     for (const run of wanted) this.#asked.set(run.id, stateOf(run));
-    const found = await get("/api/runs/curves/", { runs: wanted.map((run) => run.id).join(",") });
-    for (const curve of found) this.#curves.set(curve.run_id, curve);
+    const curves = await get("/api/runs/curves/", { runs: wanted.map((run) => run.id).join(",") });
+    for (const curve of curves) this.#curves.set(curve.run_id, curve);
     this.#watch(body);
   }
 

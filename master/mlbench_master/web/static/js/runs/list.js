@@ -70,11 +70,11 @@ function updateRow(row, /** @type {Run} */ run, now) {
 
 function showValues(row, /** @type {Run} */ run, columns) {
   const cells = [...row.querySelectorAll(".runs-value")];
-  if (cells.map((one) => one.dataset.label).join() !== columns.join()) {
-    for (const one of cells) one.remove();
+  if (cells.map((td) => td.dataset.label).join() !== columns.join()) {
+    for (const td of cells) td.remove();
     row.append(...columns.map((name) => cell("value", name)));
   }
-  [...row.querySelectorAll(".runs-value")].forEach((one, i) => setText(one, textOf(run.values[columns[i]])));
+  [...row.querySelectorAll(".runs-value")].forEach((td, i) => setText(td, textOf(run.values[columns[i]])));
 }
 
 function cell(name, label, ...children) {

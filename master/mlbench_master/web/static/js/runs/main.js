@@ -55,10 +55,10 @@ async function fetchRuns() {
   const { group, order } = columns;
   try {
     const asked = [askForRuns(), get("/api/runs/counts/", { q: wanted().q })];
-    const [found, counted] = await Promise.all(asked);
+    const [rows, counted] = await Promise.all(asked);
     counts = counted;
-    runs = group.length ? [] : order ? found : found.toReversed();
-    groups = group.length ? found : [];
+    runs = group.length ? [] : order ? rows : rows.toReversed();
+    groups = group.length ? rows : [];
   } catch (error) {
     // What is being typed may be no query yet: the last answer stays.
     if (!(error instanceof ApiError) || error.status !== 400) throw error;

@@ -55,20 +55,20 @@ export function toOrder(/** @type {Values} */ values) {
  * @returns {Record<string, string>} the problems by field; that of an option is under `args.KEY`
  */
 export function problemsOf(values, bounds) {
-  const found = { name: nameProblem(values.name) };
+  const problems = { name: nameProblem(values.name) };
   for (const name of Object.keys(bounds)) {
-    if (name in values) found[name] = numberProblem(values[name], bounds[name]);
+    if (name in values) problems[name] = numberProblem(values[name], bounds[name]);
   }
   if (values.benchmark === CUSTOM) {
-    if (!values.custom_image_name) found.custom_image_name = "name an image";
-    found.custom_image_command = commandProblem(values.custom_image_command ?? "");
+    if (!values.custom_image_name) problems.custom_image_name = "name an image";
+    problems.custom_image_command = commandProblem(values.custom_image_command ?? "");
   }
   const options = filledOptions(values);
   for (const { key } of options) {
-    const isTwice = options.filter((one) => one.key === key).length > 1;
-    found[`args.${key}`] = isTwice ? "is given twice" : keyProblem(key);
+    const isTwice = options.filter((option) => option.key === key).length > 1;
+    problems[`args.${key}`] = isTwice ? "is given twice" : keyProblem(key);
   }
-  return Object.fromEntries(Object.entries(found).filter(([, problem]) => problem));
+  return Object.fromEntries(Object.entries(problems).filter(([, problem]) => problem));
 }
 
 function nameProblem(name) {

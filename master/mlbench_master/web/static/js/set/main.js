@@ -68,12 +68,12 @@ function showEffects(/** @type {SetAnalysis} */ analysis) {
 /** @returns {import("../ui.js").Column<Effect>[]} */
 export function effectColumns(/** @type {SetAnalysis} */ { is_less_better: lessIsBetter }) {
   const word = ({ correlation }) => (correlation < 0 === lessIsBetter ? "faster" : "slower");
-  const known = ({ low, high }) => low !== null && (low > 0 || high < 0);
+  const isClear = ({ low, high }) => low !== null && (low > 0 || high < 0);
   return [
     { title: "Swept", isHead: true, text: ({ key, value }) => [key, value].filter(Boolean).join(" ") },
     figure("Correlation", ({ correlation }) => number(correlation, 2)),
     figure("Between", ({ low, high }) => (low === null ? "" : `${number(low, 2)} and ${number(high, 2)}`)),
-    { title: "More of it is", text: (effect) => (known(effect) ? word(effect) : "not told from chance") },
+    { title: "More of it is", text: (effect) => (isClear(effect) ? word(effect) : "not told from chance") },
   ];
 }
 
@@ -104,12 +104,12 @@ function planColumns(/** @type {RunSet} */ { places }) {
 }
 
 function fillTrials(/** @type {Element} */ cell, /** @type {Place} */ { trials, is_open: isOpen }) {
-  const parts = trials.map((one) => ({ key: `${one.run_id} ${one.state} ${one.remark}`, one }));
-  const open = isOpen ? [{ key: "open", one: null }] : [];
-  reconcile(cell, [...parts, ...open], ({ key }) => key, ({ one }) => {
-    if (!one) return h("div", { class: "soft" }, "wants a run");
-    const name = one.deleted ? `run ${one.run_id}` : h("a", { href: `/runs/${one.run_id}` }, `run ${one.run_id}`);
-    return h("div", {}, name, " ", badge(one.state), one.counts ? " counts" : "", one.remark && ` ${one.remark}`);
+  const parts = trials.map((run) => ({ key: `${run.run_id} ${run.state} ${run.remark}`, run }));
+  const open = isOpen ? [{ key: "open", run: null }] : [];
+  reconcile(cell, [...parts, ...open], ({ key }) => key, ({ run }) => {
+    if (!run) return h("div", { class: "soft" }, "wants a run");
+    const name = run.deleted ? `run ${run.run_id}` : h("a", { href: `/runs/${run.run_id}` }, `run ${run.run_id}`);
+    return h("div", {}, name, " ", badge(run.state), run.counts ? " counts" : "", run.remark && ` ${run.remark}`);
   });
 }
 

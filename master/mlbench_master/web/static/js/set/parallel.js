@@ -14,10 +14,10 @@ const FAINTEST = 0.25;
  *   its line crosses each axis, from 0 at the bottom to 1, and how good its figure is, 0 to 1
  */
 export function toLines({ axes, points, unit, is_less_better: lessIsBetter }) {
-  const known = points.filter(({ figure }) => figure !== null);
-  const figures = known.map(({ figure }) => figure);
+  const runs = points.filter(({ figure }) => figure !== null);
+  const figures = runs.map(({ figure }) => figure);
   const [least, most] = [Math.min(...figures), Math.max(...figures)];
-  return known.map(({ name, values, figure, run_id: id }) => {
+  return runs.map(({ name, values, figure, run_id: id }) => {
     const end = most > least ? (figure - least) / (most - least) : 0.5;
     const heights = values.map((value, i) => axes[i].values.indexOf(value) / (axes[i].values.length - 1));
     const title = `run ${id}: ${name}, ${number(figure)} ${unit}`;

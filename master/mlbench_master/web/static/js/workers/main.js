@@ -88,7 +88,7 @@ function showProblem(error) {
 
 function start() {
   problem.replaceChildren();
-  for (const one of polls) one.stop();
+  for (const poller of polls) poller.stop();
   polls = [poll(fetchPods, showProblem)];
 }
 

@@ -39,7 +39,7 @@ const usagePoll = poll(refreshUsage, (error) => showProblem("resources-problem",
 span.addEventListener("change", () => usagePoll.now());
 
 async function refreshWorker() {
-  pod = (await get("/api/pods/")).find((one) => one.name === name) ?? null;
+  pod = (await get("/api/pods/")).find((worker) => worker.name === name) ?? null;
   showWorker();
   return POLL_MS;
 }

@@ -36,17 +36,17 @@ export class Usage {
   /** Add an answer of `/api/metrics/`, by pod and name of the series. */
   add(/** @type {Record<string, Record<string, object[]>>} */ answer) {
     for (const [pod, byName] of Object.entries(answer)) {
-      const known = this.#series.get(pod) ?? new Map();
-      this.#series.set(pod, known);
+      const byMetric = this.#series.get(pod) ?? new Map();
+      this.#series.set(pod, byMetric);
       for (const metric of FILTER) {
-        known.set(metric, append(known.get(metric) ?? EMPTY, sumOf(byName, metric)));
+        byMetric.set(metric, append(byMetric.get(metric) ?? EMPTY, sumOf(byName, metric)));
       }
     }
     const start = this.newest() - WINDOW_MS;
-    for (const [pod, known] of this.#series) {
-      for (const [metric, series] of known) known.set(metric, since(series, start));
-      this.#curves.set(pod, toCurves(known));
-      if ([...known.values()].some((series) => series.times.length)) continue;
+    for (const [pod, byMetric] of this.#series) {
+      for (const [metric, series] of byMetric) byMetric.set(metric, since(series, start));
+      this.#curves.set(pod, toCurves(byMetric));
+      if ([...byMetric.values()].some((series) => series.times.length)) continue;
       this.#series.delete(pod);
       this.#curves.delete(pod);
     }
@@ -80,8 +80,8 @@ export class Usage {
   }
 
   #ends() {
-    return [...this.#series.values()].flatMap((known) =>
-      [...known.values()].map((series) => series.times.at(-1) ?? 0),
+    return [...this.#series.values()].flatMap((byMetric) =>
+      [...byMetric.values()].map((series) => series.times.at(-1) ?? 0),
     );
   }
 }
@@ -92,8 +92,8 @@ export function current(/** @type {Series} */ series, /** @type {number} */ newe
   return last === undefined || newest - last > CURRENT_MS ? null : series.values.at(-1);
 }
 
-function toCurves(known) {
-  const of = (kind) => known.get(METRICS[kind]) ?? EMPTY;
+function toCurves(byMetric) {
+  const of = (kind) => byMetric.get(METRICS[kind]) ?? EMPTY;
   return {
     cpu: rate(of("cpu")),
     memory: of("memory"),

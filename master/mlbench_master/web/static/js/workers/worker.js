@@ -90,7 +90,7 @@ export function scaleOf(/** @type {Record<string, number>} */ highest) {
 export function summary(/** @type {Pod[]} */ pods, /** @type {number} */ now) {
   const states = pods.map((pod) => stateOf(pod, now));
   const parts = STATES.filter((state) => states.includes(state)).map(
-    (state) => `${states.filter((one) => one === state).length} ${state}`,
+    (state) => `${states.filter((other) => other === state).length} ${state}`,
   );
   return `${format.plural(pods.length, "worker")}: ${parts.join(", ")}`;
 }
