@@ -19,7 +19,7 @@ test("runs are given by their ids", () => {
 
 test("an address describes the view that it was made of", () => {
   const view = { runs: "3,1", goal: "a>=1", metrics: ["b", "c,d"], axis: "step", ofGroups: true };
-  const pairs = Object.entries(toParams(view)).flatMap(([name, values]) => [values].flat().map((one) => [name, one]));
+  const pairs = Object.entries(toParams(view)).flatMap(([key, values]) => [values].flat().map((text) => [key, text]));
   deepEqual(toView(new URLSearchParams(pairs)), view);
   equal(toView(new URLSearchParams("axis=sideways")).axis, "");
 });
@@ -56,8 +56,8 @@ for (const [axis, x, y] of /** @type {[string, number[], number[]][]} */ ([
   ["step", [10, 50], [2, 1]],
 ])) {
   test(`curves start together on the axis ${axis}`, () => {
-    const found = recorded({ train_loss: LOSS, train_seconds: SECONDS, step: STEP }, axis);
-    deepEqual([found.x, found.y], [x, y]);
+    const curve = recorded({ train_loss: LOSS, train_seconds: SECONDS, step: STEP }, axis);
+    deepEqual([curve.x, curve.y], [x, y]);
   });
 }
 
@@ -78,8 +78,8 @@ test("a run’s curve has its label and its colour", () => {
 });
 
 test("of metrics, a loss that all runs have comes first", () => {
-  const [one, other] = [["accuracy", "step", "val_loss", "train_loss"], ["val_loss", "b", "step"]];
-  deepEqual(inOrder([one, other]), ["val_loss", "train_loss", "accuracy", "b", "step"]);
+  const [first, second] = [["accuracy", "step", "val_loss", "train_loss"], ["val_loss", "b", "step"]];
+  deepEqual(inOrder([first, second]), ["val_loss", "train_loss", "accuracy", "b", "step"]);
   deepEqual(inOrder([["z", "a"], ["z"]]), ["z", "a"]);
 });
 
@@ -103,12 +103,12 @@ function rows(/** @type {any[]} */ differences, /** @type {any[]} */ ...manifest
 
 test("differences that break the comparison come first, and once", () => {
   const values = [{ value: "64", run_ids: [2] }, { value: "128", run_ids: [1] }];
-  const found = rows(
+  const differences = rows(
     [{ name: "batch_size", breaks: "yes", values }],
     manifest({ batch_size: 128, seed: 1 }, { torch: "2" }, { num_workers: 1 }),
     manifest({ batch_size: 64, seed: 1 }, { torch: "3" }, { num_workers: 2 }),
   );
-  deepEqual(found.map((row) => [row.group, row.name, row.breaks, ...row.values]), [
+  deepEqual(differences.map((row) => [row.group, row.name, row.breaks, ...row.values]), [
     ["Settings", "batch_size", "yes", "128", "64"],
     ["Limits", "num_workers", "no", "1", "2"],
     ["Packages", "torch", "no", "2", "3"],
@@ -119,8 +119,8 @@ test("a seed has a part in learning, and is told once, run by run", () => {
   const values = [{ value: "1", run_ids: [1] }, { value: "8", run_ids: [2] }];
   const stated = [1, 8].map((seed) => ({ ...manifest({ seed }), seed }));
   for (const judged of [[], [{ name: "seed", breaks: "learning", values }]]) {
-    const found = rows(judged, ...stated);
-    deepEqual(found.map((row) => [row.name, row.breaks, ...row.values]), [
+    const differences = rows(judged, ...stated);
+    deepEqual(differences.map((row) => [row.name, row.breaks, ...row.values]), [
       ["seed", "learning", "1", "8"],
     ]);
   }
@@ -132,8 +132,8 @@ test("what was ordered is not told beside what the runs had", () => {
     ...manifest({ exchange }),
     args: i ? { exchange } : {},
   }));
-  const found = rows([{ name: "exchange", breaks: "learning", values }], ...ordered);
-  deepEqual(found.map((row) => [row.group, row.name]), [["Settings", "exchange"]]);
+  const differences = rows([{ name: "exchange", breaks: "learning", values }], ...ordered);
+  deepEqual(differences.map((row) => [row.group, row.name]), [["Settings", "exchange"]]);
 });
 
 test("a fact that one run does not state is a difference, an equal one is none", () => {
@@ -180,17 +180,17 @@ function bars(groups, ...seconds) {
 }
 
 test("groups of several runs have bars with whiskers", () => {
-  const found = bars([group(1, 2, 9), group(2, 2, null)], 9, 9, 9, 9);
+  const chart = bars([group(1, 2, 9), group(2, 2, null)], 9, 9, 9, 9);
   deepEqual(
-    found.bars.map(({ name, text, pieces, low, high }) => [name, text, pieces.map(({ value }) => value), low, high]),
+    chart.bars.map(({ name, text, pieces, low, high }) => [name, text, pieces.map(({ value }) => value), low, high]),
     [["1 workers", "9 s", [9], 8, 10], ["2 workers (0 of 2 reached)", "–", [], null, null]],
   );
 });
 
 test("single runs have a bar each, if they reached the goal", () => {
-  const found = bars([group(1, 1, 9), group(2, 1, null)], 9, null);
-  deepEqual(found.bars.map(({ name, text }) => [name, text]), [["1 · r", "9 s"], ["2 · r (not reached)", "–"]]);
-  deepEqual(found.bars.map(({ pieces }) => pieces[0]?.colour), ["--series-1", undefined]);
+  const chart = bars([group(1, 1, 9), group(2, 1, null)], 9, null);
+  deepEqual(chart.bars.map(({ name, text }) => [name, text]), [["1 · r", "9 s"], ["2 · r (not reached)", "–"]]);
+  deepEqual(chart.bars.map(({ pieces }) => pieces[0]?.colour), ["--series-1", undefined]);
   const none = bars([group(1, 1, null)], null);
   deepEqual([none.bars, none.note], [[], "No run has reached its goal."]);
 });

@@ -5,9 +5,9 @@ import "./browser.js";
 import { meanOf, toGroupLines } from "../../../master/mlbench_master/web/static/js/compare/groups.js";
 import { toCsv } from "../../../master/mlbench_master/web/static/js/export.js";
 
-const near = (found, expected) => {
-  equal(found.length, expected.length);
-  found.forEach((value, i) => ok(Object.is(value, expected[i]) || Math.abs(value - expected[i]) < 1e-8, `${value} at ${i}`));
+const near = (values, expected) => {
+  equal(values.length, expected.length);
+  values.forEach((y, i) => ok(Object.is(y, expected[i]) || Math.abs(y - expected[i]) < 1e-8, `${y} at ${i}`));
 };
 
 // Of Student's t: scipy.stats.t.ppf(0.975, freedom).
@@ -21,13 +21,13 @@ const CURVES = [
 test("a mean and its interval are those of SciPy, over the runs that are so far", () => {
   // At each place, with v = [np.interp(place, x, y) of those with x[0] <= place <= x[-1]]:
   // np.mean(v) - scipy.stats.sem(v) * scipy.stats.t.ppf(0.975, len(v) - 1)
-  const found = meanOf(CURVES, QUANTILES);
-  deepEqual(found.x, [0, 0.5, 1, 1.5, 2, 3, 4, 6]);
-  deepEqual(found.counts, [1, 2, 3, 3, 3, 3, 2, 1]);
-  near(found.y, [4, 4.25, 10 / 3, 8 / 3, 2.5, 2, 1.25, 0]);
+  const mean = meanOf(CURVES, QUANTILES);
+  deepEqual(mean.x, [0, 0.5, 1, 1.5, 2, 3, 4, 6]);
+  deepEqual(mean.counts, [1, 2, 3, 3, 3, 3, 2, 1]);
+  near(mean.y, [4, 4.25, 10 / 3, 8 / 3, 2.5, 2, 1.25, 0]);
   const lows = [NaN, -5.27965355213102, 2.6162245450417565, 1.1037642968227226];
-  near(found.lows, [...lows, 1.2579311441248349, 1.3789655720624174, -1.9265511840436735, NaN]);
-  near(found.highs.map((high, i) => high + found.lows[i]), found.y.map((y, i) => (found.counts[i] > 1 ? 2 * y : NaN)));
+  near(mean.lows, [...lows, 1.2579311441248349, 1.3789655720624174, -1.9265511840436735, NaN]);
+  near(mean.highs.map((high, i) => high + mean.lows[i]), mean.y.map((y, i) => (mean.counts[i] > 1 ? 2 * y : NaN)));
 });
 
 test("of a curve that goes back, what was done again counts, and what is no number has no part", () => {

@@ -3,9 +3,9 @@ import { test } from "node:test";
 
 import { extentOf, nearest, smooth, thin } from "../../../master/mlbench_master/web/static/js/lines.js";
 
-const near = (found, expected) => {
-  equal(found.length, expected.length);
-  found.forEach((value, i) => ok(Object.is(value, expected[i]) || Math.abs(value - expected[i]) < 1e-12, `${value} at ${i}`));
+const near = (values, expected) => {
+  equal(values.length, expected.length);
+  values.forEach((y, i) => ok(Object.is(y, expected[i]) || Math.abs(y - expected[i]) < 1e-12, `${y} at ${i}`));
 };
 
 test("a value that is a half-life further back weighs half as much", () => {
@@ -49,7 +49,7 @@ test("of a column of pixels the smallest and the largest value stay, in their or
 test("what is zoomed to goes on to the edges, on places that all lines share", () => {
   const x = Array.from({ length: 1000 }, (_, i) => 1 + i);
   const window = { from: 10, to: 100, pixels: 10, isLog: true };
-  const [one, other] = [x, x.slice(3)].map((column) => thin(part(column, column), window));
-  deepEqual(one.x, other.x);
-  ok(one.x[0] < 10 && one.x.at(-1) > 100 && one.x.length < 26);
+  const [first, second] = [x, x.slice(3)].map((column) => thin(part(column, column), window));
+  deepEqual(first.x, second.x);
+  ok(first.x[0] < 10 && first.x.at(-1) > 100 && first.x.length < 26);
 });

@@ -50,8 +50,8 @@ test("upwards, lines keep their numbers", () => {
 
 test("a log may be empty at first", () => {
   deepEqual(play().lines, []);
-  const [none, one] = [Buffer.from(""), Buffer.from("one")];
-  const held = play(["append", page(none)], ["append", page(one)]);
+  const [none, line] = [Buffer.from(""), Buffer.from("one")];
+  const held = play(["append", page(none)], ["append", page(line)]);
   deepEqual([held.lines, held.end], [["one"], 3]);
 });
 
@@ -127,7 +127,7 @@ for (const [line, search, pieces] of /** @type {[string, string, string[]][]} */
   ["İx", "x", ["İx"]],
 ])) {
   test(`"${search}" is highlighted in "${line}"`, () => {
-    const found = logs.highlight(line, search).map((one) => (one.isMatch ? "*" : "") + one.text);
-    deepEqual(found, pieces);
+    const texts = logs.highlight(line, search).map(({ text, isMatch }) => (isMatch ? "*" : "") + text);
+    deepEqual(texts, pieces);
   });
 }

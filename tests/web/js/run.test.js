@@ -28,8 +28,8 @@ for (const [metrics, goal, charts] of /** @type {[string[], string | null, objec
   [["reward"], "score", {}],
 ])) {
   test(`${metrics} with the goal ${goal} have the charts ${Object.keys(charts)}`, () => {
-    const found = curves.chartsOf(metrics, goal).map((chart) => [chart.title, chart.metrics]);
-    deepEqual(Object.fromEntries(found), charts);
+    const pairs = curves.chartsOf(metrics, goal).map((chart) => [chart.title, chart.metrics]);
+    deepEqual(Object.fromEntries(pairs), charts);
   });
 }
 
@@ -92,8 +92,8 @@ test("each process of a worker is a rank with its figures", () => {
   const processes = [[0, 1], [2]];
   const workers = processes.map((its, rank) => ({ ...WORKER, rank, processes: its }));
   const stragglers = /** @type {any} */ ({ ranks: [{ rank: 2, seconds: 1.75 }] });
-  const found = rankFigures(workers, { ranks, stragglers });
-  deepEqual(found.map((one) => [one.rank, one.worker.rank, one.figures?.steps, one.late]), [
+  const rows = rankFigures(workers, { ranks, stragglers });
+  deepEqual(rows.map((row) => [row.rank, row.worker.rank, row.figures?.steps, row.late]), [
     [0, 0, 10, null],
     [1, 0, undefined, null],
     [2, 1, 10, 1.75],
@@ -120,9 +120,9 @@ for (const [fields, verdict, text] of /** @type {[any, string, RegExp][]} */ ([
     const counts = fields.delivery;
     const delivery = counts && { recorded: counts[0], in_prometheus: counts[1], kept: counts[2] };
     const run = /** @type {any} */ ({ state: "FINISHED", waiting: "", ...fields, delivery });
-    const found = judgeDelivery(run);
-    equal(found.verdict, verdict);
-    equal(text.test(found.text), true, found.text);
+    const judgement = judgeDelivery(run);
+    equal(judgement.verdict, verdict);
+    equal(text.test(judgement.text), true, judgement.text);
   });
 }
 

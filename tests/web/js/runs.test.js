@@ -80,11 +80,11 @@ for (const [command, words] of /** @type {[string, string[] | null][]} */ ([
 
 test("an order is written as commands", () => {
   const args = [{ key: "learning_rate", value: "1e-2" }, { key: "note", value: "it's" }];
-  const found = order.toOrder(form({ light_target: true, deadline_seconds: 1e-7, args }));
+  const body = order.toOrder(form({ light_target: true, deadline_seconds: 1e-7, args }));
   const line =
     "mlbench run digits --name mine --workers 2 --light --deadline 0.0000001 " +
     `--set learning_rate=1e-2 --set 'note=it'"'"'s'`;
-  equal(order.toCommandLine(found, FLAGS), line);
+  equal(order.toCommandLine(body, FLAGS), line);
   equal(
     order.toCurl({ name: "a", num_workers: 1 }, "http://h:1"),
     `curl -u me:$MLBENCH_TOKEN http://h:1/api/runs/ --json '{"name":"a","num_workers":1}'`,
@@ -95,10 +95,10 @@ test("an order is written as commands", () => {
 test("one's own command is the same words however it is quoted", () => {
   const own = { benchmark: order.CUSTOM, custom_image_name: "test/train:1", queue: true };
   const command = `python -c 'print("it'"'"'s", "$HOME")' --rank {rank} "a  b" \\* -- é`;
-  const found = order.toOrder(form({ ...own, custom_image_command: command }));
-  deepEqual(order.split(found.custom_image_command ?? ""), order.split(command));
+  const body = order.toOrder(form({ ...own, custom_image_command: command }));
+  deepEqual(order.split(body.custom_image_command ?? ""), order.split(command));
   equal(
-    order.toCommandLine(found, FLAGS),
+    order.toCommandLine(body, FLAGS),
     "mlbench run --name mine --workers 2 --image test/train:1 --queue -- " +
       `python -c 'print("it'"'"'s", "$HOME")' --rank '{rank}' 'a  b' '*' -- 'é'`,
   );
@@ -201,9 +201,9 @@ test("a failed run is explained by its error", () => {
 });
 
 test("a loss that is no number is named with its first such step", () => {
-  const found = { metric: "train_loss", rank: "0", step: 1200, since: "2026-01-01T00:00:00Z" };
-  equal(notFiniteOf({ not_finite: found }), "train_loss is not a number since step 1,200");
-  equal(notFiniteOf({ not_finite: { ...found, step: null } }), "train_loss is not a number");
+  const loss = { metric: "train_loss", rank: "0", step: 1200, since: "2026-01-01T00:00:00Z" };
+  equal(notFiniteOf({ not_finite: loss }), "train_loss is not a number since step 1,200");
+  equal(notFiniteOf({ not_finite: { ...loss, step: null } }), "train_loss is not a number");
   equal(notFiniteOf({ not_finite: null }), "");
 });
 

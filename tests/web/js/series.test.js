@@ -65,10 +65,10 @@ test("names are split into metric and rank", () => {
 
 test("an answer is grouped by metric and rank", () => {
   const point = { date: "1970-01-01T00:00:01.000000Z", value: "1" };
-  const found = byMetric({ "loss @ 0": [point], "loss @ 1": [point, point], epoch: [] });
-  const lengths = [...found].map(([metric, ranks]) => [
+  const metrics = byMetric({ "loss @ 0": [point], "loss @ 1": [point, point], epoch: [] });
+  const lengths = [...metrics].map(([metric, ranks]) => [
     metric,
-    [...ranks].map(([rank, one]) => [rank, one.values.length]),
+    [...ranks].map(([rank, series]) => [rank, series.values.length]),
   ]);
   deepEqual(lengths, [["loss", [[0, 1], [1, 2]]], ["epoch", [[null, 0]]]]);
 });
@@ -80,8 +80,8 @@ test("a clock is interpolated, and stands still before it falls", () => {
 
 test("a counter is interpolated by its lows", () => {
   const counter = of([10, 20, 30, 40], [0, 0, 0, 0], { lows: [100, 200, 5, 15] });
-  const found = counterAt(counter, [5, 10, 15, 20, 25, 35, 99]);
-  deepEqual(found, [NaN, 100, 150, 200, 200, 10, 15]);
+  const values = counterAt(counter, [5, 10, 15, 20, 25, 35, 99]);
+  deepEqual(values, [NaN, 100, 150, 200, 200, 10, 15]);
 });
 
 test("series are combined where they are near", () => {
