@@ -13,8 +13,8 @@ _GATHER_SECONDS = 0.0005
 @dataclass
 class _Entry:
     item: Any
-    woken: threading.Event = field(default_factory=threading.Event)
-    """Set once it is written, or its thread is the one to write."""
+    pending: threading.Lock = field(default_factory=threading.Lock)
+    """Held until it is written, or its thread is the one to write; an event takes longer."""
     done: bool = False
     result: Any = None
     error: BaseException | None = None
@@ -41,11 +41,12 @@ class GroupCommit:
             Exception: what ``write_all`` raised for this item.
         """
         entry = _Entry(item)
+        entry.pending.acquire()
         with self._lock:
             self._waiting.append(entry)
             is_first, self._is_writing = not self._is_writing, True
         if not is_first:
-            entry.woken.wait()
+            entry.pending.acquire()
         if not entry.done:
             self._write_waiting()
         if entry.error is not None:
@@ -63,9 +64,9 @@ class GroupCommit:
         with self._lock:
             self._is_writing = bool(self._waiting)
             if self._waiting:
-                self._waiting[0].woken.set()
-        for entry in group:
-            entry.woken.set()
+                self._waiting[0].pending.release()
+        for entry in group[1:]:  # the first is this thread's own
+            entry.pending.release()
 
     def _write(self, group: Sequence[_Entry]) -> None:
         try:

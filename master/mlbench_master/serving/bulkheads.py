@@ -82,16 +82,16 @@ def find_head(arrived: bytes | bytearray) -> Head | None:
 class Bulkheads(Generic[_Work]):
     """The threads of all bulkheads, each of which does one thing with what it is given."""
 
-    def __init__(self, do: Callable[[_Work], None]) -> None:
+    def __init__(self, do: Callable[[_Work, Bulkhead], None]) -> None:
         self._queues: dict[Bulkhead, SimpleQueue[_Work]] = {
             bulkhead: SimpleQueue() for bulkhead in Bulkhead
         }
         self._given: Counter[Bulkhead] = Counter()
-        for bulkhead, queue in self._queues.items():
+        self._do = do
+        for bulkhead in Bulkhead:
             for number in range(bulkhead.threads):
-                threading.Thread(
-                    target=_work, args=(queue, do), name=f"{bulkhead.title}_{number}", daemon=True
-                ).start()
+                name = f"{bulkhead.title}_{number}"
+                threading.Thread(target=self._run, args=[bulkhead], name=name, daemon=True).start()
 
     def is_full(self, bulkhead: Bulkhead) -> bool:
         """Check if no more work may wait for the bulkhead's threads."""
@@ -110,7 +110,6 @@ class Bulkheads(Generic[_Work]):
         """Note that one submission to the bulkhead is done; the same thread calls this."""
         self._given[bulkhead] -= 1
 
-
-def _work(queue: "SimpleQueue[_Work]", do: Callable[[_Work], None]) -> NoReturn:
-    while True:
-        do(queue.get())
+    def _run(self, bulkhead: Bulkhead) -> NoReturn:
+        while True:
+            self._do(self._queues[bulkhead].get(), bulkhead)

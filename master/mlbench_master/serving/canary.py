@@ -56,12 +56,11 @@ class Canary:
             began = time.monotonic()
             try:
                 self._send(listener)
+                hears = True
             except OSError as error:
                 if hears:
                     log.warning("the master does not hear itself, nor its agents: %s", error)
                 hears = False
-            else:
-                hears = True
             time.sleep(max(0.0, began + EVERY_SECONDS - time.monotonic()))
 
     def _send(self, listener: socket.socket) -> None:

@@ -43,18 +43,15 @@ class Connection(TConn):
             self.parser = http.get_parser(self.cfg, self.sock, self.client)
             self.initialized = True
 
-    def receive_next(self, seconds: float) -> bool:
+    def receive_next(self, bulkhead: Bulkhead) -> bool:
         """Wait for another request; return whether all of it has come, for the same bulkhead."""
-        answered = self.head
-        if answered is None or self.buffered.is_sending:
+        if not self.buffered.flush():
             return False
         self.finish()
-        self.buffered.receive_soon(seconds)
-        self.head = answered  # the loop counts the thread as busy by it
-        head = find_head(self.buffered.arrived)
-        if head is None or head.bulkhead is not answered.bulkhead:
-            return False
-        return len(self.buffered.arrived) >= head.whole
+        self.buffered.receive_soon()
+        arrived = self.buffered.arrived
+        head = find_head(arrived)
+        return head is not None and head.bulkhead is bulkhead and len(arrived) >= head.whole
 
     def finish(self) -> None:
         """Give back what was read of the next request, and note whether this is an agent's."""

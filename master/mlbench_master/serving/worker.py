@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
-from gunicorn.workers.gthread import TConn, ThreadWorker
+from gunicorn.workers.gthread import ThreadWorker
 
 from mlbench_master.serving.buffered import LEAST_BYTES_PER_SECOND, STALL_SECONDS
 from mlbench_master.serving.bulkheads import Bulkhead, Bulkheads, find_head
@@ -30,8 +30,6 @@ _ACCEPTED_AT_ONCE = 64
 # Descriptors for databases, Prometheus and other things that threads open.
 _OWN_DESCRIPTORS = 256
 _SWEEP_SECONDS = 0.5
-# A thread waits so long for the next request: through the loop it would cost twice as much.
-_AT_ONCE_SECONDS = 0.002
 # An agent that waits longer may have given up.
 _PATIENT_SECONDS = 1.0
 # The system has no descriptors or memory left.
@@ -46,14 +44,9 @@ def write_json_error(sock: socket.socket, status_int: int, reason: str, mesg: st
 def _refusal(status: int, reason: str, message: str, *headers: str) -> bytes:
     """Return an answer that is an error, after which the connection is closed."""
     body = json.dumps({"status": status, "message": message})
-    lines = [
-        f"HTTP/1.1 {status} {reason}",
-        "Connection: close",
-        "Content-Type: application/json",
-        f"Content-Length: {len(body)}",
-        *headers,
-    ]
-    return "\r\n".join([*lines, "", body]).encode("latin-1")
+    its = (f"HTTP/1.1 {status} {reason}", f"Content-Length: {len(body)}", *headers)
+    lines = (*its, "Content-Type: application/json", "Connection: close", "", body)
+    return "\r\n".join(lines).encode("latin-1")
 
 
 class Worker(ThreadWorker):
@@ -118,8 +111,7 @@ class Worker(ThreadWorker):
                 opened.close()
                 continue
             self.nr_conns += 1
-            conn = Connection(self.cfg, opened, client, listener.getsockname())
-            self._await_request(conn)
+            self._await_request(Connection(self.cfg, opened, client, listener.getsockname()))
 
     def _make_room(self) -> bool:
         """Close the connection that has waited longest; return whether there was one."""
@@ -153,60 +145,51 @@ class Worker(ThreadWorker):
             return
         if len(arrived) >= conn.head.whole:
             self._unwatch(conn)
-            self.enqueue_req(conn)
+            self._submit(conn, conn.head.bulkhead)
             return
         in_all = conn.began + STALL_SECONDS + len(arrived) / LEAST_BYTES_PER_SECOND
         conn.deadline = min(now + STALL_SECONDS, in_all)
 
-    def enqueue_req(self, conn: TConn) -> None:
-        """Give a complete request to a thread of its bulkhead."""
-        conn = cast("Connection", conn)
-        assert conn.head is not None
-        bulkhead = conn.head.bulkhead
+    def _submit(self, conn: Connection, bulkhead: Bulkhead) -> None:
         if self._bulkheads.is_full(bulkhead):
             self._refuse(conn, 503, "Service Unavailable", "the master is busy: try again later")
             return
         conn.buffered.begin()
         self._bulkheads.submit(bulkhead, conn)
 
-    def _serve(self, conn: Connection) -> None:
+    def _serve(self, conn: Connection, bulkhead: Bulkhead) -> None:
         conn.stays = False
         try:
-            conn.stays = self.handle(conn)
-            while conn.stays and self._has_next(conn):
-                conn.stays = self.handle(conn)
+            conn.stays = self._answer(conn, bulkhead)
+            while conn.stays and bulkhead is Bulkhead.OTHERS and self._has_next(conn):
+                conn.stays = self._answer(conn, bulkhead)
         except BaseException:  # whatever it is, the thread is needed
             self.log.exception("a request failed")
-        self.method_queue.defer(self._finish, conn)
+        self.method_queue.defer(self._finish, conn, bulkhead)
+
+    def _answer(self, conn: Connection, bulkhead: Bulkhead) -> bool:
+        """Answer a request in a thread, unless an agent has given it up meanwhile."""
+        buffered = conn.buffered
+        buffered.waited = time.monotonic() - buffered.whole_at
+        is_late = bulkhead is Bulkhead.POLLS and buffered.waited > _PATIENT_SECONDS
+        return not (is_late and buffered.is_gone) and self.handle(conn)
 
     def _has_next(self, conn: Connection) -> bool:
         """Check if a user's next request comes at once, and no other one waits for the thread."""
-        bulkhead = conn.head and conn.head.bulkhead
-        is_wanted = bulkhead is not Bulkhead.OTHERS or self._bulkheads.has_waiting(bulkhead)
-        return not is_wanted and self.alive and conn.receive_next(_AT_ONCE_SECONDS)
-
-    def handle(self, conn: TConn) -> bool:
-        """Answer a request in a thread, unless an agent has given it up meanwhile."""
-        conn = cast("Connection", conn)
-        buffered = conn.buffered
-        buffered.waited = time.monotonic() - buffered.whole_at
-        is_poll = conn.head is not None and conn.head.bulkhead is Bulkhead.POLLS
-        if is_poll and buffered.waited > _PATIENT_SECONDS and buffered.is_gone:
-            return False
-        return super().handle(conn)
+        is_free = self.alive and not self._bulkheads.has_waiting(Bulkhead.OTHERS)
+        return is_free and conn.receive_next(Bulkhead.OTHERS)
 
     # --- An answer leaves. ---
 
-    def _finish(self, conn: Connection) -> None:
+    def _finish(self, conn: Connection, bulkhead: Bulkhead) -> None:
         """Send the rest of the answer, then wait for the next request or close."""
-        assert conn.head is not None
-        self._bulkheads.note_done(conn.head.bulkhead)
+        self._bulkheads.note_done(bulkhead)
         conn.stays = conn.stays and self.alive
         self._send_rest(conn)
 
     def _send_rest(self, conn: Connection) -> None:
         if not conn.buffered.flush():
-            self._watch(conn, selectors.EVENT_WRITE, self._flush, conn.buffered.timeout)
+            self._watch(conn, selectors.EVENT_WRITE, self._flush, conn.buffered.writing.timeout)
             return
         conn.finish()
         if conn.buffered.over and not conn.buffered.arrived:
@@ -220,16 +203,10 @@ class Worker(ThreadWorker):
             self._watch(conn, selectors.EVENT_READ, self._discard, _LINGER_SECONDS)
 
     def _flush(self, conn: Connection) -> None:
-        now = time.monotonic()
-        conn.buffered.note_waited(now - conn.began)
-        if conn.buffered.flush():
-            self._unwatch(conn)
-            self._send_rest(conn)
-            return
-        # It has taken some, so connections that take nothing are closed before it.
-        self._waiting.take(conn)
-        conn.began, conn.deadline = now, now + conn.buffered.timeout
-        self._waiting.put(conn)
+        # It takes some, so it waits anew: connections that take nothing are closed before it.
+        conn.buffered.writing.note(0, time.monotonic() - conn.began)
+        self._unwatch(conn)
+        self._send_rest(conn)
 
     def _discard(self, conn: Connection) -> None:
         conn.buffered.receive()
@@ -241,11 +218,7 @@ class Worker(ThreadWorker):
         conn.stays = False
         conn.buffered.arrived.clear()
         conn.buffered.begin()
-        try:
-            conn.buffered.sendall(_refusal(status, reason, message, "Retry-After: 5"))
-        except OSError:
-            self._drop(conn)
-            return
+        conn.buffered.sendall(_refusal(status, reason, message, "Retry-After: 5"))
         self._send_rest(conn)
 
     # --- Waiting, and its end. ---
