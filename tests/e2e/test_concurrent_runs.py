@@ -10,7 +10,7 @@ from mlbench_worker.tasks.steps import train_loss
 from tests.e2e.commands import wait_until
 from tests.e2e.release import CORES, WORKERS, Release
 
-_STEPS = 1500
+_STEPS = 1000
 _RATE = 50
 _SMALL = CORES / 2
 """Cores of each worker where four must fit on a small node."""
@@ -48,7 +48,7 @@ def test_two_go_on_while_one_restarts_and_one_of_another_shape_waits(
 
 
 def _order(release: Release, name: str, cores: float, max_restarts: int) -> Run:
-    """Order a run of known values that takes 30 s."""
+    """Order a run of known values that takes 20 s."""
     ordered = release.client.create_run(
         *(name, WORKERS, cores, None),
         benchmark="steps",

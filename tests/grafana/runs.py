@@ -99,7 +99,12 @@ def _see_all(home: Home, prometheus: PrometheusClient, run: Run) -> None:
     epoch_ended = f'{names.RUN_METRIC}{{run_id="{run.id}",metric="{names.VAL_ACCURACY}"}}'
     wait_for(lambda: prometheus.query(epoch_ended), 90, "an epoch has ended")
     ranks = _suspend(home)
-    wait_for(lambda: _is_known(prometheus, run, epoch_ended), 90, "the run is seen")
+    while not _is_known(prometheus, run, epoch_ended):
+        for rank in ranks:
+            rank.resume()
+        time.sleep(0.1)  # a rate needs a step between two scrapes: an epoch may be shorter
+        ranks = _suspend(home)
+        time.sleep(2)
     for rank in ranks:
         rank.resume()
 
