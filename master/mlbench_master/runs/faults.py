@@ -67,16 +67,15 @@ def order(run: Run, rank: int, text: str, *, in_cluster: bool) -> InjectedFault:
     return fault
 
 
-def begin(run_id: int, deadline_at: float | None) -> None:
+def begin(run: Run, deadline_at: float | None) -> None:
     """Give the schedule of a run its times, once all ranks are running; in a transaction.
 
     What fails after the deadline is not begun again, so nothing is injected then.
     """
-    run = Run.get_by_id(run_id)
     if not any(hit["due_at"] is None for hit in run.injected):
         return
     waiting = "run_id = ? AND attempt = ? AND NOT reported"
-    if not Rank.rows(waiting, run_id, run.attempt):
+    if not Rank.rows(waiting, run.id, run.attempt):
         now = time.time()
         timed = [hit | {"due_at": hit["due_at"] or now + hit["seconds"]} for hit in run.injected]
         is_late = {"problem": "the run is past its deadline then"}

@@ -339,7 +339,7 @@ def _note_rank(pod: str, report: Report) -> bool:
         streams.close(rank.run_id, rank.attempt, rank.rank, report.sizes)
     rank.reported_at = rank.reported_at or rank.exited_at or now
     run_sql(_NOTE_RANK, rank.exit_code, rank.exited_at, rank.reported_at, rank.get_id())
-    faults.begin(rank.run_id, deadline_at(run))
+    faults.begin(run, deadline_at(run))
     return True
 
 
