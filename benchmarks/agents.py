@@ -19,6 +19,7 @@ from mlbench_worker.agent.link import Link, LinkError
 from mlbench_worker.agent.shipper import Shipper
 
 _PROCESSES = 2
+_COME_UP_SECONDS = 10.0
 _CHUNK_BYTES = 1 << 20
 
 
@@ -61,9 +62,10 @@ def _work(tokens: Mapping[str, str], url: str, folder: Path, work: Work) -> Seen
     noting.addHandler(_Notes(seen.failures))
     agents = [_Agent(pod, token, url, folder / pod, work, seen) for pod, token in tokens.items()]
     for number, agent in enumerate(agents):
-        # Spread over a second, as those of a cluster are.
+        # Spread over a second, as those of a cluster are, whose pods come up over some more.
         agent.writes_at = number / len(agents)
         agent.start()
+        time.sleep(_COME_UP_SECONDS / len(agents))
     _write(agents)
     for agent in agents:
         agent.join()

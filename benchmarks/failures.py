@@ -21,7 +21,7 @@ from benchmarks.stacks import local_stack, wait_for_end
 from mlbench import ApiClient
 from mlbench.evaluation.young_daly import Costs, best_interval, goodput
 from mlbench.names import THIS_MACHINE
-from mlbench.records import Run, RunEvent
+from mlbench.records import Run
 
 _STEP_SECONDS, _CHECKPOINT_SECONDS = 0.02, 0.25
 _INTERVALS, _BETWEEN, _SEEDS = (0.5, 1.0, 2.0, 4.0), (4, 8, 16), (1, 2)
@@ -143,7 +143,8 @@ def _look(client: ApiClient, run: Run) -> Kept:
         what, value = json.loads(line)
         values.setdefault(what, []).append(value)
     events = client.get_run_events(run.id).result().value
-    hits = [_at(event) for event in events if event.kind == "exited"]
+    dates = [datetime.fromisoformat(event.time) for event in events if event.kind == "exited"]
+    hits = [date.timestamp() for date in dates]
     born, began = values["born"], values["began"]
     step = fmean(values["steps"])
     return Kept(
@@ -170,7 +171,3 @@ def _costs(runs: Sequence[Kept], interval: float) -> tuple[float, Costs, float]:
     )
     tau = fmean(run.step for run in runs) * round(interval / _STEP_SECONDS)
     return sum(run.useful for run in runs) / wall, costs, tau
-
-
-def _at(event: RunEvent) -> float:
-    return datetime.fromisoformat(event.time).timestamp()

@@ -93,6 +93,9 @@ class _Stage:
 
 def _return(master: Master, run: Run) -> float:
     """Stop the master for a while; return the seconds until it has what was written meanwhile."""
+    streams = Stream.owner == run_owner(run.id), Stream.recorded > 0
+    while Stream.select().where(*streams).count() < run.num_workers:
+        time.sleep(0.5)
     began = time.monotonic()
     time.sleep(30)
     processes = [psutil.Process(master.worker).parent(), *_processes(master)]
@@ -102,12 +105,10 @@ def _return(master: Master, run: Run) -> float:
     for process in filter(None, processes):
         process.resume()
     back = time.monotonic()
-    recorded = Stream.select(fn.SUM(Stream.recorded)).where(Stream.owner == run_owner(run.id))
-    while True:
-        steps = time.monotonic() - began - _LATE_STEPS
-        if (recorded.scalar() or 0) >= run.num_workers * _METRICS * steps:
-            return time.monotonic() - back
+    recorded = Stream.select(fn.SUM(Stream.recorded)).where(*streams)
+    while recorded.scalar() < run.num_workers * _METRICS * (time.monotonic() - began - _LATE_STEPS):
         time.sleep(0.5)
+    return time.monotonic() - back
 
 
 class _Watched:
