@@ -54,6 +54,12 @@ class Selection:
         """The metrics that the names may stand for; empty for all."""
         return frozenset(metric for name in self.names for metric in (name, split_name(name)[0]))
 
+    @property
+    def ranks(self) -> frozenset[str]:
+        """The ranks that the names stand for; empty for all."""
+        ranks = frozenset(split_name(name)[1] for name in self.names)
+        return frozenset() if "" in ranks else ranks
+
     def wants(self, *names: str) -> bool:
         """Check if a series is wanted that goes by any of these names."""
         return not self.names or any(name in self.names for name in names)

@@ -131,7 +131,7 @@ class SeriesReader:
         readers: dict[str, list[Reader]] = {}
         # The database first: a sample that is delivered meanwhile is then read as waiting, and
         # lies behind what is read from Prometheus.
-        loaded = [stored.load(owner, selection.metrics) for owner in owners]
+        loaded = [stored.load(owner, selection) for owner in owners]
         with ExitStack() as stack:
             for samples in loaded:
                 keys = [key for key in samples.keys if selection.wants(series_name(*key), key[0])]

@@ -24,12 +24,13 @@ from mlbench_master.reading.points import (
     merge,
 )
 from mlbench_master.reading.promql import PrometheusError
-from mlbench_master.reading.selection import BEFORE_ALL_US
+from mlbench_master.reading.selection import BEFORE_ALL_US, Selection
 from mlbench_master.reading.windows import Span
 from mlbench_master.recording.delivery import BATCH_BYTES
+from mlbench_master.recording.limits import waiting_bytes
 from mlbench_master.recording.plan import plan
 from mlbench_master.recording.samples import MALFORMED, Sample
-from mlbench_master.recording.streams import POSTED, parse, read_batch, waiting
+from mlbench_master.recording.streams import METRICS, POSTED, parse, read_waiting
 
 # Rows of one query, each of up to 64 KiB. No query stays open between two chunks of an answer.
 _ROWS = 1_000
@@ -90,6 +91,9 @@ class Waiting:
             )
 
 
+_ALL = Selection()
+
+
 @dataclass(frozen=True)
 class Stored:
     """An owner's samples, as the database has them at one moment."""
@@ -101,8 +105,8 @@ class Stored:
     """The newest id among the kept samples of a series. Later ones were still waiting."""
     details: Mapping[SeriesKey, int]
     """The newest id among the details of a series."""
-    metrics: Collection[str] = ()
-    """The metrics that were asked for; empty for all."""
+    selection: Selection = _ALL
+    """What was asked for: there may be more."""
 
     @property
     def keys(self) -> set[SeriesKey]:
@@ -111,7 +115,7 @@ class Stored:
 
     def check(self) -> None:
         """Raise ``PrometheusError`` if samples were deleted, or rewound for delivery, since."""
-        now = _load_delivered(self.owner, self.metrics)
+        now = _load_delivered(self.owner, self.selection)
         is_less = any(
             key not in now or now[key].samples < had.samples for key, had in self.delivered.items()
         )
@@ -182,47 +186,52 @@ class Stored:
         return Points(times, points.values, annotations)
 
 
-def load(owner: str, metrics: Collection[str] = ()) -> Stored:
-    """Load the samples of an owner, of some metrics or of all, from the database.
+def load(owner: str, selection: Selection = _ALL) -> Stored:
+    """Load the samples of an owner's series, of some or of all, from the database.
 
     Raises:
         PrometheusError: so much waits for Prometheus that it cannot be read in time.
     """
     with snapshot():
-        delivered = _load_delivered(owner, metrics)
+        delivered = _load_delivered(owner, selection)
         last_ms = {key: series.span.last_ms for key, series in delivered.items()}
         return Stored(
             owner,
             delivered,
-            _load_waiting(owner, metrics, last_ms),
-            _newest_ids(KeptSample, owner, metrics),
-            _newest_ids(Detail, owner, metrics),
-            metrics,
+            _load_waiting(owner, selection, last_ms),
+            _newest_ids(KeptSample, owner, selection),
+            _newest_ids(Detail, owner, selection),
+            selection,
         )
 
 
-def _load_delivered(owner: str, metrics: Collection[str]) -> dict[SeriesKey, Delivered]:
+def _load_delivered(owner: str, selection: Selection) -> dict[SeriesKey, Delivered]:
     columns = (Series.metric, Series.rank, Series.first_ms, Series.last_ms, Series.samples)
-    rows = Series.select(*columns).where(_is_of(Series, owner, metrics))
+    rows = Series.select(*columns).where(_is_of(Series, owner, selection))
     return {
         (metric, rank): Delivered(Span(first_ms, last_ms), samples)
         for metric, rank, first_ms, last_ms, samples in database.execute(rows.tuples())
     }
 
 
-def _newest_ids(table: type[Any], owner: str, metrics: Collection[str]) -> dict[SeriesKey, int]:
+def _newest_ids(table: type[Any], owner: str, selection: Selection) -> dict[SeriesKey, int]:
     query = (
         table.select(table.metric, table.rank, fn.MAX(table.id))
-        .where(_is_of(table, owner, metrics))
+        .where(_is_of(table, owner, selection))
         .group_by(table.metric, table.rank)
     )
     return {(metric, rank): newest for metric, rank, newest in database.execute(query)}
 
 
-def _is_of(table: type[Any], owner: str, metrics: Collection[str]) -> Any:
+def _is_of(table: type[Any], owner: str, selection: Selection) -> Any:
     is_of = table.owner == owner
-    # Some databases take few values; who names more metrics wants most of them.
-    return is_of & table.metric.in_(list(metrics)) if 0 < len(metrics) <= _ROWS else is_of
+    # Some databases take few values; who names more series wants most of them.
+    if not 0 < len(selection.names) <= _ROWS // 2:
+        return is_of
+    is_of &= table.metric.in_(list(selection.metrics))
+    # The name of a metric may be spelled as one with a rank.
+    is_rank = table.rank.in_(list(selection.ranks)) | table.metric.contains("@")
+    return is_of & is_rank if selection.ranks else is_of
 
 
 def _select(table: type[Any], owner: str, key: SeriesKey, newest: int) -> ModelSelect:
@@ -234,32 +243,31 @@ def _select(table: type[Any], owner: str, key: SeriesKey, newest: int) -> ModelS
 
 
 def _load_waiting(
-    owner: str, metrics: Collection[str], last_ms: dict[SeriesKey, int]
+    owner: str, selection: Selection, last_ms: dict[SeriesKey, int]
 ) -> dict[SeriesKey, Waiting]:
     """Parse the samples that wait for delivery, each with the time that it will have later.
 
     ``last_ms`` has the newest millisecond of each series in Prometheus.
     """
-    streams = waiting(owner)
-    size = sum(stream.size - stream.delivered for stream in streams)
+    size = waiting_bytes(owner)
     if size <= BATCH_BYTES:
-        return _parse_waiting(streams, metrics, last_ms)
-    if size > (_MOST_SEARCHED_BYTES if _can_search(metrics) else _MOST_PARSED_BYTES):
+        return _parse_waiting(owner, selection, last_ms)
+    if size > (_MOST_SEARCHED_BYTES if _can_search(selection.metrics) else _MOST_PARSED_BYTES):
         raise _behind(owner, size, "more than can be read")
     if not _parsing.acquire(timeout=_LOCK_SECONDS):
         raise _behind(owner, size, "and others are reading as much")
     try:
-        return _parse_waiting(streams, metrics, last_ms)
+        return _parse_waiting(owner, selection, last_ms)
     finally:
         _parsing.release()
 
 
 def _parse_waiting(
-    streams: list[Stream], metrics: Collection[str], last_ms: dict[SeriesKey, int]
+    owner: str, selection: Selection, last_ms: dict[SeriesKey, int]
 ) -> dict[SeriesKey, Waiting]:
-    now_us = time.time_ns() // 1000
+    now_us, metrics = time.time_ns() // 1000, selection.metrics
     waiting: dict[SeriesKey, Waiting] = {}
-    for stream, lines in _find_lines(streams, metrics):
+    for stream, lines in _find_lines(owner, metrics, selection.ranks):
         samples = (
             record
             for record in parse(stream, lines, now_us, metrics)
@@ -278,21 +286,28 @@ def _parse_waiting(
     return waiting
 
 
-def _find_lines(streams: list[Stream], metrics: Collection[str]) -> list[tuple[Stream, bytes]]:
-    """Return the waiting lines that may name one of the metrics, batch by batch."""
-    positions = []
+def _find_lines(
+    owner: str, metrics: Collection[str], ranks: Collection[str]
+) -> list[tuple[Stream, bytes]]:
+    """Return the waiting lines that may have a metric of a rank, batch by batch."""
+    found: list[tuple[Stream, bytes]] = []
     size = 0
-    for stream in streams:
-        position = stream.delivered
-        # In the batches in which they will be delivered.
-        while batch := read_batch(stream, position, BATCH_BYTES):
-            position += len(batch)
-            lines = _lines_naming(metrics, batch) if _can_search(metrics) else batch
-            positions.append((stream, lines))
-            size += len(lines)
-            if size > _MOST_PARSED_BYTES:
-                raise _behind(stream.owner, size, "more than can be read")
-    return positions
+    # In the batches in which they will be delivered.
+    for stream, batch in read_waiting(owner, BATCH_BYTES):
+        if ranks and not _may_have(stream, ranks, batch):
+            continue
+        lines = _lines_naming(metrics, batch) if _can_search(metrics) else batch
+        found.append((stream, lines))
+        size += len(lines)
+        if size > _MOST_PARSED_BYTES:
+            raise _behind(owner, size, "more than can be read")
+    return found
+
+
+def _may_have(stream: Stream, ranks: Collection[str], lines: bytes) -> bool:
+    """Tell if a rank's lines may have samples of one of the ranks: a line may name another one."""
+    is_own = stream.name != METRICS or str(stream.rank) in ranks
+    return is_own or any(sign in lines for sign in (b'"rank"', b"@", b"\\"))
 
 
 def _can_search(metrics: Collection[str]) -> bool:

@@ -6,6 +6,8 @@ the stream's gap, in whole chunks. Offsets stay those of the whole log.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import cast
 
 from peewee import fn
@@ -35,6 +37,12 @@ _CHUNKS = f"""
     SELECT "offset", data FROM chunk
     WHERE stream_id = ? AND "offset" >= COALESCE(({_FIRST_CHUNK}), 0) AND "offset" < ?
     ORDER BY "offset"
+"""  # noqa: S608 - no values
+_WAITING = f"""
+    SELECT stream.id, "offset", data FROM stream JOIN chunk ON stream_id = stream.id
+    WHERE owner = ? AND name IN (?, ?) AND delivered < size AND "offset" >= COALESCE(
+        ({_FIRST_CHUNK.replace("?", "{}").format("stream.id", "delivered")}), 0)
+    ORDER BY stream.id, "offset"
 """  # noqa: S608 - no values
 _ADD_CHUNK = 'INSERT INTO chunk (stream_id, "offset", data) VALUES (?, ?, ?)'
 _GROW = "UPDATE stream SET size = ? WHERE id = ?"
@@ -181,8 +189,12 @@ def parse(
 
 def read(stream: Stream, start: int, end: int) -> bytes:
     """Return the bytes from ``start`` to before ``end``, up to the first that is not held."""
+    return _join(run_sql(_CHUNKS, stream.id, stream.id, start, end).fetchall(), start, end)
+
+
+def _join(chunks: Iterable[tuple[int, bytes]], start: int, end: int) -> bytes:
     pieces, position = [], start
-    for offset, data in run_sql(_CHUNKS, stream.id, stream.id, start, end).fetchall():
+    for offset, data in chunks:
         if offset > position:
             break
         piece = bytes(data)[position - offset : max(0, end - offset)]
@@ -191,17 +203,33 @@ def read(stream: Stream, start: int, end: int) -> bytes:
     return b"".join(pieces)
 
 
-def read_lines(stream: Stream, start: int, end: int) -> bytes:
-    """Read whole lines. The last line of a closed stream may lack its end."""
-    data = read(stream, start, end)
-    return data if start + len(data) == stream.final_size else whole_lines(data)
-
-
 def read_batch(stream: Stream, start: int, most_bytes: int) -> bytes:
     """Read whole lines from ``start`` on; of a line longer than a batch, a part."""
-    end = start + most_bytes
-    lines = read_lines(stream, start, end)
-    return lines or (read(stream, start, end) if end <= stream.size else b"")
+    return _first_lines(stream, start, read(stream, start, start + most_bytes), most_bytes)
+
+
+def read_waiting(owner: str, most_bytes: int) -> Iterator[tuple[Stream, bytes]]:
+    """Yield the lines that wait in an owner's streams, batch by batch as ``read_batch`` does.
+
+    Two statements read all streams: there may be a thousand.
+    """
+    streams = {stream.id: stream for stream in waiting(owner)}
+    rows = run_sql(_WAITING, owner, METRICS, POSTED)
+    for stream_id, chunks in groupby(rows, key=itemgetter(0)):
+        stream = streams[stream_id]
+        data = _join((chunk[1:] for chunk in chunks), stream.delivered, stream.size)
+        at = 0
+        while lines := _first_lines(
+            stream, stream.delivered + at, data[at : at + most_bytes], most_bytes
+        ):
+            yield stream, lines
+            at += len(lines)
+
+
+def _first_lines(stream: Stream, start: int, data: bytes, most_bytes: int) -> bytes:
+    # The last line of a closed stream may lack its end.
+    lines = data if start + len(data) == stream.final_size else whole_lines(data)
+    return lines or (data if start + most_bytes <= stream.size else b"")
 
 
 def advance(stream: Stream, length: int, recorded: int) -> bool:

@@ -31,13 +31,11 @@ def _check_title(title: str) -> str:
     return title
 
 
-def _in_order(tags: list[str]) -> list[str]:
-    return sorted(set(tags))
-
-
 _Title = Annotated[str, Field(max_length=200), AfterValidator(_check_title)]
 _Tag = Annotated[str, Field(pattern=r"^[A-Za-z0-9._/:-]{1,64}$")]
-_Tags = Annotated[list[_Tag], Field(max_length=_MOST_TAGS), AfterValidator(_in_order)]
+_Tags = Annotated[
+    list[_Tag], Field(max_length=_MOST_TAGS), AfterValidator(lambda tags: sorted({*tags}))
+]
 _Note = Annotated[str, Field(max_length=10_000, pattern=NO_NUL)]
 
 

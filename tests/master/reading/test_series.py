@@ -77,9 +77,10 @@ def test_the_same_is_read_before_and_after_delivery(
         + line(at, a=1)  # the same once more, in the same millisecond
         + line(at + 0.001, a=math.inf, note="text")
         + line(at - 1, a=1e-7)
-        + line(at + 1, a=2),
+        + line(at + 1, a=2)
+        + b'{"time":%.3f,"rank":1,"metrics":{"a":9}}\n' % (at + 0.002),
     )
-    record(run, line(at, a=7), rank=1)
+    record(run, line(at, **{"a": 7, "x @ 0": 3}), rank=1)
     expected = {
         "a @ 0": [
             Point((now_ms - 1000) * 1000, "1e-07"),
@@ -88,13 +89,18 @@ def test_the_same_is_read_before_and_after_delivery(
             Point((now_ms + 1) * 1000, "+Inf"),
             Point((now_ms + 1000) * 1000, "2"),
         ],
-        "a @ 1": [Point(now_ms * 1000, "7")],
+        "a @ 1": [Point(now_ms * 1000, "7"), Point((now_ms + 2) * 1000, "9")],
         "b @ 0": [Point(now_ms * 1000, "NaN")],
         "note @ 0": [Point((now_ms + 1) * 1000, "text")],
+        "x @ 0 @ 1": [Point(now_ms * 1000, "3")],
     }
     assert read(reader, run) == expected
     assert list(read(reader, run)) == sorted(expected)
+    alone = {(name,): {name: points} for name, points in expected.items()}
+    alone["x @ 0",] = alone["x @ 0 @ 1",]
+    assert {names: read(reader, run, Selection(names=names)) for names in alone} == alone
     assert delivery.deliver_waiting()
+    assert {names: read(reader, run, Selection(names=names)) for names in alone} == alone
     assert read(reader, run) == expected
 
 

@@ -11,7 +11,7 @@ from mlbench_master.models import Chunk, Detail, KeptSample, Run, Series, Stream
 from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.samples import Sample
-from mlbench_master.recording.streams import POSTED, read, read_lines
+from mlbench_master.recording.streams import POSTED, read, read_batch, read_waiting
 from tests.support.rows import deliver_all, get_stream, key, line, make_run, post, record
 
 pytestmark = pytest.mark.both_databases
@@ -56,14 +56,17 @@ def test_a_closed_stream_takes_what_is_missing_and_no_more(
 
 
 def test_whole_lines_are_read_and_a_closed_streams_last_one(run: Run) -> None:
-    streams.append(key(run), 0, b"one\ntwo\nthr")
+    stream_data = b"one\ntwo\nthr"
+    streams.append(key(run), 0, stream_data)
     stream = get_stream(key(run))
-    assert read_lines(stream, 0, 100) == b"one\ntwo\n"
-    assert read_lines(stream, 4, 6) == b""
+    assert read_batch(stream, 0, 100) == b"one\ntwo\n"
+    assert (read_batch(stream, 8, 100), read_batch(stream, 4, 2)) == (b"", b"tw")
     streams.close(run.id, 1, 0, {"metrics": 11})
     stream = get_stream(key(run))
-    assert read_lines(stream, 0, 100) == b"one\ntwo\nthr"
-    assert read_lines(stream, 0, 10) == b"one\ntwo\n"
+    assert (read_batch(stream, 0, 100), read_batch(stream, 0, 10)) == (stream_data, stream_data[:8])
+    streams.append(key(run, 1), 0, b"three\nfour\n")
+    batches = [(stream.rank, lines) for stream, lines in read_waiting(run_owner(run.id), 5)][:-1]
+    assert batches == [(0, b"one\n"), (0, b"two\n"), (0, b"thr"), (1, b"three"), (1, b"\n")]
 
 
 def chunks(stream: Stream) -> list[int]:
