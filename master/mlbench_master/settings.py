@@ -209,6 +209,7 @@ def _grafana(environ: Mapping[str, str], prometheus_url: str) -> GrafanaSettings
 
 def _limits(environ: Mapping[str, str], pool: PoolKind) -> Limits:
     in_cluster = pool == "kubernetes"
+    gpus = len([*Path("/proc/driver/nvidia/gpus").glob("*")])  # of this machine
     return Limits(
         workers=_whole(environ, "MLBENCH_LIMIT_WORKERS", Limits.workers, least=1),
         cpus=_cores(environ, "MLBENCH_LIMIT_CPUS", Limits.cpus),
@@ -216,7 +217,7 @@ def _limits(environ: Mapping[str, str], pool: PoolKind) -> Limits:
         bandwidth=_number(environ, "MLBENCH_LIMIT_BANDWIDTH") if in_cluster else 0.0,
         no_bandwidth=environ.get(names.ENV_NO_BANDWIDTH, ""),
         no_latency=environ.get(names.ENV_NO_LATENCY, ""),
-        gpus=_whole(environ, "MLBENCH_LIMIT_GPUS", 0 if in_cluster else _gpus_here()),
+        gpus=_whole(environ, "MLBENCH_LIMIT_GPUS", 0 if in_cluster else gpus),
         series=_whole(environ, "MLBENCH_LIMIT_SERIES", Limits.series, least=1),
         backends=tuple(sorted(_words(environ, "MLBENCH_BACKENDS"))) or Limits.backends,
         pool=pool,
@@ -276,8 +277,3 @@ def _number(environ: Mapping[str, str], name: str) -> float:
 def _to_number(text: str) -> float:
     """Return a decimal number; -1 for what is none."""
     return float(text) if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) else -1.0
-
-
-def _gpus_here() -> int:
-    """Count the GPUs that NVIDIA's driver has on this machine, where local workers run."""
-    return len(list(Path("/proc/driver/nvidia/gpus").glob("*")))

@@ -294,7 +294,9 @@ def _find_lines(
     size = 0
     # In the batches in which they will be delivered.
     for stream, batch in read_waiting(owner, BATCH_BYTES):
-        if ranks and not _may_have(stream, ranks, batch):
+        is_others = ranks and stream.name == METRICS and str(stream.rank) not in ranks
+        # A line may name another rank.
+        if is_others and not any(sign in batch for sign in (b'"rank"', b"@", b"\\")):
             continue
         lines = _lines_naming(metrics, batch) if _can_search(metrics) else batch
         found.append((stream, lines))
@@ -302,12 +304,6 @@ def _find_lines(
         if size > _MOST_PARSED_BYTES:
             raise _behind(owner, size, "more than can be read")
     return found
-
-
-def _may_have(stream: Stream, ranks: Collection[str], lines: bytes) -> bool:
-    """Tell if a rank's lines may have samples of one of the ranks: a line may name another one."""
-    is_own = stream.name != METRICS or str(stream.rank) in ranks
-    return is_own or any(sign in lines for sign in (b'"rank"', b"@", b"\\"))
 
 
 def _can_search(metrics: Collection[str]) -> bool:

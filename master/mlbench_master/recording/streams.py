@@ -209,10 +209,7 @@ def read_batch(stream: Stream, start: int, most_bytes: int) -> bytes:
 
 
 def read_waiting(owner: str, most_bytes: int) -> Iterator[tuple[Stream, bytes]]:
-    """Yield the lines that wait in an owner's streams, batch by batch as ``read_batch`` does.
-
-    Two statements read all streams: there may be a thousand.
-    """
+    """Yield the lines that wait in an owner's streams, however many, as ``read_batch`` does."""
     streams = {stream.id: stream for stream in waiting(owner)}
     rows = run_sql(_WAITING, owner, METRICS, POSTED)
     for stream_id, chunks in groupby(rows, key=itemgetter(0)):

@@ -56,6 +56,7 @@ def describe_all(runs: Sequence[Run]) -> list[records.Run]:
 
 
 def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
+    is_counted = run.state in ACTIVE_STATES or bool(run.delivery or run.settled_at)
     others = {
         "display_name": run.own_name,
         "job_metadata": _job_metadata(run, ranks),
@@ -64,7 +65,7 @@ def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
         "finished_at": seconds_to_text(run.finished_at),
         "goal_reached_at": seconds_to_text(run.goal_reached_at),
         "reason": reason_of(run) or note_of(run),
-        "waiting": run.waiting or ("" if _is_counted(run) else _UNCOUNTED),
+        "waiting": run.waiting or ("" if is_counted else _UNCOUNTED),
         "goal": goal_of(run),
         "origin": _dated(records.Origin, run.origin, "imported_at"),
         "world_size": run.world_size,
@@ -176,8 +177,3 @@ def _how_to_record(run: Run) -> str:
     hint = _NOTHING.format(_INSTALL if lacks_ours else "")
     lines = [f"    {line}" for library, line in _BY_LIBRARY.items() if library in packages]
     return "\n".join([hint + _ONE_LINE, *lines]) if lines else hint
-
-
-def _is_counted(run: Run) -> bool:
-    """Check that a run's samples are counted; those of an active run need not be."""
-    return run.state in ACTIVE_STATES or run.delivery is not None or run.settled_at is not None
