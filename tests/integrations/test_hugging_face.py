@@ -62,21 +62,19 @@ def test_all_that_a_trainer_of_transformers_logs_is_recorded(
 ) -> None:
     run = order_as_printed(client, stack, "transformers", tmp_path, venv=integrations)
     trained = follow(client, stack, run)
-    result = client.get_result(run.id).result().value
-    manifest = client.get_manifest(run.id).result().value
 
     for rank in (0, 1):
-        history = json.loads(trained.said[rank].splitlines()[-1])
+        history = json.loads(trained.logs[rank].splitlines()[-1])
         for metric in ("loss", "learning_rate", "grad_norm", "eval_loss", "train_runtime"):
             logged = [(entry["step"], entry[metric]) for entry in history if metric in entry]
             assert logged
             assert trained.values(metric, rank) == logged
-    assert (result.epochs, result.samples) == (3, 720)
-    assert {"data", "forward", "backward", "optimizer", "evaluation"} <= result.phases.keys()
-    assert manifest.settings is not None
-    assert manifest.settings["learning_rate"] == 0.01
-    assert manifest.settings["batch_size"] == 8
-    assert "adam_beta1" not in manifest.settings
+    assert (trained.result.epochs, trained.result.samples) == (3, 720)
+    assert {"data", "forward", "backward", "optimizer", "evaluation"} <= {*trained.result.phases}
+    assert trained.manifest.settings is not None
+    assert trained.manifest.settings["learning_rate"] == 0.01
+    assert trained.manifest.settings["batch_size"] == 8
+    assert "adam_beta1" not in trained.manifest.settings
 
 
 def test_a_trainer_reports_here_unless_its_script_says_otherwise(
@@ -109,14 +107,12 @@ def test_all_that_an_accelerator_logs_is_recorded_on_every_rank(
 ) -> None:
     run = order_as_printed(client, stack, "accelerate", tmp_path, venv=integrations)
     trained = follow(client, stack, run)
-    result = client.get_result(run.id).result().value
-    manifest = client.get_manifest(run.id).result().value
 
     for rank in (0, 1):
-        printed = [tuple(map(float, line.split())) for line in trained.said[rank].splitlines()]
+        printed = [tuple(map(float, line.split())) for line in trained.logs[rank].splitlines()]
         assert trained.values("val_loss", rank) == printed
         steps, _ = zip(*trained.values("train_loss", rank), strict=True)
         assert steps == tuple(range(1, 1001))
-    assert (result.epochs, result.samples) == (8, 32_000)
-    assert result.time_to_accuracy is not None
-    assert manifest.settings == {"learning_rate": 0.1, "batch_size": 32}
+    assert (trained.result.epochs, trained.result.samples) == (8, 32_000)
+    assert trained.result.time_to_accuracy is not None
+    assert trained.manifest.settings == {"learning_rate": 0.1, "batch_size": 32}

@@ -27,17 +27,15 @@ def test_the_history_of_a_fit_is_recorded_on_each_backend(
     (tmp_path / "train.py").write_text(script_of("keras"))
     run = order_command(client, "backends", command, num_workers=3, working_dir=str(tmp_path))
     trained = follow(client, stack, run)
-    result = client.get_result(run.id).result().value
-    manifest = client.get_manifest(run.id).result().value
 
     steps = [(epoch + 1) * _SAMPLES // 16 for epoch in range(20)]
     for rank in range(3):
-        history = json.loads(trained.said[rank].splitlines()[-1])
+        history = json.loads(trained.logs[rank].splitlines()[-1])
         assert history.keys() == {"loss", "accuracy", "val_loss", "val_accuracy"}
         for metric, values in history.items():
             assert trained.values(metric, rank) == list(zip(steps, values, strict=True))
         assert trained.last("samples", rank) == 20 * _SAMPLES
         assert trained.last("evaluation_seconds", rank) > 0
-    assert (result.epochs, result.samples) == (20, 20 * 1440)
-    assert known(result.target).metric == "val_accuracy"
-    assert (manifest.settings or {})["backend"] == "torch"
+    assert (trained.result.epochs, trained.result.samples) == (20, 20 * 1440)
+    assert known(trained.result.target).metric == "val_accuracy"
+    assert (trained.manifest.settings or {})["backend"] == "torch"

@@ -52,8 +52,6 @@ def test_every_value_step_and_phase_of_a_trainer_is_recorded(
 ) -> None:
     run = order_as_printed(client, stack, "lightning", tmp_path, venv=integrations)
     trained = follow(client, stack, run)
-    result = client.get_result(run.id).result().value
-    manifest = client.get_manifest(run.id).result().value
 
     for metric in ("train_loss", "val_accuracy"):
         logged = _logged(tmp_path / "lightning_logs/version_0/metrics.csv", metric)
@@ -64,12 +62,12 @@ def test_every_value_step_and_phase_of_a_trainer_is_recorded(
     assert "hp_metric @ 0" in trained.series
     assert trained.values("train_loss", 0) != trained.values("train_loss", 1)
     epochs = len(trained.series["epoch @ 0"])
-    assert (result.epochs, result.samples) == (epochs, epochs * 1440)
-    assert {"data", "forward", "backward", "optimizer", "evaluation"} <= result.phases.keys()
-    assert result.target is not None
-    assert (result.target.metric, result.target.value) == ("val_accuracy", 0.9)
-    assert known(result.time_to_accuracy).training_seconds is not None
-    assert manifest.settings == {"learning_rate": 0.01, "batch_size": 32}
+    assert (trained.result.epochs, trained.result.samples) == (epochs, epochs * 1440)
+    assert {"data", "forward", "backward", "optimizer", "evaluation"} <= {*trained.result.phases}
+    assert trained.result.target is not None
+    assert (trained.result.target.metric, trained.result.target.value) == ("val_accuracy", 0.9)
+    assert known(trained.result.time_to_accuracy).training_seconds is not None
+    assert trained.manifest.settings == {"learning_rate": 0.01, "batch_size": 32}
 
 
 def test_nothing_is_recorded_twice_or_outside_and_a_misfit_stops_no_training(

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 from mlbench import ApiClient
 from mlbench.home import Home
-from mlbench.records import Point, Run
+from mlbench.records import Manifest, Point, Run
+from mlbench.results import Result
 from tests.conftest import wait_for
 from tests.support.known import known
 from tests.support.stacks import assert_counted, kill_service, reload, run_to_end
@@ -21,7 +22,9 @@ class Trained:
 
     run: Run
     series: Mapping[str, Sequence[Point]]
-    said: Sequence[str]
+    result: Result
+    manifest: Manifest
+    logs: Sequence[str]
     """What each rank wrote to its stdout."""
 
     def values(self, metric: str, rank: int) -> Values:
@@ -52,7 +55,8 @@ def follow(client: ApiClient, stack: Home, run: Run) -> Trained:
     last = max(datetime.fromisoformat(points[-1].date) for points in series.values())
     assert last > killed_at, "the training was over before the kill"
     assert sum(map(len, series.values())) == known(run.delivery).recorded
-    return Trained(run, series, texts)
+    result, manifest = client.get_result(run.id).result(), client.get_manifest(run.id).result()
+    return Trained(run, series, result.value, manifest.value, texts)
 
 
 def _begun(client: ApiClient, run: Run) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from mlbench.evaluation.facts import facts_of
 from mlbench.evaluation.rows import RankRow, RunRow
 from mlbench.records import GitState, Goal, StatedMachine
-from tests.mlbench.evaluation.making import make_result
+from tests.mlbench.evaluation.making import USUAL_ORDER, make_result
 
 _MACHINE = StatedMachine(
     cpu_model="EPYC",
@@ -36,13 +36,7 @@ def test_a_run_that_stated_nothing() -> None:
         "num_workers": "2",
         "processes_per_worker": "1",
         "num_cpus": "2",
-        "max_bandwidth": "any",
-        "latency_ms": "none",
-        "loss_percent": "none",
-        "faults": "none",
-        "benchmark": "digits",
-        "image": "none",
-        "command": "none",
+        **USUAL_ORDER,
         "working_dir": "none",
         "origin": "here",
         "division": "closed",
