@@ -4,7 +4,7 @@ import socket
 import time
 from collections.abc import Iterator
 from http import HTTPStatus
-from typing import cast
+from typing import Any, cast
 
 from gunicorn import http
 from gunicorn.config import Config
@@ -14,14 +14,12 @@ from gunicorn.workers.gthread import TConn
 from mlbench_master.serving.buffered import BufferedSocket
 from mlbench_master.serving.bulkheads import Bulkhead, Head, find_head
 
-Address = tuple[str, int]
-
 
 class Connection(TConn):
     """A client's connection: gunicorn's, with what the loop knows of it."""
 
-    def __init__(self, cfg: Config, opened: socket.socket, client: Address, server: Address):
-        super().__init__(cfg, opened, client, server)
+    def __init__(self, cfg: Config, opened: socket.socket, *client_and_server: Any) -> None:
+        super().__init__(cfg, opened, *client_and_server)
         self.buffered = BufferedSocket(opened)
         # It has all methods of a socket that gunicorn calls.
         self.sock = cast("socket.socket", self.buffered)
