@@ -105,8 +105,8 @@ def _return(master: Master, run: Run) -> float:
     for process in filter(None, processes):
         process.resume()
     back = time.monotonic()
-    recorded = Stream.select(fn.SUM(Stream.recorded)).where(*streams)
-    while recorded.scalar() < run.num_workers * _METRICS * (time.monotonic() - began - _LATE_STEPS):
+    steps = Stream.select(fn.SUM(Stream.recorded) / run.num_workers / _METRICS).where(*streams)
+    while steps.scalar() < min(_AWAY_SECONDS + 180, time.monotonic() - began - _LATE_STEPS):
         time.sleep(0.5)
     return time.monotonic() - back
 
