@@ -190,6 +190,7 @@ class PrometheusClient:
                 answer = self._client.request(method, f"{self._url}/api/v1/{call}", data=form)
             except httpx.HTTPError as error:
                 raise NoAnswerError(f"Prometheus gave no answer to {asked}: {error}") from error
+        del answer.stream  # it refers to the answer: megabytes would wait for the garbage collector
         try:
             content = orjson.loads(_flatten(answer.content))
         except ValueError as error:

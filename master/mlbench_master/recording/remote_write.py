@@ -195,6 +195,7 @@ class RemoteWriter:
             response = self._client.post(self._url, content=body, headers=_HEADERS)
         except httpx.HTTPError as error:
             raise UnavailableError(f"{self._url}: {error or type(error).__name__}") from error
+        del response.stream  # it refers to the response, and that to the body: they would stay
         if response.is_success:
             return
         text = response.text.strip()
