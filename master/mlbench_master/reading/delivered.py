@@ -1,12 +1,12 @@
 """Reading from Prometheus what the database knows was delivered: all of it, or an error."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from mlbench.names import ACTIVE_STATES
-from mlbench.series import SeriesKey
+from mlbench.series import SeriesKey, series_name
 from mlbench_master.models import find_run, pod_owner
 from mlbench_master.reading import windows
 from mlbench_master.reading.points import Chunks, Points, Reader
@@ -18,6 +18,8 @@ from mlbench_master.recording.samples import prometheus_labels, series_key
 
 # Up to so many samples are read in one query, much faster than in one for each series.
 _AT_ONCE = 200_000
+# Of more, short series are read together: a thousand ranks would be two thousand queries.
+_TOGETHER = 50_000
 # Metrics that are named in a query; who wants more gets those of all.
 _NAMED = 50
 # For so long, what was found to be complete is not counted again.
@@ -86,8 +88,34 @@ class DeliveredReader:
             self._check_counts([key for key in ends if key not in whole])
             return {key: partial(iter, [some] if some else []) for key, some in result.items()}
         self._check_counts(list(spans))
-        read = self._read_windows
-        return {key: partial(read, key, ends[key], span, last_n) for key, span in spans.items()}
+        readers: dict[SeriesKey, Reader] = {}
+        held: dict[SeriesKey, Points] = {}
+        for group in self._groups(spans, 0 if last_n else _TOGETHER):
+            for key, span in group.items():
+                alone = partial(self._read_windows, key, ends[key], span, last_n)
+                readers[key] = alone if len(group) == 1 else partial(self._read, key, group, held)
+        return readers
+
+    def _groups(self, spans: Spans, most: int) -> Iterator[Spans]:
+        """Group series, in the order in which they are read, up to a number of samples."""
+        group, size = dict[SeriesKey, Span](), 0
+        for key in sorted(spans, key=lambda key: series_name(*key)):
+            samples = self.stored.delivered[key].samples or most + 1
+            if group and size + samples > most:
+                yield group
+                group, size = {}, 0
+            group[key] = spans[key]
+            size += samples
+        yield group
+
+    def _read(self, key: SeriesKey, group: Spans, held: dict[SeriesKey, Points]) -> Chunks:
+        """Yield a series of a group, all of which is held until one of another is wanted."""
+        if key not in held:
+            held.clear()
+            held.update(self._query(group))
+            self._check({its: len(held[its]) for its in group if self._is_whole(its, group[its])})
+        if points := held[key]:
+            yield points
 
     def _end(self, key: SeriesKey, span: Span, last_n: int) -> Span:
         """Return the part of a span that has the last points, if samples come evenly."""
@@ -164,8 +192,11 @@ class DeliveredReader:
         if len(keys) == 1:
             return select(wanted)
         del wanted["rank"], wanted["metric"]
-        metrics = sorted({metric for metric, _ in keys})
-        return select(wanted, {"metric": metrics} if len(metrics) <= _NAMED else None)
+        metrics, ranks = (sorted(set(names)) for names in zip(*keys, strict=True))
+        any_of = {"metric": metrics} if len(metrics) <= _NAMED else {}
+        if len(ranks) < len({rank for _, rank in self.stored.delivered}):
+            any_of["rank"] = ranks
+        return select(wanted, any_of)
 
 
 def _around(spans: Spans) -> Span:

@@ -29,15 +29,18 @@ ALL = Selection()
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have everything read as what is large is read: in windows of time, and in pages of rows."""
     monkeypatch.setattr(delivered, "_AT_ONCE", 0)
+    monkeypatch.setattr(delivered, "_TOGETHER", 0)
     monkeypatch.setattr(windows, "PIECE", 7)
     monkeypatch.setattr(stored, "_ROWS", 5)
 
 
-@pytest.fixture(params=["at once", "in pieces"])
-def way(request: pytest.FixtureRequest) -> None:
-    """Both ways of reading."""
-    if request.param == "in pieces":
+@pytest.fixture(params=["at once", "in groups", "in pieces"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All ways of reading."""
+    if request.param != "at once":
         request.getfixturevalue("small_pieces")
+    if request.param == "in groups":
+        monkeypatch.setattr(delivered, "_TOGETHER", 5)
 
 
 class Listening(PrometheusClient):
