@@ -140,8 +140,9 @@ def test_a_log_is_read_from_its_end_to_its_beginning(talked: Page) -> None:
 
 
 def test_a_log_is_searched_and_downloaded(talked: Page) -> None:
-    talked.get_by_label("Stream").select_option("stdout")
     log = talked.get_by_role("log", name="Log of rank 1")
+    expect(log).to_contain_text("begins")  # what is opened first, of the rank that failed
+    talked.get_by_label("Stream").select_option("stdout")
     talked.get_by_label("Search logs").fill("THE NEEDLE")
     # Colours of a terminal are no text.
     expect(log.get_by_text("the needle of 1")).to_be_visible()
