@@ -209,7 +209,7 @@ def _grafana(environ: Mapping[str, str], prometheus_url: str) -> GrafanaSettings
 
 def _limits(environ: Mapping[str, str], pool: PoolKind) -> Limits:
     in_cluster = pool == "kubernetes"
-    gpus = len([*Path("/proc/driver/nvidia/gpus").glob("*")])  # of this machine
+    gpus = 0 if in_cluster else len([*Path("/proc/driver/nvidia/gpus").glob("*")])  # those here
     return Limits(
         workers=_whole(environ, "MLBENCH_LIMIT_WORKERS", Limits.workers, least=1),
         cpus=_cores(environ, "MLBENCH_LIMIT_CPUS", Limits.cpus),
@@ -217,7 +217,7 @@ def _limits(environ: Mapping[str, str], pool: PoolKind) -> Limits:
         bandwidth=_number(environ, "MLBENCH_LIMIT_BANDWIDTH") if in_cluster else 0.0,
         no_bandwidth=environ.get(names.ENV_NO_BANDWIDTH, ""),
         no_latency=environ.get(names.ENV_NO_LATENCY, ""),
-        gpus=_whole(environ, "MLBENCH_LIMIT_GPUS", 0 if in_cluster else gpus),
+        gpus=_whole(environ, "MLBENCH_LIMIT_GPUS", gpus),
         series=_whole(environ, "MLBENCH_LIMIT_SERIES", Limits.series, least=1),
         backends=tuple(sorted(_words(environ, "MLBENCH_BACKENDS"))) or Limits.backends,
         pool=pool,

@@ -227,7 +227,7 @@ def _view_run(
     held_of = {rank: (int(size), int(open_)) for rank, size, open_ in held}
     waiting = run_sql(_WAITS, run_owner(run.id), METRICS).fetchone()
     ends = run.stop_requested or any(rank.exit_code for rank in ranks)
-    asked = [asked for asked in autopsies.asked_of(run.id) if ends and asked.attempt == run.attempt]
+    asked = [a for a in autopsies.asked_of(run.id) if a.attempt == run.attempt] if ends else []
     return RunView(
         id=run.id,
         attempt=run.attempt,

@@ -56,7 +56,7 @@ def describe_all(runs: Sequence[Run]) -> list[records.Run]:
 
 
 def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
-    is_counted = run.state in ACTIVE_STATES or bool(run.delivery or run.settled_at)
+    is_counted = run.state in ACTIVE_STATES or (run.delivery, run.settled_at) != (None, None)
     others = {
         "display_name": run.own_name,
         "job_metadata": _job_metadata(run, ranks),
