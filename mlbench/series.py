@@ -67,9 +67,10 @@ def spell(value: float | str) -> str:
         return value
     if not math.isfinite(value):
         return {math.inf: "+Inf", -math.inf: "-Inf"}.get(value, "NaN")
+    text = repr(value)
     if value and not _TINY <= abs(value) < _HUGE:
-        return repr(value)
-    return format(Decimal(repr(value)).normalize(), "f")
+        return text
+    return format(Decimal(text), "f") if "e" in text else text.removesuffix(".0")
 
 
 def storable_text(value: object) -> str:

@@ -41,6 +41,8 @@ class Points:
     values: Sequence[str]
     annotations: Mapping[int, Annotation] = field(default_factory=dict)
     """By position."""
+    are_numbers: bool = False
+    """Whether it is known that all values are numbers."""
 
     def __len__(self) -> int:
         return len(self.times_us)
@@ -54,7 +56,8 @@ class Points:
         if start <= 0 and end >= len(self):
             return self
         annotations = {i - start: note for i, note in self.annotations.items() if start <= i < end}
-        return Points(self.times_us[start:end], self.values[start:end], annotations)
+        times_us, values = self.times_us[start:end], self.values[start:end]
+        return Points(times_us, values, annotations, self.are_numbers)
 
     def between(self, after_us: int, until_us: int) -> "Points":
         """Return the points later than ``after_us``, up to ``until_us``."""

@@ -1,11 +1,12 @@
 """Choosing points of a series: by time, the last ones, or averages."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import chain
 from statistics import fmean
+from typing import Any
 
 from mlbench.evaluation.line import Line
 from mlbench.series import number_or_text, spell, split_name
@@ -130,23 +131,27 @@ class _Group:
     """Whether one of them was."""
     text: Point | None = None
 
-    def add(self, part: Points) -> None:
+    def add(self, part: Points, values: Sequence[float | str]) -> None:
         if not self.size:
             self.first_us = part.times_us[0]
             self.cumulative = part.annotations.get(0, NO_ANNOTATION).cumulative
         self.added = self.added or any(note.added for note in part.annotations.values())
         self.size += len(part)
-        numbers = []
-        for i, value in enumerate(part.values):
-            number = number_or_text(value)
-            if isinstance(number, str):
-                self.text = Point(part.times_us[i], value, part.annotations.get(i, NO_ANNOTATION))
-            else:
-                numbers.append(number)
-        if numbers:
-            self.numbers += len(numbers)
-            self.mean += (_mean(numbers) - self.mean) * (len(numbers) / self.numbers)
-        if finite := [number for number in numbers if math.isfinite(number)]:
+        numbers: Sequence[Any] = values
+        if not part.are_numbers:
+            numbers = [value for value in values if not isinstance(value, str)]
+            for i, value in enumerate(values):
+                if isinstance(value, str):
+                    note = part.annotations.get(i, NO_ANNOTATION)
+                    self.text = Point(part.times_us[i], value, note)
+        if not numbers:
+            return
+        self.numbers += len(numbers)
+        mean = _mean(numbers)
+        self.mean += (mean - self.mean) * (len(numbers) / self.numbers)
+        # The mean of finite numbers is finite.
+        finite = numbers if math.isfinite(mean) else [one for one in numbers if math.isfinite(one)]
+        if finite:
             self.minimum = min(self.minimum, *finite)
             self.maximum = max(self.maximum, *finite)
 
@@ -157,7 +162,8 @@ class _Group:
             return self.text
         note = Annotation(self.cumulative, added=self.added)
         if self.size > 1 and self.minimum <= self.maximum:
-            note = note._replace(minimum=spell(self.minimum), maximum=spell(self.maximum))
+            extremes = spell(self.minimum), spell(self.maximum)
+            note = Annotation(self.cumulative, None, *extremes, self.added)
         return Point(self.first_us, spell(self.mean), note)
 
 
@@ -166,10 +172,13 @@ def _averages(read: Reader, size: int) -> Chunks:
     group = _Group()
     for chunk in read():
         points = []
+        # What Prometheus wrote is read at once.
+        to_number: Callable[[str], float | str] = float if chunk.are_numbers else number_or_text
+        numbers = [*map(to_number, chunk.values)]
         start = 0
         while start < len(chunk):
             end = start + size - group.size
-            group.add(chunk.part(start, end))
+            group.add(chunk.part(start, end), numbers[start:end])
             if group.size == size:
                 points.append(group.point())
                 group = _Group()
@@ -180,7 +189,7 @@ def _averages(read: Reader, size: int) -> Chunks:
         yield from_points([group.point()])
 
 
-def _mean(numbers: list[float]) -> float:
+def _mean(numbers: Sequence[float]) -> float:
     try:
         return fmean(numbers)
     except (OverflowError, ValueError):  # of sums that are infinite, or infinities of both signs

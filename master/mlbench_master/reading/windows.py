@@ -49,7 +49,8 @@ def read(prometheus: PrometheusClient, selector: str, span: Span) -> Chunks:
 
 def to_points(found: QueryResult, span: Span) -> Points:
     """Return the samples of a series in a span as points."""
-    points = Points([round(seconds * 1000) * 1000 for seconds in found.times], found.values)
+    times_us = [round(seconds * 1000) * 1000 for seconds in found.times]
+    points = Points(times_us, found.values, are_numbers=True)
     return points.between(span.first_ms * 1000 - 1, span.last_ms * 1000)
 
 

@@ -1,5 +1,6 @@
 """Fewer points of a series: averages, and the last ones."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -13,11 +14,13 @@ def cut(points: Points, size: int) -> Chunks:
         yield points.part(start, start + size)
 
 
-def reading(values: list[str], size: int = 3, cumulative: bool | None = None) -> Reader:
+def reading(
+    values: list[str], size: int = 3, cumulative: bool | None = None, *, are_numbers: bool = False
+) -> Reader:
     points = from_points(
         Point(i * 10, value, Annotation(cumulative)) for i, value in enumerate(values)
     )
-    return partial(cut, points, size)
+    return partial(cut, replace(points, are_numbers=are_numbers), size)
 
 
 def chosen(read: Reader, summarize: int | None = None, last_n: int | None = None) -> list[Point]:
@@ -55,8 +58,9 @@ def test_the_last_points(size: int) -> None:
 def test_averages_are_dated_as_the_first_of_their_points(
     at_most: int, expected: dict[int, str], size: int
 ) -> None:
-    found = chosen(reading(NUMBERS, size), summarize=at_most)
-    assert {point.time_us: point.value for point in found} == expected
+    for are_numbers in (False, True):
+        found = chosen(reading(NUMBERS, size, are_numbers=are_numbers), summarize=at_most)
+        assert {point.time_us: point.value for point in found} == expected
 
 
 def test_first_averages_then_the_last() -> None:
