@@ -1,5 +1,6 @@
 """Both databases exclude, show one moment and come back alike, between threads and processes."""
 
+import fcntl
 import subprocess
 import sys
 import time
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from peewee import Database, OperationalError
@@ -84,6 +86,25 @@ def test_processes_exclude_each_other(database: Database, database_url: str) -> 
         list(pool.map(lambda process: process.communicate(b"go\n"), processes))
     assert [process.returncode for process in processes] == [0, 0]
     assert Pod.get_by_id("counted").labels == 100
+
+
+def test_processes_write_in_turn_and_a_turn_ends_with_its_transaction(tmp_path: Path) -> None:
+    opened: Any = connect(f"sqlite:///{tmp_path}/turns.db")
+
+    def is_free() -> bool:
+        with (tmp_path / "turns.db.turns").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        return True
+
+    with opened.turn(), opened.atomic("IMMEDIATE"):
+        with opened.turn():
+            pass
+        assert not is_free()
+    assert is_free()
+    opened.close()
 
 
 def test_a_thread_connects_while_another_writes(database: Database) -> None:

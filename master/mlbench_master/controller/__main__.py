@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.1
 _LOOK_SECONDS = 1.0
 # It rests so many times as long as it takes to look, which with a thousand workers is a while.
-_RESTS = 3.0
+_RESTS = 8.0
 # While there is no run, so many looks in a row only see whether there is one, or other pods.
 _IDLE_LOOKS = 4
 _LONGEST_BACKOFF_SECONDS = 5.0

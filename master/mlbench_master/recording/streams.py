@@ -5,15 +5,14 @@ the stream's gap, in whole chunks. Offsets stay those of the whole log.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import astuple, dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import cast
 
 from peewee import fn
 
 from mlbench.names import STREAMS, StreamName
-from mlbench_master.database import exclusive, run_sql, store
+from mlbench_master.database import exclusive, run_many, run_sql, store
 from mlbench_master.group_commit import GroupCommit
 from mlbench_master.models import (
     Chunk,
@@ -46,7 +45,16 @@ _WAITING = f"""
 """  # noqa: S608 - no values
 _ADD_CHUNK = 'INSERT INTO chunk (stream_id, "offset", data) VALUES (?, ?, ?)'
 _GROW = "UPDATE stream SET size = ? WHERE id = ?"
-_CLOSE = "UPDATE stream SET final_size = ? WHERE id = ?"
+_CREATE = """
+    INSERT INTO stream (owner, attempt, rank, name, size, delivered, recorded, gap_start, gap_end)
+    VALUES (?, ?, ?, ?, 0, 0, 0, 0, 0) ON CONFLICT DO NOTHING
+"""
+# A process can cut its file to less than was shipped.
+_CLOSE = """
+    UPDATE stream SET final_size = CASE WHEN size > ? THEN size ELSE ? END
+    WHERE owner = ? AND attempt = ? AND rank = ? AND name = ?
+"""
+_SHORTEN = f"{_CLOSE} AND final_size > size AND final_size > ?"
 _GROW_FROM = """
     UPDATE stream SET size = size + ?
     WHERE owner = ? AND attempt = ? AND rank = ? AND name = ? AND size = ?
@@ -119,6 +127,8 @@ def _append_all(pieces: Sequence[tuple[StreamKey, int, bytes]]) -> Sequence[bool
             for i, (key, offset, data) in enumerate(pieces):
                 if key.owner != owner:
                     continue
+                if not offset:
+                    run_sql(_CREATE, *astuple(key))
                 values = (len(data), *astuple(key), offset, len(data))
                 if grown := run_sql(_GROW_FROM, *values).fetchone():
                     stream_id, completes = grown
@@ -135,8 +145,11 @@ _group = GroupCommit(_append_all)
 
 def find_or_create(key: StreamKey) -> Stream:
     """Return a stream, which is empty if nothing was sent yet. Its owner must be locked."""
-    known = Stream.rows("owner = ? AND attempt = ? AND rank = ? AND name = ?", *astuple(key))
-    return known[0] if known else Stream.create(**asdict(key))
+    where = "owner = ? AND attempt = ? AND rank = ? AND name = ?"
+    if known := Stream.rows(where, *astuple(key)):
+        return known[0]
+    run_sql(_CREATE, *astuple(key))
+    return Stream.rows(where, *astuple(key))[0]
 
 
 def close(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int]) -> None:
@@ -144,22 +157,20 @@ def close(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int])
 
     A stream without a size ends with what is held.
     """
-    with exclusive(run_owner(run_id)):
-        for name in STREAMS:
-            stream = find_or_create(StreamKey(run_owner(run_id), attempt, rank, name))
-            # A process can cut its file to less than was shipped.
-            run_sql(_CLOSE, max(sizes.get(name, 0), stream.size), stream.id)
+    owner = run_owner(run_id)
+    closing = [(size := sizes.get(name, 0), size, owner, attempt, rank, name) for name in STREAMS]
+    with exclusive(owner):
+        run_many(_CREATE, [row[2:] for row in closing])
+        run_many(_CLOSE, closing)
 
 
 def shorten(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int]) -> None:
     """Lower the final sizes of closed streams: the rest of the rank's files is gone."""
     owner = run_owner(run_id)
-    its = "owner = ? AND attempt = ? AND rank = ? AND final_size > size"
     with exclusive(owner):
-        for stream in Stream.rows(its, owner, attempt, rank):
-            most = max(sizes.get(cast("StreamName", stream.name), 0), stream.size)
-            if (stream.final_size or 0) > most:
-                run_sql(_CLOSE, most, stream.id)
+        for name in STREAMS:
+            size = sizes.get(name, 0)
+            run_sql(_SHORTEN, size, size, owner, attempt, rank, name, size)
 
 
 def waiting(owner: str | None = None) -> list[Stream]:

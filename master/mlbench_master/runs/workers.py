@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -189,39 +190,41 @@ class Reply(BaseModel):
     """The failures that are soon due for the rank."""
 
 
+@dataclass(frozen=True)
+class _Noted:
+    """What became of a report."""
+
+    do: Do
+    assignment: dict[str, Any] | None = None
+    counts: bool = True
+    """Whether it is one of the pod that is there."""
+    is_news: bool = False
+    """Whether the controller has something to do by it."""
+
+
 def poll(pod: str, report: Report, waited_seconds: float = 0.0) -> Reply:
     """Store an agent's report, and answer with its next task.
 
     Its poll had to wait so many seconds for a thread.
     """
-    if is_steady(pod, report):
-        return _reply("wait", report, waited_seconds, is_busy=True)
-    now = time.time()
+    noted = _group.write((pod, report))
+    if not noted.counts:
+        return Reply(do=noted.do, next_poll_seconds=_TURNED_AWAY_SECONDS, time=time.time())
+    return _reply(noted, report, waited_seconds)
+
+
+def _note_all(reports: Sequence[tuple[str, Report]]) -> Sequence[_Noted]:
     with exclusive(STATE):
-        uid, heard = run_sql(_LOOK, pod).fetchone()
-        if uid is None:
-            # The pool may not have seen it yet; what stands for a recorded rank ends with its run.
-            is_over = pod == recorded_pod(report.run_id, report.rank)
-            return _turn_away("stop" if is_over else "wait")
-        if not is_same_pod(uid, report.pod_uid):
-            return _turn_away("wait" if report.state == "idle" else "stop")
-        about = (report.state, report.run_id, report.attempt, report.ip, report.pod_uid)
-        run_sql(_NOTE, pod, *about, report.fork_server, report.used, now, heard or 0)
-        noted = report.run_id is not None and _note_rank(pod, report)
-        current = _current_rank(pod)
-        if current is not None and not is_same_pod(current.pod_uid, report.pod_uid):
-            # It was given to the pod before this one, and is lost with it.
-            current = None
-        never_begun = current and current.stop and not (current.reported or current.lost)
-        if current and never_begun and report.state == "idle":
-            current.lost = "it was stopped before it began"
-            current.exited_at = clock.now(current.run)
-            current.save()
-        do = decide(report, current)
-    if noted:
+        noted = [
+            _Noted("wait") if is_steady(pod, report) else _note(pod, report)
+            for pod, report in reports
+        ]
+    if any(one.is_news for one in noted):
         notify()
-    assignment = current.assignment if current and do == "start" else None
-    return _reply(do, report, waited_seconds, is_busy=has_active(), assignment=assignment)
+    return noted
+
+
+_group = GroupCommit(_note_all)
 
 
 def is_steady(pod: str, report: Report) -> bool:
@@ -229,15 +232,8 @@ def is_steady(pod: str, report: Report) -> bool:
 
     All but a few reports are, and this takes a tenth of the time.
     """
-    return report.state != "idle" and bool(_group.write((pod, report)))
-
-
-def _note_all(reports: Sequence[tuple[str, Report]]) -> Sequence[bool]:
-    with exclusive(STATE):
-        return [_note_steady(pod, report) for pod, report in reports]
-
-
-def _note_steady(pod: str, report: Report) -> bool:
+    if report.state == "idle":
+        return False
     now, uid, run_id = time.time(), report.pod_uid, report.run_id
     its = (pod, run_id, report.attempt, report.ip, uid, report.fork_server, report.state)
     rank = (uid, report.rank, uid, report.failure, *ACTIVE_STATES)
@@ -249,31 +245,45 @@ def _note_steady(pod: str, report: Report) -> bool:
     return bool(noted.rowcount)
 
 
-_group = GroupCommit(_note_all)
+def _note(pod: str, report: Report) -> _Noted:
+    uid, heard = run_sql(_LOOK, pod).fetchone()
+    if uid is None:
+        # The pool may not have seen it yet; what stands for a recorded rank ends with its run.
+        is_over = pod == recorded_pod(report.run_id, report.rank)
+        return _Noted("stop" if is_over else "wait", counts=False)
+    if not is_same_pod(uid, report.pod_uid):
+        return _Noted("wait" if report.state == "idle" else "stop", counts=False)
+    about = (report.state, report.run_id, report.attempt, report.ip, report.pod_uid)
+    run_sql(_NOTE, pod, *about, report.fork_server, report.used, time.time(), heard or 0)
+    is_news = report.run_id is not None and _note_rank(pod, report)
+    current = _current_rank(pod)
+    if current is not None and not is_same_pod(current.pod_uid, report.pod_uid):
+        # It was given to the pod before this one, and is lost with it.
+        current = None
+    never_begun = current and current.stop and not (current.reported or current.lost)
+    if current and never_begun and report.state == "idle":
+        current.lost = "it was stopped before it began"
+        current.exited_at = clock.now(current.run)
+        current.save()
+    do = decide(report, current)
+    return _Noted(do, current.assignment if current and do == "start" else None, is_news=is_news)
 
 
-def _reply(
-    do: Do,
-    report: Report,
-    waited_seconds: float,
-    *,
-    is_busy: bool,
-    assignment: dict[str, Any] | None = None,
-) -> Reply:
+def _reply(noted: _Noted, report: Report, waited_seconds: float) -> Reply:
     [pods] = run_sql(_COUNT_PODS).fetchone()
     autopsy, native_rank = autopsies.wanted_of(report.run_id, report.attempt, report.rank)
     due, is_to_begin = faults.due_for(report.run_id, report.rank)
-    rests = do == "wait" and report.state != "exited" and not is_to_begin
+    rests = noted.do == "wait" and report.state != "exited" and not is_to_begin
     return Reply(
-        do=do,
+        do=noted.do,
         next_poll_seconds=max(
             _RESTING_POLL_SECONDS if rests else _FASTEST_POLL_SECONDS,
             pods / _POLLS_PER_SECOND,
             _EASING * waited_seconds,
         ),
         time=time.time(),
-        busy=is_busy,
-        assignment=assignment,
+        busy=has_active(),
+        assignment=noted.assignment,
         autopsy=autopsy,
         native_rank=native_rank,
         profile=profiles.wanted_of(report.run_id, report.attempt, report.rank),
@@ -287,11 +297,6 @@ def next_ship_seconds(num_workers: int, waited_seconds: float = 0.0) -> float:
     Its request had to wait so many seconds for a thread.
     """
     return max(_FASTEST_SHIP_SECONDS, num_workers / _SHIPMENTS_PER_SECOND, _EASING * waited_seconds)
-
-
-def _turn_away(do: Do) -> Reply:
-    """Answer an agent in a pod that is gone, or not seen yet: nothing that it says counts."""
-    return Reply(do=do, next_poll_seconds=_TURNED_AWAY_SECONDS, time=time.time())
 
 
 def decide(report: Report, current: Rank | None) -> Do:

@@ -25,7 +25,7 @@ _LONGEST_BODY = 4 << 20
 class Bulkhead(Enum):
     """A kind of request, with its number of threads and how many requests may wait for them."""
 
-    POLLS = ("polls", 8, 4096)
+    POLLS = ("polls", 16, 4096)
     """Agents' polls, joining ranks, and the master's own heartbeat."""
     STREAMS = ("streams", 8, 4096)
     """Agents' streams."""
