@@ -1,24 +1,31 @@
 """Benchmark sets: register what is to be run, order its runs, describe what became of them."""
 
 import json
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
+
+from pydantic import ValidationError
 
 from mlbench import records
 from mlbench.evaluation import effects, ledger
 from mlbench.evaluation.effects import RunFigures
 from mlbench.evaluation.facts import to_text
 from mlbench.evaluation.ledger import Entry
+from mlbench.names import UNASKED_BANDWIDTH
 from mlbench.options import read
 from mlbench.records import Planned
+from mlbench.runspec import SWEPT
 from mlbench.sweeps import SetAnalysis
 from mlbench_master.database import STATE, exclusive, snapshot
-from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
+from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError, RefusedError
+from mlbench_master.fields import describe as describe_error
 from mlbench_master.models import Run, RunSet
 from mlbench_master.notify import notify
-from mlbench_master.runs import faults, life, sweep
+from mlbench_master.runs import faults, life
 from mlbench_master.runs.feasible import check_feasible
 from mlbench_master.runs.requests import LONGEST_NAME, NextRunRequest, RunRequest, SetRequest
 from mlbench_master.settings import Limits
@@ -38,9 +45,9 @@ def register(order: SetRequest, limits: Limits) -> RunSet:
     for name, place in zip(ledger.run_names(order.name, asked), asked, strict=True):
         if len(name) > LONGEST_NAME:
             raise BadFieldError("name", f"at most {LONGEST_NAME} characters (not {name!r})")
-        sweep.check_keys(shared, place.swept)
-        with sweep.naming(place.swept):
-            run = sweep.order_of(shared, place, name)
+        _check_keys(shared, place.swept)
+        with _naming(place.swept):
+            run = _order_of(shared, place, name)
             check_feasible(run, limits)
             if run.faults and place.seed is None:
                 raise BadFieldError("faults", "they are drawn from seeds, which this task has not")
@@ -66,6 +73,70 @@ def register(order: SetRequest, limits: Limits) -> RunSet:
             "choose another name"
         )
     return existing
+
+
+def _order_of(shared: Mapping[str, Any], place: Planned, name: str) -> RunRequest:
+    """Return the order of a place's run, given what all runs of the set are ordered with.
+
+    Raises:
+        pydantic.ValidationError, BadFieldError: it is wrong (400).
+    """
+    fields = {}
+    for key in place.swept.keys() & SWEPT:
+        field, option = SWEPT[key]
+        value = place.swept[key].removesuffix(option.unit)
+        fields[field] = None if value == option.swept_out else value
+    options = {key: value for key, value in place.swept.items() if key not in SWEPT}
+    own = {"name": name, "num_workers": place.num_workers, "seed": place.seed}
+    order = RunRequest(**{**shared, **fields, "args": shared.get("args", {}) | options, **own})
+    if "max_bandwidth" in fields and order.max_bandwidth == UNASKED_BANDWIDTH:
+        raise BadFieldError(
+            "max_bandwidth",
+            f"{UNASKED_BANDWIDTH} is what clients send where nothing is asked for, so it limits "
+            f"nothing: write {UNASKED_BANDWIDTH - 1}, or none",
+        )
+    return order
+
+
+def _check_keys(shared: Mapping[str, Any], swept: Mapping[str, str]) -> None:
+    """Make sure that what is swept is given to no run otherwise.
+
+    Raises:
+        BadFieldError: it is (400).
+    """
+    args = {_option(key) for key in shared.get("args", {})}
+    for key in swept:
+        field = _field(key)
+        if field in shared or _option(key) in args:
+            raise BadFieldError(f"swept.{key}", f"{field} is given for all runs: leave one out")
+        if key == "seed":
+            raise BadFieldError("swept.seed", "each repeat has its own; leave it out")
+
+
+@contextmanager
+def _naming(swept: Mapping[str, str]) -> Iterator[None]:
+    """Have errors name a swept value as ``swept.KEY``, not as the field that it becomes.
+
+    Raises:
+        RefusedError: one was raised.
+    """
+    try:
+        yield
+    except (ValidationError, BadFieldError) as error:
+        text = describe_error(error) if isinstance(error, ValidationError) else str(error)
+        for key in swept:
+            field = re.sub("[-_]", "[-_]", _field(key))
+            text = re.sub(rf"(^|; ){field}: ", rf"\1swept.{key}: ", text)
+        raise RefusedError(text) from None
+
+
+def _field(key: str) -> str:
+    return SWEPT[key][0] if key in SWEPT else f"args.{key}"
+
+
+def _option(key: str) -> str:
+    """Return an option's own name, which may be given with hyphens."""
+    return key.replace("-", "_")
 
 
 def _check_can_be_scored(order: RunRequest) -> None:
@@ -122,7 +193,7 @@ def order_run(name: str, wanted: NextRunRequest, limits: Limits) -> Run:
                 f"{', '.join(f'run {trial.run_id}' for trial in place.trials)}"
             )
         planned = Planned(place.num_workers, ledger.next_seed(place, places), place.swept)
-        order = sweep.order_of(run_set.order | {"queue": wanted.queue}, planned, place.name)
+        order = _order_of(run_set.order | {"queue": wanted.queue}, planned, place.name)
         in_set = {"set_name": name, "place": place.number, "swept": place.swept}
         # As they were registered, whatever the seed of a run that stands in for another one.
         in_set["injected"] = faults.stored(place.faults)
