@@ -28,6 +28,7 @@ from peewee import (
 )
 
 from mlbench.evaluation.rows import RankRow, RunRow
+from mlbench.pod_token import PodIdentity
 from mlbench_master.database import (
     UnreachableDatabaseError,
     connect,
@@ -37,6 +38,7 @@ from mlbench_master.database import (
     run_sql,
 )
 from mlbench_master.migrations import bring_up_to_date
+from mlbench_master.pools.base import is_same_pod
 
 
 class LastingIdField(AutoField):
@@ -289,6 +291,13 @@ class Rank(_Table):
     def ranks(self) -> list[int]:
         """The ranks of its processes: its own, unless it has stated several."""
         return self.processes["ranks"] if self.processes else [self.rank]
+
+    @classmethod
+    def is_of_pod(cls, pod: PodIdentity, run_id: int, attempt: int, rank: int) -> bool:
+        """Check if a rank was given to this pod, not to another one of its name."""
+        its = "run_id = ? AND attempt = ? AND rank = ? AND worker = ?"
+        ranks = cls.rows(its, run_id, attempt, rank, pod.name)
+        return bool(ranks) and is_same_pod(ranks[0].pod_uid, pod.uid)
 
     LARGE = (assignment, machine, disturbance)
 

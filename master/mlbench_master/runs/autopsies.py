@@ -20,7 +20,6 @@ from mlbench_master.database import STATE, exclusive, run_sql
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
 from mlbench_master.models import Autopsy, Rank, RankEvidence, Run
 from mlbench_master.notify import notify
-from mlbench_master.pools.base import is_same_pod
 from mlbench_master.runs import life
 
 ANSWER_SECONDS = 20.0
@@ -55,7 +54,7 @@ def ask(run_id: int, reason: Reason, native_rank: int | None = None) -> Autopsy:
     """
     with exclusive(STATE):
         run = life.find(run_id)
-        ranks = _ranks(run_id, run.attempt, exit_code=None)
+        ranks = [rank for rank in _ranks(run_id, run.attempt) if rank.exit_code is None]
         if run.state != "STARTED" or not ranks:
             raise ConflictError(f"run {run_id} is not running: there is no process to look at")
         running = sorted(number for rank in ranks for number in rank.ranks)
@@ -103,13 +102,12 @@ def answer(pod: PodIdentity, autopsy_id: int, fields: Any) -> None:
         raise BadFieldError("body", str(error)[:_LONGEST_TEXT]) from None
     with exclusive(STATE):
         asked = Autopsy.rows("id = ?", min(autopsy_id, _LARGEST))
-        ranks = _ranks(asked[0].run_id, asked[0].attempt, worker=pod.name) if asked else []
-        is_its = bool(ranks) and is_same_pod(ranks[0].pod_uid, pod.uid)
-        if not is_its or ranks[0].rank != evidence.rank:
+        rank = evidence.rank
+        if not asked or not Rank.is_of_pod(pod, asked[0].run_id, asked[0].attempt, rank):
             raise NotFoundError(f"autopsy_id: no autopsy {autopsy_id} asks this rank")
         if time.time() > asked[0].asked_at + ANSWER_SECONDS:
             raise ConflictError(f"autopsy {autopsy_id} is over")
-        its = {"autopsy": asked[0], "rank": evidence.rank, "evidence": evidence.to_fields()}
+        its = {"autopsy": asked[0], "rank": rank, "evidence": evidence.to_fields()}
         RankEvidence.insert(its).on_conflict_ignore().execute()
 
 
@@ -233,10 +231,7 @@ NOTHING = Evidence(
 )
 
 
-def _ranks(run_id: int, attempt: int, **wanted: Any) -> list[Rank]:
-    """Return the ranks of an attempt that have these values, without what takes room."""
+def _ranks(run_id: int, attempt: int) -> list[Rank]:
+    """Return the ranks of an attempt, without what takes room."""
     its = Rank.select_without(*Rank.LARGE).where(Rank.run == run_id, Rank.attempt == attempt)
-    for name, value in wanted.items():
-        column = getattr(Rank, name)
-        its = its.where(column.is_null() if value is None else column == value)
     return list(its.order_by(Rank.rank))

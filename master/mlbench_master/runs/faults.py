@@ -16,7 +16,6 @@ from mlbench.runspec import Network, part
 from mlbench_master.database import STATE, exclusive, run_sql
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
 from mlbench_master.models import Rank, Run
-from mlbench_master.pools.base import is_same_pod
 
 # An agent is told so long before, as one with nothing to tell polls every 3 s, and many rarely.
 _AHEAD_SECONDS = 15.0
@@ -112,9 +111,7 @@ def note(pod: PodIdentity, run_id: int, number: int, done: Mapping[str, Any]) ->
         if not 0 < number <= len(injected):
             raise NotFoundError(f"fault_id: run {run_id} has no failure {number}")
         fault = injected[number - 1]
-        its = "run_id = ? AND rank = ? AND attempt = ? AND worker = ?"
-        ranks = Rank.rows(its, run_id, fault["rank"], done["attempt"], pod.name)
-        if not ranks or not is_same_pod(ranks[0].pod_uid, pod.uid):
+        if not Rank.is_of_pod(pod, run_id, done["attempt"], fault["rank"]):
             raise NotFoundError(f"fault_id: failure {number} of run {run_id} is not of this rank")
         if fault["at"] is None:
             injected[number - 1] = fault | done

@@ -24,7 +24,6 @@ from mlbench_master.database import STATE, exclusive, run_sql, store
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
 from mlbench_master.models import Profile, Rank, Run
 from mlbench_master.notify import notify
-from mlbench_master.pools.base import is_same_pod
 from mlbench_master.runs import life
 
 # Besides its seconds: a profile has to be written, and sent.
@@ -115,7 +114,7 @@ def answer(pod: PodIdentity, profile_id: int, body: bytes) -> None:
         raise BadFieldError("body", str(error)[:LONGEST_TEXT]) from None
     with exclusive(STATE):
         asked = Profile.get_or_none(Profile.id == min(profile_id, _LARGEST))
-        if asked is None or not _is_of(asked, pod):
+        if asked is None or not Rank.is_of_pod(pod, asked.run_id, asked.attempt, asked.rank):
             raise NotFoundError(f"profile_id: no profile {profile_id} is of this rank")
         if asked.recorded is not None:
             return
@@ -124,12 +123,6 @@ def answer(pod: PodIdentity, profile_id: int, body: bytes) -> None:
         digest = hashlib.sha256(content).hexdigest()
         about = {"recorded": recorded.to_fields(), "size": len(content), "sha256": digest}
         store(asked, **about, content=content or None)
-
-
-def _is_of(asked: Profile, pod: PodIdentity) -> bool:
-    its = (asked.run_id, asked.attempt, asked.rank, pod.name)
-    ranks = Rank.rows("run_id = ? AND attempt = ? AND rank = ? AND worker = ?", *its)
-    return bool(ranks) and is_same_pod(ranks[0].pod_uid, pod.uid)
 
 
 def _check(recorded: Recorded, content: bytes) -> None:
