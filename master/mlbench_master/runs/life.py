@@ -152,11 +152,8 @@ def find(run_id: int) -> Run:
 def ended_among(run_ids: Collection[int]) -> set[int]:
     """Return the ids of those runs that have ended."""
     known = [run_id for run_id in run_ids if abs(run_id) < 2**63]
-    if not known:
-        return set()
-    some = ", ".join("?" * len(known))
-    ended = f"SELECT id FROM run WHERE finished_at IS NOT NULL AND id IN ({some})"  # noqa: S608
-    return {row[0] for row in run_sql(ended, *known).fetchall()}
+    ended = Run.select(Run.id).where(Run.finished_at.is_null(False), Run.id.in_(known))
+    return {run.id for run in ended}
 
 
 def check_own(run: Run) -> None:
