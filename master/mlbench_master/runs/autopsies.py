@@ -173,8 +173,7 @@ def restore(run: Run, listed: Any) -> None:
         its = {"attempt": autopsy.attempt, "reason": autopsy.reason}
         asked = Autopsy.create(run=run, asked_at=times.parse(autopsy.asked_at) / 1e6, **its)
         for evidence in autopsy.evidence:
-            told_by = {"rank": evidence.rank, "evidence": evidence.to_fields()}
-            RankEvidence.create(autopsy=asked, **told_by)
+            RankEvidence.create(autopsy=asked, rank=evidence.rank, evidence=evidence.to_fields())
 
 
 def verdicts_of(run_ids: Sequence[int]) -> Iterator[tuple[int, str, float]]:
@@ -203,32 +202,33 @@ def _evidence_of(asked: Autopsy) -> tuple[Evidence, ...]:
     for rank in _ranks(asked.run_id, asked.attempt):
         number, at = rank.rank, rank.exited_at
         if number not in answers and rank.exit_code is not None and at and at < asked.asked_at:
-            its = replace(NOTHING, rank=number, at=at, exit_code=rank.exit_code)
-            answers[number] = replace(its, failure=rank.failure)
+            answers[number] = _evidence_of_end(rank, at)
         if number in answers and rank.processes and not answers[number].ranks:
             answers[number] = replace(answers[number], ranks=tuple(rank.ranks))
     return tuple(answers[rank] for rank in sorted(answers))
 
 
-NOTHING = Evidence(
-    rank=0,
-    at=0.0,
-    gathered_in_seconds=0.0,
-    steps=0,
-    exit_code=None,
-    processes=(),
-    threads=(),
-    stacks_by="",
-    collectives=(),
-    memory_bytes=None,
-    memory_limit_bytes=None,
-    out_of_memory_kills=0,
-    throttled_seconds=None,
-    stdout_end="",
-    stderr_end="",
-    gpu_errors=(),
-    missing=(),
-)
+def _evidence_of_end(rank: Rank, at: float) -> Evidence:
+    return Evidence(
+        rank=rank.rank,
+        at=at,
+        gathered_in_seconds=0.0,
+        steps=0,
+        exit_code=rank.exit_code,
+        processes=(),
+        threads=(),
+        stacks_by="",
+        collectives=(),
+        memory_bytes=None,
+        memory_limit_bytes=None,
+        out_of_memory_kills=0,
+        throttled_seconds=None,
+        stdout_end="",
+        stderr_end="",
+        gpu_errors=(),
+        missing=(),
+        failure=rank.failure,
+    )
 
 
 def _ranks(run_id: int, attempt: int) -> list[Rank]:
