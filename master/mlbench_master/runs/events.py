@@ -8,6 +8,7 @@ from typing import get_args
 from mlbench.evaluation.rows import InjectedFault
 from mlbench.records import EventKind, RunEvent
 from mlbench.report import figures
+from mlbench.words import count
 from mlbench_master.models import Rank, Run
 from mlbench_master.runs import autopsies
 from mlbench_master.runs.describing import STOPPED_BY, note_of, reason_of
@@ -51,16 +52,15 @@ def _event(seconds: float, kind: EventKind, attempt: int, rank: int | None, text
 
 def _beginning(ranks: Sequence[Rank]) -> Iterator[RunEvent]:
     attempt, begun_at = ranks[0].attempt, ranks[0].assigned_at
+    ready = f"{_count(ranks, 'worker')} ready"
     if attempt == 1:
-        text = f"{_count(ranks, 'worker', 'workers')} ready"
-        yield _event(begun_at, "ready", attempt, None, text)
+        yield _event(begun_at, "ready", attempt, None, ready)
     else:
-        text = f"Attempt {attempt} began: {_count(ranks, 'worker', 'workers')} ready"
-        yield _event(begun_at, "restarted", attempt, None, text)
+        yield _event(begun_at, "restarted", attempt, None, f"Attempt {attempt} began: {ready}")
     reported = [rank.reported_at for rank in ranks if rank.reported_at is not None]
     if len(reported) == len(ranks):
-        text = f"{_count(ranks, 'rank', 'ranks')} running"
-        yield _event(max(reported), "started", attempt, None, text)
+        running = f"{_count(ranks, 'rank')} running"
+        yield _event(max(reported), "started", attempt, None, running)
 
 
 def _begun_anew(ranks: Iterable[Rank]) -> Iterator[RunEvent]:
@@ -81,16 +81,13 @@ def _ends_of_ranks(run: Run, ranks: Sequence[Rank]) -> Iterator[RunEvent]:
         first = None
     for rank in ranks:
         place = rank.worker if rank.processes else f"Rank {rank.rank} on {rank.worker}"
-        at = _over_at(rank)
-        code = rank.exit_code
+        of_rank, code = (rank.attempt, rank.rank), rank.exit_code
         if rank.failure:
-            text = f"{place}: {rank.failure}"
-            yield _event(at, "exited", rank.attempt, rank.rank, text)
+            yield _event(_over_at(rank), "exited", *of_rank, f"{place}: {rank.failure}")
         elif code and (rank is first or not rank.stop or code not in STOPPED_BY):
-            text = f"{place} {describe_exit(code)}"
-            yield _event(at, "exited", rank.attempt, rank.rank, text)
+            yield _event(_over_at(rank), "exited", *of_rank, f"{place} {describe_exit(code)}")
         if rank.lost:
-            yield _event(at, "lost", rank.attempt, rank.rank, f"{place} is lost: {rank.lost}")
+            yield _event(_over_at(rank), "lost", *of_rank, f"{place} is lost: {rank.lost}")
 
 
 def _over_at(rank: Rank) -> float:
@@ -154,14 +151,13 @@ def _end(run: Run) -> Iterator[RunEvent]:
 
 def _added(run: Run) -> Iterator[RunEvent]:
     if run.added is not None:
-        text = (
-            f"Samples were added after the end, which are no part of it: {run.added['samples']:,}"
-        )
+        samples = f"{run.added['samples']:,}"
+        text = f"Samples were added after the end, which are no part of it: {samples}"
         yield _event(run.added["first_at"], "added", run.attempt, None, text)
 
 
-def _count(ranks: Sequence[Rank], one: str, several: str) -> str:
-    return f"1 {one} is" if len(ranks) == 1 else f"{len(ranks)} {several} are"
+def _count(ranks: Sequence[Rank], of: str) -> str:
+    return f"{count(len(ranks), of)} {'is' if len(ranks) == 1 else 'are'}"
 
 
 def describe_exit(exit_code: int) -> str:
