@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 from mlbench_master.controller.actions import Action, Ask, Count, End, MarkLost, StopRanks, Wait
 from mlbench_master.controller.world import RankView, RunView
-from mlbench_master.reading.counting import SampleCounts
 from mlbench_master.runs.events import describe_exit
 
 # A rank that has exited is lost if nothing more comes from it for this long.
@@ -74,12 +73,12 @@ def count_or_end(run: RunView, shortage: str, waited: float) -> list[Action]:
     """
     has_failed = bool(shortage or run.stop_requested or failed_ranks(run))
     if (has_failed and waited > COUNT_SECONDS) or (run.delivered and run.delivery is not None):
-        return [_end(run, run.delivery, shortage)]
+        return [_end(run, shortage)]
     return [Count(run.id)] if run.delivered else []
 
 
-def _end(run: RunView, delivery: SampleCounts | None, shortage: str) -> End:
-    disagreement = delivery.disagreement if delivery else ""
+def _end(run: RunView, shortage: str) -> End:
+    disagreement = run.delivery.disagreement if run.delivery else ""
     if run.stop_requested:
         return End(run.id, "STOPPED", disagreement)
     if failed := failed_ranks(run):
