@@ -177,15 +177,12 @@ def _add(run: Run, order: JoinRequest) -> None:
         working_dir=order.working_dir,
     )
     pod: dict[str, Any] = {"uid": order.uid, "phase": RUNNING, "ip": "", "node": order.host}
+    pod |= {"labels": {}, "external": True}
     agent: dict[str, Any] = {"state": "idle", "run_id": None, "attempt": None, "ip": ""}
-    agent |= {"pod_uid": order.uid, "seen_at": time.time()}
-    for table, row in (
-        (Pod, pod | {"labels": {}, "external": True}),
-        (Worker, agent | {"heard": read_reachability().seconds}),
-    ):
-        table.insert(name=name, **row).on_conflict(
-            conflict_target=[table.name], update=row
-        ).execute()
+    agent |= {"pod_uid": order.uid, "seen_at": time.time(), "heard": read_reachability().seconds}
+    for table, row in ((Pod, pod), (Worker, agent)):
+        stored = table.insert(name=name, **row)
+        stored.on_conflict(conflict_target=[table.name], update=row).execute()
     Rank.create(
         run=run.id,
         attempt=run.attempt,
