@@ -25,7 +25,7 @@ from mlbench_master.controller.actions import (
     Wait,
 )
 from mlbench_master.controller.settling import Settler
-from mlbench_master.database import STATE, exclusive
+from mlbench_master.database import STATE, exclusive, store
 from mlbench_master.errors import RefusedError
 from mlbench_master.models import Rank, Run
 from mlbench_master.pools.base import Placement, Pool, wake
@@ -176,8 +176,7 @@ def _mark_lost(action: MarkLost) -> None:
         rank = Rank.get(run=action.run_id, attempt=action.attempt, rank=action.rank)
         if rank.lost:
             return
-        rank.lost, rank.exited_at = action.why, rank.exited_at or action.seen_at
-        rank.save()
+        store(rank, lost=action.why, exited_at=rank.exited_at or action.seen_at)
         streams.close(action.run_id, action.attempt, action.rank, sizes={})
     log.warning("run %d: rank %d is lost: %s", action.run_id, action.rank, action.why)
 

@@ -12,7 +12,7 @@ from mlbench.assignment import Assignment
 from mlbench.names import ACTIVE_STATES, recorded_pod
 from mlbench.pod_token import PodIdentity, derive
 from mlbench.records import Joined
-from mlbench_master.database import STATE, exclusive
+from mlbench_master.database import STATE, exclusive, store
 from mlbench_master.errors import ConflictError
 from mlbench_master.fields import NO_NUL, refuse_truth_value
 from mlbench_master.models import Pod, Rank, Run, Stream, Worker, run_owner
@@ -146,17 +146,15 @@ def _create(order: JoinRequest, job_key: str) -> Run:
 
 def _begin_attempt(run: Run, attempt: int) -> None:
     """Have a run go on to an attempt; what has not come of the one before is given up."""
-    owner, columns = run_owner(run.id), (Rank.lost, Rank.exited_at)
-    rests = Stream.rows("owner = ? AND attempt = ? AND final_size > size", owner, run.attempt)
+    where = "owner = ? AND attempt = ? AND final_size > size"
+    rests = Stream.rows(where, run_owner(run.id), run.attempt)
     unfinished = {stream.rank for stream in rests}
     for rank in Rank.select().where(Rank.run == run.id, Rank.attempt == run.attempt):
         if not rank.lost and (rank.exit_code is None or rank.rank in unfinished):
-            rank.lost = f"attempt {attempt} began before all of it had come"
-            rank.exited_at = rank.exited_at or clock.now(run)
-            rank.save(only=columns)
+            why = f"attempt {attempt} began before all of it had come"
+            store(rank, lost=why, exited_at=rank.exited_at or clock.now(run))
             streams.close(run.id, run.attempt, rank.rank, {})
-    run.attempt, run.waiting = attempt, None
-    run.save(only=[Run.attempt, Run.waiting])
+    store(run, attempt=attempt, waiting=None)
 
 
 def _add(run: Run, order: JoinRequest) -> None:

@@ -13,7 +13,7 @@ from mlbench.evaluation.ledger import Entry
 from mlbench.faults import MOST
 from mlbench.names import ACTIVE_STATES
 from mlbench.records import Disturbance
-from mlbench_master.database import STATE, exclusive, run_sql
+from mlbench_master.database import STATE, exclusive, run_sql, store
 from mlbench_master.errors import ConflictError, NotFoundError
 from mlbench_master.models import (
     DeletedRun,
@@ -187,8 +187,7 @@ def delete(run: Run, *, keep_archive: bool = False) -> bool:
         current = find(run.id)
         is_active = current.state in ACTIVE_STATES
         if is_active:
-            current.stop_requested = current.delete_requested = True
-            current.save(only=[Run.stop_requested, Run.delete_requested])
+            store(current, stop_requested=True, delete_requested=True)
         else:
             _delete(current, keep_archive=keep_archive)
     notify()
@@ -244,8 +243,7 @@ def _leave_trace(run: Run) -> None:
     """Have the ledger of its set remember a run that is about to be deleted."""
     found = RunSet.get_by_id(run.set_name)
     [entry] = entries_of(Run.id == run.id)
-    found.deleted = [*found.deleted, asdict(replace(entry, deleted=True))]
-    found.save()
+    store(found, deleted=[*found.deleted, asdict(replace(entry, deleted=True))])
 
 
 def entries_of(wanted: Expression) -> list[Entry]:
