@@ -17,6 +17,7 @@ from mlbench_master.controller.decisions import decide
 from mlbench_master.controller.executor import Executor, command
 from mlbench_master.controller.observer import Observer, store_pods
 from mlbench_master.controller.settling import Settler
+from mlbench_master.database import store
 from mlbench_master.models import Autopsy, Hearing, Rank, Run
 from mlbench_master.pools.base import Placement, PodStatus
 from mlbench_master.reading.promql import PrometheusClient
@@ -192,8 +193,7 @@ def test_ranks_are_asked_unless_they_have_just_ended(executor: Executor, run: Ru
 @pytest.mark.both_databases
 def test_stop_all_ranks_of_this_attempt_and_run(executor: Executor, run: Run) -> None:
     make_ranks(run)
-    run.attempt = 2
-    run.save()
+    store(run, attempt=2)
     make_ranks(run)
     other = make_run()
     make_ranks(other)

@@ -11,6 +11,7 @@ from mlbench.names import STREAMS
 from mlbench.runspec import WorkerSpec
 from mlbench_master.controller.observer import Observer, Stopwatch, store_pods
 from mlbench_master.controller.world import RankView, RunView, WarmPool, WorkerView
+from mlbench_master.database import store
 from mlbench_master.models import Autopsy, Hearing, Pod, Rank, Run, Stream
 from mlbench_master.pools.base import PodStatus
 from mlbench_master.recording import streams
@@ -178,9 +179,8 @@ def test_each_phase_of_a_run_has_its_own_time(observer: Observer, clock: Clock) 
         return see_run(observer).waited
 
     assert [waited(), waited()] == [0, 5]
-    run.attempt = 1
+    store(run, attempt=1)
     make_ranks(run)
-    run.save()
     assert [waited(), waited()] == [0, 5]
     Rank.update(lost="silent").execute()
     assert [waited(), waited()] == [0, 5]
@@ -307,8 +307,7 @@ def test_the_end_of_a_rank_is_timed_while_its_agent_can_be_heard_and_send(
 
 def test_only_the_ranks_of_this_attempt_count(run: Run, observer: Observer) -> None:
     make_ranks(run, lost="silent")
-    run.attempt = 2
-    run.save()
+    store(run, attempt=2)
     make_ranks(run, ["w-5", "w-6"])
     assert [(one.worker, one.lost) for one in see_run(observer).ranks] == [("w-5", ""), ("w-6", "")]
 

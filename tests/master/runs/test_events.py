@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from mlbench_master.database import store
 from mlbench_master.models import Run
 from mlbench_master.runs.events import describe_exit, events_of
 from mlbench_master.times import parse
@@ -50,11 +51,9 @@ def test_a_run_that_reaches_its_goal() -> None:
 def test_it_has_started_once_all_ranks_run() -> None:
     run = made()
     first, second = make_ranks(run, assigned_at=2.0)
-    first.reported_at = 4.0
-    first.save()
+    store(first, reported_at=4.0)
     assert rows(run) == [ORDERED, READY]
-    second.reported_at = 3.0
-    second.save()
+    store(second, reported_at=3.0)
     assert rows(run)[2:] == [(4.0, "started", 1, None, "2 ranks are running")]
 
 
@@ -64,8 +63,7 @@ def test_a_rank_that_fails_and_those_that_are_stopped_then() -> None:
     )
     ranks = make_ranks(run, ["w-0", "w-1", "w-2"], assigned_at=2.0, stop=True)
     for rank, (code, at) in zip(ranks, [(-15, 6.0), (-9, 5.0), (3, 6.5)], strict=True):
-        rank.exit_code, rank.exited_at = code, at
-        rank.save()
+        store(rank, exit_code=code, exited_at=at)
     assert rows(run)[2:] == [
         (5.0, "exited", 1, 1, "Rank 1 on w-1 was killed by signal 9 (SIGKILL)"),
         (6.5, "exited", 1, 2, "Rank 2 on w-2 exited with code 3"),
@@ -77,8 +75,7 @@ def test_a_rank_that_fails_in_its_agents_words() -> None:
     run = made(state="FAILED", reason="rank 1 on w-1: cut short", finished_at=6.0)
     first, second = make_ranks(run, assigned_at=2.0, stop=True)
     for rank, code, failure in ((first, -15, ""), (second, 0, "cut short")):
-        rank.exit_code, rank.exited_at, rank.failure = code, 5.0, failure
-        rank.save()
+        store(rank, exit_code=code, exited_at=5.0, failure=failure)
     told = (5.0, "exited", 1, 1, "Rank 1 on w-1: cut short")
     assert rows(run)[2:] == [told, (6.0, "failed", 1, None, "The run failed: " + run.reason)]
 
@@ -113,10 +110,8 @@ def test_a_rank_that_was_killed_by_somebody_else() -> None:
 def test_a_run_that_is_restarted() -> None:
     run = made(max_restarts=1, goal_reached_at=9.5)
     make_ranks(run, ["w-0"], assigned_at=2.0, lost="w-0 was not heard of for 31 s", exited_at=5.0)
-    run.attempt = 2
     # What stops the second attempt does not explain how the first one ended.
-    run.stop_requested = True
-    run.save()
+    store(run, attempt=2, stop_requested=True)
     make_ranks(run, ["w-1"], assigned_at=9.0)
     assert rows(run)[2:] == [
         (5.0, "lost", 1, 0, "Rank 0 on w-0 is lost: w-0 was not heard of for 31 s"),

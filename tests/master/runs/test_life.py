@@ -76,7 +76,6 @@ def test_a_run_may_wait_for_the_active_one(database: Database) -> None:
     assert life.find_next(1) == [second]
 
 
-@pytest.mark.both_databases
 def test_several_runs_may_be_active(database: Database) -> None:
     several = replace(LIMITS, concurrent_runs=2)
     first, second = (life.create(order(), several) for _ in range(2))

@@ -4,6 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from mlbench.records import Goal, Limits, RankOnMachine, StatedMachine
+from mlbench_master.database import store
 from mlbench_master.models import Rank, Run
 from mlbench_master.runs import manifest
 from tests.support.rows import make_ranks, make_run
@@ -79,8 +80,7 @@ def test_equal_machines_are_told_once(run: Run) -> None:
 def test_it_is_of_the_latest_attempt(run: Run) -> None:
     make_ranks(run)
     state(run, 0, hostname="first")
-    run.attempt = 2
-    run.save()
+    store(run, attempt=2)
     make_ranks(run, assignment={"cpus": [4, 5]})
     state(run, 1, hostname="second")
     document = manifest.build(run)
