@@ -1,6 +1,5 @@
 """What tests of the pools share."""
 
-import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mlbench_master.pools.manifests import Manifest, load
-from tests.master.pools.made import make_manifest
+from tests.master.pools.made import write_manifest
 from tests.master.pools.proxy import Backend, Proxy, serve
 
 
@@ -22,9 +21,7 @@ def stop() -> Iterator[threading.Event]:
 
 @pytest.fixture
 def manifest_path(tmp_path: Path) -> Path:
-    path = tmp_path / "worker.json"
-    path.write_text(json.dumps(make_manifest()))
-    return path
+    return write_manifest(tmp_path / "worker.json")
 
 
 @pytest.fixture

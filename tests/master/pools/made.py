@@ -1,6 +1,8 @@
 """Making what tests of the pool begin with: a manifest as the chart renders it, and its pods."""
 
+import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +79,16 @@ def make_manifest(namespace: str = "here") -> Object:
             "agent": {"name": "agent", "command": ["true"], **init},
         },
     }
+
+
+def write_manifest(
+    path: Path, namespace: str = "here", change: Callable[[Object], object] = lambda stated: None
+) -> Path:
+    """Write the file, after a change of what it says, and return its path."""
+    stated = make_manifest(namespace)
+    change(stated)
+    path.write_text(json.dumps(stated))
+    return path
 
 
 def make_wanted(manifest: Manifest, workers: int = 2, shape: WorkerSpec = DEFAULT_SHAPE) -> Wanted:

@@ -8,20 +8,25 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mlbench.runspec import WorkerSpec
 from mlbench_master.pools.kubernetes import KubernetesPool
-from tests.master.pools.made import IMAGE, LABELS, NAME, OWNER_NAME, make_manifest, make_pool
+from tests.master.pools.made import (
+    IMAGE,
+    LABELS,
+    NAME,
+    OWNER_NAME,
+    Object,
+    make_pool,
+    write_manifest,
+)
 
 pytestmark = pytest.mark.cluster
 
 # Fits on one small node several times.
 SMALL = WorkerSpec(num_cpus=0.02)
-
-Object = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -65,14 +70,8 @@ def namespace() -> Iterator[Namespace]:
 
 
 @pytest.fixture
-def manifest(namespace: Namespace, tmp_path: Path) -> Path:
-    path = tmp_path / "worker.json"
-    path.write_text(json.dumps(make_manifest(namespace.name)))
-    return path
-
-
-@pytest.fixture
-def pool(manifest: Path, namespace: Namespace, stop: threading.Event) -> KubernetesPool:
+def pool(namespace: Namespace, tmp_path: Path, stop: threading.Event) -> KubernetesPool:
+    manifest = write_manifest(tmp_path / "worker.json", namespace.name)
     return make_pool(manifest, namespace.name, stop)
 
 
@@ -145,36 +144,36 @@ def test_images_that_do_not_run(pool: KubernetesPool, image: str, words: str) ->
     waits_for(pool, words, 1, WorkerSpec(image=image))
 
 
-Spoil = Callable[[Object], object]
-
-
 @pytest.mark.parametrize(
-    ("spoil", "shape", "words"),
+    ("part", "changes", "shape", "words"),
     [
         (
-            lambda stated: stated["initContainers"]["network"].update(
-                command=["sh", "-c", "echo no NET_ADMIN; exit 2"]
-            ),
+            "network",
+            {"command": ["sh", "-c", "echo no NET_ADMIN; exit 2"]},
             WorkerSpec(max_bandwidth=20.0),
             "shaping what it sends failed: Error, exit code 2: no NET_ADMIN",
         ),
         (
-            lambda stated: worker_of(stated).update(envFrom=[{"secretRef": {"name": "none"}}]),
+            "worker",
+            {"envFrom": [{"secretRef": {"name": "none"}}]},
             SMALL,
             '(CreateContainerConfigError): secret "none" not found',
         ),
         (
-            lambda stated: worker_of(stated).update(command=["sh", "-c", "exit 3"]),
+            "worker",
+            {"command": ["sh", "-c", "exit 3"]},
             SMALL,
             "the worker's container ended: Error, exit code 3",
         ),
         (
-            lambda stated: worker_of(stated).update(command=["sh", "-c", "exec tail /dev/zero"]),
+            "worker",
+            {"command": ["sh", "-c", "exec tail /dev/zero"]},
             SMALL,
             "more memory was used than its limit (OOMKilled)",
         ),
         (
-            lambda stated: template_of(stated)["spec"].update(restartPolicy="Never"),
+            "pod",
+            {"restartPolicy": "Never"},
             SMALL,
             "the cluster finds the worker pods invalid (422): ",
         ),
@@ -183,27 +182,19 @@ Spoil = Callable[[Object], object]
 def test_reasons_why_pods_do_not_run(
     namespace: Namespace,
     tmp_path: Path,
-    spoil: Spoil,
+    part: str,
+    changes: Object,
     shape: WorkerSpec,
     words: str,
     stop: threading.Event,
 ) -> None:
-    stated = make_manifest(namespace.name)
-    spoil(stated)
-    path = tmp_path / "worker.json"
-    path.write_text(json.dumps(stated))
+    def change(stated: Object) -> None:
+        pod = stated["statefulSet"]["spec"]["template"]["spec"]
+        parts = {"pod": pod, "worker": pod["containers"][0], **stated["initContainers"]}
+        parts[part].update(changes)
+
+    path = write_manifest(tmp_path / "worker.json", namespace.name, change)
     waits_for(make_pool(path, namespace.name, stop), words, 1, shape)
-
-
-def template_of(stated: Object) -> Object:
-    found: Object = stated["statefulSet"]["spec"]["template"]
-    return found
-
-
-def worker_of(stated: Object) -> Object:
-    [worker] = template_of(stated)["spec"]["containers"]
-    found: Object = worker
-    return found
 
 
 def test_quotas(pool: KubernetesPool, namespace: Namespace) -> None:

@@ -1,6 +1,5 @@
 """A run's shape, laid over the manifest of the workers."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,7 @@ from mlbench_master.pools.manifests import (
     make_stateful_set,
     shape_of,
 )
-from tests.master.pools.made import DEFAULTS, IMAGE, LABELS, NAME, OWNER, make_manifest
-
-Object = dict[str, Any]
+from tests.master.pools.made import DEFAULTS, IMAGE, LABELS, NAME, OWNER, Object, write_manifest
 
 
 def make(
@@ -37,14 +34,6 @@ def pod_of(made: Object) -> Any:
 def worker_of(made: Object) -> Any:
     [worker] = pod_of(made)["containers"]
     return worker
-
-
-def load_changed(path: Path, change: Callable[[Object], object]) -> Manifest:
-    """Return the manifest after a change of what the file says."""
-    stated = make_manifest()
-    change(stated)
-    path.write_text(json.dumps(stated))
-    return load(path)
 
 
 def test_the_default_shape_is_the_manifests_own(manifest: Manifest) -> None:
@@ -137,7 +126,8 @@ def test_each_shape_has_a_label_of_its_own(manifest: Manifest, tmp_path: Path) -
     def change(stated: Object) -> None:
         pod_of(stated["statefulSet"])["nodeSelector"] = {"a": "b"}
 
-    assert shape_of(make(load_changed(tmp_path / "changed.json", change))) != labels[0]
+    changed = load(write_manifest(tmp_path / "changed.json", change=change))
+    assert shape_of(make(changed)) != labels[0]
 
     # To ask for the defaults is no other shape.
     defaults = PodDefaults(cpus=0.5, bandwidth=100.0, gpus=0)
@@ -159,7 +149,7 @@ def test_defaults_of_kubernetes_are_written_out(tmp_path: Path) -> None:
     def add_init_container(stated: Object) -> None:
         pod_of(stated["statefulSet"])["initContainers"] = [{"name": "token"}]
 
-    manifest = load_changed(tmp_path / "worker.json", add_init_container)
+    manifest = load(write_manifest(tmp_path / "worker.json", change=add_init_container))
     made = make(manifest, max_bandwidth=1.0, image="a")
     # Servers before 1.23 cannot tell ports without a protocol apart when one is applied.
     for ports in (manifest.service["spec"]["ports"], worker_of(made)["ports"]):
@@ -180,7 +170,8 @@ def test_defaults_of_kubernetes_are_written_out(tmp_path: Path) -> None:
 def test_a_manifest_that_lacks_something_is_refused(
     tmp_path: Path, spoil: Callable[[Object], object], what: str
 ) -> None:
+    path = write_manifest(tmp_path / "worker.json", change=spoil)
     with pytest.raises(ManifestError, match=f"lacks '{what}"):
-        load_changed(tmp_path / "worker.json", spoil)
+        load(path)
     with pytest.raises(ManifestError, match="cannot be read"):
         load(tmp_path / "none.json")
