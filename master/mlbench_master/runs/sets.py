@@ -244,9 +244,6 @@ def describe(run_set: RunSet) -> records.RunSet:
 
 def _places(run_set: RunSet) -> tuple[records.SetPlace, ...]:
     plan = [Planned.from_fields(place) for place in run_set.places]
-    return ledger.places_of(run_set.name, plan, _entries(run_set), official=run_set.official)
-
-
-def _entries(run_set: RunSet) -> list[Entry]:
     deleted = [Entry(**fields) for fields in run_set.deleted]
-    return [*deleted, *life.entries_of(Run.set_name == run_set.name)]
+    entries = [*deleted, *life.entries_of(Run.set_name == run_set.name)]
+    return ledger.places_of(run_set.name, plan, entries, official=run_set.official)
