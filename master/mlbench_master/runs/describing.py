@@ -57,9 +57,12 @@ def describe_all(runs: Sequence[Run]) -> list[records.Run]:
 
 def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
     is_counted = run.state in ACTIVE_STATES or (run.delivery, run.settled_at) != (None, None)
+    pods = [rank.pod for rank in ranks]
+    # What MLBench's dashboard told of a job, by the same names.
+    job = {"command": run.command or run.benchmark, "master_name": next(iter(pods), None)}
     others = {
         "display_name": run.own_name,
-        "job_metadata": _job_metadata(run, ranks),
+        "job_metadata": job | {"pods": pods},
         "created_at": seconds_to_text(run.created_at),
         "started_at": seconds_to_text(run.started_at),
         "finished_at": seconds_to_text(run.finished_at),
@@ -76,16 +79,6 @@ def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
         "ranks": ranks,
     }
     return records.Run(**columns_of(run, records.Run) | others)
-
-
-def _job_metadata(run: Run, ranks: tuple[records.Rank, ...]) -> dict[str, Any]:
-    """Return what MLBench's dashboard told of a job, by the same names."""
-    pods = [rank.pod for rank in ranks]
-    return {
-        "command": run.command or run.benchmark,
-        "master_name": next(iter(pods), None),
-        "pods": pods,
-    }
 
 
 def _dated(record: Callable[..., _Dated], stored: Any, at: str) -> _Dated | None:
