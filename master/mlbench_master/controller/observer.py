@@ -236,7 +236,6 @@ def _view_run(
         max_restarts=run.max_restarts,
         stop_requested=run.stop_requested,
         deadline_seconds=run.deadline_seconds,
-        overdue=-math.inf,
         waiting=run.waiting or "",
         stop_reason=run.reason,
         ranks=tuple(

@@ -99,8 +99,6 @@ class RunView:
     stop_requested: bool
     deadline_seconds: float | None
     """After its start, when training shall end."""
-    overdue: float
-    """Seconds past the deadline; negative before it, or without one."""
     waiting: str
     """What the API says that it waits for; empty if nothing."""
     stop_reason: str
@@ -110,6 +108,8 @@ class RunView:
     """Whether every sample held is in Prometheus or kept."""
     delivery: SampleCounts | None
     """The count of its samples; None before it."""
+    overdue: float = -math.inf
+    """Seconds past the deadline; negative before it, or without one."""
     waited: float = 0.0
     """Seconds that it was seen in its phase: without ranks, with this attempt's, all over."""
     quiet: float = 0.0

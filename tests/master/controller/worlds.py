@@ -1,6 +1,5 @@
 """Worlds for decisions to be made in."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -37,7 +36,6 @@ RUN = RunView(
     max_restarts=0,
     stop_requested=False,
     deadline_seconds=None,
-    overdue=-math.inf,
     waiting="",
     stop_reason="",
     ranks=(RUNNING, replace(RUNNING, rank=1, worker="w-1", pod_uid="uid-1")),
