@@ -19,7 +19,6 @@ from mlbench_master.controller.recorded import decide_recorded
 from mlbench_master.controller.world import RankView, RunView
 from tests.master.controller.worlds import (
     COUNTED,
-    NOW,
     ORDERED,
     RUNNING,
     STOPPING,
@@ -131,12 +130,6 @@ def test_a_failed_attempt_waits_for_the_next_one_as_long_as_there_may_be_one() -
     assert decide_recorded(replace(again, waited=60.0)) == failed
     assert decide_recorded(replace(again, attempt=2)) == failed
     assert decide_recorded(replace(again, stop_requested=True)) == [End(7, "STOPPED")]
-
-
-def test_the_first_that_failed_is_named() -> None:
-    run = with_ranks(lost(NOW - 5), exited(1, NOW - 9), delivery=COUNTED)
-    why = "rank 1 on w-1 exited with code 1"
-    assert decide_recorded(run) == [End(7, "FAILED", why, 1)]
 
 
 def test_the_pool_and_its_runs_know_nothing_of_it() -> None:
