@@ -19,31 +19,13 @@ def state(run: Run, rank: int, **facts: Any) -> None:
 
 
 def test_the_order(run: Run) -> None:
-    ordered = make_run(
-        benchmark="",
-        image="me/train:1",
-        command="python train.py",
-        working_dir="/code",
-        run_all_nodes=False,
-        num_cpus=1.5,
-        seed=3,
-        deadline_seconds=60.0,
-        max_restarts=1,
-    )
-    document = manifest.build(ordered)
-    assert document.division == "open"
-    assert document.departures == ()
-    assert (document.image, document.command, document.working_dir, document.seed) == (
-        "me/train:1",
-        "python train.py",
-        "/code",
-        3,
-    )
-    assert document.run_all_nodes is False
-    assert document.limits == Limits(
-        num_workers=2, num_cpus=1.5, light_target=False, max_restarts=1, deadline_seconds=60.0
-    )
-    assert (document.started_at, document.finished_at) == (None, None)
+    own: dict[str, Any] = {"image": "me/train:1", "command": "python train.py", "seed": 3}
+    own |= {"working_dir": "/code", "run_all_nodes": False}
+    limits: dict[str, Any] = {"num_cpus": 1.5, "deadline_seconds": 60.0, "max_restarts": 1}
+    document = manifest.build(make_run(benchmark="", **own, **limits))
+    nothing = {"departures": (), "started_at": None, "finished_at": None}
+    assert vars(document).items() >= {"division": "open", **own, **nothing}.items()
+    assert document.limits == Limits(num_workers=2, light_target=False, **limits)
 
 
 def test_the_settings_and_goal_of_the_task(database: object) -> None:
