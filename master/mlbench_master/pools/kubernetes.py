@@ -101,7 +101,6 @@ class KubernetesPool:
         )
         # Held while it is decided which pods end, and which are usable: no pod is both.
         self._lock = threading.Lock()
-        self._asked: tuple[int, WorkerSpec] | None = None
         self._wanted: Wanted | None = None
         # The uids of pods whose end was decided; None before the first decision.
         self._doomed: frozenset[str] | None = None
@@ -130,15 +129,12 @@ class KubernetesPool:
 
     def scale(self, workers: int, shape: WorkerSpec, busy: AbstractSet[str]) -> None:
         """Ask for workers; the cluster is changed soon, if it has anything else."""
+        made = make_stateful_set(self._manifest, self._defaults, shape, workers)
+        wanted = Wanted(self._manifest.service, made, frozenset(busy))
         with self._lock:
-            if self._wanted is None or self._asked != (workers, shape):
-                made = make_stateful_set(self._manifest, self._defaults, shape, workers)
-                self._wanted = Wanted(self._manifest.service, made, frozenset(busy))
-                self._asked = workers, shape
-            elif self._wanted.busy != busy:
-                self._wanted = replace(self._wanted, busy=frozenset(busy))
-            else:
+            if wanted == self._wanted:
                 return
+            self._wanted = wanted
         self._changed.set()
 
     def place(self, workers: Sequence[str], shape: WorkerSpec) -> Placement | None:
