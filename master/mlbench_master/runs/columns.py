@@ -140,13 +140,9 @@ def _goal(*parts: str) -> Callable[[], _SQL]:
     return sql
 
 
-def _metric(name: str, which: str) -> Callable[[], _SQL]:
-    """Return the ``last``, ``min`` or ``max`` of what a run that has ended has recorded."""
-    return _figure("metrics", name, which)
-
-
 def _best_or_last(name: str) -> Callable[[], _SQL]:
-    return lambda: fn.COALESCE(_goal(name)(), _metric(name, "last")()).coerce(False)
+    last = _figure("metrics", name, "last")
+    return lambda: fn.COALESCE(_goal(name)(), last()).coerce(False)
 
 
 def _machine(*path: str) -> Callable[[], _SQL]:
@@ -237,7 +233,7 @@ def find(name: str, parameter: str) -> Field:
         return Field("number", _OF_METRIC, _best_or_last(name))
     metric, _, which = name.rpartition(".")
     if which in _EXTREMES and _is_metric(metric):
-        return Field("number", _EXTREMES[which], _metric(metric, which))
+        return Field("number", _EXTREMES[which], _figure("metrics", metric, which))
     close = get_close_matches(name, [field.name for field in all_fields()], n=1)
     hint = f"do you mean {close[0]}?" if close else f"there are {', '.join(FIELDS)}, and settings"
     raise BadFieldError(parameter, f"there is no field {name}: {hint}")
