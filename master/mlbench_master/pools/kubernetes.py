@@ -22,7 +22,6 @@ from mlbench_master.pools.base import TERMINATING, Placement, PodStatus
 from mlbench_master.pools.manifests import (
     Manifest,
     Object,
-    PodDefaults,
     add_owner,
     load,
     make_stateful_set,
@@ -71,8 +70,7 @@ def open_pool(
     )
     settings = ClusterSettings.from_environ()
     api = Api(lambda verb, status: requests.labels(verb, status).inc())
-    defaults = PodDefaults(limits.cpus, limits.bandwidth, limits.gpus)
-    pool = KubernetesPool(api, settings, load(settings.manifest), defaults)
+    pool = KubernetesPool(api, settings, load(settings.manifest), limits)
     pool.start(stop)
     return pool
 
@@ -81,13 +79,13 @@ class KubernetesPool:
     """Worker pods ``{release}-mlbench-worker-0…`` in a cluster."""
 
     def __init__(
-        self, api: Api, settings: ClusterSettings, manifest: Manifest, defaults: PodDefaults
+        self, api: Api, settings: ClusterSettings, manifest: Manifest, limits: Limits
     ) -> None:
         """Prepare, without a request to the cluster."""
         self._api = api
         self._settings = settings
         self._manifest = manifest
-        self._defaults = defaults
+        self._limits = limits
         self._core = f"/api/v1/namespaces/{settings.namespace}"
         self._apps = f"/apis/apps/v1/namespaces/{settings.namespace}"
         labels = ",".join(f"{name}={value}" for name, value in manifest.labels.items())
@@ -129,7 +127,7 @@ class KubernetesPool:
 
     def scale(self, workers: int, shape: WorkerSpec, busy: AbstractSet[str]) -> None:
         """Ask for workers; the cluster is changed soon, if it has anything else."""
-        made = make_stateful_set(self._manifest, self._defaults, shape, workers)
+        made = make_stateful_set(self._manifest, self._limits, shape, workers)
         wanted = Wanted(self._manifest.service, made, frozenset(busy))
         with self._lock:
             if wanted == self._wanted:

@@ -11,6 +11,7 @@ from typing import Any
 from mlbench.errors import MLBenchError
 from mlbench.runspec import WorkerSpec, part
 from mlbench.shaping import Shaping
+from mlbench_master.settings import Limits
 
 Object = dict[str, Any]
 """A Kubernetes object as JSON, of which we look at some fields."""
@@ -51,18 +52,6 @@ class Manifest:
         return labels
 
 
-@dataclass(frozen=True)
-class PodDefaults:
-    """What a pod gets where the run's shape does not say."""
-
-    cpus: float
-    """Cores, as in the manifest."""
-    bandwidth: float
-    """Mbit/s that it may send; 0 for no limit."""
-    gpus: int
-    """GPUs, if the run asks for any."""
-
-
 def load(path: Path) -> Manifest:
     """Read the manifest.
 
@@ -88,17 +77,20 @@ def load(path: Path) -> Manifest:
 
 
 def make_stateful_set(
-    manifest: Manifest, defaults: PodDefaults, shape: WorkerSpec, workers: int
+    manifest: Manifest, limits: Limits, shape: WorkerSpec, workers: int
 ) -> Object:
-    """Make the StatefulSet with so many pods of a shape."""
+    """Make the StatefulSet with so many pods of a shape.
+
+    ``limits`` have what a pod gets where the shape does not say: its cores are the manifest's.
+    """
     made = copy.deepcopy(manifest.stateful_set)
     made["spec"]["replicas"] = workers
     template = made["spec"]["template"]
     pod, worker = template["spec"], _worker(template)
     if shape.gpu_enabled:
-        worker.setdefault("resources", {}).setdefault("limits", {})[_GPUS] = str(defaults.gpus)
+        worker.setdefault("resources", {}).setdefault("limits", {})[_GPUS] = str(limits.gpus)
     first = []
-    bandwidth = shape.max_bandwidth or defaults.bandwidth or None
+    bandwidth = shape.max_bandwidth or limits.bandwidth or None
     if shaping := replace(part(Shaping, shape), max_bandwidth=bandwidth):
         shaper = copy.deepcopy(manifest.shape_network)
         for name, value in shaping.variables.items():
@@ -109,7 +101,7 @@ def make_stateful_set(
         first.append(copy.deepcopy(manifest.bring_agent))
     if first:
         pod["initContainers"] = [*first, *(pod.get("initContainers") or [])]
-    if shape.num_cpus not in (None, defaults.cpus):
+    if shape.num_cpus not in (None, limits.cpus):
         _set_env(worker, "OMP_NUM_THREADS", str(max(1, math.ceil(shape.num_cpus))))
         # A pod needs as many cores as the largest of its init containers.
         for container in (worker, *(pod.get("initContainers") or [])):

@@ -9,10 +9,10 @@ from typing import Any
 from mlbench.runspec import WorkerSpec
 from mlbench_master.pools.api import Api
 from mlbench_master.pools.kubernetes import KubernetesPool
-from mlbench_master.pools.manifests import Manifest, PodDefaults, add_owner, load, make_stateful_set
+from mlbench_master.pools.manifests import Manifest, add_owner, load, make_stateful_set
 from mlbench_master.pools.plan import Wanted
 from mlbench_master.pools.status import SeenPod
-from mlbench_master.settings import ClusterSettings
+from mlbench_master.settings import ClusterSettings, Limits
 
 Object = dict[str, Any]
 
@@ -21,7 +21,7 @@ OWNER_NAME = "r-mlbench-master"
 LABELS = {"app": "mlbench", "component": "worker", "release": "r"}
 IMAGE = "docker.io/library/debian:bookworm-slim"
 DEFAULT_SHAPE = WorkerSpec()
-DEFAULTS = PodDefaults(cpus=64.0, bandwidth=0.0, gpus=2)
+LIMITS = Limits(cpus=64.0, gpus=2)
 OWNER: Object = {"metadata": {"name": OWNER_NAME, "uid": "5ec9f286"}}
 
 
@@ -93,14 +93,14 @@ def write_manifest(
 
 def make_wanted(manifest: Manifest, workers: int = 2, shape: WorkerSpec = DEFAULT_SHAPE) -> Wanted:
     """Return what there should be, owned."""
-    made = make_stateful_set(manifest, DEFAULTS, shape, workers)
+    made = make_stateful_set(manifest, LIMITS, shape, workers)
     return Wanted(add_owner(manifest.service, OWNER), add_owner(made, OWNER), frozenset())
 
 
 def make_pool(manifest: Path, namespace: str, stop: threading.Event) -> KubernetesPool:
     """Return a pool at work in the cluster that ``$KUBECONFIG`` names."""
     settings = ClusterSettings(manifest, namespace, OWNER_NAME)
-    pool = KubernetesPool(Api(), settings, load(manifest), DEFAULTS)
+    pool = KubernetesPool(Api(), settings, load(manifest), LIMITS)
     pool.start(stop)
     return pool
 

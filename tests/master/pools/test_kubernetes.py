@@ -14,7 +14,7 @@ from mlbench_master.pools.kubernetes import KubernetesPool
 from mlbench_master.pools.manifests import Manifest, load, make_stateful_set
 from mlbench_master.settings import Limits
 from tests.conftest import wait_for
-from tests.master.pools.made import DEFAULTS, NAME, OWNER, OWNER_NAME, make_pool
+from tests.master.pools.made import LIMITS, NAME, OWNER, OWNER_NAME, make_pool
 from tests.master.pools.proxy import Fault, Proxy, Request
 from tests.master.pools.standin import StandIn
 
@@ -169,7 +169,7 @@ def test_the_last_known_pods_count_while_the_cluster_is_silent(
 
 
 def test_nothing_is_known_before_it_was_seen(pool: KubernetesPool) -> None:
-    pool = KubernetesPool(pool._api, pool._settings, pool._manifest, pool._defaults)
+    pool = KubernetesPool(pool._api, pool._settings, pool._manifest, pool._limits)
     assert pool.pods() is None
     assert pool.explain() == "the cluster's pods are not known yet"
     assert pool.place([f"{NAME}-0"], WorkerSpec()) is None
@@ -193,7 +193,7 @@ def test_the_next_controller_goes_on_where_one_was_killed(
 
         proxy.spoil = spoil if kill_at else lambda request: None
         shape = WorkerSpec(num_cpus=cores)
-        made = make_stateful_set(load(manifest_path), DEFAULTS, shape, workers)
+        made = make_stateful_set(load(manifest_path), LIMITS, shape, workers)
         make_pool(manifest_path, "here", killed).scale(workers, shape, frozenset())
         wait_for(killed.is_set if kill_at else lambda: cluster.has_exactly(made))
         killed.set()
@@ -216,5 +216,5 @@ def test_whatever_fails_on_the_way_it_ends_with_exactly_the_right_pods(
     for workers, cores in ((2, 0.5), (3, 0.25), (1, 0.5)):
         shape = WorkerSpec(num_cpus=cores)
         settle(pool, workers, shape)
-        made = make_stateful_set(manifest, DEFAULTS, shape, workers)
+        made = make_stateful_set(manifest, LIMITS, shape, workers)
         wait_for(lambda: cluster.has_exactly(made))  # noqa: B023

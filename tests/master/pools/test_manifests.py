@@ -11,20 +11,18 @@ from mlbench_master.pools.manifests import (
     APPLIED,
     Manifest,
     ManifestError,
-    PodDefaults,
     add_owner,
     applied,
     load,
     make_stateful_set,
     shape_of,
 )
-from tests.master.pools.made import DEFAULTS, IMAGE, LABELS, NAME, OWNER, Object, write_manifest
+from mlbench_master.settings import Limits
+from tests.master.pools.made import IMAGE, LABELS, LIMITS, NAME, OWNER, Object, write_manifest
 
 
-def make(
-    manifest: Manifest, workers: int = 1, defaults: PodDefaults = DEFAULTS, **shape: Any
-) -> Object:
-    return make_stateful_set(manifest, defaults, WorkerSpec(**shape), workers)
+def make(manifest: Manifest, workers: int = 1, limits: Limits = LIMITS, **shape: Any) -> Object:
+    return make_stateful_set(manifest, limits, WorkerSpec(**shape), workers)
 
 
 def pod_of(made: Object) -> Any:
@@ -84,7 +82,7 @@ def test_gpus(manifest: Manifest) -> None:
     [(0.0, 20.0, "20"), (100.0, None, "100"), (1e6, 2.5, "2.5"), (0.0, 1e6, "1000000")],
 )
 def test_bandwidth(manifest: Manifest, default: float, asked: float | None, limit: str) -> None:
-    made = make(manifest, defaults=PodDefaults(1.0, default, 0), max_bandwidth=asked)
+    made = make(manifest, limits=Limits(cpus=1.0, bandwidth=default), max_bandwidth=asked)
     [limiter] = pod_of(made)["initContainers"]
     assert limiter["name"] == "network"
     assert limiter["env"] == [{"name": "MLBENCH_BANDWIDTH_MBIT", "value": limit}]
@@ -130,9 +128,9 @@ def test_each_shape_has_a_label_of_its_own(manifest: Manifest, tmp_path: Path) -
     assert shape_of(make(changed)) != labels[0]
 
     # To ask for the defaults is no other shape.
-    defaults = PodDefaults(cpus=0.5, bandwidth=100.0, gpus=0)
+    limits = Limits(cpus=0.5, bandwidth=100.0)
     shapes = [{}, {"max_bandwidth": 100.0}, {"num_cpus": 0.5}]
-    assert len({shape_of(make(manifest, defaults=defaults, **shape)) for shape in shapes}) == 1
+    assert len({shape_of(make(manifest, limits=limits, **shape)) for shape in shapes}) == 1
 
 
 def test_an_object_goes_with_its_owner(manifest: Manifest) -> None:
