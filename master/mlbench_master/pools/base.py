@@ -71,6 +71,12 @@ def wake(pods: Iterable[PodStatus]) -> None:
             sender.sendto(b"", (pod.ip, pod.port))
 
 
+def pick(pods: Iterable[PodStatus], names: Sequence[str]) -> tuple[PodStatus, ...] | None:
+    """Return the pods of these names, in their order; None if one is gone, or has to go."""
+    usable = {pod.name: pod for pod in pods if pod.usable}
+    return tuple(usable[name] for name in names) if usable.keys() >= {*names} else None
+
+
 class Pool(Protocol):
     """A source of worker pods. Every call returns at once, and may be repeated."""
 

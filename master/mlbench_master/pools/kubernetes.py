@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, Counter
 from mlbench.backoff import Backoff
 from mlbench.runspec import WorkerSpec
 from mlbench_master.pools.api import Api, ApiError
-from mlbench_master.pools.base import TERMINATING, Placement, PodStatus
+from mlbench_master.pools.base import TERMINATING, Placement, PodStatus, pick
 from mlbench_master.pools.manifests import (
     Manifest,
     Object,
@@ -137,11 +137,8 @@ class KubernetesPool:
 
     def place(self, workers: Sequence[str], shape: WorkerSpec) -> Placement | None:
         """Let the workers meet at the pod of rank 0; the pods themselves are limited."""
-        by_name = {pod.name: pod for pod in self.pods() or []}
-        pods = tuple(by_name[name] for name in workers if name in by_name and by_name[name].usable)
-        if len(pods) < len(workers):
-            return None
-        return Placement(pods[0].ip, _MASTER_PORT, pods)
+        pods = pick(self.pods() or [], workers)
+        return Placement(pods[0].ip, _MASTER_PORT, pods) if pods else None
 
     def explain(self) -> str:
         """Explain why pods are not there."""

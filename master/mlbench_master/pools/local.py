@@ -18,7 +18,7 @@ from mlbench.assignment import Attachment
 from mlbench.pool import PoolFiles
 from mlbench.runspec import WorkerSpec, part
 from mlbench.shaping import Shaping
-from mlbench_master.pools.base import Placement, PodStatus
+from mlbench_master.pools.base import Placement, PodStatus, pick
 
 _LOOPBACK = "127.0.0.1"
 # Where ranks meet: below the ports that systems give to connections and to listeners that ask for
@@ -63,10 +63,9 @@ class LocalPool:
 
         If what they send is to be shaped, they meet in a network of their own.
         """
-        by_name = {pod.name: pod for pod in self.pods()}
-        if not all(name in by_name for name in workers):
+        pods = pick(self.pods(), workers)
+        if pods is None:
             return None
-        pods = tuple(by_name[name] for name in workers)
         shaping = part(Shaping, shape)
         attachments = attach(len(workers), shaping) if shaping else ()
         meet_at = attachments[0].address if attachments else _LOOPBACK
