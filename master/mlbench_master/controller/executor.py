@@ -78,9 +78,11 @@ class Executor:
 
     def _assign(self, action: Assign) -> None:
         run = Run.get_by_id(action.run_id)
-        placement = self.pool.place(action.workers, part(WorkerSpec, run))
-        if placement is None:
+        usable = {pod.name: pod for pod in self.pool.pods() or [] if pod.usable}
+        if not usable.keys() >= {*action.workers}:  # one of them is gone, or has to go
             return
+        pods = tuple(usable[name] for name in action.workers)
+        placement = self.pool.place(pods, part(WorkerSpec, run))
         now = clock.now(run)
         if run.started_at is None:
             run.started_at, run.steady_clock = now, clock.begin()
@@ -97,7 +99,7 @@ class Executor:
         with exclusive(STATE):
             if not begin.execute():
                 return
-            for rank, pod in enumerate(placement.pods):
+            for rank, pod in enumerate(pods):
                 Rank.create(
                     run=run.id,
                     attempt=run.attempt,
@@ -109,7 +111,7 @@ class Executor:
                     pod_uid=pod.uid or None,
                     image=pod.image or None,
                 )
-        wake(placement.pods)
+        wake(pods)
         count, first = len(action.workers), action.workers[0]
         log.info("run %d: attempt %d begins on %d workers, %s…", run.id, run.attempt, count, first)
 

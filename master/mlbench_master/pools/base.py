@@ -2,7 +2,7 @@
 
 import math
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
@@ -71,12 +71,6 @@ def wake(pods: Iterable[PodStatus]) -> None:
             sender.sendto(b"", (pod.ip, pod.port))
 
 
-def pick(pods: Iterable[PodStatus], names: Sequence[str]) -> tuple[PodStatus, ...] | None:
-    """Return the pods of these names, in their order; None if one is gone, or has to go."""
-    usable = {pod.name: pod for pod in pods if pod.usable}
-    return tuple(usable[name] for name in names) if usable.keys() >= {*names} else None
-
-
 class Pool(Protocol):
     """A source of worker pods. Every call returns at once, and may be repeated."""
 
@@ -92,8 +86,8 @@ class Pool(Protocol):
         ``busy`` has the uids of the pods of runs, which stay as they are.
         """
 
-    def place(self, workers: Sequence[str], worker: WorkerSpec) -> Placement | None:
-        """Decide where these workers, in order of rank, meet; None if one of them has to go."""
+    def place(self, pods: tuple[PodStatus, ...], worker: WorkerSpec) -> Placement:
+        """Decide where the workers in these pods, in order of rank, meet."""
 
     def explain(self) -> str:
         """Explain why pods that were asked for are not there; empty if nothing is known."""

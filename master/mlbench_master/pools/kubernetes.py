@@ -7,7 +7,7 @@ there: the controller never waits for the cluster, and every step may be repeate
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from http import HTTPStatus
@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, Counter
 from mlbench.backoff import Backoff
 from mlbench.runspec import WorkerSpec
 from mlbench_master.pools.api import Api, ApiError
-from mlbench_master.pools.base import TERMINATING, Placement, PodStatus, pick
+from mlbench_master.pools.base import TERMINATING, Placement, PodStatus
 from mlbench_master.pools.manifests import (
     Manifest,
     Object,
@@ -135,10 +135,9 @@ class KubernetesPool:
             self._wanted = wanted
         self._changed.set()
 
-    def place(self, workers: Sequence[str], shape: WorkerSpec) -> Placement | None:
+    def place(self, pods: tuple[PodStatus, ...], shape: WorkerSpec) -> Placement:
         """Let the workers meet at the pod of rank 0; the pods themselves are limited."""
-        pods = pick(self.pods() or [], workers)
-        return Placement(pods[0].ip, _MASTER_PORT, pods) if pods else None
+        return Placement(pods[0].ip, _MASTER_PORT, pods)
 
     def explain(self) -> str:
         """Explain why pods are not there."""

@@ -8,7 +8,6 @@ import platform
 import secrets
 import socket
 import sys
-from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from mlbench.assignment import Attachment
 from mlbench.pool import PoolFiles
 from mlbench.runspec import WorkerSpec, part
 from mlbench.shaping import Shaping
-from mlbench_master.pools.base import Placement, PodStatus, pick
+from mlbench_master.pools.base import Placement, PodStatus
 
 _LOOPBACK = "127.0.0.1"
 # Where ranks meet: below the ports that systems give to connections and to listeners that ask for
@@ -58,16 +57,13 @@ class LocalPool:
         """Tell the supervisor how many workers to run; they are all of one shape."""
         self.files.write_wanted(workers)
 
-    def place(self, workers: Sequence[str], shape: WorkerSpec) -> Placement | None:
+    def place(self, pods: tuple[PodStatus, ...], shape: WorkerSpec) -> Placement:
         """Let the workers meet at a free port.
 
         If what they send is to be shaped, they meet in a network of their own.
         """
-        pods = pick(self.pods(), workers)
-        if pods is None:
-            return None
         shaping = part(Shaping, shape)
-        attachments = attach(len(workers), shaping) if shaping else ()
+        attachments = attach(len(pods), shaping) if shaping else ()
         meet_at = attachments[0].address if attachments else _LOOPBACK
         return Placement(meet_at, _free_port(), pods, attachments, sys.executable)
 

@@ -2,7 +2,6 @@
 
 import socket
 import time
-from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -38,7 +37,7 @@ class FakePool:
     port: int = 0
 
     def pods(self) -> list[PodStatus]:
-        return [self.pod(f"w-{i}") for i in range(3)]
+        return [self.pod(f"w-{i}") for i in range(4)]
 
     def cores(self) -> None:
         """Say that each pod has its own."""
@@ -46,17 +45,15 @@ class FakePool:
     def scale(self, workers: int, shape: WorkerSpec, busy: AbstractSet[str]) -> None:
         self.scaled.append((workers, shape, busy))
 
-    def place(self, workers: Sequence[str], shape: WorkerSpec) -> Placement | None:
-        if self.gone:
-            return None
-        return Placement("10.0.0.1", 29500, tuple(map(self.pod, workers)))
+    def place(self, pods: tuple[PodStatus, ...], shape: WorkerSpec) -> Placement:
+        return Placement("10.0.0.1", 29500, pods)
 
     def explain(self) -> str:
         return ""
 
     def pod(self, name: str) -> PodStatus:
         number, ip = int(name[-1]), "127.0.0.1" if self.port else "10.0.0.1"
-        made = PodStatus(name, number, "Running", ip, "n", {}, self.port)
+        made = PodStatus(name, number, "Running", ip, "n", {}, self.port, usable=not self.gone)
         return replace(made, uid=f"uid-{number}", image=f"worker@sha256:{number}")
 
 
@@ -93,8 +90,9 @@ def test_a_run_says_what_it_waits_for_until_it_begins(
     pool.gone = True
     executor.perform(Assign(ordered.id, 1, BEGIN, CORES))
     assert (reload(ordered).state, reload(ordered).attempt) == ("INITIALIZED", 0)
-    assert ranks(ordered) == []
     pool.gone = False
+    executor.perform(Assign(ordered.id, 1, ("w-0", "w-7"), CORES))
+    assert ranks(ordered) == []
     executor.perform(Assign(ordered.id, 1, BEGIN, CORES))
     assert (reload(ordered).state, reload(ordered).waiting) == ("STARTED", None)
     pods = [(rank.pod_uid, rank.image) for rank in ranks(ordered)]

@@ -42,14 +42,13 @@ def test_ranks_meet_at_a_free_port_of_this_machine(pool: LocalPool) -> None:
     pool.scale(2, WorkerSpec(), frozenset())
     assert pool.files.read_wanted() == 2, "the supervisor is told"
     pool.files.write_status([LocalWorker("w-0", alive=True), LocalWorker("w-1", alive=True)])
-    assert pool.place(["w-0", "w-2"], WorkerSpec(num_cpus=1)) is None
-    placement = pool.place(["w-1", "w-0"], WorkerSpec(num_cpus=1))
-    assert placement is not None
-    assert [pod.name for pod in placement.pods] == ["w-1", "w-0"]
+    first, second = pool.pods()
+    placement = pool.place((second, first), WorkerSpec(num_cpus=1))
+    assert placement.pods == (second, first)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", placement.master_port))
-    first, _ = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
-    assert placement.master_port < int(first), "no connection takes it before rank 0 listens"
+    least, _ = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
+    assert placement.master_port < int(least), "no connection takes it before rank 0 listens"
     here = os.sched_getaffinity(0)
     assert set(pool.cores()) == here
     assert placement.hosts == ["127.0.0.1"] * 2
@@ -57,8 +56,7 @@ def test_ranks_meet_at_a_free_port_of_this_machine(pool: LocalPool) -> None:
 
 def test_ranks_whose_network_is_shaped_meet_in_one_of_their_own(pool: LocalPool) -> None:
     pool.files.write_status([LocalWorker("w-0", alive=True), LocalWorker("w-1", alive=True)])
-    placement = pool.place(["w-0", "w-1"], WorkerSpec(max_bandwidth=20.0))
-    assert placement is not None
+    placement = pool.place(tuple(pool.pods()), WorkerSpec(max_bandwidth=20.0))
     assert placement.hosts == [attachment.address for attachment in placement.attachments]
     assert placement.master_addr == placement.hosts[0]
     first, second = map(IPv4Address, placement.hosts)
