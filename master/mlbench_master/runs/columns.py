@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from functools import cache, reduce
 from typing import Any, Literal
 
-from peewee import Case, Cast, PostgresqlDatabase, Value, fn
+from peewee import Case, Cast, Value, fn
 
 from mlbench.benchmarks import BENCHMARKS
 from mlbench.names import RUN_STATES
@@ -17,7 +17,7 @@ from mlbench.options import describe
 from mlbench.records import RunField
 from mlbench.stated import Setting, is_setting
 from mlbench_master import times
-from mlbench_master.database import database
+from mlbench_master.database import database_kind
 from mlbench_master.errors import BadFieldError
 from mlbench_master.models import Rank, Run
 from mlbench_master.runs.query import QueryError, Term
@@ -87,13 +87,9 @@ class Field:
                 return value  # type: ignore[no-any-return]
 
 
-def _is_postgresql() -> bool:
-    return isinstance(database.obj, PostgresqlDatabase)
-
-
 def _at(column: _SQL, *path: str) -> _SQL:
     """Return what a column of JSON has at a path: in PostgreSQL as a text."""
-    if _is_postgresql():
+    if database_kind() == "postgresql":
         return fn.json_extract_path_text(column.cast("json"), *path)
     return fn.json_extract(column, _spell_path(path)).coerce(False)
 
@@ -104,7 +100,7 @@ def _spell_path(path: Iterable[str]) -> str:
 
 def _text(column: _SQL, name: str) -> _SQL:
     """Return the text of a value in a column of JSON."""
-    if _is_postgresql():
+    if database_kind() == "postgresql":
         return _at(column, name)
     kind, value = fn.json_type(column, _spell_path([name])), _at(column, name).cast("text")
     # SQLite has no truth values.
@@ -113,7 +109,7 @@ def _text(column: _SQL, name: str) -> _SQL:
 
 def _number(text: _SQL) -> _SQL:
     """Return the number that a text spells; null for another text."""
-    if _is_postgresql():
+    if database_kind() == "postgresql":
         return Case(None, ((text.regexp(_NUMBER), text.cast("float8")),))
     is_number = fn.json_valid(text) & fn.json_type(text).in_(("integer", "real"))
     return Case(None, ((is_number, text.cast("real")),))
@@ -124,7 +120,7 @@ def _figure(*path: str) -> Callable[[], _SQL]:
 
     def sql() -> _SQL:
         value = _at(Run.figures, *path)
-        return value.cast("float8") if _is_postgresql() else value
+        return value.cast("float8") if database_kind() == "postgresql" else value
 
     return sql
 

@@ -7,9 +7,7 @@ that is killed loses nothing. PostgreSQL frees its room by itself (autovacuum).
 import logging
 import time
 
-from peewee import SqliteDatabase
-
-from mlbench_master.database import database, exclusive, run_sql
+from mlbench_master.database import database, database_kind, exclusive, run_sql
 from mlbench_master.models import OWNED, Chunk, Deletion, Stream, deleted_owner
 from mlbench_master.notify import Waiter
 
@@ -83,7 +81,7 @@ def _sweep_stream(owner: str) -> bool:
 
 def _sweep_rows(owner: str) -> bool:
     """Delete some rows of the first table that has any; return whether one had."""
-    place = "rowid" if isinstance(database.obj, SqliteDatabase) else "ctid"
+    place = "rowid" if database_kind() == "sqlite" else "ctid"
     for table in OWNED:
         name = table._meta.table_name
         some = f"SELECT {place} FROM {name} WHERE owner = ? LIMIT {_ROWS}"  # noqa: S608
@@ -96,7 +94,7 @@ def _sweep_rows(owner: str) -> bool:
 def _free_pages() -> int:
     """Count the pages that can be cut off."""
     # A file that was made without it, before there was sweeping, does not shrink.
-    if not isinstance(database.obj, SqliteDatabase) or _pragma("auto_vacuum") != _INCREMENTAL:
+    if database_kind() != "sqlite" or _pragma("auto_vacuum") != _INCREMENTAL:
         return 0
     return max(0, _pragma("freelist_count") - _SPARE_PAGES)
 
