@@ -9,12 +9,10 @@ from typing import Any
 from mlbench.runspec import WorkerSpec
 from mlbench_master.pools.api import Api
 from mlbench_master.pools.kubernetes import KubernetesPool
-from mlbench_master.pools.manifests import Manifest, add_owner, load, make_stateful_set
+from mlbench_master.pools.manifests import Manifest, Object, add_owner, load, make_stateful_set
 from mlbench_master.pools.plan import Wanted
 from mlbench_master.pools.status import SeenPod
 from mlbench_master.settings import ClusterSettings, Limits
-
-Object = dict[str, Any]
 
 NAME = "r-mlbench-worker"
 OWNER_NAME = "r-mlbench-master"

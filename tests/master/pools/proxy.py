@@ -5,12 +5,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tests.support.scripted import Asked, Reply, answering
-
-Object = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from mlbench_master.pools.manifests import shape_of
-from tests.master.pools.proxy import Answer, Object, Request
+from mlbench_master.pools.manifests import Object, shape_of
+from tests.master.pools.proxy import Answer, Request
 
 
 @dataclass

@@ -13,15 +13,8 @@ import pytest
 
 from mlbench.runspec import WorkerSpec
 from mlbench_master.pools.kubernetes import KubernetesPool
-from tests.master.pools.made import (
-    IMAGE,
-    LABELS,
-    NAME,
-    OWNER_NAME,
-    Object,
-    make_pool,
-    write_manifest,
-)
+from mlbench_master.pools.manifests import Object
+from tests.master.pools.made import IMAGE, LABELS, NAME, OWNER_NAME, make_pool, write_manifest
 
 pytestmark = pytest.mark.cluster
 

@@ -11,6 +11,7 @@ from mlbench_master.pools.manifests import (
     APPLIED,
     Manifest,
     ManifestError,
+    Object,
     add_owner,
     applied,
     load,
@@ -18,7 +19,7 @@ from mlbench_master.pools.manifests import (
     shape_of,
 )
 from mlbench_master.settings import Limits
-from tests.master.pools.made import IMAGE, LABELS, LIMITS, NAME, OWNER, Object, write_manifest
+from tests.master.pools.made import IMAGE, LABELS, LIMITS, NAME, OWNER, write_manifest
 
 
 def make(manifest: Manifest, workers: int = 1, limits: Limits = LIMITS, **shape: Any) -> Object:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from mlbench_master.pools.api import Api
+from mlbench_master.pools.manifests import Object
 from mlbench_master.pools.reflector import _WATCH_SECONDS, Reflector
 from tests.conftest import wait_for
-from tests.master.pools.proxy import Answer, Fault, Object, Proxy, Request
+from tests.master.pools.proxy import Answer, Fault, Proxy, Request
 
 PATH = "/api/v1/namespaces/here/pods"
 

@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 
+from mlbench_master.pools.manifests import Object
 from mlbench_master.pools.status import SeenPod, read_pod
-
-Object = dict[str, Any]
-
 
 PORTS = [{"name": "metrics", "containerPort": 9500, "protocol": "TCP"}]
 
