@@ -8,78 +8,66 @@ from falcon.testing import TestClient
 
 Route = tuple[str, str]  # method, template
 
-USER_ROUTES: list[Route] = [
-    ("GET", "/api/pods"),
-    ("GET", "/api/metrics"),
-    ("GET", "/api/metrics/{owner}"),
-    ("POST", "/api/metrics"),
-    ("GET", "/api/runs"),
-    ("POST", "/api/runs"),
-    ("GET", "/api/runs/{run_id:int}"),
-    ("PATCH", "/api/runs/{run_id:int}"),
-    ("DELETE", "/api/runs/{run_id:int}"),
-    ("POST", "/api/runs/{run_id:int}/stop"),
-    ("POST", "/api/runs/{run_id:int}/verification"),
-    ("GET", "/api/runs/{run_id:int}/logs"),
-    ("GET", "/api/runs/{run_id:int}/files"),
-    ("GET", "/api/runs/{run_id:int}/files/{file:path}"),
-    ("GET", "/api/runs/{run_id:int}/events"),
-    ("GET", "/api/runs/{run_id:int}/alerts"),
-    ("GET", "/api/runs/{run_id:int}/autopsy"),
-    ("POST", "/api/runs/{run_id:int}/autopsy"),
-    ("POST", "/api/runs/{run_id:int}/faults"),
-    ("GET", "/api/runs/{run_id:int}/manifest"),
-    ("GET", "/api/runs/{run_id:int}/profiles"),
-    ("POST", "/api/runs/{run_id:int}/profiles"),
-    ("GET", "/api/runs/{run_id:int}/metrics"),
-    ("GET", "/api/runs/{run_id:int}/result"),
-    ("GET", "/api/runs/{run_id:int}/goodput"),
-    ("GET", "/api/runs/{run_id:int}/mllog"),
-    ("GET", "/api/runs/counts"),
-    ("GET", "/api/runs/curves"),
-    ("GET", "/api/runs/fields"),
-    ("GET", "/api/runs/groups"),
-    ("GET", "/api/runs/{run_id:int}/archive"),
-    ("POST", "/api/archives"),
-    ("GET", "/api/sets"),
-    ("POST", "/api/sets"),
-    ("GET", "/api/sets/{name}"),
-    ("GET", "/api/sets/{name}/analysis"),
-    ("POST", "/api/sets/{name}/runs"),
-    ("GET", "/api/compare"),
-    ("GET", "/api/alerts"),
-    ("GET", "/api/benchmarks"),
-    ("GET", "/api/info"),
-]
-AGENT_ROUTES: list[Route] = [
-    ("POST", "/api/workers/{pod}/poll"),
-    ("PUT", "/api/workers/{pod}/autopsies/{autopsy_id:int}"),
-    ("PUT", "/api/workers/{pod}/profiles/{profile_id:int}"),
-    ("PUT", "/api/workers/{pod}/runs/{run_id:int}/faults/{fault_id:int}"),
-    ("PUT", "/api/runs/{run_id:int}/ranks/{rank:int}/{stream}"),
-]
-JOIN_ROUTES: list[Route] = [("POST", "/api/join")]
-OPEN_ROUTES: list[Route] = [
-    ("GET", "/healthz"),
-    ("GET", "/readyz"),
-    ("GET", "/metrics"),
-    ("GET", "/openapi.json"),
-]
+
+def _routes(paths: Mapping[str, str]) -> list[Route]:
+    return [(method, path) for path, methods in paths.items() for method in methods.split()]
+
+
+USER_ROUTES = _routes(
+    {
+        "/api/pods": "GET",
+        "/api/metrics": "GET POST",
+        "/api/metrics/{owner}": "GET",
+        "/api/runs": "GET POST",
+        "/api/runs/counts": "GET",
+        "/api/runs/curves": "GET",
+        "/api/runs/fields": "GET",
+        "/api/runs/groups": "GET",
+        "/api/runs/{run_id:int}": "GET PATCH DELETE",
+        "/api/runs/{run_id:int}/stop": "POST",
+        "/api/runs/{run_id:int}/verification": "POST",
+        "/api/runs/{run_id:int}/logs": "GET",
+        "/api/runs/{run_id:int}/files": "GET",
+        "/api/runs/{run_id:int}/files/{file:path}": "GET",
+        "/api/runs/{run_id:int}/events": "GET",
+        "/api/runs/{run_id:int}/alerts": "GET",
+        "/api/runs/{run_id:int}/autopsy": "GET POST",
+        "/api/runs/{run_id:int}/faults": "POST",
+        "/api/runs/{run_id:int}/manifest": "GET",
+        "/api/runs/{run_id:int}/profiles": "GET POST",
+        "/api/runs/{run_id:int}/metrics": "GET",
+        "/api/runs/{run_id:int}/result": "GET",
+        "/api/runs/{run_id:int}/goodput": "GET",
+        "/api/runs/{run_id:int}/mllog": "GET",
+        "/api/runs/{run_id:int}/archive": "GET",
+        "/api/archives": "POST",
+        "/api/sets": "GET POST",
+        "/api/sets/{name}": "GET",
+        "/api/sets/{name}/analysis": "GET",
+        "/api/sets/{name}/runs": "POST",
+        "/api/compare": "GET",
+        "/api/alerts": "GET",
+        "/api/benchmarks": "GET",
+        "/api/info": "GET",
+    }
+)
+AGENT_ROUTES = _routes(
+    {
+        "/api/workers/{pod}/poll": "POST",
+        "/api/workers/{pod}/autopsies/{autopsy_id:int}": "PUT",
+        "/api/workers/{pod}/profiles/{profile_id:int}": "PUT",
+        "/api/workers/{pod}/runs/{run_id:int}/faults/{fault_id:int}": "PUT",
+        "/api/runs/{run_id:int}/ranks/{rank:int}/{stream}": "PUT",
+    }
+)
+JOIN_ROUTES = [("POST", "/api/join")]
+OPEN_ROUTES = [("GET", path) for path in ("/healthz", "/readyz", "/metrics", "/openapi.json")]
 ALL_ROUTES = [*USER_ROUTES, *AGENT_ROUTES, *JOIN_ROUTES, *OPEN_ROUTES]
 """Of the API."""
 
-PAGES: list[Route] = [
-    ("GET", "/"),
-    ("GET", "/runs"),
-    ("GET", "/runs/{run_id:int}"),
-    ("GET", "/sets"),
-    ("GET", "/sets/{set_name}"),
-    ("GET", "/compare"),
-    ("GET", "/workers"),
-    ("GET", "/workers/{pod}"),
-    ("GET", "/signin"),
-]
-WEB_ROUTES: list[Route] = [
+_PAGES = ("/", "/runs", "/runs/{run_id:int}", "/sets", "/sets/{set_name}", "/compare", "/workers")
+PAGES = [("GET", path) for path in (*_PAGES, "/workers/{pod}", "/signin")]
+WEB_ROUTES = [
     *PAGES,
     ("POST", "/signin"),
     ("POST", "/signout"),
@@ -89,19 +77,11 @@ WEB_ROUTES: list[Route] = [
 """For browsers; no part of the API."""
 
 _USUAL = {
-    "owner": "1",
-    "run_id": "1",
-    "rank": "0",
-    "autopsy_id": "1",
-    "profile_id": "1",
-    "fault_id": "1",
-    "name": "scaling",
-    "pod": "w-0",
-    "stream": "metrics",
-    "file": "plots/loss.csv",
+    **dict.fromkeys(("owner", "run_id", "autopsy_id", "profile_id", "fault_id"), "1"),
+    **{"rank": "0", "pod": "w-0", "stream": "metrics", "file": "plots/loss.csv"},
+    **{"name": "scaling", "set_name": "scaling", "version": "0", "path": "style.css"},
+    "alert": "MLBenchRunStalled",
 }
-_USUAL |= {"name": "scaling", "set_name": "scaling", "version": "0", "path": "style.css"}
-_USUAL |= {"alert": "MLBenchRunStalled"}
 
 
 def fill(template: str, values: Mapping[str, str] | None = None) -> str:
