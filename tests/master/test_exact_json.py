@@ -18,16 +18,12 @@ from mlbench_master.exact_json import loads
         ("[-1E+999]", ["-1E+999"]),
         ("1e-400", 0.0),
         ("1e308", 1e308),
-        ("[Infinity, -Infinity]", [math.inf, -math.inf]),
+        ("[Infinity, -Infinity, NaN]", [math.inf, -math.inf, math.nan]),
         (f"{'9' * 400}.5", f"{'9' * 400}.5"),
     ],
 )
 def test_values(text: str, meant: Any) -> None:
     assert repr(loads(text.encode())) == repr(meant)
-
-
-def test_nan() -> None:
-    assert math.isnan(loads(b"NaN"))
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"NaN,", b"\xff", b"[" * 900, b"x\n"])

@@ -103,6 +103,11 @@ def applied() -> list[str]:
     return [name for (name,) in rows]
 
 
+def note_applied(*names: str) -> None:
+    for name in names:
+        run_sql("INSERT INTO schema_migration (name, applied) VALUES (?, '2026-11-01')", name)
+
+
 def test_a_migration_runs_once(released: Database, folder: Path) -> None:
     (folder / "0013_second.py").write_text(ADD)
     for _ in range(2):
@@ -175,10 +180,7 @@ def _columns(opened: Database) -> dict[str, list[tuple[str, str, bool]]]:
 def test_a_database_of_the_first_release_comes_to_have_what_a_new_one_has(
     first_release: Database, had: list[str]
 ) -> None:
-    history = Runner(first_release).History
-    history.insert_many(
-        [(name, "2026-11-01") for name in had], [history.name, history.applied]
-    ).execute()
+    note_applied(*had)
     bring_up_to_date(first_release, TABLES)
     migrated, indexes = _columns(first_release), _indexes(first_release)
     assert Run.get().state == "STARTED"
@@ -198,8 +200,7 @@ def _indexes(opened: Database) -> set[tuple[str, tuple[str, ...], bool]]:
 
 def test_a_database_from_the_days_after_has_all_that_came_since(database: Database) -> None:
     run_sql("DELETE FROM schema_migration WHERE name = '0024_since_0_1_0'")
-    for name in ("0023_since_0_1_0", "0024_native_rank"):
-        run_sql("INSERT INTO schema_migration (name, applied) VALUES (?, '2026-11-01')", name)
+    note_applied("0023_since_0_1_0", "0024_native_rank")
     before = _columns(database)
     bring_up_to_date(database, TABLES)
     assert _columns(database) == before
@@ -209,8 +210,7 @@ def test_a_database_from_the_days_after_has_all_that_came_since(database: Databa
 @pytest.mark.parametrize("had", [[], ["0001_baseline"]])
 def test_an_older_one_is_refused(database: Database, had: list[str]) -> None:
     run_sql("DELETE FROM schema_migration")
-    for name in had:
-        run_sql("INSERT INTO schema_migration (name, applied) VALUES (?, '2026-11-01')", name)
+    note_applied(*had)
     with pytest.raises(MLBenchError, match=r"from before MLBench 0\.1\.0"):
         bring_up_to_date(database, TABLES)
     assert applied() == had
