@@ -12,6 +12,7 @@ from mlbench.autopsy import Evidence
 from mlbench_master.models import Autopsy, Rank, RankEvidence, Run
 from mlbench_master.runs import autopsies, life
 from tests.conftest import as_pod
+from tests.master.resources.agents import poll_running
 from tests.support.evidence import LOAD, MAIN, entered, evidence_of, over
 from tests.support.rows import make_ranks
 
@@ -34,13 +35,8 @@ def give(api: TestClient, asked: int, body: object, pod: str = "w-0", whose: str
     return api.simulate_put(path, body=text, headers=as_pod(whose or pod))
 
 
-def poll(api: TestClient, run: Run, rank: int, what: str = "autopsy") -> Any:
-    report = {"state": "running", "ip": "", "run_id": run.id, "attempt": 1, "rank": rank}
-    pod = f"w-{rank}"
-    answer = api.simulate_post(
-        f"/api/workers/{pod}/poll", body=json.dumps(report), headers=as_pod(pod)
-    )
-    return answer.json[what]
+def poll(api: TestClient, run: Run, rank: int) -> Any:
+    return poll_running(api, run, rank)["autopsy"]
 
 
 def read(api: TestClient, run: Run, **params: Any) -> Any:
@@ -77,11 +73,11 @@ def test_one_rank_is_asked_for_its_frames_of_c(api: TestClient, run: Run) -> Non
     path = f"/api/runs/{run.id}/autopsy"
     assert "ranks 0-1" in api.simulate_post(path, params={"native": 2}).json["message"]
     asked = api.simulate_post(path, params={"native": 1}).json["id"]
-    assert [poll(api, run, rank, "native_rank") for rank in (0, 1)] == [1, 1]
+    assert [poll_running(api, run, rank)["native_rank"] for rank in (0, 1)] == [1, 1]
     # Who asks for nothing besides waits for the same.
     assert api.simulate_post(path).json["id"] == asked
     assert api.simulate_post(path, params={"native": 0}).json["id"] > asked
-    assert poll(api, run, 1, "native_rank") == 0
+    assert poll_running(api, run, 1)["native_rank"] == 0
 
 
 def test_the_first_answer_of_a_rank_counts(api: TestClient, run: Run, asked: int) -> None:

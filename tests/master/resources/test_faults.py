@@ -11,18 +11,12 @@ from mlbench.faults import MOST, draw
 from mlbench_master.models import Rank, Run
 from mlbench_master.runs import faults
 from tests.conftest import as_pod
+from tests.master.resources.agents import poll_running
 from tests.support.rows import make_ranks
 
 pytestmark = pytest.mark.both_databases
 
 _TEXT = "kill:every=2s"
-
-
-def poll(api: TestClient, run: Run, rank: int, attempt: int = 1) -> Any:
-    report = {"state": "running", "ip": "", "run_id": run.id, "attempt": attempt, "rank": rank}
-    pod = f"w-{rank}"
-    path = f"/api/workers/{pod}/poll"
-    return api.simulate_post(path, body=json.dumps(report), headers=as_pod(pod)).json
 
 
 def inject(api: TestClient, run_id: int, **body: Any) -> Any:
@@ -45,15 +39,15 @@ def test_a_schedule_begins_when_all_ranks_run(api: TestClient, run: Run) -> None
     make_ranks(run, reported=False)
     planned = draw(_TEXT, 3, 2)
     Run.update(injected=faults.stored(planned)).execute()
-    first = poll(api, run, 0)
+    first = poll_running(api, run, 0)
     # Until then agents ask often, so that nothing is due before they know of it.
     assert (first["faults"], first["next_poll_seconds"]) == ([], 0.25)
     began = time.time()
-    second = poll(api, run, 1)
+    second = poll_running(api, run, 1)
     assert second["next_poll_seconds"] == 3
     soon = [fault for fault in planned if fault.seconds < 14]
     assert soon
-    given = [*second["faults"], *poll(api, run, 0)["faults"]]
+    given = [*second["faults"], *poll_running(api, run, 0)["faults"]]
     assert sorted(fault["at"] - began for fault in given) == pytest.approx(
         [fault.seconds for fault in soon], abs=1
     )
@@ -66,7 +60,7 @@ def test_nothing_is_injected_after_the_deadline(api: TestClient, run: Run) -> No
     its = {"started_at": time.time() - 20, "deadline_seconds": 80}
     Run.update(injected=faults.stored(planned), **its).execute()
     for rank in (0, 1):
-        poll(api, run, rank)
+        poll_running(api, run, rank)
     injected = Run.get_by_id(run.id).injected
     assert len(injected) == len(planned), "their numbers stay"
     due = [fault["seconds"] for fault in injected if not fault["problem"]]
@@ -77,8 +71,8 @@ def test_a_failure_by_hand_is_told_carried_out_and_reported_once(api: TestClient
     make_ranks(run)
     ordered = inject(api, run.id, fault="stop:5s", rank=1).json
     assert (ordered["kind"], ordered["text"]) == ("fault", "stop:5s of rank 1, by hand, is due")
-    assert not poll(api, run, 0)["faults"]
-    [fault] = poll(api, run, 1)["faults"]
+    assert not poll_running(api, run, 0)["faults"]
+    [fault] = poll_running(api, run, 1)["faults"]
     assert (fault["id"], fault["fault"]) == (1, "stop:5s")
     for status, pod, more in (
         (404, "w-0", {}),
@@ -89,7 +83,7 @@ def test_a_failure_by_hand_is_told_carried_out_and_reported_once(api: TestClient
     ):
         assert report(api, run, 1, pod, **more) == status
     assert report(api, run, 2, "w-1") == 404
-    assert not poll(api, run, 1)["faults"]
+    assert not poll_running(api, run, 1)["faults"]
     assert events(api, run) == [(1, "stop:5s of rank 1, by hand")]
 
 
@@ -98,7 +92,7 @@ def test_what_was_due_between_two_attempts_is_told_as_missed(api: TestClient, ru
     inject(api, run.id, fault="kill", rank=1)
     [hand] = Run.get_by_id(run.id).injected
     Run.update(injected=[hand | {"due_at": time.time() - faults.LATE_SECONDS}]).execute()
-    assert not poll(api, run, 1)["faults"]
+    assert not poll_running(api, run, 1)["faults"]
     said = "kill of rank 1, by hand, did not happen: it had no process then"
     assert events(api, run) == [(1, said)]
 

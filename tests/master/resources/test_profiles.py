@@ -13,6 +13,7 @@ from mlbench.profiles import MOST_BYTES, Operator, Recorded
 from mlbench_master.models import Profile, Rank, Run
 from mlbench_master.runs import profiles
 from tests.conftest import as_pod
+from tests.master.resources.agents import poll_running
 from tests.support.rows import make_ranks
 
 pytestmark = pytest.mark.both_databases
@@ -48,9 +49,7 @@ def give(
 
 
 def poll(api: TestClient, run: Run, rank: int) -> Any:
-    report = {"state": "running", "ip": "", "run_id": run.id, "attempt": 1, "rank": rank}
-    path, pod = f"/api/workers/w-{rank}/poll", as_pod(f"w-{rank}")
-    return api.simulate_post(path, body=json.dumps(report), headers=pod).json["profile"]
+    return poll_running(api, run, rank)["profile"]
 
 
 def read(api: TestClient, run: Run) -> Any:

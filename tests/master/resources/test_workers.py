@@ -1,6 +1,5 @@
 """The agents' two routes: poll, and ship a stream."""
 
-import json
 from typing import Any
 
 import pytest
@@ -8,6 +7,7 @@ from falcon.testing import TestClient
 
 from mlbench_master.models import Rank, Run, Stream, Worker
 from tests.conftest import as_pod
+from tests.master.resources.agents import poll
 from tests.support.rows import make_ranks, see_pod
 
 NAMES = ("w-0", "w-1")
@@ -36,13 +36,6 @@ def ship(
         # Where there is no such rank, it makes no difference who asks.
         headers=headers or as_pod(NAMES[rank] if rank in range(2) else NAMES[0]),
     )
-
-
-def poll(
-    api: TestClient, body: object, pod: str = "w-0", headers: dict[str, str] | None = None
-) -> Any:
-    text = body if isinstance(body, str | bytes) else json.dumps(body)
-    return api.simulate_post(f"/api/workers/{pod}/poll", body=text, headers=headers or as_pod(pod))
 
 
 # --- Shipping. ---
