@@ -10,6 +10,7 @@ from falcon.testing import Result, TestClient
 
 from mlbench_master.models import Run
 from mlbench_master.recording.remote_write import RemoteWriter
+from mlbench_master.times import to_text
 from tests.support.rows import time_series
 
 CPU = "container_cpu_usage_seconds_total"
@@ -24,6 +25,11 @@ def get(api: TestClient, owner: object = "", **params: Any) -> Result:
 
 def get_run(api: TestClient, run: Run, **params: Any) -> Result:
     return get(api, run.id, metric_type="run", **params)
+
+
+def point(time_us: int, value: str, **fields: Any) -> dict[str, Any]:
+    """Return a point as it is in JSON."""
+    return {"date": to_text(time_us), "value": value, **fields}
 
 
 def scrape(writer: RemoteWriter, pod: str, at_ms: int, value: float) -> None:

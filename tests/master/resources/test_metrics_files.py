@@ -12,7 +12,7 @@ from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
 from mlbench_master.times import to_text
-from tests.support.reading import CPU, OLD, OLD_US, get, get_run, opened, rows, scrape
+from tests.support.reading import CPU, OLD, OLD_US, get, get_run, opened, point, rows, scrape
 from tests.support.rows import make_pod, make_ranks, make_run, post
 
 
@@ -42,15 +42,15 @@ def test_a_runs_zip_is_laid_out_as_mlbenchs(
         assert disposition == 'attachment; filename="metrics_my-run.zip"'
         assert opened(answer) == {
             "result_a.json": [
-                {"date": OLD, "value": "1", "cumulative": True},
-                {"date": to_text(OLD_US + 1), "value": "2", "cumulative": False},
+                point(OLD_US, "1", cumulative=True),
+                point(OLD_US + 1, "2", cumulative=False),
             ],
             "result_val_global_Prec@1 @ 0.json": [
-                {"date": OLD, "value": "97.5", "cumulative": False, "metadata": ""}
+                point(OLD_US, "97.5", cumulative=False, metadata="")
             ],
             "official_result.txt": "Goal Reached! ü",
             f"{pod}_{CPU}.json": [
-                {"date": to_text((now_ms - ago) * 1000), "value": str(ago), "cumulative": False}
+                point((now_ms - ago) * 1000, str(ago), cumulative=False)
                 for ago in (60_000, 30_000, 10_000)
             ],
         }

@@ -10,7 +10,7 @@ from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
 from mlbench_master.times import to_text
-from tests.support.reading import CPU, OLD, OLD_US, get, get_run, opened, rows, scrape
+from tests.support.reading import CPU, OLD, OLD_US, get, get_run, opened, point, rows, scrape
 from tests.support.rows import line, make_pod, make_run, post, record
 
 
@@ -21,11 +21,11 @@ def test_all_pods(api: TestClient, writer: RemoteWriter, delivery: Delivery) -> 
     post(pod_owner(first), [Sample("a", "", now_ms * 1000, 1.0)])
     post(pod_owner(gone), [Sample("a", "", OLD_US, 2.0)])
     Pod.delete_by_id(gone)
-    cpu = {"date": to_text((now_ms - 1_000) * 1000), "value": "0.5"}
+    cpu = point((now_ms - 1_000) * 1000, "0.5")
     expected = {
-        first: {"a": [{"date": to_text(now_ms * 1000), "value": "1"}], CPU: [cpu]},
+        first: {"a": [point(now_ms * 1000, "1")], CPU: [cpu]},
         second: {},
-        gone: {"a": [{"date": OLD, "value": "2"}]},
+        gone: {"a": [point(OLD_US, "2")]},
     }
     for _ in range(2):
         assert get(api).json == expected

@@ -17,7 +17,7 @@ from mlbench_master.recording.samples import Sample
 from mlbench_master.settings import Settings
 from mlbench_master.times import seconds_to_text, to_text
 from tests.conftest import PrometheusServer, call_as_user
-from tests.support.reading import OLD, OLD_US, get, get_run, opened, rows
+from tests.support.reading import OLD, OLD_US, get, get_run, opened, point, rows
 from tests.support.rows import deliver_all, line, make_run, post, record
 
 
@@ -36,23 +36,13 @@ def test_metadata_of_samples_is_answered_before_and_after_delivery(
     post(run_owner(run.id), samples)
     expected = {
         "a": [
-            {"date": OLD, "value": "0.5", "metadata": 7},
-            {
-                "date": to_text(now_us + 1),
-                "value": "1",
-                "cumulative": True,
-                "metadata": "some additional data",
-            },
-            {
-                "date": to_text(now_us + 2),
-                "value": "2",
-                "cumulative": False,
-                "metadata": {"k": [1, None]},
-            },
-            {"date": to_text(now_us + 5_000), "value": "3"},
+            point(OLD_US, "0.5", metadata=7),
+            point(now_us + 1, "1", cumulative=True, metadata="some additional data"),
+            point(now_us + 2, "2", cumulative=False, metadata={"k": [1, None]}),
+            point(now_us + 5_000, "3"),
         ],
-        "b @ 0": [{"date": to_text(now_us), "value": "4", "cumulative": False}],
-        "text": [{"date": to_text(now_us), "value": 'quo"ted \\ \n ü', "metadata": []}],
+        "b @ 0": [point(now_us, "4", cumulative=False)],
+        "text": [point(now_us, 'quo"ted \\ \n ü', metadata=[])],
     }
     for _ in range(2):
         answer = get_run(api, run)
@@ -74,7 +64,7 @@ def test_metadata_of_a_ranks_lines_are_answered_too(
         first, second = get_run(api, run).json["a @ 0"]
         assert (first["value"], first["metadata"]) == ("0.5", sample["metadata"])
         assert first["date"] == to_text(at_us), "to the microsecond"
-        assert second == {"date": to_text(at_us // 1000 * 1000 + 10**6), "value": "1"}
+        assert second == point(at_us // 1000 * 1000 + 10**6, "1")
         delivery.deliver_waiting()
 
 
