@@ -214,19 +214,6 @@ def test_a_list_asks_no_more_of_the_database_the_longer_it_is(
     assert queries() == of_one
 
 
-@pytest.mark.both_databases
-def test_a_second_run_conflicts_until_the_first_has_ended(api: TestClient) -> None:
-    first = post(api).json["id"]
-    answer = post(api)
-    assert answer.status_code == 409
-    assert answer.json["status"] == 409
-    assert f"run {first}" in answer.json["message"]
-    Run.update(state="STOPPED").where(Run.id == first).execute()
-    second = post(api)
-    assert second.status_code == 200
-    assert second.json["id"] > first
-
-
 def test_a_wrong_field_is_named(api: TestClient) -> None:
     wrong: dict[str, Any] = {"name": "Big ", "num_workers": 5, "args": {"-": "1"}, "colour": "red"}
     for field, value in wrong.items():
