@@ -45,9 +45,11 @@ def context(chromium: Browser, watch: Watch) -> Iterator[BrowserContext]:
 
 
 @pytest.fixture
-def page(context: BrowserContext) -> Page:
-    """An empty page."""
-    return context.new_page()
+def page(context: BrowserContext) -> Iterator[Page]:
+    """An empty page, which asks for nothing more after the test."""
+    page = context.new_page()
+    yield page
+    page.goto("about:blank")
 
 
 @pytest.fixture(scope="session")

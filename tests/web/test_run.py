@@ -76,12 +76,11 @@ def test_a_run_is_started_and_watched_to_its_goal(
 
 
 @pytest.fixture
-def talked(page: Page, still: Connection) -> Iterator[Page]:
+def talked(page: Page, still: Connection) -> Page:
     """The page of a run that has failed, and whose ranks have written a lot."""
     sign_in(page, still, f"/runs/{TALKER}")
     expect(page.get_by_role("log")).to_be_visible()
-    yield page
-    page.goto("about:blank")
+    return page
 
 
 def test_why_a_run_does_not_go_on_is_told_with_the_stacks_of_all_ranks(talked: Page) -> None:
@@ -257,7 +256,6 @@ def test_the_page_says_what_prometheus_has_lost(
     expect(training.get_by_text("Loading…")).to_be_hidden()
     expect(section(page, "Progress")).to_contain_text(words)
     expect(training.get_by_role("img")).to_have_count(0)
-    page.goto("about:blank")
 
 
 def test_files_are_looked_at_and_downloaded(talked: Page) -> None:

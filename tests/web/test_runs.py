@@ -60,7 +60,6 @@ def test_runs_are_listed_narrowed_and_compared(page: Page, watch: Watch, still: 
     page.get_by_role("button", name="Workers").click()
     page.get_by_role("button", name="Workers").click()
     expect(runs).to_have_count(8)
-    page.goto("about:blank")
 
 
 def test_runs_are_grouped_and_a_group_opens_its_runs(page: Page, still: Connection) -> None:
@@ -78,7 +77,6 @@ def test_runs_are_grouped_and_a_group_opens_its_runs(page: Page, still: Connecti
     page.get_by_role("link", name="Runs of workers=4").click()
     expect(page.get_by_label("Search")).to_have_value("id<8 workers=4")
     expect(page.get_by_label("Select run")).to_have_count(1)
-    page.goto("about:blank")
 
 
 def test_columns_are_hidden_and_a_narrow_screen_sorts(page: Page, still: Connection) -> None:
@@ -95,7 +93,6 @@ def test_columns_are_hidden_and_a_narrow_screen_sorts(page: Page, still: Connect
     page.get_by_label("Sort by").select_option("id ↑")
     expect(page.get_by_role("checkbox", name="Select run").first).to_have_value("1")
     assert "order=id" in page.url
-    page.goto("about:blank")
 
 
 def test_selected_runs_are_tagged_saved_and_compared(
@@ -125,7 +122,6 @@ def test_selected_runs_are_tagged_saved_and_compared(
     expect(page.get_by_role("button", name="Stop")).to_be_hidden()
     compare.click()
     page.wait_for_url("**/compare?runs=2,7")
-    page.goto("about:blank")
 
 
 def test_an_imported_run_says_so_and_shows_nothing_of_this_installation(
@@ -139,7 +135,6 @@ def test_an_imported_run_says_so_and_shows_nothing_of_this_installation(
     page.get_by_role("button", name="Download", exact=True).click()
     expect(page.get_by_role("link", name="Metrics (zip)")).to_be_visible()
     expect(page.get_by_role("link", name="Resource usage")).to_be_hidden()
-    page.goto("about:blank")
 
 
 @pytest.mark.slow

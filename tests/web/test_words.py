@@ -66,7 +66,6 @@ def test_words_are_changed_in_the_page_and_shown_in_the_list(
     expect(rows.get_by_role("link", name="lr:0.1")).to_be_visible()
     page.goto(f"{still.url}/compare?runs={_RUN},6")
     expect(page.get_by_role("link", name=f"{_RUN} · The <b>best</b>")).to_have_count(2)
-    page.goto("about:blank")
 
 
 def test_a_note_is_rendered_and_harms_nobody(
@@ -99,4 +98,3 @@ def test_a_note_is_rendered_and_harms_nobody(
             (piece * 10_000)[:10_000],
         )
         assert took < 2000, piece
-    page.goto("about:blank")
