@@ -174,11 +174,7 @@ class Settings(SharedSettings):
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str] = os.environ) -> "Settings":
-        """Read the settings.
-
-        Raises:
-            SettingsError: a variable is missing or holds what it cannot; the text names it.
-        """
+        """Read the settings, with the errors of ``SharedSettings``."""
         return cls(
             **vars(SharedSettings.from_environ(environ)),
             token=_required(environ, names.ENV_TOKEN),
