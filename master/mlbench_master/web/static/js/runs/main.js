@@ -35,7 +35,6 @@ let groups = [];
 /** @type {import("../records.js").Schemas["RunCounts"]} */
 let counts = null;
 let maxShown = PAGE;
-let poller = null;
 
 function wanted() {
   return { q: search.value.trim() || null, state: stateSelect.value || null };
@@ -113,18 +112,17 @@ function showCounts() {
 function filter() {
   setParams({ search: search.value.trim(), state: stateSelect.value });
   maxShown = PAGE;
-  poller?.now();
+  poller.now();
 }
 
 function showProblem(error) {
   byId("loading").hidden = true;
-  byId("problem").replaceChildren(errorState(error, start));
+  byId("problem").replaceChildren(errorState(error, tryAgain));
 }
 
-function start() {
+function tryAgain() {
   byId("problem").replaceChildren();
-  poller?.stop();
-  poller = poll(fetchRuns, showProblem);
+  poller.now();
 }
 
 search.value = getParam("search");
@@ -150,7 +148,7 @@ for (const button of document.querySelectorAll("[data-opens='new-run']")) {
   button.addEventListener("click", () => newRun.open());
 }
 get("/api/runs/fields/").then((fields) => (columns.fields = fields), () => {});
-start();
+const poller = poll(fetchRuns, showProblem);
 if (getParam("new")) {
   setParams({ new: "" });
   newRun.open();

@@ -113,12 +113,8 @@ function fillTrials(/** @type {Element} */ cell, /** @type {Place} */ { trials, 
   });
 }
 
-function start() {
-  poll(refresh, (error) => {
-    problem.hidden = false;
-    byId("set").hidden = true;
-    problem.replaceChildren(errorState(error, start));
-  });
-}
-
-start();
+const poller = poll(refresh, (error) => {
+  problem.hidden = false;
+  byId("set").hidden = true;
+  problem.replaceChildren(errorState(error, () => poller.now()));
+});

@@ -59,8 +59,4 @@ async function refresh() {
   return POLL_MS;
 }
 
-function start() {
-  poll(refresh, (error) => byId("problem").replaceChildren(errorState(error, start)));
-}
-
-start();
+const poller = poll(refresh, (error) => byId("problem").replaceChildren(errorState(error, () => poller.now())));
