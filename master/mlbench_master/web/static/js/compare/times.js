@@ -42,37 +42,31 @@ export function toBars({ groups, results }) {
   const clock = hasTraining ? "training_seconds" : "wall_seconds";
   const title = hasTraining ? "Training time" : "Time since the start";
   const ofGroups = groups.map((group) => groupBar(group, clock));
-  const isGrouped =
-    groups.some((group) => group.run_ids.length > 1) && ofGroups.some((bar) => bar.value !== null);
+  const isReached = (bar) => bar.pieces.length > 0;
+  const isGrouped = groups.some((group) => group.run_ids.length > 1) && ofGroups.some(isReached);
   const bars = isGrouped ? ofGroups : results.map((result) => runBar(result, clock));
-  if (bars.every((bar) => bar.value === null)) return { bars: [], note: "No run has reached its goal." };
+  if (!bars.some(isReached)) return { bars: [], note: "No run has reached its goal." };
   const what = isGrouped ? ": the mean of each group's runs, from the fastest to the slowest" : "";
-  return { bars: bars.map(toBar), note: `${title}${what}; the shorter, the better.` };
+  return { bars, note: `${title}${what}; the shorter, the better.` };
 }
 
-function toBar({ name, value, low, high, colour }) {
-  const pieces = value === null ? [] : [{ name, value, colour }];
+function toBar(name, value, colour, low = null, high = null) {
+  const pieces = value == null ? [] : [{ name, value, colour }];
   return { name, text: duration(value), pieces, low, high };
 }
 
 function groupBar(group, clock) {
   const times = group[`${clock}_to_accuracy`];
   const [reached, runs] = [group.reached, group.run_ids.length];
-  return {
-    name: reached < runs ? `${group.label} (${reached} of ${runs} reached)` : group.label,
-    // There is no mean if it would count a run that did not reach the goal.
-    value: times?.mean ?? null,
-    low: times?.minimum ?? null,
-    high: times?.maximum ?? null,
-    colour: "--series-0",
-  };
+  const name = reached < runs ? `${group.label} (${reached} of ${runs} reached)` : group.label;
+  // There is no mean if it would count a run that did not reach the goal.
+  return toBar(name, times?.mean, "--series-0", times?.minimum, times?.maximum);
 }
 
 function runBar(result, clock) {
-  const value = result.time_to_accuracy?.[clock] ?? null;
+  const value = result.time_to_accuracy?.[clock];
   const name = value == null ? `${labelOf(result)} (not reached)` : labelOf(result);
-  const { colour } = styleOfRun(result.run_id, [result.run_id]);
-  return { name, value, low: null, high: null, colour };
+  return toBar(name, value, styleOfRun(result.run_id, [result.run_id]).colour);
 }
 
 function columnsOf(/** @type {Result[]} */ results) {
