@@ -15,7 +15,8 @@ import { sum } from "./series.js";
  */
 
 export function showBars(/** @type {HTMLElement} */ place, /** @type {Bar[]} */ bars) {
-  const longest = Math.max(...bars.map((bar) => Math.max(lengthOf(bar), bar.high ?? 0)));
+  const lengths = bars.map(({ pieces, high }) => Math.max(sum(pieces.map(({ value }) => value)), high ?? 0));
+  const longest = Math.max(...lengths);
   place.classList.add("bars");
   reconcile(place, bars, ({ name }) => name, create, (row, bar) => update(row, bar, bar.whole ?? longest));
 }
@@ -54,8 +55,4 @@ function update(row, /** @type {Bar} */ bar, whole) {
 function coloured(element, colour) {
   if (colour) element.style.setProperty("--piece", `var(${colour})`);
   return element;
-}
-
-function lengthOf(/** @type {Bar} */ { pieces }) {
-  return sum(pieces.map(({ value }) => value));
 }

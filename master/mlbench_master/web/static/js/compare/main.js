@@ -41,8 +41,8 @@ function change(part) {
   const before = view;
   view = { ...view, ...part };
   setParams(toParams(view));
-  if (view.runs === before.runs && view.goal === before.goal) showCurves();
-  else poller.now();
+  if (view.runs !== before.runs || view.goal !== before.goal) poller.now();
+  else if (content) curves.show(content, view).catch((error) => curves.fail(error));
 }
 
 async function refresh() {
@@ -89,10 +89,6 @@ async function show(answer) {
   sweep.show(content.comparison);
   await curves.show(content, view);
   return answer.manifests.every(hasEnded) ? null : POLL_MS;
-}
-
-function showCurves() {
-  if (content) curves.show(content, view).catch((error) => curves.fail(error));
 }
 
 async function showLinks(ids) {

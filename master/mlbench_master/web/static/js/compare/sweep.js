@@ -62,7 +62,8 @@ export function toLines(/** @type {Figure} */ { across, by, axis, cells }) {
 function draw(/** @type {Chart} */ chart, /** @type {Figure} */ figure) {
   const { across, axis, is_wide } = figure;
   const scale = /** @type {const} */ ({ xType: across.is_wide ? "log" : "linear", yType: is_wide ? "log" : "linear" });
-  chart.draw(toLines(figure), { x: titleOf(across), y: axis, xTicks: across.numbers, fromZero: true, ...scale });
+  const x = across.unit ? `${across.key} [${across.unit}]` : across.key;
+  chart.draw(toLines(figure), { x, y: axis, xTicks: across.numbers, fromZero: true, ...scale });
 }
 
 function toBars(/** @type {Figure} */ { across, by, cells }) {
@@ -76,10 +77,6 @@ function toBars(/** @type {Figure} */ { across, by, cells }) {
     low: cell?.low,
     high: cell?.high,
   }));
-}
-
-function titleOf(/** @type {Axis} */ { key, unit }) {
-  return unit ? `${key} [${unit}]` : key;
 }
 
 function fillHeat(table, /** @type {Figure} */ { across, by, cells }) {

@@ -8,20 +8,8 @@ import { isPercent, metric as formatMetric, plural, samples as samplesOf } from 
 import { Look } from "../look.js";
 import { styleOf } from "../plot.js";
 import { EMPTY, merged, sum, withGaps } from "../series.js";
-import {
-  ALL,
-  CLOCKS,
-  EACH,
-  chartsOf,
-  clockAxis,
-  curvesOf,
-  filtersOf,
-  isOfAll,
-  plottable,
-  throughput,
-  timeAxis,
-} from "./curves.js";
 import { notFiniteOf } from "../records.js";
+import { ALL, CLOCKS, EACH, chartsOf, clockAxis, curvesOf, filtersOf, isOfAll, plottable, throughput, timeAxis } from "./curves.js";
 import { Recorded, expire } from "./recorded.js";
 
 /** @import { Result, Run, RunEvent, Schemas } from "../records.js" */
@@ -166,7 +154,8 @@ export class Training {
     const charts = wanted.filter(({ metrics }) =>
       metrics.some((metric) => this.recorded.series.has(metric)),
     );
-    this.#offerMetrics(wanted);
+    const shown = new Set(wanted.flatMap((chart) => chart.metrics));
+    offerCharts(this.#metric, plottable(this.#metrics ?? []).filter((metric) => !shown.has(metric)));
     setNotice(byId("no-charts"), charts.length ? "" : this.#emptyText(wanted));
     this.#charts.show(charts.map(({ title, isAdded }) => ({ title, label: `${title} over the run`, isAdded })));
     for (const chart of charts) this.#drawOne(chart);
@@ -266,11 +255,6 @@ export class Training {
     setOptions(this.#ranks, [...all, ...ranks], (value) => texts[value] ?? `Rank ${value}`);
     this.#ranks.value = count > MAX_RANKS_AT_FIRST || count === 1 ? "0" : ALL;
     byId("ranks-choice").hidden = count === 1;
-  }
-
-  #offerMetrics(charts) {
-    const shown = new Set(charts.flatMap((chart) => chart.metrics));
-    offerCharts(this.#metric, plottable(this.#metrics ?? []).filter((metric) => !shown.has(metric)));
   }
 
   #emptyText(wanted) {

@@ -84,7 +84,8 @@ export class Columns {
       this.order = this.#sort.value;
       onChange();
     });
-    byId("hides").append(...this.#ownHeads().map((head) => this.#toggle(head)));
+    const ownHeads = [...this.#rows[0].cells].filter((cell) => "column" in cell.dataset);
+    byId("hides").append(...ownHeads.map((head) => this.#toggle(head)));
     for (const id of ["search", "columns", "group"]) {
       const list = byId(`${id}-names`);
       byId(id).addEventListener("input", ({ target }) => {
@@ -125,11 +126,6 @@ export class Columns {
       value ? `${titles.get(value.replace("-", ""))} ${value[0] === "-" ? "↓" : "↑"}` : "Newest first";
     setOptions(this.#sort, values, textOf);
     this.#sort.value = this.order;
-  }
-
-  /** @returns {HTMLElement[]} the heads of the table's own columns that can be hidden. */
-  #ownHeads() {
-    return [...this.#rows[0].cells].filter((cell) => "column" in cell.dataset);
   }
 
   #toggle(/** @type {HTMLElement} */ { dataset, textContent }) {
