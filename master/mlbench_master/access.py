@@ -139,8 +139,7 @@ def is_session(text: str, token: str, now: float) -> bool:
     expiry, _, signature = text.partition(".")
     if not join_token.is_expiry(expiry):
         return False
-    is_ours = hmac.compare_digest(signature.encode(), _sign(token, expiry).encode())
-    return is_ours and now < int(expiry)
+    return is_token(signature, _sign(token, expiry)) and now < int(expiry)
 
 
 def _sign(token: str, expiry: str) -> str:

@@ -4,7 +4,6 @@ The request goes through the listener, the loop, a thread of the agents' bulkhea
 database. Only while such requests are answered is an agent's silence its own fault.
 """
 
-import hmac
 import logging
 import secrets
 import socket
@@ -14,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from mlbench.clock import steady_seconds
+from mlbench_master.access import is_token
 from mlbench_master.runs.reachability import EVERY_SECONDS, LATE_SECONDS
 
 log = logging.getLogger(__name__)
@@ -34,11 +34,10 @@ class Canary:
 
     def answering(self, app: Application) -> Application:
         """Return an app that answers heartbeats, and has ``app`` answer everything else."""
-        own = self._secret.encode()
 
         def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-            shown = str(environ.get("HTTP_AUTHORIZATION", "")).encode()
-            if environ["PATH_INFO"] != _PATH or not hmac.compare_digest(shown, own):
+            shown = environ.get("HTTP_AUTHORIZATION", "")
+            if environ["PATH_INFO"] != _PATH or not is_token(shown, self._secret):
                 return app(environ, start)
             self._hear(float(environ["HTTP_X_SENT_AT"]))
             start("204 No Content", [])
