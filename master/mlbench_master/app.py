@@ -123,8 +123,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         Route("/metrics", OwnMetricsResource(registry)),
     ]
     routes.append(Route("/openapi.json", OpenApiResource(routes)))
-    https = settings.url.startswith("https://")
-    sign_in = SignInResource(renderer, settings.token, https)
+    sign_in = SignInResource(renderer, settings.token, https=settings.url.startswith("https://"))
     pages = [
         Route("/", PageResource(sign_in, "workers")),
         Route("/workers", PageResource(sign_in, "workers")),

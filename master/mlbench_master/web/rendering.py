@@ -16,7 +16,7 @@ from mlbench_master import http_errors
 from mlbench_master.runs.requests import MOST_RUNS
 from mlbench_master.web import assets
 
-_ORIGIN = re.compile(r"https?://[A-Za-z0-9._-]+(:[0-9]+)?|https?://\[[0-9A-Fa-f:.]+\](:[0-9]+)?")
+_ORIGIN = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?(?=/|\Z)")
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,7 @@ def page_headers(grafana_url: str | None) -> Mapping[str, str]:
 def origin_of(url: str) -> str | None:
     """Return the scheme, host and port of a URL; None if it is not plainly one of HTTP."""
     found = _ORIGIN.match(url)
-    rest = url[found.end() :] if found else ""
-    return found[0] if found and rest[:1] in {"", "/"} else None
+    return found[0] if found else None
 
 
 @cache
