@@ -118,12 +118,10 @@ export function counterAt(/** @type {Series} */ counter, /** @type {number[]} */
   return interpolate({ ...counter, values: counter.lows }, times);
 }
 
-/** @returns {number} */
 export function mean(/** @type {number[]} */ values) {
   return sum(values) / values.length;
 }
 
-/** @returns {number} */
 export function sum(/** @type {number[]} */ values) {
   return values.reduce((total, value) => total + value, 0);
 }

@@ -1,4 +1,4 @@
-// What several pages show: badges, copy buttons, empty and error states, dialogs, tables, menus.
+// What several pages show: badges, copy buttons, errors, dialogs, tables, menus.
 
 import { query } from "./api.js";
 import { h, reconcile, setText } from "./dom.js";
@@ -29,26 +29,13 @@ export function copyButton(/** @type {() => string} */ text, /** @type {string} 
     button.setAttribute("aria-label", `${word} ${what}`);
   };
   button.addEventListener("click", async () => {
-    say((await copy(text())) ? "Copied" : "Select and copy");
+    // Browsers have no clipboard on pages served by plain HTTP from another machine.
+    const isCopied = await navigator.clipboard?.writeText(text()).then(() => true, () => false);
+    say(isCopied ? "Copied" : "Select and copy");
     setTimeout(() => say("Copy"), 2000);
   });
   say("Copy");
   return button;
-}
-
-async function copy(text) {
-  try {
-    // Browsers have no clipboard on pages served by plain HTTP from another machine.
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** @returns {HTMLElement} says that there is nothing to show, and what to do about it. */
-export function emptyState(/** @type {string} */ title, ...rest) {
-  return h("div", { class: "empty" }, h("p", { class: "empty-title" }, title), ...rest);
 }
 
 /** @returns {HTMLElement} an error, with a button that tries again. */

@@ -7,7 +7,7 @@ import { Grafana } from "../grafana.js";
 import { poll } from "../poll.js";
 import { isActive, notFiniteOf } from "../records.js";
 import { Resources } from "../resources.js";
-import { emptyState, errorState } from "../ui.js";
+import { errorState } from "../ui.js";
 import { Autopsy } from "./autopsy.js";
 import { Files } from "./files.js";
 import { Goodput } from "./goodput.js";
@@ -178,10 +178,7 @@ function showProblem(error) {
   byId("loading").hidden = true;
   byId("sections").hidden = true;
   byId("actions").hidden = true;
-  const isGone = error.status === 404;
-  page.append(
-    isGone
-      ? emptyState(`There is no run ${runId}`, h("p", {}, h("a", { href: "/runs" }, "All runs")))
-      : errorState(error, () => location.reload()),
-  );
+  const title = h("p", { class: "empty-title" }, `There is no run ${runId}`);
+  const gone = h("div", { class: "empty" }, title, h("p", {}, h("a", { href: "/runs" }, "All runs")));
+  page.append(error.status === 404 ? gone : errorState(error, () => location.reload()));
 }
