@@ -2,19 +2,17 @@
 
 import logging
 import threading
-from collections.abc import Iterator
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 import mlbench_master.grafana
 from mlbench import ApiClient, names
-from mlbench.home import Home
 from mlbench_master.grafana import push
 from mlbench_master.settings import GrafanaSettings
 from tests.conftest import free_port, wait_for
 from tests.mlbench.conftest import wait_for_end
-from tests.support.grafana_server import ADMIN, GrafanaServer, serve_grafana
+from tests.support.grafana_server import ADMIN, serve_grafana
 from tests.support.stacks import order_steps, service
 
 
@@ -61,30 +59,19 @@ def test_wrong_settings_are_told_and_do_not_hold_the_end(
     assert not thread.is_alive()
 
 
-@pytest.fixture
-def server() -> Iterator[GrafanaServer]:
-    with serve_grafana() as server:
-        yield server
-
-
-@pytest.fixture
-def home(
-    server: GrafanaServer, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Home:
-    """A stack whose controller is told of a Grafana that hangs."""
-    server.fault = "hang"
-    monkeypatch.setenv(names.ENV_GRAFANA_URL, server.url)
-    monkeypatch.setenv(names.ENV_GRAFANA_TOKEN, ADMIN)
-    found: Home = request.getfixturevalue("own_stack")
-    return found
-
-
 @pytest.mark.slow
-def test_a_run_does_not_wait_for_a_grafana_that_hangs(home: Home, server: GrafanaServer) -> None:
-    with ApiClient.from_home(home) as client:
-        run = order_steps(client, "not-held", steps=20)
-        assert wait_for_end(client, run).state == "FINISHED"
-    assert ("GET", "/health") in server.log
-    controller = service(home, "mlbench_master.controller")
-    controller.terminate()
-    controller.wait(4)  # less than one request to Grafana takes
+def test_a_run_does_not_wait_for_a_grafana_that_hangs(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    with serve_grafana() as server:
+        server.fault = "hang"
+        monkeypatch.setenv(names.ENV_GRAFANA_URL, server.url)
+        monkeypatch.setenv(names.ENV_GRAFANA_TOKEN, ADMIN)
+        home = request.getfixturevalue("own_stack")
+        with ApiClient.from_home(home) as client:
+            run = order_steps(client, "not-held", steps=20)
+            assert wait_for_end(client, run).state == "FINISHED"
+        assert ("GET", "/health") in server.log
+        controller = service(home, "mlbench_master.controller")
+        controller.terminate()
+        controller.wait(4)  # less than one request to Grafana takes
