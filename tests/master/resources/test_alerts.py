@@ -17,37 +17,30 @@ from mlbench_master.settings import Settings
 from tests.conftest import PrometheusServer, call_as_user, free_port, wait_for
 from tests.support.rows import make_run, time_series
 
-_RULES = {
-    "groups": [
-        {
-            "name": "always",
-            "interval": "100ms",
-            "rules": [
-                {
-                    "alert": "OfARank",
-                    "expr": "vector(1)",
-                    "labels": {"severity": "critical", "run_id": "3", "rank": "1", "pod": "w-1"},
-                    "annotations": {"description": "Rank 1 hangs.", "runbook": "docs/a.md"},
-                },
-                {
-                    "alert": "OfAll",
-                    "expr": "vector(1)",
-                    "labels": {"severity": "warning"},
-                    "annotations": {"summary": "The disk is full."},
-                },
-                {"alert": "NotYet", "expr": "vector(1)", "for": "1h"},
-                {"alert": "NeverTrue", "expr": "vector(1) > 2"},
-            ],
-        }
-    ]
-}
+_RULES = [
+    {
+        "alert": "OfARank",
+        "expr": "vector(1)",
+        "labels": {"severity": "critical", "run_id": "3", "rank": "1", "pod": "w-1"},
+        "annotations": {"description": "Rank 1 hangs.", "runbook": "docs/a.md"},
+    },
+    {
+        "alert": "OfAll",
+        "expr": "vector(1)",
+        "labels": {"severity": "warning"},
+        "annotations": {"summary": "The disk is full."},
+    },
+    {"alert": "NotYet", "expr": "vector(1)", "for": "1h"},
+    {"alert": "NeverTrue", "expr": "vector(1) > 2"},
+]
 
 
 @pytest.fixture
 def server(prometheus_binary: Path, tmp_path: Path) -> Iterator[PrometheusServer]:
     """A Prometheus that is down, with rules."""
     rules = tmp_path / "rules.yml"
-    rules.write_text(json.dumps(_RULES))
+    group = {"name": "always", "interval": "100ms", "rules": _RULES}
+    rules.write_text(json.dumps({"groups": [group]}))
     (tmp_path / "prometheus.yml").write_text(json.dumps({"rule_files": [str(rules)]}))
     server = PrometheusServer(prometheus_binary, tmp_path, free_port())
     yield server

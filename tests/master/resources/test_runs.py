@@ -53,13 +53,8 @@ def test_an_order_that_names_nothing_to_run_is_told_what_it_gets(api: TestClient
 def test_a_run_that_goes_on(api: TestClient) -> None:
     stated = {"device": "cpu", "rate": 0.1, "compile": False, "n": 2**63 - 1, "folder": None}
     goal = {"metric": "a", "value": 1.0, "lower_is_better": True}
-    run = make_run(
-        started_at=0.5,
-        goal=goal,
-        goal_reached_at=1.25,
-        goal_train_seconds=0.5,
-        settings=stated,
-    )
+    reached: dict[str, Any] = {"goal": goal, "goal_reached_at": 1.25, "goal_train_seconds": 0.5}
+    run = make_run(started_at=0.5, settings=stated, **reached)
     make_ranks(run)
     run.attempt = 2
     run.save()
@@ -96,19 +91,10 @@ def test_a_page_has_the_newest_that_match(api: TestClient) -> None:
     def ids(**wanted: object) -> list[int]:
         return [run["id"] for run in api.simulate_get("/api/runs/", params=wanted).json]
 
+    own: dict[str, Any] = {"name": "a-run", "benchmark": "", "command": "python 100%_real.py"}
     first, second, third = (
-        make_run(
-            name="a-run",
-            benchmark="",
-            command="python 100%_real.py",
-            display_name=title,
-            state=state,
-        ).id
-        for title, state in (
-            ("Number 1", "FINISHED"),
-            ("Number 2", "FAILED"),
-            ("Number 3", "FINISHED"),
-        )
+        make_run(**own, display_name=f"Number {number}", state=state).id
+        for number, state in enumerate(("FINISHED", "FAILED", "FINISHED"), 1)
     )
     swept = {"exchange": "topk", "bandwidth": "20"}
     disturbed = {"disturbed": True, "waiting_share": 0.5}
