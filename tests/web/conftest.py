@@ -88,7 +88,7 @@ def still(
     made.make_autopsy(run)
     with closing(RemoteWriter(shared_prometheus.url)) as writer:
         long = "validation" + "/loss_of_the_1st_set" * 7  # 150 characters
-        made.record_losses(run, 20, Delivery(writer), long)
+        made.record_losses(run, long, Delivery(writer))
     origin = {"installation": "<b>lab", "run_id": 3, "imported_at": 0.0}
     hostile = {"image": "<b>image</b>", "command": "<i>", "reason": "<u>no", "origin": origin}
     made.make_ended_run(name="own", benchmark="", state="FAILED", **hostile)

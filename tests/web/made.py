@@ -3,7 +3,6 @@
 import base64
 import gzip
 import json
-import math
 import time
 from dataclasses import replace
 from typing import Any, Final
@@ -124,16 +123,11 @@ def make_talker(lines: int) -> Run:
     return run
 
 
-def record_losses(run: Run, count: int, delivery: Delivery, metric: str = "train_loss") -> None:
-    """Record a loss that falls in waves over the last hour, and bring it to Prometheus."""
+def record_losses(run: Run, metric: str, delivery: Delivery) -> None:
+    """Record 20 values of a loss that falls over the last hour, and bring them to Prometheus."""
     start = time.time() - 3600
-    step = 3600 / count
-    lines = "".join(
-        f'{{"time":{start + i * step:.6f},"step":{i},"metrics":{{"{metric}":'
-        f"{2 * math.exp(-i / count * 3) + 0.1 * math.sin(i / 50):.6f}}}}}\n"
-        for i in range(count)
-    )
-    record(run, lines.encode())
+    lines = (line(start + 180 * i, step=i, **{metric: 2 * 0.9**i}) for i in range(20))
+    record(run, b"".join(lines))
     deliver_all(delivery)
 
 

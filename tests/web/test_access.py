@@ -29,10 +29,6 @@ def _enter(page: Page, token: str) -> None:
     page.get_by_role("button", name="Sign in").click()
 
 
-def _heading(page: Page, name: str) -> None:
-    expect(page.get_by_role("heading", level=1, name=name)).to_be_visible()
-
-
 def test_a_page_leads_to_signing_in_and_back(
     page: Page, connection: Connection, watch: Watch
 ) -> None:
@@ -47,7 +43,7 @@ def test_a_page_leads_to_signing_in_and_back(
     expect(token).to_have_value("")
     _enter(page, connection.token)
     page.wait_for_url(f"{connection.url}/runs?search=digits&state=FAILED")
-    _heading(page, "Runs")
+    expect(page.get_by_role("heading", level=1, name="Runs")).to_be_visible()
 
     page.get_by_role("button", name="Sign out").click()
     expect(token).to_be_visible()

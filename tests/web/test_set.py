@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from itertools import product
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -25,21 +26,20 @@ def master(
     """A master with a set of two exchanges and bandwidths, four times each; the last is to come."""
     folder = tmp_path_factory.mktemp("set")
     database = open_database(database_url(folder))
-    places = [
+    places: list[dict[str, Any]] = [
         {"num_workers": 2, "seed": seed, "swept": {"exchange": exchange, "bandwidth": bandwidth}}
         for exchange, bandwidth, seed in _SWEPT
     ]
     order = {"benchmark": "digits", "args": {"epochs": "3"}, "faults": "kill:every=15s"}
     of_set = {"order": order, "official": False, "until_percent": None, "created_at": time.time()}
     RunSet.create(name="grid", places=places, **of_set)
-    for number, ((exchange, bandwidth, seed), place) in enumerate(
-        zip(_SWEPT, places, strict=True), 1
-    ):
-        if number < len(_SWEPT):
-            seconds = (90 if exchange == "flat" else 20) - 0.1 * int(bandwidth) + seed
-            fields = {"benchmark": "digits", "num_workers": 2, "goal_train_seconds": seconds}
-            in_set = {"set_name": "grid", "place": number, "swept": place["swept"]}
-            made.make_ended_run(name=f"grid-{number}", **fields, **in_set)
+    for number, place in enumerate(places[:-1], 1):
+        swept = place["swept"]
+        slow = 90 if swept["exchange"] == "flat" else 20
+        seconds = slow - 0.1 * int(swept["bandwidth"]) + place["seed"]
+        fields = {"benchmark": "digits", "num_workers": 2, "goal_train_seconds": seconds}
+        in_set = {"set_name": "grid", "place": number, "swept": swept}
+        made.make_ended_run(name=f"grid-{number}", **fields, **in_set)
     database.close()
     with serve_master(folder, free_port(), shared_prometheus.url) as connection:
         yield connection
