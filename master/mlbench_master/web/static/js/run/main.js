@@ -21,9 +21,7 @@ import { Ranks, rankFigures } from "./ranks.js";
 import { Throughput, Training } from "./training.js";
 import { Words } from "./words.js";
 
-const RUN_MS = 1000;
-const CURVES_MS = 1000;
-const LOGS_MS = 1000;
+const FAST_MS = 1000;
 const FIGURES_MS = 2000;
 const SLOW_MS = 5000;
 // The last scrape comes after the end.
@@ -82,7 +80,7 @@ async function refreshRun() {
     for (const follower of Object.values(followers)) follower.now();
     setTimeout(() => followers.resources?.now(), AFTER_END_MS);
   }
-  return isActive(run) || run.waiting ? RUN_MS : null; // it may wait to be counted
+  return isActive(run) || run.waiting ? FAST_MS : null; // it may wait to be counted
 }
 
 // Fetch what does not change while the page is open.
@@ -112,7 +110,7 @@ async function begin() {
   byId("sections").hidden = false;
   const slowly = run.world_size > MANY_RANKS ? 5 : 1;
   // The section that one looks at first is fetched before all others.
-  await follow("training", "training", CURVES_MS, (isReload) => training.refresh(run, isReload));
+  await follow("training", "training", FAST_MS, (isReload) => training.refresh(run, isReload));
   follow("metrics", "training", FIGURES_MS * slowly, refreshMetrics);
   follow("throughput", "throughput", FIGURES_MS * slowly, (isReload) =>
     throughput.refresh(run, isReload, training.axis()),
@@ -121,7 +119,7 @@ async function begin() {
   follow("heat", "steps", SLOW_MS * slowly, (isReload) => heat.refresh(run, isReload, training.axis()));
   follow("resources", "resources", SLOW_MS, () => resources.refresh(usageOf(run)));
   follow("timeline", "timeline", FIGURES_MS, () => timeline.refresh(run));
-  follow("logs", "logs", LOGS_MS, () => logs.refresh(run));
+  follow("logs", "logs", FAST_MS, () => logs.refresh(run));
   follow("files", "files", SLOW_MS, () => files.refresh());
   follow("profiles", "profiles", FIGURES_MS, () => profiles.refresh());
   follow("manifest", "manifest", SLOW_MS, () => manifest.refresh());
