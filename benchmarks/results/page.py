@@ -14,8 +14,8 @@ from benchmarks.results.parts import Block, of_report, to_goals
 from benchmarks.results.sections import SECTIONS, Section
 from benchmarks.results.sets import Bench, Measured, read
 from mlbench import bundle, palette
+from mlbench.report.drawing import Plot
 from mlbench.report.formats import escape, markdown_list, markdown_table
-from mlbench.report.plots import Plot
 from mlbench.report.statement import machine_text
 
 _HERE = Path(__file__).parent

@@ -8,7 +8,7 @@ from benchmarks.results.sets import Measured
 from mlbench.comparisons import Comparison, Group
 from mlbench.evaluation.statistics import of_figures
 from mlbench.report import figures, plots, tables
-from mlbench.report.plots import Plot
+from mlbench.report.drawing import Plot
 from mlbench.report.tables import Heading, Table
 from mlbench.results import Summary
 

@@ -56,7 +56,7 @@ _STYLE: Any = {
     "lines.linewidth": 1.4,
     "lines.markersize": 6,
 }
-LINES = ("-", "--", ":", "-.")
+_LINES = ("-", "--", ":", "-.")
 _LABEL_COLUMNS = 24
 _MOST_LINES = 3
 
@@ -68,6 +68,11 @@ class Plot:
     title: str
     caption: str
     svg: str
+
+
+def style(place: int) -> tuple[str, str]:
+    """Return the colour and the kind of line of what has this place among all that is drawn."""
+    return SERIES[place % len(SERIES)], _LINES[place // len(SERIES) % len(_LINES)]
 
 
 def wrapped(label: str, columns: int = _LABEL_COLUMNS) -> str:

@@ -10,12 +10,10 @@ from mlbench import palette
 from mlbench.comparisons import Comparison, Group
 from mlbench.records import Goal
 from mlbench.report import figures
-from mlbench.report.drawing import DASHED, FAINT, INK, LINES, SERIES, Plot, canvas, to_svg, wrapped
+from mlbench.report.drawing import DASHED, FAINT, INK, SERIES, Plot, canvas, style, to_svg, wrapped
 from mlbench.report.tables import phase_names
 from mlbench.results import Curve, Result
 from mlbench.sweeps import Chart, Frontier, Sweep
-
-__all__ = ["Plot", "plots"]
 
 _OF_PHASES: dict[str, str] = {str(phase): colour for phase, colour in palette.PHASE.items()}
 
@@ -61,14 +59,14 @@ def _sweep(sweep: Sweep, chart: Chart, name: str) -> Plot:
             # How far the interval of a figure reaches below and above it; 0 where there is none.
             below = [0.0 if cell.low is None else cell.mean - cell.low for _, cell in filled]
             above = [0.0 if cell.high is None else cell.high - cell.mean for _, cell in filled]
-            style = LINES[i // len(SERIES) % len(LINES)]
+            colour, line = style(i)
             axes.errorbar(
                 [x for x, _ in filled],
                 [cell.mean for _, cell in filled],
                 yerr=[below, above],
-                color=SERIES[i % len(SERIES)],
+                color=colour,
                 # Connected only if there is something in between.
-                linestyle=style if across.numbers else "",
+                linestyle=line if across.numbers else "",
                 marker="o",
                 markersize=4,
                 capsize=3,
@@ -88,8 +86,8 @@ def _sweep(sweep: Sweep, chart: Chart, name: str) -> Plot:
         axes.set(xlabel=across.title, ylabel=chart.axis)
         if by and len(by.values) <= _MOST_IN_LEGEND:
             figure.legend(loc="outside right upper", title=by.key)
-        svg = to_svg(figure, name)
-    return Plot(chart.title, "Each dot is the mean of a group, with its 95 % interval.", svg)
+        caption = "Each dot is the mean of a group, with its 95 % interval."
+        return Plot(chart.title, caption, to_svg(figure, name))
 
 
 def _profiles(frontier: Frontier) -> Plot:
@@ -98,22 +96,19 @@ def _profiles(frontier: Frontier) -> Plot:
         for i, profile in enumerate(frontier.profiles):
             ratios = [x for x in profile.ratios if x is not None and x <= _MOST_TIMES]
             steps = [1.0, *ratios, _MOST_TIMES]
-            axes.step(
-                steps,
-                [profile.share(times) for times in steps],
-                where="post",
-                color=SERIES[i % len(SERIES)],
-                linestyle=LINES[i // len(SERIES) % len(LINES)],
-                label=wrapped(profile.algorithm),
-            )
+            shares = [profile.share(times) for times in steps]
+            colour, line = style(i)
+            label = wrapped(profile.algorithm)
+            axes.step(steps, shares, where="post", color=colour, linestyle=line, label=label)
         axes.set_ylim(0, 1.03)
         axes.set_xlim(1, _MOST_TIMES)
         axes.set(xlabel="time by that of the fastest", ylabel="share of workloads")
         if len(frontier.profiles) <= _MOST_IN_LEGEND:
             figure.legend(loc="outside right upper")
-        svg = to_svg(figure, "profiles")
-    share = "On which share of the workloads each takes at most so many times as long as the best."
-    return Plot("Performance profiles", share, svg)
+        caption = (
+            "On which share of the workloads each takes at most so many times as long as the best."
+        )
+        return Plot("Performance profiles", caption, to_svg(figure, "profiles"))
 
 
 def _metric_over_time(comparison: Comparison, metric: str, name: str) -> Plot | None:
@@ -132,8 +127,7 @@ def _metric_over_time(comparison: Comparison, metric: str, name: str) -> Plot | 
         for result, curve in sorted(curves, key=lambda drawn: places[drawn[0].run_id]):
             place = places[result.run_id]
             times, values = _points(curve, in_training=in_training)
-            colour = SERIES[place % len(SERIES)]
-            line = LINES[place // len(SERIES) % len(LINES)]
+            colour, line = style(place)
             # A single evaluation is no line.
             marker = "." if len(times) == 1 else ""
             label = None if place in named else wrapped(comparison.groups[place].label)
@@ -146,9 +140,8 @@ def _metric_over_time(comparison: Comparison, metric: str, name: str) -> Plot | 
         axes.set_xlim(left=0)
         if len(named) <= _MOST_IN_LEGEND:
             axes.legend(loc="best")
-        svg = to_svg(figure, name)
-    caption = "Each line is a run; its dot is where it reached the goal."
-    return Plot(f"{metric} over {clock}", caption, svg)
+        caption = "Each line is a run; its dot is where it reached the goal."
+        return Plot(f"{metric} over {clock}", caption, to_svg(figure, name))
 
 
 def _time_to_accuracy(comparison: Comparison) -> Plot | None:
@@ -186,9 +179,8 @@ def _time_to_accuracy(comparison: Comparison) -> Plot | None:
         axes.grid(visible=False, axis="x")
         axes.tick_params(axis="x", length=0)
         axes.set(xlabel="workers" if scale_out else "", ylabel="training time to the goal [s]")
-        svg = to_svg(figure, "time-to-accuracy")
-    caption = "Each dot is a run that reached the goal, each bar the mean of its group."
-    return Plot("Time to accuracy", caption, svg)
+        caption = "Each dot is a run that reached the goal, each bar the mean of its group."
+        return Plot("Time to accuracy", caption, to_svg(figure, "time-to-accuracy"))
 
 
 def _speedup(groups: Sequence[Group]) -> Plot | None:
@@ -222,8 +214,8 @@ def _speedup(groups: Sequence[Group]) -> Plot | None:
         axes.xaxis.set_major_locator(FixedLocator(workers))
         axes.set(xlabel="workers", ylabel=f"speed-up [{figures.TIMES}]")
         axes.legend(loc="upper left")
-        svg = to_svg(figure, "speed-up")
-    return Plot("Speed-up", f"How many times as fast as {groups[0].label}.", svg)
+        caption = f"How many times as fast as {groups[0].label}."
+        return Plot("Speed-up", caption, to_svg(figure, "speed-up"))
 
 
 def _phases(groups: Sequence[Group]) -> Plot | None:
@@ -247,9 +239,8 @@ def _phases(groups: Sequence[Group]) -> Plot | None:
         axes.tick_params(axis="y", length=0)
         axes.set(xlabel="time [s]")
         figure.legend(loc="outside upper center", ncols=4, columnspacing=1.2, handlelength=1.0)
-        svg = to_svg(figure, "phases")
-    caption = "The mean over ranks and runs; evaluation is no training time."
-    return Plot("Where the time went", caption, svg)
+        caption = "The mean over ranks and runs; evaluation is no training time."
+        return Plot("Where the time went", caption, to_svg(figure, "phases"))
 
 
 def _points(curve: Curve, *, in_training: bool) -> tuple[list[float], list[float]]:

@@ -6,7 +6,7 @@ It needs no server of its own and nothing from elsewhere.
 import hashlib
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -191,13 +191,12 @@ def _index(entries: Sequence[Entry], sets: Sequence[SetEntry]) -> str:
 def _row(entry: Entry) -> Mapping[str, _Cell]:
     run, result = entry.run, entry.result
     reached = result.time_to_accuracy
-    since_start = reached.wall_seconds if reached else None
     return {
-        "time to accuracy": _figure(entry.seconds, figures.seconds(entry.seconds)),
-        "since start": _figure(since_start, figures.seconds(since_start)),
-        "best": _figure(result.best_value, figures.number(result.best_value)),
-        "samples/s": _figure(result.samples_per_second, figures.number(result.samples_per_second)),
-        "workers": _figure(run.num_workers, str(run.num_workers)),
+        "time to accuracy": _figure(entry.seconds, figures.seconds),
+        "since start": _figure(reached.wall_seconds if reached else None, figures.seconds),
+        "best": _figure(result.best_value, figures.number),
+        "samples/s": _figure(result.samples_per_second, figures.number),
+        "workers": _figure(run.num_workers, str),
         "machine": _Cell(entry.machine, entry.machine),
         "division": _Cell(*[result.division + ("*" if result.departures else "")] * 2),
         "disturbed": _Cell(*["yes" if result.disturbed else "no"] * 2),
@@ -210,5 +209,5 @@ def _file_name_of(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9-]", "-", name)[:_LONGEST_NAME]
 
 
-def _figure(value: float | None, text: str) -> _Cell:
-    return _Cell(text, _NEVER if value is None else value)
+def _figure(value: float | None, spelled: Callable[[float | None], str]) -> _Cell:
+    return _Cell(spelled(value), _NEVER if value is None else value)

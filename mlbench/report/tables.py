@@ -145,12 +145,12 @@ def _differ_in_workers(groups: Sequence[Group]) -> bool:
 def _sweep(groups: Sequence[Group]) -> Table:
     times = [
         _reached(),
-        *_with_interval("to the goal", "s", "training_seconds_to_accuracy"),
+        *_mean("to the goal", "s", "training_seconds_to_accuracy"),
         _figure("throughput", "samples/s", "samples_per_second.mean", is_minor=True),
     ]
     rates = [
         _Column(Heading("runs"), lambda group: len(group.run_ids)),
-        *_with_interval("throughput", "samples/s", "samples_per_second"),
+        *_mean("throughput", "samples/s", "samples_per_second"),
     ]
     columns = [
         *_naming(groups),
@@ -166,11 +166,16 @@ def _reached(note: str = "") -> _Column:
     return _Column(Heading("reached"), lambda group: f"{group.reached}/{len(group.run_ids)}", note)
 
 
-def _with_interval(text: str, unit: str, path: str) -> list[_Column]:
+def _mean(text: str, unit: str, path: str) -> list[_Column]:
+    return _with_interval(text, unit, f"{path}.mean", _INTERVAL)
+
+
+def _with_interval(text: str, unit: str, path: str, note: str = "") -> list[_Column]:
+    """Return the columns of a figure, and of the ends of its interval."""
     return [
-        _figure(text, unit, f"{path}.mean"),
-        _figure("from", unit, f"{path}.mean_low", _INTERVAL, is_minor=True),
-        _figure("to", unit, f"{path}.mean_high", is_minor=True),
+        _figure(text, unit, path),
+        _figure("from", unit, f"{path}_low", note, is_minor=True),
+        _figure("to", unit, f"{path}_high", is_minor=True),
     ]
 
 
@@ -198,7 +203,7 @@ def _time_to_accuracy(groups: Sequence[Group], caution: str) -> Table | None:
     columns = [
         *_naming(groups),
         _reached("In training time, evaluation left out."),
-        *_with_interval("mean", "s", "training_seconds_to_accuracy"),
+        *_mean("mean", "s", "training_seconds_to_accuracy"),
         _figure("fastest", "s", "training_seconds_to_accuracy.minimum"),
         _figure("slowest", "s", "training_seconds_to_accuracy.maximum"),
         _figure("std. dev.", "s", "training_seconds_to_accuracy.standard_deviation"),
@@ -234,12 +239,8 @@ def _scaling(groups: Sequence[Group], by: str, speedup: str, efficiency: str) ->
     if len(groups) == 1 or (groups[0].swept and not _differ_in_workers(groups)):
         return []
     return [
-        _figure(f"speed-up by {by}", figures.TIMES, speedup),
-        _figure("from", figures.TIMES, f"{speedup}_low", is_minor=True),
-        _figure("to", figures.TIMES, f"{speedup}_high", is_minor=True),
-        _figure(f"efficiency by {by}", "%", efficiency),
-        _figure("from", "%", f"{efficiency}_low", is_minor=True),
-        _figure("to", "%", f"{efficiency}_high", is_minor=True),
+        *_with_interval(f"speed-up by {by}", figures.TIMES, speedup),
+        *_with_interval(f"efficiency by {by}", "%", efficiency),
     ]
 
 
@@ -275,9 +276,7 @@ def _failures(groups: Sequence[Group], failures: Sequence[Failures]) -> Table:
         _figure("restart", "s", "restart_seconds"),
         _figure("saved every", "s", "interval_seconds"),
         _figure("in", "s", "checkpoint_seconds"),
-        _figure("kept", "%", "kept.mean"),
-        _figure("from", "%", "kept.mean_low", _INTERVAL, is_minor=True),
-        _figure("to", "%", "kept.mean_high", is_minor=True),
+        *_mean("kept", "%", "kept"),
         _figure("by formula", "%", "expected"),
         _figure("best every", "s", "best_interval_seconds"),
     ]
