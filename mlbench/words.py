@@ -8,6 +8,12 @@ def count(number: int, of: str) -> str:
     return f"{number} {of}" if number == 1 else f"{number} {of}s"
 
 
+def numbered(of: str, numbers: Sequence[object]) -> str:
+    """Return things by their numbers, such as ``run 3`` or ``runs 1, 2``."""
+    things = of if len(numbers) == 1 else f"{of}s"
+    return f"{things} {', '.join(map(str, numbers))}"
+
+
 def spans(numbers: Sequence[int]) -> list[str]:
     """Return ascending numbers as spans, such as ``0-3`` and ``6``."""
     found: list[list[int]] = []

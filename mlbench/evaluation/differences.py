@@ -9,6 +9,7 @@ from typing import Literal
 
 from mlbench.comparisons import Breaks, Difference, Value
 from mlbench.runspec import SWEPT
+from mlbench.words import numbered
 
 Facts = Mapping[str, str]
 
@@ -30,13 +31,13 @@ CPU_FACT = "cpu_"
 _BREAKING = (GOAL, DATA, BATCH_SIZE)
 # Runs of the same code that state no data have the same data.
 _CODE = (BENCHMARK, IMAGE, COMMAND, WORKING_DIR)
+_LIMITS = tuple(name for name, _ in SWEPT.values())
 # What users vary in order to compare.
-_RESOURCES = tuple(name for name, _ in SWEPT.values())
-SHAPE = (NUM_WORKERS, *_RESOURCES)
+SHAPE = (NUM_WORKERS, *_LIMITS)
 # What a worker has to compute with. Scaling compares workers that have the same.
 _RESOURCES = (
     *("cpus", "cpu_limit", "memory_limit", "threads", "device", "oversubscribed"),
-    *(*_RESOURCES, PROCESSES),
+    *(*_LIMITS, PROCESSES),
 )
 # What has no part in what is learned: where, on what and under which orders a run ran. All else is
 # settings of its task, which may have.
@@ -164,4 +165,4 @@ def _describe(facts: Mapping[int, Facts], name: str, breaks: Breaks) -> Differen
 def _runs(run_ids: Sequence[int]) -> str:
     if len(run_ids) > _MOST_NAMED:
         return f"{len(run_ids)} runs"
-    return f"{'runs' if len(run_ids) > 1 else 'run'} {', '.join(map(str, run_ids))}"
+    return numbered("run", run_ids)

@@ -6,6 +6,7 @@ from mlbench.evaluation.rows import RankRow
 from mlbench.names import DISTURBED_SHARE
 from mlbench.records import Disturbance
 from mlbench.results import RankDisturbance
+from mlbench.words import count
 
 # Programs that used less of a core are not worth a word.
 _LEAST_CORES = 0.05
@@ -45,13 +46,13 @@ def _judge(rank: RankRow, measured: Disturbance, *, restarted: bool) -> RankDist
 
 def _words(measured: Disturbance) -> str:
     """Return ``waited for a core 41 % of the time; others used 1.1 of 2 cores (top: …)``."""
-    seconds, cores = measured.seconds, measured.cores
+    seconds = measured.seconds
     text = f"waited for a core {_percent(measured.waiting_seconds / seconds)} of the time"
     if measured.own_waiting_seconds > DISTURBED_SHARE * seconds:
         text += f", {_percent(measured.own_waiting_seconds / seconds)} more by its own doing"
     if measured.others_core_seconds is not None:
         used = measured.others_core_seconds / seconds
-        text += f"; others used {used:.1f} of {cores} {'core' if cores == 1 else 'cores'}"
+        text += f"; others used {used:.1f} of {count(measured.cores, 'core')}"
     top = {name: used / seconds for name, used in measured.top.items()}
     named = [f"{name} {used:.1f}" for name, used in top.items() if used >= _LEAST_CORES]
     if named:

@@ -1,10 +1,11 @@
 """The judgement of a comparison: whether it is fair, what differs, and what else is to be known."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite
 
 from mlbench.comparisons import Comparison, Fastest, Judgement, Verdict
 from mlbench.results import Result
+from mlbench.words import numbered
 
 # By verdict: what is so, how a report says that in one sentence, and why, in another one.
 _SENTENCES: Mapping[Verdict, tuple[str, str, str]] = {
@@ -85,12 +86,12 @@ def _of_runs(
     return tuple(f"run {result.run_id}: {text}" for result in results for text in texts(result))
 
 
-def _departures(results: Sequence[Result]) -> Iterable[str]:
+def _departures(results: Sequence[Result]) -> Iterator[str]:
     """Yield a line for each departure, with all the runs that have it."""
     for departure in dict.fromkeys(text for result in results for text in result.departures):
-        runs = [str(result.run_id) for result in results if departure in result.departures]
-        named = f"{'run' if len(runs) == 1 else 'runs'} {', '.join(runs)}"
-        yield f"{'all runs' if len(runs) == len(results) > 1 else named}: {departure}"
+        runs = [result.run_id for result in results if departure in result.departures]
+        who = "all runs" if len(runs) == len(results) > 1 else numbered("run", runs)
+        yield f"{who}: {departure}"
 
 
 def _fastest(comparison: Comparison) -> Fastest | None:

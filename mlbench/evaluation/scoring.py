@@ -1,4 +1,7 @@
-"""Scoring the runs of a group: beside their task's reference, and by MLPerf's rules."""
+"""Scoring the runs of a group: beside their task's reference, and by MLPerf's rules.
+
+Names in quotation marks are sections of MLPerf's training_rules for v6.0.
+"""
 
 import json
 import math
@@ -6,19 +9,55 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from mlbench.comparisons import Convergence, Score
 from mlbench.evaluation.convergence import Point, find
 from mlbench.evaluation.differences import BATCH_SIZE
-from mlbench.evaluation.official import OFFICIAL_RUNS, choose
-from mlbench.evaluation.official import score as mean_of_runs
 from mlbench.records import RunSet
 from mlbench.results import Result
 
+OFFICIAL_RUNS = 10
+"""Runs of a result ("Benchmark Results"): of all of MLPerf's benchmarks but the largest two."""
 _FOLDER = Path(__file__).parent / "references"
 # The mean of fewer leaves nothing.
 _FEWEST_RUNS = 3
+
+
+def mean_of_runs(figures: Sequence[float]) -> float:
+    """Return the mean of runs without the fastest and the slowest; infinite if it is invalid.
+
+    "Benchmark Results": a run that does not converge, whose time is infinite, may be dropped as the
+    slowest; with more than one, the result is invalid.
+    """
+    return fmean(sorted(figures)[1:-1])
+
+
+@dataclass(frozen=True)
+class Window:
+    """The consecutive runs that a set is scored by."""
+
+    first: int
+    """The position of the first of them."""
+    score: float
+    """Infinite if the window is invalid: then there is no result ("Scoring")."""
+
+
+def choose(seconds: Sequence[float], size: int = OFFICIAL_RUNS) -> Window:
+    """Return the ``size`` consecutive runs with the median score of all such windows.
+
+    "Scoring": of more runs than asked for, those are taken that are closest to the median, and
+    windows that are invalid count as infinite. Of an even number of windows, whose median lies
+    between two, it is the slower one, so that nobody gains by it; of equal ones the first. Runs
+    come in the order in which they began; that of one that did not converge is infinite.
+    """
+    starts = range(len(seconds) - size + 1)
+    windows = [Window(first, mean_of_runs(seconds[first : first + size])) for first in starts]
+    # Sorting keeps the order of equal ones.
+    windows.sort(key=lambda window: window.score)
+    median = windows[len(windows) // 2]
+    return next(window for window in windows if window.score == median.score)
 
 
 @dataclass(frozen=True)

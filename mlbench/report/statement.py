@@ -9,7 +9,7 @@ from mlbench.records import Machine, Manifest, RankOnMachine
 from mlbench.report import figures
 from mlbench.runspec import IMPAIRMENTS, Network, options_of
 from mlbench.task_options import in_use
-from mlbench.words import count
+from mlbench.words import count, numbered
 
 _OWN_CODE = "own code"
 # Of all installed packages, those that a training run depends on.
@@ -80,16 +80,10 @@ def facts(manifest: Manifest) -> tuple[Fact, ...]:
         Fact("image ids", ", ".join(sorted({rank.image for rank in manifest.ranks if rank.image}))),
         Fact("cores", "; ".join(bound) or ("bound to none" if manifest.ranks else "")),
         Fact("clocks", _clocks(manifest.ranks)),
-        *(_machine_fact(machine) for machine in manifest.machines),
+        *(Fact(numbered("rank", one.ranks), machine_text(one)) for one in manifest.machines),
         Fact("MLBench", manifest.versions.mlbench),
     ]
     return tuple(fact for fact in stated_facts if fact.text)
-
-
-def _machine_fact(machine: Machine) -> Fact:
-    ranks = machine.ranks
-    name = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
-    return Fact(name, machine_text(machine))
 
 
 def machine_text(machine: Machine) -> str:

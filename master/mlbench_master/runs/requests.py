@@ -31,7 +31,7 @@ from mlbench.benchmarks import (
     Image,
     find_image,
 )
-from mlbench.evaluation.official import OFFICIAL_RUNS
+from mlbench.evaluation.scoring import OFFICIAL_RUNS
 from mlbench.names import UNASKED_BANDWIDTH
 from mlbench.runspec import CommonSpec, Repeat, RunSpec, options_of
 from mlbench_master.fields import NO_NUL, refuse_truth_value

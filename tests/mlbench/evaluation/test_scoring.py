@@ -1,19 +1,22 @@
-"""Scores of official sets, and how runs converge beside their task's reference."""
+"""MLPerf's scores of official sets, and how runs converge beside their task's reference."""
 
+import math
 from typing import Any
 
 import pytest
 
 from mlbench.benchmarks import BENCHMARKS
 from mlbench.comparisons import Group
-from mlbench.evaluation import ledger, scoring
+from mlbench.evaluation import ledger
 from mlbench.evaluation.compare import compare
 from mlbench.evaluation.ledger import Entry
+from mlbench.evaluation.scoring import Window, choose, mean_of_runs, reference_of
 from mlbench.names import VAL_ACCURACY
 from mlbench.records import Goal, Planned, RunSet
 from mlbench.results import Result, TimeToAccuracy
 from tests.mlbench.evaluation.making import make_facts, make_result
 
+_NEVER = math.inf
 PLAN = [Planned(1, seed) for seed in range(1, 11)]
 
 
@@ -100,7 +103,7 @@ def test_tasks_whose_data_comes_along_have_a_reference_of_20_runs_to_both_goals(
         assert task.light_goal
         for goal in (task.goal, task.light_goal):
             run = make_result(1, benchmark=name, target=goal)
-            reference = scoring.reference_of(run, {"batch_size": str(task.rules["batch_size"][0])})
+            reference = reference_of(run, {"batch_size": str(task.rules["batch_size"][0])})
             assert reference
             assert len(reference.points) >= 3
             assert all(point.runs == 18 for point in reference.points)
@@ -109,5 +112,35 @@ def test_tasks_whose_data_comes_along_have_a_reference_of_20_runs_to_both_goals(
 @pytest.mark.parametrize(("recipe", "has_one"), [("one-cycle", True), ("he-2015", False)])
 def test_a_reference_is_of_its_recipe_alone(recipe: str, has_one: bool) -> None:
     result = make_result(1, benchmark="cifar10-resnet", target=BENCHMARKS["cifar10-resnet"].goal)
-    found = scoring.reference_of(result, {"batch_size": "128", "recipe": recipe})
+    found = reference_of(result, {"batch_size": "128", "recipe": recipe})
     assert (found is not None) == has_one
+
+
+def test_the_fastest_and_the_slowest_are_dropped_and_one_may_have_failed() -> None:
+    assert mean_of_runs([9, 1, 5, 6, 7]) == 6
+    assert mean_of_runs([9, 1, 5, 6, _NEVER]) == 20 / 3
+    assert mean_of_runs([9, 1, 5, _NEVER, _NEVER]) == _NEVER
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        ([3.0, 1, 2, 5, 4], Window(0, 3)),
+        # The rules' example, "Scoring": 10 runs, windows of 5, of which there are 6.
+        ([1.0, 2, 3, 4, 5, 6, 7, 8, 9, 10], Window(3, 6)),
+        # Any failed run counts as infinite, and is dropped as the slowest of its window.
+        ([1.0, 2, 3, 4, _NEVER, 6, 7, 8, 9, 10], Window(3, 7)),
+        # Two have failed, but no window of 5 has both.
+        ([1.0, 2, _NEVER, 4, 5, 6, 7, 8, _NEVER, 10], Window(2, 6)),
+        # Two windows are invalid, and count as infinite.
+        ([1.0, _NEVER, _NEVER, 4, 5, 6, 7, 8, 9], Window(4, 7)),
+    ],
+)
+def test_of_more_runs_the_window_with_the_median_score_counts(
+    seconds: list[float], expected: Window
+) -> None:
+    assert choose(seconds, size=5) == expected
+
+
+def test_if_the_median_window_is_invalid_so_is_the_result() -> None:
+    assert choose([1.0, 2, 3, _NEVER, _NEVER, 6], size=5).score == _NEVER
