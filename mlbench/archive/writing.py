@@ -122,7 +122,9 @@ def _to_table(schema: Any, name: SeriesName, piece: Piece) -> Any:
         given["value"] = [value if row.text is None else None for value, row in pairs]
         given["text"] = [row.text for row in more]
         given["cumulative"] = [row.cumulative for row in more]
-        given["metadata"] = [_to_json(row.metadata) for row in more]
+        given["metadata"] = [
+            None if row.metadata is None else json.dumps(row.metadata) for row in more
+        ]
     same = {"pod": name.pod, "metric": name.metric, "rank": name.rank, "kept": piece.kept}
     return pa.table(
         [
@@ -133,10 +135,6 @@ def _to_table(schema: Any, name: SeriesName, piece: Piece) -> Any:
         ],
         schema,
     )
-
-
-def _to_json(metadata: Any) -> str | None:
-    return None if metadata is None else json.dumps(metadata)
 
 
 class _Counting(io.RawIOBase):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from operator import attrgetter
 
 from mlbench.autopsy import Collective, Evidence, Verdict
-from mlbench.evaluation.seen import RankSeen, Seen, name_of, name_ranks, spell
+from mlbench.evaluation.seen import RankSeen, Seen, by_text, name_of, name_ranks, spell
 from mlbench.evaluation.stacks import mark_frame, spell_frame
 
 _STOPPED, _ON_DEVICE = "Tt", "D"
@@ -69,7 +69,7 @@ def _sizes_differ(seen: Seen) -> Verdict | None:
     newest = max((call.number for call in last.values()), default=0)
     given = {n: call for n, call in last.items() if call.number == newest and n not in its}
     if given:
-        text += f": {_spell_calls(_by_call(given, _call))}"
+        text += f": {_spell_calls(by_text({n: _call(call) for n, call in given.items()}))}"
     sizes = {n: sum(map(math.prod, call.sizes)) for n, call in given.items()}
     large = [n for n, size in sizes.items() if size == max(sizes.values())]
     small = [n for n in (*sizes, *its) if n not in large]
@@ -167,7 +167,8 @@ def _mismatch(seen: Seen) -> Verdict | None:
         numbers, names = ({f(call) for call in group.values()} for f in (_NUMBER, name_of))
         if len(numbers) > 1 or not any(numbers):
             continue
-        calls = _by_call(group, _call if len(names) == 1 else spell)
+        spelled = _call if len(names) == 1 else spell
+        calls = by_text({number: spelled(call) for number, call in group.items()})
         if len(calls) == 1:
             continue
         most = max(calls.values(), key=len)
@@ -185,15 +186,6 @@ def _accuse_mismatch(seen: Seen, culprits: Sequence[int], how: str) -> Verdict:
     how = "; ".join((how, *its))
     found = seen.accuse("mismatch", culprits, how, "likely" if culprits else "none")
     return replace(found, sentence=how)
-
-
-def _by_call(
-    last: Mapping[int, Collective], spelled: Callable[[Collective], str]
-) -> Mapping[str, list[int]]:
-    calls: dict[str, list[int]] = {}
-    for number, one in last.items():
-        calls.setdefault(spelled(one), []).append(number)
-    return calls
 
 
 def _spell_calls(calls: Mapping[str, Sequence[int]]) -> str:

@@ -6,6 +6,7 @@ Runs that share all facts form a group: they differ in nothing but their seed, n
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 from mlbench.comparisons import Comparison, Difference, Group, Value
@@ -46,10 +47,7 @@ def compare(
         *find_differences(normalized, sweeps.keys_of(results)),
         *_unequal_seeds(groups, facts),
     )
-    sweep = sweeps.lay_out(
-        [SweepPoint(group.num_workers, group.swept) for group in groups],
-        [group.evidence for group in groups if group.evidence],
-    )
+    sweep = sweeps.lay_out(groups, [group.evidence for group in groups if group.evidence])
     comparison = Comparison(
         are_comparable(differences),
         differences,
@@ -128,7 +126,7 @@ def to_groups(
     configs = [unordered[i] for i in sweeps.in_order([config.point(keys) for config in unordered])]
     points = [config.point(keys) for config in configs]
     groups = [
-        replace(_group(config, label, sets), swept=point.swept)
+        _group(config, label, point.swept, sets)
         for config, label, point in zip(configs, labels_of(configs, points), points, strict=True)
     ]
     scaled = [_scaled(groups, configs, points, i) for i in range(len(groups))]
@@ -170,7 +168,9 @@ def _pair(
     return hold_against(figures[0], figures[1], labels, ratio(*means), (ours, theirs))
 
 
-def _group(config: Configuration, label: str, sets: Sequence[RunSet]) -> Group:
+def _group(
+    config: Configuration, label: str, swept: Mapping[str, str], sets: Sequence[RunSet]
+) -> Group:
     runs = config.results
     reference = scoring.reference_of(runs[0], config.facts)
     reached = [run.time_to_accuracy for run in runs]
@@ -209,6 +209,7 @@ def _group(config: Configuration, label: str, sets: Sequence[RunSet]) -> Group:
         convergence=reference.judge(runs) if reference else None,
         score=scoring.score(runs, sets, reference),
         doubt="",
+        swept=swept,
     )
 
 
@@ -237,26 +238,17 @@ def _scaled(
     more = ratio(_mean(group.samples_per_second), _mean(origin.samples_per_second))
     of_times = [statistics.missed_as_slowest(_training_seconds(side)) for side in (base, config)]
     of_rates = [statistics.known(_rates(side)) for side in (config, base)]
-    speedup = (faster, *(of_ratio(*of_times) if config is not base else (faster, faster)))
-    throughput = (more, *(of_ratio(*of_rates) if config is not base else (more, more)))
     times = group.num_workers / origin.num_workers
     has_efficiency = scaled and (times > 1 or group is origin)
-    efficiency, of_throughput = (
-        [figure / times if figure is not None and has_efficiency else None for figure in figures]
-        for figures in (speedup, throughput)
-    )
-    by = {"time to accuracy": efficiency[0], "samples/s": of_throughput[0]}
-    scaling: dict[str, Any] = {
-        f"{name}{end}": figure
-        for name, figures in (
-            ("speedup", speedup),
-            ("efficiency", efficiency),
-            ("throughput_speedup", throughput),
-            ("throughput_efficiency", of_throughput),
-        )
-        for end, figure in zip(("", "_low", "_high"), figures, strict=True)
-    }
-    return replace(group, **scaling, doubt=_doubt(group, by, origin))
+    scaling: dict[str, Any] = {}
+    for prefix, figure, both in (("", faster, of_times), ("throughput_", more, of_rates)):
+        interval = of_ratio(*both) if config is not base else (figure, figure)
+        for end, speedup in zip(("", "_low", "_high"), (figure, *interval), strict=True):
+            scaling[f"{prefix}speedup{end}"] = speedup
+            if has_efficiency and speedup is not None:
+                scaling[f"{prefix}efficiency{end}"] = speedup / times
+    group = replace(group, **scaling)
+    return replace(group, doubt=_doubt(group, origin))
 
 
 def _training_seconds(config: Configuration) -> list[float | None]:
@@ -269,9 +261,13 @@ def _rates(config: Configuration) -> list[float | None]:
     return [one.samples_per_second for one in config.results]
 
 
-def _doubt(group: Group, efficiencies: Mapping[str, float | None], first: Group) -> str:
-    by, efficiency = max(efficiencies.items(), key=lambda item: item[1] or 0.0)
-    if efficiency is None or efficiency <= _PLAUSIBLE_EFFICIENCY:
+def _doubt(group: Group, first: Group) -> str:
+    by, efficiency = max(
+        ("time to accuracy", group.efficiency or 0.0),
+        ("samples/s", group.throughput_efficiency or 0.0),
+        key=itemgetter(1),
+    )
+    if efficiency <= _PLAUSIBLE_EFFICIENCY:
         return ""
     of = f"the efficiency of {group.label} by {by}, {efficiency:.0%}"
     text = f"{of}, is hardly that of its workers: "

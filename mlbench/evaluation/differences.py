@@ -67,8 +67,7 @@ def normalize(facts: Mapping[int, Facts]) -> dict[int, dict[str, str]]:
     if all have the same: their task fixes it, and the total grows with the workers. A run's own
     goal counts only if some runs are evaluated by another one.
     """
-    runs = facts.values()
-    by_own_goals = all(of_run.get(OWN_GOAL) == of_run.get(GOAL) for of_run in runs)
+    by_own_goals = all(of_run.get(OWN_GOAL) == of_run.get(GOAL) for of_run in facts.values())
     by_worker = _all_state(facts, WORKER_BATCH_SIZE) and not _differ(facts, WORKER_BATCH_SIZE)
     sources = {
         DATA: DATA_CHECKSUM if _all_state(facts, DATA_CHECKSUM) else DATA,
@@ -95,8 +94,8 @@ def find_differences(
     meant = (*SHAPE, *(key.replace("-", "_") for key in swept))
     same_code = not any(_differ(facts, name) for name in _CODE)
     names = dict.fromkeys(name for of_run in facts.values() for name in of_run)
-    breaking = [_breaking(facts, name, same_code) for name in _BREAKING]
-    breaking.sort(key=lambda fact: fact is not None and fact.breaks == "unknown")
+    breaking = filter(None, [_breaking(facts, name, same_code) for name in _BREAKING])
+    surest_first = sorted(breaking, key=lambda fact: fact.breaks == "unknown")
     unequal = [name for name in _RESOURCES if _differs_by_workers(facts, name)]
     differing = [
         name
@@ -106,7 +105,7 @@ def find_differences(
     learning = [_describe(facts, name, "learning") for name in differing if is_learned(name)]
     others = [_describe(facts, name, "no") for name in differing if not is_learned(name)]
     scaling = (_describe(facts, name, "scaling") for name in unequal)
-    return (*(fact for fact in breaking if fact is not None), *scaling, *learning, *others)
+    return (*surest_first, *scaling, *learning, *others)
 
 
 def is_learned(name: str) -> bool:

@@ -9,7 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import StatisticsError, correlation, fmean
 
 from mlbench.evaluation.charts import RATE, TIME
 from mlbench.evaluation.evidence import doubled_ranks
@@ -68,24 +68,23 @@ def analyze(run_set: RunSet, figures: Mapping[int, RunFigures]) -> SetAnalysis:
 
 def spearman(some: Sequence[float], others: Sequence[float]) -> float | None:
     """Return Spearman's rank correlation, ties by their mean rank; None if all of one are equal."""
-    first, second = doubled_ranks(some), doubled_ranks(others)
-    middle = len(some) + 1
-    a, b = ([rank - middle for rank in ranks] for ranks in (first, second))
-    spread = math.hypot(*a) * math.hypot(*b)
-    return sum(x * y for x, y in zip(a, b, strict=True)) / spread if spread else None
+    try:
+        return correlation(doubled_ranks(some), doubled_ranks(others))
+    except StatisticsError:
+        return None
 
 
-def interval(correlation: float, runs: int) -> Interval:
+def interval(rho: float, runs: int) -> Interval:
     """Return between what the true rank correlation lies; not known for fewer than five runs."""
     if runs < _FEWEST:
         return None, None
     # Ranks that agree wholly leave no spread to see: half of the smallest disagreement is taken.
     most = 1 - 6 / (runs * (runs**2 - 1))
-    middle = max(-most, min(most, correlation))
+    middle = max(-most, min(most, rho))
     error = math.sqrt((1 + middle**2 / 2) / (runs - 3))
     width = t_quantile((1 + CONFIDENCE) / 2, runs - 2) * error
     low, high = (math.tanh(math.atanh(middle) + off) for off in (-width, width))
-    return (low if correlation > -1 else -1.0), (high if correlation < 1 else 1.0)
+    return (low if rho > -1 else -1.0), (high if rho < 1 else 1.0)
 
 
 def _effects(

@@ -75,6 +75,15 @@ class RunContext:
         """When its attempts began, in the run's time."""
         return dates_of(self.ranks, self.run.started_at or self.run.created_at, self.ended_at)
 
+    def accuracy(self, series: Columns) -> Accuracy | None:
+        """Return the values of the target's metric; None without a target, or before the start."""
+        if self.target is None or self.run.started_at is None:
+            return None
+        values = by_rank(series, self.target.metric)
+        clocks = finite_by_rank(series, names.TRAIN_SECONDS)
+        started_us = round(self.run.started_at * 1e6)
+        return Accuracy(self.target, values, clocks, started_us, self.dates)
+
     def line(self, series: Columns) -> Line:
         """Return the line that its last model descends from."""
         return line_of(series, self.dates.begun_us)
@@ -114,10 +123,8 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
     """
     line = context.line(recorded)
     series = line.kept(recorded)
-    run, target, started_at = context.run, context.target, context.run.started_at
-    accuracy = None
-    if target is not None and started_at is not None:
-        accuracy = accuracy_of(context, target, round(started_at * 1e6), series)
+    run, started_at = context.run, context.run.started_at
+    accuracy = context.accuracy(series)
     reached, time_to_accuracy = accuracy.reached() if accuracy else None, None
     if accuracy and reached:
         epochs = _epochs(series, reached)
@@ -141,7 +148,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
         num_workers=run.num_workers,
         division=division(run),
         departures=tuple(rule_violations(run, context.machines)),
-        target=target,
+        target=context.target,
         time_to_accuracy=time_to_accuracy,
         accuracy_after_time=accuracy.after(after_seconds) if accuracy else None,
         last_value=accuracy.last() if accuracy else None,
@@ -201,17 +208,6 @@ def _clock_faults(context: RunContext) -> Iterator[str]:
     for (rank, how), seconds in sorted(most.items()):
         dated = f"rank {rank} dated values up to {seconds:,.0f} s {how}"
         yield f"{dated}: they count as recorded at the end of the run"
-
-
-def accuracy_of(context: RunContext, target: Goal, started_us: int, series: Columns) -> Accuracy:
-    """Return the values of the target's metric, with the clocks and attempts that time them."""
-    return Accuracy(
-        target,
-        by_rank(series, target.metric),
-        finite_by_rank(series, names.TRAIN_SECONDS),
-        started_us,
-        context.dates,
-    )
 
 
 def _phases(series: Columns, clocks: ByRank) -> tuple[dict[str, float], float | None]:

@@ -14,7 +14,7 @@ from mlbench import names
 from mlbench.evaluation.accuracy import Accuracy
 from mlbench.evaluation.columns import ByRank, Column, Columns, finite_by_rank
 from mlbench.evaluation.division import division
-from mlbench.evaluation.evaluate import RunContext, accuracy_of
+from mlbench.evaluation.evaluate import RunContext
 from mlbench.words import count
 
 _TARGET = "target_accuracy"
@@ -60,7 +60,7 @@ def write(context: RunContext, series: Columns) -> Iterator[str]:
     if run.started_at is None:
         return
     yield str(_Event(started_us, "INTERVAL_START", "init_start"))
-    accuracy = accuracy_of(context, target, started_us, series) if target else None
+    accuracy = context.accuracy(series)
     reached = accuracy.reached() if accuracy else None
     rank = reached.rank if reached else "0"
     begun = _of(rank, finite_by_rank(series, names.EPOCH))

@@ -177,10 +177,16 @@ class Seen:
 
     def describe(self, numbers: Iterable[int]) -> str:
         """Say where ranks are: those together that are at the same place."""
-        places: dict[str, list[int]] = {}
-        for number in numbers:
-            places.setdefault(self.ranks[number].place, []).append(number)
+        places = by_text({number: self.ranks[number].place for number in numbers})
         return "; ".join(f"{name_ranks(there, 'be')} {place}" for place, there in places.items())
+
+
+def by_text(texts: Mapping[int, str]) -> Mapping[str, list[int]]:
+    """Return the ranks of which the same is said, by that."""
+    ranks: dict[str, list[int]] = {}
+    for rank, text in texts.items():
+        ranks.setdefault(text, []).append(rank)
+    return ranks
 
 
 def name_of(one: Collective) -> str:

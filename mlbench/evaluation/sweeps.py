@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from mlbench.comparisons import Evidence
+from mlbench.comparisons import Evidence, Group
 from mlbench.records import SetPlace
 from mlbench.results import Result
 from mlbench.runspec import NETWORK_UNITS
@@ -77,7 +77,9 @@ def _ranks(points: Sequence[SweepPoint]) -> dict[str, list[str]]:
     return {key: list(dict.fromkeys(one.swept[key] for one in points)) for key in points[0].swept}
 
 
-def lay_out(points: Sequence[SweepPoint], evidence: Sequence[Evidence] = ()) -> Sweep | None:
+def lay_out(
+    points: Sequence[SweepPoint | Group], evidence: Sequence[Evidence] = ()
+) -> Sweep | None:
     """Return the panels of sorted combinations; None if they do not differ in a key.
 
     A limit of the network goes across, or else the first key of numbers; so a line is the course
@@ -129,7 +131,7 @@ def is_wide_range(least: float, most: float) -> bool:
     return 0 < least <= most / _WIDE
 
 
-def coordinates(point: SweepPoint | SetPlace) -> dict[str, str]:
+def coordinates(point: SweepPoint | Group | SetPlace) -> dict[str, str]:
     """Return all that may be varied: the swept values, and the workers."""
     return {**point.swept, WORKERS: str(point.num_workers)}
 

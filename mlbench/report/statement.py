@@ -77,9 +77,9 @@ def facts(manifest: Manifest) -> tuple[Fact, ...]:
         Fact("seed", "" if manifest.seed is None else str(manifest.seed)),
         Fact("backend", manifest.backend),
         Fact("limits", _pairs({"num_workers": 0} | asdict(manifest.limits))),
-        Fact("image ids", ", ".join(sorted({rank.image for rank in manifest.ranks if rank.image}))),
-        Fact("cores", "; ".join(bound) or ("bound to none" if manifest.ranks else "")),
-        Fact("clocks", _clocks(manifest.ranks)),
+        Fact("image ids", ", ".join(sorted({rank.image for rank in ranks if rank.image}))),
+        Fact("cores", "; ".join(bound) or ("bound to none" if ranks else "")),
+        Fact("clocks", _clocks(ranks)),
         *(Fact(numbered("rank", one.ranks), machine_text(one)) for one in manifest.machines),
         Fact("MLBench", manifest.versions.mlbench),
     ]
