@@ -17,43 +17,41 @@ from mlbench.records import Manifest
 from mlbench.results import Result
 from mlbench.series import EXACT_INTEGERS, number_or_text, spell
 
-_MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
-
-
-def context_of(archive: Archive, criteria: Criteria = OWN_CRITERIA) -> RunContext:
-    """Return the run of an archive, which has ended, to be evaluated."""
-    with errors_of_archives():
-        rows = archive.document(ROWS)
-        run = RunRow.from_fields(rows["run"][0])
-        ranks = [RankRow.from_fields(row) for row in rows["rank"]]
-        return RunContext(run, ranks, float(rows["run"][0]["finished_at"]), criteria)
-
-
-def recompute(archive: Archive, context: RunContext) -> Result:
-    """Compute the result of an archive's run from its samples."""
-    with errors_of_archives():
-        return evaluate(context, read_series(context, partial(_read, archive)))
-
-
-def manifest_of(archive: Archive) -> Manifest:
-    """Return the manifest of an archive's run."""
-    with errors_of_archives():
-        return Manifest.from_fields(archive.document(RUN)["manifest"])
-
-
-def installation_of(archive: Archive) -> str:
-    """Return the host of the master that sealed an archive; empty where that is not said."""
-    with errors_of_archives():
-        return str(archive.document(RUN).get("installation", ""))
-
 
 @contextmanager
 def errors_of_archives() -> Iterator[None]:
     """Have what a description of no run causes, wherever it is used first, be an ArchiveError."""
     try:
         yield
-    except _MALFORMED as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise ArchiveError(f"its run is invalid: {error!r}") from None
+
+
+@errors_of_archives()
+def context_of(archive: Archive, criteria: Criteria = OWN_CRITERIA) -> RunContext:
+    """Return the run of an archive, which has ended, to be evaluated."""
+    rows = archive.document(ROWS)
+    run = RunRow.from_fields(rows["run"][0])
+    ranks = [RankRow.from_fields(row) for row in rows["rank"]]
+    return RunContext(run, ranks, float(rows["run"][0]["finished_at"]), criteria)
+
+
+@errors_of_archives()
+def recompute(archive: Archive, context: RunContext) -> Result:
+    """Compute the result of an archive's run from its samples."""
+    return evaluate(context, read_series(context, partial(_read, archive)))
+
+
+@errors_of_archives()
+def manifest_of(archive: Archive) -> Manifest:
+    """Return the manifest of an archive's run."""
+    return Manifest.from_fields(archive.document(RUN)["manifest"])
+
+
+@errors_of_archives()
+def installation_of(archive: Archive) -> str:
+    """Return the host of the master that sealed an archive; empty where that is not said."""
+    return str(archive.document(RUN).get("installation", ""))
 
 
 def _read(archive: Archive, names: Collection[str], since_us: int) -> Columns:

@@ -19,19 +19,19 @@ _REACHED = re.compile(r" reached in ([\d.]+) seconds")
 _SENTENCES = {"departures", "disturbed", "clock_faults"}
 
 
+@errors_of_archives()
 def check(archive: Archive) -> list[str]:
     """Check an archive by itself; return what is wrong, a sentence each.
 
     Its digests, that no sample is missing, that the samples give the result that it states, and
     that clocks, dates and the task's own words do not contradict each other.
     """
-    with errors_of_archives():
-        return archive.check() or [
-            *_check_counts(archive),
-            *_check_files(archive),
-            *_check_result(archive),
-            *contradictions(archive),
-        ]
+    return archive.check() or [
+        *_check_counts(archive),
+        *_check_files(archive),
+        *_check_result(archive),
+        *contradictions(archive),
+    ]
 
 
 def _check_counts(archive: Archive) -> list[str]:

@@ -120,9 +120,7 @@ def to_text(value: Any) -> str:
     match value:
         case None:
             return _NONE
-        case str():
-            return value
-        case float():
+        case str() | float():
             return spell(value)
         case _:
             return json.dumps(value)

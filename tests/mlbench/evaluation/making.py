@@ -1,10 +1,11 @@
-"""Making columns, results and facts of runs."""
+"""Making columns, runs, and their results and facts."""
 
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
 from mlbench.evaluation.columns import Column, Columns
+from mlbench.evaluation.rows import RunRow
 from mlbench.records import Goal
 from mlbench.results import Cost, Result, TimeToAccuracy
 
@@ -42,6 +43,11 @@ def columns(**series: Mapping[float, float]) -> Columns:
         column = Column([at_us(seconds) for seconds in values], [float(v) for v in values.values()])
         found[(metric, rank) if rank.isdecimal() else (name, "")] = column
     return found
+
+
+def make_run(**given: Any) -> RunRow:
+    """Return a run of ``steps`` that has started, but for what is given."""
+    return RunRow(**{"id": 1, "name": "made", "benchmark": "steps", "state": "STARTED", **given})
 
 
 def make_result(run_id: int, num_workers: int = 1, **given: Any) -> Result:

@@ -221,21 +221,13 @@ def test_who_is_at_fault_is_named(
     [
         pytest.param([], 2, "unknown", "cannot tell: ranks 0 and 1 have told nothing", id="none"),
         pytest.param(
-            [*waiting(0, 1, 2)],
-            *(
-                3,
-                "network",
-                ALL_IN.format("all-reduce"),
-            ),
+            waiting(0, 1, 2),
+            *(3, "network", ALL_IN.format("all-reduce")),
             id="a network that is cut",
         ),
         pytest.param(
             [*waiting(0, 2), rank(1, entered(22), states="SD")],
-            *(
-                3,
-                "network",
-                ALL_IN.format("all-reduce"),
-            ),
+            *(3, "network", ALL_IN.format("all-reduce")),
             id="a helper reads a disk meanwhile",
         ),
         pytest.param(

@@ -8,17 +8,14 @@ import pytest
 
 from mlbench.benchmarks import BENCHMARKS
 from mlbench.evaluation.division import division, rule_violations
-from mlbench.evaluation.rows import InjectedFault, RunRow
+from mlbench.evaluation.rows import InjectedFault
 from mlbench.records import GitState, StatedMachine
+from tests.mlbench.evaluation.making import make_run
 from tests.support.ranks import finish, start_ranks
 
 COMMITTED = StatedMachine(hostname="a", git=GitState("0123abc", dirty=False, root="/a"))
 CHANGED = StatedMachine(hostname="b", git=GitState("0123abc", dirty=True, root="/a"))
 STEADY = {"seconds": 0.5, "rounds": 1000, "warmup": 5, "check": True}
-
-
-def make_run(**given: Any) -> RunRow:
-    return RunRow(**{"id": 1, "name": "made", "state": "STARTED", **given})
 
 
 def violations(settings: dict[str, Any] | None = None, **fields: Any) -> list[str]:
@@ -86,7 +83,7 @@ def test_values_are_written_as_on_the_command_line() -> None:
 
 
 def test_code_that_is_not_committed_is_a_violation() -> None:
-    run = make_run(benchmark="steps")
+    run = make_run()
     assert rule_violations(run, [COMMITTED, StatedMachine(hostname="c"), StatedMachine()]) == []
     [sentence] = rule_violations(run, [COMMITTED, CHANGED, CHANGED])
     assert sentence == "the code that ran has changes that are not committed"
@@ -98,7 +95,7 @@ def test_the_open_division_has_no_rules() -> None:
 
 
 def test_limits_that_are_not_in_force_are_violations() -> None:
-    run = make_run(benchmark="steps", max_bandwidth=20.0, num_cpus=0.5)
+    run = make_run(max_bandwidth=20.0, num_cpus=0.5)
     # The kernel rounds, and a worker that is bound to cores has no limit of time.
     in_force = StatedMachine(bandwidth_limit=20.000001, cpu_limit=0.5)
     assert rule_violations(run, [in_force, StatedMachine(bandwidth_limit=19.0)]) == []
@@ -108,7 +105,7 @@ def test_limits_that_are_not_in_force_are_violations() -> None:
         "the bandwidth of workers was not limited to 20 Mbit/s, but to 100",
         "the time of workers was not limited to 0.5 cores, but to 2",
     ]
-    run = make_run(benchmark="steps", latency_ms=5.0, loss_percent=1.0)
+    run = make_run(latency_ms=5.0, loss_percent=1.0)
     in_force = StatedMachine(latency_ms=5.0, loss_percent=0.999999)
     assert rule_violations(run, [in_force]) == []
     assert rule_violations(run, [in_force, StatedMachine(loss_percent=0.5)]) == [
@@ -120,9 +117,9 @@ def test_limits_that_are_not_in_force_are_violations() -> None:
 def test_failures_are_violations_once_they_happen() -> None:
     by_hand = InjectedFault(0, "kill", due_at=5.0, at=5.0)
     planned = InjectedFault(0, "kill", seconds=9.0)
-    run = make_run(benchmark="steps", injected=(by_hand, planned, replace(by_hand, at=None)))
+    run = make_run(injected=(by_hand, planned, replace(by_hand, at=None)))
     assert rule_violations(run, []) == ["failures were injected by hand: 1"]
-    run = make_run(benchmark="steps", faults="kill:every=15s", injected=(planned,))
+    run = make_run(faults="kill:every=15s", injected=(planned,))
     assert rule_violations(run, []) == ["failures were ordered: kill:every=15s"]
 
 

@@ -9,6 +9,7 @@ import scipy  # its parts are loaded when they are used
 
 from mlbench.comparisons import Evidence
 from mlbench.evaluation.evidence import hold_against, judge, mann_whitney
+from tests.support.known import known
 
 _NAMES = ("1 worker", "2 workers")
 
@@ -20,9 +21,7 @@ def _draw(seed: int) -> random.Random:
 def _judge(
     first: Sequence[float], other: Sequence[float], seeds: tuple[Sequence[int], Sequence[int]]
 ) -> Evidence:
-    found = hold_against(first, other, _NAMES, seeds=seeds)
-    assert found
-    return judge([found])[0]
+    return judge([known(hold_against(first, other, _NAMES, seeds=seeds))])[0]
 
 
 @pytest.mark.parametrize("sizes", [(2, 2), (3, 7), (5, 5), (12, 12)])
@@ -72,8 +71,8 @@ def test_of_twenty_equal_groups_hardly_a_set_has_one_that_differs() -> None:
     draw, sets = _draw(3), 0
     for _ in range(100):
         first = _runs(draw, 10.0, 10)
-        held = [hold_against(first, _runs(draw, 10.0, 10), _NAMES) for _ in range(20)]
-        sets += any(one.distinguishable for one in judge([one for one in held if one]))
+        held = [known(hold_against(first, _runs(draw, 10.0, 10), _NAMES)) for _ in range(20)]
+        sets += any(one.distinguishable for one in judge(held))
     assert sets <= 8
 
 
@@ -91,8 +90,8 @@ def test_what_cannot_be_told_says_how_many_runs_would_tell() -> None:
 
 
 def test_several_comparisons_are_corrected() -> None:
-    held = [hold_against([1.0, 2, 3, 4], [5.0, 6, 7, 8], _NAMES) for _ in range(2)]
-    one, other = judge([one for one in held if one])
+    held = known(hold_against([1.0, 2, 3, 4], [5.0, 6, 7, 8], _NAMES))
+    one, other = judge([held, held])
     assert one.p == other.p == pytest.approx(2 / 35)
     assert "(p = 0.057, Mann-Whitney, corrected for 2 comparisons)" in one.text
 

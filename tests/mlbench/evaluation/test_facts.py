@@ -8,7 +8,7 @@ import pytest
 from mlbench.evaluation.facts import facts_of
 from mlbench.evaluation.rows import RankRow, RunRow
 from mlbench.records import GitState, Goal, StatedMachine
-from tests.mlbench.evaluation.making import USUAL_ORDER, make_result
+from tests.mlbench.evaluation.making import USUAL_ORDER, make_result, make_run
 
 _MACHINE = StatedMachine(
     cpu_model="EPYC",
@@ -19,10 +19,6 @@ _MACHINE = StatedMachine(
     packages={"torch": "2.13.0"},
     git=GitState("c0ffee", dirty=True, root="/src"),
 )
-
-
-def make_run(**given: Any) -> RunRow:
-    return RunRow(**{"id": 1, "name": "made", "benchmark": "steps", "state": "STARTED", **given})
 
 
 def facts(run: RunRow, *machines: StatedMachine, **fields: Any) -> dict[str, str]:

@@ -6,15 +6,12 @@ import pytest
 
 from mlbench.evaluation.evaluate import RunContext, evaluate
 from mlbench.evaluation.original import add_totals
-from mlbench.evaluation.rows import RunRow
 from mlbench.records import Goal
 from mlbench.results import Result, TimeToAccuracy
-from tests.mlbench.evaluation.making import START, columns
+from tests.mlbench.evaluation.making import START, columns, make_run
 
 _CONTEXT = RunContext(
-    run=RunRow(
-        id=7, name="a", state="FINISHED", started_at=START, goal=Goal("val_global_Prec@1", 80.0)
-    ),
+    run=make_run(state="FINISHED", started_at=START, goal=Goal("val_global_Prec@1", 80.0)),
     ranks=(),
     ended_at=START + 60,
 )

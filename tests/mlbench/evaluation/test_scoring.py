@@ -15,6 +15,7 @@ from mlbench.names import VAL_ACCURACY
 from mlbench.records import Goal, Planned, RunSet
 from mlbench.results import Result, TimeToAccuracy
 from tests.mlbench.evaluation.making import make_facts, make_result
+from tests.support.known import known
 
 _NEVER = math.inf
 PLAN = [Planned(1, seed) for seed in range(1, 11)]
@@ -41,8 +42,7 @@ def group(results: list[Result], *sets: RunSet, batch_size: str = "128") -> Grou
 
 def test_an_official_set_has_a_score_also_with_a_run_that_crashed() -> None:
     runs = [run(i, seconds=10.0 + i) for i in range(1, 10)]
-    found = group(runs, official(*["FINISHED"] * 9, "FAILED")).score
-    assert found
+    found = known(group(runs, official(*["FINISHED"] * 9, "FAILED")).score)
     assert (found.seconds, found.normalized_seconds) == (15.5, 15.5)
     assert found.run_ids == tuple(range(1, 11))
     assert found.text == "official score of set set: 15.5 s"
@@ -50,8 +50,7 @@ def test_an_official_set_has_a_score_also_with_a_run_that_crashed() -> None:
 
 def test_two_runs_that_miss_the_goal_make_it_invalid() -> None:
     runs = [run(i, None if i == 3 else 20.0) for i in range(1, 11)]
-    found = group(runs, official(*["FINISHED"] * 9, "FAILED")).score
-    assert found
+    found = known(group(runs, official(*["FINISHED"] * 9, "FAILED")).score)
     assert (found.seconds, found.run_ids) == (None, ())
     assert found.text == (
         "no official score of set set: invalid: 2 of 10 runs did not reach the goal"
@@ -64,9 +63,7 @@ def test_no_run_can_be_left_out() -> None:
         ([run(i) for i in range(1, 10)], ["FINISHED"] * 10),
         ([run(i) for i in range(1, 10)], ["FINISHED"] * 9 + ["STARTED"]),
     ):
-        found = group(runs, official(*states)).score
-        assert found
-        assert found.text == told
+        assert known(group(runs, official(*states)).score).text == told
 
 
 def test_runs_that_are_not_official_have_no_score() -> None:
@@ -74,23 +71,18 @@ def test_runs_that_are_not_official_have_no_score() -> None:
 
 
 def test_runs_that_converge_faster_than_the_reference_are_marked_and_normalized() -> None:
-    usual = group([run(i) for i in range(1, 11)]).convergence
-    assert usual
+    usual = known(group([run(i) for i in range(1, 11)]).convergence)
     assert (usual.is_too_fast, usual.factor, usual.epochs) == (False, 1.0, 10)
     fast = group([run(i, epochs=8) for i in range(1, 11)], official(*["FINISHED"] * 10))
-    assert fast.convergence
-    assert fast.score
-    reference = fast.convergence.reference_epochs
-    assert reference
-    assert fast.convergence.is_too_fast
-    assert fast.convergence.factor == reference / 8
-    assert fast.score.normalized_seconds == 20 * reference / 8
-    assert "fewer than it allows for so many runs (8.99; t-test" in fast.convergence.text
+    convergence = known(fast.convergence)
+    reference = known(convergence.reference_epochs)
+    assert (convergence.is_too_fast, convergence.factor) == (True, reference / 8)
+    assert known(fast.score).normalized_seconds == 20 * reference / 8
+    assert "fewer than it allows for so many runs (8.99; t-test" in convergence.text
 
 
 def test_a_batch_beyond_the_reference_and_a_task_without_one() -> None:
-    beyond = group([run(i) for i in (1, 2, 3)], batch_size="512").convergence
-    assert beyond
+    beyond = known(group([run(i) for i in (1, 2, 3)], batch_size="512").convergence)
     assert (beyond.reference_epochs, beyond.factor) == (None, 1.0)
     assert group([run(i) for i in (1, 2)]).convergence is None, "too few"
     assert group([run(i, benchmark="steps") for i in (1, 2, 3)]).convergence is None
@@ -99,12 +91,10 @@ def test_a_batch_beyond_the_reference_and_a_task_without_one() -> None:
 def test_tasks_whose_data_comes_along_have_a_reference_of_20_runs_to_both_goals() -> None:
     for name in ("digits", "digits-linear"):
         task = BENCHMARKS[name]
-        assert task.goal
-        assert task.light_goal
-        for goal in (task.goal, task.light_goal):
+        for goal in (known(task.goal), known(task.light_goal)):
             run = make_result(1, benchmark=name, target=goal)
-            reference = reference_of(run, {"batch_size": str(task.rules["batch_size"][0])})
-            assert reference
+            batch_size = str(task.rules["batch_size"][0])
+            reference = known(reference_of(run, {"batch_size": batch_size}))
             assert len(reference.points) >= 3
             assert all(point.runs == 18 for point in reference.points)
 

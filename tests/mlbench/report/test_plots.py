@@ -69,8 +69,8 @@ def test_a_plot_without_figures_is_left_out(results: list[Result], titles: list[
 
 def test_without_training_time_the_wall_clock_is_plotted() -> None:
     result = make_result(1)
-    assert result.curve is not None
-    unknown = replace(result.curve, training_seconds=(None,) * len(result.curve.values))
+    curve = known(result.curve)
+    unknown = replace(curve, training_seconds=(None,) * len(curve.values))
     comparison = make_comparison([replace(result, curve=unknown), make_result(2, 2)])
     plot = plots(comparison)[0]
     assert plot.title == f"{METRIC} over time since the start"
