@@ -1,6 +1,7 @@
 """Scoring the runs of a group: beside their task's reference, and by MLPerf's rules.
 
-Names in quotation marks are sections of MLPerf's training_rules for v6.0.
+Names in quotation marks are sections of MLPerf's training_rules for v6.0, and RCP stands for one of
+them, "Reference Convergence Points".
 """
 
 import json
@@ -8,13 +9,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, pstdev
 from typing import Any
 
 from mlbench.comparisons import Convergence, Score
-from mlbench.evaluation.convergence import Point, find
 from mlbench.evaluation.differences import BATCH_SIZE
+from mlbench.evaluation.intervals import t_quantile
 from mlbench.records import RunSet
 from mlbench.results import Result
 
@@ -23,6 +25,7 @@ OFFICIAL_RUNS = 10
 _FOLDER = Path(__file__).parent / "references"
 # The mean of fewer leaves nothing.
 _FEWEST_RUNS = 3
+_LEVEL = 0.05
 
 
 def mean_of_runs(figures: Sequence[float]) -> float:
@@ -54,10 +57,82 @@ def choose(seconds: Sequence[float], size: int = OFFICIAL_RUNS) -> Window:
     """
     starts = range(len(seconds) - size + 1)
     windows = [Window(first, mean_of_runs(seconds[first : first + size])) for first in starts]
-    # Sorting keeps the order of equal ones.
     windows.sort(key=lambda window: window.score)
     median = windows[len(windows) // 2]
     return next(window for window in windows if window.score == median.score)
+
+
+@dataclass(frozen=True)
+class Point:
+    """How many epochs the reference takes to the goal with a batch size."""
+
+    batch_size: int
+    mean: float
+    deviation: float
+    runs: int
+    """That the test takes into account."""
+
+    @classmethod
+    def of(cls, batch_size: int, epochs: Sequence[float]) -> "Point":
+        """Sum up runs; the fastest and the slowest count for neither figure ("RCP Examples").
+
+        MLPerf's own checker takes the deviation of all runs, which is less strict.
+        """
+        counted = sorted(epochs)[1:-1]
+        return cls(batch_size, fmean(counted), pstdev(counted), len(counted))
+
+    def least_epochs(self, runs: int) -> float:
+        """Return the least mean over so many runs that is not significantly less than this.
+
+        RCP: by a one-sided t-test of two samples of similar variance, with p = 0.05.
+        """
+        quantile = t_quantile(1 - _LEVEL, self.runs + runs - 2)
+        return self.mean - quantile * self.deviation * math.sqrt(1 / self.runs + 1 / runs)
+
+
+def prune(points: Sequence[Point]) -> list[Point]:
+    """Return the points that bound how fast the reference converges, by batch size.
+
+    RCP: larger batches take more epochs. So a point counts for nothing if a larger batch converged
+    faster, or if it is slower than the line between any two around it.
+    """
+    ordered = sorted(points, key=lambda point: point.batch_size)
+    fastest = min(ordered, key=lambda point: point.mean)
+    kept: list[Point] = []
+    for point in ordered[ordered.index(fastest) :]:
+        while len(kept) > 1 and _between(kept[-2], point, kept[-1].batch_size).mean < kept[-1].mean:
+            kept.pop()
+        kept.append(point)
+    return kept
+
+
+def find(points: Sequence[Point], batch_size: int) -> Point | None:
+    """Return the point of a batch size, in between by interpolation; None beyond the largest.
+
+    RCP: below the smallest it is the smallest, which is stricter.
+    """
+    kept = prune(points)
+    if batch_size <= kept[0].batch_size:
+        return kept[0]
+    for below, above in pairwise(kept):
+        if batch_size == above.batch_size:
+            return above
+        if batch_size < above.batch_size:
+            return _between(below, above, batch_size)
+    return None
+
+
+def _between(below: Point, above: Point, batch_size: int) -> Point:
+    """Interpolate; the test takes as many runs as the reference had, dropped ones too.
+
+    So do MLPerf's checker and the example of submitter S3.
+    """
+    share = (batch_size - below.batch_size) / (above.batch_size - below.batch_size)
+    mean, deviation = (
+        low + share * (high - low)
+        for low, high in ((below.mean, above.mean), (below.deviation, above.deviation))
+    )
+    return Point(batch_size, mean, deviation, min(below.runs, above.runs) + 2)
 
 
 @dataclass(frozen=True)

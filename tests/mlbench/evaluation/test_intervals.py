@@ -4,9 +4,10 @@ import math
 from random import Random
 
 import pytest
+import scipy  # its parts are loaded when they are used
 
 from mlbench.evaluation.frontier import Timed, Workload, crossings
-from mlbench.evaluation.intervals import LOOKED_AT, Interval, of_mean, of_ratio
+from mlbench.evaluation.intervals import LOOKED_AT, Interval, of_mean, of_ratio, t_quantile
 from tests.support.known import known
 
 _SETS = 3000
@@ -87,3 +88,11 @@ def test_a_run_that_did_not_reach_its_goal_leaves_no_upper_end() -> None:
     low, high = of_mean([10.0, 11.0, math.inf])
     assert (low is not None, high) == (True, None)
     assert of_mean([10.0, math.inf]) == (None, None)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 9, 26])
+def test_quantiles_are_those_of_scipy(freedom: int) -> None:
+    for probability in (0.6, 0.95, 0.99):
+        assert t_quantile(probability, freedom) == pytest.approx(
+            scipy.stats.t.ppf(probability, freedom)
+        )
