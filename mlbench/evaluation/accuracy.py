@@ -41,8 +41,7 @@ class Accuracy:
 
     def reached(self) -> Evaluation | None:
         """Return the earliest value of any rank that is as good as the target."""
-        found = [self._first_reaching(rank) for rank in self.values]
-        return min((one for one in found if one), default=None)
+        return min(filter(None, map(self._first_reaching, self.values)), default=None)
 
     def time_to(self, reached: Evaluation) -> TimeToAccuracy:
         """Return the time that it took to reach a value."""
@@ -63,14 +62,13 @@ class Accuracy:
 
     def after(self, limit_seconds: float) -> AccuracyAfterTime:
         """Return the last value of any rank within a time."""
-        found = [self._last_within(rank, limit_seconds) for rank in self.values]
-        last = max((one for one in found if one), key=lambda one: one.at_us, default=None)
+        lasts = filter(None, [self._last_within(rank, limit_seconds) for rank in self.values])
+        last = max(lasts, key=lambda one: one.at_us, default=None)
         if last is None:
             return AccuracyAfterTime(
                 limit_seconds, None, None, "training" if self.clocks else "wall"
             )
-        seconds, clock = self._seconds(last)
-        return AccuracyAfterTime(limit_seconds, last.value, seconds, clock)
+        return AccuracyAfterTime(limit_seconds, last.value, *self._seconds(last))
 
     def curve(self, reached: Evaluation | None) -> Curve | None:
         """Return the values of the rank that reached the target, or of the first, thinned out."""

@@ -21,6 +21,7 @@ from mlbench.records import Manifest
 
 MOST_MEMORY = 4 << 30
 _POLL_SECONDS = 0.2
+_UNREADABLE = "it cannot be checked within the memory and time for that"
 
 
 def check(file: Path) -> list[str]:
@@ -61,16 +62,12 @@ def _ask(
                     break
                 except subprocess.TimeoutExpired:
                     if is_gone() or time.monotonic() > deadline:
-                        raise _unreadable() from None
+                        raise ArchiveError(_UNREADABLE) from None
         finally:
             asked.kill()
     if asked.returncode:
-        raise _unreadable()
+        raise ArchiveError(_UNREADABLE)
     answer = json.loads(output)
     if "refused" in answer:
         raise ArchiveError(answer["refused"])
     return answer["answer"]
-
-
-def _unreadable() -> ArchiveError:
-    return ArchiveError("it cannot be checked within the memory and time for that")

@@ -24,13 +24,7 @@ def made(seconds: dict[tuple[str, str], float], *, repeats: int = 4, done: int =
     """Analyze a set of so many repeats, of which the first places are done."""
     places, figures = [], {}
     for number, (exchange, bandwidth) in enumerate([*seconds] * repeats, 1):
-        trial = Trial(
-            *(number, number, 1, "FINISHED", ""),
-            disturbed=False,
-            deleted=False,
-            counts=True,
-            remark="",
-        )
+        trial = Trial(number, number, 1, "FINISHED", "", False, False, counts=True, remark="")
         swept = {"exchange": exchange, "bandwidth": bandwidth}
         trials = (trial,) if number <= done else ()
         places.append(SetPlace(number, f"r{number}", 2, 1, not trials, trials, swept))

@@ -3,12 +3,15 @@
 from dataclasses import replace
 
 from mlbench.comparisons import Judgement
-from mlbench.records import GitState, Limits, Machine, Manifest, RankOnMachine, Versions
+from mlbench.records import GitState, Limits, Machine, RankOnMachine
 from mlbench.report.statement import Fact, facts, lists, subtitle, title
 from tests.support.results import (
     make_aimless,
     make_comparison,
+    make_manifest,
     make_matrix,
+    make_result,
+    make_run,
     make_sweep,
 )
 
@@ -43,30 +46,14 @@ _MACHINE = Machine(
     packages={"zlib": "1", "numpy": "2.4", "torch": "2.13.0"},
     git=GitState("0123456789abcdef", dirty=True, root="/code"),
 )
-_MANIFEST = Manifest(
-    run_id=1,
-    name="first",
-    division="closed",
+_MANIFEST = replace(
+    make_manifest(make_run(benchmark="digits", args={"goal": "90"}, seed=0), make_result(1)),
     departures=("its goal is 90",),
-    benchmark="digits",
-    image="",
-    command="",
     working_dir="/home/me",
-    args={"goal": "90"},
-    run_all_nodes=True,
-    backend="",
-    seed=0,
     settings={"device": "cpu", "exchange": "ddp", "bits": 4, "rate": 0.1, "folder": None},
-    goal=None,
-    data={},
     limits=Limits(
         num_workers=2, gpu_enabled=True, light_target=False, max_restarts=0, deadline_seconds=None
     ),
-    attempts=1,
-    created_at="",
-    started_at=None,
-    finished_at=None,
-    versions=Versions("0.1.0"),
     machines=(_MACHINE,),
     ranks=(
         RankOnMachine(0, "w-0", None, "me/train@sha256:0123", (0, 1), -0.002, 0.0005),
