@@ -1,7 +1,7 @@
 """Making columns, runs, and their results and facts."""
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 from mlbench.evaluation.columns import Column, Columns
@@ -52,18 +52,11 @@ def make_run(**given: Any) -> RunRow:
 
 def make_result(run_id: int, num_workers: int = 1, **given: Any) -> Result:
     """Return the result of a run that reached nothing, but for what is given."""
-    result: dict[str, Any] = dict.fromkeys(field.name for field in fields(Result))
+    needed = (one.name for one in fields(Result) if one.default is one.default_factory is MISSING)
+    result: dict[str, Any] = dict.fromkeys(needed)
     result |= {"run_id": run_id, "num_workers": num_workers, "name": "made", "benchmark": "digits"}
     result |= {"state": "FINISHED", "division": "closed", "departures": (), "phases": {}}
-    result |= {
-        "target": Goal("acc", 97.0),
-        "disturbed": (),
-        "disturbances": (),
-        "clock_faults": (),
-        "swept": {},
-        "ranks": (),
-        "resumptions": (),
-    }
+    result |= {"target": Goal("acc", 97.0), "disturbed": (), "disturbances": ()}
     return Result(**(result | given))
 
 
