@@ -45,7 +45,7 @@ def render(report: Report, suffix: str) -> str:
 # The row has these already, or they are no single figures.
 _LEFT_OUT = (
     *("curve", "disturbances", "ranks", "group_label", "group_num_workers", "group_run_ids"),
-    *("group_score_run_ids", "goodput_seconds", "goodput_ranks", "resumptions"),
+    *("group_score_run_ids", "goodput_seconds", "goodput_ranks", "stragglers_ranks", "resumptions"),
 )
 
 

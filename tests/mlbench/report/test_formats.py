@@ -12,6 +12,7 @@ import pytest
 from mlbench.comparisons import Comparison
 from mlbench.report.formats import Report, to_csv, to_html, to_markdown
 from mlbench.report.statement import Fact
+from mlbench.results import LateRank, Stragglers
 from tests.support.known import known
 from tests.support.results import (
     judged,
@@ -65,6 +66,12 @@ def test_missing_figures_are_empty_and_every_run_has_every_column() -> None:
     assert first["target_metric"] == first["time_to_accuracy_wall_seconds"] == ""
     assert (first["phases_zeta"], second["phases_zeta"]) == ("", "1.0")
     assert (first["cost_worker_seconds"] != "", first["energy_joules"]) == (True, "")
+
+
+def test_how_late_each_rank_was_is_no_single_figure() -> None:
+    late = Stragglers(1.25, (LateRank(1, 2.0, {"compute": 2.0}, 1.2),), "rank 1 was late")
+    [row] = rows_of(make_comparison([replace(make_result(1, 2), stragglers=late)]))
+    assert (row["stragglers_times_as_fast"], row["stragglers_text"]) == ("1.25", "rank 1 was late")
 
 
 # --- Markdown ---
