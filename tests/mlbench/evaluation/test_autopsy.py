@@ -37,172 +37,145 @@ ALL_IN = "all ranks are in {} 22, so it may be the network between them"
 OTHERS = "ranks 0, 2 and 3 wait for it in all-reduce 22"
 
 
+_AT_FAULT: dict[str, tuple[Any, ...]] = {
+    "late in its own code": (
+        [*waiting(0, 2, 3), LATE],
+        *(4, "behind", (1,), f"rank 1 is at `load_batch` (data.py:41); {OTHERS}"),
+    ),
+    "of two ranks": (
+        [*waiting(0), LATE],
+        *(2, "behind", (1,)),
+        "rank 1 is at `load_batch` (data.py:41); rank 0 waits for it in all-reduce 22",
+    ),
+    "several are late": (
+        [*waiting(0), LATE, rank(2, over(21), at=(LOAD, MAIN)), rank(3, over(21), at=(MAIN,))],
+        *(4, "behind", (1, 2, 3)),
+        "ranks 1 and 2 are at `load_batch` (data.py:41); rank 3 is at `<module>` "
+        "(train.py:50); rank 0 waits for them in all-reduce 22",
+    ),
+    "late, and another one is silent": (
+        [*waiting(0, 2), LATE],
+        *(4, "behind", (1,)),
+        "rank 1 is at `load_batch` (data.py:41); ranks 0 and 2 wait for it in all-reduce 22; "
+        "rank 3 has told nothing",
+    ),
+    "a data loader's worker has died": (
+        [*waiting(0, 2, 3), rank(1, over(21), at=(LOADER, STEP, MAIN), states="SZ")],
+        *(4, "behind", (1,)),
+        f"rank 1 is at `step` (train.py:12) (its process 201, python, has died); {OTHERS}",
+    ),
+    "late, without a stack": (
+        [*waiting(0, 2, 3), rank(1, over(21), at=(), stacks_by="")],
+        *(4, "behind", (1,), f"rank 1 is at a place that is not known; {OTHERS}"),
+    ),
+    "groups of processes": (
+        # Rank 0 waits for rank 1 in a group of two, so that it is late for ranks 2 and 3.
+        [
+            rank(0, over(5), entered(9, group="1")),
+            rank(1, over(5), over(8, group="1"), at=(LOAD, MAIN)),
+            *(rank(n, entered(6), over(9, group="2")) for n in (2, 3)),
+        ],
+        *(4, "behind", (1,)),
+        "rank 1 is at `load_batch` (data.py:41); ranks 0, 2 and 3 wait for it in all-reduce 9",
+    ),
+    "another one waits in what is not counted": (
+        # Rank 2 receives from rank 1, which PyTorch does not count.
+        [*waiting(0, 3), LATE, rank(2, over(21), at=(C10D, STEP, MAIN))],
+        *(4, "behind", (1,), f"rank 1 is at `load_batch` (data.py:41); {OTHERS}"),
+    ),
+    "failed": (
+        [*waiting(0, 2, 3), rank(1, over(21), states="", exit_code=1)],
+        *(4, "gone", (1,), f"rank 1 has ended with exit code 1; {OTHERS}"),
+    ),
+    "left": (
+        [*waiting(0, 2, 3), rank(1, over(21), states="", exit_code=0)],
+        *(4, "gone", (1,), f"rank 1 has ended with exit code 0; {OTHERS}"),
+    ),
+    "killed for lack of memory": (
+        [*waiting(0, 2, 3), rank(1, over(21), exit_code=-9, out_of_memory_kills=1)],
+        *(4, "gone", (1,)),
+        f"rank 1 has ended with exit code -9 (the kernel killed it for lack of memory); {OTHERS}",
+    ),
+    "others fail because one has": (
+        [
+            rank(0, exit_code=1, stderr_end=CLOSED),
+            rank(1, exit_code=3, stderr_end="ValueError: no such label"),
+            rank(2, exit_code=-15),
+        ],
+        *(3, "gone", (1,), "rank 1 has ended with exit code 3"),
+    ),
+    "the other fails because one has left": (
+        [rank(0, exit_code=1, stderr_end=CLOSED), rank(1, exit_code=0)],
+        *(2, "gone", (1,), "rank 1 has ended with exit code 0"),
+    ),
+    "gloo has aborted one of two that disagree in sizes": (
+        [
+            rank(0, at=(), exit_code=-6, stderr_end=LARGER),
+            rank(1, at=(), exit_code=1, stderr_end=CLOSED),
+        ],
+        *(2, "mismatch", (0, 1)),
+        "the ranks give a collective different sizes: rank 0 has got more than expected",
+    ),
+    "gloo has aborted one that gave less, as most did": (
+        [
+            rank(0, exit_code=-6, at=(), stderr_end=LARGER),
+            *waiting(1),
+            rank(2, entered(22, sizes=((9, 3),)), exit_code=1, stderr_end=CLOSED),
+            *waiting(3),
+        ],
+        *(4, "mismatch", (2,)),
+        "the ranks give a collective different sizes: rank 0 has got more than expected: ranks "
+        "1 and 3 are in all-reduce 22 of 4 and rank 2 is in all-reduce 22 of 9x3; rank 2 at "
+        "`step` (train.py:12)",
+    ),
+    "stopped": (
+        [*waiting(0, 2, 3), rank(1, entered(22), states="T")],
+        *(4, "stopped", (1,), f"rank 1 is stopped, at `step` (train.py:12); {OTHERS}"),
+    ),
+    "a process of it is stopped": (
+        [*waiting(0), rank(1, over(21), at=(LOADER, STEP, MAIN), states="ST")],
+        *(2, "stopped", (1,)),
+        "process 201 of rank 1 is stopped, at `step` (train.py:12); rank 0 waits for it in "
+        "all-reduce 22",
+    ),
+    "waits for a device": (
+        [*waiting(0, 2, 3), rank(1, over(21), at=(LOAD, MAIN), states="D")],
+        *(4, "device", (1,)),
+        f"rank 1 waits for a device in nfs_wait, at `load_batch` (data.py:41); {OTHERS}",
+    ),
+    "late while another one waits for a disk": (
+        # It waits for a disk just now, but has done its part.
+        [*waiting(0, 3), LATE, rank(2, entered(22), states="D")],
+        *(4, "behind", (1,), f"rank 1 is at `load_batch` (data.py:41); {OTHERS}"),
+    ),
+    "another collective": (
+        [*waiting(0, 2, 3), rank(1, entered(22, "broadcast"), at=(C10D, LOAD, MAIN))],
+        *(4, "mismatch", (1,)),
+        "the ranks call different collectives: ranks 0, 2 and 3 are in all-reduce 22 and "
+        "rank 1 is in broadcast 22; rank 1 at `load_batch` (data.py:41)",
+    ),
+    "another size, of two ranks": (
+        [*waiting(0), rank(1, entered(22, sizes=((2, 3), ())))],
+        *(2, "mismatch", (0, 1)),
+        "the ranks call different collectives: rank 0 is in all-reduce 22 of 4 and rank 1 is "
+        "in all-reduce 22 of 2x3, 1; rank 0 at `step` (train.py:12); rank 1 at `step` "
+        "(train.py:12)",
+    ),
+    "stacks alone": (
+        [rank(n, at=(JAX, STEP, MAIN)) for n in (0, 2)] + [rank(1, at=(LOAD, MAIN))],
+        *(3, "behind", (1,)),
+        "rank 1 is at `load_batch` (data.py:41); ranks 0 and 2 are at `step` (train.py:12)",
+    ),
+    "waiting in what is not counted": (
+        [rank(n, over(21)) for n in (0, 2)] + [rank(1, over(21), at=(LOCK, LOAD, MAIN))],
+        *(3, "behind", (1,)),
+        "rank 1 is at `load_batch` (data.py:41); ranks 0 and 2 are at `step` (train.py:12)",
+    ),
+}
+
+
 @pytest.mark.parametrize(
-    ("evidence", "world_size", "kind", "culprits", "sentence"),
-    [
-        pytest.param(
-            [*waiting(0, 2, 3), LATE],
-            *(4, "behind", (1,), f"rank 1 is at `load_batch` (data.py:41); {OTHERS}"),
-            id="late in its own code",
-        ),
-        pytest.param(
-            [*waiting(0), LATE],
-            *(2, "behind", (1,)),
-            "rank 1 is at `load_batch` (data.py:41); rank 0 waits for it in all-reduce 22",
-            id="of two ranks",
-        ),
-        pytest.param(
-            [
-                *waiting(0),
-                LATE,
-                rank(2, over(21), at=(LOAD, MAIN)),
-                rank(3, over(21), at=(MAIN,)),
-            ],
-            *(4, "behind", (1, 2, 3)),
-            "ranks 1 and 2 are at `load_batch` (data.py:41); rank 3 is at `<module>` "
-            "(train.py:50); rank 0 waits for them in all-reduce 22",
-            id="several are late",
-        ),
-        pytest.param(
-            [*waiting(0, 2), LATE],
-            *(4, "behind", (1,)),
-            "rank 1 is at `load_batch` (data.py:41); ranks 0 and 2 wait for it in all-reduce 22; "
-            "rank 3 has told nothing",
-            id="late, and another one is silent",
-        ),
-        pytest.param(
-            [*waiting(0, 2, 3), rank(1, over(21), at=(LOADER, STEP, MAIN), states="SZ")],
-            *(4, "behind", (1,)),
-            f"rank 1 is at `step` (train.py:12) (its process 201, python, has died); {OTHERS}",
-            id="a data loader's worker has died",
-        ),
-        pytest.param(
-            [*waiting(0, 2, 3), rank(1, over(21), at=(), stacks_by="")],
-            *(4, "behind", (1,), f"rank 1 is at a place that is not known; {OTHERS}"),
-            id="late, without a stack",
-        ),
-        pytest.param(
-            # Rank 0 waits for rank 1 in a group of two, so that it is late for ranks 2 and 3.
-            [
-                rank(0, over(5), entered(9, group="1")),
-                rank(1, over(5), over(8, group="1"), at=(LOAD, MAIN)),
-                *(rank(n, entered(6), over(9, group="2")) for n in (2, 3)),
-            ],
-            *(4, "behind", (1,)),
-            "rank 1 is at `load_batch` (data.py:41); ranks 0, 2 and 3 wait for it in all-reduce 9",
-            id="groups of processes",
-        ),
-        pytest.param(
-            # Rank 2 receives from rank 1, which PyTorch does not count.
-            [*waiting(0, 3), LATE, rank(2, over(21), at=(C10D, STEP, MAIN))],
-            *(4, "behind", (1,), f"rank 1 is at `load_batch` (data.py:41); {OTHERS}"),
-            id="another one waits in what is not counted",
-        ),
-        pytest.param(
-            [*waiting(0, 2, 3), rank(1, over(21), states="", exit_code=1)],
-            *(4, "gone", (1,), f"rank 1 has ended with exit code 1; {OTHERS}"),
-            id="failed",
-        ),
-        pytest.param(
-            [*waiting(0, 2, 3), rank(1, over(21), states="", exit_code=0)],
-            *(4, "gone", (1,), f"rank 1 has ended with exit code 0; {OTHERS}"),
-            id="left",
-        ),
-        pytest.param(
-            [*waiting(0, 2, 3), rank(1, over(21), exit_code=-9, out_of_memory_kills=1)],
-            *(4, "gone", (1,)),
-            f"rank 1 has ended with exit code -9 (the kernel killed it for lack of memory); "
-            f"{OTHERS}",
-            id="killed for lack of memory",
-        ),
-        pytest.param(
-            [
-                rank(0, exit_code=1, stderr_end=CLOSED),
-                rank(1, exit_code=3, stderr_end="ValueError: no such label"),
-                rank(2, exit_code=-15),
-            ],
-            *(3, "gone", (1,), "rank 1 has ended with exit code 3"),
-            id="others fail because one has",
-        ),
-        pytest.param(
-            [rank(0, exit_code=1, stderr_end=CLOSED), rank(1, exit_code=0)],
-            *(2, "gone", (1,), "rank 1 has ended with exit code 0"),
-            id="the other fails because one has left",
-        ),
-        pytest.param(
-            [
-                rank(0, at=(), exit_code=-6, stderr_end=LARGER),
-                rank(1, at=(), exit_code=1, stderr_end=CLOSED),
-            ],
-            *(2, "mismatch", (0, 1)),
-            "the ranks give a collective different sizes: rank 0 has got more than expected",
-            id="gloo has aborted one of two that disagree in sizes",
-        ),
-        pytest.param(
-            [
-                rank(0, exit_code=-6, at=(), stderr_end=LARGER),
-                *waiting(1),
-                rank(2, entered(22, sizes=((9, 3),)), exit_code=1, stderr_end=CLOSED),
-                *waiting(3),
-            ],
-            *(4, "mismatch", (2,)),
-            "the ranks give a collective different sizes: rank 0 has got more than expected: ranks "
-            "1 and 3 are in all-reduce 22 of 4 and rank 2 is in all-reduce 22 of 9x3; rank 2 at "
-            "`step` (train.py:12)",
-            id="gloo has aborted one that gave less, as most did",
-        ),
-        pytest.param(
-            [*waiting(0, 2, 3), rank(1, entered(22), states="T")],
-            *(4, "stopped", (1,), f"rank 1 is stopped, at `step` (train.py:12); {OTHERS}"),
-            id="stopped",
-        ),
-        pytest.param(
-            [*waiting(0), rank(1, over(21), at=(LOADER, STEP, MAIN), states="ST")],
-            *(2, "stopped", (1,)),
-            "process 201 of rank 1 is stopped, at `step` (train.py:12); rank 0 waits for it in "
-            "all-reduce 22",
-            id="a process of it is stopped",
-        ),
-        pytest.param(
-            [*waiting(0, 2, 3), rank(1, over(21), at=(LOAD, MAIN), states="D")],
-            *(4, "device", (1,)),
-            f"rank 1 waits for a device in nfs_wait, at `load_batch` (data.py:41); {OTHERS}",
-            id="waits for a device",
-        ),
-        pytest.param(
-            # It waits for a disk just now, but has done its part.
-            [*waiting(0, 3), LATE, rank(2, entered(22), states="D")],
-            *(4, "behind", (1,), f"rank 1 is at `load_batch` (data.py:41); {OTHERS}"),
-            id="late while another one waits for a disk",
-        ),
-        pytest.param(
-            [*waiting(0, 2, 3), rank(1, entered(22, "broadcast"), at=(C10D, LOAD, MAIN))],
-            *(4, "mismatch", (1,)),
-            "the ranks call different collectives: ranks 0, 2 and 3 are in all-reduce 22 and "
-            "rank 1 is in broadcast 22; rank 1 at `load_batch` (data.py:41)",
-            id="another collective",
-        ),
-        pytest.param(
-            [*waiting(0), rank(1, entered(22, sizes=((2, 3), ())))],
-            *(2, "mismatch", (0, 1)),
-            "the ranks call different collectives: rank 0 is in all-reduce 22 of 4 and rank 1 is "
-            "in all-reduce 22 of 2x3, 1; rank 0 at `step` (train.py:12); rank 1 at `step` "
-            "(train.py:12)",
-            id="another size, of two ranks",
-        ),
-        pytest.param(
-            [rank(n, at=(JAX, STEP, MAIN)) for n in (0, 2)] + [rank(1, at=(LOAD, MAIN))],
-            *(3, "behind", (1,)),
-            "rank 1 is at `load_batch` (data.py:41); ranks 0 and 2 are at `step` (train.py:12)",
-            id="stacks alone",
-        ),
-        pytest.param(
-            [rank(n, over(21)) for n in (0, 2)] + [rank(1, over(21), at=(LOCK, LOAD, MAIN))],
-            *(3, "behind", (1,)),
-            "rank 1 is at `load_batch` (data.py:41); ranks 0 and 2 are at `step` (train.py:12)",
-            id="waiting in what is not counted",
-        ),
-    ],
+    ("evidence", "world_size", "kind", "culprits", "sentence"), _AT_FAULT.values(), ids=_AT_FAULT
 )
 def test_who_is_at_fault_is_named(
     evidence: list[Evidence],
@@ -216,124 +189,99 @@ def test_who_is_at_fault_is_named(
     assert found.certainty in ("certain", "likely")
 
 
+_NOBODY_AT_FAULT: dict[str, tuple[Any, ...]] = {
+    "none": ([], 2, "unknown", "cannot tell: ranks 0 and 1 have told nothing"),
+    "a network that is cut": (
+        waiting(0, 1, 2),
+        *(3, "network", ALL_IN.format("all-reduce")),
+    ),
+    "a helper reads a disk meanwhile": (
+        [*waiting(0, 2), rank(1, entered(22), states="SD")],
+        *(3, "network", ALL_IN.format("all-reduce")),
+    ),
+    "the one who may be at fault is silent": (
+        waiting(0, 2, 3),
+        *(4, "unknown"),
+        "cannot tell: ranks 0, 2 and 3 are in all-reduce 22; rank 1 has told nothing",
+    ),
+    "all at the same frame": (
+        [rank(n, over(21), at=(LOAD, MAIN)) for n in range(3)],
+        *(3, "shared", "all ranks are at `load_batch` (data.py:41)"),
+    ),
+    "all wait for the same device": (
+        [rank(n, at=(LOAD, MAIN), states="D") for n in range(3)],
+        *(3, "shared", "all ranks are at `load_batch` (data.py:41)"),
+    ),
+    "who is behind waits as well": (
+        [*waiting(0, 2), rank(1, entered(21))],
+        *(3, "unknown"),
+        "cannot tell: ranks 0 and 2 are in all-reduce 22; rank 1 is in all-reduce 21",
+    ),
+    "who is through already waits for nobody": (
+        [*waiting(0, 2), rank(1, over(22), at=(LOAD, MAIN))],
+        *(3, "unknown"),
+        "cannot tell: ranks 0 and 2 are in all-reduce 22; rank 1 is at `load_batch` (data.py:41)",
+    ),
+    "its steps take long": (
+        [replace(one, usual_step_seconds=25.0) for one in (*waiting(0), LATE)],
+        *(2, "going"),
+        "it may go on: its last step was 60 s ago, and a step takes 25 s",
+    ),
+    "it goes on": (
+        [rank(0, entered(22), quiet_seconds=0.2), LATE],
+        *(2, "going", "the run goes on: rank 0 has just done a step"),
+    ),
+    "two have failed": (
+        [rank(0, exit_code=1), rank(1, exit_code=-11), rank(2, over(21))],
+        *(3, "gone"),
+        "rank 0 has ended with exit code 1 and rank 1 has ended with exit code -11: which was "
+        "first is not known",
+    ),
+    "one has failed because of another one, of which nothing is known": (
+        [rank(0, exit_code=1, stderr_end=CLOSED), rank(1, over(21))],
+        *(3, "gone", "rank 0 has ended with exit code 1: which was first is not known"),
+    ),
+    "gloo has aborted one that may be right": (
+        [rank(0, exit_code=-6, stderr_end=LARGER), *waiting(1, 2)],
+        *(4, "mismatch"),
+        "the ranks give a collective different sizes: rank 0 has got more than expected: ranks "
+        "1 and 2 are in all-reduce 22 of 4",
+    ),
+    "one is done, and nobody waits for it": (
+        [rank(0, over(30), at=(LOAD, MAIN)), rank(1, over(30), exit_code=0)],
+        *(2, "unknown"),
+        "cannot tell: rank 0 is at `load_batch` (data.py:41); rank 1 has ended",
+    ),
+    "two against two": (
+        [rank(n, entered(22, name)) for n, name in enumerate(["broadcast", "all_gather"] * 2)],
+        *(4, "mismatch"),
+        "the ranks call different collectives: ranks 0 and 2 are in broadcast 22 and ranks 1 "
+        "and 3 are in all-gather 22",
+    ),
+    "sizes that may differ": (
+        [rank(0, entered(22, "scatter", ((4,), (4,)))), rank(1, entered(22, "scatter", ()))],
+        *(2, "network", ALL_IN.format("scatter")),
+    ),
+    "stacks alone, all in the framework": (
+        [rank(0, at=(JAX, STEP, MAIN)), rank(1, at=(JAX, LOAD, MAIN))],
+        *(2, "unknown"),
+        "cannot tell: rank 0 is at `step` (train.py:12); rank 1 is at `load_batch` (data.py:41)",
+    ),
+    "one without a stack": (
+        [rank(0, at=(BACKWARD, STEP, MAIN)), rank(1, at=()), rank(2, at=(LOAD, MAIN))],
+        *(3, "unknown"),
+        "cannot tell: rank 0 is at `step` (train.py:12); rank 1 is at a place that is not "
+        "known; rank 2 is at `load_batch` (data.py:41)",
+    ),
+    "a shell": (
+        [rank(0, at=())],
+        *(1, "unknown", "cannot tell: rank 0 is at a place that is not known"),
+    ),
+}
+
+
 @pytest.mark.parametrize(
-    ("evidence", "world_size", "kind", "sentence"),
-    [
-        pytest.param([], 2, "unknown", "cannot tell: ranks 0 and 1 have told nothing", id="none"),
-        pytest.param(
-            waiting(0, 1, 2),
-            *(3, "network", ALL_IN.format("all-reduce")),
-            id="a network that is cut",
-        ),
-        pytest.param(
-            [*waiting(0, 2), rank(1, entered(22), states="SD")],
-            *(3, "network", ALL_IN.format("all-reduce")),
-            id="a helper reads a disk meanwhile",
-        ),
-        pytest.param(
-            [*waiting(0, 2, 3)],
-            *(4, "unknown"),
-            "cannot tell: ranks 0, 2 and 3 are in all-reduce 22; rank 1 has told nothing",
-            id="the one who may be at fault is silent",
-        ),
-        pytest.param(
-            [rank(n, over(21), at=(LOAD, MAIN)) for n in range(3)],
-            *(3, "shared", "all ranks are at `load_batch` (data.py:41)"),
-            id="all at the same frame",
-        ),
-        pytest.param(
-            [rank(n, at=(LOAD, MAIN), states="D") for n in range(3)],
-            *(3, "shared", "all ranks are at `load_batch` (data.py:41)"),
-            id="all wait for the same device",
-        ),
-        pytest.param(
-            [*waiting(0, 2), rank(1, entered(21))],
-            *(3, "unknown"),
-            "cannot tell: ranks 0 and 2 are in all-reduce 22; rank 1 is in all-reduce 21",
-            id="who is behind waits as well",
-        ),
-        pytest.param(
-            [*waiting(0, 2), rank(1, over(22), at=(LOAD, MAIN))],
-            *(3, "unknown"),
-            "cannot tell: ranks 0 and 2 are in all-reduce 22; rank 1 is at `load_batch` "
-            "(data.py:41)",
-            id="who is through already waits for nobody",
-        ),
-        pytest.param(
-            [replace(one, usual_step_seconds=25.0) for one in (*waiting(0), LATE)],
-            *(2, "going"),
-            "it may go on: its last step was 60 s ago, and a step takes 25 s",
-            id="its steps take long",
-        ),
-        pytest.param(
-            [rank(0, entered(22), quiet_seconds=0.2), LATE],
-            *(2, "going", "the run goes on: rank 0 has just done a step"),
-            id="it goes on",
-        ),
-        pytest.param(
-            [rank(0, exit_code=1), rank(1, exit_code=-11), rank(2, over(21))],
-            *(3, "gone"),
-            "rank 0 has ended with exit code 1 and rank 1 has ended with exit code -11: which was "
-            "first is not known",
-            id="two have failed",
-        ),
-        pytest.param(
-            [rank(0, exit_code=1, stderr_end=CLOSED), rank(1, over(21))],
-            *(3, "gone", "rank 0 has ended with exit code 1: which was first is not known"),
-            id="one has failed because of another one, of which nothing is known",
-        ),
-        pytest.param(
-            [rank(0, exit_code=-6, stderr_end=LARGER), *waiting(1, 2)],
-            *(4, "mismatch"),
-            "the ranks give a collective different sizes: rank 0 has got more than expected: ranks "
-            "1 and 2 are in all-reduce 22 of 4",
-            id="gloo has aborted one that may be right",
-        ),
-        pytest.param(
-            [rank(0, over(30), at=(LOAD, MAIN)), rank(1, over(30), exit_code=0)],
-            *(2, "unknown"),
-            "cannot tell: rank 0 is at `load_batch` (data.py:41); rank 1 has ended",
-            id="one is done, and nobody waits for it",
-        ),
-        pytest.param(
-            [rank(n, entered(22, name)) for n, name in enumerate(["broadcast", "all_gather"] * 2)],
-            *(4, "mismatch"),
-            "the ranks call different collectives: ranks 0 and 2 are in broadcast 22 and ranks 1 "
-            "and 3 are in all-gather 22",
-            id="two against two",
-        ),
-        pytest.param(
-            [
-                rank(0, entered(22, "scatter", ((4,), (4,)))),
-                rank(1, entered(22, "scatter", ())),
-            ],
-            *(2, "network", ALL_IN.format("scatter")),
-            id="sizes that may differ",
-        ),
-        pytest.param(
-            [rank(0, at=(JAX, STEP, MAIN)), rank(1, at=(JAX, LOAD, MAIN))],
-            *(2, "unknown"),
-            "cannot tell: rank 0 is at `step` (train.py:12); rank 1 is at `load_batch` "
-            "(data.py:41)",
-            id="stacks alone, all in the framework",
-        ),
-        pytest.param(
-            [
-                rank(0, at=(BACKWARD, STEP, MAIN)),
-                rank(1, at=()),
-                rank(2, at=(LOAD, MAIN)),
-            ],
-            *(3, "unknown"),
-            "cannot tell: rank 0 is at `step` (train.py:12); rank 1 is at a place that is not "
-            "known; rank 2 is at `load_batch` (data.py:41)",
-            id="one without a stack",
-        ),
-        pytest.param(
-            [rank(0, at=())],
-            *(1, "unknown", "cannot tell: rank 0 is at a place that is not known"),
-            id="a shell",
-        ),
-    ],
+    ("evidence", "world_size", "kind", "sentence"), _NOBODY_AT_FAULT.values(), ids=_NOBODY_AT_FAULT
 )
 def test_nobody_is_accused_where_nobody_is_at_fault(
     evidence: list[Evidence], world_size: int, kind: str, sentence: str
