@@ -260,6 +260,11 @@ class Result(Record):
         """The run's name for people."""
         return self.display_name or self.name
 
+    @property
+    def seconds_to_accuracy(self) -> float | None:
+        """The training time to accuracy; None where the target was not reached, or no clock ran."""
+        return self.time_to_accuracy.training_seconds if self.time_to_accuracy else None
+
 
 @dataclass(frozen=True)
 class Summary(Record):

@@ -188,17 +188,13 @@ def _group(
         wall_seconds_to_accuracy=statistics.of_times(
             time.wall_seconds if time else None for time in reached
         ),
-        accuracy_after_time=statistics.of_figures(last.value if last else None for last in after),
+        accuracy_after_time=statistics.of_figures(last.value for last in after if last),
         samples_per_second=statistics.of_figures(_rates(config), confidence),
         communication_share=statistics.of_figures(run.communication_share for run in runs),
         bytes_sent_per_step=statistics.of_figures(run.bytes_sent_per_step for run in runs),
-        worker_seconds=statistics.of_figures(
-            run.cost.worker_seconds if run.cost else None for run in runs
-        ),
+        worker_seconds=statistics.of_figures(run.cost.worker_seconds for run in runs if run.cost),
         energy_joules=statistics.of_figures(run.energy_joules for run in runs),
-        goodput_share=statistics.of_figures(
-            run.goodput.share if run.goodput else None for run in runs
-        ),
+        goodput_share=statistics.of_figures(run.goodput.share for run in runs if run.goodput),
         largest_bucket=largest(run.goodput for run in runs if run.goodput),
         phases=_phases(runs),
         speedup=None,
@@ -253,8 +249,7 @@ def _scaled(
 
 def _training_seconds(config: Configuration) -> list[float | None]:
     """Return the training time to accuracy of each run; None for one that did not reach it."""
-    reached = (one.time_to_accuracy for one in config.results)
-    return [one.training_seconds if one else None for one in reached]
+    return [one.seconds_to_accuracy for one in config.results]
 
 
 def _rates(config: Configuration) -> list[float | None]:

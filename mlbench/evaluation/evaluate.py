@@ -136,6 +136,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
     # The samples of some ranks would pass for those of all.
     samples = _last_values(done) if "" in done or done.keys() >= clocks.keys() else []
     profiled = profiled_among(context.latest, done, clocks)
+    rate = _rate(sum(samples), _clocked([done], clocks), profiled)
     phases, communication_share = _phases(series, clocks)
     disturbed = disturbances(context.ranks)
     ranks = rank_results(series, disturbed)
@@ -157,9 +158,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
         samples=sum(samples) if samples else None,
         training_seconds=mean_or_none(_last_values(clocks)),
         wall_seconds=None if started_at is None else context.ended_at - started_at,
-        samples_per_second=_rate(sum(samples), _clocked([done], clocks), profiled)
-        if samples
-        else None,
+        samples_per_second=rate if samples else None,
         phases=phases,
         communication_share=communication_share,
         cost=_cost(context, reached),

@@ -60,9 +60,8 @@ def _timed(result: Result, keys: Sequence[str]) -> Timed:
     name = " ".join(f"{key} {result.swept[key]}" if keys[1:] else result.swept[key] for key in keys)
     others = [f"{key} {result.swept[key]}" for key in _CONDITIONS if key in result.swept]
     where = ", ".join([count(result.num_workers, "worker"), *others])
-    reached = result.time_to_accuracy
-    seconds = reached.training_seconds if reached else None
-    return Timed(name, Workload(where, _mbits(result.swept[_BANDWIDTH])), seconds)
+    workload = Workload(where, _mbits(result.swept[_BANDWIDTH]))
+    return Timed(name, workload, result.seconds_to_accuracy)
 
 
 def _mbits(text: str) -> float | None:

@@ -146,9 +146,9 @@ def _metric_over_time(comparison: Comparison, metric: str, name: str) -> Plot | 
 
 def _time_to_accuracy(comparison: Comparison) -> Plot | None:
     seconds = {
-        result.run_id: result.time_to_accuracy.training_seconds
+        result.run_id: result.seconds_to_accuracy
         for result in comparison.results
-        if result.time_to_accuracy and result.time_to_accuracy.training_seconds is not None
+        if result.seconds_to_accuracy is not None
     }
     if not seconds or len(comparison.results) == 1:
         return None

@@ -54,12 +54,6 @@ class Entry:
         return f"{name}: {figures.goal(target)}" if target else name
 
     @property
-    def seconds(self) -> float | None:
-        """Training time to accuracy."""
-        reached = self.result.time_to_accuracy
-        return reached.training_seconds if reached else None
-
-    @property
     def machine(self) -> str:
         """The processors that it ran on."""
         of_ranks = [one.gpus[0] if one.gpus else one.cpu_model for one in self.manifest.machines]
@@ -176,7 +170,8 @@ class _Cell:
 
 def _index(entries: Sequence[Entry], sets: Sequence[SetEntry]) -> str:
     tasks: dict[str, list[Entry]] = {}
-    for entry in sorted(entries, key=lambda entry: (entry.task, entry.seconds or _NEVER)):
+    fastest_first = sorted(entries, key=lambda one: one.result.seconds_to_accuracy or _NEVER)
+    for entry in sorted(fastest_first, key=lambda one: one.task):
         tasks.setdefault(entry.task, []).append(entry)
     return render_page(
         "index",
@@ -192,7 +187,7 @@ def _row(entry: Entry) -> Mapping[str, _Cell]:
     run, result = entry.run, entry.result
     reached = result.time_to_accuracy
     return {
-        "time to accuracy": _figure(entry.seconds, figures.seconds),
+        "time to accuracy": _figure(result.seconds_to_accuracy, figures.seconds),
         "since start": _figure(reached.wall_seconds if reached else None, figures.seconds),
         "best": _figure(result.best_value, figures.number),
         "samples/s": _figure(result.samples_per_second, figures.number),

@@ -50,13 +50,8 @@ def test_waiting_and_stealing_disturb(measured: Any, disturbed: bool, text: str)
 
 
 def test_every_attempt_counts_as_far_as_it_was_measured() -> None:
-    entries = disturbances(
-        [
-            make_rank(0, 2),
-            make_rank(1, 1, waiting_seconds=5.0),
-            RankRow(rank=0, attempt=1),
-        ]
-    )
+    ranks = [make_rank(0, 2), make_rank(1, 1, waiting_seconds=5.0), RankRow(rank=0, attempt=1)]
+    entries = disturbances(ranks)
     assert [(entry.attempt, entry.rank, entry.disturbed) for entry in entries] == [
         (1, 1, True),
         (2, 0, False),
