@@ -143,9 +143,9 @@ def write_and_show(
     try:
         if files:
             manifest = manifest_of(comparison.results[0].run_id)
-            report = formats.Report(comparison, facts(manifest))
+            environment = facts(manifest)
             for file in files:
-                text = formats.render(report, file.suffix.lower())
+                text = formats.render(comparison, environment, file.suffix.lower())
                 with writing(file):
                     file.write_text(text, encoding="utf-8")
     finally:

@@ -5,7 +5,7 @@ import io
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any, get_args, get_type_hints
 
 from mlbench import palette
@@ -18,26 +18,20 @@ from mlbench.results import Result
 SUFFIXES = (".json", ".csv", ".md", ".html")
 
 
-@dataclass(frozen=True)
-class Report:
-    """The content of a file."""
+def render(comparison: Comparison, environment: Sequence[Fact], suffix: str) -> str:
+    """Return a report in the format of a file with this suffix, one of ``SUFFIXES``.
 
-    comparison: Comparison
-    environment: tuple[Fact, ...] = ()
-    """Facts about the first run, such as its machines."""
-
-
-def render(report: Report, suffix: str) -> str:
-    """Return a report in the format of a file with this suffix, one of ``SUFFIXES``."""
+    ``environment`` has facts about the first run, such as its machines.
+    """
     match suffix:
         case ".json":
-            return json.dumps(report.comparison.to_fields(), indent=2) + "\n"
+            return json.dumps(comparison.to_fields(), indent=2) + "\n"
         case ".csv":
-            return to_csv(report.comparison)
+            return to_csv(comparison)
         case ".md":
-            return to_markdown(report)
+            return to_markdown(comparison, environment)
         case _:
-            return to_html(report)
+            return to_html(comparison, environment)
 
 
 # --- CSV: one row for each run, in base units. ---
@@ -99,9 +93,8 @@ def _flat(
 # --- Markdown, with GitHub's tables ---
 
 
-def to_markdown(report: Report) -> str:
+def to_markdown(comparison: Comparison, environment: Sequence[Fact] = ()) -> str:
     """Return a report for a README, an issue or a wiki."""
-    comparison = report.comparison
     judgement = comparison.judgement
     parts = [f"# {escape(title(comparison))}", escape(subtitle(comparison))]
     if judgement.sentence:
@@ -110,9 +103,9 @@ def to_markdown(report: Report) -> str:
         parts += [heading, markdown_list(texts)]
     for table in tables(comparison):
         parts += [f"## {escape(table.title)}", escape(table.note), markdown_table(table)]
-    if report.environment:
+    if environment:
         parts.append(f"## Run {comparison.results[0].run_id} ran on")
-        parts.append(markdown_list([f"{fact.name}: {fact.text}" for fact in report.environment]))
+        parts.append(markdown_list([f"{fact.name}: {fact.text}" for fact in environment]))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -142,11 +135,10 @@ def escape(text: str) -> str:
 # --- HTML: one file with plots, which needs no network ---
 
 
-def to_html(report: Report, site_of: str = "") -> str:
+def to_html(comparison: Comparison, environment: Sequence[Fact] = (), *, site_of: str = "") -> str:
     """Return a report as a page that stands alone, or as one of a site, with a link to a file."""
     from mlbench.report.plots import plots  # noqa: PLC0415 - in the extra `report`, and slow
 
-    comparison = report.comparison
     return render_page(
         "report",
         title=title(comparison),
@@ -155,7 +147,7 @@ def to_html(report: Report, site_of: str = "") -> str:
         lists=lists(comparison.judgement),
         plots=plots(comparison),
         tables=tables(comparison),
-        environment=report.environment,
+        environment=environment,
         first_run=comparison.results[0].run_id,
         archive=site_of,
     )

@@ -17,7 +17,7 @@ from mlbench.archive import ArchiveError
 from mlbench.comparisons import Comparison, Group
 from mlbench.records import Manifest, Run
 from mlbench.report import figures
-from mlbench.report.formats import Report, render_page, to_html
+from mlbench.report.formats import render_page, to_html
 from mlbench.report.plots import plots
 from mlbench.report.reproduce import commands
 from mlbench.report.statement import Fact, facts, title
@@ -114,7 +114,7 @@ def write(entries: Sequence[Entry], sets: Sequence[SetEntry], folder: Path) -> N
         kept = folder / "archives" / f"{run_set.stem}{archive.SUFFIX}"
         if run_set.file.resolve() != kept.resolve():
             shutil.copyfile(run_set.file, kept)
-        compared = to_html(Report(run_set.comparison), site_of=f"../archives/{kept.name}")
+        compared = to_html(run_set.comparison, site_of=f"../archives/{kept.name}")
         (folder / "runs" / f"{run_set.stem}.html").write_text(compared, encoding="utf-8")
     (folder / "index.html").write_text(_index(entries, sets), encoding="utf-8")
 

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 
 from mlbench.comparisons import Comparison
-from mlbench.report.formats import Report, to_csv, to_html, to_markdown
+from mlbench.report.formats import to_csv, to_html, to_markdown
 from mlbench.report.statement import Fact
 from mlbench.results import LateRank, Stragglers
 from tests.support.known import known
@@ -81,7 +81,7 @@ def test_a_report_begins_with_what_can_be_compared_and_ends_with_the_machines() 
     differences = (make_difference("cpu", "no", "cpu is a for run 1 and b for run 2"),)
     crashed = "set scaling: 2 of 2 places have a run that counts; 3 runs; 1 crashed"
     comparison = replace(make_matrix((1, 2), 1), differences=differences, sets=(crashed,))
-    text = to_markdown(Report(judged(comparison), (Fact("rank 0", "a CPU; 2 cores"),)))
+    text = to_markdown(judged(comparison), (Fact("rank 0", "a CPU; 2 cores"),))
     lines = text.splitlines()
     assert lines[0] == "# digits on 1, 2 workers"
     assert lines[2] == "2 runs, goal: val_global_Prec@1 ≥ 97"
@@ -95,7 +95,7 @@ def test_nothing_of_the_users_is_markdown() -> None:
     departure = "its <b> is `a|b` *c* [d](e)\n# f _g_ snake_case"
     result = replace(make_result(1), departures=(departure,), disturbed=(departure,))
     line = r"- run 1: its \<b\> is \`a\|b\` \*c\* \[d\](e) \# f \_g\_ snake_case"
-    assert to_markdown(Report(make_comparison([result]))).splitlines().count(line) == 2
+    assert to_markdown(make_comparison([result])).splitlines().count(line) == 2
 
 
 # --- HTML ---
@@ -151,7 +151,7 @@ def read(page: str) -> _Reader:
     ],
 )
 def test_a_page_is_whole_whatever_was_not_reached(comparison: Comparison) -> None:
-    read(to_html(Report(comparison)))
+    read(to_html(comparison))
 
 
 def test_a_page_has_the_statement_the_figures_and_the_machines() -> None:
@@ -160,7 +160,7 @@ def test_a_page_has_the_statement_the_figures_and_the_machines() -> None:
         comparable="no",
         differences=(make_difference("batch_size", "yes", "batch_size is 32 and 64"),),
     )
-    page = to_html(Report(judged(comparison), (Fact("rank 0", "AMD EPYC; 2 cores"),)))
+    page = to_html(judged(comparison), (Fact("rank 0", "AMD EPYC; 2 cores"),))
     text = read(page).text
     parts = (
         "cannot be compared",
@@ -187,4 +187,4 @@ def test_nothing_of_the_users_is_markup() -> None:
         groups=tuple(replace(group, label=evil) for group in comparison.groups),
         differences=(make_difference(evil, "no", evil),),
     )
-    assert evil in read(to_html(Report(judged(comparison), (Fact(evil, evil),)))).text
+    assert evil in read(to_html(judged(comparison), (Fact(evil, evil),))).text
