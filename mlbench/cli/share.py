@@ -139,7 +139,7 @@ def _read_set(file: Path, found: RunSet) -> "SetEntry":
     """Return a set with the comparison of its runs, computed anew from their archives."""
     from mlbench.report.site import SetEntry  # noqa: PLC0415 - matplotlib takes a second to load
 
-    return SetEntry(file, found.name, found.created_at, found.text, limited.compare([file])[0])
+    return SetEntry(file, found, limited.compare([file])[0])
 
 
 def _find(client: ApiClient, wanted: str) -> tuple[Run | RunSet, list[Run]]:

@@ -15,7 +15,7 @@ from typing import Any
 from mlbench import archive
 from mlbench.archive import ArchiveError
 from mlbench.comparisons import Comparison, Group
-from mlbench.records import Manifest, Run
+from mlbench.records import Manifest, Run, RunSet
 from mlbench.report import figures
 from mlbench.report.formats import render_page, to_html
 from mlbench.report.plots import plots
@@ -83,18 +83,16 @@ class SetEntry:
     """A benchmark set of the list."""
 
     file: Path
-    name: str
-    created_at: str
-    text: str
-    """What became of it, in words."""
+    run_set: RunSet
     comparison: Comparison
     """Of the runs that count, computed from their archives."""
 
     @property
     def stem(self) -> str:
         """The name of its files."""
-        digest = hashlib.sha256(f"{self.name} {self.created_at}".encode()).hexdigest()
-        return f"set-{_file_name_of(self.name)}-{digest[:_SHORT]}"
+        name, created_at = self.run_set.name, self.run_set.created_at
+        digest = hashlib.sha256(f"{name} {created_at}".encode()).hexdigest()
+        return f"set-{_file_name_of(name)}-{digest[:_SHORT]}"
 
 
 def write(entries: Sequence[Entry], sets: Sequence[SetEntry], folder: Path) -> None:
@@ -110,12 +108,13 @@ def write(entries: Sequence[Entry], sets: Sequence[SetEntry], folder: Path) -> N
             shutil.copyfile(entry.file, kept)
         page = folder / "runs" / f"{entry.stem}.html"
         page.write_text(_run_page(entry, kept), encoding="utf-8")
-    for run_set in sets:
-        kept = folder / "archives" / f"{run_set.stem}{archive.SUFFIX}"
-        if run_set.file.resolve() != kept.resolve():
-            shutil.copyfile(run_set.file, kept)
-        compared = to_html(run_set.comparison, site_of=f"../archives/{kept.name}")
-        (folder / "runs" / f"{run_set.stem}.html").write_text(compared, encoding="utf-8")
+    for of_set in sets:
+        kept = folder / "archives" / f"{of_set.stem}{archive.SUFFIX}"
+        if of_set.file.resolve() != kept.resolve():
+            shutil.copyfile(of_set.file, kept)
+        page = folder / "runs" / f"{of_set.stem}.html"
+        content = to_html(of_set.comparison, site_of=f"../archives/{kept.name}")
+        page.write_text(content, encoding="utf-8")
     (folder / "index.html").write_text(_index(entries, sets), encoding="utf-8")
 
 
@@ -177,7 +176,7 @@ def _index(entries: Sequence[Entry], sets: Sequence[SetEntry]) -> str:
         "index",
         tasks={task: [(entry, _row(entry)) for entry in listed] for task, listed in tasks.items()},
         title="MLBench results",
-        sets=[(run_set, title(run_set.comparison)) for run_set in sets],
+        sets=[(of_set, title(of_set.comparison)) for of_set in sets],
         count=len(entries),
         published=datetime.now(UTC).date().isoformat(),
     )

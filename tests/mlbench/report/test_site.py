@@ -90,7 +90,7 @@ def test_a_set_has_a_page_and_its_file(tmp_path: Path) -> None:
     run_set = RunSet("scale", "2018-08-03T09:21:29Z", False, None, {}, (), "2 of 2 <places>")
     file = tmp_path / "scale.mlbench"
     bundle.write(file, dict(enumerate(files, 1)), run_set)
-    entry = site.SetEntry(file, run_set.name, run_set.created_at, run_set.text, comparison)
+    entry = site.SetEntry(file, run_set, comparison)
     site.write([*map(site.read_entry, files)], [entry], tmp_path / "site")
     index = (tmp_path / "site" / "index.html").read_text()
     assert ">scale</a></dt><dd>digits on 1, 2 workers: 2 of 2 &lt;places&gt;</dd>" in index
