@@ -131,10 +131,11 @@ def to_groups(
     ]
     scaled = [_scaled(groups, configs, points, i) for i in range(len(groups))]
     baselines = [sweeps.baseline(points, i) for i in range(len(points))]
-    pairs = [_pair(scaled, configs, base.index, i, seeds or {}) for i, base in enumerate(baselines)]
+    pairs = [_pair(scaled, configs, base, i, seeds or {}) for i, (base, _) in enumerate(baselines)]
     held = {i: pair for i, pair in enumerate(pairs) if pair}
     for i, evidence in zip(held, judge([*held.values()]), strict=True):
-        than = baselines[i].than or _name(groups[baselines[i].index])
+        base, differs_in = baselines[i]
+        than = differs_in or _name(groups[base])
         scaled[i] = replace(scaled[i], evidence=replace(evidence, than=than))
     return tuple(scaled)
 

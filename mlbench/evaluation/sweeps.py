@@ -26,15 +26,6 @@ class SweepPoint:
     swept: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Baseline:
-    """The group that another one is compared with."""
-
-    index: int
-    than: str
-    """In what it differs, such as ``exchange flat``; empty if it only has fewer workers."""
-
-
 def keys_of(results: Sequence[Result]) -> tuple[str, ...]:
     """Return the options that all results sweep; empty if they sweep different ones."""
     keys = tuple(results[0].swept)
@@ -58,18 +49,19 @@ def fewest_workers(points: Sequence[SweepPoint], index: int) -> int:
     return next(i for i, one in enumerate(points) if one.swept == points[index].swept)
 
 
-def baseline(points: Sequence[SweepPoint], index: int) -> Baseline:
-    """Return what a combination is compared with, which may be itself.
+def baseline(points: Sequence[SweepPoint], index: int) -> tuple[int, str]:
+    """Return what a combination is compared with, which may be itself, and in what that differs.
 
     It has as many workers, and the first value of the first key of which the combination has a
-    later one. Where there is none, it is the one with the fewest workers.
+    later one, such as ``exchange flat``. Where there is none, it is the one with the fewest
+    workers, and differs in nothing else.
     """
     point = points[index]
     for key, (first, *_) in _ranks(points).items():
         wanted = SweepPoint(point.num_workers, {**point.swept, key: first})
         if point.swept[key] != first and wanted in points:
-            return Baseline(points.index(wanted), f"{key} {first}")
-    return Baseline(fewest_workers(points, index), "")
+            return points.index(wanted), f"{key} {first}"
+    return fewest_workers(points, index), ""
 
 
 def _ranks(points: Sequence[SweepPoint]) -> dict[str, list[str]]:

@@ -4,14 +4,7 @@ from itertools import product
 
 from mlbench.comparisons import Comparison, Group
 from mlbench.evaluation.compare import compare
-from mlbench.evaluation.sweeps import (
-    Baseline,
-    SweepPoint,
-    baseline,
-    fewest_workers,
-    in_order,
-    lay_out,
-)
+from mlbench.evaluation.sweeps import SweepPoint, baseline, fewest_workers, in_order, lay_out
 from mlbench.sweeps import Axis, Panel, Sweep
 from tests.mlbench.evaluation.making import make_facts, reaching
 from tests.support.known import known
@@ -31,18 +24,18 @@ def test_spots_are_in_the_order_in_which_their_values_come_first() -> None:
 
 def test_each_differs_from_its_rival_in_one_thing() -> None:
     assert [baseline(SPOTS, i) for i in range(8)] == [
-        Baseline(0, ""),
-        Baseline(0, ""),
-        Baseline(0, "bandwidth 20"),
-        Baseline(1, "bandwidth 20"),
-        Baseline(0, "exchange flat"),
-        Baseline(1, "exchange flat"),
-        Baseline(2, "exchange flat"),
-        Baseline(3, "exchange flat"),
+        (0, ""),
+        (0, ""),
+        (0, "bandwidth 20"),
+        (1, "bandwidth 20"),
+        (0, "exchange flat"),
+        (1, "exchange flat"),
+        (2, "exchange flat"),
+        (3, "exchange flat"),
     ]
     assert [fewest_workers(SPOTS, i) for i in range(8)] == [0, 0, 2, 2, 4, 4, 6, 6]
     holed = [point for point in SPOTS if point != SPOTS[2]]
-    assert baseline(holed, 5) == Baseline(3, "bandwidth 20")
+    assert baseline(holed, 5) == (3, "bandwidth 20")
 
 
 def test_limits_of_the_network_go_across_and_what_else_varies_has_rows_and_panels() -> None:
