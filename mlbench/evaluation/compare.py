@@ -42,7 +42,7 @@ def compare(
     """Compare runs, at least one, whose facts are given by their ids, and the sets they are of."""
     normalized = normalize(facts)
     seeds = {run_id: of_run[SEED] for run_id, of_run in facts.items() if SEED in of_run}
-    groups = to_groups(results, normalized, sets, seeds)
+    groups = _to_groups(results, normalized, sets, seeds)
     differences = (
         *find_differences(normalized, sweeps.keys_of(results)),
         *_unequal_seeds(groups, facts),
@@ -111,16 +111,13 @@ def _unequal_seeds(groups: Sequence[Group], facts: Mapping[int, Facts]) -> list[
     return [Difference(SEED, "learning", values, text)]
 
 
-def to_groups(
+def _to_groups(
     results: Sequence[Result],
     facts: Mapping[int, Facts],
-    sets: Sequence[RunSet] = (),
-    seeds: Mapping[int, str] | None = None,
+    sets: Sequence[RunSet],
+    seeds: Mapping[int, str],
 ) -> tuple[Group, ...]:
-    """Group runs in order of workers, or of what they sweep, and compare the groups.
-
-    ``seeds`` are those of the runs that state one, by their ids.
-    """
+    """Group runs in order of workers, or of what they sweep, and compare the groups."""
     keys = sweeps.keys_of(results)
     unordered = group_by_configuration(results, facts)
     configs = [unordered[i] for i in sweeps.in_order([config.point(keys) for config in unordered])]
@@ -131,17 +128,14 @@ def to_groups(
     ]
     scaled = [_scaled(groups, configs, points, i) for i in range(len(groups))]
     baselines = [sweeps.baseline(points, i) for i in range(len(points))]
-    pairs = [_pair(scaled, configs, base, i, seeds or {}) for i, (base, _) in enumerate(baselines)]
+    pairs = [_pair(scaled, configs, base, i, seeds) for i, (base, _) in enumerate(baselines)]
     held = {i: pair for i, pair in enumerate(pairs) if pair}
     for i, evidence in zip(held, judge([*held.values()]), strict=True):
         base, differs_in = baselines[i]
-        than = differs_in or _name(groups[base])
-        scaled[i] = replace(scaled[i], evidence=replace(evidence, than=than))
+        first = groups[base]
+        name = count(first.num_workers, "worker") if first.swept else first.label
+        scaled[i] = replace(scaled[i], evidence=replace(evidence, than=differs_in or name))
     return tuple(scaled)
-
-
-def _name(group: Group) -> str:
-    return count(group.num_workers, "worker") if group.swept else group.label
 
 
 def _pair(

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from mlbench import archive
 from mlbench.archive import Piece, SeriesName
 from mlbench.comparisons import Comparison, Difference, Value
-from mlbench.evaluation.compare import compare, to_groups
+from mlbench.evaluation.compare import compare
 from mlbench.evaluation.judgement import judge
 from mlbench.records import GitState, Goal, Limits, Machine, Manifest, Run, Versions
 from mlbench.results import AccuracyAfterTime, Cost, Curve, Result, TimeToAccuracy
@@ -107,7 +107,7 @@ def make_comparison(results: list[Result]) -> Comparison:
     same = {"data": "digits", "batch_size": "96", "num_cpus": "any", "max_bandwidth": "any"}
     same |= {"latency_ms": "none", "loss_percent": "none", "faults": "none"}
     facts = {one.run_id: {**same, "num_workers": str(one.num_workers)} for one in results}
-    return judged(Comparison("yes", (), to_groups(results, facts), tuple(results)))
+    return compare(results, facts)
 
 
 def judged(comparison: Comparison) -> Comparison:
