@@ -43,15 +43,10 @@ def recompute(archive: Archive, context: RunContext) -> Result:
 
 
 @errors_of_archives()
-def manifest_of(archive: Archive) -> Manifest:
-    """Return the manifest of an archive's run."""
-    return Manifest.from_fields(archive.document(RUN)["manifest"])
-
-
-@errors_of_archives()
-def installation_of(archive: Archive) -> str:
-    """Return the host of the master that sealed an archive; empty where that is not said."""
-    return str(archive.document(RUN).get("installation", ""))
+def origin_of(archive: Archive) -> tuple[str, Manifest]:
+    """Return the host of the master that sealed an archive, if that is said, and the manifest."""
+    about = archive.document(RUN)
+    return str(about.get("installation", "")), Manifest.from_fields(about["manifest"])
 
 
 def _read(archive: Archive, names: Collection[str], since_us: int) -> Columns:

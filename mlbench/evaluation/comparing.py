@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from mlbench import bundle
 from mlbench.archive import ArchiveError, opened
 from mlbench.comparisons import Comparison
-from mlbench.evaluation.archived import context_of, installation_of, manifest_of, recompute
+from mlbench.evaluation.archived import context_of, origin_of, recompute
 from mlbench.evaluation.compare import compare
 from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
 from mlbench.evaluation.differences import ORIGIN, Facts
@@ -88,7 +88,7 @@ def _read(files: Sequence[Path], run_set: RunSet | None, criteria: Criteria) -> 
             if run_set is None or run_id in run_set.counted:
                 results[run_id] = recompute(archive, context)
                 facts[run_id] = facts_of(context.run, context.latest, results[run_id])
-                about[run_id] = installation_of(archive), manifest_of(archive)
+                about[run_id] = origin_of(archive)
     order = run_set.counted if run_set else [*results]
     if not order or results.keys() != {*order}:
         raise ArchiveError(f"not all runs that count are there: {', '.join(map(str, order))}")
