@@ -6,7 +6,6 @@ A wrong accusation is worse than none: who waits is not accused, and what is not
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from operator import attrgetter
 
 from mlbench.autopsy import Collective, Evidence, Verdict
 from mlbench.evaluation.seen import RankSeen, Seen, by_text, name_of, name_ranks, spell
@@ -25,7 +24,6 @@ _CLOCKS_DIFFER_SECONDS = 1.0
 _LONGEST_WORDS = 200
 # A step that takes longer than so many usual ones may hang.
 _USUAL_STEPS = 3
-_NUMBER = attrgetter("number")
 
 
 def judge(evidence: Sequence[Evidence], world_size: int) -> Verdict:
@@ -164,7 +162,8 @@ def _behind(seen: Seen) -> Verdict | None:
 def _mismatch(seen: Seen) -> Verdict | None:
     """Accuse who calls another collective than most, at the same number; of two ranks both."""
     for group in seen.groups:
-        numbers, names = ({f(call) for call in group.values()} for f in (_NUMBER, name_of))
+        numbers = {call.number for call in group.values()}
+        names = {name_of(call) for call in group.values()}
         if len(numbers) > 1 or not any(numbers):
             continue
         spelled = _call if len(names) == 1 else spell

@@ -32,11 +32,11 @@ class Dates:
         bounds = [*self.attempts_us[:1], self.ended_us]
         if not any(ahead) and _within(times_us[0], times_us[-1], bounds):
             return times_us
-        attempts = list(zip(pairwise([*self.attempts_us, self.ended_us]), ahead, strict=True))
+        end = self.ended_us
+        attempts = list(zip(pairwise([*self.attempts_us, end]), ahead, strict=True))
         return [
             next((t - off for bounds, off in attempts if _within(t - off, t - off, bounds)), end)
             for t in times_us
-            for end in [self.ended_us]
         ]
 
 
