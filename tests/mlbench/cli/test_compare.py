@@ -57,7 +57,7 @@ def test_on_a_narrow_terminal_each_row_is_a_list(
     groups = tuple(
         replace(group, label=f"{group.label}, {'x' * 80}", evidence=None) for group in matrix.groups
     )
-    compare.show_comparison(judged(replace(matrix, groups=groups)))
+    compare.show_comparison(judged(replace(matrix, groups=groups, caution="")))
     lines = paper.getvalue().splitlines()
     assert max(map(len, lines)) <= columns
     cells = [" ".join(line.split()) for line in lines]
