@@ -34,18 +34,18 @@ def waiting(*numbers: int) -> list[Evidence]:
 
 LATE = rank(1, over(21), at=(LOCK, LOAD, MAIN))
 ALL_IN = "all ranks are in {} 22, so it may be the network between them"
+LOADING = "rank 1 is at `load_batch` (data.py:41)"
 OTHERS = "ranks 0, 2 and 3 wait for it in all-reduce 22"
 
 
 _AT_FAULT: dict[str, tuple[Any, ...]] = {
     "late in its own code": (
         [*waiting(0, 2, 3), LATE],
-        *(4, "behind", (1,), f"rank 1 is at `load_batch` (data.py:41); {OTHERS}"),
+        *(4, "behind", (1,), f"{LOADING}; {OTHERS}"),
     ),
     "of two ranks": (
         [*waiting(0), LATE],
-        *(2, "behind", (1,)),
-        "rank 1 is at `load_batch` (data.py:41); rank 0 waits for it in all-reduce 22",
+        *(2, "behind", (1,), f"{LOADING}; rank 0 waits for it in all-reduce 22"),
     ),
     "several are late": (
         [*waiting(0), LATE, rank(2, over(21), at=(LOAD, MAIN)), rank(3, over(21), at=(MAIN,))],
@@ -56,8 +56,7 @@ _AT_FAULT: dict[str, tuple[Any, ...]] = {
     "late, and another one is silent": (
         [*waiting(0, 2), LATE],
         *(4, "behind", (1,)),
-        "rank 1 is at `load_batch` (data.py:41); ranks 0 and 2 wait for it in all-reduce 22; "
-        "rank 3 has told nothing",
+        f"{LOADING}; ranks 0 and 2 wait for it in all-reduce 22; rank 3 has told nothing",
     ),
     "a data loader's worker has died": (
         [*waiting(0, 2, 3), rank(1, over(21), at=(LOADER, STEP, MAIN), states="SZ")],
@@ -75,13 +74,12 @@ _AT_FAULT: dict[str, tuple[Any, ...]] = {
             rank(1, over(5), over(8, group="1"), at=(LOAD, MAIN)),
             *(rank(n, entered(6), over(9, group="2")) for n in (2, 3)),
         ],
-        *(4, "behind", (1,)),
-        "rank 1 is at `load_batch` (data.py:41); ranks 0, 2 and 3 wait for it in all-reduce 9",
+        *(4, "behind", (1,), f"{LOADING}; ranks 0, 2 and 3 wait for it in all-reduce 9"),
     ),
     "another one waits in what is not counted": (
         # Rank 2 receives from rank 1, which PyTorch does not count.
         [*waiting(0, 3), LATE, rank(2, over(21), at=(C10D, STEP, MAIN))],
-        *(4, "behind", (1,), f"rank 1 is at `load_batch` (data.py:41); {OTHERS}"),
+        *(4, "behind", (1,), f"{LOADING}; {OTHERS}"),
     ),
     "failed": (
         [*waiting(0, 2, 3), rank(1, over(21), states="", exit_code=1)],
@@ -146,7 +144,7 @@ _AT_FAULT: dict[str, tuple[Any, ...]] = {
     "late while another one waits for a disk": (
         # It waits for a disk just now, but has done its part.
         [*waiting(0, 3), LATE, rank(2, entered(22), states="D")],
-        *(4, "behind", (1,), f"rank 1 is at `load_batch` (data.py:41); {OTHERS}"),
+        *(4, "behind", (1,), f"{LOADING}; {OTHERS}"),
     ),
     "another collective": (
         [*waiting(0, 2, 3), rank(1, entered(22, "broadcast"), at=(C10D, LOAD, MAIN))],
@@ -163,13 +161,11 @@ _AT_FAULT: dict[str, tuple[Any, ...]] = {
     ),
     "stacks alone": (
         [rank(n, at=(JAX, STEP, MAIN)) for n in (0, 2)] + [rank(1, at=(LOAD, MAIN))],
-        *(3, "behind", (1,)),
-        "rank 1 is at `load_batch` (data.py:41); ranks 0 and 2 are at `step` (train.py:12)",
+        *(3, "behind", (1,), f"{LOADING}; ranks 0 and 2 are at `step` (train.py:12)"),
     ),
     "waiting in what is not counted": (
         [rank(n, over(21)) for n in (0, 2)] + [rank(1, over(21), at=(LOCK, LOAD, MAIN))],
-        *(3, "behind", (1,)),
-        "rank 1 is at `load_batch` (data.py:41); ranks 0 and 2 are at `step` (train.py:12)",
+        *(3, "behind", (1,), f"{LOADING}; ranks 0 and 2 are at `step` (train.py:12)"),
     ),
 }
 
@@ -219,13 +215,11 @@ _NOBODY_AT_FAULT: dict[str, tuple[Any, ...]] = {
     ),
     "who is through already waits for nobody": (
         [*waiting(0, 2), rank(1, over(22), at=(LOAD, MAIN))],
-        *(3, "unknown"),
-        "cannot tell: ranks 0 and 2 are in all-reduce 22; rank 1 is at `load_batch` (data.py:41)",
+        *(3, "unknown", f"cannot tell: ranks 0 and 2 are in all-reduce 22; {LOADING}"),
     ),
     "its steps take long": (
         [replace(one, usual_step_seconds=25.0) for one in (*waiting(0), LATE)],
-        *(2, "going"),
-        "it may go on: its last step was 60 s ago, and a step takes 25 s",
+        *(2, "going", "it may go on: its last step was 60 s ago, and a step takes 25 s"),
     ),
     "it goes on": (
         [rank(0, entered(22), quiet_seconds=0.2), LATE],
@@ -249,8 +243,7 @@ _NOBODY_AT_FAULT: dict[str, tuple[Any, ...]] = {
     ),
     "one is done, and nobody waits for it": (
         [rank(0, over(30), at=(LOAD, MAIN)), rank(1, over(30), exit_code=0)],
-        *(2, "unknown"),
-        "cannot tell: rank 0 is at `load_batch` (data.py:41); rank 1 has ended",
+        *(2, "unknown", "cannot tell: rank 0 is at `load_batch` (data.py:41); rank 1 has ended"),
     ),
     "two against two": (
         [rank(n, entered(22, name)) for n, name in enumerate(["broadcast", "all_gather"] * 2)],
@@ -264,8 +257,7 @@ _NOBODY_AT_FAULT: dict[str, tuple[Any, ...]] = {
     ),
     "stacks alone, all in the framework": (
         [rank(0, at=(JAX, STEP, MAIN)), rank(1, at=(JAX, LOAD, MAIN))],
-        *(2, "unknown"),
-        "cannot tell: rank 0 is at `step` (train.py:12); rank 1 is at `load_batch` (data.py:41)",
+        *(2, "unknown", f"cannot tell: rank 0 is at `step` (train.py:12); {LOADING}"),
     ),
     "one without a stack": (
         [rank(0, at=(BACKWARD, STEP, MAIN)), rank(1, at=()), rank(2, at=(LOAD, MAIN))],
