@@ -6,7 +6,6 @@
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
 
@@ -35,19 +34,18 @@ def write(sections: Sequence[Section], archives: Path, docs: Path) -> None:
     file, pictures = docs / "results.md", docs / _FOLDER
     pictures.mkdir(parents=True, exist_ok=True)
     before = re.split(r"\n\n(?=## )", file.read_text(encoding="utf-8")) if file.exists() else []
-    with ExitStack() as stack:
-        sets = {
-            bench: stack.enter_context(read(bench, bench.file(archives)))
-            for section in sections
-            for bench in section.sets
-            if bench.file(archives).exists()
-        }
-        parts = [(_HERE / "introduction.md").read_text().strip()]
-        for section in sections:
-            old = [part for part in before if _is_of(part, section)]
-            is_kept = old and not sets.keys() & {*section.sets}
-            parts += old if is_kept else _section(section, sets, pictures)
-        parts.append((_HERE / "not-measured.md").read_text().strip())
+    sets = {
+        bench: read(bench, bench.file(archives))
+        for section in sections
+        for bench in section.sets
+        if bench.file(archives).exists()
+    }
+    parts = [(_HERE / "introduction.md").read_text().strip()]
+    for section in sections:
+        old = [part for part in before if _is_of(part, section)]
+        is_kept = old and not sets.keys() & {*section.sets}
+        parts += old if is_kept else _section(section, sets, pictures)
+    parts.append((_HERE / "not-measured.md").read_text().strip())
     text = "\n\n".join(parts) + "\n"
     file.write_text(text, encoding="utf-8")
     for picture in pictures.glob("*.svg"):

@@ -1,7 +1,5 @@
 """Benchmark sets that are measured by ``mlbench bench``, read from the archives of their runs."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,7 +8,7 @@ from typing import Any
 from mlbench import bundle, records
 from mlbench.archive import RUN, SUFFIX, ArchiveError, opened
 from mlbench.comparisons import Comparison
-from mlbench.evaluation.comparing import compare_archives
+from mlbench.evaluation.comparing import compare_files
 from mlbench.evaluation.criteria import Criteria
 from mlbench.records import Goal, Manifest, RunSet
 
@@ -45,43 +43,37 @@ class Measured:
     """Of the runs that count, by their own goals."""
     runs: tuple[records.Run, ...]
     manifests: tuple[Manifest, ...]
-    files: tuple[Path, ...]
     file: Path
-    """All of them in one, as it is published."""
+    """The archives of all of them in one, as it is published."""
 
     def judged_by(self, goal: Goal) -> Comparison:
         """Return the comparison by another goal."""
-        return compare_archives(self.files, self.run_set, Criteria(target=goal))
+        return compare_files([self.file], Criteria(target=goal))[0]
 
 
-@contextmanager
-def read(bench: Bench, file: Path) -> Iterator[Measured]:
-    """Give the set of a file that ``mlbench export`` has written, after checking all digests.
+def read(bench: Bench, file: Path) -> Measured:
+    """Return the set of a file that ``mlbench export`` has written, after checking all digests.
 
     Raises:
         ArchiveError: it cannot be read, is damaged, or has another set or none.
     """
+    run_set = bundle.read_set(file)
+    if run_set is None or run_set.name != bench.name:
+        raise ArchiveError(f"{file} is no export of the set {bench.name}")
+    comparison, _ = compare_files([file])
     with TemporaryDirectory() as folder:
-        files = tuple(bundle.archives_in(file, Path(folder)))
-        run_set = bundle.read_set(file)
-        if run_set is None or run_set.name != bench.name:
-            raise ArchiveError(f"{file} is no export of the set {bench.name}")
-        if problems := bundle.check(file, files):
-            raise ArchiveError(f"{file}: {'; '.join(problems)}")
-        documents = [each for each in map(_read, files) if each["run"]["id"] in run_set.counted]
-        yield Measured(
-            run_set,
-            compare_archives(files, run_set),
-            tuple(records.Run.from_fields(each["run"]) for each in documents),
-            tuple(Manifest.from_fields(each["manifest"]) for each in documents),
-            files,
-            file,
-        )
+        documents = [_read(archive) for archive in bundle.archives_in(file, Path(folder))]
+    counted = [each for each in documents if each["run"]["id"] in run_set.counted]
+    return Measured(
+        run_set,
+        comparison,
+        tuple(records.Run.from_fields(each["run"]) for each in counted),
+        tuple(Manifest.from_fields(each["manifest"]) for each in counted),
+        file,
+    )
 
 
 def _read(file: Path) -> dict[str, Any]:
     with opened(file) as archive:
-        if damages := archive.check():
-            raise ArchiveError(f"{file}: {'; '.join(damages)}")
         document: dict[str, Any] = archive.document(RUN)
         return document

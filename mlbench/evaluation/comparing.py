@@ -17,13 +17,6 @@ from mlbench.records import Manifest, RunSet
 from mlbench.results import Result
 
 
-def compare_archives(
-    files: Sequence[Path], found: RunSet, criteria: Criteria = OWN_CRITERIA
-) -> Comparison:
-    """Compare the runs of a set that count, given the archives of all of its runs."""
-    return _compare([_read(files, found, criteria)])
-
-
 def compare_files(
     files: Sequence[Path], criteria: Criteria = OWN_CRITERIA
 ) -> tuple[Comparison, Manifest]:
