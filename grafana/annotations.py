@@ -12,6 +12,12 @@ from mlbench.palette import BLUE, GREEN, GREY, RED
 # Without it Grafana looks once a minute, and misses the events of shorter runs. Up to version 11 it
 # reads the annotation's step, from 12 on the interval of its query.
 _STEP: Final = "2s"
+# What happens to a run, by its name in metrics: the title of its marks, a word, and a colour.
+_EVENTS: Final = {
+    "started": ("Run started", "started", BLUE),
+    "goal_reached": ("Goal reached", "reached its goal", GREEN),
+    "finished": ("Run ended", "ended", GREY),
+}
 _BUILT_IN: Final = AnnotationQuery(
     name="Annotations & Alerts",
     datasource=DataSourceRef(type_val="grafana", uid="-- Grafana --"),
@@ -30,24 +36,23 @@ def run_events(runs: str) -> list[AnnotationQuery]:
     empty, would bury a graph: they have a switch, which is off at first.
     """
     if not runs:
-        events = {"started": "started", "goal_reached": "reached its goal", "finished": "ended"}
         marks = (
             called("event", words, by("run_id", f"mlbench_run_{event}_timestamp_seconds"))
-            for event, words in events.items()
+            for event, (_, words, _) in _EVENTS.items()
         )
-        every = _annotation(
-            "Starts and ends of runs", f"({' or '.join(marks)}) * 1000", GREY, is_moment=True
-        )
+        every = _moments("Starts and ends of runs", f"({' or '.join(marks)})", GREY)
         every.enable = every.hide = False
         every.text_format = "run {{run_id}} {{event}}"
         return [_BUILT_IN, every]
-    return [
-        _BUILT_IN,
-        _event("Run started", "started", runs, BLUE),
-        _event("Goal reached", "goal_reached", runs, GREEN),
-        _event("Run ended", "finished", runs, GREY),
-        _autopsy(runs),
-    ]
+    # When the ranks were asked why a run does not go on, with the verdict.
+    asked = by("run_id, verdict", f"{RUN_AUTOPSY}{{{runs}}}")
+    autopsy = _moments("Why it does not go on", asked, RED)
+    autopsy.text_format = "{{verdict}}"
+    events = (
+        _moments(title, by("run_id", f"mlbench_run_{event}_timestamp_seconds{{{runs}}}"), colour)
+        for event, (title, _, colour) in _EVENTS.items()
+    )
+    return [_BUILT_IN, *events, autopsy]
 
 
 def firing(title: str, alert: str, runs: str) -> AnnotationQuery:
@@ -58,18 +63,9 @@ def firing(title: str, alert: str, runs: str) -> AnnotationQuery:
     return _annotation(title, expr, RED, is_moment=False)
 
 
-def _event(title: str, event: str, runs: str, colour: str) -> AnnotationQuery:
-    # The value is the time of the event, so all points of a series are one event.
-    expr = by("run_id", f"mlbench_run_{event}_timestamp_seconds{{{runs}}}") + " * 1000"
-    return _annotation(title, expr, colour, is_moment=True)
-
-
-def _autopsy(runs: str) -> AnnotationQuery:
-    """Mark when the ranks were asked why a run does not go on, with the verdict."""
-    expr = by("run_id, verdict", f"{RUN_AUTOPSY}{{{runs}}}") + " * 1000"
-    mark = _annotation("Why it does not go on", expr, RED, is_moment=True)
-    mark.text_format = "{{verdict}}"
-    return mark
+def _moments(title: str, expr: str, colour: str) -> AnnotationQuery:
+    """Mark the times that series have as values: all points of a series are one event."""
+    return _annotation(title, f"{expr} * 1000", colour, is_moment=True)
 
 
 def _annotation(title: str, expr: str, colour: str, *, is_moment: bool) -> AnnotationQuery:
