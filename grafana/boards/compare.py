@@ -61,9 +61,14 @@ _INFO: Final = by(
 )
 
 
-def _of_runs(selector: str) -> str:
+def _of_runs(series: str, only: str = "") -> str:
     """Take the newest value of each run, with the labels of ``_INFO``."""
-    return _labelled(by("run_id", latest(selector)))
+    return _labelled(by("run_id", latest(f"{series}{{{_RUNS}{only}}}")))
+
+
+def _of_results(series: str, labels: str = "run_id") -> str:
+    """Take a figure of the results of runs that have ended, with these labels too."""
+    return _labelled(by(labels, of_result(f"{series}{{{_RUNS}}}")))
 
 
 def _labelled(expr: str) -> str:
@@ -78,21 +83,18 @@ def _grouped(expr: str, labels: str = "bar") -> str:
 _FINISHED = by("run_id", latest(f"mlbench_run_finished_timestamp_seconds{{{_RUNS}}}"))
 
 
-def _of_results(series: str, so_far: str) -> str:
-    """Take a figure of the results of runs, and of those that go on what is known so far."""
-    return (
-        f"({_labelled(by('run_id', of_result(f'{series}{{{_RUNS}}}')))}"
-        f" or ({so_far} unless on (run_id) {_FINISHED}))"
-    )
+def _or_so_far(result: str, so_far: str) -> str:
+    """Take a figure of the results, and of the runs that go on what is known so far."""
+    return f"({result} or ({so_far} unless on (run_id) {_FINISHED}))"
 
 
-_WORKERS = _of_runs(f"mlbench_run_workers{{{_RUNS}}}")
-_THROUGHPUT = _of_results(
-    names.RUN_SAMPLES_PER_SECOND, _of_runs(f"run:mlbench_run_throughput:mean{{{_RUNS}}}")
+_WORKERS = _of_runs("mlbench_run_workers")
+_THROUGHPUT = _or_so_far(
+    _of_results(names.RUN_SAMPLES_PER_SECOND), _of_runs("run:mlbench_run_throughput:mean")
 )
-_TIME_TO_GOAL = _labelled(by("run_id", of_result(f"{names.RUN_TIME_TO_GOAL}{{{_RUNS}}}")))
-_STARTED = _of_runs(f"mlbench_run_started_timestamp_seconds{{{_RUNS}}}")
-_REACHED = _of_runs(f"mlbench_run_goal_reached_timestamp_seconds{{{_RUNS}}}")
+_TIME_TO_GOAL = _of_results(names.RUN_TIME_TO_GOAL)
+_STARTED = _of_runs("mlbench_run_started_timestamp_seconds")
+_REACHED = _of_runs("mlbench_run_goal_reached_timestamp_seconds")
 
 # The baseline: for each benchmark, the chosen runs with the fewest workers. A benchmark with one
 # number of workers has none.
@@ -105,7 +107,7 @@ def _baseline_of(expr: str) -> str:
 
 
 # A dashed line for each goal of a benchmark, from the start to the end of the longest run.
-_GOAL = _of_runs(f'mlbench_run_goal{{{_RUNS},metric="$metric"}}')
+_GOAL = _of_runs("mlbench_run_goal", ',metric="$metric"')
 _GOAL_OF_RUN = f'{_GOAL} * on (run_id) group_left (goal) count_values by (run_id) ("goal", {_GOAL})'
 _GOALS = (
     f"label_join({called('line', 'goal', f'max by (benchmark, goal) ({_GOAL_OF_RUN})')},"
@@ -146,9 +148,9 @@ _EFFICIENCY = f"({_SPEEDUP}) / ({_IDEAL})"
 _SOONER = f"{_baseline_of(_TIME_TO_GOAL)} / on (benchmark) group_right () ({_TIME_TO_GOAL})"
 
 # Why the efficiency of a benchmark's runs is none of their workers. More is on the page.
-_DISTURBED = _of_runs(f"mlbench_run_disturbed{{{_RUNS}}}")
-_CORES = f"{_of_runs(f'mlbench_run_cpus{{{_RUNS}}}')} or on (run_id) {_WORKERS} * 0"
-_THREADS = _of_runs(f"mlbench_run_threads{{{_RUNS}}}")
+_DISTURBED = _of_runs("mlbench_run_disturbed")
+_CORES = f"{_of_runs('mlbench_run_cpus')} or on (run_id) {_WORKERS} * 0"
+_THREADS = _of_runs("mlbench_run_threads")
 _REASONS: Final = {
     "a disturbed run": f"max by (benchmark) ({_DISTURBED}) == 1",
     "unequal cores": f"min by (benchmark) ({_CORES}) < max by (benchmark) ({_CORES})",
@@ -271,12 +273,10 @@ _RECORDED = latest(f'mlbench_run_metric{{{_RUNS},metric=~"{_PHASES}"}}')
 _PHASES_SO_FAR = _labelled(
     f'avg by (run_id, phase) (label_replace({_RECORDED}, "phase", "$1", "metric", "(.*)_seconds"))'
 )
-_OF_PHASES = by("run_id, phase", of_result(f"mlbench_run_phase_seconds{{{_RUNS}}}"))
-_PHASE_SECONDS = _grouped(
-    f"({_labelled(_OF_PHASES)} or ({_PHASES_SO_FAR} unless on (run_id) {_FINISHED}))", "bar, phase"
-)
-_OF_BUCKETS = by("run_id, bucket", of_result(f"mlbench_run_goodput_seconds{{{_RUNS}}}"))
-_IN_BUCKETS = _grouped(_labelled(_OF_BUCKETS), "bar, bucket")
+_OF_PHASES = _of_results("mlbench_run_phase_seconds", "run_id, phase")
+_PHASE_SECONDS = _grouped(_or_so_far(_OF_PHASES, _PHASES_SO_FAR), "bar, phase")
+_OF_BUCKETS = _of_results("mlbench_run_goodput_seconds", "run_id, bucket")
+_IN_BUCKETS = _grouped(_OF_BUCKETS, "bar, bucket")
 _BUCKET_SHARES = f"{_IN_BUCKETS} / on (bar) group_left () sum by (bar) ({_IN_BUCKETS})"
 _BAR_WORKERS = column("workers", _grouped(_WORKERS))
 
