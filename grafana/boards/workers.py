@@ -89,9 +89,7 @@ def _of_workers(series: str, worst: str, aggregate: str = "sum") -> Query:
     """
     overall = series.replace("[$__rate_interval]", "[$__range] @ end()")
     named = f"topk({_NAMED}, {worst.format(f'{aggregate} by (pod) ({overall})')})"
-    edges = " or ".join(
-        f'label_replace({edge}{series}), "pod", "{name}", "", "")' for name, edge in _EDGES.items()
-    )
+    edges = " or ".join(called("pod", name, f"{edge}{series})") for name, edge in _EDGES.items())
     return graph(
         f"{aggregate} by (pod) (({series}) and on (pod) {named})"
         f" or ({edges}) and on () count({series}) > {_NAMED}",
@@ -162,12 +160,11 @@ TABLE: Final = rows(
 )
 
 # Also of pods that are gone, and while the master, which tells their nodes, was not scraped.
+_RUN_AND_RANK = f'label_join({_here(_DOES, _EVER_PRESENT)}, "both", ";", "run_id", "rank")'
 _EVER_PRESENT = f"last_over_time(mlbench_pod_info{_CHOSEN}[$__range] @ end())"
 _RANK_NAMES = (
-    "label_replace(label_replace(label_join("
-    + _here(_DOES, _EVER_PRESENT)
-    + ', "both", ";", "run_id", "rank"), '
-    '"work", "idle", "", ""), "work", "run $1 rank $2", "both", "(.+);(.+)")'
+    f"label_replace({called('work', 'idle', _RUN_AND_RANK)},"
+    ' "work", "run $1 rank $2", "both", "(.+);(.+)")'
 )
 
 

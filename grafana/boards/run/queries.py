@@ -5,7 +5,7 @@ from typing import Final
 
 from grafana.line import abandoned, restored
 from grafana.panels import RANK_COLOURS, Overrides, band, fixed
-from grafana.queries import by, called, ever, moment, newest_in_step, of_result
+from grafana.queries import Query, by, called, ever, graph, moment, newest_in_step, of_result
 from mlbench import names, palette
 
 RUN: Final = 'run_id="$run_id"'
@@ -115,7 +115,7 @@ def curves(by_name: Mapping[str, str]) -> str:
     return while_running(" or ".join(named), "curve")
 
 
-def of_ranks(expr: str, worst: str = "topk") -> str:
+def of_ranks(expr: str, worst: str = "topk") -> Query:
     """Draw a value of each rank; of many, the lowest, median and highest, and the worst few.
 
     ``expr`` has the labels ``run_id`` and ``rank`` and looks back over ``[$__rate_interval]``. The
@@ -127,11 +127,16 @@ def of_ranks(expr: str, worst: str = "topk") -> str:
         called("rank", name, f"quantile by (run_id) ({quantile}, {expr})")
         for name, quantile in (("lowest", 0), ("median", 0.5), ("highest", 1))
     )
-    return while_running(
+    drawn = (
         f'label_replace({named}, "rank", "rank $1", "rank", "(.*)")'
-        f" or ({edges}) and on (run_id) mlbench_run_world_size{{{RUN}}} > {_NAMED}",
-        "rank",
+        f" or ({edges}) and on (run_id) mlbench_run_world_size{{{RUN}}} > {_NAMED}"
     )
+    return graph(while_running(drawn, "rank"), "{{rank}}")
+
+
+def of_rule(rule: str, worst: str = "topk") -> Query:
+    """Draw what a recording rule computes of each rank."""
+    return of_ranks(f"avg_over_time({rule}{{{RANKS}}}[$__rate_interval])", worst)
 
 
 def of_pods(expr: str) -> str:

@@ -12,13 +12,14 @@ from grafana.boards.run.queries import (
     RUN,
     of_pods,
     of_ranks,
+    of_rule,
     result_or,
     until_end,
 )
 from grafana.graphs import lines
 from grafana.line import newest_kept
 from grafana.panels import NO_DATA, dashed, markdown
-from grafana.queries import CORES, Query, by, column, graph, latest, newest_in_step, rate
+from grafana.queries import CORES, by, column, graph, latest, newest_in_step, rate
 from grafana.tables import Column, rows, share
 from mlbench import names, palette
 
@@ -102,12 +103,6 @@ def _rate_of_rank(counter: str, only: str = "") -> str:
     return f"sum by (run_id, rank) ({rate(f'{counter}{{{RANKS},{only}}}')})"
 
 
-def _of_rule(rule: str, worst: str = "topk") -> Query:
-    """Draw what each rank uses, as a recording rule computes it."""
-    mean = f"avg_over_time(run_rank_pod:{rule}{{{RANKS}}}[$__rate_interval])"
-    return graph(of_ranks(mean, worst), "{{rank}}")
-
-
 # A query of each rank costs much of Prometheus.
 _by_rank = partial(lines, data_points=100, overrides={**OF_RANKS, "limit": dashed(palette.RED)})
 _use = partial(_by_rank, width=6, no_value="None was scraped in this range")
@@ -117,7 +112,7 @@ RESOURCES: Final = (
         "Share of the time in which each rank waits for a core that another program has, or a "
         "hypervisor has its cores. Above the dashed line the run is disturbed: its times are not "
         "its own. Of many ranks: the five that wait most, and the band of all.",
-        graph(of_ranks(f"avg_over_time({DISTURBED}{{{RANKS}}}[$__rate_interval])"), "{{rank}}"),
+        of_rule(DISTURBED),
         unit="percentunit",
         limits=thresholds.DISTURBED,
     ),
@@ -126,7 +121,7 @@ RESOURCES: Final = (
         "Processor cores that each rank uses, and the limit: those that it may use, or its share "
         "of its machine. A rank far below it waits for something. Of many: the five that use the "
         "most, and the band of all.",
-        _of_rule("container_cpu_usage_seconds:irate1m"),
+        of_rule("run_rank_pod:container_cpu_usage_seconds:irate1m"),
         graph(until_end(_CPU_LIMIT), "limit"),
         unit=CORES,
     ),
@@ -134,7 +129,7 @@ RESOURCES: Final = (
         "GPU",
         "Share of the time in which each rank's GPUs compute. Below 80 % the workers wait for "
         "data or for each other. Of many ranks: the five that compute the least.",
-        _of_rule("mlbench_gpu_utilization_ratio:avg", "bottomk"),
+        of_rule("run_rank_pod:mlbench_gpu_utilization_ratio:avg", "bottomk"),
         unit="percentunit",
         most=1,
         no_value="No GPU in use in this range",
@@ -143,7 +138,7 @@ RESOURCES: Final = (
         "Memory",
         "Memory that each rank holds and that cannot be freed. A curve that climbs all the time "
         "is a leak; at its limit, if it has one, a worker is killed.",
-        _of_rule("container_memory_working_set_bytes:sum"),
+        of_rule("run_rank_pod:container_memory_working_set_bytes:sum"),
         unit="bytes",
     ),
 )
@@ -153,7 +148,7 @@ MORE_RESOURCES: Final = (
         "Cores lost to the CPU limit",
         "Processor cores for which each rank had work, and which the limit of its container kept "
         "from it. Where it is above 0, more cores would make it faster.",
-        graph(of_ranks(_rate_of_rank("mlbench_worker_throttled_seconds_total")), "{{rank}}"),
+        of_ranks(_rate_of_rank("mlbench_worker_throttled_seconds_total")),
         unit=CORES,
         no_value="Not known: its container tells no limit",
     ),
@@ -161,23 +156,21 @@ MORE_RESOURCES: Final = (
         "Waiting for cores, memory or disk",
         "Share of the time in which some process of each rank's container waited for a core, for "
         "memory to be freed or for a disk: the sum of the three.",
-        graph(
-            of_ranks(_rate_of_rank("mlbench_worker_pressure_seconds_total", 'of="pod"')), "{{rank}}"
-        ),
+        of_ranks(_rate_of_rank("mlbench_worker_pressure_seconds_total", 'of="pod"')),
         unit="percentunit",
         no_value="Not known: the kernel does not count it for containers",
     ),
     _by_rank(
         "GPU memory",
         "Memory of its GPUs that each rank holds.",
-        graph(of_ranks(of_pods(newest_in_step("mlbench_gpu_memory_used_bytes"))), "{{rank}}"),
+        of_ranks(of_pods(newest_in_step("mlbench_gpu_memory_used_bytes"))),
         unit="bytes",
         no_value="No GPU in use in this range",
     ),
     _by_rank(
         "GPU power",
         "Power that each rank's GPUs draw.",
-        graph(of_ranks(of_pods(newest_in_step("mlbench_gpu_power_watts"))), "{{rank}}"),
+        of_ranks(of_pods(newest_in_step("mlbench_gpu_power_watts"))),
         unit="watt",
         no_value="No GPU in use in this range",
     ),
@@ -185,7 +178,7 @@ MORE_RESOURCES: Final = (
         _by_rank(
             title,
             description,
-            graph(of_ranks(of_pods(rate(f"container_{counter}_bytes_total"))), "{{rank}}"),
+            of_ranks(of_pods(rate(f"container_{counter}_bytes_total"))),
             unit="Bps",
             no_value=no_value,
         )

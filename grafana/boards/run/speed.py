@@ -13,7 +13,7 @@ from grafana.boards.run.queries import (
     RUN,
     WORK,
     curves,
-    of_ranks,
+    of_rule,
     of_run,
     result_or,
     result_or_value,
@@ -112,7 +112,7 @@ SPEED: Final = (
         "communication, evaluation and restore. Above the dashed line a rank holds up all others; "
         "the alert MLBenchStraggler names it if it stays there. Of many ranks: the slowest five, "
         "and the band of all.",
-        graph(of_ranks(f"avg_over_time({RATIO}{{{RANKS}}}[$__rate_interval])"), "{{rank}}"),
+        of_rule(RATIO),
         unit="suffix: times",
         decimals=2,
         width=16,
