@@ -1,19 +1,73 @@
-"""Panels that show values or states over time, or values over something else than time."""
+"""Panels that show the newest value, values or states over time, or over something else."""
 
+from collections.abc import Sequence
 from typing import Unpack
 
 from grafana_foundation_sdk.models import (
     barchart,
     common,
+    gauge,
     heatmap,
+    stat,
     statetimeline,
     timeseries,
     trend,
 )
 from grafana_foundation_sdk.models.dashboard import Panel, ThresholdsConfig
 
-from grafana.panels import BY_ORDER, LEGEND, TOOLTIP, Look, panel
+from grafana.links import DataLink
+from grafana.panels import BY_ORDER, BY_THRESHOLD, LEGEND, NO_DATA, TOOLTIP, Look, panel
 from grafana.queries import Query
+from grafana.thresholds import PLAIN, missing
+
+
+def figure(
+    title: str,
+    description: str,
+    *queries: Query,
+    show: common.BigValueTextMode = common.BigValueTextMode.AUTO,
+    field: str = "",
+    size: int | None = None,
+    filled: bool = False,
+    links: Sequence[DataLink] = (),
+    **look: Unpack[Look],
+) -> Panel:
+    """Show the newest value as a large figure.
+
+    ``field`` shows a text column instead, such as ``/^state$/``. With a ``size`` of their letters,
+    several are put below each other. ``filled`` colours all of the panel.
+    """
+    # Of a graph, the newest number; what an instant tells may be NaN, which is not to be skipped.
+    is_instant = all(query.instant for query in queries)
+    options = stat.Options(
+        graph_mode=common.BigValueGraphMode.NONE,
+        color_mode=common.BigValueColorMode("background" if filled else "value"),
+        text_mode=show,
+        reduce_options=_last(field, "last" if is_instant else "lastNotNull"),
+        orientation=common.VizOrientation.HORIZONTAL if size else common.VizOrientation.AUTO,
+        text=common.VizTextDisplayOptions(title_size=14, value_size=size) if size else None,
+    )
+    look = _grey_if_missing(Look(width=4, height=4, colours=PLAIN) | look)
+    if links:
+        look["overrides"] = dict(look.get("overrides", {})) | {"/.*/": {"links": list(links)}}
+    return panel("stat", title, description, queries, options, look, color=BY_THRESHOLD)
+
+
+def dial(title: str, description: str, *queries: Query, **look: Unpack[Look]) -> Panel:
+    """Show the newest value as a gauge from 0 to 1."""
+    options = gauge.Options(reduce_options=_last("", "last"))
+    look = _grey_if_missing(Look(width=4, height=4, most=1, decimals=1) | look)
+    return panel("gauge", title, description, queries, options, look, color=BY_THRESHOLD, least=0)
+
+
+def _grey_if_missing(look: Look) -> Look:
+    """Have what is missing be grey, and say so."""
+    mappings = [*look.get("mappings", ()), missing(look.get("no_value", NO_DATA))]
+    return look | Look(mappings=mappings)
+
+
+def _last(field: str, calculation: str) -> common.ReduceDataOptions:
+    return common.ReduceDataOptions(values=False, calcs=[calculation], fields=field)
 
 
 def lines(

@@ -7,8 +7,7 @@ from grafana_foundation_sdk.models.common import BigValueTextMode
 
 from grafana import links, thresholds, variables
 from grafana.board import Board, Row
-from grafana.figures import dial, figure
-from grafana.graphs import lines
+from grafana.graphs import dial, figure, lines
 from grafana.line import kept_in_step, newest_kept
 from grafana.panels import Overrides
 from grafana.queries import (

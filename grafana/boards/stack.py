@@ -5,8 +5,7 @@ from typing import Final
 
 from grafana import links, thresholds, variables
 from grafana.board import Board, Row
-from grafana.figures import figure
-from grafana.graphs import lines, timeline
+from grafana.graphs import figure, lines, timeline
 from grafana.panels import fixed
 from grafana.queries import (
     DURATION,

@@ -9,8 +9,7 @@ from grafana_foundation_sdk.models.dashboard import VariableSort
 from grafana import links, thresholds, variables
 from grafana.board import Board, Row
 from grafana.boards import nodes
-from grafana.figures import figure
-from grafana.graphs import lines, timeline
+from grafana.graphs import figure, lines, timeline
 from grafana.panels import Overrides, band, dashed, fixed
 from grafana.queries import (
     CORES,
@@ -160,8 +159,8 @@ TABLE: Final = rows(
 )
 
 # Also of pods that are gone, and while the master, which tells their nodes, was not scraped.
-_RUN_AND_RANK = f'label_join({_here(_DOES, _EVER_PRESENT)}, "both", ";", "run_id", "rank")'
 _EVER_PRESENT = f"last_over_time(mlbench_pod_info{_CHOSEN}[$__range] @ end())"
+_RUN_AND_RANK = f'label_join({_here(_DOES, _EVER_PRESENT)}, "both", ";", "run_id", "rank")'
 _RANK_NAMES = (
     f"label_replace({called('work', 'idle', _RUN_AND_RANK)},"
     ' "work", "run $1 rank $2", "both", "(.+);(.+)")'

@@ -18,7 +18,7 @@ from grafana.boards.run.queries import (
     result_or_value,
 )
 from grafana.boards.run.speed import THROUGHPUT
-from grafana.figures import figure
+from grafana.graphs import figure
 from grafana.line import extreme_kept, newest_kept
 from grafana.panels import BY_THRESHOLD
 from grafana.queries import SECONDS, by, called, column, latest, value

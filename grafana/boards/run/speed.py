@@ -20,8 +20,7 @@ from grafana.boards.run.queries import (
     until_end,
     while_running,
 )
-from grafana.figures import figure
-from grafana.graphs import heat_map, lines, stacked_bars
+from grafana.graphs import figure, heat_map, lines, stacked_bars
 from grafana.line import newest_kept
 from grafana.panels import PHASE_COLOURS
 from grafana.queries import (
