@@ -26,17 +26,14 @@ from mlbench.stack.grafana import NONE_FOUND
 _IDLE_WORKERS = 2
 _SIGNAL_SECONDS = 1.0
 
-WorkersOption = Annotated[
-    int | None, typer.Option(min=1, max=16, help="Idle workers to keep; 2 by default.")
-]
-PortOption = Annotated[
-    int | None, typer.Option(min=1, max=65535, help="Port of the API; a free one near 8000.")
-]
-
 
 def up(
-    port: PortOption = None,
-    workers: WorkersOption = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Port of the API; a free one near 8000.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=16, help="Idle workers to keep; 2 by default.")
+    ] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Return once it is ready.")] = False,
     json: JsonOption = False,
 ) -> None:

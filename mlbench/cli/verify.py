@@ -31,40 +31,35 @@ from mlbench.stack.services import find_prometheus
 # In labels of Prometheus's text format.
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
-WantedArgument = Annotated[
-    str,
-    typer.Argument(metavar="RUN|FILE", help="Id or name of a run, or a file of `mlbench export`."),
-]
-RestoreOption = Annotated[
-    bool,
-    typer.Option(
-        "--restore",
-        help="Write what Prometheus lacks of the last 23 hours; seal a damaged archive again.",
-    ),
-]
-BlocksOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER",
-        help="Write the archive's samples as blocks into this data folder of Prometheus.",
-    ),
-]
-
-
-SignersOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="The file must be signed by one of these keys: a line `NAME KEYTYPE KEY` each.",
-    ),
-]
-
 
 def verify(
-    wanted: WantedArgument,
-    restore: RestoreOption = False,
-    blocks: BlocksOption = None,
-    signers: SignersOption = None,
+    wanted: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|FILE", help="Id or name of a run, or a file of `mlbench export`."
+        ),
+    ],
+    restore: Annotated[
+        bool,
+        typer.Option(
+            "--restore",
+            help="Write what Prometheus lacks of the last 23 hours; seal a damaged archive again.",
+        ),
+    ] = False,
+    blocks: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Write the archive's samples as blocks into this data folder of Prometheus.",
+        ),
+    ] = None,
+    signers: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The file must be signed by one of these keys: a line `NAME KEYTYPE KEY` each.",
+        ),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Check the archive of a run: digests, counts, and its result.
