@@ -156,8 +156,7 @@ def read_code(
     if image is not None:
         folder = str(Path.cwd()) if local else None
         return _own_code(Path(task).stem, image, [task, *arguments], folder)
-    looks_like_a_file = os.sep in task or task.endswith(".py")
-    if looks_like_a_file or (task not in benchmarks and _is_file(task)):
+    if task not in benchmarks and _is_file(task):
         return _read_script(Path(task), arguments)
     if arguments and task not in benchmarks and (program := find_program(task)):
         return _own_code(task, THIS_MACHINE, [program, *arguments], str(Path.cwd()))
