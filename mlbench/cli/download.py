@@ -1,12 +1,17 @@
 """``mlbench download``: the metrics of a run as a file."""
 
+import csv
+import io
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Final, Literal, get_args
+from typing import Annotated, BinaryIO, Final, Literal, NamedTuple, get_args
 
 import typer
 from rich.progress import (
@@ -18,6 +23,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from mlbench import names
 from mlbench.archive import pyarrow
 from mlbench.cli.common import (
     INTERRUPTED,
@@ -27,21 +33,24 @@ from mlbench.cli.common import (
     connected,
     err,
     find_run,
-    out,
-    print_json,
+    tell,
     writing,
 )
-from mlbench.cli.event_files import write_event_files
 from mlbench.client import ApiClient
 from mlbench.home import replacing
 from mlbench.opened import open_runs
 from mlbench.records import Run
+from mlbench.series import split_name
+from mlbench.tensorboard import Scalar, first_record, to_record
+from mlbench.transport import OnProgress
 
 _TENSORBOARD: Final = "tensorboard"
 _PARQUET: Final = "parquet"
 Kind = Literal["zip", "csv", "json", "mllog", "parquet", "tensorboard"]
 _FORMATS: tuple[Kind, ...] = get_args(Kind)
 _STDOUT = Path("-")
+# TensorBoard knows its files by these names.
+_EVENT_FILE = "events.out.tfevents.{began:.0f}.mlbench.{run}.0"
 
 
 def download(
@@ -75,10 +84,9 @@ def download(
         except KeyboardInterrupt:
             err.print("interrupted; nothing was written")
             raise typer.Exit(INTERRUPTED) from None
-    if json:
-        print_json({"file": str(target), "format": kind, "bytes": size})
-    elif target != _STDOUT:
-        out.print(f"{target}: {size:,} bytes", soft_wrap=True)
+    if target != _STDOUT:
+        fields = {"file": str(target), "format": kind, "bytes": size}
+        tell(fields, f"{target}: {size:,} bytes", as_json=json)
 
 
 def _guess_format(output: Path | None) -> Kind:
@@ -126,13 +134,65 @@ def _save_event_files(client: ApiClient, run: Run, target: Path) -> int:
         made = Path(draft, "made")
         with writing(target):
             with _progress(run) as show:
-                size = write_event_files(client, run, made, show)
+                size = _write_event_files(client, run, made, show)
             made.rename(place)
     return size
 
 
+class _Row(NamedTuple):
+    metric: str
+    rank: str
+    time: float
+    value: float
+
+
+def _write_event_files(client: ApiClient, run: Run, folder: Path, on_progress: OnProgress) -> int:
+    """Write the numbers of a run into a new folder, and return the bytes of all files.
+
+    A value has the step that its rank has recorded last; where there is none, its place in its
+    series. Texts are left out. An OSError is raised where there is no room, or a folder.
+    """
+    folder.mkdir(parents=True)
+    with tempfile.TemporaryFile() as table, ExitStack() as stack:
+        client.download(run.id, table, format="csv", on_progress=on_progress)
+        steps: dict[str, list[tuple[float, int]]] = {}
+        for row in _rows(table):
+            if row.metric == names.STEP and row.value.is_integer():
+                steps.setdefault(row.rank, []).append((row.time, int(row.value)))
+        files: dict[str, BinaryIO] = {}
+        places: Counter[tuple[str, str]] = Counter()
+        for row in _rows(table):
+            if row.rank not in files:
+                place = folder / (f"rank-{row.rank}" if row.rank else "posted")
+                place.mkdir()
+                file = place / _EVENT_FILE.format(began=row.time, run=run.id)
+                files[row.rank] = stack.enter_context(file.open("xb"))
+                files[row.rank].write(first_record(row.time))
+            of_rank = steps.get(row.rank, [])
+            position = bisect_right(of_rank, row.time, key=lambda recorded: recorded[0])
+            step = of_rank[position - 1][1] if position else places[row.metric, row.rank]
+            places[row.metric, row.rank] += 1
+            files[row.rank].write(to_record(Scalar(row.metric, row.time, step, row.value)))
+        return sum(file.tell() for file in files.values())
+
+
+def _rows(table: BinaryIO) -> Iterator[_Row]:
+    table.seek(0)
+    text = io.TextIOWrapper(table, encoding="utf-8", newline="")
+    try:
+        for line in csv.DictReader(text):
+            metric, rank = split_name(line["series"])
+            try:
+                value = float(line["value"])
+            except ValueError:
+                continue
+            yield _Row(metric, rank, datetime.fromisoformat(line["date"]).timestamp(), value)
+    finally:
+        text.detach()
+
+
 @contextmanager
-def _progress(run: Run) -> Iterator[Callable[[int, int | None], None]]:
+def _progress(run: Run) -> Iterator[OnProgress]:
     """Draw a progress bar on a terminal, and give the function that updates it."""
     columns = (
         TextColumn("{task.description}"),
