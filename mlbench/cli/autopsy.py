@@ -1,7 +1,6 @@
 """``mlbench autopsy`` and ``mlbench stacks``: why a run does not go on."""
 
 import time
-from http import HTTPStatus
 from typing import Annotated
 
 import typer
@@ -11,14 +10,14 @@ from mlbench.cli.common import (
     JsonOption,
     RunArgument,
     UsageError,
-    connected,
-    find_run,
+    connected_to,
+    if_there,
     out,
     print_json,
+    tell,
     visible,
 )
 from mlbench.client import ApiClient
-from mlbench.errors import ApiError
 from mlbench.records import Run
 from mlbench.words import spans
 
@@ -32,14 +31,11 @@ def autopsy(wanted: RunArgument, again: AgainOption = False, json: JsonOption = 
 
     Asks its ranks, unless they were asked before; nothing of the run is stopped.
     """
-    with connected() as client:
-        latest = _find(client, find_run(client, wanted), again=again)
-    if json:
-        print_json(latest.to_fields())
-        return
-    _print(latest.verdict.sentence)
-    for evidence in latest.evidence:
-        _print(f"rank {evidence.rank}: {', '.join(_parts(evidence))}")
+    with connected_to(wanted) as (client, run):
+        latest = _find(client, run, again=again)
+    ranks = [f"rank {one.rank}: {', '.join(_parts(one))}" for one in latest.evidence]
+    lines = map(visible, [latest.verdict.sentence, *ranks])
+    tell(latest.to_fields(), *lines, as_json=json)
 
 
 def stacks(
@@ -53,8 +49,7 @@ def stacks(
     json: JsonOption = False,
 ) -> None:
     """Show where all ranks of a run are in their code, as one tree."""
-    with connected() as client:
-        run = find_run(client, wanted)
+    with connected_to(wanted) as (client, run):
         latest = _find(client, run, again=again and not native)
         if native:
             _show_native(client, run, _suspect(latest) if rank is None else rank, json=json)
@@ -99,12 +94,7 @@ def _show_native(client: ApiClient, run: Run, rank: int, *, json: bool) -> None:
 
 def latest_autopsy(client: ApiClient, run: Run) -> Autopsy | None:
     """Return the latest autopsy of a run, without its evidence; None if there is none."""
-    try:
-        return client.get_autopsy(run.id, evidence=False).result().value
-    except ApiError as error:
-        if error.status != HTTPStatus.NOT_FOUND:
-            raise
-    return None
+    return if_there(client.get_autopsy(run.id, evidence=False))
 
 
 def _find(client: ApiClient, run: Run, *, again: bool) -> Autopsy:
@@ -118,11 +108,9 @@ def _find(client: ApiClient, run: Run, *, again: bool) -> Autopsy:
 
 
 def _wait(client: ApiClient, run: Run) -> Autopsy:
-    while True:
-        found = client.get_autopsy(run.id).result().value
-        if found.done:
-            return found
+    while not (asked := client.get_autopsy(run.id).result().value).done:
         time.sleep(_LOOK_SECONDS)
+    return asked
 
 
 def _parts(evidence: Evidence) -> list[str]:

@@ -4,10 +4,11 @@ import json
 import re
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 from rich.console import Console
@@ -20,6 +21,9 @@ from mlbench.discovery import find_connection
 from mlbench.errors import ApiError, MLBenchError
 from mlbench.home import Connection
 from mlbench.records import Run
+from mlbench.transport import Answer
+
+Value = TypeVar("Value")
 
 # Exit codes.
 FAILED = 1
@@ -92,6 +96,23 @@ def find_run(client: ApiClient, wanted: str) -> Run:
     if found is None:
         raise UsageError(f"there is no run {wanted!r}; `mlbench status` lists them")
     return found
+
+
+@contextmanager
+def connected_to(wanted: str) -> Iterator[tuple[ApiClient, Run]]:
+    """Connect to a master, and find a run there as ``find_run`` does."""
+    with connected() as client:
+        yield client, find_run(client, wanted)
+
+
+def if_there(asked: Future[Answer[Value]]) -> Value | None:
+    """Return what a master answers; None if it says that there is no such thing."""
+    try:
+        return asked.result().value
+    except ApiError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+    return None
 
 
 def wait_until_sealed(client: ApiClient, run: Run) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from mlbench.cli.common import JsonOption, RunArgument, connected, find_run, out, print_json
+from mlbench.cli.common import JsonOption, RunArgument, connected_to, out, print_json
 
 _DUE, _BY_HAND = "is due", "by hand"
 _LOOK_SECONDS = 0.5
@@ -25,8 +25,7 @@ def fault(
     It happens within a few seconds. The run restarts if it has restarts left, and its result is
     marked.
     """
-    with connected() as client:
-        run = find_run(client, wanted)
+    with connected_to(wanted) as (client, run):
         event = client.inject_fault(run.id, kind, rank=rank).result().value
         while event.text.endswith(_DUE):
             time.sleep(_LOOK_SECONDS)

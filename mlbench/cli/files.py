@@ -12,9 +12,8 @@ from mlbench.cli.common import (
     FAILED,
     JsonOption,
     RunArgument,
-    connected,
+    connected_to,
     err,
-    find_run,
     out,
     print_json,
     visible,
@@ -37,8 +36,7 @@ def files(
     json: JsonOption = False,
 ) -> None:
     """List the files that a run left, or download them."""
-    with connected() as client:
-        run = find_run(client, wanted)
+    with connected_to(wanted) as (client, run):
         listed = client.get_files(run.id, attempt=attempt).result().value
         damaged = []
         if output is not None:

@@ -7,7 +7,6 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import TypeVar
 
 from rich.console import Group, RenderableType
 from rich.live import Live
@@ -17,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mlbench import names
-from mlbench.cli.common import err
+from mlbench.cli.common import Value, err
 from mlbench.client import ApiClient
 from mlbench.errors import ApiError, MLBenchError, NoAnswerError
 from mlbench.records import Alert, Run, Series
@@ -34,8 +33,6 @@ AWAY_SECONDS = 60.0
 _UNAVAILABLE = HTTPStatus.SERVICE_UNAVAILABLE
 # Prometheus evaluates its rules every few seconds.
 _ALERTS_SECONDS = 2.0
-
-Value = TypeVar("Value")
 
 
 # --- Alerts ---

@@ -11,9 +11,8 @@ from mlbench.cli.common import (
     FAILED,
     JsonOption,
     RunArgument,
-    connected,
+    connected_to,
     err,
-    find_run,
     out,
     print_json,
     visible,
@@ -41,8 +40,7 @@ def profile(
 
     This slows the rank down, and marks the run as disturbed.
     """
-    with connected() as client:
-        run = find_run(client, wanted)
+    with connected_to(wanted) as (client, run):
         asked = client.ask_profile(run.id, rank=rank, seconds=seconds).result().value
         while not asked.done:
             time.sleep(_LOOK_SECONDS)

@@ -2,7 +2,6 @@
 
 import sys
 import time
-from http import HTTPStatus
 from typing import Annotated
 
 import typer
@@ -15,8 +14,9 @@ from mlbench.cli.common import (
     RunArgument,
     UsageError,
     connected,
+    connected_to,
     err,
-    find_run,
+    if_there,
     tell,
 )
 from mlbench.cli.live import follow
@@ -25,7 +25,6 @@ from mlbench.cli.show import show_run
 from mlbench.cli.spec import FILLED_IN, takes
 from mlbench.client import ApiClient
 from mlbench.discovery import find_connection
-from mlbench.errors import ApiError
 from mlbench.home import Connection
 from mlbench.records import Run
 from mlbench.runspec import RunSpec
@@ -96,8 +95,8 @@ def run_and_show(
 
 def stop(wanted: RunArgument, json: JsonOption = False) -> None:
     """Stop a run, and wait until it has."""
-    with connected() as client:
-        stopping = client.stop_run(find_run(client, wanted).id).result().value
+    with connected_to(wanted) as (client, run):
+        stopping = client.stop_run(run.id).result().value
         while stopping.active:
             time.sleep(0.1)
             stopping = client.get_run(stopping.id).result().value
@@ -124,8 +123,7 @@ def edit(
     if title is note is None and not (tag or untag):
         raise UsageError("say what to change: --title, --tag, --untag or --note")
     note = sys.stdin.read() if note == "-" else note
-    with connected() as client:
-        run = find_run(client, wanted)
+    with connected_to(wanted) as (client, run):
         tags = {"add_tags": tag or (), "remove_tags": untag or ()}
         edited = client.edit_run(run.id, title=title, note=note, **tags).result().value
     tagged = f": {', '.join(edited.tags)}" if edited.tags else ""
@@ -134,15 +132,10 @@ def edit(
 
 def delete(wanted: RunArgument, json: JsonOption = False) -> None:
     """Delete a run; one that is active is stopped first."""
-    with connected() as client:
-        run = find_run(client, wanted)
+    with connected_to(wanted) as (client, run):
         client.delete_run(run.id).result()
-        try:
-            while client.get_run(run.id).result():
-                time.sleep(0.1)
-        except ApiError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise
+        while if_there(client.get_run(run.id)):
+            time.sleep(0.1)
     tell({"deleted": run.id}, f"run {run.id} ({run.title}) is deleted", as_json=json)
 
 

@@ -4,7 +4,6 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from http import HTTPStatus
 from json import dumps, loads
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +18,7 @@ from mlbench.cli.common import (
     UsageError,
     connected,
     find_run,
+    if_there,
     tell,
     wait_until_sealed,
     writing,
@@ -147,11 +147,8 @@ def _find(client: ApiClient, wanted: str) -> tuple[Run | RunSet, list[Run]]:
     try:
         run = find_run(client, wanted)
     except UsageError:
-        try:
-            run_set = client.get_set(wanted).result().value
-        except ApiError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise
+        run_set = if_there(client.get_set(wanted))
+        if run_set is None:
             raise UsageError(f"there is neither a run nor a set {wanted!r}") from None
         if not run_set.counted:
             raise UsageError(f"set {wanted} has no run yet that counts") from None

@@ -15,6 +15,7 @@ from mlbench.cli.common import (
     RunArgument,
     UsageError,
     connected,
+    connected_to,
     err,
     find_run,
     out,
@@ -225,8 +226,7 @@ def logs(
 
     A terminal shows control characters.
     """
-    with connected() as client:
-        run = find_run(client, wanted)
+    with connected_to(wanted) as (client, run):
 
         def read(offset: int) -> LogPage:
             asked = client.get_logs(run.id, rank, stream, offset=offset, attempt=attempt)
@@ -257,8 +257,7 @@ def metrics(
     json: JsonOption = False,
 ) -> None:
     """Show a run's metrics, or every value of one."""
-    with connected() as client:
-        run = find_run(client, wanted)
+    with connected_to(wanted) as (client, run):
         answer = client.get_run_metrics(run.id, metric_filter=metric).result()
         if metric is not None and not answer.value:
             raise UsageError(
@@ -299,8 +298,8 @@ def manifest(wanted: RunArgument, json: JsonOption = False) -> None:
     """Show what a run ran, and on which machines."""
     from mlbench.report.statement import facts  # noqa: PLC0415 - imports the options of all tasks
 
-    with connected() as client:
-        found = client.get_manifest(find_run(client, wanted).id).result().value
+    with connected_to(wanted) as (client, run):
+        found = client.get_manifest(run.id).result().value
     if json:
         print_json(found.fields)
         return
