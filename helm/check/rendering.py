@@ -40,12 +40,7 @@ class Helm:
         return done.stdout
 
     def render(
-        self,
-        kube_version: str,
-        *options: str | Path,
-        release: str = "r",
-        namespace: str = "ns",
-        operator: bool = False,
+        self, kube_version: str, *options: str | Path, release: str = "r", operator: bool = False
     ) -> list[Document]:
         """Render the chart's objects as a cluster of a version such as ``1.31.0`` would get them.
 
@@ -54,7 +49,7 @@ class Helm:
         """
         versions = ("--api-versions", _OPERATOR) if operator else ()
         text = self.run(
-            *("template", release, CHART, "--namespace", namespace),
+            *("template", release, CHART, "--namespace", "ns"),
             *("--kube-version", kube_version, *versions, *options),
         )
         return [document for document in yaml.load_all(text, _Loader) if document]
