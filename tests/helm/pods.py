@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from helm.check.rendering import Document, find_documents, worker_documents, worker_manifest
+from helm.check.rendering import Document, worker_documents, worker_manifest
 
 _KINDS = ("Deployment", "StatefulSet", "DaemonSet")
 A_GRAFANA_OF_YOURS = (
@@ -22,6 +22,11 @@ def pod_specs(documents: Sequence[Document]) -> Iterator[tuple[str, Any]]:
             yield document["metadata"]["name"], document["spec"]
 
 
+def pod_spec(documents: Sequence[Document], name: str) -> Any:
+    """Return the spec of the pods of this name."""
+    return dict(pod_specs(documents))[name]
+
+
 def containers(spec: Any) -> list[Any]:
     """Return a pod's containers, those that begin it first."""
     return [*spec.get("initContainers", ()), *spec["containers"]]
@@ -29,8 +34,7 @@ def containers(spec: Any) -> list[Any]:
 
 def master_containers(documents: Sequence[Document]) -> tuple[Any, Any]:
     """Return the containers of the API and of the controller."""
-    (master,) = find_documents(documents, "Deployment", "r-mlbench-master")
-    api, controller = master["spec"]["template"]["spec"]["containers"]
+    api, controller = pod_spec(documents, "r-mlbench-master")["containers"]
     return api, controller
 
 

@@ -5,18 +5,13 @@ from typing import Any
 
 import pytest
 
-from helm.check.rendering import (
-    CHART,
-    Helm,
-    find_documents,
-    worker_documents,
-    worker_manifest,
-)
+from helm.check.rendering import CHART, Helm, find_documents, worker_documents, worker_manifest
 from tests.helm.conftest import Render
 from tests.helm.pods import (
     A_GRAFANA_OF_YOURS,
     environment,
     master_containers,
+    pod_spec,
     pod_specs,
     worker_spec,
 )
@@ -84,9 +79,8 @@ def test_the_api_has_port_80_where_pods_may(render: Render, kube_version: str, p
     api, _ = master_containers(documents)
     assert [p["containerPort"] for p in api["ports"]] == [port]
     assert f"0.0.0.0:{port}" in api["args"]
-    specs = dict(pod_specs(documents))
     allowed = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
-    sysctls = specs["r-mlbench-master"]["securityContext"].get("sysctls", [])
+    sysctls = pod_spec(documents, "r-mlbench-master")["securityContext"].get("sysctls", [])
     assert sysctls == ([allowed] if port == 80 else [])
 
 
@@ -193,8 +187,7 @@ def test_a_password_comes_before_what_holds_it(render: Render) -> None:
 
 def test_grafana_is_told_the_password_apart_from_the_address(render: Render) -> None:
     """Whoever looks at dashboards may read the address."""
-    (grafana,) = find_documents(render(), "Deployment", "r-mlbench-grafana")
-    (container,) = grafana["spec"]["template"]["spec"]["containers"]
+    (container,) = pod_spec(render(), "r-mlbench-grafana")["containers"]
     environ = environment(container)
     assert environ["MLBENCH_PROMETHEUS_URL"] == "http://r-mlbench-prometheus:9090"
     assert (environ["MLBENCH_PROMETHEUS_BASIC_AUTH"], environ["MLBENCH_PROMETHEUS_USER"]) == (
@@ -218,11 +211,10 @@ def test_the_state_is_on_a_claim_that_goes_with_the_release(render: Render) -> N
 def test_archives_in_s3_need_no_volume(render: Render) -> None:
     documents = render("archive.url=s3://bucket/runs", "archive.days=30")
     assert not find_documents(documents, "PersistentVolumeClaim", "r-mlbench-archive")
-    (master,) = find_documents(documents, "Deployment", "r-mlbench-master")
-    pod = master["spec"]["template"]["spec"]
+    pod = pod_spec(documents, "r-mlbench-master")
     assert "archive" not in {volume["name"] for volume in pod["volumes"]}
     for container in pod["containers"]:
-        told = {one["name"]: one.get("value") for one in container["env"]}
+        told = environment(container)
         assert told["MLBENCH_ARCHIVE"] == "s3://bucket/runs"
         assert told["MLBENCH_ARCHIVE_DAYS"] == "30"
 

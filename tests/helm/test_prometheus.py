@@ -20,7 +20,7 @@ from helm.check.prometheus import without_kubernetes
 from helm.check.rendering import VALUES, Document, Helm, find_documents
 from tests.conftest import free_port, wait_for
 from tests.helm.conftest import Render
-from tests.helm.pods import environment, master_containers
+from tests.helm.pods import environment, master_containers, pod_spec
 
 _PROMETHEUS = Path(__file__).parents[2] / "prometheus"
 _JOBS = ("master", "controller", "exporter", "workers")
@@ -126,8 +126,7 @@ def test_without_the_password_nobody_reads_or_writes(
 
 
 def test_probes_of_prometheus_need_no_password(render: Render) -> None:
-    (prometheus,) = find_documents(render(), "StatefulSet", "r-mlbench-prometheus")
-    (container,) = prometheus["spec"]["template"]["spec"]["containers"]
+    (container,) = pod_spec(render(), "r-mlbench-prometheus")["containers"]
     assert "--web.config.file=/etc/prometheus/access/web.yml" in container["args"]
     probes = [value for key, value in container.items() if key.endswith("Probe")]
     assert probes

@@ -19,7 +19,7 @@ from helm.check.rendering import (
 )
 from mlbench_master.pools.manifests import _AGENT_IN_ANY_IMAGE
 from tests.helm.conftest import Render
-from tests.helm.pods import containers, pod_specs
+from tests.helm.pods import containers, pod_specs, worker_spec
 
 # Of those that the level allows, what the chart has.
 _RESTRICTED_VOLUMES = {"configMap", "emptyDir", "persistentVolumeClaim", "projected", "secret"}
@@ -58,10 +58,10 @@ def _check_container(container: Any) -> None:
 
 
 def test_the_network_container_is_there_only_when_it_is_asked_for(render: Render) -> None:
-    manifest = worker_manifest(render("limits.bandwidth=20"))
-    always = manifest["statefulSet"]["spec"]["template"]["spec"]["initContainers"]
+    documents = render("limits.bandwidth=20")
+    always = worker_spec(documents)["initContainers"]
     assert [container["name"] for container in always] == ["token"]
-    network = manifest["initContainers"]["network"]
+    network = worker_manifest(documents)["initContainers"]["network"]
     assert network["command"] == ["python3", "-P", "-m", "mlbench.shaping"]
     assert not {"volumeMounts", "env"} & network.keys()
 
@@ -179,11 +179,10 @@ def _secrets_told(documents: list[Document]) -> Iterator[tuple[str, str, str]]:
 
 
 def test_the_agents_folder_is_in_memory_and_read_only(render: Render) -> None:
-    manifest = worker_manifest(render())
-    pod = manifest["statefulSet"]["spec"]["template"]["spec"]
+    pod = worker_spec(render())
     (volume,) = (volume for volume in pod["volumes"] if volume["name"] == "agent")
     assert volume["emptyDir"] == {"medium": "Memory", "sizeLimit": "8Mi"}
-    bring = manifest["initContainers"]["agent"]
+    bring = worker_manifest(render())["initContainers"]["agent"]
     assert bring["command"] == ["cp", "/opt/mlbench/agent.pyz", _AGENT_IN_ANY_IMAGE[-1]]
     (init,) = pod["initContainers"]
     assert init["command"] == ["python3", "-P", "-m", "mlbench.pod_token", "/run/mlbench/token"]

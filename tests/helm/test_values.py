@@ -9,15 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from helm.check.rendering import (
-    CHART,
-    ROOT,
-    ChartError,
-    Helm,
-    find_documents,
-)
+from helm.check.rendering import CHART, ROOT, ChartError, Helm
 from tests.helm.conftest import Render
-from tests.helm.pods import environment, master_containers, worker_spec
+from tests.helm.pods import environment, master_containers, pod_spec, worker_spec
 
 
 @pytest.mark.parametrize(
@@ -105,8 +99,7 @@ def test_a_persistent_disk_is_mounted_read_only(render: Render) -> None:
 
 def test_pull_secrets_are_each_parts_own_or_the_common_one(render: Render) -> None:
     documents = render("imagePullSecret=common", "worker.imagePullSecret=of-worker")
-    (master,) = find_documents(documents, "Deployment", "r-mlbench-master")
-    assert master["spec"]["template"]["spec"]["imagePullSecrets"] == [{"name": "common"}]
+    assert pod_spec(documents, "r-mlbench-master")["imagePullSecrets"] == [{"name": "common"}]
     assert worker_spec(documents)["imagePullSecrets"] == [{"name": "of-worker"}]
 
 
