@@ -9,10 +9,10 @@ import pytest
 
 from mlbench import names
 from mlbench_master.reading.promql import PrometheusClient
-from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries
+from mlbench_master.recording.remote_write import TimeSeries
 from tests.conftest import PrometheusServer
 from tests.support.panels import Grafana, View
-from tests.support.rows import level
+from tests.support.rows import level, write
 
 _SECONDS = 20
 # By the number of workers: samples/s, seconds to the goal, disturbed, core taken, threads.
@@ -33,9 +33,8 @@ class Boards:
 
     def __init__(self, url: str) -> None:
         self._url, self._ended, self._key = url, time.time() - 15, uuid.uuid4().hex[:8]
-        with closing(RemoteWriter(url)) as writer:
-            for workers, figures in _RUNS.items():
-                writer.send(list(self._series(workers, *figures)))
+        for workers, figures in _RUNS.items():
+            write(url, self._series(workers, *figures))
 
     def run_ids(self, *workers: int) -> list[str]:
         """Return the ids of the runs with these numbers of workers."""

@@ -11,10 +11,10 @@ import pytest
 from grafana.boards.run.queries import recorded_by_ranks
 from mlbench import names
 from mlbench_master.reading.promql import PrometheusClient
-from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries
+from mlbench_master.recording.remote_write import TimeSeries
 from tests.conftest import PrometheusServer
 from tests.support.panels import Grafana, View
-from tests.support.rows import level, time_series
+from tests.support.rows import level, series, write
 
 # By the second in which it was recorded: step 4 and its evaluation are abandoned at second 60.
 _RECORDED: dict[str, dict[int, float]] = {
@@ -46,17 +46,17 @@ class Restarted:
 @pytest.fixture
 def restarted(shared_prometheus: PrometheusServer) -> Iterator[Restarted]:
     run_id, start = f"{uuid.uuid4()}", int(time.time()) // 4 * 4 - 200
-    with closing(RemoteWriter(shared_prometheus.url)) as writer:
-        writer.send(list(_series(run_id, start)))
+    write(shared_prometheus.url, _series(run_id, start))
     with closing(PrometheusClient(shared_prometheus.url)) as prometheus:
         yield Restarted(prometheus, run_id, start)
 
 
 def _series(run_id: str, start: int) -> Iterator[TimeSeries]:
     for name, points in _RECORDED.items():
-        labels = {"__name__": names.RUN_METRIC, "run_id": run_id, "metric": name, "rank": "0"}
         # Not at the border of two steps: up to Prometheus 2, both have what is there.
-        yield time_series(labels, [(1000 * (start + at) + 37, loss) for at, loss in points.items()])
+        times = [start + at + 0.037 for at in points]
+        labels = {"run_id": run_id, "metric": name, "rank": "0"}
+        yield series(names.RUN_METRIC, times, [*points.values()], **labels)
     always = [start + second for second in range(0, 120, 2)]
     yield level(names.RUN_INFO, always, 1, run_id=run_id, name="again", workers="1", benchmark="b")
     yield level(names.RUN_STARTED, always, start, run_id=run_id)

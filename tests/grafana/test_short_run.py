@@ -4,16 +4,17 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from functools import partial
 
 import pytest
 
 from mlbench import names
 from mlbench_master.reading.promql import PrometheusClient, QueryResult
-from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries
+from mlbench_master.recording.remote_write import TimeSeries
 from tests.conftest import PrometheusServer
+from tests.support import rows
 from tests.support.dashboards import Json, load_all
 from tests.support.panels import Grafana, View
-from tests.support.rows import time_series
 
 _SECONDS = 30
 _SHORT = "Too short for this range: open “Whole run”"
@@ -35,8 +36,7 @@ Answers = dict[str, list[QueryResult]]
 def views(shared_prometheus: PrometheusServer) -> dict[str, Answers]:
     """What the page of a short run asks, and is answered, in the run's own time and in a day."""
     run_id, ended = str(uuid.uuid4()), time.time() - 30
-    with closing(RemoteWriter(shared_prometheus.url)) as writer:
-        writer.send(list(_series(run_id, ended - _SECONDS, ended)))
+    rows.write(shared_prometheus.url, _series(run_id, ended - _SECONDS, ended))
     # Of a day, a run that has just ended may lie behind the last point of a graph.
     times = {"own": (ended - _SECONDS - 2, ended + 10), "day": (ended + 20 - 86400, ended + 20)}
     with closing(PrometheusClient(shared_prometheus.url)) as prometheus:
@@ -80,12 +80,10 @@ def _series(run_id: str, started: float, ended: float) -> Iterator[TimeSeries]:
     running = [started + second for second in range(_SECONDS + 1)]
     after = [ended + second for second in range(4, 31, 2)]
 
-    def series(name: str, at: Sequence[float], values: Sequence[float], /, **of: str) -> TimeSeries:
-        points = [(round(when * 1000), value) for when, value in zip(at, values, strict=True)]
-        return time_series({"__name__": name, "run_id": run_id, **of}, points)
+    series = partial(rows.series, run_id=run_id)
 
     def level(name: str, value: float, /, **of: str) -> TimeSeries:
-        return series(name, [*running, *after], [value] * (len(running) + len(after)), **of)
+        return rows.level(name, [*running, *after], value, run_id=run_id, **of)
 
     yield level(names.RUN_INFO, 1, name="short", benchmark="digits")
     yield level(names.RUN_CREATED, started - 1)

@@ -3,17 +3,17 @@
 import struct
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
 
 from mlbench import names
 from mlbench_master.reading.promql import PrometheusClient, QueryResult
-from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries
+from mlbench_master.recording.remote_write import TimeSeries
 from tests.conftest import PrometheusServer
 from tests.support.panels import Grafana, View
-from tests.support.rows import time_series
+from tests.support.rows import level, series, write
 
 # What Prometheus writes for a series of a target whose scrape failed.
 [_STALE] = struct.unpack(">d", bytes.fromhex("7ff0000000000002"))
@@ -24,8 +24,7 @@ _SECONDS = 20
 def answers(shared_prometheus: PrometheusServer) -> dict[str, list[QueryResult]]:
     """What the page is answered of four workers, by panel and query."""
     now = time.time()
-    with closing(RemoteWriter(shared_prometheus.url)) as writer:
-        writer.send(list(_series(uuid.uuid4().hex[:8], now - _SECONDS, now)))
+    write(shared_prometheus.url, _series(uuid.uuid4().hex[:8], now - _SECONDS))
     with closing(PrometheusClient(shared_prometheus.url)) as prometheus:
         return Grafana(prometheus, View("now", now - _SECONDS, now, "")).answers("mlbench-workers")
 
@@ -57,21 +56,15 @@ def test_the_straggler_comes_first(answers: dict[str, list[QueryResult]]) -> Non
     }
 
 
-def _series(key: str, first: float, last: float) -> Iterator[TimeSeries]:
+def _series(key: str, first: float) -> Iterator[TimeSeries]:
     times = [first + second for second in range(0, _SECONDS + 1, 2)]
-
-    def level(name: str, values: Sequence[float], /, **labels: str) -> TimeSeries:
-        points = [(round(at * 1000), value) for at, value in zip(times, values, strict=True)]
-        return time_series({"__name__": name, **labels}, points)
-
-    there = [1.0] * len(times)
     for pod, rank in (("a", "0"), ("b", "1"), ("c", "2"), ("d", "")):
         of = {"pod": f"{key}-{pod}"}
-        yield level(names.POD_INFO, there, phase="Running", node="n", **of)
+        yield level(names.POD_INFO, times, 1, phase="Running", node="n", **of)
         # The last scrape of one failed.
-        values = [*there[:-1], _STALE] if pod == "c" else there
+        values = [*[1.0] * (len(times) - 1), _STALE if pod == "c" else 1.0]
         run_id = "1" if rank else ""
-        yield level(names.WORKER_INFO, values, run_id=run_id, rank=rank, **of)
+        yield series(names.WORKER_INFO, times, values, run_id=run_id, rank=rank, **of)
     for alert, pod in (("Straggler", "b"), ("RunDisturbed", "b"), ("RunDisturbed", "a")):
         firing = {"alertname": f"MLBench{alert}", "alertstate": "firing", "pod": f"{key}-{pod}"}
-        yield level("ALERTS", there, **firing)
+        yield level("ALERTS", times, 1, **firing)

@@ -5,7 +5,8 @@ import itertools
 import json
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from peewee import PostgresqlDatabase
@@ -18,7 +19,7 @@ from mlbench_master.recording import files as run_files
 from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.posted import append_posted, open_posted
-from mlbench_master.recording.remote_write import TimeSeries, encode_labels
+from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries, encode_labels
 from mlbench_master.recording.samples import Sample, to_posted_lines
 from mlbench_master.recording.streams import METRICS, StreamKey
 
@@ -154,9 +155,21 @@ def time_series(labels: Mapping[str, str], points: Sequence[tuple[int, float]]) 
     )
 
 
+def series(name: str, at: Sequence[float], values: Sequence[float], /, **labels: str) -> TimeSeries:
+    """Return a series that has these values at these times, in Unix seconds."""
+    points = [(round(one * 1000), value) for one, value in zip(at, values, strict=True)]
+    return time_series({"__name__": name, **labels}, points)
+
+
 def level(name: str, at: Sequence[float], value: float, /, **labels: str) -> TimeSeries:
     """Return a series that has the same value at these times, in Unix seconds."""
-    return time_series({"__name__": name, **labels}, [(round(one * 1000), value) for one in at])
+    return series(name, at, [value] * len(at), **labels)
+
+
+def write(prometheus_url: str, written: Iterable[TimeSeries]) -> None:
+    """Have a Prometheus hold these series."""
+    with closing(RemoteWriter(prometheus_url)) as writer:
+        writer.send(list(written))
 
 
 def post(owner: str, samples: Sequence[Sample]) -> None:
