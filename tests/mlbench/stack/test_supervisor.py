@@ -171,14 +171,19 @@ def test_a_worker_that_keeps_ending_does_not_keep_the_stack_from_starting(
 # --- It ends with all its parts. ---
 
 
+def end(supervisor: subprocess.Popen[bytes], number: signal.Signals = signal.SIGTERM) -> None:
+    """Ask a supervisor to end, and check that all its parts end with it."""
+    started = children(supervisor.pid)
+    supervisor.send_signal(number)
+    assert supervisor.wait(10) == 0
+    assert left(started) == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_asked_to_end_it_ends_everything(
     running: subprocess.Popen[bytes], home: Home, number: signal.Signals
 ) -> None:
-    started = children(running.pid)
-    running.send_signal(number)
-    assert running.wait(10) == 0
-    assert left(started) == []
+    end(running, number)
     assert not home.connection_file.exists()
     assert launch.running_supervisor(home) is None
 
@@ -188,10 +193,7 @@ def test_a_part_that_does_not_end_is_killed(start: Start, home: Home, tmp_path: 
     supervisor = start("sh", "-c", f"trap '' TERM; touch {deaf}; while :; do sleep 0.1; done")
     wait_for(deaf.exists)
     wait_for(home.connection_file.exists)
-    started = children(supervisor.pid)
-    supervisor.terminate()
-    assert supervisor.wait(10) == 0
-    assert left(started) == []
+    end(supervisor)
     assert "first does not end; killing it" in (tmp_path / "output").read_text()
 
 
@@ -263,8 +265,5 @@ def test_a_part_that_is_set_up_wrongly_is_not_tried_again(start: Start, tmp_path
 def test_asked_to_end_while_it_starts_it_does(start: Start, home: Home) -> None:
     supervisor = start("sh", "-c", "exec sleep 1000", "never-ready")
     wait_for(lambda: len(pids(supervisor)) == 4)
-    started = children(supervisor.pid)
-    supervisor.terminate()
-    assert supervisor.wait(10) == 0
-    assert left(started) == []
+    end(supervisor)
     assert not home.connection_file.exists()
