@@ -9,7 +9,7 @@ from mlbench import ApiClient
 from mlbench.home import Home
 from mlbench.records import Run
 from tests.conftest import wait_for
-from tests.support.stacks import losses, order_steps, run_to_end
+from tests.support.stacks import losses, order_steps, reload, run_to_end
 
 
 @pytest.fixture
@@ -27,8 +27,7 @@ def client(stack: Home) -> Iterator[ApiClient]:
 @pytest.fixture(scope="session")
 def finished(client: ApiClient) -> Iterator[Run]:
     """A run of 200 steps on two workers that has FINISHED."""
-    ordered = order_steps(client, "finished", steps=200, rate=1000)
-    ended = wait_for_end(client, ordered)
+    ended = run_to_end(client, order_steps(client, "finished", steps=200, rate=1000))
     assert ended.state == "FINISHED", ended.reason
     yield ended
     client.delete_run(ended.id).result()
@@ -47,7 +46,7 @@ def _no_run_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     for run in reversed(left):
         if run.active:
             client.stop_run(run.id).result()
-            wait_for_end(client, run)
+            run_to_end(client, run)
         client.delete_run(run.id).result()
 
 
@@ -56,9 +55,4 @@ def going(client: ApiClient) -> Run:
     """A run that records, and would go on for a minute."""
     ordered = order_steps(client, "going", steps=6000, rate=100)
     wait_for(lambda: losses(client, ordered), what="the run records")
-    return client.get_run(ordered.id).result().value
-
-
-def wait_for_end(client: ApiClient, run: Run) -> Run:
-    """Wait until a run has ended, and return it."""
-    return run_to_end(client, run)
+    return reload(client, ordered)

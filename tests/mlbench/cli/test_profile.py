@@ -10,8 +10,7 @@ import pytest
 from mlbench import ApiClient
 from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
-from tests.mlbench.conftest import wait_for_end
-from tests.support.stacks import losses, order_command
+from tests.support.stacks import losses, order_command, run_to_end
 
 # It learns nothing, so it never reaches its goal.
 _ENDLESS = {"epochs": "100000", "learning_rate": "1e-9"}
@@ -46,7 +45,7 @@ def test_a_task_is_profiled_which_disturbs_its_run_and_goes_with_it(
     before = len(losses(client, run))
     wait_for(lambda: len(losses(client, run)) > before, what="it goes on")
     here("stop", "watched")
-    wait_for_end(client, run)
+    run_to_end(client, run)
     disturbed = client.get_result(run.id).result().value.disturbed
     [words] = [text for text in disturbed if "; it was profiled for " in text]
     assert words.startswith("rank 1 ")

@@ -8,19 +8,12 @@ import pytest
 from mlbench import ApiClient
 from mlbench.records import Planned
 from tests.mlbench.cli.conftest import Mlbench
-from tests.mlbench.conftest import wait_for_end
 from tests.support.results import make_archive, make_result
-from tests.support.stacks import order_steps
-
-
-@pytest.fixture
-def here(mlbench: Mlbench, tmp_path: Path) -> Mlbench:
-    """The command line, called in an empty folder."""
-    return replace(mlbench, folder=tmp_path)
+from tests.support.stacks import order_steps, run_to_end
 
 
 def test_a_run_leaves_and_comes_back_read_only(here: Mlbench, client: ApiClient) -> None:
-    run = wait_for_end(client, order_steps(client, "traveller", steps=20, rate=1000))
+    run = run_to_end(client, order_steps(client, "traveller", steps=20, rate=1000))
     series = client.get_run_metrics(run.id).result().json()
     words = ("--title", "On the road", "--tag", "paper", "--tag", "old", "--note", "*Far*")
     assert here("edit", "traveller", *words).out == f"run {run.id} (On the road): old, paper\n"
@@ -59,7 +52,7 @@ def test_a_set_leaves_with_the_runs_that_count(here: Mlbench, client: ApiClient)
     args = {"steps": "20", "rate": "1000"}
     client.create_set("pair", [Planned(1), Planned(2)], benchmark="steps", args=args).result()
     for place in (1, 2):
-        wait_for_end(client, client.create_set_run("pair", place).result().value)
+        run_to_end(client, client.create_set_run("pair", place).result().value)
     assert here("export", "pair", "-o", "all.mlbench").out == "all.mlbench: 2 runs\n"
     run_ids = client.get_set("pair").result().value.counted
     for run_id in run_ids:

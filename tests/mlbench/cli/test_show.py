@@ -14,7 +14,6 @@ from mlbench.home import Connection
 from mlbench.records import Run
 from tests.conftest import free_port
 from tests.mlbench.cli.conftest import Mlbench
-from tests.mlbench.conftest import wait_for_end
 from tests.support.stacks import order_command, order_steps, run_to_end
 
 _DATE = "2018-08-03T09:21:29.347000Z"
@@ -143,8 +142,7 @@ def test_the_status_lists_runs_and_workers(mlbench: Mlbench, finished: Run) -> N
 def test_of_runs_with_one_name_the_newest_is_meant(
     mlbench: Mlbench, client: ApiClient, finished: Run
 ) -> None:
-    newest = order_steps(client, "finished", steps=1)
-    wait_for_end(client, newest)
+    newest = run_to_end(client, order_steps(client, "finished", steps=1))
     assert mlbench("status", "finished", "--json").json["id"] == newest.id
 
 

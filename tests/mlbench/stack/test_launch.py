@@ -9,9 +9,8 @@ from mlbench.errors import StackError
 from mlbench.home import Home
 from mlbench.stack import launch
 from tests.conftest import running_stack, wait_for
-from tests.mlbench.conftest import wait_for_end
 from tests.support.postgres import PostgresServer
-from tests.support.stacks import order_steps
+from tests.support.stacks import order_steps, run_to_end
 
 
 def program(folder: Path, code: str) -> Path:
@@ -51,7 +50,7 @@ def test_the_database_may_be_postgresql(
         ApiClient.from_home(home) as client,
     ):
         assert client.get_info().result().value.database == "postgresql"
-        run = wait_for_end(client, order_steps(client, "elsewhere", steps=20))
+        run = run_to_end(client, order_steps(client, "elsewhere", steps=20))
         assert (run.state, home.database.exists()) == ("FINISHED", False)
         with postgres.connect(name) as database:
             assert database.execute("SELECT name FROM run").fetchall() == [("elsewhere",)]
