@@ -13,7 +13,7 @@ import sys
 import termios
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,12 @@ class Done:
     def json(self) -> Any:
         """What it printed, read as JSON."""
         return json.loads(self.out)
+
+    @property
+    def refusal(self) -> str:
+        """What it said of a wrong call; it printed nothing else."""
+        assert (self.code, self.out) == (2, ""), self.err
+        return self.err
 
 
 @dataclass(frozen=True)
@@ -160,6 +166,12 @@ class Terminal:
 def mlbench(stack: Home, prometheus_binary: Path) -> Mlbench:
     """The command line over the shared stack."""
     return Mlbench(stack, prometheus_binary)
+
+
+@pytest.fixture
+def here(mlbench: Mlbench, tmp_path: Path) -> Mlbench:
+    """The command line, called in an empty folder."""
+    return replace(mlbench, folder=tmp_path)
 
 
 @pytest.fixture

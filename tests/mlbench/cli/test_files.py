@@ -1,7 +1,5 @@
 """What ranks leave in ``$MLBENCH_OUTPUT`` is listed and downloaded, and goes with the archive."""
 
-import json
-from dataclasses import replace
 from pathlib import Path
 
 from mlbench import ApiClient
@@ -15,9 +13,8 @@ printf 'rank,%s\n' "$RANK" > "$MLBENCH_OUTPUT/plots/loss.csv"
 """
 
 
-def test_files_of_two_ranks(mlbench: Mlbench, client: ApiClient, tmp_path: Path) -> None:
+def test_files_of_two_ranks(here: Mlbench, client: ApiClient, tmp_path: Path) -> None:
     (tmp_path / "train.sh").write_text(_TRAINING)
-    here = replace(mlbench, folder=tmp_path)
     ordered = order_command(client, "left", "sh train.sh", num_workers=2, working_dir=str(tmp_path))
     run = run_to_end(client, ordered)
     assert run.state == "FINISHED", run.reason
@@ -33,4 +30,4 @@ def test_files_of_two_ranks(mlbench: Mlbench, client: ApiClient, tmp_path: Path)
     text = here("files", "left").out
     assert f"model.pt stays at {model['path']}: it has more than 1 MiB" in text
 
-    assert json.loads(here("verify", "left", "--json").out)["problems"] == []
+    assert here("verify", "left", "--json").json["problems"] == []

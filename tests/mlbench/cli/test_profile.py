@@ -2,10 +2,7 @@
 
 import gzip
 import json
-from dataclasses import replace
 from pathlib import Path
-
-import pytest
 
 from mlbench import ApiClient
 from tests.conftest import wait_for
@@ -14,12 +11,6 @@ from tests.support.stacks import losses, order_command, run_to_end
 
 # It learns nothing, so it never reaches its goal.
 _ENDLESS = {"epochs": "100000", "learning_rate": "1e-9"}
-
-
-@pytest.fixture
-def here(mlbench: Mlbench, tmp_path: Path) -> Mlbench:
-    """The command line, called in an empty folder."""
-    return replace(mlbench, folder=tmp_path)
 
 
 def test_a_task_is_profiled_which_disturbs_its_run_and_goes_with_it(
@@ -38,10 +29,8 @@ def test_a_task_is_profiled_which_disturbs_its_run_and_goes_with_it(
     assert len(fields["operators"]) == 10
     for op in fields["operators"]:
         assert calls.count(op["name"]) in (0, op["calls"])  # or it is no operator of a CPU
-    refused = here("profile", "watched", "--rank", "7")
-    assert (refused.code, f"rank: run {run.id} has started its ranks 0, 1" in refused.err) == (
-        *(2, True),
-    )
+    refused = here("profile", "watched", "--rank", "7").refusal
+    assert f"rank: run {run.id} has started its ranks 0, 1" in refused
     before = len(losses(client, run))
     wait_for(lambda: len(losses(client, run)) > before, what="it goes on")
     here("stop", "watched")
@@ -80,5 +69,5 @@ def test_code_without_pytorch_is_profiled_by_py_spy(
         assert notice in done.out
     finally:
         here("stop", "hot")
-    ended = here("profile", "hot")
-    assert (ended.code, "is not running: there is no process to profile" in ended.err) == (2, True)
+    ended = here("profile", "hot").refusal
+    assert "is not running: there is no process to profile" in ended

@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -89,9 +88,7 @@ def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
         lambda: client.get_run_metrics(int(run_id), last_n=1).result().value, what="the run records"
     )
 
-    conflict = mlbench("run", "steps", *_FAST)
-    assert conflict.code == 2
-    assert conflict.err == (
+    assert mlbench("run", "steps", *_FAST).refusal == (
         f"mlbench: run {run_id} (detached) is active: wait until it has ended, stop it, "
         "or let this one wait: queue=true, or `mlbench run --queue`\n"
     )
@@ -102,8 +99,7 @@ def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
 
     deleted = mlbench("delete", run_id)
     assert (deleted.code, deleted.out) == (0, f"run {run_id} (detached) is deleted\n")
-    gone = mlbench("delete", run_id)
-    assert (gone.code, gone.err) == (2, f"mlbench: there is no run {run_id}\n")
+    assert mlbench("delete", run_id).refusal == f"mlbench: there is no run {run_id}\n"
 
     # One that is active is stopped first.
     ordered = mlbench("run", "steps", "--name", "Not for long", *_ENDLESS, "--detach", "--json")
@@ -126,23 +122,21 @@ def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
 def test_a_wrong_order_is_refused(
     mlbench: Mlbench, arguments: tuple[str, ...], message: str
 ) -> None:
-    done = mlbench("run", *arguments)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(f"mlbench: {message}")
-    assert done.err.count("\n") == 1
+    refused = mlbench("run", *arguments).refusal
+    assert refused.startswith(f"mlbench: {message}")
+    assert refused.count("\n") == 1
 
 
 # --- own code ---
 
 
 def test_own_code_is_given_its_arguments_as_they_are(
-    mlbench: Mlbench, client: ApiClient, tmp_path: Path
+    here: Mlbench, client: ApiClient, tmp_path: Path
 ) -> None:
     tell = "import json, os, sys; print(json.dumps([*sys.argv[1:], os.getcwd()]))\n"
     (tmp_path / "tell it.py").write_text(tell)
-    there = replace(mlbench, folder=tmp_path)
     awkward = ("--my-arg", "3", "a b", '{"x": [1]}', "it's", "$HOME", "", "--name", "-o")
-    run = there("run", "./tell it.py", "--workers", "2", "--seed=5", "--json", "--", *awkward).json
+    run = here("run", "./tell it.py", "--workers", "2", "--seed=5", "--json", "--", *awkward).json
     assert (run["state"], run["backend"], run["seed"]) == ("FINISHED", "gloo", 5)
     assert (run["benchmark"], run["image"]) == ("", "local")
     assert re.fullmatch(r"tell-it-\d{8}-\d{6}", run["name"])

@@ -40,9 +40,8 @@ def test_runs_are_listed_by_a_query(mlbench: Mlbench, finished: Run) -> None:
     assert re.fullmatch(r"name +runs +steps +workers *\nfinished +1 +200 +2 *\n", grouped.out)
     [group] = mlbench("runs", "-q", query, "--group", "state,name", "--json").json
     assert group["values"] == {"state": "FINISHED", "name": "finished"}
-    refused = mlbench("runs", "-q", "wrkers>2")
-    assert (refused.code, refused.out) == (2, "")
-    assert "there is no field wrkers: do you mean workers?" in refused.err
+    refused = mlbench("runs", "-q", "wrkers>2").refusal
+    assert "there is no field wrkers: do you mean workers?" in refused
 
 
 def test_a_log_is_printed_as_it_was_written(
@@ -56,9 +55,7 @@ def test_a_log_is_printed_as_it_was_written(
         (("--attempt", "2"), "mlbench: --attempt: run"),
         (("--stream", "metrics"), "Invalid value for '--stream'"),
     ):
-        refused = mlbench("logs", "finished", *arguments)
-        assert (refused.code, refused.out) == (2, "")
-        assert message in refused.err
+        assert message in mlbench("logs", "finished", *arguments).refusal
 
 
 def test_a_log_is_followed_until_the_run_ends(mlbench: Mlbench, client: ApiClient) -> None:
@@ -102,9 +99,7 @@ def test_metrics_are_an_overview_or_every_value_of_one(
     # Names and texts are printed as they are.
     assert re.search(rf"^{re.escape(name)} +1 ", overview.out, re.MULTILINE)
     assert values.out == f"{name}  {_DATE}  [/] text :smile:\n"
-    nothing = mlbench("metrics", "finished", "--metric", "nothing")
-    assert (nothing.code, nothing.out) == (2, "")
-    assert nothing.err == (
+    assert mlbench("metrics", "finished", "--metric", "nothing").refusal == (
         f"mlbench: run {finished.id} has no metric 'nothing'; "
         f"`mlbench metrics {finished.id}` lists them\n"
     )
@@ -147,9 +142,8 @@ def test_of_runs_with_one_name_the_newest_is_meant(
 
 
 def test_an_unknown_name_is_told(mlbench: Mlbench) -> None:
-    done = mlbench("stop", "nobody")
-    message = "there is no run 'nobody'; `mlbench status` lists them"
-    assert (done.code, done.out, done.err) == (2, "", f"mlbench: {message}\n")
+    message = "mlbench: there is no run 'nobody'; `mlbench status` lists them\n"
+    assert mlbench("stop", "nobody").refusal == message
 
 
 # --- open: the browser is signed in, and no command line shows the token ---
@@ -196,9 +190,7 @@ def test_an_address_where_nothing_answers_is_not_opened(alone: Mlbench) -> None:
     alone.home.make()
     dead = Connection(f"http://127.0.0.1:{free_port()}", "token", None)
     alone.home.write_connection(dead)
-    done = alone("open")
-    assert (done.code, done.out) == (2, "")
-    assert f"the master at {dead.url} does not answer" in done.err
+    assert f"the master at {dead.url} does not answer" in alone("open").refusal
 
 
 def test_without_a_browser_the_address_is_there(mlbench: Mlbench, tmp_path: Path) -> None:

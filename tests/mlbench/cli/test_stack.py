@@ -36,9 +36,8 @@ def test_a_stack_that_runs_is_shown_and_left_alone(mlbench: Mlbench) -> None:
         "grafana_url": connection.grafana_url,
     }
     assert launch.running_supervisor(mlbench.home) == before
-    other = mlbench("up", "--workers", "4")
-    assert other.code == 2
-    assert "a stack is already running, without --workers 4 (it keeps 2): `mlbench d" in other.err
+    other = mlbench("up", "--workers", "4").refusal
+    assert "a stack is already running, without --workers 4 (it keeps 2): `mlbench d" in other
 
 
 def test_it_is_told_how_the_stacks_grafana_is() -> None:
