@@ -38,8 +38,15 @@ class Done:
 
     @property
     def json(self) -> Any:
-        """What it printed, read as JSON."""
+        """What it printed, read as JSON; it went well."""
+        assert self.code == 0, self.err
         return json.loads(self.out)
+
+    @property
+    def output(self) -> str:
+        """What it printed; it went well, and said nothing on stderr."""
+        assert (self.code, self.err) == (0, "")
+        return self.out
 
     @property
     def refusal(self) -> str:

@@ -70,12 +70,11 @@ def test_a_set_is_run_in_turn_and_compared(
     assert re.search(r"^2 workers +2 +[\d,.]+ ", done.out, re.MULTILINE)
     assert report.read_text().startswith("# steps on 1, 2 workers\n")
 
-    again = mlbench("bench", *arguments, *_FAST, "--json")
-    assert (again.code, again.err) == (0, "")
-    [ledger] = again.json["sets"]
+    again = json.loads(mlbench("bench", *arguments, *_FAST, "--json").output)
+    [ledger] = again["sets"]
     assert ledger.startswith(f"set {name}: 4 of 4 places have a run that counts; {len(ran)} runs")
     assert [run.id for run in runs_of(name)] == [run.id for run in ran], "nothing is run twice"
-    assert {group["label"]: len(group["run_ids"]) for group in again.json["groups"]} == {
+    assert {group["label"]: len(group["run_ids"]) for group in again["groups"]} == {
         "1 worker": 2,
         "2 workers": 2,
     }
@@ -110,12 +109,9 @@ def test_own_code_has_another_seed_each_time_and_failures_are_told(
     assert done.out.startswith("own code on 1 worker\n2 runs, no goal\n")
     assert summary in done.out
 
-    again = mlbench("bench", *arguments, "--json", "--", "--bad", "8")
-    assert again.code == 0
+    again = mlbench("bench", *arguments, "--json", "--", "--bad", "8").json
     assert [(run.name, run.seed) for run in runs_of(name)][3:] == [(f"{name}-w1-r2", 10)]
-    assert again.json["sets"] == [
-        f"set {name}: 3 of 3 places have a run that counts; 4 runs; 1 crashed"
-    ]
+    assert again["sets"] == [f"set {name}: 3 of 3 places have a run that counts; 4 runs; 1 crashed"]
 
 
 def test_a_set_ends_once_its_means_are_known_well_enough(mlbench: Mlbench, runs_of: RunsOf) -> None:

@@ -36,9 +36,7 @@ def test_everything_is_pushed_and_the_second_time_nothing(
 ) -> None:
     boards = sorted(file.stem for file in (grafana_folder() / "dashboards").glob("*.json"))
     push = ("grafana", "push", "--url", server.url, "--token", ADMIN, *_PROMETHEUS)
-    first = alone(*push, "--json")
-    assert first.code == 0, first.err
-    assert first.json == {
+    assert alone(*push, "--json").json == {
         "folder": "created",
         "data_source": "created",
         "dashboards": dict.fromkeys(boards, "created"),
@@ -76,8 +74,7 @@ def test_the_stacks_prometheus_is_the_usual_one(alone: Mlbench, server: GrafanaS
     assert done.code == 2
     assert re.search("no stack is running here .* with --prometheus-url", done.err)
     alone.home.write_connection(Connection("http://127.0.0.1:1", "t", "http://127.0.0.1:9091"))
-    done = alone(*push)
-    assert done.code == 0, done.err
+    assert alone(*push).code == 0
     assert server.data_sources[0]["url"] == "http://127.0.0.1:9091"
 
 

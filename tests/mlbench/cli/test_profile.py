@@ -19,9 +19,8 @@ def test_a_task_is_profiled_which_disturbs_its_run_and_goes_with_it(
     order = client.create_run("watched", 2, None, benchmark="digits", args=_ENDLESS)
     run = order.result().value
     wait_for(lambda: losses(client, run, rank=1), what="it trains")
-    done = here("profile", "watched", "--rank", "1", "--seconds", "2", "-o", "a.json.gz", "--json")
-    assert (done.code, done.err) == (0, "")
-    fields = done.json
+    options = ("--rank", "1", "--seconds", "2", "-o", "a.json.gz", "--json")
+    fields = json.loads(here("profile", "watched", *options).output)
     assert (fields["rank"], fields["tool"], fields["problem"]) == (1, "pytorch", "")
     trace = json.loads(gzip.decompress((tmp_path / "a.json.gz").read_bytes()))
     calls = [event["name"] for event in trace["traceEvents"] if event.get("cat") == "cpu_op"]
@@ -62,11 +61,10 @@ def test_code_without_pytorch_is_profiled_by_py_spy(
     run = order_command(client, "hot", f"python {script}")
     wait_for(lambda: here("logs", "hot").out, what="it runs")
     try:
-        done = here("profile", "hot", "--seconds", "1")
-        assert (done.code, done.err) == (0, "")
-        assert done.out.splitlines()[1].split()[:2] == ["hot", "(hot.py)"]
+        printed = here("profile", "hot", "--seconds", "1").output
+        assert printed.splitlines()[1].split()[:2] == ["hot", "(hot.py)"]
         notice = f"speedscope.json.gz is among the files of run {run.id}; its page shows it"
-        assert notice in done.out
+        assert notice in printed
     finally:
         here("stop", "hot")
     ended = here("profile", "hot").refusal

@@ -24,8 +24,8 @@ def test_runs_that_ended_long_ago_are_deleted(
         database.execute("UPDATE run SET finished_at = ? WHERE id = ?", (ended, old.id))
     assert mlbench("prune", "--older-than", "92d", "--json").json == {"deleted": []}
     assert "--yes: it is needed" in mlbench("prune", "--older-than", "90d").refusal
-    done = mlbench("prune", "--older-than", "90d", "--yes")
-    assert (done.code, done.out) == (0, "1 runs are deleted\n")
+    printed = mlbench("prune", "--older-than", "90d", "--yes").output
+    assert printed == "1 runs are deleted\n"
     ids = {run.id for run in client.get_runs().result().value}
     assert old.id not in ids
     assert finished.id in ids
@@ -36,9 +36,8 @@ def test_the_words_of_a_run_are_kept_beside_its_archive(
 ) -> None:
     run = run_to_end(client, order_steps(client, "said-of", steps=10))
     wait_for(lambda: reload(client, run).archive is not None, what="it is sealed")
-    assert (
-        mlbench("edit", "said-of", "--title", "Løss", "--tag", "paper", "--note", "*N*").code == 0
-    )
+    words = ("--title", "Løss", "--tag", "paper", "--note", "*N*")
+    assert mlbench("edit", "said-of", *words).code == 0
     archive = stack.archive / known(reload(client, run).archive)
     client.delete_run(run.id, keep_archive=True).result()
     assert mlbench("import", str(archive)).code == 0

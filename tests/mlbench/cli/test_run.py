@@ -37,9 +37,7 @@ def test_a_run_is_watched_to_its_end(mlbench: Mlbench, client: ApiClient) -> Non
 
 
 def test_a_run_as_json_is_one_document(mlbench: Mlbench, client: ApiClient) -> None:
-    done = mlbench("run", "steps", "--workers", "1", *_FAST, "--json")
-    assert (done.code, done.err) == (0, "")
-    fields = done.json
+    fields = json.loads(mlbench("run", "steps", "--workers", "1", *_FAST, "--json").output)
     answer = client.get_run(fields["id"]).result().json()
     # It may be evaluated and sealed meanwhile.
     later = ("archive", "archive_sha256", "disturbed", "waiting_share")
@@ -73,17 +71,16 @@ def test_a_failed_run_says_which_rank_and_why(mlbench: Mlbench) -> None:
         r"^rank \d on local-mlbench-worker-\d exited with code 2$", done.out, re.MULTILINE
     )
     assert re.search(r"^what is wrong$", done.out, re.MULTILINE)
-    status = mlbench("status", "wrong", "--json")
-    assert (status.code, status.json["state"]) == (0, "FAILED")
-    assert status.json["working_dir"] == str(Path.cwd())
+    status = mlbench("status", "wrong", "--json").json
+    assert (status["state"], status["working_dir"]) == ("FAILED", str(Path.cwd()))
 
 
 def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
     mlbench: Mlbench, client: ApiClient
 ) -> None:
-    ordered = mlbench("run", "steps", "--name", "detached", *_ENDLESS, "--detach", "--json")
-    assert (ordered.code, ordered.json["state"]) == (0, "INITIALIZED")
-    run_id = str(ordered.json["id"])
+    ordered = mlbench("run", "steps", "--name", "detached", *_ENDLESS, "--detach", "--json").json
+    assert ordered["state"] == "INITIALIZED"
+    run_id = str(ordered["id"])
     wait_for(
         lambda: client.get_run_metrics(int(run_id), last_n=1).result().value, what="the run records"
     )
@@ -92,22 +89,16 @@ def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
         f"mlbench: run {run_id} (detached) is active: wait until it has ended, stop it, "
         "or let this one wait: queue=true, or `mlbench run --queue`\n"
     )
-    stopped = mlbench("stop", "detached")
-    assert (stopped.code, stopped.out) == (0, f"run {run_id} (detached): STOPPED\n")
-    again = mlbench("stop", run_id, "--json")
-    assert (again.code, again.json["state"]) == (0, "STOPPED")
+    assert mlbench("stop", "detached").output == f"run {run_id} (detached): STOPPED\n"
+    assert mlbench("stop", run_id, "--json").json["state"] == "STOPPED"
 
-    deleted = mlbench("delete", run_id)
-    assert (deleted.code, deleted.out) == (0, f"run {run_id} (detached) is deleted\n")
+    assert mlbench("delete", run_id).output == f"run {run_id} (detached) is deleted\n"
     assert mlbench("delete", run_id).refusal == f"mlbench: there is no run {run_id}\n"
 
     # One that is active is stopped first.
-    ordered = mlbench("run", "steps", "--name", "Not for long", *_ENDLESS, "--detach", "--json")
-    deleted = mlbench("delete", "Not for long")
-    assert (deleted.code, deleted.out) == (
-        0,
-        f"run {ordered.json['id']} (Not for long) is deleted\n",
-    )
+    name = "Not for long"
+    other = mlbench("run", "steps", "--name", name, *_ENDLESS, "--detach", "--json").json
+    assert mlbench("delete", name).output == f"run {other['id']} ({name}) is deleted\n"
 
 
 @pytest.mark.parametrize(

@@ -21,14 +21,13 @@ from tests.support.processes import descendants, left
 
 def test_a_stack_that_runs_is_shown_and_left_alone(mlbench: Mlbench) -> None:
     before, connection = launch.running_supervisor(mlbench.home), mlbench.home.read_connection()
-    again, as_json = mlbench("up"), mlbench("up", "--detach", "--json")
-    assert again.code == as_json.code == 0
-    assert again.out.startswith("The stack is already running.\n")
-    assert f"  Web pages   {connection.url}/  (`mlbench open` signs in)\n" in again.out
+    again = mlbench("up").output
+    assert again.startswith("The stack is already running.\n")
+    assert f"  Web pages   {connection.url}/  (`mlbench open` signs in)\n" in again
     [port] = re.findall(r"@127.0.0.1:(\d+)/", known(connection.prometheus_url))
-    assert f"  Prometheus  http://127.0.0.1:{port}\n" in again.out
-    assert ("  Grafana: none found; " in again.out) is (connection.grafana_url is None)
-    assert as_json.json == {
+    assert f"  Prometheus  http://127.0.0.1:{port}\n" in again
+    assert ("  Grafana: none found; " in again) is (connection.grafana_url is None)
+    assert mlbench("up", "--detach", "--json").json == {
         "state": "already running",
         "url": connection.url,
         "web_url": f"{connection.url}/",
@@ -55,20 +54,17 @@ def test_it_is_told_how_the_stacks_grafana_is() -> None:
 @pytest.mark.slow
 def test_a_detached_stack_stays_until_it_is_taken_down(alone: Mlbench) -> None:
     port = free_port()
-    up = alone.process("up", "--detach", "--workers", "1", "--port", str(port), "--json")
-    assert up.code == 0, up.err
-    assert (up.json["state"], up.json["url"]) == ("running", f"http://127.0.0.1:{port}")
+    up = alone.process("up", "--detach", "--workers", "1", "--port", str(port), "--json").json
+    assert (up["state"], up["url"]) == ("running", f"http://127.0.0.1:{port}")
     assert [pod["name"] for pod in alone("status", "--json").json["pods"]] == [
         "local-mlbench-worker-0"
     ]
     supervisor = known(launch.running_supervisor(alone.home))
     started = [psutil.Process(supervisor), *descendants(supervisor)]
 
-    down = alone("down")
-    assert (down.code, down.out) == (0, "stopped\n")
+    assert alone("down").output == "stopped\n"
     wait_for(lambda: left(started) == [], what="all processes have ended")
-    again = alone("down", "--json")
-    assert (again.code, again.json) == (0, {"stopped": False})
+    assert alone("down", "--json").json == {"stopped": False}
     assert alone("down").out == "no stack was running\n"
 
 
