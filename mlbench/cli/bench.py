@@ -8,6 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from itertools import product
 from statistics import mean
 from typing import Annotated
 
@@ -18,16 +19,17 @@ from mlbench.cli.common import FAILED, INTERRUPTED, JsonOption, UsageError, conn
 from mlbench.cli.compare import OutputsOption, check_files, manifests_of, write_and_show
 from mlbench.cli.live import follow
 from mlbench.cli.spec import FILLED_IN, PERCENT, read_quantity, takes
-from mlbench.cli.sweep import plan_places, read_sweeps
 from mlbench.client import ApiClient
 from mlbench.comparisons import FEWEST_LOOKED_AT
-from mlbench.records import Benchmark, Info, Run, RunSet, SetPlace
+from mlbench.records import Benchmark, Info, Planned, Run, RunSet, SetPlace
 from mlbench.report import figures
-from mlbench.runspec import CommonSpec
+from mlbench.runspec import SWEPT, CommonSpec, Option
 
 _REPEATS = 5
 _OFFICIAL_REPEATS = 10
 _MOST_REPEATS = 20  # with --until
+_Sweeps = Mapping[str, Sequence[str]]
+"""What is swept, by key, in the order of the command line."""
 
 
 @takes(
@@ -238,6 +240,60 @@ def share_cores(info: Info, workers: int, wanted: float | None, *, oversubscribe
             "choose fewer --workers or --cpus, or --oversubscribe, which the report will say"
         )
     return each
+
+
+def read_sweeps(sweeps: Sequence[str] | None, *, is_own_code: bool = False) -> _Sweeps:
+    """Return the values of each ``--sweep KEY=V1,V2``; raise UsageError for another form."""
+    values_of: dict[str, Sequence[str]] = {}
+    for sweep in sweeps or ():
+        key, _, listed = sweep.partition("=")
+        values = listed.split(",")
+        if key in SWEPT:
+            values = [_plain(value, SWEPT[key][1], sweep) for value in values]
+        if not key or not all(values):
+            raise UsageError(f"--sweep {sweep}: it must be KEY=V1,V2, e.g. bandwidth=20,100")
+        if key in values_of:
+            raise UsageError(f"--sweep {sweep}: {key} is swept already; give all values at once")
+        if len({*values}) < len(values):
+            raise UsageError(f"--sweep {sweep}: give each value once")
+        if is_own_code and key not in SWEPT:
+            raise UsageError(
+                f"--sweep {sweep}: options are a benchmark's; "
+                f"code of your own can be swept by {', '.join(SWEPT)}"
+            )
+        values_of[key] = values
+    return values_of
+
+
+def _plain(value: str, option: Option, sweep: str) -> str:
+    """Return a value without its unit, as the API takes it."""
+    if value in ("", option.swept_out) or not option.is_number:
+        return value
+    try:
+        return f"{read_quantity(value, option):.15g}"
+    except typer.BadParameter as error:
+        raise UsageError(f"--sweep {sweep}: {error.message}") from None
+
+
+def plan_places(
+    workers: Sequence[int], seeds: Sequence[int | None], sweeps: _Sweeps
+) -> list[Planned]:
+    """Return each run of a set: for each seed, one of each combination and number of workers.
+
+    A repeat runs all of them with the same seed, so that a comparison is of equal work. So that a
+    drift of the machine affects all alike, each second repeat runs in the opposite order of the
+    one before it, and the first of the next two begins elsewhere.
+    """
+    combinations = [dict(zip(sweeps, values, strict=True)) for values in product(*sweeps.values())]
+    runs = [(count, swept) for swept in combinations for count in sorted(workers, reverse=True)]
+    pairs = (len(seeds) + 1) // 2
+    places = []
+    for repeat, seed in enumerate(seeds):
+        first = repeat // 2 * len(runs) // pairs
+        turned = [*runs[first:], *runs[:first]]
+        in_turn = reversed(turned) if repeat % 2 else turned
+        places += [Planned(count, seed, swept) for count, swept in in_turn]
+    return places
 
 
 def seed_of_repeat(benchmark: Benchmark | None, seed: int | None, repeat: int) -> int | None:
