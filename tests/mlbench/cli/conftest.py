@@ -70,15 +70,12 @@ class Mlbench:
     def __call__(self, *arguments: str) -> Done:
         """Run a command to its end in this process, which saves starting another one."""
         signals = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+        environ = {**dict.fromkeys(os.environ), **self._environ()}  # None takes a variable away
         with pytest.MonkeyPatch.context() as patch:
-            for name in {*os.environ} - {*self._environ()}:
-                patch.delenv(name)
-            for name, value in self._environ().items():
-                patch.setenv(name, value)
             if self.folder is not None:
                 patch.chdir(self.folder)
             patch.setattr(sys, "argv", ["mlbench", *arguments])
-            done = CliRunner().invoke(app, arguments)
+            done = CliRunner().invoke(app, arguments, env=environ)
         for number, handler in signals.items():
             signal.signal(number, handler)
         if done.exception is not None and not isinstance(done.exception, SystemExit):
