@@ -51,14 +51,9 @@ def _step_of_active(expr: str) -> str:
     return f"{by('run_id', _active(expr))} or on () ({_ACTIVE}) * NaN"
 
 
-def _shown(expr: str) -> str:
+def _shown(expr: str, labels: str = "run_id") -> str:
     """Return a value for each run that the variables choose."""
-    return f"{by('run_id', expr)} and on (run_id) {_CHOSEN}"
-
-
-def _of_metric(expr: str) -> str:
-    """Return the same of a value that has the label ``metric``."""
-    return f"{by('run_id, metric', expr)} and on (run_id) {_CHOSEN}"
+    return f"{by(labels, expr)} and on (run_id) {_CHOSEN}"
 
 
 def _samples(places: str) -> str:
@@ -89,6 +84,7 @@ _SHARE = " or ".join(
         (by("run_id, metric", ever('mlbench_run_goal{better="lower"}')), _VALUE),
     )
 )
+_BEST = _result(names.RUN_BEST_VALUE, _NEWEST, "run_id, metric")
 _SO_FAR = by("run_id", latest("run:mlbench_run_throughput:mean"))
 _THROUGHPUT = _result(names.RUN_SAMPLES_PER_SECOND, _SO_FAR)
 _WAITS = by("run_id", "run_rank:mlbench_worker_disturbed:share1m")
@@ -110,8 +106,8 @@ ALL: Final = rows(
     "Missing is what was recorded and is neither in Prometheus nor kept: 0, or something is wrong.",
     column("info", or_none(_info(_CHOSEN), "run", "None in this time range")),
     column("states", f"{_STATE} == 1 and on (run_id) {_CHOSEN}"),
-    column("result", _of_metric(_result(names.RUN_BEST_VALUE, _NEWEST, "run_id, metric"))),
-    column("goal", _of_metric(_GOAL)),
+    column("result", _shown(_BEST, "run_id, metric")),
+    column("goal", _shown(_GOAL, "run_id, metric")),
     column("time_to_goal", _shown(of_result(names.RUN_TIME_TO_GOAL))),
     column("throughput", _shown(_THROUGHPUT)),
     column("waited", _shown(_WAITED)),

@@ -30,8 +30,7 @@ def fault(
         while event.text.endswith(_DUE):
             time.sleep(_LOOK_SECONDS)
             events = client.get_run_events(run.id).result().value
-            faults = [event for event in events if event.kind == "fault"]
-            event = [fault for fault in faults if _BY_HAND in fault.text][-1]
+            event = [one for one in events if one.kind == "fault" and _BY_HAND in one.text][-1]
     if json:
         print_json(event.to_fields())
     else:
