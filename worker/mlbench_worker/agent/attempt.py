@@ -2,13 +2,14 @@
 
 import json
 import logging
+import math
 import os
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_ASSIGNMENT, _EXIT, _COUNTERS = "assignment.json", "exit.json", "counters"
-_ERROR, _AUTOPSY = "error.json", "autopsy"
+_ASSIGNMENT, _EXIT = "assignment.json", "exit.json"
+_COUNTERS, _AUTOPSY = "counters", "autopsy"
 OUTPUT = "output"
 """Beside the attempts' folders, so that a file that stays there outlives its attempt."""
 _LONGEST_FAILURE = 500  # as the master takes it
@@ -62,6 +63,14 @@ class Attempt:
         self, folder: Path, assignment: Assignment, open_stream: Callable[[Path], int | None]
     ) -> None:
         self.folder = folder
+        self.counters = folder / _COUNTERS
+        """The folder of prometheus-client's files of the process."""
+        self.autopsy = folder / _AUTOPSY
+        """The folder with a pipe for the stacks of the rank's Pythons, and sockets of PyTorch's."""
+        self.error_file = folder / "error.json"
+        """Where torchrun, or a process whose main function is a ``record``, writes its error."""
+        self.output = folder.parent / OUTPUT / folder.name
+        """The folder for the rank's files. What is too large to be shipped stays there."""
         self.assignment = assignment
         self.ended = threading.Event()
         self.exit: Exit | None = None
@@ -80,6 +89,7 @@ class Attempt:
         """Its own, while its process runs."""
         self._traffic: Callable[[], Traffic] | None = None
         self._observation: Observation | None = None
+        self._profiled: list[list[float]] = []
         self._killed_before = 0
         self.began = time.monotonic()
         self._failure = ""
@@ -95,8 +105,8 @@ class Attempt:
         prefix = f"run-{a.run_id}-attempt-{a.attempt}-rank-{a.rank}-"
         folder = Path(tempfile.mkdtemp("", prefix, parent))
         try:
-            (folder / _COUNTERS).mkdir(mode=0o700)
-            (folder / _AUTOPSY).mkdir(mode=0o700)
+            for name in (_COUNTERS, _AUTOPSY):
+                (folder / name).mkdir(mode=0o700)
             with suppress(OSError):  # a file system without pipes
                 os.mkfifo(folder / _AUTOPSY / "stacks", 0o600)
             write_json(folder / _ASSIGNMENT, asdict(assignment))
@@ -131,21 +141,6 @@ class Attempt:
         return attempt
 
     @property
-    def counters(self) -> Path:
-        """The folder of prometheus-client's files of the process."""
-        return self.folder / _COUNTERS
-
-    @property
-    def autopsy(self) -> Path:
-        """The folder with a pipe for the stacks of the rank's Pythons, and sockets of PyTorch's."""
-        return self.folder / _AUTOPSY
-
-    @property
-    def error_file(self) -> Path:
-        """Where torchrun, or a process whose main function is a ``record``, writes its error."""
-        return self.folder / _ERROR
-
-    @property
     def pid(self) -> int | None:
         """The rank's first process; None if it has not begun."""
         return self._process.pid if self._process else None
@@ -164,11 +159,6 @@ class Attempt:
     def checkpoints(self) -> Path:
         """The folder for the run's checkpoints, if it keeps any, the same for all its attempts."""
         return self.folder.parent / "checkpoints" / f"run-{self.assignment.run_id}"
-
-    @property
-    def output(self) -> Path:
-        """The folder for the rank's files. What is too large to be shipped stays there."""
-        return self.folder.parent / OUTPUT / self.folder.name
 
     @property
     def failure(self) -> str:
@@ -256,7 +246,7 @@ class Attempt:
         self.network, self._traffic = network, traffic
         observation = self.listen(environ, network.sockets if network else None)
         with ExitStack() as undoing:
-            undoing.callback(observation.close, time.time())
+            undoing.callback(observation.close)
             mark = f"{names.ENV_RUN_ID}={self.assignment.run_id}"
             observation.measure(mark, name_others=name_others)
             self._process = TrainingProcess(
@@ -290,9 +280,14 @@ class Attempt:
             file.hide(self._secret)
         return self._observation
 
-    def profiling(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def profiling(self) -> Iterator[None]:
         """Note that the rank is profiled meanwhile, which is stated at its end."""
-        return self._observation.profiling() if self._observation else nullcontext()
+        self._profiled.append(span := [time.time(), math.inf])
+        try:
+            yield
+        finally:
+            span[1] = time.time()
 
     def conclude(self, ended: Exit, failure: str = "", missing: str = "") -> None:
         """Take what the processes, which have ended, have still told; then note the end.
@@ -300,7 +295,7 @@ class Attempt:
         ``missing`` is what a job that others started could not record, which is no failure of it.
         """
         lines: list[Mapping[str, object]] = []
-        disturbance = self._observation.close(ended.at) if self._observation else None
+        disturbance = self._observation.close() if self._observation else None
         if self._traffic is not None:
             with suppress(OSError, ValueError, subprocess.SubprocessError):
                 carried = self._traffic()
@@ -310,7 +305,8 @@ class Attempt:
         if self.network is not None:
             self.network.close()
         if disturbance is not None:
-            lines.append({"disturbance": asdict(disturbance)})
+            profiled = [(began, min(end, ended.at)) for began, end in self._profiled]
+            lines.append({"disturbance": {**asdict(disturbance), "profiled": profiled}})
         if lines:
             with suppress(OSError):
                 # The process's last line may have been cut.

@@ -1,11 +1,7 @@
 """What is heard and measured of a rank, beside what its processes write to its streams."""
 
-import math
 import os
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +40,6 @@ class Observation:
         self._attempt = attempt
         self._root = root
         self._watch: Watch | None = None
-        self._profiled: list[list[float]] = []
         let_out = environ.get(names.ENV_LET_OUT, "")
         ports = ports_of(let_out) if sockets and let_out else frozenset()
         tracking = mlflow.Tracking(assignment.run_id, attempt.output)
@@ -94,21 +89,8 @@ class Observation:
         watch.start()
         self._watch = watch
 
-    @contextmanager
-    def profiling(self) -> Iterator[None]:
-        """Note that the rank is profiled meanwhile, which is stated at its end."""
-        self._profiled.append(span := [time.time(), math.inf])
-        try:
-            yield
-        finally:
-            span[1] = time.time()
-
-    def close(self, at: float) -> "Disturbance | None":
-        """Take what the processes, which ended then, have still told; return what was measured."""
+    def close(self) -> "Disturbance | None":
+        """Take what the processes, which have ended, have still told; return what was measured."""
         self._loopback.close()
         self._follower.close()
-        disturbance = self._watch.end() if self._watch else None
-        if disturbance and self._profiled:
-            profiled = tuple((began, min(end, at)) for began, end in self._profiled)
-            disturbance = replace(disturbance, profiled=profiled)
-        return disturbance
+        return self._watch.end() if self._watch else None
