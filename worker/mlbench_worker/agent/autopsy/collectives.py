@@ -9,7 +9,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -97,12 +97,9 @@ def _collective(group: str, number: int, entry: Mapping[str, Any]) -> Collective
 
 
 def _ask(path: Path, handler: str) -> Any:
-    connection = Connection(path)
-    try:
+    with closing(Connection(path)) as connection:
         connection.request("POST", f"/handler/{handler}")
         return json.loads(connection.getresponse().read(_MOST_BYTES))
-    finally:
-        connection.close()
 
 
 class Connection(http.client.HTTPConnection):

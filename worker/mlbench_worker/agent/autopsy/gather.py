@@ -19,7 +19,7 @@ from mlbench.process import this_process
 from mlbench_worker.agent import kernel, torchrun
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.autopsy.collectives import find_collectives, left_collectives
-from mlbench_worker.agent.autopsy.stacks import Pipe, find_spy, parse_traceback, spy, spy_native
+from mlbench_worker.agent.autopsy.stacks import Pipe, find_spy, parse_traceback, spy
 from mlbench_worker.agent.files import StreamFile, text_of
 from mlbench_worker.agent.sources.processes import (
     environ_of,
@@ -194,7 +194,7 @@ def _native(
             raise OSError(f"process {process.pid} has the state {process.state}")
         if free_memory(root) < _NATIVE_BYTES:
             raise OSError(f"they take up to {_NATIVE_BYTES // 10**6} MB, which are not free")
-        return spy_native(program, process.pid)
+        return spy(program, process.pid, native=True)
     except OSError as error:
         missing.append(f"frames of C: {error}")
         return ()

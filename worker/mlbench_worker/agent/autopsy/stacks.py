@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,22 +39,16 @@ def find_spy() -> str | None:
     return str(beside) if beside.exists() else shutil.which("py-spy")
 
 
-def spy(program: str, pid: int) -> list[Thread]:
+def spy(program: str, pid: int, *, native: bool = False) -> list[Thread]:
     """Return the threads of a process as py-spy reads them, without stopping it.
+
+    With the frames of C too, if ``native``: then it stands still for up to 2 s.
 
     Raises:
         OSError: it may not, or cannot; the process may be no Python.
     """
-    return _dump([program, "dump", "--nonblocking"], pid, _SPY_SECONDS)
-
-
-def spy_native(program: str, pid: int) -> list[Thread]:
-    """Return the same with frames of C too; the process stands still for up to 2 s."""
-    return _dump([program, "dump", "--native"], pid, _NATIVE_SECONDS)
-
-
-def _dump(command: Sequence[str], pid: int, seconds: float) -> list[Thread]:
-    command = [*command, "--json", "--pid", str(pid)]
+    how, seconds = ("--native", _NATIVE_SECONDS) if native else ("--nonblocking", _SPY_SECONDS)
+    command = [program, "dump", how, "--json", "--pid", str(pid)]
     problem = ""
     for _ in range(_TRIES):  # the memory changes while it is read
         try:
@@ -157,14 +152,10 @@ def _bounded(threads: Iterator[Thread] | Sequence[Thread]) -> list[Thread]:
     of_python = (thread for thread in threads if thread.frames)
     main_first = sorted(of_python, key=lambda thread: not thread.is_main)[:_MOST_THREADS]
     return [
-        Thread(
-            thread.pid,
-            thread.name[:_LONGEST_NAME],
-            thread.is_main,
-            tuple(
-                Frame(frame.function[:_LONGEST_NAME], frame.file[-_LONGEST_FILE:], frame.line)
-                for frame in thread.frames
-            ),
-        )
+        replace(thread, name=thread.name[:_LONGEST_NAME], frames=tuple(map(_cut, thread.frames)))
         for thread in main_first
     ]
+
+
+def _cut(frame: Frame) -> Frame:
+    return Frame(frame.function[:_LONGEST_NAME], frame.file[-_LONGEST_FILE:], frame.line)
