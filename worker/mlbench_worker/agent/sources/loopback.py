@@ -158,12 +158,16 @@ class Loopback:
         return f"http://{_HOST}:{self._listener.getsockname()[1]}"
 
     @property
+    def address(self) -> str:
+        """The same with the token, as a password."""
+        return self.url.replace("//", f"//mlbench:{self.token}@")
+
+    @property
     def egress(self) -> dict[str, str]:
         """The variables that lead clients of HTTPS through this proxy; none if it is none."""
         if not self.lets_out_to:
             return {}
-        proxy = self.url.replace("//", f"//mlbench:{self.token}@")
-        return {"https_proxy": proxy, "HTTPS_PROXY": proxy}
+        return dict.fromkeys(("https_proxy", "HTTPS_PROXY"), self.address)
 
     def close(self) -> None:
         """Answer what was asked until now by processes that have ended, and stop."""

@@ -327,9 +327,8 @@ def variables(environ: Mapping[str, str], server: Loopback) -> dict[str, str]:
     """
     if "MLFLOW_TRACKING_URI" in environ:
         return {}
-    address = server.url.replace("//", f"//mlbench:{server.token}@")
     # Else a client says at each end of a run where to look at it, which is not here.
-    return {"MLFLOW_TRACKING_URI": address, "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
+    return {"MLFLOW_TRACKING_URI": server.address, "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
 
 
 def _remember(all_: dict[str, T], new: Mapping[str, T], most: int) -> None:

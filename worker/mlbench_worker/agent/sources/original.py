@@ -50,8 +50,7 @@ def variables(environ: Mapping[str, str], server: Loopback) -> dict[str, str]:
     """
     folders = environ.get("PYTHONPATH", "").split(os.pathsep)
     path = os.pathsep.join(filter(None, (str(HOOK), *folders)))
-    agent = server.url.replace("http://", f"mlbench:{server.token}@")
-    return {names.ENV_AGENT: agent, "PYTHONPATH": path}
+    return {names.ENV_AGENT: server.address.removeprefix("http://"), "PYTHONPATH": path}
 
 
 class Reports:
