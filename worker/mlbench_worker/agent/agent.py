@@ -170,9 +170,8 @@ class Agent:
         offset, attachment = self._link.clock.offset, attempt.assignment.attachment
         network, server = None, self._fork_servers.find(attempt.assignment)
         try:
-            network = (
-                attach(attachment, Home.from_environ(self._environ).switch) if attachment else None
-            )
+            if attachment:
+                network = attach(attachment, Home.from_environ(self._environ).switch)
             self._state_machine(attempt, network, is_forked=server is not None)
             attempt.start(
                 self._environ,

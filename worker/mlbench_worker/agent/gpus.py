@@ -41,22 +41,18 @@ class _Memory(ctypes.Structure):
     )
 
 
+def _of_thousandths(answer: Any) -> float:
+    return float(answer.value / 1000)  # NVML has milliwatts and millijoules
+
+
 _UTILIZATION: Final = "mlbench_gpu_utilization_ratio"
 # The function that tells each figure, what it fills in, and the figure in that.
 _FIGURES: Final[Mapping[ResourceName, tuple[str, type[Any], Callable[[Any], float]]]] = {
     _UTILIZATION: ("nvmlDeviceGetUtilizationRates", _Rates, lambda rates: rates.gpu_percent / 100),
     "mlbench_gpu_memory_used_bytes": ("nvmlDeviceGetMemoryInfo", _Memory, lambda it: it.used),
     "mlbench_gpu_memory_total_bytes": ("nvmlDeviceGetMemoryInfo", _Memory, lambda it: it.total),
-    "mlbench_gpu_power_watts": (
-        "nvmlDeviceGetPowerUsage",
-        ctypes.c_uint,
-        lambda milliwatts: milliwatts.value / 1000,
-    ),
-    GPU_ENERGY: (
-        "nvmlDeviceGetTotalEnergyConsumption",
-        ctypes.c_ulonglong,
-        lambda millijoules: millijoules.value / 1000,
-    ),
+    "mlbench_gpu_power_watts": ("nvmlDeviceGetPowerUsage", ctypes.c_uint, _of_thousandths),
+    GPU_ENERGY: ("nvmlDeviceGetTotalEnergyConsumption", ctypes.c_ulonglong, _of_thousandths),
 }
 
 

@@ -58,7 +58,7 @@ class Network:
 
         It finds the namespaces by this process, so they must not be closed before it has ended.
         """
-        entering = [_tool("nsenter"), f"--net={_path(self._namespace)}", *_as_user(self._users)]
+        entering = self._entering()
         if self._users is not None:
             user, group = f"--map-user={os.geteuid()}", f"--map-group={os.getegid()}"
             entering += [_tool("unshare"), "--user", user, group]
@@ -80,9 +80,11 @@ class Network:
         Raises:
             ShapingError: that fails.
         """
-        entering = [_tool("nsenter"), f"--net={_path(self._namespace)}", *_as_user(self._users)]
         state = "up" if is_in else "down"
-        run_tool([*entering, "--", _tool("ip"), "link", "set", INTERFACE, state])
+        run_tool([*self._entering(), "--", _tool("ip"), "link", "set", INTERFACE, state])
+
+    def _entering(self) -> list[str]:
+        return [_tool("nsenter"), f"--net={_path(self._namespace)}", *_as_user(self._users)]
 
     def close(self) -> None:
         """Let go of it."""
