@@ -5,7 +5,7 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +22,39 @@ from tests.mlbench.test_tensorboard import SESSION, record
 _HUGE = "1" + "0" * 400
 
 
-class Recording:
-    """Keeps the lines that are written, unless its disk is full."""
+class Followed:
+    """A run whose files are followed; it keeps what is written, unless its disk is full."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path, pid: int) -> None:
+        self.folder, self.pid = folder, pid
         self.lines: list[Line] = []
         self.refusals_left = 0
+        self.stdout = folder / "stdout"
+        self.stdout.touch()
+        self._follower = Follower(self.stdout, folder, self._append)
 
-    def append(self, lines: Sequence[Line]) -> None:
+    def _append(self, lines: Sequence[Line]) -> None:
         if self.refusals_left:
             self.refusals_left -= 1
             raise OSError("no space")
         self.lines += lines
 
+    def event_file(self, number: int = 0, folder: Path | None = None, ago: float = 0.0) -> Path:
+        """Return the path of an event file of the run's process."""
+        name = f"{int(time.time() - ago)}.{socket.gethostname()}.{self.pid}.{number}"
+        return (folder or self.folder) / f"events.out.tfevents.{name}"
+
     def values(self, metric: str) -> list[Any]:
         found = (line.get("metrics") for line in self.lines)
         return [one[metric] for one in found if isinstance(one, dict) and metric in one]
+
+    def wait_for(self, count: int, metric: str = "loss") -> None:
+        wait_for(lambda: len(self.values(metric)) == count, what="the values are written")
+
+    def end(self) -> str:
+        """Read to the end, and return why values are lost."""
+        self._follower.close()
+        return self._follower.failure
 
 
 @pytest.fixture
@@ -52,19 +69,12 @@ def rank(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 
 @pytest.fixture
-def stdout(tmp_path: Path) -> Path:
-    path = tmp_path / "stdout"
-    path.touch()
-    return path
+def followed(tmp_path: Path, rank: int) -> Followed:
+    return Followed(tmp_path, rank)
 
 
 def mllog(key: str, at: str, value: float) -> str:
     return f':::MLLOG {{"key": "{key}", "time_ms": {at}, "value": {value}, "metadata": {{}}}}\n'
-
-
-def event_file(folder: Path, pid: int, number: int = 0, began: float | None = None) -> Path:
-    began = time.time() if began is None else began
-    return folder / f"events.out.tfevents.{int(began)}.{socket.gethostname()}.{pid}.{number}"
 
 
 def records(*values: float, tag: str = "loss") -> bytes:
@@ -72,130 +82,96 @@ def records(*values: float, tag: str = "loss") -> bytes:
     return first_record(time.time()) + b"".join(to_record(scalar) for scalar in scalars)
 
 
-def settings(recording: Recording) -> list[Any]:
-    return [line["settings"] for line in recording.lines if "settings" in line]
-
-
-def written(recording: Recording, tag: str, count: int) -> Callable[[], bool]:
-    return lambda: len(recording.values(tag)) == count
-
-
-def test_what_was_refused_is_tried_again(tmp_path: Path, stdout: Path, rank: int) -> None:
-    recording = Recording()
-    recording.refusals_left = 5
-    follower = Follower(stdout, tmp_path, recording.append)
-    stdout.write_text(mllog("eval_accuracy", "1000", 0.9))
-    event_file(tmp_path, rank).write_bytes(records(1, 2, 3))
-    wait_for(written(recording, "loss", 3), what="the values are written")
-    follower.close()
-    assert recording.values("loss") == [1, 2, 3]
-    assert recording.values("eval_accuracy") == [0.9]
-    assert follower.failure == ""
+def test_what_was_refused_is_tried_again(followed: Followed) -> None:
+    followed.refusals_left = 5
+    followed.stdout.write_text(mllog("eval_accuracy", "1000", 0.9))
+    followed.event_file().write_bytes(records(1, 2, 3))
+    followed.wait_for(3)
+    assert followed.end() == ""
+    assert followed.values("loss") == [1, 2, 3]
+    assert followed.values("eval_accuracy") == [0.9]
 
 
 def test_what_is_refused_to_the_end_is_a_failure(
-    tmp_path: Path, stdout: Path, rank: int, monkeypatch: pytest.MonkeyPatch
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "_PATIENCE_SECONDS", 0.3)
-    recording = Recording()
-    recording.refusals_left = 1 << 30
-    follower = Follower(stdout, tmp_path, recording.append)
-    event_file(tmp_path, rank).write_bytes(records(1))
+    followed.refusals_left = 1 << 30
+    followed.event_file().write_bytes(records(1))
     time.sleep(0.2)
-    follower.close()
-    assert follower.failure == "values that its processes wrote to files are lost: no space"
+    assert followed.end() == "values that its processes wrote to files are lost: no space"
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        mllog("loss", _HUGE, 1),
-        mllog("epoch_start", "1", 1).replace(
-            '"metadata": {}',
-            f'"event_type": "INTERVAL_START", "metadata": {{"epoch_num": {_HUGE}}}',
-        ),
-    ],
-)
+def epoch_start(number: str) -> str:
+    metadata = f'"event_type": "INTERVAL_START", "metadata": {{"epoch_num": {number}}}'
+    return mllog("epoch_start", "1", 1).replace('"metadata": {}', metadata)
+
+
+@pytest.mark.parametrize("wrong", [mllog("loss", _HUGE, 1), epoch_start(_HUGE)])
 def test_a_line_with_a_number_that_nothing_can_hold_is_malformed_alone(
-    tmp_path: Path, stdout: Path, rank: int, wrong: str
+    followed: Followed, wrong: str
 ) -> None:
-    recording = Recording()
-    follower = Follower(stdout, tmp_path, recording.append)
-    first = mllog("epoch_start", "1", 1).replace(
-        '"metadata": {}', '"event_type": "INTERVAL_START", "metadata": {"epoch_num": 0.5}'
-    )
-    stdout.write_text(first + wrong + mllog("eval_accuracy", "1000", 0.9))
-    event_file(tmp_path, rank).write_bytes(records(1))
-    wait_for(written(recording, "loss", 1), what="the event file is read")
-    follower.close()
-    assert recording.values("eval_accuracy") == [0.9]
-    [malformed] = [line for line in recording.lines if line["time"] is None]
+    followed.stdout.write_text(epoch_start("0.5") + wrong + mllog("eval_accuracy", "1000", 0.9))
+    followed.event_file().write_bytes(records(1))
+    followed.wait_for(1)
+    assert followed.end() == ""
+    assert followed.values("eval_accuracy") == [0.9]
+    [malformed] = [line for line in followed.lines if line["time"] is None]
     assert malformed["text"] == wrong[:200]
-    assert follower.failure == ""
 
 
-def test_a_damaged_event_file_is_a_failure_and_the_others_are_read(
-    tmp_path: Path, stdout: Path, rank: int
-) -> None:
-    recording = Recording()
-    follower = Follower(stdout, tmp_path, recording.append)
+def test_a_damaged_event_file_is_a_failure_and_the_others_are_read(followed: Followed) -> None:
     length = struct.pack("<Q", 2**64 - 10)
-    damaged = event_file(tmp_path, rank, 0)
+    damaged = followed.event_file()
     damaged.write_bytes(records(1) + length + struct.pack("<I", masked_checksum(length)))
-    event_file(tmp_path, rank, 1).write_bytes(records(2, 3))
-    stdout.write_text(mllog("eval_accuracy", "1000", 0.9))
-    wait_for(written(recording, "loss", 3), what="both are read")
-    follower.close()
-    assert recording.values("eval_accuracy") == [0.9]
-    assert follower.failure.startswith(f"the event file {damaged} is damaged at byte ")
+    followed.event_file(1).write_bytes(records(2, 3))
+    followed.stdout.write_text(mllog("eval_accuracy", "1000", 0.9))
+    followed.wait_for(3)
+    assert followed.end().startswith(f"the event file {damaged} is damaged at byte ")
+    assert followed.values("eval_accuracy") == [0.9]
 
 
 @pytest.mark.parametrize("states_itself", [False, True])
 def test_what_add_hparams_writes_is_settings_and_metrics_without_the_time(
-    tmp_path: Path, stdout: Path, rank: int, states_itself: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, rank: int, states_itself: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = tmp_path / "own"
     own.write_text("mine\n\n" if states_itself else "mine\n")
     monkeypatch.setattr(names, "own_names_file", lambda *_: str(own))
-    event_file(tmp_path, rank, 0).write_bytes(records(1))
-    folders = [tmp_path / f"179557732{number}.0553675" for number in range(2)]
-    for number, (folder, size) in enumerate(zip(folders, (b"@@", b"P@"), strict=True)):
+    followed = Followed(tmp_path, rank)
+    followed.event_file().write_bytes(records(1))
+    for number, size in enumerate((b"@@", b"P@")):
+        folder = tmp_path / f"179557732{number}.0553675"
         folder.mkdir()
         session = record(SESSION.replace(b"@@", size))
-        file = event_file(folder, rank, number + 1)
+        file = followed.event_file(number + 1, folder)
         file.write_bytes(session + records(number, tag="hparam/accuracy"))
-    recording = Recording()
-    follower = Follower(stdout, tmp_path, recording.append)
-    wait_for(written(recording, "hparam/accuracy", 2), what="both are read")
-    follower.close()
+    followed.wait_for(2, "hparam/accuracy")
+    followed.end()
+    settings = [line["settings"] for line in followed.lines if "settings" in line]
     stated = [{"batch_size": size, "lr": 0.1, "optimizer": "sgd"} for size in (32, 64)]
-    assert settings(recording) == ([] if states_itself else stated)
+    assert settings == ([] if states_itself else stated)
 
 
-def test_as_many_event_files_as_there_are_are_read(tmp_path: Path, stdout: Path, rank: int) -> None:
-    recording = Recording()
+def test_as_many_event_files_as_there_are_are_read(followed: Followed) -> None:
     open_before = len(list(Path("/proc/self/fd").iterdir()))
-    follower = Follower(stdout, tmp_path, recording.append)
-    paths = [event_file(tmp_path, rank, number) for number in range(600)]
+    paths = [followed.event_file(number) for number in range(600)]
     for number, path in enumerate(paths):
         path.write_bytes(records(number))
-    wait_for(written(recording, "loss", 600), what="each is read")
+    followed.wait_for(600)
     assert len(list(Path("/proc/self/fd").iterdir())) < open_before + 300
     for number, path in enumerate(paths):
         with path.open("ab") as file:
             file.write(to_record(Scalar("loss", time.time(), 1, 600 + number)))
-    follower.close()
-    assert sorted(recording.values("loss")) == list(range(1200))
-    assert follower.failure == ""
+    assert followed.end() == ""
+    assert sorted(followed.values("loss")) == list(range(1200))
 
 
 def test_the_file_of_an_earlier_process_with_the_same_number_is_not_read(
-    tmp_path: Path, stdout: Path, rank: int
+    followed: Followed,
 ) -> None:
-    recording = Recording()
-    event_file(tmp_path, rank, 0, time.time() - 60).write_bytes(records(1))
-    follower = Follower(stdout, tmp_path, recording.append)
-    event_file(tmp_path, rank, 1).write_bytes(records(2))
-    wait_for(written(recording, "loss", 1), what="the run's own file is read")
-    follower.close()
-    assert recording.values("loss") == [2]
+    followed.event_file(ago=60).write_bytes(records(1))
+    followed.event_file(1).write_bytes(records(2))
+    followed.wait_for(1)
+    followed.end()
+    assert followed.values("loss") == [2]
