@@ -1,13 +1,12 @@
 """What MLflow's clients say, as lines of the metrics file; real clients are in integrations/."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mlbench_worker.agent.sources.loopback import Answer, Line, Request
+from mlbench_worker.agent.sources.loopback import Answer, Request
 from mlbench_worker.agent.sources.mlflow import Tracking, setting
 from tests.support.known import known
 
@@ -28,21 +27,21 @@ def nested(tracking: Tracking, **order: object) -> str:
     return str(made["info"]["run_id"])
 
 
-def lines_of(call: str, fields: object) -> Sequence[Line]:
-    return ask(Tracking(7, OUTPUT), call, fields).lines
+def shown(tracking: Tracking, run_id: str = "7") -> Any:
+    """Return a run as clients read it."""
+    return ask(tracking, "GET runs/get", run_id=run_id).body["run"]
+
+
+@pytest.fixture
+def tracking() -> Tracking:
+    return Tracking(7, OUTPUT)
 
 
 def metric(key: str, value: object, step: int = 0, timestamp: int = MOMENT) -> dict[str, Any]:
     return {"key": key, "value": value, "step": step, "timestamp": timestamp}
 
 
-def test_values_keep_their_time_and_step() -> None:
-    assert lines_of("POST runs/log-metric", {**metric("loss", 0.5, 3), "run_id": "7"}) == [
-        {"time": 1_763_683_200.123, "step": 3, "metrics": {"loss": 0.5}}
-    ]
-
-
-def test_a_line_has_the_values_of_one_moment_and_step() -> None:
+def test_a_line_has_the_values_of_one_moment_and_step(tracking: Tracking) -> None:
     batch = [
         metric("loss", 0.5, 1),
         metric("accuracy", "NaN", 1),
@@ -51,7 +50,7 @@ def test_a_line_has_the_values_of_one_moment_and_step() -> None:
         metric("accuracy", 90, 2, MOMENT + 1000),
     ]
     at = MOMENT / 1000
-    assert lines_of("POST runs/log-batch", {"metrics": batch}) == [
+    assert ask(tracking, "POST runs/log-batch", {"metrics": batch}).lines == [
         {"time": at, "step": 1, "metrics": {"loss": 0.5, "accuracy": "NaN"}},
         {"time": at, "step": 1, "metrics": {"loss": 0.4}},
         {"time": at, "step": 2, "metrics": {"loss": 0.3}},
@@ -59,25 +58,23 @@ def test_a_line_has_the_values_of_one_moment_and_step() -> None:
     ]
 
 
-def test_what_is_said_again_is_recorded_once() -> None:
-    tracking = Tracking(7, OUTPUT)
+def test_what_is_said_again_is_recorded_once(tracking: Tracking) -> None:
     batch = {"metrics": [metric("loss", 0.5, 1)]}
     assert ask(tracking, "POST runs/log-batch", batch).lines
     assert not ask(tracking, "POST runs/log-batch", batch).lines
 
 
-def test_the_counter_of_system_metrics_is_no_step() -> None:
-    [line] = lines_of("POST runs/log-metric", metric("system/cpu", 12.5, 4))
+def test_the_counter_of_system_metrics_is_no_step(tracking: Tracking) -> None:
+    [line] = ask(tracking, "POST runs/log-metric", metric("system/cpu", 12.5, 4)).lines
     assert line == {"time": MOMENT / 1000, "metrics": {"system/cpu": 12.5}}
 
 
-def test_parameters_and_the_users_tags_become_settings_and_stay() -> None:
-    tracking = Tracking(7, OUTPUT)
+def test_parameters_and_the_users_tags_become_settings_and_stay(tracking: Tracking) -> None:
     ask(tracking, "POST runs/create", {"tags": [{"key": "mlflow.user", "value": "me"}]})
     ask(tracking, "POST runs/log-parameter", {"key": "batch_size", "value": "32"})
     [line] = ask(tracking, "POST runs/set-tag", {"key": "team", "value": "blue"}).lines
     assert line == {"settings": {"batch_size": 32, "team": "blue"}}
-    run: Any = ask(tracking, "GET runs/get", run_id="7").body["run"]
+    run = shown(tracking)
     assert run["info"]["run_id"] == "7"
     assert run["data"]["params"] == [{"key": "batch_size", "value": "32"}]
     assert [tag["key"] for tag in run["data"]["tags"]] == ["mlflow.user", "team"]
@@ -115,13 +112,14 @@ def test_a_setting_is_what_was_made_a_text(text: str, value: object) -> None:
         ("log-parameter", {"key": "a" * 201, "value": ""}, "name of a setting"),
     ],
 )
-def test_what_cannot_be_recorded_is_refused_in_words(call: str, fields: object, said: str) -> None:
+def test_what_cannot_be_recorded_is_refused_in_words(
+    tracking: Tracking, call: str, fields: object, said: str
+) -> None:
     with pytest.raises(ValueError, match=said):
-        ask(Tracking(7, OUTPUT), f"POST runs/{call}", fields)
+        ask(tracking, f"POST runs/{call}", fields)
 
 
-def test_a_nested_run_has_its_name_before_what_it_logs() -> None:
-    tracking = Tracking(7, OUTPUT)
+def test_a_nested_run_has_its_name_before_what_it_logs(tracking: Tracking) -> None:
     ask(tracking, "POST runs/log-parameter", {"run_id": "7", "key": "trials", "value": "2"})
     first, second = (nested(tracking, run_name="trial") for _ in range(2))
     loss = {**metric("loss", 0.5, 3), "run_id": first}
@@ -133,14 +131,14 @@ def test_a_nested_run_has_its_name_before_what_it_logs() -> None:
     rate = {"run_id": second, "key": "lr", "value": "0.2"}
     [line] = ask(tracking, "POST runs/log-parameter", rate).lines
     assert line == {"settings": {"trials": 2, "trial/lr": 0.1, "trial-2/lr": 0.2}}
-    own: Any = ask(tracking, "GET runs/get", run_id="7").body["run"]
-    assert own["data"]["params"] == [{"key": "trials", "value": "2"}]
+    assert shown(tracking)["data"]["params"] == [{"key": "trials", "value": "2"}]
     system = {**metric("system/cpu", 1, 4), "run_id": first}
     assert "step" not in ask(tracking, "POST runs/log-metric", system).lines[0]
 
 
-def test_settings_of_nested_runs_that_are_too_many_are_left_out_in_words() -> None:
-    tracking = Tracking(7, OUTPUT)
+def test_too_many_settings_of_nested_runs_are_left_out_in_words(
+    tracking: Tracking,
+) -> None:
     for number in range(30):
         params = [{"key": f"p{one}", "value": "1"} for one in range(20)]
         batch = {"run_id": nested(tracking), "params": params}
@@ -148,8 +146,7 @@ def test_settings_of_nested_runs_that_are_too_many_are_left_out_in_words() -> No
         assert ("at most 500 settings" in answer.words) == (number >= 25)
 
 
-def test_neither_nested_parameters_nor_tags_end_the_run_around_them() -> None:
-    tracking = Tracking(7, OUTPUT)
+def test_neither_nested_parameters_nor_tags_end_the_run_around_them(tracking: Tracking) -> None:
     inner = nested(tracking)
     for number in range(600):
         told = {"run_id": inner, "key": f"k{number}", "value": "1"}
@@ -158,8 +155,7 @@ def test_neither_nested_parameters_nor_tags_end_the_run_around_them() -> None:
     assert (answer.lines, "at most 500 settings" in answer.words) == ([], True)
 
 
-def test_nested_runs_that_are_renamed_or_long_stay_apart() -> None:
-    tracking = Tracking(7, OUTPUT)
+def test_nested_runs_that_are_renamed_or_long_stay_apart(tracking: Tracking) -> None:
     prefixes = []
     for _ in range(2):
         told = {"run_id": nested(tracking, run_name="t" * 200), **metric("m" * 90, 1)}
@@ -170,79 +166,59 @@ def test_nested_runs_that_are_renamed_or_long_stay_apart() -> None:
     assert prefixes == ["t" * 100, "t" * 100 + "-2"]
 
 
-def test_one_run_after_another_is_said() -> None:
-    tracking = Tracking(7, OUTPUT)
+def test_one_run_after_another_is_said(tracking: Tracking) -> None:
     assert not ask(tracking, "POST runs/create", {}).words
     assert not ask(tracking, "POST runs/create", {}).words, "another process of the worker"
     ask(tracking, "POST runs/update", {"run_id": "7", "status": "FINISHED"})
     assert "one MLflow run after another" in ask(tracking, "POST runs/create", {}).words
 
 
-def test_a_tag_that_is_deleted_is_no_setting() -> None:
-    tracking = Tracking(7, OUTPUT)
+def test_a_tag_that_is_deleted_is_no_setting(tracking: Tracking) -> None:
     ask(tracking, "POST runs/set-tag", {"key": "team", "value": "blue"})
     [line] = ask(tracking, "POST runs/delete-tag", {"key": "team"}).lines
     assert line == {"settings": {}}
 
 
-def test_long_tags_are_remembered_in_part() -> None:
-    tracking = Tracking(7, OUTPUT)
+def test_long_tags_are_remembered_in_part(tracking: Tracking) -> None:
     for number in range(2000):
         key = f"mlflow.{number}" + "k" * 10_000
         ask(tracking, "POST runs/set-tag", {"key": key, "value": "v" * 100_000})
-    tags: Any = ask(tracking, "GET runs/get", run_id="7").body["run"]
-    assert len(json.dumps(tags)) < 17 << 20
+    assert len(json.dumps(shown(tracking))) < 17 << 20
 
 
-def test_what_code_registers_does_not_end_it() -> None:
-    tracking = Tracking(7, OUTPUT)
+def test_what_code_registers_does_not_end_it(tracking: Tracking) -> None:
     answer = ask(tracking, "POST registered-models/create", {"name": "net"})
     assert answer.body["registered_model"] == {"name": "net"}
     answer = ask(tracking, "POST model-versions/create", {"name": "net"})
     assert "no registry of models" in answer.words
 
 
-def test_clients_write_artifacts_to_the_output_folder() -> None:
-    tracking = Tracking(7, OUTPUT)
-    own: Any = ask(tracking, "GET runs/get", run_id="7").body["run"]
-    found: Any = ask(tracking, "GET experiments/get").body["experiment"]
+def test_clients_write_artifacts_to_the_output_folder(tracking: Tracking) -> None:
+    experiment: Any = ask(tracking, "GET experiments/get").body["experiment"]
     root = "file:///home/me/out%20put"
-    assert (own["info"]["artifact_uri"], found["artifact_location"]) == (root, root)
+    assert shown(tracking)["info"]["artifact_uri"] == experiment["artifact_location"] == root
 
 
 @pytest.mark.parametrize(
     ("name", "folder"),
-    [
-        ("trial", "trial"),
-        ("a/b", "a/b"),
-        ("..", "7-1"),
-        ("../../etc", "7-1"),
-        ("/etc", "7-1"),
-        ("a\0b", "7-1"),
-    ],
+    [("trial", "trial"), ("a/b", "a/b")]
+    + [(name, "7-1") for name in ("..", "../../etc", "/etc", "a\0b")],
 )
 def test_a_nested_runs_artifacts_have_a_folder_within_that_of_the_run(
-    name: str, folder: str
+    tracking: Tracking, name: str, folder: str
 ) -> None:
-    tracking = Tracking(7, OUTPUT)
-    run: Any = ask(tracking, "GET runs/get", run_id=nested(tracking, run_name=name)).body["run"]
+    run = shown(tracking, nested(tracking, run_name=name))
     assert run["info"]["artifact_uri"] == f"file:///home/me/out%20put/{folder}"
 
 
-def test_each_model_has_a_folder_within_that_of_the_run() -> None:
-    tracking = Tracking(7, OUTPUT)
+def test_each_model_has_a_folder_within_that_of_the_run(tracking: Tracking) -> None:
     for name, folder in (("net", "models/net"), ("../..", "models")):
         made: Any = ask(tracking, "POST logged-models", {"name": name}).body["model"]
         assert made["info"]["artifact_uri"] == f"file:///home/me/out%20put/{folder}"
 
 
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        ("GET artifacts/list", "has no artifacts/list"),
-        ("POST webhooks/create", "has no webhooks/create"),
-    ],
-)
-def test_what_mlbench_does_not_have_is_refused_in_words(call: str, said: str) -> None:
-    answer = ask(Tracking(7, OUTPUT), call)
-    assert (answer.status, said in str(answer.body["message"])) == (404, True)
+@pytest.mark.parametrize("call", ["GET artifacts/list", "POST webhooks/create"])
+def test_what_mlbench_does_not_have_is_refused_in_words(tracking: Tracking, call: str) -> None:
+    answer = ask(tracking, call)
+    assert answer.status == 404
+    assert f"has no {call.split()[1]}" in str(answer.body["message"])
