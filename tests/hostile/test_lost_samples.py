@@ -4,22 +4,17 @@ import io
 import json
 import time
 import zipfile
-from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 import httpx
 import pytest
 from falcon.testing import Result, TestClient
-from peewee import Database
 
 from mlbench_master.models import Run, pod_owner
-from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
-from mlbench_master.settings import Settings
-from tests.conftest import PrometheusServer, call_as_user, wait_for
+from tests.conftest import PrometheusServer, wait_for
 from tests.support.rows import (
     deliver_all,
     line,
@@ -38,17 +33,9 @@ FORMS = ("json", "csv", "zip")
 
 
 @pytest.fixture
-def delivery(own_prometheus: PrometheusServer, database: Database) -> Iterator[Delivery]:
-    with closing(RemoteWriter(own_prometheus.url)) as writer:
-        yield Delivery(writer)
-
-
-@pytest.fixture
-def api(
-    settings: Settings, own_prometheus: PrometheusServer, database: Database
-) -> Iterator[TestClient]:
-    with closing(PrometheusClient(own_prometheus.url)) as prometheus:
-        yield call_as_user(settings, prometheus)
+def shared_prometheus(own_prometheus: PrometheusServer) -> PrometheusServer:
+    """One of its own for each test, which has it lose what it holds."""
+    return own_prometheus
 
 
 def make_finished(delivery: Delivery, began: float) -> Run:
@@ -73,7 +60,10 @@ def text(began: float, seconds: float) -> str:
 
 
 def test_a_finished_run_of_which_prometheus_lost_a_part_is_an_error_in_words(
-    api: TestClient, delivery: Delivery, own_prometheus: PrometheusServer
+    api: TestClient,
+    writer: RemoteWriter,
+    delivery: Delivery,
+    own_prometheus: PrometheusServer,
 ) -> None:
     """Also its result, its comparison, and every part of it that cannot be known to be whole."""
     began = float(round(time.time()) - 60)
@@ -87,10 +77,8 @@ def test_a_finished_run_of_which_prometheus_lost_a_part_is_an_error_in_words(
     other = make_finished(delivery, began)
     # What is written once more, Prometheus has: the last ten steps of one series.
     labels = {"__name__": "mlbench_run_metric", "run_id": str(lost.id), "metric": "acc"}
-    writer = RemoteWriter(own_prometheus.url)
     points = [(round((began + 31 + i) * 1000), 108.0 + i) for i in range(10)]
     writer.send([time_series(labels | {"rank": "0"}, points)])
-    writer.close()
 
     words = (
         f"Prometheus has 10 of the {SAMPLES} samples of run {lost.id}: "

@@ -25,8 +25,6 @@ from mlbench_master.recording.remote_write import (
 from tests.support.known import known
 from tests.support.stacks import files_of
 
-_FORGED = 99.9
-
 
 @pytest.fixture(scope="module")
 def prometheus_url(stack: Home) -> str:
@@ -35,18 +33,13 @@ def prometheus_url(stack: Home) -> str:
 
 @pytest.fixture(scope="module")
 def prometheus(prometheus_url: str) -> Iterator[PrometheusClient]:
-    client = PrometheusClient(prometheus_url)
-    yield client
-    client.close()
+    with closing(PrometheusClient(prometheus_url)) as client:
+        yield client
 
 
 def forged(metric: str) -> TimeSeries:
     labels = {"__name__": names.RUN_METRIC, "run_id": "1000000", "metric": metric}
-    return TimeSeries(encode_labels(labels), [int(time.time() * 1000)], [_FORGED])
-
-
-def request_body(metric: str) -> bytes:
-    return bytes(cramjam.snappy.compress_raw(encode([forged(metric)])))
+    return TimeSeries(encode_labels(labels), [int(time.time() * 1000)], [99.9])
 
 
 def stored(prometheus: PrometheusClient, metric: str) -> int:
@@ -60,7 +53,7 @@ def test_a_write_without_the_password_or_without_the_path_is_refused(
     url, login = split_login(prometheus_url)
     assert login is not None
     root = str(httpx.URL(url).copy_with(path="/")).rstrip("/")
-    body = request_body("refused")
+    body = bytes(cramjam.snappy.compress_raw(encode([forged("refused")])))
     ends = {f"{url}/api/v1/write": 401, f"{root}/api/v1/write": 401}
     for target, status in ends.items():
         assert httpx.post(target, content=body).status_code == status
