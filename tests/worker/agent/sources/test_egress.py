@@ -1,26 +1,15 @@
 """Which addresses and ports are other machines', as code in a network of its own may reach them."""
 
-import socket
-
 import pytest
 
+from mlbench_worker.agent.network import address_towards
 from mlbench_worker.agent.sources.egress import _is_elsewhere, connect, ports_of
-
-
-def own_address() -> str:
-    """Return this machine's address towards others, or its loopback if it has no network."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as towards:
-        try:
-            towards.connect(("192.0.2.1", 9))
-        except OSError:
-            return "127.0.0.1"
-        return str(towards.getsockname()[0])
 
 
 @pytest.mark.parametrize(
     "address",
     ["127.0.0.1", "127.1.2.3", "::1", "0.0.0.0", "::", "169.254.169.254", "fe80::1%lo",
-     "::ffff:127.0.0.1", "::ffff:169.254.169.254", "224.0.0.1", own_address()],
+     "::ffff:127.0.0.1", "::ffff:169.254.169.254", "224.0.0.1", address_towards()],
 )  # fmt: skip
 def test_this_machine_and_its_link_are_not_elsewhere(address: str) -> None:
     assert not _is_elsewhere(address)

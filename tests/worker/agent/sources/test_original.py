@@ -5,12 +5,11 @@ from urllib.parse import urlencode
 
 import pytest
 
-from mlbench.assignment import Assignment
 from mlbench_worker.agent.sources.loopback import Answer, Line, Request
 from mlbench_worker.agent.sources.original import Reports
 from tests.support.known import known
+from tests.worker.agent.test_attempt import ASSIGNMENT
 
-_RUN = Assignment(7, 2, 1, 4, "10.0.0.1", 29500, ("true",), (), keeps_checkpoints=False, seed=42)
 _DATE = "2026-03-01 09:21:30.500250"
 _TIME = 1772356890.50025
 _REACHED = "80% Top 1 Validation Accuracy reached in 12.345 seconds, Compute: 9.1 seconds"
@@ -35,7 +34,7 @@ def lines(reports: Reports, **fields: object) -> list[Line]:
 
 
 def test_a_value_keeps_its_time_rank_and_metadata() -> None:
-    answer = post(Reports(_RUN))
+    answer = post(Reports(ASSIGNMENT))
     assert answer.lines[-1] == {
         "time": _TIME,
         "rank": "1",
@@ -47,12 +46,12 @@ def test_a_value_keeps_its_time_rank_and_metadata() -> None:
 
 
 def test_a_value_of_no_rank_is_the_workers_own() -> None:
-    [line] = post(Reports(_RUN), name="loss", metadata="", cumulative=True).lines
+    [line] = post(Reports(ASSIGNMENT), name="loss", metadata="", cumulative=True).lines
     assert line == {"time": _TIME, "name": "loss", "value": "0.25", "cumulative": True}
 
 
 def test_each_epoch_is_stated_once_for_each_rank_when_it_has_begun() -> None:
-    reports = Reports(_RUN)
+    reports = Reports(ASSIGNMENT)
     epoch: Line = {"rank": "1", "name": "epoch", "value": "3"}
     assert lines(reports)[0] == epoch
     assert len(lines(reports)) == 1
@@ -75,7 +74,7 @@ def test_each_epoch_is_stated_once_for_each_rank_when_it_has_begun() -> None:
 def test_the_result_of_a_task_states_its_goal(
     said: str, goal: tuple[str, float, bool] | None
 ) -> None:
-    *stated, result = lines(Reports(_RUN), name="TaskResult @ 0", value=said)
+    *stated, result = lines(Reports(ASSIGNMENT), name="TaskResult @ 0", value=said)
     assert result == {"rank": "0", "name": "TaskResult", "value": said}
     named = goal and dict(zip(("metric", "value", "lower_is_better"), goal, strict=True))
     assert stated == ([{"goal": named}] if named else [])
@@ -91,11 +90,11 @@ def test_the_result_of_a_task_states_its_goal(
 )
 def test_what_is_no_value_of_this_run_is_refused(fields: dict[str, object], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        post(Reports(_RUN), **fields)
+        post(Reports(ASSIGNMENT), **fields)
 
 
 def ask(method: str, path: str) -> Answer | None:
-    return Reports(_RUN).answer(Request(method, path, {}, b""))
+    return Reports(ASSIGNMENT).answer(Request(method, path, {}, b""))
 
 
 def test_its_run_is_told() -> None:
