@@ -23,7 +23,7 @@ from mlbench_worker.agent.kernel import (
 )
 from tests.conftest import wait_for
 from tests.support.known import known
-from tests.support.nvml import build_nvml
+from tests.worker.agent.test_machine import write_groups
 
 _AGENT = """
 import os, sys, time
@@ -133,30 +133,20 @@ def test_a_process_is_read_whatever_its_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("groups", "file", "text"),
+    "files",
     [
-        ("0::/pod\n", "pod/cpu.stat", "usage_usec 9\nthrottled_usec 2500000\n"),
-        ("3:cpu,cpuacct:/pod\n", "cpu/pod/cpu.stat", "nr_periods 4\nthrottled_time 2500000000\n"),
+        {"cgroup": "0::/pod", "pod/cpu.stat": "usage_usec 9\nthrottled_usec 2500000"},
+        {
+            "cgroup": "3:cpu,cpuacct:/pod",
+            "cpu/pod/cpu.stat": "nr_periods 4\nthrottled_time 2500000000",
+        },
     ],
 )
 def test_throttling_is_read_from_both_versions_of_groups(
-    tmp_path: Path, groups: str, file: str, text: str
+    tmp_path: Path, files: dict[str, str]
 ) -> None:
-    (tmp_path / "proc/self").mkdir(parents=True)
-    (tmp_path / "proc/self/cgroup").write_text(groups)
-    path = tmp_path / "sys/fs/cgroup" / file
-    path.parent.mkdir(parents=True)
-    path.write_text(text)
+    write_groups(tmp_path, files)
     assert throttled_seconds(tmp_path) == 2.5
-
-
-def test_what_keeps_the_clocks_of_gpus_down(tmp_path: Path) -> None:
-    build_nvml(Path(__file__).with_name("nvml.c"), tmp_path)
-    ask = "from mlbench_worker.agent.gpus import Gpus; print(*sorted(Gpus().limits()))"
-    environ = os.environ | {"LD_LIBRARY_PATH": str(tmp_path)}
-    assert subprocess.check_output([sys.executable, "-c", ask], env=environ) == b"heat power\n"
-    environ |= {"NVML_NO_DRIVER": "1"}
-    assert subprocess.check_output([sys.executable, "-c", ask], env=environ) == b"\n"
 
 
 def test_training_begins_with_the_first_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,28 +14,32 @@ from tests.support.nvml import build_nvml
 from tests.support.processes import run_text
 
 _has_driver = shutil.which("nvidia-smi") is not None
-_READ = "from mlbench_worker.agent.gpus import Gpus; print((Gpus().names, Gpus().driver))"
+_READ = """
+from mlbench_worker.agent.gpus import Gpus
+gpus = Gpus()
+print((gpus.names, gpus.driver, sorted(gpus.limits())))
+"""
 
 
-def read(**environ: str) -> tuple[tuple[str, ...], str | None]:
-    """Return what is told to a process of its own, as a library is looked for once."""
+def read(**environ: str) -> Any:
+    """Return names, driver and limits as a process of its own is told: it looks for one library."""
     done = run_text([sys.executable, "-c", _READ], env=os.environ | environ, check=True)
-    names, driver = ast.literal_eval(done.stdout)
-    return names, driver
+    return ast.literal_eval(done.stdout)
 
 
-def test_the_driver_names_its_gpus_and_counts_one_that_is_lost(tmp_path: Path) -> None:
+def test_the_driver_tells_of_its_gpus_and_counts_one_that_is_lost(tmp_path: Path) -> None:
     build_nvml(Path(__file__).with_name("nvml.c"), tmp_path)
-    here = str(tmp_path)
-    assert read(LD_LIBRARY_PATH=here) == (("NVIDIA Test 0", "NVIDIA Test 1"), "550.1")
-    names, _ = read(LD_LIBRARY_PATH=here, NVML_LOST="1")
+    here, limits = str(tmp_path), ["heat", "power"]
+    assert read(LD_LIBRARY_PATH=here) == (("NVIDIA Test 0", "NVIDIA Test 1"), "550.1", limits)
+    names, _, _ = read(LD_LIBRARY_PATH=here, NVML_LOST="1")
     assert names == ("NVIDIA Test 0", "a GPU that does not answer")
+    assert read(LD_LIBRARY_PATH=here, NVML_NO_DRIVER="1") == ((), None, [])
 
 
 @pytest.mark.skipif(_has_driver, reason="a real driver is here")
 def test_a_library_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "libnvidia-ml.so.1").write_text("no library")
-    assert read(LD_LIBRARY_PATH=str(tmp_path)) == ((), None)
+    assert read(LD_LIBRARY_PATH=str(tmp_path)) == ((), None, [])
 
 
 @pytest.mark.skipif(not _has_driver, reason="no NVIDIA driver")
@@ -42,7 +47,7 @@ def test_a_real_driver() -> None:
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     listed = run_text(query, check=True)
     rows = [line.split(", ") for line in listed.stdout.splitlines()]
-    assert read() == (tuple(name for name, _ in rows), rows[0][1])
+    assert read()[:2] == (tuple(name for name, _ in rows), rows[0][1])
 
 
 _USE = """

@@ -37,6 +37,12 @@ def write(root: Path, files: dict[str, str]) -> None:
         path.write_text(f"{text}\n", errors="surrogateescape")
 
 
+def write_groups(root: Path, files: dict[str, str]) -> None:
+    """Write files of control groups, and which of these this process is in: ``cgroup``."""
+    folders = {name: "proc/self" if name == "cgroup" else "sys/fs/cgroup" for name in files}
+    write(root, {f"{folders[name]}/{name}": text for name, text in files.items()})
+
+
 @pytest.mark.parametrize(
     ("text", "model"),
     [
@@ -55,7 +61,7 @@ def test_the_model_of_the_first_core(text: str, model: str | None, tmp_path: Pat
 def test_a_limit_that_is_not_below_the_memory_is_none(tmp_path: Path) -> None:
     total = psutil.virtual_memory().total
     for limit, told in {total: None, total - 1: total - 1}.items():
-        write(tmp_path, {"proc/self/cgroup": "0::/", "sys/fs/cgroup/memory.max": str(limit)})
+        write_groups(tmp_path, {"cgroup": "0::/", "memory.max": str(limit)})
         assert read_machine(tmp_path).memory_limit_bytes == told
 
 
@@ -81,32 +87,36 @@ _UNLIMITED = {"cgroup": "0::/", "cpu.max": "max 100000", "memory.max": "max"}
 _UNLIMITED_FIRST = {"cgroup": "1:cpu:/", "cpu/cpu.cfs_period_us": "100000"}
 
 
-def test_the_memory_of_the_innermost_group_with_a_limit(tmp_path: Path) -> None:
-    second, first, neither = tmp_path / "2", tmp_path / "1", tmp_path / "0"
-    groups = "sys/fs/cgroup"
-    write(
-        second,
-        {
-            "proc/self/cgroup": "0::/pod/task",
-            f"{groups}/pod/task/memory.max": "max",
-            f"{groups}/pod/task/memory.current": "10",
-            f"{groups}/pod/memory.max": "1000",
-            f"{groups}/pod/memory.current": "700",
-            f"{groups}/pod/memory.stat": "anon 600\ninactive_file 90\n",
-        },
-    )
-    assert group_memory(second) == GroupMemory(1000, 700, 90)
-    of_task = {
-        "proc/self/cgroup": "5:memory:/task",
-        f"{groups}/memory/task/memory.limit_in_bytes": "2000",
-        f"{groups}/memory/task/memory.usage_in_bytes": "800",
-        f"{groups}/memory/task/memory.stat": "inactive_file 1\ntotal_inactive_file 80\n",
-    }
-    write(first, of_task)
-    assert group_memory(first) == GroupMemory(2000, 800, 80)
-    of_task[f"{groups}/memory/task/memory.limit_in_bytes"] = str(2**63 - 4096)
-    write(neither, of_task)
-    assert group_memory(neither) is None
+_SECOND_OF_TASK = {
+    "cgroup": "0::/pod/task",
+    "pod/task/memory.max": "max",
+    "pod/task/memory.current": "10",
+    "pod/memory.max": "1000",
+    "pod/memory.current": "700",
+    "pod/memory.stat": "anon 600\ninactive_file 90",
+}
+_FIRST_OF_TASK = {
+    "cgroup": "5:memory:/task",
+    "memory/task/memory.limit_in_bytes": "2000",
+    "memory/task/memory.usage_in_bytes": "800",
+    "memory/task/memory.stat": "inactive_file 1\ntotal_inactive_file 80",
+}
+_FIRST_UNLIMITED = _FIRST_OF_TASK | {"memory/task/memory.limit_in_bytes": str(2**63 - 4096)}
+
+
+@pytest.mark.parametrize(
+    ("files", "memory"),
+    [
+        (_SECOND_OF_TASK, GroupMemory(1000, 700, 90)),
+        (_FIRST_OF_TASK, GroupMemory(2000, 800, 80)),
+        (_FIRST_UNLIMITED, None),
+    ],
+)
+def test_the_memory_of_the_innermost_group_with_a_limit(
+    files: dict[str, str], memory: GroupMemory | None, tmp_path: Path
+) -> None:
+    write_groups(tmp_path, files)
+    assert group_memory(tmp_path) == memory
 
 
 @pytest.mark.parametrize(
@@ -126,9 +136,7 @@ def test_the_memory_of_the_innermost_group_with_a_limit(tmp_path: Path) -> None:
 def test_the_tightest_limit_of_the_control_groups_holds(
     files: dict[str, str], cpus: float | None, memory: int | None, killed: int, tmp_path: Path
 ) -> None:
-    for name, text in files.items():
-        folder = "proc/self" if name == "cgroup" else "sys/fs/cgroup"
-        write(tmp_path, {f"{folder}/{name}": text})
+    write_groups(tmp_path, files)
     assert (cpu_limit(tmp_path), memory_limit(tmp_path)) == (cpus, memory)
     assert killed_for_memory(tmp_path) == killed
 
