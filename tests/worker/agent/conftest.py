@@ -1,4 +1,4 @@
-"""What tests of the agent share: code in a repository, a master, and attempts that begin."""
+"""What tests of the agent share: code in a repository, and attempts that begin."""
 
 import os
 import signal
@@ -11,12 +11,18 @@ import pytest
 
 from mlbench_worker.agent.attempt import Attempt
 from tests.conftest import wait_for
-from tests.support.scripted import answering
-from tests.worker.agent.one_run_master import Master
-from tests.worker.agent.repository import git
+from tests.support.processes import run_text
 from tests.worker.agent.test_attempt import ASSIGNMENT
 
 Begin = Callable[..., Attempt]
+
+_WHO = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Run git in a folder, and return what it says."""
+    done = run_text(["git", *_WHO, *arguments], cwd=folder, check=True)
+    return done.stdout.strip()
 
 
 @pytest.fixture
@@ -32,12 +38,9 @@ def script(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def master() -> Iterator[Master]:
-    """A master that was asked nothing yet."""
-    master = Master()
-    with answering(master.answer) as server:
-        master.url = server.url
-        yield master
+def attempt(tmp_path: Path) -> Attempt:
+    """An attempt whose process has not begun."""
+    return Attempt.create(tmp_path, ASSIGNMENT)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 from mlbench.distribution import own_version
 from mlbench_worker.agent.facts import Facts, bounded
 from mlbench_worker.agent.link import Offset
-from tests.worker.agent.repository import git
+from tests.worker.agent.conftest import git
 from tests.worker.agent.test_attempt import ASSIGNMENT
 
 

@@ -11,7 +11,7 @@ import pytest
 from mlbench.records import GitState
 from mlbench_worker.agent.software import Pythons, ask, find_source, git_state, python_of
 from tests.support.known import known
-from tests.worker.agent.repository import git
+from tests.worker.agent.conftest import git
 
 
 @pytest.fixture

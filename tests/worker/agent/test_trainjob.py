@@ -2,8 +2,8 @@
 
 import json
 import ssl
-import subprocess
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from mlbench.assignment import Assignment
 from mlbench_worker.agent import trainjob
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.trainjob import Progress
 from tests.conftest import wait_for
+from tests.support.kubelet_server import make_certificates
+from tests.worker.agent.test_attempt import ASSIGNMENT
 
 _NOW = datetime(2026, 11, 26, 23, 0, 5, tzinfo=UTC)
 
@@ -64,22 +65,18 @@ def test_a_trainjob_is_told_while_a_rank_goes_on_and_at_its_end(
         def log_message(self, *_: object) -> None:
             pass
 
-    certificate, key, token = (tmp_path / name for name in ("ca.crt", "key", "token"))
-    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
-    make += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key)]
-    subprocess.run([*make, "-out", str(certificate)], check=True, capture_output=True)
+    made, token = make_certificates(tmp_path), tmp_path / "token"
     token.write_text("of-this-pod\n")
     server = HTTPServer(("127.0.0.1", 0), Controller)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
+    context.load_cert_chain(made.certificate, made.key)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
 
-    assignment = Assignment(7, 1, 0, 1, "", 0, ("true",), (), keeps_checkpoints=False)
-    attempt = Attempt.create(tmp_path / "attempts", assignment)
+    attempt = Attempt.create(tmp_path / "attempts", replace(ASSIGNMENT, rank=0))
     environ = {
-        "KUBEFLOW_TRAINER_SERVER_URL": f"https://localhost:{server.server_port}/status",
-        "KUBEFLOW_TRAINER_SERVER_CA_CERT": str(certificate),
+        "KUBEFLOW_TRAINER_SERVER_URL": f"https://127.0.0.1:{server.server_port}/status",
+        "KUBEFLOW_TRAINER_SERVER_CA_CERT": str(made.ca),
         "KUBEFLOW_TRAINER_SERVER_TOKEN": str(token),
     }
     with attempt.file("metrics").open("a") as file:
