@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,7 @@ ASSIGNMENT = Assignment(
 )
 
 
-def test_the_machine_is_stated_in_the_first_line(tmp_path: Path) -> None:
-    attempt = Attempt.create(tmp_path, ASSIGNMENT)
+def test_the_machine_is_stated_in_the_first_line(attempt: Attempt) -> None:
     before = time.time()
     attempt.state({"hostname": "h\ud800", "packages": {"torch": "2"}})
     text = attempt.file("metrics").read_text()
@@ -44,23 +44,21 @@ def test_the_machine_is_stated_in_the_first_line(tmp_path: Path) -> None:
     assert line == {"machine": {"hostname": "h?", "packages": {"torch": "2"}}}
 
 
-def test_an_unfinished_attempt_was_killed_with_its_agent(tmp_path: Path) -> None:
-    attempt = Attempt.create(tmp_path, ASSIGNMENT)
+def test_an_unfinished_attempt_was_killed_with_its_agent(attempt: Attempt) -> None:
     attempt.file("metrics").write_bytes(b"12345")
-    found = known(Attempt.resume(tmp_path))
+    found = known(Attempt.resume(attempt.folder.parent))
     assert found.assignment == ASSIGNMENT
     assert known(found.exit).code == -9
     assert found.ended.is_set()
     assert found.sizes() == {"stdout": 0, "stderr": 0, "metrics": 5, "files": 0}
 
 
-def test_how_it_ended_is_remembered_until_it_is_forgotten(tmp_path: Path) -> None:
-    attempt = Attempt.create(tmp_path, ASSIGNMENT)
+def test_how_it_ended_is_remembered_until_it_is_forgotten(attempt: Attempt) -> None:
     attempt._note_exit(Exit(3, 1234.5))
-    found = known(Attempt.resume(tmp_path))
-    assert found.exit == Exit(3, 1234.5)
+    folder = attempt.folder.parent
+    assert known(Attempt.resume(folder)).exit == Exit(3, 1234.5)
     attempt.forget()
-    assert Attempt.resume(tmp_path) is None
+    assert Attempt.resume(folder) is None
     assert attempt.counters.is_dir()
 
 
@@ -91,15 +89,27 @@ def _no_other_children(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mlbench_worker.agent.process._end_children", lambda keep: None)
 
 
+def run(
+    folder: Path,
+    *command: str,
+    assignment: Assignment = ASSIGNMENT,
+    environ: Mapping[str, str] = os.environ,
+    offset: float = 0.0,
+) -> Attempt:
+    """Run an attempt of a command to its end."""
+    attempt = Attempt.create(folder, replace(assignment, cpus=(), command=command))
+    attempt.start(environ, lambda: None, clock_offset_seconds=offset)
+    assert attempt.ended.wait(10)
+    return attempt
+
+
 def environ_of(folder: Path, assignment: Assignment, offset: float = 0.0) -> dict[str, str]:
     """Return the environment that an attempt's process gets, with the attempt's folder as ".".
 
     What differs each time, the address of its agent, is left out.
     """
-    attempt = Attempt.create(folder, replace(assignment, cpus=(), command=("printenv", "-0")))
     own = {"PATH": "/bin:/usr/bin", "MLFLOW_TRACKING_URI": "own"}
-    attempt.start(own, lambda: None, clock_offset_seconds=offset)
-    assert attempt.ended.wait(10)
+    attempt = run(folder, "printenv", "-0", assignment=assignment, environ=own, offset=offset)
     text = attempt.file("stdout").read_text().replace(str(attempt.folder), ".")
     text = text.replace(str(attempt.output), "output")
     environ = dict(line.split("=", 1) for line in text.split("\0") if line)
@@ -154,10 +164,7 @@ def test_a_command_that_is_out_of_memory_is_told_so(
     kills = itertools.count()
     monkeypatch.setattr("mlbench_worker.agent.attempt.killed_for_memory", lambda: next(kills))
     monkeypatch.setattr("mlbench_worker.agent.attempt.memory_limit", lambda: 200 << 20)
-    command = ("sh", "-c", "kill -9 $$")
-    attempt = Attempt.create(tmp_path, replace(ASSIGNMENT, cpus=(), command=command))
-    attempt.start(os.environ, lambda: None)
-    assert attempt.ended.wait(10)
+    attempt = run(tmp_path, "sh", "-c", "kill -9 $$")
     assert known(attempt.exit).code == -9
     assert attempt.file("stderr").read_text() == (
         "out of memory: the kernel killed a process at the worker's limit, 200 MiB\n"
@@ -186,21 +193,14 @@ def recorded(attempt: Attempt) -> list[dict[str, Any]]:
 
 def test_what_the_process_has_told_mlflow_is_recorded_when_it_has_ended(tmp_path: Path) -> None:
     """Also if it waits for no answer."""
-    command = (sys.executable, "-c", _TELLS_MLFLOW)
-    attempt = Attempt.create(tmp_path, replace(ASSIGNMENT, cpus=(), command=command))
-    attempt.start(os.environ, lambda: None)
-    assert attempt.ended.wait(10)
+    attempt = run(tmp_path, sys.executable, "-c", _TELLS_MLFLOW)
     assert recorded(attempt) == [{"time": 1.5, "step": 3, "metrics": {"loss": 0.5}}]
 
 
 def test_what_one_of_several_processes_has_told_mlflow_is_of_its_rank(tmp_path: Path) -> None:
     waits = _TELLS_MLFLOW.replace("http.client.HTTPConnection(", "c = http.client.HTTPConnection(")
     waits = waits.replace(".request(", "\nc.request(").replace("os._exit(0)", "c.getresponse()")
-    environ = ("env", "RANK=9", "WORLD_SIZE=16")
-    command = (*environ, sys.executable, "-c", waits)
-    attempt = Attempt.create(tmp_path, replace(ASSIGNMENT, cpus=(), command=command))
-    attempt.start(os.environ, lambda: None)
-    assert attempt.ended.wait(10)
+    attempt = run(tmp_path, "env", "RANK=9", "WORLD_SIZE=16", sys.executable, "-c", waits)
     process, line = recorded(attempt)
     assert process["process"] == {"rank": 9, "world_size": 16, "restart": 0}
     assert line == {"time": 1.5, "rank": 9, "step": 3, "metrics": {"loss": 0.5}}

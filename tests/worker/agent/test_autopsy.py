@@ -23,7 +23,7 @@ from mlbench_worker.agent.link import Link
 from mlbench_worker.agent.link import Reply as Answer
 from tests.conftest import wait_for
 from tests.support.processes import run_text
-from tests.support.scripted import Asked, Reply, answering
+from tests.support.scripted import Reply, serving
 from tests.worker.agent.conftest import Begin
 from tests.worker.agent.test_attempt import ASSIGNMENT
 
@@ -166,14 +166,9 @@ Thread 0x00007f3 (most recent call first):
 
 
 def test_an_autopsy_is_done_once_and_sent_until_it_is_taken(begin: Begin) -> None:
-    asked: list[Asked] = []
-
-    def answer(request: Asked) -> Reply:
-        asked.append(request)
-        return Reply(status=503 if len(asked) == 1 else 204)
-
     attempt = begin("sh", "-c", "echo; sleep 60; :")
-    with answering(answer) as server:
+    with serving(Reply(503), Reply(204)) as server:
+        asked = server.asked
         autopsies = Autopsies(lambda: Link(server.url, "token"), lambda attempt: JobTotals(3))
         for wanted in (None, 5, 5, None):
             autopsies.follow(replace(_REPLY, autopsy=wanted), "pod", attempt, attempt.pid)

@@ -9,7 +9,6 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.home import Home
-from mlbench_worker.agent.link import Link, LinkError
 from tests.conftest import free_port
 from tests.support.processes import run_text
 from tests.support.recorded import RECORD, STEPS, at_stack, environ, left_in, run_of, sealed
@@ -74,11 +73,3 @@ def test_a_folder_of_nothing(stack: Home, tmp_path: Path) -> None:
     done = run_text([RECORD[0], "ship", tmp_path], env=at_stack(stack, tmp_path))
     assert done.returncode == 2
     assert done.stderr.startswith(f"mlbench: {tmp_path} holds nothing to ship: ")
-
-
-def test_an_answer_without_an_end_takes_no_memory() -> None:
-    with (
-        serving(Reply(body=b" " * (5 << 20))) as server,
-        pytest.raises(LinkError, match="too long"),
-    ):
-        Link(server.url, "").join({})

@@ -1,12 +1,9 @@
 """What an agent does to a rank, when, and what it says of it."""
 
 import json
-import os
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -17,7 +14,8 @@ from mlbench_worker.agent.faults import Faults
 from mlbench_worker.agent.link import Link, Offset
 from tests.conftest import wait_for
 from tests.support.known import known
-from tests.support.scripted import Asked, Reply, answering
+from tests.support.scripted import Reply, Scripted, serving
+from tests.worker.agent.conftest import Begin
 from tests.worker.agent.test_attempt import ASSIGNMENT
 
 _AHEAD = 100.0
@@ -27,10 +25,10 @@ _AHEAD = 100.0
 class Harmed:
     """A rank, and what the master was told of its failures."""
 
-    def __init__(self, attempt: Attempt, url: str) -> None:
+    def __init__(self, attempt: Attempt, master: Scripted) -> None:
         self.attempt = attempt
-        self.asked: list[Asked] = []
-        offset = Offset(_AHEAD, 0.001)
+        self.asked = master.asked
+        offset, url = Offset(_AHEAD, 0.001), master.url
         self.faults = Faults("w-0", lambda: Link(url, "token"), lambda: attempt, lambda: offset)
 
     def order(self, fault: str, within: float = 0.3, number: int = 1) -> float:
@@ -57,23 +55,10 @@ class Harmed:
 
 
 @pytest.fixture
-def harmed(tmp_path: Path) -> Iterator[Harmed]:
-    asked: list[Asked] = []
-
-    def answer(request: Asked) -> Reply:
-        asked.append(request)
-        return Reply(status=204)
-
-    command = ("sh", "-c", "echo; sleep 60; :")
-    attempt = Attempt.create(tmp_path, replace(ASSIGNMENT, run_id=7, cpus=(), command=command))
-    attempt.start(dict(os.environ), lambda: None)
-    wait_for(lambda: attempt.file("stdout").read_text(), what="it has begun")
-    with answering(answer) as server:
-        victim = Harmed(attempt, server.url)
-        victim.asked = asked
-        yield victim
-    os.kill(known(attempt.pid), signal.SIGKILL) if attempt.exit is None else None
-    attempt.ended.wait(20)
+def harmed(begin: Begin) -> Iterator[Harmed]:
+    attempt = begin("sh", "-c", "echo; sleep 60; :")
+    with serving(Reply(204)) as master:
+        yield Harmed(attempt, master)
 
 
 def test_a_kill_comes_at_its_time_by_the_masters_clock(harmed: Harmed) -> None:

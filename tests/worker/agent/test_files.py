@@ -13,6 +13,7 @@ import pytest
 from mlbench_worker.agent.files import (
     LogFile,
     MetricsFile,
+    StreamFile,
     create_stream,
     open_regular,
     own_folder,
@@ -182,15 +183,11 @@ def test_a_log_that_was_cut_goes_on_from_what_the_master_has(
     assert log.size() == held + 5
 
 
-@pytest.mark.parametrize("make", [None, os.mkfifo, os.mkdir])
-def test_what_is_missing_or_no_file_has_ended(
-    make: Callable[[Path], None] | None, path: Path
-) -> None:
-    if make is not None:
-        make(path)
-    for found in (LogFile(path, open_regular(path)), MetricsFile(path, open_regular(path))):
-        assert (found.read(0, 100), found.size()) == (b"", 0)
-        found.close()
+@pytest.mark.parametrize("kind", [LogFile, MetricsFile])
+def test_what_is_missing_has_ended(kind: type[StreamFile], path: Path) -> None:
+    missing = kind(path, open_regular(path))
+    assert (missing.read(0, 100), missing.size()) == (b"", 0)
+    missing.close()
 
 
 def test_a_file_without_end_is_not_read(metrics: MetricsFile, path: Path) -> None:

@@ -60,12 +60,18 @@ def test_what_is_refused_for_good_and_what_to_try_again(
                 link.ship("/s?a=1", 0, b"x")
 
 
-@pytest.mark.parametrize("answer", [b"no json", b"[]", b"{}", b'{"offset": null}'])
-def test_an_answer_that_makes_no_sense(answer: bytes) -> None:
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        *((answer, "malformed") for answer in (b"no json", b"[]", b"{}", b'{"offset": null}')),
+        (b" " * (5 << 20), "too long"),
+    ],
+)
+def test_an_answer_that_makes_no_sense(answer: bytes, problem: str) -> None:
     with linked(Reply(body=answer)) as (link, _):
-        with pytest.raises(LinkError):
+        with pytest.raises(LinkError, match=problem):
             link.ship("/s?a=1", 0, b"x")
-        with pytest.raises(LinkError):
+        with pytest.raises(LinkError, match=problem):
             link.poll("pod-0", {})
 
 

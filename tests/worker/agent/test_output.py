@@ -11,12 +11,6 @@ from mlbench_worker.agent import output
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.exits import Exit
 from tests.support.known import known
-from tests.worker.agent.test_attempt import ASSIGNMENT
-
-
-@pytest.fixture
-def attempt(tmp_path: Path) -> Attempt:
-    return Attempt.create(tmp_path, ASSIGNMENT)
 
 
 def read(attempt: Attempt) -> tuple[OutputList, dict[str, bytes]]:
@@ -32,6 +26,12 @@ def read(attempt: Attempt) -> tuple[OutputList, dict[str, bytes]]:
     return listed, contents
 
 
+def pack(attempt: Attempt) -> tuple[OutputList, dict[str, bytes]]:
+    """End an attempt, and read the pack."""
+    attempt._note_exit(Exit(0, 0.0))
+    return read(attempt)
+
+
 def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
@@ -42,8 +42,7 @@ def test_small_files_are_packed_and_a_large_one_stays(attempt: Attempt) -> None:
     (attempt.output / "plots" / "løss.png").write_bytes(b"\x89PNG\n")
     (attempt.output / "empty.txt").touch()
     (attempt.output / "model.pt").write_bytes(model)
-    attempt._note_exit(Exit(0, 0.0))
-    listed, contents = read(attempt)
+    listed, contents = pack(attempt)
     assert contents == {"empty.txt": b"", "plots/løss.png": b"\x89PNG\n"}
     assert {file.name: file.sha256 for file in listed.files} == {
         **{name: sha256(content) for name, content in contents.items()},
@@ -86,8 +85,7 @@ def test_links_pipes_and_names_that_cannot_be_shown_are_not_packed(
     os.mkfifo(folder / "pipe")
     (folder / "bell\x07\n").write_text("x")
     Path(os.fsdecode(bytes(folder) + b"/\xff")).write_text("x")
-    attempt._note_exit(Exit(0, 0.0))
-    listed, contents = read(attempt)
+    listed, contents = pack(attempt)
     assert contents == {}
     assert [file.name for file in listed.files] == ["bell??", "?"]
     assert all("printable" in file.left for file in listed.files)
@@ -101,8 +99,7 @@ def test_number_and_bytes_are_bounded(attempt: Attempt, monkeypatch: pytest.Monk
     (attempt.output / "c").write_bytes(b"67890")
     for number in range(MOST_FILES):
         (attempt.output / f"file-{number}").touch()
-    attempt._note_exit(Exit(0, 0.0))
-    listed, contents = read(attempt)
+    listed, contents = pack(attempt)
     assert (len(listed.files), listed.more) == (MOST_FILES, 3)
     assert b"".join(contents.values()) == b"123456"
     _, b, c, *_ = listed.files
@@ -118,8 +115,7 @@ def test_a_deep_and_a_wide_tree_end(attempt: Attempt, monkeypatch: pytest.Monkey
     (deep / "unreached").touch()
     for number in range(30):
         (attempt.output / f"wide-{number:02}").touch()
-    attempt._note_exit(Exit(0, 0.0))
-    listed, contents = read(attempt)
+    listed, contents = pack(attempt)
     assert all(name.startswith("wide-") for name in contents)
     assert 0 < len(contents) <= 20
     assert listed.more == 1

@@ -1,20 +1,21 @@
-"""What the agent's /metrics says before, while and after it runs a rank."""
+"""What the agent's /metrics says of a rank, whose process can say nothing in another's name."""
 
 import os
 import subprocess
 import sys
-from pathlib import Path
+import time
+from itertools import product
 
 import pytest
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 
 from mlbench import names
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.scraped import WorkerCollector
-from tests.worker.agent.test_attempt import ASSIGNMENT
 
 _RANK = {"run_id": "7", "rank": "1"}
+_FORGED = 1e9
 
 
 @pytest.fixture
@@ -26,6 +27,15 @@ def collector() -> WorkerCollector:
 def registry(collector: WorkerCollector) -> CollectorRegistry:
     registry = CollectorRegistry()
     registry.register(collector)
+    return registry
+
+
+@pytest.fixture
+def shown(
+    collector: WorkerCollector, registry: CollectorRegistry, attempt: Attempt
+) -> CollectorRegistry:
+    """The same while it runs a rank."""
+    collector.show(attempt)
     return registry
 
 
@@ -42,34 +52,97 @@ def test_an_idle_worker_has_no_rank(registry: CollectorRegistry) -> None:
 
 
 def test_a_rank_runs_until_its_process_has_ended(
-    collector: WorkerCollector, registry: CollectorRegistry, tmp_path: Path
+    collector: WorkerCollector, shown: CollectorRegistry, attempt: Attempt
 ) -> None:
-    attempt = Attempt.create(tmp_path, ASSIGNMENT)
-    collector.show(attempt)
-    assert info(registry) == {"pod": "w-3", **_RANK}
-    assert registry.get_sample_value("mlbench_worker_running", _RANK) == 1
+    assert info(shown) == {"pod": "w-3", **_RANK}
+    assert shown.get_sample_value("mlbench_worker_running", _RANK) == 1
     attempt._note_exit(Exit(0, 1.0))
-    assert registry.get_sample_value("mlbench_worker_running", _RANK) == 0
+    assert shown.get_sample_value("mlbench_worker_running", _RANK) == 0
     collector.show_idle()
-    assert info(registry) == {"pod": "w-3", "run_id": "", "rank": ""}
-    assert registry.get_sample_value("mlbench_worker_running", _RANK) == 0
+    assert info(shown) == {"pod": "w-3", "run_id": "", "rank": ""}
+    assert shown.get_sample_value("mlbench_worker_running", _RANK) == 0
+
+
+def run_python(attempt: Attempt, *arguments: str) -> None:
+    """Run a process as the attempt's rank would."""
+    rank = {names.ENV_RUN_ID: "7", names.ENV_MULTIPROC_DIR: str(attempt.counters)}
+    subprocess.run([sys.executable, *arguments], env={**os.environ, **rank}, check=True)
 
 
 def test_a_worker_with_several_processes_has_their_ranks(
-    collector: WorkerCollector, registry: CollectorRegistry, tmp_path: Path
+    shown: CollectorRegistry, attempt: Attempt
 ) -> None:
-    attempt = Attempt.create(tmp_path, ASSIGNMENT)
-    collector.show(attempt)
     code = (
         "from mlbench.totals import Totals\n"
         "for rank in ('10', '9', 'other', '-1'): Totals('7', rank).publish(3, 30, {})"
     )
-    environ = {**os.environ, names.ENV_MULTIPROC_DIR: str(attempt.counters)}
-    subprocess.run([sys.executable, "-c", code], env=environ, check=True)
+    run_python(attempt, "-c", code)
     for rank in ("9", "10"):
         labels = {"run_id": "7", "rank": rank}
-        assert registry.get_sample_value("mlbench_worker_info", {"pod": "w-3", **labels}) == 1
-        assert registry.get_sample_value("mlbench_worker_running", labels) == 1
-        assert registry.get_sample_value("mlbench_worker_steps_total", labels) == 3
-    ranks = {s.labels.get("rank") for family in registry.collect() for s in family.samples}
+        assert shown.get_sample_value("mlbench_worker_info", {"pod": "w-3", **labels}) == 1
+        assert shown.get_sample_value("mlbench_worker_running", labels) == 1
+        assert shown.get_sample_value("mlbench_worker_steps_total", labels) == 3
+    ranks = {s.labels.get("rank") for family in shown.collect() for s in family.samples}
     assert ranks == {None, "9", "10"}
+
+
+_OWN_TOTALS = """
+from mlbench.totals import Totals
+Totals("7", "1").publish(3, 30, {"forward": 1.5})
+Totals("8", "1").publish(9, 90, {"forward": 9.5})
+"""
+_MANY = """
+from prometheus_client import Gauge
+many = Gauge("many", "", ["n"], multiprocess_mode="max")
+for n in range(%d):
+    many.labels(str(n)).set(n)
+"""
+
+
+def test_what_is_published_in_the_names_of_others_and_what_is_no_file_are_left_out(
+    shown: CollectorRegistry, attempt: Attempt, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_python(attempt, "-m", "tests.worker.agent.publishing")
+    began = time.monotonic()
+    forged = {s.name for family in shown.collect() for s in family.samples if s.value == _FORGED}
+    assert forged == {"of_the_user"}
+    text = generate_latest(shown).decode()
+    assert time.monotonic() - began < 1, "a named pipe keeps no one waiting"
+    assert "2000000" not in text
+    assert 'pod="forged"' not in text
+    assert caplog.text.count("series of run-7-") == 1
+
+
+def test_a_million_series_leave_the_agents_own_and_the_processs_totals(
+    shown: CollectorRegistry, attempt: Attempt
+) -> None:
+    run_python(attempt, "-c", _OWN_TOTALS + _MANY % 20_000)
+    # Ten times as large as what is read; a million need minutes to be written.
+    large = attempt.counters / "gauge_max_99.db"
+    [written] = attempt.counters.glob("gauge_max_*.db")
+    large.write_bytes((200 << 20).to_bytes(4, "little") + written.read_bytes()[4:])
+    os.truncate(large, 201 << 20)
+    began = time.monotonic()
+    text = generate_latest(shown).decode()
+    assert time.monotonic() - began < 2
+    assert 'mlbench_worker_running{rank="1",run_id="7"} 1.0' in text
+    assert 'mlbench_worker_steps_total{rank="1",run_id="7"} 3.0' in text
+    assert 'run_id="8"' not in text, "another run's"
+    assert len(text.splitlines()) < 2500
+
+
+def test_files_of_nonsense_hide_nothing(shown: CollectorRegistry, attempt: Attempt) -> None:
+    run_python(attempt, "-c", _OWN_TOTALS)
+    for used, byte in product([0, 3, 100, 2**31 - 1, 2**32 - 1], [b"\x00", b"\xff", b"{"]):
+        for kind in ("counter", "gauge_max", "gauge_nonsense", "histogram", "summary"):
+            path = attempt.counters / f"{kind}_1.db"
+            path.write_bytes(used.to_bytes(4, "little") + byte * 5000)
+        text = generate_latest(shown).decode()
+        assert 'mlbench_worker_steps_total{rank="1",run_id="7"} 3.0' in text, (used, byte)
+
+
+def test_without_the_folder_the_agent_still_tells_of_itself(
+    shown: CollectorRegistry, attempt: Attempt
+) -> None:
+    attempt.counters.rmdir()
+    assert "mlbench_worker_running" in generate_latest(shown).decode()

@@ -1,7 +1,5 @@
 """The shipper brings every byte to the master, whatever the master does meanwhile."""
 
-from pathlib import Path
-
 import pytest
 
 from mlbench_worker.agent.attempt import Attempt
@@ -9,7 +7,6 @@ from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.link import Link, LinkError, RefusedError, Shipped
 from mlbench_worker.agent.shipper import Shipper
 from tests.conftest import wait_for
-from tests.worker.agent.test_attempt import ASSIGNMENT
 
 
 class Master(Link):
@@ -37,11 +34,6 @@ class Master(Link):
         if offset <= len(held) and not self.full:
             held += data[len(held) - offset :]
         return Shipped(len(held), self.next_ship_seconds)
-
-
-@pytest.fixture
-def attempt(tmp_path: Path) -> Attempt:
-    return Attempt.create(tmp_path, ASSIGNMENT)
 
 
 @pytest.fixture

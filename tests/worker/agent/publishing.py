@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from mlbench import names
 
 
-def publish() -> None:
+def main() -> None:
     """Leave forged series in prometheus-client's files, and files that are none."""
 
     def gauge(name: str, **labels: str) -> None:
@@ -32,3 +32,7 @@ def publish() -> None:
     (folder / "counter_2.db").write_bytes(b"\xff" * 70000)
     (folder / "gauge_max_3.db").symlink_to("/dev/zero")
     (folder / "histogram_4.db").mkdir()
+
+
+if __name__ == "__main__":
+    main()
