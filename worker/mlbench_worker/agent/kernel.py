@@ -131,7 +131,7 @@ class Kernel:
                 text_of(_PROC / f"pressure/{resource}").split() for resource in _RESOURCES
             ),
             pod_pressure=_pressures(
-                next(of_groups(Path("/"), "", f"{resource}.pressure"), [])
+                next(of_groups(Path("/"), ("", f"{resource}.pressure")), [])
                 for resource in _RESOURCES
             ),
             hertz=_hertz(sorted(self.cores)[:_MOST_FREQUENCIES]),
@@ -226,7 +226,7 @@ def _cores(cores: Set[int]) -> Cores | None:
 def throttled_seconds(root: Path = Path("/")) -> float | None:
     """Return for how long this control group was kept from its cores by its own limit."""
     for controller, name, unit in (("", "throttled_usec", 1e6), ("cpu", "throttled_time", 1e9)):
-        for words in of_groups(root, controller, "cpu.stat"):
+        for words in of_groups(root, (controller, "cpu.stat")):
             if name in words:
                 return int(words[words.index(name) + 1]) / unit
     return None

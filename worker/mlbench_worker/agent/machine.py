@@ -14,6 +14,7 @@ import socket
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -154,10 +155,7 @@ def _text(path: Path) -> str:
 
 def cpu_limit(root: Path = Path("/")) -> float | None:
     """Return how many cores' worth of time may be used; None where that is not limited."""
-    found = [
-        *of_groups(root, "", "cpu.max"),
-        *of_groups(root, "cpu", "cpu.cfs_quota_us", "cpu.cfs_period_us"),
-    ]
+    found = of_groups(root, ("", "cpu.max"), ("cpu", "cpu.cfs_quota_us", "cpu.cfs_period_us"))
     # A quota and its period, both in microseconds; a quota of max or -1 is no limit.
     limits = [words for words in found if len(words) == 2 and all(map(str.isdecimal, words))]  # noqa: PLR2004
     return min((int(quota) / int(period) for quota, period in limits), default=None)
@@ -168,10 +166,7 @@ def memory_limit(root: Path = Path("/")) -> int | None:
 
     The first version of control groups spells no limit as one that no machine reaches.
     """
-    found = [
-        *of_groups(root, "", "memory.max"),
-        *of_groups(root, "memory", "memory.limit_in_bytes"),
-    ]
+    found = of_groups(root, ("", "memory.max"), ("memory", "memory.limit_in_bytes"))
     return min((int(word) for words in found for word in words if word.isdecimal()), default=None)
 
 
@@ -197,7 +192,7 @@ def group_memory(root: Path = Path("/")) -> GroupMemory | None:
         ("", "inactive_file", "memory.max", "memory.current"),
         ("memory", "total_inactive_file", "memory.limit_in_bytes", "memory.usage_in_bytes"),
     ):
-        for words in of_groups(root, controller, *files, "memory.stat"):
+        for words in of_groups(root, (controller, *files, "memory.stat")):
             if words[1:2] and words[0].isdecimal() and int(words[0]) < _NO_LIMIT_BYTES:
                 inactive = words[words.index(stated) + 1] if stated in words else 0
                 return GroupMemory(int(words[0]), int(words[1]), int(inactive))
@@ -206,21 +201,20 @@ def group_memory(root: Path = Path("/")) -> GroupMemory | None:
 
 def killed_for_memory(root: Path = Path("/")) -> int:
     """Return how many processes of this group the kernel has killed for using too much memory."""
-    for words in (
-        *of_groups(root, "", "memory.events"),
-        *of_groups(root, "memory", "memory.oom_control"),
-    ):
+    for words in of_groups(root, ("", "memory.events"), ("memory", "memory.oom_control")):
         if "oom_kill" in words:
             return int(words[words.index("oom_kill") + 1])
     return 0
 
 
-def of_groups(root: Path, controller: str, *files: str) -> Iterator[list[str]]:
-    """Yield the words in these files of each of this process's groups, its own one first.
+def of_groups(root: Path, *wanted: tuple[str, ...]) -> Iterator[list[str]]:
+    """Yield the words in some files of each of this process's groups, its own one first.
 
-    In the second version of control groups, the controller is "".
+    ``wanted`` are controllers, each with its files; in the second version of control groups, the
+    controller is "".
     """
-    for line in text_of(root / "proc/self/cgroup").splitlines():
+    groups = text_of(root / "proc/self/cgroup").splitlines()
+    for (controller, *files), line in product(wanted, groups):
         controllers, _, path = line.partition(":")[2].partition(":")
         if controller in controllers.split(","):
             own = PurePosixPath(path.lstrip("/"))
