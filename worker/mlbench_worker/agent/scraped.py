@@ -93,7 +93,7 @@ class WorkerCollector(Collector):
         published: list[Metric] = []
         if attempt is not None:
             run_id = str(attempt.assignment.run_id)
-            published = read_published(attempt.counters, run_id, left_out)
+            published = read_published(attempt, left_out)
             ranks = ranks_of(published) or [str(attempt.assignment.rank)]
         info = GaugeMetricFamily(
             names.WORKER_INFO,
@@ -130,7 +130,7 @@ def ranks_of(published: Sequence[Metric]) -> list[str]:
 
 def read_progress(attempt: Attempt) -> JobTotals:
     """Return what the first of its processes has done that has done most."""
-    published = read_published(attempt.counters, str(attempt.assignment.run_id), {})
+    published = read_published(attempt, {})
     samples = [(one.name, one.value) for family in published for one in family.samples]
     wanted = (names.WORKER_STEPS, f"{_HISTOGRAM}_sum", names.WORKER_PROGRESS)
     steps, seconds, at = (
@@ -139,16 +139,14 @@ def read_progress(attempt: Attempt) -> JobTotals:
     return JobTotals(int(steps), seconds, at)
 
 
-def read_published(folder: Path, run_id: str, left_out: LeftOut) -> list[Metric]:
+def read_published(attempt: Attempt, left_out: LeftOut) -> list[Metric]:
     """Return the series of a worker's processes, summed over those of each rank.
 
-    Args:
-        folder: holds prometheus-client's files; it need not exist.
-        run_id: the label that the processes' own totals must have.
-        left_out: gets what is left out, and why.
+    ``left_out`` gets what is left out, and why.
     """
+    run_id = str(attempt.assignment.run_id)
     families: dict[str, Metric] = {}
-    for file, data in _read_files(folder, left_out):
+    for file, data in _read_files(attempt.counters, left_out):
         _collect(families, file, data, run_id, left_out)
     passed: list[Metric] = []
     room = _MOST_SERIES
