@@ -345,7 +345,7 @@ class _Conversation(BaseHTTPRequestHandler):
 
     def _reach(self) -> tuple[HTTPStatus, socket.socket | None]:
         ports = self.server.lets_out_to
-        if not ports or not self._shows(self.server.token, "Proxy-Authorization"):
+        if not ports or not self._shows_token("Proxy-Authorization"):
             return HTTPStatus.PROXY_AUTHENTICATION_REQUIRED, None
         host, _, port = self.path.rpartition(":")
         if port not in map(str, ports):
@@ -364,7 +364,7 @@ class _Conversation(BaseHTTPRequestHandler):
         if "Transfer-Encoding" in self.headers or not _LENGTH.fullmatch(length):
             self.close_connection = True
             return refusal(HTTPStatus.LENGTH_REQUIRED, "a request must have a Content-Length")
-        if not self._shows(self.server.token):
+        if not self._shows_token("Authorization"):
             self._read(int(length), at_most=0)
             words = "this server needs the token that the agent has put into the environment"
             return refusal(HTTPStatus.UNAUTHORIZED, words)
@@ -379,12 +379,12 @@ class _Conversation(BaseHTTPRequestHandler):
     def _caller(self) -> Process | None:
         return processes.caller(self.client_address[1], self.server.root)
 
-    def _shows(self, token: str, header: str = "Authorization") -> bool:
+    def _shows_token(self, header: str) -> bool:
         scheme, _, shown = self.headers.get(header, "").partition(" ")
         if scheme == "Basic":
             with suppress(ValueError):
                 shown = b64decode(shown).decode().partition(":")[2]
-        return hmac.compare_digest(shown.encode(), token.encode())
+        return hmac.compare_digest(shown.encode(), self.server.token.encode())
 
     def _read(self, length: int, at_most: int) -> bytes | None:
         if length <= at_most:
