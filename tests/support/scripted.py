@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ssl import SSLContext
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,9 @@ def serving(*replies: Reply) -> AbstractContextManager[Scripted]:
 
 
 @contextmanager
-def answering(answer: Callable[[Asked], Reply], port: int = 0) -> Iterator[Scripted]:
+def answering(
+    answer: Callable[[Asked], Reply], port: int = 0, tls: SSLContext | None = None
+) -> Iterator[Scripted]:
     """Run a server on a port, by default one of its own; it is asked for one answer at a time."""
     lock = threading.Lock()
 
@@ -109,6 +112,8 @@ def answering(answer: Callable[[Asked], Reply], port: int = 0) -> Iterator[Scrip
             """Say nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         script = Scripted(server.server_port, [], threading.Event())
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()

@@ -2,12 +2,9 @@
 
 import json
 import ssl
-import threading
 from dataclasses import replace
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +14,7 @@ from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.trainjob import Progress
 from tests.conftest import wait_for
 from tests.support.kubelet_server import make_certificates
+from tests.support.scripted import Reply, answering
 from tests.worker.agent.test_attempt import ASSIGNMENT
 
 _NOW = datetime(2026, 11, 26, 23, 0, 5, tzinfo=UTC)
@@ -53,41 +51,26 @@ def test_a_trainjob_is_told_while_a_rank_goes_on_and_at_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trainjob, "_EVERY_SECONDS", 0.1)
-    reports: list[tuple[str | None, Any]] = []
-
-    class Controller(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            reports.append((self.headers["Authorization"], json.loads(body)["trainerStatus"]))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
     made, token = make_certificates(tmp_path), tmp_path / "token"
     token.write_text("of-this-pod\n")
-    server = HTTPServer(("127.0.0.1", 0), Controller)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(made.certificate, made.key)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-
     attempt = Attempt.create(tmp_path / "attempts", replace(ASSIGNMENT, rank=0))
-    environ = {
-        "KUBEFLOW_TRAINER_SERVER_URL": f"https://127.0.0.1:{server.server_port}/status",
-        "KUBEFLOW_TRAINER_SERVER_CA_CERT": str(made.ca),
-        "KUBEFLOW_TRAINER_SERVER_TOKEN": str(token),
-    }
     with attempt.file("metrics").open("a") as file:
         file.write('{"settings":{"max_steps":8}}\n{"step":2,"metrics":{"loss":0.5}}\n{"cut')
-    trainjob.start(attempt, environ)
-    wait_for(lambda: reports)
-    attempt._note_exit(Exit(0, 1.0))
-    wait_for(lambda: reports[-1][1].get("progressPercentage") == 100)
-    server.shutdown()
-    server.server_close()
-    shown, status = reports[0]
-    assert shown == "Bearer of-this-pod"
+
+    with answering(lambda _: Reply(), tls=context) as controller:
+        environ = {
+            "KUBEFLOW_TRAINER_SERVER_URL": f"https://127.0.0.1:{controller.port}/status",
+            "KUBEFLOW_TRAINER_SERVER_CA_CERT": str(made.ca),
+            "KUBEFLOW_TRAINER_SERVER_TOKEN": str(token),
+        }
+        trainjob.start(attempt, environ)
+        wait_for(lambda: controller.asked, what="the first report")
+        attempt._note_exit(Exit(0, 1.0))
+        wait_for(lambda: b'"progressPercentage": 100' in controller.asked[-1].body)
+    first = controller.asked[0]
+    assert first.headers["Authorization"] == "Bearer of-this-pod"
+    status = json.loads(first.body)["trainerStatus"]
     assert status["progressPercentage"] == 25
     assert {"name": "loss", "value": "0.5"} in status["metrics"]
