@@ -58,9 +58,9 @@ def ship(agent: httpx.Client, run_id: int, stream: str) -> httpx.Response:
     return agent.put(path, content=b"a line\n")
 
 
-def poll(agent: httpx.Client, run_id: int, state: str = "running") -> httpx.Response:
-    about = {"run_id": run_id, "attempt": 1, "rank": 0}
-    return agent.post("/api/workers/w-0/poll", json={"state": state, "ip": "", **about})
+def poll(agent: httpx.Client, run_id: int) -> httpx.Response:
+    report = {"state": "running", "ip": "", "run_id": run_id, "attempt": 1, "rank": 0}
+    return agent.post("/api/workers/w-0/poll", json=report)
 
 
 def test_on_a_full_disk_runs_are_polled_stopped_and_deleted(

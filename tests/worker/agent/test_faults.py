@@ -3,7 +3,7 @@
 import json
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import psutil
@@ -44,12 +44,12 @@ class Harmed:
         assert self.asked[0].path == "/api/workers/w-0/runs/7/faults/1"
         return dict(json.loads(self.asked[0].body))
 
-    def share(self, seconds: float, statuses: Sequence[str] = (psutil.STATUS_STOPPED,)) -> float:
-        """Return in which part of a time the process was in one of these states."""
+    def stopped_share(self, seconds: float) -> float:
+        """Return in which part of a time the process was stopped."""
         process, until = psutil.Process(known(self.attempt.pid)), time.monotonic() + seconds
         seen = []
         while time.monotonic() < until:
-            seen.append(process.status() in statuses)
+            seen.append(process.status() == psutil.STATUS_STOPPED)
             time.sleep(0.007)
         return sum(seen) / len(seen)
 
@@ -86,16 +86,16 @@ def test_a_stopped_rank_goes_on_after_its_time(harmed: Harmed) -> None:
 def test_a_slow_rank_has_its_share_until_its_end(harmed: Harmed) -> None:
     harmed.order("slow:50%", within=0.0)
     harmed.told()
-    assert harmed.share(2.0) == pytest.approx(0.5, abs=0.25)
+    assert harmed.stopped_share(2.0) == pytest.approx(0.5, abs=0.25)
     harmed.attempt.stop()
     assert harmed.attempt.ended.wait(20), "a stopped process is ended as well"
 
 
 def test_a_slow_rank_may_recover(harmed: Harmed) -> None:
     harmed.order("slow:20%:1s", within=0.0)
-    assert harmed.share(0.9) > 0.5
+    assert harmed.stopped_share(0.9) > 0.5
     time.sleep(0.5)
-    assert harmed.share(0.5) == 0
+    assert harmed.stopped_share(0.5) == 0
 
 
 def test_what_cannot_be_is_said(harmed: Harmed) -> None:
