@@ -8,9 +8,9 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import httpx
-import psutil
 import pytest
 
+from benchmarks.stacks import stopped
 from mlbench import ApiClient
 from mlbench.home import Home
 from tests.conftest import running_stack, wait_for
@@ -68,16 +68,6 @@ def beside_a_run(client: ApiClient, name: str, seconds: float) -> Iterator[None]
     finally:
         ended = run_to_end(client, run)
     assert ended.state == "FINISHED", ended.reason
-
-
-@contextmanager
-def stopped(process: psutil.Process) -> Iterator[None]:
-    """Let a process hang."""
-    process.suspend()
-    try:
-        yield
-    finally:
-        process.resume()
 
 
 def test_clients_that_are_never_done_keep_no_agent_waiting(
