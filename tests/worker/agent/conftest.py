@@ -37,6 +37,12 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture(autouse=True)
+def _no_other_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a process ends all children of an agent; those of a test shall live."""
+    monkeypatch.setattr("mlbench_worker.agent.process._end_children", lambda keep: None)
+
+
 @pytest.fixture
 def attempt(tmp_path: Path) -> Attempt:
     """An attempt whose process has not begun."""
@@ -44,9 +50,8 @@ def attempt(tmp_path: Path) -> Attempt:
 
 
 @pytest.fixture
-def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
+def begin(tmp_path: Path) -> Iterator[Begin]:
     """Begins an attempt of a command, and waits until it has written a line."""
-    monkeypatch.setattr("mlbench_worker.agent.process._end_children", lambda keep: None)
     begun = []
 
     def start(*command: str) -> Attempt:

@@ -83,12 +83,6 @@ def test_only_later_attempts_find_checkpoints(
     assert [folder.name for folder in (tmp_path / "checkpoints").iterdir()] == left
 
 
-@pytest.fixture(autouse=True)
-def _no_other_children(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The end of a process ends all children of an agent; those of a test shall live."""
-    monkeypatch.setattr("mlbench_worker.agent.process._end_children", lambda keep: None)
-
-
 def run(
     folder: Path,
     *command: str,

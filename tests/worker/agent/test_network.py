@@ -22,6 +22,7 @@ from mlbench_worker.agent.sources.loopback import Answer, Loopback
 from tests.conftest import wait_for
 from tests.support.known import known
 from tests.support.processes import run_text
+from tests.worker.agent.sources.test_loopback import address_of
 
 pytestmark = pytest.mark.slow
 
@@ -135,10 +136,6 @@ def test_a_rank_sends_as_fast_as_it_may(switch: Path, size: int, least: float, m
     wait_for(lambda: ports(switch) == 0, what="nothing is left")
 
 
-def port_of(server: Loopback) -> int:
-    return int(server.url.rpartition(":")[2])
-
-
 def serve(**options: Any) -> Loopback:
     return Loopback([lambda _: Answer({})], lambda _: None, lambda _: None, **options)
 
@@ -152,7 +149,7 @@ def test_what_speaks_to_the_agent_is_heard_and_let_out(
         closing(network),
         closing(serve()) as outside,
         closing(
-            serve(sockets=network.sockets, lets_out_to=frozenset({port_of(outside)}))
+            serve(sockets=network.sockets, lets_out_to=frozenset({address_of(outside)[1]}))
         ) as server,
     ):
         urls = server.url, server.token, outside.url, outside.token
