@@ -19,11 +19,9 @@ from mlbench_worker.agent.kernel import (
     Snapshot,
     Thread,
     parse_process,
-    throttled_seconds,
 )
 from tests.conftest import wait_for
 from tests.support.known import known
-from tests.worker.agent.test_machine import write_groups
 
 _AGENT = """
 import os, sys, time
@@ -130,23 +128,6 @@ def test_a_process_is_read_whatever_its_name() -> None:
     numbers = "S 4 5 6 0 -1 0 0 0 7 1 250 50 20 30 20 0 1 0 888"
     line = f"12 (a) R (b/c) {numbers} {'0 ' * 16}3 0".encode()
     assert parse_process(line) == Process(12, 4, 6, "a) R (b", 888, 3.0, 0.5, 8, 3)
-
-
-@pytest.mark.parametrize(
-    "files",
-    [
-        {"cgroup": "0::/pod", "pod/cpu.stat": "usage_usec 9\nthrottled_usec 2500000"},
-        {
-            "cgroup": "3:cpu,cpuacct:/pod",
-            "cpu/pod/cpu.stat": "nr_periods 4\nthrottled_time 2500000000",
-        },
-    ],
-)
-def test_throttling_is_read_from_both_versions_of_groups(
-    tmp_path: Path, files: dict[str, str]
-) -> None:
-    write_groups(tmp_path, files)
-    assert throttled_seconds(tmp_path) == 2.5
 
 
 def test_training_begins_with_the_first_line(monkeypatch: pytest.MonkeyPatch) -> None:

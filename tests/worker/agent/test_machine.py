@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from mlbench.shaping import Shaping
+from mlbench_worker.agent.kernel import throttled_seconds
 from mlbench_worker.agent.machine import (
     GroupMemory,
     Qdisc,
@@ -73,18 +74,21 @@ _NESTED = {
     "user.slice/run.scope/memory.max": "2000",
     "user.slice/memory.events": "oom_kill 9",
     "user.slice/run.scope/memory.events": "low 0\nhigh 0\nmax 7\noom 5\noom_kill 3",
+    "user.slice/run.scope/cpu.stat": "usage_usec 9\nthrottled_usec 2500000",
 }
 # In a container without a namespace of its own, its group is mounted as the root.
 _FIRST_VERSION = {
     "cgroup": "5:memory:/docker/0a1b\n3:cpuacct,cpu:/docker/0a1b\n1:name=systemd:/\n0::/",
     "cpu/cpu.cfs_quota_us": "50000",
     "cpu/cpu.cfs_period_us": "100000",
+    "cpu/cpu.stat": "nr_periods 4\nthrottled_time 2500000000",
     "memory/memory.limit_in_bytes": "1048576",
     "memory/memory.oom_control": "oom_kill_disable 0\noom_kill 3",
 }
 _OUTSIDE = {"cgroup": "5:memory:/\n3:cpuacct,cpu:/"}
 _UNLIMITED = {"cgroup": "0::/", "cpu.max": "max 100000", "memory.max": "max"}
 _UNLIMITED_FIRST = {"cgroup": "1:cpu:/", "cpu/cpu.cfs_period_us": "100000"}
+_NOTHING = (None, None, 0, None)
 
 
 _SECOND_OF_TASK = {
@@ -120,25 +124,26 @@ def test_the_memory_of_the_innermost_group_with_a_limit(
 
 
 @pytest.mark.parametrize(
-    ("files", "cpus", "memory", "killed"),
+    ("files", "told"),
     [
-        (_NESTED, 2.0, 1000, 3),
-        (_FIRST_VERSION, 0.5, 1 << 20, 3),
-        (_FIRST_VERSION | _OUTSIDE, 0.5, 1 << 20, 3),
-        ({}, None, None, 0),
-        ({"cgroup": ""}, None, None, 0),
-        ({"cgroup": "0::/gone"}, None, None, 0),
-        (_UNLIMITED, None, None, 0),
-        (_UNLIMITED_FIRST, None, None, 0),
-        (_UNLIMITED_FIRST | {"cpu/cpu.cfs_quota_us": "-1"}, None, None, 0),
+        (_NESTED, (2.0, 1000, 3, 2.5)),
+        (_FIRST_VERSION, (0.5, 1 << 20, 3, 2.5)),
+        (_FIRST_VERSION | _OUTSIDE, (0.5, 1 << 20, 3, 2.5)),
+        ({}, _NOTHING),
+        ({"cgroup": ""}, _NOTHING),
+        ({"cgroup": "0::/gone"}, _NOTHING),
+        (_UNLIMITED, _NOTHING),
+        (_UNLIMITED_FIRST, _NOTHING),
+        (_UNLIMITED_FIRST | {"cpu/cpu.cfs_quota_us": "-1"}, _NOTHING),
     ],
 )
 def test_the_tightest_limit_of_the_control_groups_holds(
-    files: dict[str, str], cpus: float | None, memory: int | None, killed: int, tmp_path: Path
+    files: dict[str, str], told: tuple[float | None, ...], tmp_path: Path
 ) -> None:
+    """With what the limits have cost: processes that were killed, and seconds."""
     write_groups(tmp_path, files)
-    assert (cpu_limit(tmp_path), memory_limit(tmp_path)) == (cpus, memory)
-    assert killed_for_memory(tmp_path) == killed
+    limits = cpu_limit(tmp_path), memory_limit(tmp_path)
+    assert (*limits, killed_for_memory(tmp_path), throttled_seconds(tmp_path)) == told
 
 
 def qdisc(interface: int, handle: int, parent: int, kind: bytes, options: bytes) -> Qdisc:
