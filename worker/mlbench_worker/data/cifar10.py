@@ -1,5 +1,7 @@
 """CIFAR-10: its archive, downloaded if it is missing, and the arrays of it beside it.
 
+Krizhevsky: Learning Multiple Layers of Features from Tiny Images, 2009.
+
 Decompressing and parsing the archive takes four seconds of a core, so the arrays are kept as
 ``cifar-10-python.tar.gz.parsed.npz``, with checksums. An archive that has changed since (by size
 and time) is parsed anew.
@@ -13,7 +15,6 @@ import shutil
 import tarfile
 import zipfile
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -23,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 
 from mlbench.home import replacing
-from mlbench_worker.data.images import Images
+from mlbench_worker.data.images import ImageData, Images
 from mlbench_worker.ranks.process import DataError
 
 CLASSES = 10
@@ -38,24 +39,12 @@ _VERSION = 1
 """Of what is kept."""
 
 
-@dataclass(frozen=True)
-class Cifar10:
-    """The two parts of the archive: byte images ``[n, 3, 32, 32]``, red, green, blue.
-
-    They are normalized by mean and deviation of each colour over the training images. Krizhevsky:
-    Learning Multiple Layers of Features from Tiny Images, 2009.
-    """
-
-    train: Images
-    """50,000 of them."""
-    validation: Images
-    """10,000: what the archive calls the test batch."""
-    sha256: str
-    """Of the archive."""
-
-
-def load_cifar10(datasets: Path) -> Cifar10:
+def load_cifar10(datasets: Path) -> ImageData:
     """Return the images of the archive in the folder ``datasets``, downloaded if it is missing.
+
+    They are 50,000 byte images ``[n, 3, 32, 32]`` to train on, red, green, blue, and 10,000 to
+    validate, which the archive calls the test batch. They are normalized by mean and deviation of
+    each colour over the training images.
 
     Raises:
         DataError: the archive cannot be downloaded, or is not in CIFAR-10's form.
@@ -83,7 +72,7 @@ def load_cifar10(datasets: Path) -> Cifar10:
         )
         for part in ("train", "validation")
     )
-    return Cifar10(train, validation, str(arrays["sha256"]))
+    return ImageData(train, validation, str(arrays["sha256"]))
 
 
 def _parse(archive: Path) -> dict[str, NDArray[Any]]:

@@ -5,39 +5,22 @@ Learning Repository, 1998. Nothing is downloaded.
 """
 
 import hashlib
-from dataclasses import dataclass
 from importlib.metadata import distribution
 
 import numpy as np
 import torch
 
-from mlbench_worker.data.images import Images
+from mlbench_worker.data.images import ImageData, Images
 
 CLASSES = 10
 _DARKEST = 16.0
 
 
-@dataclass(frozen=True)
-class Digits:
-    """The two parts of the data set: float images ``[n, 1, 8, 8]`` from 0 (paper) to 1 (ink)."""
+def load_digits() -> ImageData:
+    """Return the digits as float images ``[n, 1, 8, 8]`` from 0 (paper) to 1 (ink).
 
-    train: Images
-    """TRAIN_DIGITS of them."""
-    validation: Images
-    """364 images: every fifth of each digit, in the data set's order."""
-
-    @property
-    def sha256(self) -> str:
-        """Of the images and labels as they are here, in hexadecimal."""
-        digest = hashlib.sha256()
-        for part in (self.train, self.validation):
-            digest.update(part.images.numpy().tobytes())
-            digest.update(part.labels.numpy().tobytes())
-        return digest.hexdigest()
-
-
-def load_digits() -> Digits:
-    """Return the digits, always split in the same way, each digit in the same proportion."""
+    Every fifth of each digit, in the data set's order, is for validation: 364 of them.
+    """
     # The library itself takes two seconds to be imported.
     file = distribution("scikit-learn").locate_file("sklearn/datasets/data/digits.csv.gz")
     rows = np.loadtxt(str(file), delimiter=",")
@@ -48,7 +31,9 @@ def load_digits() -> Digits:
     pixels = rows[:, :-1].reshape(-1, 1, 8, 8)
     images = torch.tensor(pixels / _DARKEST, dtype=torch.float32)
     labels = torch.tensor(digits, dtype=torch.int64)
-    return Digits(
-        train=Images(images[~validation], labels[~validation]),
-        validation=Images(images[validation], labels[validation]),
-    )
+    train, held_out = (Images(images[part], labels[part]) for part in (~validation, validation))
+    digest = hashlib.sha256()
+    for part in (train, held_out):
+        digest.update(part.images.numpy().tobytes())
+        digest.update(part.labels.numpy().tobytes())
+    return ImageData(train, held_out, digest.hexdigest())

@@ -54,6 +54,16 @@ class Images:
         return replace(self, images=self.images[index], labels=self.labels[index])
 
 
+@dataclass(frozen=True)
+class ImageData:
+    """The two parts of a data set of labelled images."""
+
+    train: Images
+    validation: Images
+    sha256: str
+    """Of the file, or the arrays, that it comes in; in hexadecimal."""
+
+
 def augmented_batches(
     data: Images,
     batch_size: int,
