@@ -23,7 +23,7 @@ def _many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def parsed(path: Path, width: int) -> Made:
     """Return what a file holds, in the order in which it is stored."""
     table = open_table(path)
-    assert table.width == width
+    assert table.figures.width == width
     match table.rows:
         case DenseRows(values):
             rows = values.double().numpy()
@@ -32,7 +32,7 @@ def parsed(path: Path, width: int) -> Made:
             lengths = np.diff(starts.numpy())
             rows[np.arange(len(rows)).repeat(lengths), columns.numpy()] = values.numpy()
     norms2 = (rows**2).sum(axis=1)
-    assert table.largest_norm2 == pytest.approx(norms2.max(), rel=1e-6)
+    assert table.figures.largest_norm2 == pytest.approx(norms2.max(), rel=1e-6)
     return Made(rows, table.labels.double().numpy())
 
 

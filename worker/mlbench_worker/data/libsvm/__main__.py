@@ -18,10 +18,10 @@ def main() -> None:
         if not file.is_file():
             sys.exit(f"there is no file {file}")
         try:
-            table = open_table(file)
+            figures = open_table(file).figures
         except DataError as error:
             sys.exit(str(error))
-        print(f"{file}: {len(table.rows)} rows of {table.width} features, parsed")
+        print(f"{file}: {figures.rows} rows of {figures.width} features, parsed")
 
 
 if __name__ == "__main__":

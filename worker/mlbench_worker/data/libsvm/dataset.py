@@ -71,12 +71,13 @@ def load_dataset(name: str, folder: Path, *, classes: bool) -> Dataset:
     else:
         held_out = len(train) // _HELD_OUT
         train, validation = train[held_out:], train[:held_out]
+    figures = [table.figures for table in tables]
     return Dataset(
         train,
         validation,
-        features=max(table.width for table in tables),
-        largest_norm2=max(table.largest_norm2 for table in tables),
-        sha256=",".join(table.sha256 for table in tables),
+        features=max(of_file.width for of_file in figures),
+        largest_norm2=max(of_file.largest_norm2 for of_file in figures),
+        sha256=",".join(of_file.sha256 for of_file in figures),
     )
 
 

@@ -41,18 +41,27 @@ _DENSE_FROM = 0.5
 
 
 @dataclass(frozen=True)
+class Figures:
+    """The figures of a whole file."""
+
+    rows: int
+    width: int
+    """The largest index."""
+    dense: bool
+    largest_norm2: float
+    """The largest squared Euclidean norm of a row."""
+    sha256: str
+    """Of the text, decompressed, in hexadecimal."""
+
+
+@dataclass(frozen=True)
 class Table:
     """A parsed file: rows in a fixed pseudo-random order, as float32."""
 
     rows: Rows
     labels: torch.Tensor
     """``[rows]``, as the file has them."""
-    width: int
-    """The largest index."""
-    largest_norm2: float
-    """The largest squared Euclidean norm of a row."""
-    sha256: str
-    """Of the file's text, decompressed, in hexadecimal."""
+    figures: Figures
 
 
 def open_table(source: Path) -> Table:
@@ -108,14 +117,14 @@ def _map(folder: Path, source: Path) -> Table | None:
         about = json.loads((folder / _ABOUT).read_text())
         if (about["version"], about["source"]) != (_VERSION, _stamp(source)):
             return None
-        parsed = _Parsed(**about["parsed"])
+        figures = Figures(**about["parsed"])
         values, labels = _tensor(folder / _VALUES), _tensor(folder / _LABELS)
         rows: Rows = DenseRows(values)
-        if not parsed.dense:
+        if not figures.dense:
             rows = SparseRows(values, _tensor(folder / _COLUMNS), _tensor(folder / _STARTS))
     except (OSError, ValueError, TypeError, LookupError, EOFError):
         return None
-    return Table(rows, labels, parsed.width, parsed.largest_norm2, parsed.sha256)
+    return Table(rows, labels, figures)
 
 
 def _tensor(path: Path) -> torch.Tensor:
@@ -136,19 +145,6 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class _Parsed:
-    """The figures of the whole file."""
-
-    rows: int
-    width: int
-    dense: bool
-    largest_norm2: float
-    """The largest squared Euclidean norm of a row."""
-    sha256: str
-    """Of the text, decompressed, in hexadecimal."""
-
-
-@dataclass(frozen=True)
 class _Block:
     """The figures of a parsed block; its values and columns lie in a file."""
 
@@ -159,7 +155,7 @@ class _Block:
     largest_norm2: float
 
 
-def _parse(source: Path, folder: Path) -> _Parsed:
+def _parse(source: Path, folder: Path) -> Figures:
     """Parse a text file into float32 arrays in ``folder``, which is empty.
 
     The labels are ``[rows]``. Where at least half of the entries are given, the values are
@@ -204,7 +200,7 @@ def _parse(source: Path, folder: Path) -> _Parsed:
     if not dense:
         columns.flush()
     largest_norm2 = max(block.largest_norm2 for block in blocks)
-    return _Parsed(rows, width, dense, largest_norm2, digest.hexdigest())
+    return Figures(rows, width, dense, largest_norm2, digest.hexdigest())
 
 
 def _parse_blocks(
