@@ -72,16 +72,6 @@ def test_features_are_those_of_both_files(tmp_path: Path, density: float) -> Non
 _FEATURES = 7
 
 
-@pytest.fixture
-def matrix() -> torch.Tensor:
-    generator = torch.Generator().manual_seed(0)
-    matrix = torch.randn(6, _FEATURES, generator=generator)
-    matrix[torch.rand(matrix.shape, generator=generator) < 0.5] = 0
-    matrix[2] = 0  # a row without entries
-    matrix[:, -1] = 0  # a feature that these rows have not
-    return matrix
-
-
 def both(matrix: torch.Tensor) -> list[Rows]:
     """Return the matrix as dense rows, without its last column, and as sparse ones."""
     entries = matrix.nonzero()
@@ -92,7 +82,12 @@ def both(matrix: torch.Tensor) -> list[Rows]:
 
 
 @pytest.mark.parametrize("part", [slice(0, 6), slice(2, 5), slice(2, 3), slice(4, 99)])
-def test_products(matrix: torch.Tensor, part: slice) -> None:
+def test_products(part: slice) -> None:
+    generator = torch.Generator().manual_seed(0)
+    matrix = torch.randn(6, _FEATURES, generator=generator)
+    matrix[torch.rand(matrix.shape, generator=generator) < 0.5] = 0
+    matrix[2] = 0  # a row without entries
+    matrix[:, -1] = 0  # a feature that these rows have not
     weights = torch.arange(1.0, _FEATURES + 1)
     for whole in both(matrix):
         rows = whole[part].to(torch.device("cpu"))
