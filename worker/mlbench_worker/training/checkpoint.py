@@ -32,6 +32,18 @@ class Stateful(Protocol):
         """Restore a state."""
 
 
+class Plain:
+    """What has nothing but attributes of plain values for its state."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state."""
+        return vars(self).copy()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore a state."""
+        vars(self).update(state)
+
+
 class Checkpoints:
     """A rank's checkpoints of a run: one file for each of the last two steps that were saved.
 

@@ -3,7 +3,8 @@
 import bisect
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+
+from mlbench_worker.training.checkpoint import Plain
 
 Schedule = Callable[[int], float]
 """The learning rate of a step; the first step is 0."""
@@ -56,13 +57,13 @@ def rise_and_fall(peak: float, steps: int) -> Schedule:
     return rate
 
 
-class PlateauSchedule:
+class PlateauSchedule(Plain):
     """MLBench's of 2020: a rate that is halved where the validation loss no longer falls.
 
     It begins as one worker's, and rises after each epoch, until it is the sum of all workers' after
     ``log2(workers)`` epochs, rounded down. From then on it is halved when two epochs in a row have
     missed the lowest loss by 0.01 or more, down to one worker's: with a single worker it is
-    constant. A checkpoint holds its state.
+    constant.
     """
 
     def __init__(self, worker_rate: float, workers: int) -> None:
@@ -90,11 +91,3 @@ class PlateauSchedule:
         self._missed += 1
         if self._missed > _PATIENCE:
             self._rate, self._missed = max(self._rate * _FACTOR, self._least), 0
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state."""
-        return vars(self).copy()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a state."""
-        vars(self).update(state)

@@ -17,7 +17,7 @@ from mlbench.names import Phase
 from mlbench.options import Options
 from mlbench.task_options import BackendOptions, DeviceOptions, TrainingOptions, framework_of
 from mlbench_worker.ranks.distributed import Execution, World, join_world, set_up
-from mlbench_worker.training.checkpoint import Checkpoints, Stateful
+from mlbench_worker.training.checkpoint import Checkpoints, Plain, Stateful
 
 # What MLBench's tasks say of a goal.
 _MLBENCH_RESULTS = {
@@ -45,7 +45,7 @@ _MLBENCH_TOTALS: Mapping[str, Phase | None] = {
 
 
 @dataclass
-class Progress:
+class Progress(Plain):
     """How far the training has come within an epoch. A checkpoint holds it."""
 
     epoch: int = 0
@@ -62,14 +62,6 @@ class Progress:
     def end_epoch(self) -> None:
         """Begin the next epoch."""
         self.load_state_dict(vars(Progress(self.epoch + 1)))
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state."""
-        return vars(self).copy()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a state."""
-        vars(self).update(state)
 
 
 @dataclass
