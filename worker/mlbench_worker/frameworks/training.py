@@ -6,7 +6,6 @@ gradients, come from the very code that trains with PyTorch, so the process join
 
 import math
 from dataclasses import replace
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -78,15 +77,12 @@ class CompiledTrainer(ImageTrainer):
         """Join the other ranks, and compile the step."""
         self.session, self.model, self.schedule = session, model, schedule
         self._share = math.ceil(batch_size / session.world.size)
-        compile_ = frameworks.load(config.framework).compiled
         begun = of_module(model, forward)
         sgd = Sgd(batch_size, config.momentum, config.weight_decay)
         example = self._batch(self.place(train.take(slice(1))))
-        started = perf_counter()
-        with session.tracker.phase("compile"):
-            self._compiled = compile_(begun, sgd, session.world, example)
-        print(f"{config.framework}: compiled in {perf_counter() - started:.1f} s", flush=True)
-        session.at_exit.append(self._compiled.leave)
+        self._compiled = _compile(session, config.framework, begun, sgd, example)
+        seconds = session.tracker.phase_seconds()["compile"]
+        print(f"{config.framework}: compiled in {seconds:.1f} s", flush=True)
         self.exchange = _Compiled(model, session.world, self._compiled)
 
     @property
@@ -153,6 +149,17 @@ class _Compiled(Exchange):
         )
 
 
+def _compile(
+    session: Session, framework: Framework, begun: Model, sgd: Sgd, example: Batch
+) -> Compiled:
+    """Join the other ranks, and compile the step for batches of the example's shape."""
+    compile_ = frameworks.load(framework).compiled
+    with session.tracker.phase("compile"):
+        compiled = compile_(begun, sgd, session.world, example)
+    session.at_exit.append(compiled.leave)
+    return compiled
+
+
 def _outcome(scores: np.ndarray, batch: Images) -> Outcome[ImageScore]:
     """Return the loss and score of a batch; rows of ``scores`` beyond its length are padding."""
     logits = torch.tensor(scores[: len(batch)])
@@ -177,10 +184,7 @@ class LinearSteps:
         # Of classes that have weights each, targets are numbers.
         target = torch.zeros(1, dtype=torch.int64 if weights.ndim > 1 else torch.float32)
         example = Batch.filled(torch.zeros(1, len(weights)), target, self._share)
-        compile_ = frameworks.load(framework).compiled
-        with session.tracker.phase("compile"):
-            self._compiled = compile_(begun, sgd, session.world, example)
-        session.at_exit.append(self._compiled.leave)
+        self._compiled = _compile(session, framework, begun, sgd, example)
 
     def begin(self) -> None:
         """Take the weights over, which a checkpoint may have replaced."""
