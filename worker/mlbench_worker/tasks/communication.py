@@ -200,8 +200,8 @@ def sweep(operation: str, dtype: str, config: CommunicationOptions, session: Ses
                 flush=True,
             )
             recorded = {
-                names.message_metric(operation, dtype, figure): figures[figure]
-                for figure in figures
+                names.message_metric(operation, dtype, figure): value
+                for figure, value in figures.items()
             }
             recorded[names.MESSAGE_BYTES] = size
         session.tracker.step(samples=0, **recorded)
