@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,17 @@ def assert_same_losses(ranks: Sequence[Rank], again: Sequence[Rank]) -> None:
             losses = same.series(metric)
             assert losses
             assert rank.series(metric)[: len(losses)] == losses
+
+
+def batch_losses(ranks: Sequence[Rank], batch_size: int) -> list[float]:
+    """Return the losses that ranks recorded as the means over the batches of all of them."""
+    ends = [batch_size * number // len(ranks) for number in range(len(ranks) + 1)]
+    shares = [end - begin for begin, end in pairwise(ends)]
+    recorded = zip(*(rank.series(names.TRAIN_LOSS) for rank in ranks), strict=True)
+    return [
+        sum(loss * share for loss, share in zip(losses, shares, strict=True)) / batch_size
+        for losses in recorded
+    ]
 
 
 def _start(

@@ -17,12 +17,18 @@ from mlbench_worker.data.libsvm.rows import DenseRows
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.tasks.linear import LOSSES, Fit, Loss, Training
 from tests.support.libsvm_files import make, make_regression
-from tests.support.ranks import Rank, assert_same_losses, assert_stopped_at, run_ranks, start_ranks
+from tests.support.ranks import (
+    Rank,
+    assert_same_losses,
+    assert_stopped_at,
+    batch_losses,
+    run_ranks,
+    start_ranks,
+)
 
-_TASK = ("-m", "mlbench_worker.tasks.linear", "--dataset", "made", "--batch-size", "50")
+_TASK = ("-m", "mlbench_worker.tasks.linear", "--dataset", "made", "--batch-size=50")
 _STEPS = 20  # in an epoch
 _RECORDED = 10  # steps whose mean loss is one value
-_SHARES = {1: [50], 2: [25, 25], 3: [16, 17, 17]}  # of a batch, by number of workers
 
 
 @pytest.fixture(autouse=True)
@@ -40,16 +46,6 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def train(folder: Path, size: int, *arguments: str) -> list[Rank]:
     return run_ranks(folder, size, *_TASK, f"--record-every={_RECORDED}", *arguments)
-
-
-def batch_losses(ranks: list[Rank]) -> list[float]:
-    """Return the recorded mean losses over the rows of all ranks."""
-    shares = _SHARES[len(ranks)]
-    recorded = zip(*(rank.series(names.TRAIN_LOSS) for rank in ranks), strict=True)
-    return [
-        sum(loss * share for loss, share in zip(losses, shares, strict=True)) / sum(shares)
-        for losses in recorded
-    ]
 
 
 @pytest.mark.parametrize(
@@ -95,14 +91,15 @@ def test_any_number_of_workers_trains_the_same_model_and_a_seed_repeats_it(
     alone = train(tmp_path / "one", 1, *epochs)
     two = train(tmp_path / "two", 2, *epochs)
     three = train(tmp_path / "three", 3, *epochs)
-    assert len(batch_losses(alone)) == 2 * _STEPS / _RECORDED
-    for ranks in (two, three):
-        assert batch_losses(ranks) == pytest.approx(batch_losses(alone), rel=1e-4)
+    losses = batch_losses(alone, 50)
+    assert len(losses) == 2 * _STEPS / _RECORDED
+    for ranks, shares in ((two, [25, 25]), (three, [16, 17, 17])):
+        assert batch_losses(ranks, 50) == pytest.approx(losses, rel=1e-4)
         assert ranks[0].series(names.VAL_LOSS) == pytest.approx(
             alone[0].series(names.VAL_LOSS), rel=1e-4
         )
         counted = [rank.series(names.SAMPLES)[-1] for rank in ranks]
-        assert counted == [2 * _STEPS * share for share in _SHARES[len(ranks)]]
+        assert counted == [2 * _STEPS * share for share in shares]
     for ranks, name in ((alone, "one again"), (two, "two again")):
         assert_same_losses(ranks, train(tmp_path / name, len(ranks), *epochs))
     (other,) = train(tmp_path / "other", 1, *epochs, "--seed", "1")
