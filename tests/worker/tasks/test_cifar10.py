@@ -20,11 +20,7 @@ from mlbench import names
 from mlbench.tasks import CifarDepth, CifarVersion
 from mlbench_worker.data.cifar10 import ARCHIVE, load_cifar10
 from mlbench_worker.ranks.process import DataError
-from mlbench_worker.tasks.cifar10 import (
-    BlockV1,
-    BlockV2,
-    CifarResNet,
-)
+from mlbench_worker.tasks.cifar10 import BlockV1, BlockV2, CifarResNet
 from tests.support.cifar_archives import write_archive, write_colours, write_members
 from tests.support.known import known
 from tests.support.ranks import (

@@ -9,23 +9,19 @@ from mlbench import names
 from mlbench.tasks import GptOptions
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.tasks import gpt
-from tests.support.ranks import Rank, run_ranks
+from tests.support.ranks import run_ranks
 from tests.support.texts import write_speeches
 
 _TASK = ("-m", "mlbench_worker.tasks.gpt", "--epochs=1", "--batch-size=3", "--goal=1")
 
 
-@pytest.fixture
-def ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[int, list[Rank]]:
-    """An epoch on one worker and on two."""
+@pytest.mark.slow
+def test_any_number_of_workers_trains_the_same_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_speeches(tmp_path)
     monkeypatch.setenv(names.ENV_DATASETS, str(tmp_path))
-    return {size: run_ranks(tmp_path, size, *_TASK) for size in (1, 2)}
-
-
-@pytest.mark.slow
-def test_any_number_of_workers_trains_the_same_model(ranks: dict[int, list[Rank]]) -> None:
-    [one], both = ranks.values()
+    [one], both = (run_ranks(tmp_path, size, *_TASK) for size in (1, 2))
     (perplexity,) = one.series(names.VAL_PERPLEXITY)
     assert perplexity < 15
     for rank in both:
