@@ -9,12 +9,11 @@ import importlib
 import json
 import os
 import runpy
-import select
 import signal
 import sys
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 # Loaded once, for all. Not prometheus-client: it looks at the environment when it is imported.
 _LOADED = (
@@ -30,37 +29,34 @@ def main() -> None:
     """Serve until stdin ends."""
     for module in _LOADED:
         importlib.import_module(module)
-    woken, wake = os.pipe()
-    os.set_blocking(wake, False)
-    signal.set_wakeup_fd(wake)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    code_files: dict[int, Path] = {}
-    requests = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115
-    while True:
-        ready, _, _ = select.select([0, woken], [], [])
-        if woken in ready:
-            os.read(woken, 1024)
-        while code_files and (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            file, code = code_files.pop(ended[0]), os.waitstatus_to_exitcode(ended[1])
-            file.with_suffix(".new").write_text(str(code))
-            file.with_suffix(".new").rename(file)
-        if 0 in ready:
-            line = requests.readline()
-            if not line:
-                return
-            request = json.loads(line)
-            pid = os.fork()
-            if not pid:
-                _become(request)
-            code_files[pid] = Path(request["code"])
-            os.write(1, b"%d\n" % pid)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait for forks
+    for line in open(0, "rb", buffering=0, closefd=False):  # noqa: SIM115
+        if os.fork() == 0:
+            _wait_for_fork(json.loads(line))
 
 
-def _become(request: dict[str, Any]) -> None:
-    """Run ``python -m MODULE …`` or ``python -c CODE …`` in this fork, and exit."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    signal.set_wakeup_fd(-1)
+def _wait_for_fork(request: dict[str, Any]) -> NoReturn:
+    """Fork, tell the fork's process id, and write its exit code once it has ended."""
+    _end_with_parent()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    pid = os.fork()
+    if pid == 0:
+        _become(request)
+    os.write(1, b"%d\n" % pid)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    file = Path(request["code"])
+    file.with_suffix(".new").write_text(str(code))
+    file.with_suffix(".new").rename(file)
+    os._exit(0)
+
+
+def _end_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _become(request: dict[str, Any]) -> NoReturn:
+    """Run ``python -m MODULE …`` or ``python -c CODE …`` in this fork, and exit."""
+    _end_with_parent()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for descriptor in (1, 2):
         created = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
