@@ -37,14 +37,17 @@ def start_child(agent: Agent, code: str, more: str = "") -> None:
     agent.do("assert child.stdout.readline()")
 
 
-def end_child(agent: Agent) -> None:
-    """Let the child end, without waiting for it: it is a zombie when this returns."""
-    agent.do("child.stdin.close(); os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)")
-
-
 def read_one(home: Path) -> Usage:
     (usage,) = ProcessSource(home, "laptop").read_pods().values()
     return usage
+
+
+def end_child(agent: Agent, home: Path) -> tuple[Usage, Usage]:
+    """Read the pod once its child is a zombie, and once the child was waited for."""
+    agent.do("child.stdin.close(); os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)")
+    ended = read_one(home)
+    agent.do("child.wait()")
+    return ended, read_one(home)
 
 
 def test_a_pod_is_the_sum_of_its_processes_as_far_as_they_are_known() -> None:
@@ -86,10 +89,7 @@ def test_cpu_time_holds_when_a_child_ends(start_pod: StartPod, tmp_path: Path) -
     before = read_one(tmp_path)
     start_child(agent, BURN)
     running = read_one(tmp_path)
-    end_child(agent)
-    ended = read_one(tmp_path)
-    agent.do("child.wait()")
-    reaped = read_one(tmp_path)
+    ended, reaped = end_child(agent, tmp_path)
 
     usages = [before, running, ended, reaped]
     assert [usage[series.PROCESSES] for usage in usages] == [1, 2, 1, 1]
@@ -107,10 +107,7 @@ def test_io_holds_when_a_child_ends(start_pod: StartPod, tmp_path: Path) -> None
     with TemporaryDirectory() as on_disk:  # tmp_path may be in memory
         start_child(agent, WRITE.format(path=f"{on_disk}/file"))
         running = read_one(tmp_path)
-        end_child(agent)
-        ended = read_one(tmp_path)
-        agent.do("child.wait()")
-        reaped = read_one(tmp_path)
+        ended, reaped = end_child(agent, tmp_path)
 
     if running[series.FS_WRITES] == 0:
         pytest.skip("the temporary folder is not on a disk")
