@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -38,7 +37,7 @@ from mlbench_worker.agent.autopsy import gather as gathering
 from mlbench_worker.agent.autopsy.gather import gather
 from mlbench_worker.agent.forkserver import ForkServer
 from mlbench_worker.agent.process import adopt_orphans
-from tests.conftest import wait_for
+from tests.conftest import free_port, wait_for
 
 _HERE = Path(__file__).parent
 _SETTLE_SECONDS = 2.0
@@ -206,7 +205,7 @@ def _ranks(case: Case, folder: Path) -> Iterator[list[Attempt]]:
         attempt=1,
         world_size=case.ranks,
         master_addr="127.0.0.1",
-        master_port=_free_port(),
+        master_port=free_port(),
         command=_command(case, folder),
         cpus=(),
         keeps_checkpoints=False,
@@ -275,10 +274,3 @@ def _own_network(name: str) -> Iterator[None]:
 
 def _ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True)
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port

@@ -1,4 +1,4 @@
-"""The ways in which a process can hang by itself, whatever it trains with.
+"""The ways in which a process can hang by itself, whatever it trains with, and the training.
 
 The lines that end with ``# here`` are those that a verdict shall name.
 """
@@ -6,10 +6,12 @@ The lines that end with ``# here`` are those that a verdict shall name.
 import ctypes
 import multiprocessing
 import os
+import random
 import signal
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +78,18 @@ HANGS: dict[str, Callable[[Path], None]] = {
     hang.__name__: hang
     for hang in (sleep, lock, interpreter, stopped, endless, fifo, loader, disk, left)
 }
+
+
+def train(
+    take_step: Callable[[], object], rank: int, ways: Mapping[str, Callable[[Path], None]] = HANGS
+) -> None:
+    """Train, and hang at a step that the seed chooses: in the way that the arguments say."""
+    hang, culprit, seed, place = sys.argv[1:]
+    folder = Path(place)
+    last = random.Random(int(seed)).randrange(3, 30)  # noqa: S311 - no secret
+    for step in range(1000):
+        if step == last:
+            (folder / f"begun-{rank}").touch()
+            if hang == "everywhere" or rank == int(culprit):
+                ways[hang](folder)
+        take_step()

@@ -5,7 +5,6 @@ a verdict shall name.
 """
 
 import ctypes
-import random
 import sys
 import time
 from collections.abc import Callable
@@ -52,22 +51,10 @@ HANGS: dict[str, Callable[[Path], None]] = hangs.HANGS | {
 }
 
 
-def train(hang: str, culprit: int, seed: int, folder: Path) -> None:
-    """Train, and hang at a step that the seed chooses."""
-    last = random.Random(seed).randrange(3, 30)  # noqa: S311 - no secret
-    gradient = torch.ones(3)
-    for step in range(1000):
-        if step == last:
-            (folder / f"begun-{dist.get_rank()}").touch()
-            if hang == "everywhere" or dist.get_rank() == culprit:
-                HANGS[hang](folder)
-        dist.all_reduce(gradient)
-
-
 if __name__ == "__main__":
-    place = Path(sys.argv[4])
     if sys.argv[1] == "network":
-        with Path("/run/netns", place.name).open() as space:
+        with Path("/run/netns", Path(sys.argv[4]).name).open() as space:
             assert ctypes.CDLL(None).setns(space.fileno(), _NEW_NETWORK) == 0
     dist.init_process_group("gloo")
-    train(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), place)
+    gradient = torch.ones(3)
+    hangs.train(lambda: dist.all_reduce(gradient), dist.get_rank(), HANGS)

@@ -2,19 +2,16 @@
 
 import json
 import os
-import random
-import sys
-from pathlib import Path
 
 import tensorflow as tf
 
-from benchmarks.autopsies.hangs import HANGS
+from benchmarks.autopsies.hangs import train
 
 RANK, WORLD_SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 
-def train(hang: str, culprit: int, seed: int, folder: Path) -> None:
-    """Train, and hang at a step that the seed chooses."""
+def main() -> None:
+    """Train."""
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     context = tf.distribute.get_replica_context
 
@@ -22,13 +19,7 @@ def train(hang: str, culprit: int, seed: int, folder: Path) -> None:
     def step() -> tf.Tensor:
         return strategy.run(lambda: context().all_reduce("sum", tf.ones(3)))
 
-    last = random.Random(seed).randrange(3, 30)  # noqa: S311 - no secret
-    for number in range(1000):
-        if number == last:
-            (folder / f"begun-{RANK}").touch()
-            if culprit == RANK:
-                HANGS[hang](folder)
-        step()
+    train(step, RANK)
 
 
 if __name__ == "__main__":
@@ -36,4 +27,4 @@ if __name__ == "__main__":
     workers = [f"127.0.0.1:{first + number}" for number in range(WORLD_SIZE)]
     about = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": RANK}}
     os.environ["TF_CONFIG"] = json.dumps(about)
-    train(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))
+    main()
