@@ -170,14 +170,13 @@ def running(
     folder: Path,
     environ: Mapping[str, str],
     ready_url: str | None = None,
-    cwd: Path | None = None,
 ) -> Iterator[psutil.Popen]:
     """Run a server, from when it answers until the block ends; its log is in the folder."""
     path = folder / f"{name}.log"
     with path.open("ab") as log:
         # A proxy of the user's is no way to this machine itself.
         env = {**os.environ, "no_proxy": "127.0.0.1", **environ}
-        process = psutil.Popen(command, env=env, stdout=log, stderr=log, cwd=cwd)
+        process = psutil.Popen(command, env=env, stdout=log, stderr=log)
     try:
         deadline = time.monotonic() + _READY_SECONDS
         while ready_url and not _answers(ready_url):

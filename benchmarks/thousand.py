@@ -19,7 +19,7 @@ from benchmarks import agents
 from benchmarks.agents import Seen, Work
 from benchmarks.measure import Figure, timed
 from benchmarks.servers import Master, agent_token, know_pods, measured_master
-from benchmarks.stacks import wait_for_end
+from benchmarks.stacks import stopped, wait_for_end
 from mlbench import ApiClient
 from mlbench.records import Run
 from mlbench_master import times
@@ -98,12 +98,8 @@ def _return(master: Master, run: Run) -> float:
         time.sleep(0.5)
     began = time.monotonic()
     time.sleep(30)
-    processes = [psutil.Process(master.worker).parent(), *_processes(master)]
-    for process in filter(None, processes):
-        process.suspend()
-    time.sleep(_AWAY_SECONDS)
-    for process in filter(None, processes):
-        process.resume()
+    with stopped(*psutil.Process(master.worker).parents()[:1], *_processes(master)):
+        time.sleep(_AWAY_SECONDS)
     back = time.monotonic()
     steps = Stream.select(fn.SUM(Stream.recorded) / run.num_workers / _METRICS).where(*streams)
     while steps.scalar() < min(_AWAY_SECONDS + 180, time.monotonic() - began - _LATE_STEPS):

@@ -1,6 +1,5 @@
 """Small generated data sets in ImageNet's layout, whose classes can be told by their colour."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -8,14 +7,13 @@ from PIL import Image
 
 # The brightest channel of each class.
 COLOURS = {"n01440764": 0, "n02123045": 2}
-PARTS = ("train", "val")
 
 
-def make_image_folder(folder: Path, images: int, colours: Mapping[str, int] = COLOURS) -> Path:
+def make_image_folder(folder: Path, images: int) -> Path:
     """Write so many noisy images of 48x40 pixels for each class and part; return the folder."""
     generator = np.random.default_rng(0)
-    for part in PARTS:
-        for name, channel in colours.items():
+    for part in ("train", "val"):
+        for name, channel in COLOURS.items():
             for number in range(images):
                 pixels = generator.integers(0, 128, (40, 48, 3), dtype=np.uint8)
                 pixels[..., channel] += 127

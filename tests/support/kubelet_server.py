@@ -121,8 +121,8 @@ class KubeletServer(ThreadingHTTPServer):
     block_on_close = False
     token = "kubelet-token"
 
-    def __init__(self, certificates: Certificates, port: int = 0) -> None:
-        super().__init__(("127.0.0.1", port), Handler)
+    def __init__(self, certificates: Certificates) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificates.certificate, certificates.key)
         self.socket = context.wrap_socket(

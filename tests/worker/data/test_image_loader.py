@@ -131,10 +131,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> ImageFiles:
 def training(
     files: ImageFiles,
     world: World = World(),  # noqa: B008 - frozen
-    epoch: int = 0,
     processes: int = 0,
 ) -> list[Images]:
-    return list(training_batches(files, _BATCH, world, 3, epoch, Loading(32, processes, _CPU)))
+    return list(training_batches(files, _BATCH, world, 3, 0, Loading(32, processes, _CPU)))
 
 
 def validation(files: ImageFiles, size: int, processes: int = 0) -> list[Images]:

@@ -39,7 +39,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "made").write_bytes(make(1000, 20).text())
     (folder / "made.t").write_bytes(make(300, 20, seed=1).text(("-1", "+1")))
     (folder / "sparse").write_bytes(make(1000, 40, density=0.2).text(("0", "1")))
-    (folder / "regression").write_bytes(make_regression(1250, 20, noise=0.1).text())
+    (folder / "regression").write_bytes(make_regression(1250, 20).text())
     monkeypatch.setenv(names.ENV_DATASETS, str(folder))
     return folder
 

@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -88,12 +88,12 @@ class Compiled(Protocol):
         """Leave the other ranks, when all have ended well."""
 
 
-def exchange_addresses(world: World, environ: Mapping[str, str] = os.environ) -> list[str]:
+def exchange_addresses(world: World) -> list[str]:
     """Return a ``host:port`` of each rank, which is free, and the same list on all ranks.
 
     The host is what a rank has towards rank 0.
     """
-    at = (environ["MASTER_ADDR"], int(environ["MASTER_PORT"]))
+    at = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
     family, *_ = socket.getaddrinfo(*at, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, socket.SOCK_DGRAM) as towards:
         towards.connect(at)  # sends nothing

@@ -6,7 +6,7 @@ where these functions have their description, and begin with its values.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -67,7 +67,7 @@ class Net:
     ops: Operations
     weights: Mapping[str, Array]
     training: bool
-    updated: dict[str, Array]
+    updated: dict[str, Array] = field(default_factory=dict)
     """The running statistics after a pass in training."""
 
     def conv(self, name: str, x: Array, stride: int = 1) -> Array:

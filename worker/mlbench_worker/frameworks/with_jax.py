@@ -130,7 +130,7 @@ class JaxCompiled:
         own = _first(buffers)
 
         def loss_of(parameters: Mapping[str, Array]) -> tuple[Array, tuple[Array, Any]]:
-            net = Net(JaxOperations(), {**parameters, **own}, training=True, updated={})
+            net = Net(JaxOperations(), {**parameters, **own}, training=True)
             scores = self._model.forward(net, inputs)
             losses = self._model.loss(net.ops, scores, targets)
             return jnp.sum(losses * weights), (scores, net.updated)
@@ -152,7 +152,7 @@ class JaxCompiled:
     def _forward(
         self, parameters: Mapping[str, Array], buffers: Mapping[str, Array], inputs: Array
     ) -> Array:
-        net = Net(JaxOperations(), {**parameters, **buffers}, training=False, updated={})
+        net = Net(JaxOperations(), {**parameters, **buffers}, training=False)
         return self._model.forward(net, inputs)
 
 

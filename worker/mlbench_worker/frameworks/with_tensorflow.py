@@ -140,7 +140,7 @@ class TensorFlowCompiled:
 
     def _net(self, *, training: bool) -> Net:
         weights = {**self._parameters, **self._buffers}
-        return Net(TensorFlowOperations(), weights, training, {})
+        return Net(TensorFlowOperations(), weights, training)
 
 
 def _join(world: World) -> Any:

@@ -25,7 +25,7 @@ def test_any_two_labels_become_minus_and_plus_one(tmp_path: Path, labels: tuple[
 
 
 def test_other_labels_are_targets_alone(tmp_path: Path) -> None:
-    made = make_regression(100, 5, noise=0.1)
+    made = make_regression(100, 5)
     (tmp_path / "numbers").write_bytes(made.text())
     with pytest.raises(DataError, match="needs labels of two values, and there are 100"):
         load_dataset("numbers", tmp_path, classes=True)
