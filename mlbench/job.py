@@ -1,11 +1,25 @@
-"""Which job a process is a rank of, by what its launcher tells it and by what the user says."""
+"""Which job a process is a rank of, by the environment variables of its launcher and by its user.
 
+Slurm, torchrun, MPI and Kubeflow set theirs by themselves. Pods of a Job and of a JobSet are told
+little; their manifest can pass on these labels by the downward API:
+
+| variable | label |
+|---|---|
+| ``JOB_UID`` | ``batch.kubernetes.io/controller-uid`` |
+| ``JOBSET_NAME``, ``JOBSET_UID`` | ``jobset.sigs.k8s.io/jobset-name``, ``…/jobset-uid`` |
+| ``JOBSET_JOB_GLOBAL_INDEX`` | ``jobset.sigs.k8s.io/job-global-index`` |
+| ``JOBSET_GLOBAL_REPLICAS`` | ``jobset.sigs.k8s.io/global-replicas``, the number of its Jobs |
+| ``JOBSET_RESTART_ATTEMPT`` | ``jobset.sigs.k8s.io/restart-attempt`` |
+"""
+
+import os
+import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from mlbench.errors import JobError
-from mlbench.launchers import LAUNCHERS, Variables
 
 
 @dataclass(frozen=True)
@@ -15,9 +29,192 @@ class Job:
     key: str  # that all ranks of the job share, and no other job of its time
     rank: int
     num_workers: int
-    launcher: str  # the name of one in mlbench.launchers; "shell" is one process alone
+    launcher: str  # the name of one of ours; "shell" is one process alone
     attempt: int = 1
     max_restarts: int = 0
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the variables of a launcher say; None is what they leave open."""
+
+    key: str | None
+    rank: int | None
+    size: int | None
+    attempt: int = 1
+    max_restarts: int = 0
+
+
+@dataclass(frozen=True)
+class Variables:
+    """The environment, in which an empty variable is as good as none, and what goes with it."""
+
+    environ: Mapping[str, str]
+    hostname: str
+    workers: int | None = None  # as the user says
+
+    def text(self, *names: str) -> str | None:
+        """Return the first of these variables that is set."""
+        return next((self.environ[name] for name in names if self.environ.get(name)), None)
+
+    def number(self, *names: str) -> int | None:
+        """Return the first of these variables that is set, as a number."""
+        return next((_number(self.environ[n], n) for n in names if self.environ.get(n)), None)
+
+    def count(self, name: str) -> int:
+        """Return a number that is 0 unless the variable is set."""
+        return self.number(name) or 0
+
+    def master(self) -> str | None:
+        """Return where rank 0 listens; a loopback address is this machine's, so by its name."""
+        address = self.text("MASTER_ADDR")
+        if address and re.fullmatch(r"localhost|127\.[\d.]+|::1", address):
+            address = self.hostname
+        return _joined(address, self.text("MASTER_PORT"), by=":")
+
+    def slurm_job(self) -> str | None:
+        """Return a name for the Slurm job, of which each task of an array is one."""
+        job = self.text("SLURM_JOB_ID")
+        return job and _joined(self.text("SLURM_CLUSTER_NAME"), job)
+
+
+def _number(text: str, name: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise JobError(f"{name} is {text!r}, but should be a whole number, 0 or more")
+    return int(text)
+
+
+def _joined(*words: str | None, by: str = "-") -> str | None:
+    return by.join(filter(None, words)) or None
+
+
+def _index(hostname: str) -> tuple[str, int | None]:
+    """Return the name of a pod's owner and the pod's number: ("train", 3) for ``train-3.train``."""
+    owner, _, index = hostname.partition(".")[0].rpartition("-")
+    return (owner, int(index)) if index.isdecimal() else (hostname, None)
+
+
+def _torchrun(v: Variables) -> Found | None:
+    """Attempts after a requeue by Slurm come after all that there can have been before."""
+    run_id = v.text("TORCHELASTIC_RUN_ID")
+    if run_id is None:
+        return None
+    restarts = v.count("TORCHELASTIC_MAX_RESTARTS")
+    earlier = v.count("SLURM_RESTART_COUNT") * (restarts + 1)
+    return Found(
+        _joined(v.slurm_job(), v.master() if run_id == "none" else run_id),
+        v.number("RANK"),
+        v.number("WORLD_SIZE"),
+        earlier + v.count("TORCHELASTIC_RESTART_COUNT") + 1,
+        restarts,
+    )
+
+
+def _open_mpi(v: Variables) -> Found | None:
+    """Version 4 draws a random number for a job, 5 names it by mpirun's machine and process."""
+    rank = v.number("OMPI_COMM_WORLD_RANK")
+    if rank is None:
+        return None
+    key = v.text("OMPI_MCA_orte_precondition_transports", "PMIX_NAMESPACE")
+    return Found(key, rank, v.number("OMPI_COMM_WORLD_SIZE"))
+
+
+def _pmi(v: Variables) -> Found | None:
+    """Intel MPI names a job, MPICH does not, but a batch system does. srun may set the same."""
+    rank, size = v.number("PMI_RANK"), v.number("PMI_SIZE")
+    if rank is None or v.text("PMI_JOBID") == f"{v.text('SLURM_JOB_ID')}.{v.text('SLURM_STEP_ID')}":
+        return None
+    if uuid := v.text("I_MPI_HYDRA_UUID"):
+        return Found(uuid, rank, size)
+    batch = v.text("PBS_JOBID") or _joined(v.text("LSB_JOBID"), v.text("LSB_JOBINDEX"))
+    return Found(v.slurm_job() or batch, rank, size, v.count("SLURM_RESTART_COUNT") + 1)
+
+
+def _kubeflow(v: Variables) -> Found | None:
+    """A container is told what its torchrun should do; a pod of an elastic job, not its rank."""
+    nodes = v.text("PET_NNODES")
+    if nodes is None:
+        return None
+    least, _, most = nodes.partition(":")
+    rank = v.number("PET_NODE_RANK", "RANK")
+    master = _joined(v.text("PET_MASTER_ADDR"), v.text("PET_MASTER_PORT"), by=":")
+    return Found(
+        _joined(v.text("PET_RDZV_ENDPOINT") or master, v.text("PET_RDZV_ID")),
+        _index(v.hostname)[1] if rank is None else rank,
+        _number(least, "PET_NNODES") if most in ("", least) else None,
+    )
+
+
+def _environment(v: Variables) -> Found | None:
+    rank = v.number("RANK")
+    if rank is None:
+        return None
+    attempt = v.count("SLURM_RESTART_COUNT") + 1
+    return Found(_joined(v.slurm_job(), v.master()), rank, v.number("WORLD_SIZE"), attempt)
+
+
+def _slurm(v: Variables) -> Found | None:
+    """A batch script is told of tasks too, but is one process: it is no step."""
+    job, step = v.slurm_job(), v.text("SLURM_STEP_ID")
+    attempt = v.count("SLURM_RESTART_COUNT") + 1
+    if job is None:
+        return None
+    if step is None:
+        return Found(job, None, 1, attempt)
+    size = v.number("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")
+    return Found(f"{job}.{step}", v.number("SLURM_PROCID"), size, attempt)
+
+
+def _jobset(v: Variables) -> Found | None:
+    """All Jobs of the set have to be of one size, as ranks are counted through them."""
+    name, index = v.text("JOBSET_UID", "JOBSET_NAME"), v.number("JOB_COMPLETION_INDEX")
+    if name is None or index is None:
+        return None
+    jobs, size = v.number("JOBSET_GLOBAL_REPLICAS") or 1, v.workers or 0
+    pods = size // jobs
+    if size % jobs or index >= pods > 0:
+        raise JobError(
+            f"--workers {size} does not fit JOBSET_GLOBAL_REPLICAS {jobs} and JOB_COMPLETION_INDEX"
+            f" {index}: say the number of Jobs times that of the pods of each"
+        )
+    rank = v.count("JOBSET_JOB_GLOBAL_INDEX") * pods + index
+    return Found(name, rank, None, v.count("JOBSET_RESTART_ATTEMPT") + 1)
+
+
+def _job(v: Variables) -> Found | None:
+    """The name of a pod's machine is that of its Job, and its index; not on the node's network."""
+    index = v.number("JOB_COMPLETION_INDEX")
+    if index is None:
+        return None
+    owner, number = _index(v.hostname)
+    return Found(v.text("JOB_UID") or (owner if number == index else None), index, None)
+
+
+def _shell(v: Variables) -> Found:
+    return Found(os.urandom(8).hex(), None, v.number("WORLD_SIZE") or 1)
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """What starts the ranks of a job, and how to read what it tells them."""
+
+    name: str
+    variables: str  # of rank and size, for messages
+    read: Callable[[Variables], Found | None]
+
+
+# From the innermost outwards: torchrun may run in a task of Slurm.
+_LAUNCHERS: Final = (
+    Launcher("torchrun", "RANK and WORLD_SIZE", _torchrun),
+    Launcher("mpi", "OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE", _open_mpi),
+    Launcher("mpi", "PMI_RANK and PMI_SIZE", _pmi),
+    Launcher("kubeflow", "PET_NODE_RANK and PET_NNODES", _kubeflow),
+    Launcher("shell", "RANK and WORLD_SIZE", _environment),
+    Launcher("slurm", "SLURM_PROCID and SLURM_STEP_NUM_TASKS", _slurm),
+    Launcher("jobset", "JOBSET_JOB_GLOBAL_INDEX and JOB_COMPLETION_INDEX", _jobset),
+    Launcher("job", "JOB_COMPLETION_INDEX", _job),
+    Launcher("shell", "RANK and WORLD_SIZE", _shell),
+)
 
 
 def find_job(
@@ -40,7 +237,7 @@ def find_job(
         JobError: variables and options say too little, or contradict each other.
     """
     variables = Variables(environ, hostname or socket.gethostname(), workers)
-    read = ((launcher, launcher.read(variables)) for launcher in LAUNCHERS)
+    read = ((launcher, launcher.read(variables)) for launcher in _LAUNCHERS)
     launcher, stated = next((launcher, stated) for launcher, stated in read if stated)
     size = stated.size if workers is None else workers
     if size is None:

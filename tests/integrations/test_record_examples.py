@@ -28,7 +28,7 @@ from tests.support.recorded import sealed
 from tests.support.slurm import NoSlurmError, Slurm, running_slurm
 
 _EXAMPLES = Path(__file__).parents[2] / "examples" / "record"
-_LAUNCHERS = Path(names.__file__).with_name("launchers.py")
+_LAUNCHERS = Path(names.__file__).with_name("job.py")
 
 
 def _manifests(name: str) -> list[dict[str, Any]]:

@@ -1,84 +1,62 @@
 """Which job a process is a rank of. The variables are those that launchers were seen to set."""
 
+import sys
+from pathlib import Path
+
+import orjson
 import pytest
 
 from mlbench.errors import JobError
 from mlbench.job import Job, find_job
+from tests.support.processes import run_text
 
-_TORCHRUN = {
-    "RANK": "3",
-    "LOCAL_RANK": "1",
-    "GROUP_RANK": "1",
-    "WORLD_SIZE": "4",
-    "GROUP_WORLD_SIZE": "2",
-    "MASTER_ADDR": "node-1",
-    "MASTER_PORT": "29500",
-    "TORCHELASTIC_RUN_ID": "lm-7",
-    "TORCHELASTIC_RESTART_COUNT": "0",
-    "TORCHELASTIC_MAX_RESTARTS": "0",
-}
-_BATCH = {
-    "SLURM_CLUSTER_NAME": "alps",
-    "SLURM_JOB_ID": "42",
-    "SLURM_NTASKS": "4",
-    "SLURM_PROCID": "0",
-    "SLURM_LOCALID": "0",
-}
-_SLURM = _BATCH | {"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "3"}
-_ARRAY = _BATCH | {"SLURM_ARRAY_JOB_ID": "42", "SLURM_ARRAY_TASK_ID": "1", "SLURM_JOB_ID": "43"}
-_OPEN_MPI_4 = {
-    "OMPI_COMM_WORLD_RANK": "1",
-    "OMPI_COMM_WORLD_SIZE": "2",
-    "OMPI_MCA_orte_precondition_transports": "79b7f7aecf8e7a95-1ce3e1bd2ffb5f9f",
-    "OMPI_MCA_ess_base_jobid": "3422027777",
-    "PMIX_NAMESPACE": "3422027777",
-    "PMIX_RANK": "1",
-}
-_OPEN_MPI_5 = {
-    "OMPI_COMM_WORLD_RANK": "1",
-    "OMPI_COMM_WORLD_SIZE": "2",
-    "PMIX_NAMESPACE": "prterun-login-2201@1",
-    "PMIX_RANK": "1",
-}
-_PMI = {"PMI_RANK": "1", "PMI_SIZE": "2", "PMI_FD": "9", "MPI_LOCALRANKID": "1"}
+
+def _variables(text: str) -> dict[str, str]:
+    """Return variables that are written as in a shell."""
+    return dict(word.split("=", 1) for word in text.split())
+
+
+_TORCHRUN = _variables("""
+    RANK=3 LOCAL_RANK=1 GROUP_RANK=1 WORLD_SIZE=4 GROUP_WORLD_SIZE=2
+    MASTER_ADDR=node-1 MASTER_PORT=29500
+    TORCHELASTIC_RUN_ID=lm-7 TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0
+""")
+_BATCH = _variables("""
+    SLURM_CLUSTER_NAME=alps SLURM_JOB_ID=42 SLURM_NTASKS=4 SLURM_PROCID=0 SLURM_LOCALID=0
+""")
+_SLURM = _BATCH | _variables("SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=3")
+_ARRAY = _BATCH | _variables("SLURM_ARRAY_JOB_ID=42 SLURM_ARRAY_TASK_ID=1 SLURM_JOB_ID=43")
+_OPEN_MPI_4 = _variables("""
+    OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2
+    OMPI_MCA_orte_precondition_transports=79b7f7aecf8e7a95-1ce3e1bd2ffb5f9f
+    OMPI_MCA_ess_base_jobid=3422027777 PMIX_NAMESPACE=3422027777 PMIX_RANK=1
+""")
+_OPEN_MPI_5 = _variables("""
+    OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 PMIX_NAMESPACE=prterun-login-2201@1 PMIX_RANK=1
+""")
+_PMI = _variables("PMI_RANK=1 PMI_SIZE=2 PMI_FD=9 MPI_LOCALRANKID=1")
 _INTEL_MPI = _PMI | {"I_MPI_HYDRA_UUID": "5d530000-e9f3-9f0a-3661-060019c3d65f"}
-_PMI2 = {"PMI_RANK": "3", "PMI_SIZE": "4", "PMI_FD": "13", "PMI_JOBID": "42.0"}  # srun --mpi=pmi2
-_TRAIN_JOB = {
-    "PET_NNODES": "2",
-    "PET_NPROC_PER_NODE": "auto",
-    "PET_NODE_RANK": "1",
-    "PET_MASTER_ADDR": "lm-node-0-0.lm",
-    "PET_MASTER_PORT": "29400",
-    "JOB_COMPLETION_INDEX": "1",
-}
-_PYTORCH_JOB = {
-    "PET_NNODES": "2",
-    "PET_NODE_RANK": "1",
-    "PET_MASTER_ADDR": "lm-master-0",
-    "PET_MASTER_PORT": "23456",
-    "MASTER_ADDR": "lm-master-0",
-    "MASTER_PORT": "23456",
-    "RANK": "1",
-    "WORLD_SIZE": "2",
-}
-_ELASTIC = {
-    "PET_NNODES": "1:4",
-    "PET_RDZV_BACKEND": "c10d",
-    "PET_RDZV_ENDPOINT": "lm-worker-0:23456",
-    "PET_RDZV_ID": "first",
-    "PET_MAX_RESTARTS": "100",
-}
-_INDEXED = {"JOB_COMPLETION_INDEX": "2", "HOSTNAME": "lm-2", "KUBERNETES_SERVICE_PORT": "443"}
-_JOBSET = {"JOB_COMPLETION_INDEX": "1", "JOBSET_NAME": "lm"}
-_JOBS = _JOBSET | {
-    "JOBSET_UID": "4b1f",
-    "JOBSET_JOB_GLOBAL_INDEX": "2",
-    "JOBSET_GLOBAL_REPLICAS": "3",
-    "JOBSET_RESTART_ATTEMPT": "1",
-}
-_BARE = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "node-1", "MASTER_PORT": "29500"}
+_PMI2 = _variables("PMI_RANK=3 PMI_SIZE=4 PMI_FD=13 PMI_JOBID=42.0")  # srun --mpi=pmi2
+_TRAIN_JOB = _variables("""
+    PET_NNODES=2 PET_NPROC_PER_NODE=auto PET_NODE_RANK=1 JOB_COMPLETION_INDEX=1
+    PET_MASTER_ADDR=lm-node-0-0.lm PET_MASTER_PORT=29400
+""")
+_PYTORCH_JOB = _variables("""
+    PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=lm-master-0 PET_MASTER_PORT=23456
+    MASTER_ADDR=lm-master-0 MASTER_PORT=23456 RANK=1 WORLD_SIZE=2
+""")
+_ELASTIC = _variables("""
+    PET_NNODES=1:4 PET_MAX_RESTARTS=100
+    PET_RDZV_BACKEND=c10d PET_RDZV_ENDPOINT=lm-worker-0:23456 PET_RDZV_ID=first
+""")
+_INDEXED = _variables("JOB_COMPLETION_INDEX=2 HOSTNAME=lm-2 KUBERNETES_SERVICE_PORT=443")
+_JOBSET = _variables("JOB_COMPLETION_INDEX=1 JOBSET_NAME=lm")
+_JOBS = _JOBSET | _variables("""
+    JOBSET_UID=4b1f JOBSET_JOB_GLOBAL_INDEX=2 JOBSET_GLOBAL_REPLICAS=3 JOBSET_RESTART_ATTEMPT=1
+""")
+_BARE = _variables("RANK=1 WORLD_SIZE=2 MASTER_ADDR=node-1 MASTER_PORT=29500")
 _IN_PBS = {"PBS_JOBID": "7[1].head"}
-_IN_LSF = {"LSB_JOBID": "7", "LSB_JOBINDEX": "1"}
+_IN_LSF = _variables("LSB_JOBID=7 LSB_JOBINDEX=1")
 
 
 def _of(environ: dict[str, str], *left_out: str, **changed: str) -> dict[str, str]:
@@ -207,3 +185,43 @@ def test_a_process_alone_is_a_job_of_its_own() -> None:
 def test_what_cannot_be_is_said(environ: dict[str, str], workers: int | None, message: str) -> None:
     with pytest.raises(JobError, match=message):
         find_job(environ, workers=workers, hostname="node-x")
+
+
+# --- What a real torchrun tells its processes. ---
+
+_TORCHRUN_COMMAND = Path(sys.executable).with_name("torchrun")
+# All attempts but the last fail.
+_PRINT = r"""
+import dataclasses, json, os, sys
+from mlbench.job import find_job
+
+job = find_job(os.environ)
+sys.stdout.write(json.dumps(dataclasses.asdict(job)) + "\n")  # at once, as ranks share it
+sys.stdout.flush()
+sys.exit(job.attempt <= job.max_restarts)
+"""
+
+
+def _jobs(*options: str) -> list[Job]:
+    """Return what the processes that torchrun starts find, by attempt and rank."""
+    if not _TORCHRUN_COMMAND.exists():
+        pytest.skip("torchrun is missing (PyTorch)")
+    how = ("--nproc-per-node=2", *options, "--no-python", sys.executable, "-c", _PRINT)
+    ended = run_text([_TORCHRUN_COMMAND, *how], timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    jobs = [Job(**orjson.loads(line)) for line in ended.stdout.splitlines()]
+    return sorted(jobs, key=lambda job: (job.attempt, job.rank))
+
+
+def test_torchrun_names_each_run_of_its_own() -> None:
+    jobs, others = _jobs("--standalone"), _jobs("--standalone")
+    key = jobs[0].key
+    assert jobs == [Job(key, rank, 2, "torchrun") for rank in range(2)]
+    assert others[0].key != key
+
+
+def test_what_torchrun_begins_anew_is_the_same_job() -> None:
+    rendezvous = ("--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "--rdzv-id=lm")
+    first, *jobs = _jobs(*rendezvous, "--max-restarts=1")
+    assert (first.key, first.attempt, first.max_restarts) == ("torchrun-lm", 1, 1)
+    assert jobs[-2:] == [Job("torchrun-lm", rank, 2, "torchrun", 2, 1) for rank in range(2)]
