@@ -4,6 +4,7 @@
 the values of runs and archives as tables; ``record`` records this process as a run.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from mlbench.errors import MLBenchError
@@ -14,22 +15,18 @@ if TYPE_CHECKING:
     from mlbench.companion import record
     from mlbench.opened import open_runs as open  # noqa: A004 - as it is read: mlbench.open
 else:
+    # Imported only when they are used: a training process needs no HTTP.
+    _LATER = {
+        "ApiClient": ("mlbench.client", "ApiClient"),
+        "open": ("mlbench.opened", "open_runs"),
+        "record": ("mlbench.companion", "record"),
+    }
 
     def __getattr__(name: str) -> object:
-        """Import the client only when it is used: a training process needs no HTTP."""
-        if name == "ApiClient":
-            from mlbench.client import ApiClient  # noqa: PLC0415
-
-            return ApiClient
-        if name == "open":
-            from mlbench.opened import open_runs  # noqa: PLC0415
-
-            return open_runs
-        if name == "record":
-            from mlbench.companion import record  # noqa: PLC0415
-
-            return record
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module, attribute = _LATER[name]
+        return getattr(import_module(module), attribute)
 
 
 __all__ = ["ApiClient", "MLBenchError", "Tracker", "open", "record"]
