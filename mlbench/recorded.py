@@ -164,7 +164,7 @@ class _Signals:
     """Passes on to the command what signals come, those too that come before it has begun."""
 
     def __init__(self) -> None:
-        self.come_from_terminal = _has_terminal()
+        self.come_from_terminal = _foreground_group() is not None
         self._pid: int | None = None
         self._early: list[int] = []
         for number in _PASSED_ON:
@@ -189,7 +189,7 @@ class _Signals:
         if self._pid is None:
             self._early.append(number)
         # Those of the terminal reach the command anyway.
-        elif number not in _OF_TERMINAL or not (self.come_from_terminal and _is_in_foreground()):
+        elif number not in _OF_TERMINAL or _foreground_group() != os.getpgrp():
             self._send(number)
 
     def _send(self, number: int) -> None:
@@ -198,20 +198,13 @@ class _Signals:
             os.kill(self._pid, number)
 
 
-def _has_terminal() -> bool:
-    try:
-        with open("/dev/tty", "rb"):  # noqa: PTH123 - a device
-            return True
-    except OSError:
-        return False
-
-
-def _is_in_foreground() -> bool:
+def _foreground_group() -> int | None:
+    """Return the process group that the terminal's signals reach; None if there is no terminal."""
     try:
         with open("/dev/tty", "rb") as terminal:  # noqa: PTH123 - a device
-            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+            return os.tcgetpgrp(terminal.fileno())
     except OSError:
-        return False
+        return None
 
 
 def _end_as(code: int) -> None:
