@@ -201,14 +201,13 @@ def record(
     companion = Companion(job, name, sys.orig_argv)
     os.environ.update(companion.variables)
     end = _End(companion)
-    end.await_it()
     where = f"{companion.url}/runs" if companion.url else companion.folder
     print(f"mlbench: {name} is recorded: {where}", file=sys.stderr)
     return end
 
 
 class _End(AbstractContextManager[object]):
-    """Tells a companion how this interpreter ends."""
+    """Tells a companion how this interpreter ends, from when it is made."""
 
     def __init__(self, companion: Companion) -> None:
         self._companion = companion
@@ -216,8 +215,6 @@ class _End(AbstractContextManager[object]):
         self._code = 0
         self._hook = sys.excepthook
         self._owner = os.getpid()
-
-    def await_it(self) -> None:
         sys.excepthook = self._note
         os.register_at_fork(after_in_child=self._companion.leave)
         # Trackers, which are made later, are closed before.
