@@ -101,11 +101,6 @@ def _recurring(text: str) -> Recurring:
     return Recurring(match[1], every)
 
 
-def mean_seconds(text: str) -> float:
-    """Return the mean time between two failures of any kind."""
-    return 1 / sum(1 / one.every_seconds for one in parse(text))
-
-
 def draw(text: str, seed: int, workers: int) -> tuple[PlannedFault, ...]:
     """Return the schedule of a seed, at most ``MOST`` failures, in order of time.
 
