@@ -19,6 +19,7 @@ def test_tab_shows_the_public_names_and_nothing_else() -> None:
     ("module", "unused"),
     [
         ("mlbench", "httpx"),
+        ("mlbench.archive, mlbench.cli", "pyarrow"),
         ("mlbench.client", "kubernetes"),
         ("mlbench.cli.show", "mlbench.options"),
         ("mlbench.cli.show", "mlbench.results"),
