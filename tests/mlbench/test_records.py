@@ -12,13 +12,11 @@ def test_unknown_fields_are_passed_over_and_kept() -> None:
 
 
 def test_an_installation_in_a_cluster_may_limit_bandwidth() -> None:
-    limits = {"workers": 8, "cpus": 0.5, "whole_cpus": False, "bandwidth": {"most": 250.0}}
-    fields = {"version": "0.1.0", "pool": "kubernetes", "workers": 2, "database": "sqlite"}
-    fields |= {
-        "prometheus": None,
-        "grafana": {"url": "https://g"},
-        "limits": {**limits, "gpus": 1},
-        "new": 1,
+    limits = {"workers": 8, "cpus": 0.5, "whole_cpus": False, "gpus": 1}
+    fields = {
+        **{"version": "0.1.0", "pool": "kubernetes", "workers": 2, "database": "sqlite"},
+        **{"prometheus": None, "grafana": {"url": "https://g"}, "new": 1},
+        "limits": {**limits, "bandwidth": {"most": 250.0}},
     }
     info = Info.from_fields(fields)
     bandwidth = BandwidthLimit(250.0)
