@@ -199,7 +199,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         sys.addaudithook(lambda event, _: _skip_start() if event in starts else None)
 
 
-def _skip_start(*_: object) -> None:
+def _skip_start() -> None:
     """Skip the test that calls this; in another thread, let it fail as where processes run out."""
     if threading.current_thread() is threading.main_thread():
         pytest.skip("it starts a process")

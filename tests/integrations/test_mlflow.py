@@ -18,6 +18,8 @@ from tests.support.known import known
 from tests.support.pages import order_as_printed
 from tests.support.stacks import assert_counted, kill_service, order_command, run_to_end
 
+pytestmark = pytest.mark.slow
+
 _FOLDER = Path(__file__).parent
 # Before a script, to have each of its ranks write down what its client says.
 _OBSERVED = f"import sys; sys.path.append({str(_FOLDER)!r}); import observed_mlflow\n"
@@ -95,7 +97,6 @@ def wanted(all_said: list[Said]) -> set[tuple[str, float, int]]:
     return values | {("step", step, at) for _, _, at, step in all_said}
 
 
-@pytest.mark.slow
 def test_the_script_of_the_page_is_recorded_whatever_is_killed(
     client: ApiClient, stack: Home, integrations: str, tmp_path: Path
 ) -> None:
@@ -127,7 +128,6 @@ def _run_script(client: ApiClient, python: str, folder: Path, script: str) -> Ru
     return run
 
 
-@pytest.mark.slow
 def test_libraries_that_log_to_mlflow_are_recorded(
     client: ApiClient, integrations: str, tmp_path: Path
 ) -> None:
@@ -146,7 +146,6 @@ def test_libraries_that_log_to_mlflow_are_recorded(
     assert kept >= {"models/model/MLmodel", "estimator.html"}
 
 
-@pytest.mark.slow
 def test_what_code_does_beyond_logging_does_not_end_it(
     client: ApiClient, integrations: str, tmp_path: Path
 ) -> None:
@@ -158,7 +157,6 @@ def test_what_code_does_beyond_logging_does_not_end_it(
     assert re.search(r"http://mlbench:\*+@127\.0\.0\.1:", stdout)
 
 
-@pytest.mark.slow
 def test_artifacts_are_small_files_of_the_run(
     client: ApiClient, integrations: str, tmp_path: Path
 ) -> None:
