@@ -26,8 +26,3 @@ MLBENCH_IMAGES: Final[Mapping[str, tuple[str, str, bool]]] = {
 
 The master runs the tasks of its own that stand for them, and refuses those that it has none for.
 """
-
-
-def image_name(image: str | None) -> str | None:
-    """Return the name by which orders call an image of MLBench's; others are returned unchanged."""
-    return MLBENCH_IMAGES[image][0] if image and image in MLBENCH_IMAGES else image

@@ -24,9 +24,9 @@ class Calls:
         return self._http.request("GET", path, decode, params=params)
 
 
-def run_path(run_id: int | str) -> str:
-    """Return the path of a run."""
-    return f"/api/runs/{quote(str(run_id), safe='')}/"
+def path_of(kind: str, which: int | str, *parts: str) -> str:
+    """Return a path such as ``/api/runs/7/logs/``."""
+    return "/".join(["/api", kind, quote(str(which), safe=""), *parts, ""])
 
 
 def given(**fields: Any) -> dict[str, Any]:

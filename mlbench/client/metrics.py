@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, BinaryIO, Literal, cast
-from urllib.parse import quote
 
 import msgspec
 
-from mlbench.client.base import Calls, given, run_path, to_record
+from mlbench.client.base import Calls, given, path_of, to_record
 from mlbench.errors import ApiError
 from mlbench.names import StreamName
 from mlbench.records import LogPage, LogSearch, Point, Series
@@ -80,7 +79,7 @@ class MetricCalls(Calls):
         where = {"before": before, "tail": tail, "offset": offset}
         chosen = next(name for name, place in where.items() if place is not None)
         params = given(rank=rank, stream=stream, attempt=attempt) | {chosen: where[chosen]}
-        return self._get(f"{run_path(run_id)}logs/", to_record(LogPage), params)
+        return self._get(path_of("runs", run_id, "logs"), to_record(LogPage), params)
 
     def search_logs(
         self,
@@ -98,7 +97,7 @@ class MetricCalls(Calls):
         ``complete``.
         """
         params = given(rank=rank, stream=stream, attempt=attempt, search=text, offset=offset)
-        return self._get(f"{run_path(run_id)}logs/", to_record(LogSearch), params)
+        return self._get(path_of("runs", run_id, "logs"), to_record(LogSearch), params)
 
     def download_log(
         self,
@@ -115,7 +114,7 @@ class MetricCalls(Calls):
         Options and errors are those of ``get_logs`` and ``download``.
         """
         params = given(rank=rank, stream=stream, attempt=attempt, format="text")
-        return self._http.download(f"{run_path(run_id)}logs/", params, file, on_progress)
+        return self._http.download(path_of("runs", run_id, "logs"), params, file, on_progress)
 
     # --- Metrics ---
 
@@ -142,7 +141,7 @@ class MetricCalls(Calls):
             line: of a run that was restarted, what led to its last model, the rest, or both.
         """
         params = _selection("run", since, summarize, metric_filter, last_n, until)
-        return self._get(_metrics(run_id), _series, {**params, "line": line})
+        return self._get(path_of("metrics", run_id), _series, {**params, "line": line})
 
     def get_pod_metrics(
         self,
@@ -159,7 +158,7 @@ class MetricCalls(Calls):
         ``pod_id`` is the pod's name; the options are those of ``get_run_metrics``.
         """
         params = _selection("pod", since, summarize, metric_filter, last_n, until)
-        return self._get(_metrics(pod_id), _series, params)
+        return self._get(path_of("metrics", pod_id), _series, params)
 
     def get_all_metrics(
         self,
@@ -183,7 +182,7 @@ class MetricCalls(Calls):
     ) -> Future[Answer[bytes]]:
         """Get a run's series as the bytes of a zip file; ``download`` needs less memory."""
         params = _selection("run", since, summarize) | {"format": "zip"}
-        return self._get(_metrics(run_id), bytes, params)
+        return self._get(path_of("metrics", run_id), bytes, params)
 
     def download(
         self,
@@ -208,9 +207,9 @@ class MetricCalls(Calls):
                 there will be, if the master says.
         """
         if format == "mllog":
-            return self._http.download(f"{run_path(run_id)}mllog/", {}, file, on_progress)
+            return self._http.download(path_of("runs", run_id, "mllog"), {}, file, on_progress)
         params = _selection("run", since, summarize) | {"format": format}
-        return self._http.download(_metrics(run_id), params, file, on_progress)
+        return self._http.download(path_of("metrics", run_id), params, file, on_progress)
 
     def post_metric(
         self,
@@ -241,10 +240,6 @@ class MetricCalls(Calls):
         )
 
 
-def _metrics(name: int | str) -> str:
-    return f"/api/metrics/{quote(str(name), safe='')}/"
-
-
 def _selection(
     metric_type: str,
     since: _Moment | None,
@@ -255,17 +250,17 @@ def _selection(
 ) -> dict[str, Any]:
     return given(
         metric_type=metric_type,
-        since=None if since is None else _time(since),
-        until=None if until is None else _time(until),
+        since=_time(since),
+        until=_time(until),
         summarize=summarize,
         metric_filter=metric_filter,
         last_n=last_n,
     )
 
 
-def _time(moment: _Moment) -> str:
+def _time(moment: _Moment | None) -> str | None:
     """Return a time as the API takes it; a datetime without a zone is in UTC."""
-    if isinstance(moment, str):
+    if moment is None or isinstance(moment, str):
         return moment
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return f"{aware.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
-from mlbench.client.base import Calls, given, run_path, to_record, to_records
+from mlbench.client.base import Calls, given, path_of, to_record, to_records
 from mlbench.records import Planned, Run, RunSet
 from mlbench.transport import Answer
 
@@ -51,7 +50,7 @@ class ResultCalls(Calls):
         """Get what a set has shown so far, and how long the rest of it takes."""
         from mlbench.sweeps import SetAnalysis  # noqa: PLC0415 - as in get_result
 
-        return self._get(f"{_set(name)}analysis/", to_record(SetAnalysis))
+        return self._get(path_of("sets", name, "analysis"), to_record(SetAnalysis))
 
     def get_sets(self) -> Future[Answer[list[RunSet]]]:
         """Get all sets, the oldest first."""
@@ -59,12 +58,12 @@ class ResultCalls(Calls):
 
     def get_set(self, name: str) -> Future[Answer[RunSet]]:
         """Get a set: what was registered, and what became of it."""
-        return self._get(_set(name), to_record(RunSet))
+        return self._get(path_of("sets", name), to_record(RunSet))
 
     def create_set_run(self, name: str, place: int, *, queue: bool = False) -> Future[Answer[Run]]:
         """Order the run of a set's place, as it was registered. An order is never sent twice."""
         body = given(place=place, queue=queue or None)
-        path = f"{_set(name)}runs/"
+        path = path_of("sets", name, "runs")
         return self._http.request("POST", path, to_record(Run), body=body, repeatable=False)
 
     # --- Results ---
@@ -88,13 +87,13 @@ class ResultCalls(Calls):
         from mlbench.results import Result  # noqa: PLC0415 - its classes take a while to make
 
         params = given(goal=goal, after=after_seconds, price=price)
-        return self._get(f"{run_path(run_id)}result/", to_record(Result), params)
+        return self._get(path_of("runs", run_id, "result"), to_record(Result), params)
 
     def get_goodput(self, run_id: int | str) -> "Future[Answer[Goodput]]":
         """Get where every worker-second of a run went, or so far; empty before its start."""
         from mlbench.results import Goodput  # noqa: PLC0415 - as in get_result
 
-        return self._get(f"{run_path(run_id)}goodput/", to_record(Goodput))
+        return self._get(path_of("runs", run_id, "goodput"), to_record(Goodput))
 
     def compare(
         self,
@@ -113,7 +112,3 @@ class ResultCalls(Calls):
         runs = ",".join(map(str, run_ids))
         params = given(runs=runs, goal=goal, after=after_seconds, price=price)
         return self._get("/api/compare/", to_record(Comparison), params)
-
-
-def _set(name: str) -> str:
-    return f"/api/sets/{quote(name, safe='')}/"

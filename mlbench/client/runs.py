@@ -5,9 +5,9 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, BinaryIO, Unpack
 from urllib.parse import quote
 
-from mlbench.client.base import Calls, given, run_path, to_record, to_records
+from mlbench.client.base import Calls, given, path_of, to_record, to_records
 from mlbench.names import RunState
-from mlbench.original import image_name
+from mlbench.original import MLBENCH_IMAGES
 from mlbench.records import (
     Imported,
     Manifest,
@@ -102,7 +102,7 @@ class RunCalls(Calls):
 
     def get_run(self, run_id: int | str) -> Future[Answer[Run]]:
         """Get a run."""
-        return self._get(run_path(run_id), to_record(Run))
+        return self._get(path_of("runs", run_id), to_record(Run))
 
     def create_run(
         self,
@@ -147,13 +147,15 @@ class RunCalls(Calls):
         """
         _refuse_both(image=image, custom_image_name=custom_image_name)
         _refuse_both(backend=backend, custom_backend=custom_backend)
+        if image is not None and image in MLBENCH_IMAGES:
+            image = MLBENCH_IMAGES[image][0]
         is_custom = custom_image_name is not None or custom_image_command is not None
         order = given(
             name=name,
             num_workers=num_workers,
             num_cpus=num_cpus,
             max_bandwidth=max_bandwidth,
-            image_name="custom_image" if is_custom else image_name(image),
+            image_name="custom_image" if is_custom else image,
             custom_image_name=custom_image_name,
             custom_image_command=custom_image_command,
             backend="custom_backend" if custom_backend is not None else backend,
@@ -169,7 +171,7 @@ class RunCalls(Calls):
 
     def stop_run(self, run_id: int | str) -> Future[Answer[Run]]:
         """Ask for a run to be stopped. It has stopped when its state is STOPPED."""
-        return self._http.request("POST", f"{run_path(run_id)}stop/", to_record(Run))
+        return self._http.request("POST", path_of("runs", run_id, "stop"), to_record(Run))
 
     def edit_run(
         self,
@@ -193,7 +195,7 @@ class RunCalls(Calls):
         """
         changed = {"add_tags": [*add_tags], "remove_tags": [*remove_tags]}
         body = given(title=title, tags=tags, note=note) | changed
-        return self._http.request("PATCH", run_path(run_id), to_record(Run), body=body)
+        return self._http.request("PATCH", path_of("runs", run_id), to_record(Run), body=body)
 
     def verify_run(
         self, run_id: int | str, *, restore: bool = False
@@ -204,8 +206,8 @@ class RunCalls(Calls):
             run_id: a run that has ended.
             restore: whether to write what Prometheus lacks, if it is not older than 23 hours.
         """
-        path = f"{run_path(run_id)}verification/?restore={str(restore).lower()}"
-        return self._http.request("POST", path, to_record(Verification))
+        path, params = path_of("runs", run_id, "verification"), {"restore": str(restore).lower()}
+        return self._http.request("POST", path, to_record(Verification), params=params)
 
     def delete_run(self, run_id: int | str, *, keep_archive: bool = False) -> Future[Answer[None]]:
         """Delete a run with its series, and with its archive unless that is kept.
@@ -215,7 +217,7 @@ class RunCalls(Calls):
         # Not repeated: the second request would find no run if the first was carried out.
         return self._http.request(
             "DELETE",
-            run_path(run_id),
+            path_of("runs", run_id),
             lambda content: None,
             params={"keep_archive": "true"} if keep_archive else {},
             repeatable=False,
@@ -223,18 +225,18 @@ class RunCalls(Calls):
 
     def get_run_events(self, run_id: int | str) -> Future[Answer[list[RunEvent]]]:
         """Get what has happened to a run so far, in order of time."""
-        return self._get(f"{run_path(run_id)}events/", to_records(RunEvent))
+        return self._get(path_of("runs", run_id, "events"), to_records(RunEvent))
 
     def get_run_alerts(self, run_id: int | str) -> Future[Answer[list[RunAlert]]]:
         """Get the alerts that fired about a run, in order of time."""
-        return self._get(f"{run_path(run_id)}alerts/", to_records(RunAlert))
+        return self._get(path_of("runs", run_id, "alerts"), to_records(RunAlert))
 
     def get_autopsy(self, run_id: int | str, *, evidence: bool = True) -> "Future[Answer[Autopsy]]":
         """Get why a run does not go on, as its ranks told when they were last asked."""
         from mlbench.autopsy import Autopsy  # noqa: PLC0415 - its classes take a while to make
 
         params = {} if evidence else {"evidence": "false"}
-        return self._get(f"{run_path(run_id)}autopsy/", to_record(Autopsy), params)
+        return self._get(path_of("runs", run_id, "autopsy"), to_record(Autopsy), params)
 
     def ask_autopsy(
         self, run_id: int | str, *, native: int | None = None
@@ -246,14 +248,14 @@ class RunCalls(Calls):
         from mlbench.autopsy import Autopsy  # noqa: PLC0415 - its classes take a while to make
 
         params = {} if native is None else {"native": native}
-        path = f"{run_path(run_id)}autopsy/"
+        path = path_of("runs", run_id, "autopsy")
         return self._http.request("POST", path, to_record(Autopsy), params=params)
 
     def get_profiles(self, run_id: int | str) -> "Future[Answer[list[RankProfile]]]":
         """Get the profiles of a run's ranks, the last five; their files are among the run's."""
         from mlbench.profiles import RankProfile  # noqa: PLC0415 - its classes take a while to make
 
-        return self._get(f"{run_path(run_id)}profiles/", to_records(RankProfile))
+        return self._get(path_of("runs", run_id, "profiles"), to_records(RankProfile))
 
     def ask_profile(
         self, run_id: int | str, *, rank: int = 0, seconds: int = 5
@@ -261,7 +263,7 @@ class RunCalls(Calls):
         """Profile a rank for some seconds, at most 60; ``get_profiles`` tells once it is done."""
         from mlbench.profiles import RankProfile  # noqa: PLC0415 - its classes take a while to make
 
-        path, body = f"{run_path(run_id)}profiles/", {"rank": rank, "seconds": seconds}
+        path, body = path_of("runs", run_id, "profiles"), {"rank": rank, "seconds": seconds}
         return self._http.request("POST", path, to_record(RankProfile), body=body, repeatable=False)
 
     def inject_fault(
@@ -269,7 +271,7 @@ class RunCalls(Calls):
     ) -> Future[Answer[RunEvent]]:
         """Have a failure such as ``kill`` or ``stop:5s`` hit a rank of a run, within seconds."""
         body = {"fault": fault, "rank": rank}
-        path = f"{run_path(run_id)}faults/"
+        path = path_of("runs", run_id, "faults")
         # Not repeated: it would hit the run twice.
         return self._http.request("POST", path, to_record(RunEvent), body=body, repeatable=False)
 
@@ -278,7 +280,7 @@ class RunCalls(Calls):
     ) -> Future[Answer[list[RunFile]]]:
         """Get what each rank left in ``$MLBENCH_OUTPUT``: by default in the latest attempt."""
         params = given(attempt=attempt)
-        return self._get(f"{run_path(run_id)}files/", to_records(RunFile), params)
+        return self._get(path_of("runs", run_id, "files"), to_records(RunFile), params)
 
     def download_file(self, run_id: int | str, wanted: RunFile, file: BinaryIO) -> int:
         """Write the content of one of a run's files to a file; return its size in bytes.
@@ -286,12 +288,12 @@ class RunCalls(Calls):
         Errors are those of ``download``.
         """
         params = given(rank=wanted.rank, attempt=wanted.attempt)
-        path = f"{run_path(run_id)}files/{quote(wanted.name)}"
+        path = path_of("runs", run_id, "files") + quote(wanted.name)
         return self._http.download(path, params, file, None)
 
     def get_manifest(self, run_id: int | str) -> Future[Answer[Manifest]]:
         """Get what a run's result depends on: code, settings, machines and versions."""
-        return self._get(f"{run_path(run_id)}manifest/", to_record(Manifest))
+        return self._get(path_of("runs", run_id, "manifest"), to_record(Manifest))
 
     # --- Archives ---
 
@@ -312,7 +314,7 @@ class RunCalls(Calls):
 
     def download_archive(self, run_id: int | str, file: BinaryIO) -> int:
         """Write a run's archive to a file, in this thread, and return its size in bytes."""
-        return self._http.download(f"{run_path(run_id)}archive/", {}, file, None)
+        return self._http.download(path_of("runs", run_id, "archive"), {}, file, None)
 
     def import_archive(self, file: BinaryIO) -> Answer[Imported]:
         """Import the run of an archive, in this thread.
