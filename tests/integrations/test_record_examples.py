@@ -21,7 +21,6 @@ from mlbench import ApiClient, names
 from mlbench.home import Home
 from mlbench.join_token import make, new_holder
 from mlbench.records import Run
-from tests.conftest import free_port
 from tests.support.machines import two_machines
 from tests.support.processes import run_text
 from tests.support.recorded import sealed
@@ -146,17 +145,6 @@ def _check_ranks(client: ApiClient, before: list[Run], launcher: str, ranks: int
 def test_shells_can_read_the_scripts(script: str) -> None:
     done = run_text(["bash", "-n", _EXAMPLES / script])
     assert (done.returncode, done.stderr) == (0, "")
-
-
-@pytest.mark.slow
-def test_a_step_of_slurm_is_a_run(
-    client: ApiClient, slurm: Slurm, folder: Path, environ: dict[str, str]
-) -> None:
-    before = client.get_runs().result().value
-    port = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    command = ["mlbench", "record", "--name", "sum", "--", "python", "train.py"]
-    slurm.run("srun", f"--chdir={folder}", "-n", "4", *command, **environ, **port)
-    _check_ranks(client, before, "slurm")
 
 
 @pytest.mark.slow
