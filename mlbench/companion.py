@@ -75,6 +75,9 @@ class Companion:
                 stdout=subprocess.PIPE,
                 start_new_session=True,
             )
+            assert self._process.stdin is not None
+            assert self._process.stdout is not None
+            self._words, self._answers = self._process.stdin, self._process.stdout
             self._tell(wanted)
             answer = self._hear()
         except OSError as error:
@@ -117,14 +120,12 @@ class Companion:
         """
         import ctypes  # noqa: PLC0415 - at the end of a process, which has mostly imported it
 
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         libc = ctypes.CDLL(None)
         on_exit, await_end = libc.on_exit, libc["__cxa_atexit"]
         libc.fdopen.restype = ctypes.c_void_p
         # Of their own, as Python closes its files before.
-        answers = ctypes.c_void_p(libc.fdopen(os.dup(self._process.stdout.fileno()), b"r"))
-        code = ctypes.c_void_p(libc.fdopen(os.dup(self._process.stdin.fileno()), b"w"))
+        answers = ctypes.c_void_p(libc.fdopen(os.dup(self._answers.fileno()), b"r"))
+        code = ctypes.c_void_p(libc.fdopen(os.dup(self._words.fileno()), b"w"))
         libc.setbuf(code, None)
         self._tell({"exits": True})
         # The last one is called first: fputc(status, code), then fgetc(answers), until these end.
@@ -133,21 +134,18 @@ class Companion:
 
     def leave(self) -> None:
         """Have a fork no longer tell that the rank goes on."""
-        assert self._process.stdin is not None
-        os.close(self._process.stdin.fileno())
+        os.close(self._words.fileno())
 
     def _tell(self, content: Mapping[str, Any]) -> None:
-        assert self._process.stdin is not None
         # It may have ended: the rank goes on without it.
         with suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps(content).encode() + b"\n")
-            self._process.stdin.flush()
+            self._words.write(json.dumps(content).encode() + b"\n")
+            self._words.flush()
 
     def _hear(self) -> Any:
-        assert self._process.stdout is not None
-        ready, _, _ = select.select([self._process.stdout], [], [], _BEGIN_SECONDS)
+        ready, _, _ = select.select([self._answers], [], [], _BEGIN_SECONDS)
         try:
-            return json.loads(self._process.stdout.readline() if ready else b"")
+            return json.loads(self._answers.readline() if ready else b"")
         except ValueError:
             self._process.kill()
             self._process.wait()
