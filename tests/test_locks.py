@@ -29,7 +29,6 @@ ASKED = {
     "exporter": [*_EVERYWHERE, *_EXTRAS["exporter"]],
 }
 _WORKERS = {"worker", "jax", "tensorflow"}
-every_lock = pytest.mark.parametrize("name", ASKED)
 
 
 def locked(name: str) -> Mapping[NormalizedName, str]:
@@ -61,7 +60,7 @@ def needed(package: str, extras: set[str]) -> list[Requirement]:
     ]
 
 
-@every_lock
+@pytest.mark.parametrize("name", ASKED)
 def test_each_requirement_is_locked_within_its_range(name: str) -> None:
     pins = locked(name)
     for requirement in map(Requirement, ASKED[name]):
