@@ -22,7 +22,7 @@ _SCALARS, _HYPERPARAMETERS = b"scalars", b"hparams"
 _VERSION = b"brain.Event:2"
 
 # Kinds of fields on the wire.
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_VARINT, _FIXED64, _BYTES = 0, 1, 2
 # The types of a tensor's number that scalars have: its field, and how it is packed.
 _FLOAT, _DOUBLE = 1, 2
 _TENSORS = {_FLOAT: (5, "<f"), _DOUBLE: (6, "<d")}
