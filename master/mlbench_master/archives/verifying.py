@@ -2,10 +2,10 @@
 
 import hashlib
 import time
+from bisect import bisect_right
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from typing import Any
 
 from mlbench import names
 from mlbench.archive import Archive, ArchiveError, SeriesName, digest_of
@@ -15,14 +15,14 @@ from mlbench.series import SeriesKey
 from mlbench_master.archives.contents import to_piece
 from mlbench_master.models import Run, run_owner
 from mlbench_master.notify import notify
-from mlbench_master.reading import archived, stored, windows
+from mlbench_master.reading import stored, windows
 from mlbench_master.reading.counting import span_of
 from mlbench_master.reading.files import contents
 from mlbench_master.reading.promql import PrometheusClient, select
 from mlbench_master.reading.selection import Selection
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries
-from mlbench_master.recording.samples import encoded_labels, series_key
+from mlbench_master.recording.samples import encoded_labels
 from mlbench_master.runs import describing
 
 # Prometheus takes samples that are 24 hours older than its newest one.
@@ -138,20 +138,16 @@ class Verifier:
     def _restore(self, run: Run, archive: Archive, keys: list[SeriesKey]) -> int:
         """Write series of an archive into Prometheus; return how many samples it took."""
         oldest_us = round((time.time() - _YOUNG_SECONDS) * 1e6)
-        writer, sent = RemoteWriter(self.prometheus_url), 0
-        try:
+        sent = 0
+        with closing(RemoteWriter(self.prometheus_url)) as writer:
             for key in keys:
                 labels = encoded_labels(run_owner(run.id), key)
                 for piece in archive.read(SeriesName(*key), kept=False):
-                    young = archived.to_points(piece).between(oldest_us, piece.times_us[-1])
-                    if not young:
-                        continue
-                    times_ms = [time_us // 1000 for time_us in young.times_us]
-                    values = list(piece.values[-len(young) :])
-                    refused = writer.send_all([TimeSeries(labels, times_ms, values)])
-                    sent += len(young) - len(refused)
-        finally:
-            writer.close()
+                    young = bisect_right(piece.times_us, oldest_us)
+                    times_ms = [time_us // 1000 for time_us in piece.times_us[young:]]
+                    if times_ms:
+                        series = TimeSeries(labels, times_ms, piece.values[young:])
+                        sent += len(times_ms) - len(writer.send_all([series]))
         return sent
 
 
@@ -160,5 +156,4 @@ def _count(prometheus: PrometheusClient, run: Run) -> dict[SeriesKey, int]:
     if span is None:
         return {}
     selector = select({"__name__": names.RUN_METRIC, "run_id": str(run.id)})
-    counted: list[Any] = windows.count(prometheus, selector, span)
-    return {series_key(one.labels): int(one.values[0]) for one in counted}
+    return windows.count(prometheus, selector, span)

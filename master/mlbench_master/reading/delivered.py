@@ -133,7 +133,7 @@ class DeliveredReader:
         if all(one.samples for one in known.values()) and (from_first or samples <= _AT_ONCE):
             return samples
         counted = windows.count(self.prometheus, self._selector(list(spans)), _around(spans))
-        return sum(int(one.values[0]) for one in counted)
+        return sum(counted.values())
 
     def _query(self, spans: Spans) -> dict[SeriesKey, Points]:
         points = dict.fromkeys(spans, Points((), ()))
@@ -170,8 +170,7 @@ class DeliveredReader:
             return
         span = _around({key: self.stored.delivered[key].span for key in keys})
         counted = windows.count(self.prometheus, self._selector(sorted(keys)), span)
-        samples = {series_key(result.labels): int(result.values[0]) for result in counted}
-        self._check({key: samples.get(key, 0) for key in keys})
+        self._check({key: counted.get(key, 0) for key in keys})
         if len(self.checked) >= _MOST_REMEMBERED:
             self.checked.clear()
         self.checked[wanted] = time.monotonic()

@@ -6,8 +6,10 @@ All of it raises ``PrometheusError`` if Prometheus gives no answer.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mlbench.series import SeriesKey
 from mlbench_master.reading.points import PIECE, Chunks, Points, join
 from mlbench_master.reading.promql import PrometheusClient, QueryResult
+from mlbench_master.recording.samples import series_key
 
 # Steps of a query that counts samples; Prometheus answers with at most 11,000.
 _BUCKETS = 1_000
@@ -26,9 +28,11 @@ class Span:
         return max(0, self.last_ms - self.first_ms + 1)
 
 
-def count(prometheus: PrometheusClient, selector: str, span: Span) -> list[QueryResult]:
-    """Count the samples of each selected series, maybe with one just before the span."""
-    return prometheus.query(f"count_over_time({selector}[{span.length_ms}ms])", span.last_ms / 1000)
+def count(prometheus: PrometheusClient, selector: str, span: Span) -> dict[SeriesKey, int]:
+    """Count the samples of each series of an owner, maybe with one just before the span."""
+    query = f"count_over_time({selector}[{span.length_ms}ms])"
+    counted = prometheus.query(query, span.last_ms / 1000)
+    return {series_key(one.labels): int(one.values[0]) for one in counted}
 
 
 def read_at_once(prometheus: PrometheusClient, selector: str, span: Span) -> list[QueryResult]:
