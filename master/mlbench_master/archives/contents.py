@@ -4,6 +4,7 @@ import math
 import socket
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from mlbench.archive import AUTOPSIES, ROWS, RUN, More, Piece, SeriesName, file_member
@@ -80,7 +81,9 @@ def added(run: Run) -> dict[str, Any]:
 def series_of_owner(found: Stored, delivered: Mapping[SeriesKey, Reader]) -> SealedSeries:
     """Yield each series of an owner, in order of their keys."""
     for key in sorted({*found.delivered, *found.kept}):
-        yield SeriesName(*key), _both(found, key, delivered.get(key))
+        sent = map(to_piece, found.read_delivered(key, delivered.get(key)))
+        kept = (to_piece(points, kept=True) for points in found.read_kept(key))
+        yield SeriesName(*key), chain(sent, kept)
 
 
 def series_of_pods(pods: Iterable[tuple[str, NamedSeries]]) -> SealedSeries:
@@ -88,13 +91,6 @@ def series_of_pods(pods: Iterable[tuple[str, NamedSeries]]) -> SealedSeries:
     for pod, series in pods:
         for name, pieces in series:
             yield SeriesName(name, pod=pod), (to_piece(points, kept=True) for points in pieces)
-
-
-def _both(found: Stored, key: SeriesKey, delivered: Reader | None) -> Iterator[Piece]:
-    for points in found.read_delivered(key, delivered):
-        yield to_piece(points)
-    for points in found.read_kept(key):
-        yield to_piece(points, kept=True)
 
 
 def to_piece(points: Points, *, kept: bool = False) -> Piece:
