@@ -41,9 +41,7 @@ class ArchiveStore:
     @contextmanager
     def open(self, name: str) -> Iterator[Archive]:
         """Open an archive for reading."""
-        files, root = self._place
-        with self._errors():
-            file = files.open_input_file(f"{root}/{name}")
+        file, _ = self.read(name)
         with file:
             yield Archive(file, name)
 
