@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from operator import attrgetter
 from typing import Any
 
 from mlbench.archive import ArchiveError
@@ -63,17 +62,15 @@ class SeriesReader:
 
         Those that nobody has asked Prometheus to store yet, a second after they came, are left out.
         """
+        first_ranks: dict[str, str] = {}
         if run.origin is None:
-            names = [tuple(row) for row in run_sql(_METRICS, run_owner(run.id)).fetchall()]
+            first_ranks = dict(run_sql(_METRICS, run_owner(run.id)).fetchall())
         elif run.archive is not None:
             with self.archives.open(run.archive) as archive:
-                series = sorted((name.metric, name.rank) for name in archive.series if not name.pod)
-            names = list({metric: (metric, rank) for metric, rank in reversed(series)}.values())
-        else:
-            names = []
-        return sorted(
-            (RunMetric(name, first != "") for name, first in names), key=attrgetter("name")
-        )
+                series = [(name.metric, name.rank) for name in archive.series if not name.pod]
+            # Of each metric, the last one stays.
+            first_ranks = dict(sorted(series, reverse=True))
+        return [RunMetric(name, rank != "") for name, rank in sorted(first_ranks.items())]
 
     def pod(self, pod: str, selection: Selection) -> NamedSeries:
         """Yield a pod's series: resource figures from the exporter, and posted samples."""
