@@ -47,9 +47,9 @@ def admit(owner: str, keys: Sequence[SeriesKey], most: int) -> frozenset[SeriesK
     with exclusive(owner):
         [before] = run_sql(_COUNT, owner).fetchone()
         if before + len(wanted) <= most:
-            run_many(_ADMIT, [(owner, *key) for key in wanted])
-            return frozenset()
-        new, room = _new_series(owner, wanted, most)
+            new, room = wanted, len(wanted)
+        else:
+            new, room = _new_series(owner, wanted, most)
         run_many(_ADMIT, [(owner, *key) for key in new[:room]])
     return frozenset(new[room:])
 
