@@ -167,7 +167,6 @@ def _reaching(goal: Goal, samples: Iterable[Sample]) -> Iterable[Sample]:
 
 def _train_seconds(reached: Sample, samples: Iterable[Sample]) -> float | None:
     """Return the training time that the same rank recorded at the same time."""
-    for sample in samples:
-        if sample[:3] == (names.TRAIN_SECONDS, reached.rank, reached.time_us):
-            return None if isinstance(sample.value, str) else sample.value
-    return None
+    wanted = (names.TRAIN_SECONDS, reached.rank, reached.time_us)
+    value = next((sample.value for sample in samples if sample[:3] == wanted), None)
+    return None if isinstance(value, str) else value
