@@ -38,10 +38,7 @@ class CircuitBreaker:
     After that, a single query finds out whether Prometheus answers again.
     """
 
-    def __init__(
-        self, open_seconds: float = _OPEN_SECONDS, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._open_seconds = open_seconds
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._slots = threading.BoundedSemaphore(_AT_ONCE)
         self._lock = threading.Lock()
@@ -82,15 +79,17 @@ class CircuitBreaker:
         with self._lock:
             # It may have opened while this thread waited for a slot.
             self._check()
-            if self._failures >= _FAILURES:
-                # The others wait for the outcome of this query.
-                self._open_until = self._clock() + self._open_seconds
+            # The others wait for the outcome of this query.
+            self._open_if_silent()
 
     def _count_failure(self) -> None:
         with self._lock:
             self._failures += 1
-            if self._failures >= _FAILURES:
-                self._open_until = self._clock() + self._open_seconds
+            self._open_if_silent()
+
+    def _open_if_silent(self) -> None:
+        if self._failures >= _FAILURES:
+            self._open_until = self._clock() + _OPEN_SECONDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ def test_nobody_there_gives_no_answer() -> None:
 
 @pytest.fixture
 def breaker(clock: Clock) -> CircuitBreaker:
-    return CircuitBreaker(open_seconds=5.0, clock=clock)
+    return CircuitBreaker(clock)
 
 
 def fail(breaker: CircuitBreaker) -> None:
