@@ -24,7 +24,7 @@ from mlbench.records import Run
 from tests.support.machines import two_machines
 from tests.support.processes import run_text
 from tests.support.recorded import sealed
-from tests.support.slurm import NoSlurmError, Slurm, running_slurm
+from tests.support.slurm import Slurm, running_slurm
 
 _EXAMPLES = Path(__file__).parents[2] / "examples" / "record"
 _LAUNCHERS = Path(names.__file__).with_name("job.py")
@@ -96,11 +96,8 @@ def test_pods_are_told_what_the_recorder_reads(name: str, prefix: str) -> None:
 
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    try:
-        with running_slurm(tmp_path_factory.mktemp("slurm"), "examples") as slurm:
-            yield slurm
-    except NoSlurmError as error:
-        pytest.skip(str(error))
+    with running_slurm(tmp_path_factory.mktemp("slurm"), "examples") as slurm:
+        yield slurm
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import itertools
 import json
-import socketserver
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -31,8 +31,6 @@ class Reply:
 
 @dataclass(frozen=True)
 class Asked:
-    """A request that came."""
-
     method: str
     path: str
     headers: dict[str, str]
@@ -43,8 +41,6 @@ class Asked:
 
 @dataclass(frozen=True)
 class Scripted:
-    """A running server."""
-
     port: int
     asked: list[Asked]
     hurry: threading.Event
@@ -128,19 +124,11 @@ def answering(
 @contextmanager
 def endless() -> Iterator[str]:
     """Run a server whose answers come byte by byte, and never end; give its URL."""
-    is_over = threading.Event()
 
-    class Handler(socketserver.StreamRequestHandler):
-        def handle(self) -> None:
-            self.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
-            while not is_over.wait(0.1):
-                try:
-                    self.wfile.write(b" ")
-                except OSError:
-                    return
+    def spaces() -> Iterator[bytes]:
+        while True:
+            time.sleep(0.1)
+            yield b" "
 
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.02,)).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        is_over.set()
-        server.shutdown()
+    with answering(lambda _: Reply(body=spaces())) as server:
+        yield server.url
