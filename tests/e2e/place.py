@@ -37,7 +37,6 @@ class Place:
         return f"{self.name}-state"
 
     def make(self, images: Images) -> None:
-        """Make namespace and volume."""
         node = _a_node()
         claim = {
             "accessModes": ["ReadWriteOnce"],
@@ -45,7 +44,7 @@ class Place:
             "volumeName": self.name,
             "resources": {"requests": {"storage": "1Gi"}},
         }
-        _apply(
+        apply(
             _object("Namespace", self.name),
             _object("PersistentVolume", self.name, spec=_volume(f"{_FOLDERS}/{self.name}", node)),
             _object("PersistentVolumeClaim", self.claim, self.name, spec=claim),
@@ -90,7 +89,7 @@ class Place:
             ],
             "volumes": [{"name": "there", "hostPath": {"path": _FOLDERS}}],
         }
-        _apply(_object("Pod", "on-node", self.name, spec=spec))
+        apply(_object("Pod", "on-node", self.name, spec=spec))
         of_it = ("kubectl", "--namespace", self.name)
         try:
             phase = ("get", "pod", "on-node", "--output", "jsonpath={.status.phase}")
@@ -102,7 +101,6 @@ class Place:
 
 
 def own_place(helm: str) -> Place:
-    """Return the place of this process."""
     return Place(f"e2e-{os.getpid()}", helm)
 
 
@@ -148,6 +146,6 @@ def _object(kind: str, name: str, namespace: str = "", **fields: Any) -> dict[st
     return {"apiVersion": "v1", "kind": kind, "metadata": metadata, **fields}
 
 
-def _apply(*objects: dict[str, Any]) -> None:
+def apply(*objects: dict[str, Any]) -> None:
     everything = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
     run("kubectl", "apply", "--filename", "-", input=json.dumps(everything))

@@ -47,7 +47,6 @@ def forwarded(namespace: str, service: str, port: int) -> Iterator[str]:
 
 
 def listens(host: str, port: int) -> bool:
-    """Return whether a connection can be made."""
     with socket.socket() as probe:
         probe.settimeout(5.0)
         return probe.connect_ex((host, port)) == 0

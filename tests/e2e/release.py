@@ -19,7 +19,8 @@ from tests.e2e.commands import CommandError, run, wait_until
 from tests.e2e.place import Place
 from tests.e2e.reaching import reachable
 from tests.support.images import Images
-from tests.support.stacks import order_command
+from tests.support.known import known
+from tests.support.stacks import assert_counted, order_command
 
 CHART = Path(__file__).parents[2] / "helm" / "mlbench"
 CORES = 0.5
@@ -58,6 +59,11 @@ class Release:
     def fullname(self) -> str:
         """What the names of its objects begin with."""
         return f"{self.name}-mlbench"
+
+    @property
+    def kept_workers(self) -> list[str]:
+        """The names of the workers' pods that are there also when they are idle."""
+        return [f"{self.fullname}-worker-{number}" for number in range(WORKERS)]
 
     # --- Helm. ---
 
@@ -102,22 +108,23 @@ class Release:
     # --- What there is. ---
 
     def kubectl(self, *arguments: str, seconds: float = 60.0) -> str:
-        """Call kubectl in the namespace."""
         return run("kubectl", "--namespace", self.name, *arguments, seconds=seconds)
 
-    def objects(self, kind: str, component: str = "") -> list[Object]:
-        """Return the objects of a kind, of one component or of all."""
-        labels = f"app=mlbench,release={self.name}" + (f",component={component}" * bool(component))
-        found = json.loads(self.kubectl("get", kind, "--selector", labels, "--output", "json"))
+    def selector(self, component: str) -> str:
+        """Return the labels by which a component's objects are found."""
+        return f"app=mlbench,release={self.name},component={component}"
+
+    def objects(self, kind: str, component: str) -> list[Object]:
+        selector = self.selector(component)
+        found = json.loads(self.kubectl("get", kind, "--selector", selector, "--output", "json"))
         items: list[Object] = found["items"]
         return items
 
-    def worker_pods(self) -> dict[str, Object]:
-        """Return the workers' pods by name, without those that are going."""
-        pods = self.objects("pods", "worker")
+    def pods(self, component: str) -> dict[str, Object]:
+        """Return a component's pods by name, without those that are going."""
         return {
             pod["metadata"]["name"]: pod
-            for pod in pods
+            for pod in self.objects("pods", component)
             if "deletionTimestamp" not in pod["metadata"]
         }
 
@@ -133,12 +140,7 @@ class Release:
         wait_until(ready, lambda found: found == [True] * number, seconds, f"{number} workers")
 
     def master_pod(self) -> Object:
-        """Return the master's pod."""
-        [pod] = [
-            pod
-            for pod in self.objects("pods", "master")
-            if "deletionTimestamp" not in pod["metadata"]
-        ]
+        [pod] = self.pods("master").values()
         return pod
 
     # --- The API. ---
@@ -150,14 +152,9 @@ class Release:
 
     def token(self) -> str:
         """Return the user's token, as the NOTES say."""
-        return self.secret("token")
-
-    def secret(self, key: str) -> str:
-        """Return what the release's Secret holds under a key."""
-        return self.secrets()[key]
+        return self.secrets()["token"]
 
     def secrets(self) -> dict[str, str]:
-        """Return all that the release's Secret holds."""
         found = json.loads(self.kubectl("get", "secret", self.fullname, "--output", "json"))
         return {key: base64.b64decode(value).decode() for key, value in found["data"].items()}
 
@@ -190,7 +187,6 @@ class Release:
         return order_command(self.client, name, command, num_workers=workers, **options)
 
     def wait_for_end(self, run: Run, seconds: float = 240.0) -> Run:
-        """Wait until a run has ended, and return it."""
         return wait_until(
             lambda: self.run(run.id),
             lambda run: not run.active,
@@ -202,9 +198,8 @@ class Release:
         """Wait until a run has FINISHED, make sure that no value is missing, and return it."""
         ended = self.wait_for_end(run, seconds)
         assert ended.state == "FINISHED", ended.reason
-        assert ended.delivery is not None
-        assert ended.delivery.recorded > 0
-        assert ended.delivery.recorded == ended.delivery.in_prometheus + ended.delivery.kept
+        assert_counted(ended)
+        assert known(ended.delivery).recorded > 0
         return ended
 
     def wait_until_recorded(self, run: Run, metric: str, at_least: float) -> None:
@@ -234,7 +229,7 @@ class Release:
         answer = httpx.get(
             f"{self.prometheus_url}/api/v1/query",
             params={"query": promql},
-            auth=("mlbench", self.secret("prometheus-password")),
+            auth=("mlbench", self.secrets()["prometheus-password"]),
             timeout=30.0,
         ).json()
         assert answer["status"] == "success", answer
@@ -245,10 +240,7 @@ class Release:
 
     def state(self) -> str:
         """Return what there is, for whoever reads why a test failed."""
-        master, worker, test = (
-            f"app=mlbench,release={self.name},component={component}"
-            for component in ("master", "worker", "test")
-        )
+        master, worker, test = map(self.selector, ("master", "worker", "test"))
         logs = ("logs", "--all-containers", "--prefix")
         looks = (
             ("get", "pods", "--output", "wide"),

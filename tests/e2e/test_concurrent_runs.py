@@ -9,6 +9,7 @@ from mlbench.records import Run
 from mlbench_worker.tasks.steps import train_loss
 from tests.e2e.commands import wait_until
 from tests.e2e.release import CORES, WORKERS, Release
+from tests.support.stacks import losses
 
 _STEPS = 1000
 _RATE = 50
@@ -62,10 +63,7 @@ def _order(release: Release, name: str, cores: float, max_restarts: int) -> Run:
 def _check(release: Release, run: Run) -> Run:
     """Make sure that a run finishes with all its values, and return it."""
     ended = release.finish(run)
-    series = release.client.get_run_metrics(run.id, metric_filter="train_loss").result().value
     values = {train_loss(step) for step in range(1, _STEPS + 1)}
-    assert {name: {point.number for point in found} for name, found in series.items()} == {
-        "train_loss @ 0": values,
-        "train_loss @ 1": values,
-    }
+    for rank in range(WORKERS):
+        assert set(losses(release.client, run, rank)) == values
     return ended

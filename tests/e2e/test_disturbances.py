@@ -7,6 +7,7 @@ from mlbench.records import Run
 from mlbench_worker.tasks.steps import train_loss
 from tests.e2e.commands import wait_until
 from tests.e2e.release import ENDLESS, WORKERS, Release
+from tests.support.stacks import losses
 
 _STEPS = 1000
 _RATE = 50
@@ -21,7 +22,7 @@ def test_a_worker_is_deleted_and_the_run_goes_on_from_its_checkpoint(release: Re
     )
     run = ordered.result().value
     release.wait_until_recorded(run, f"{names.EPOCH} @ 1", 2)
-    release.kubectl("delete", "pod", f"{release.fullname}-worker-1", "--wait=false")
+    release.kubectl("delete", "pod", release.kept_workers[1], "--wait=false")
     ended = release.finish(run, seconds=300)
 
     assert ended.attempt == 2
@@ -59,7 +60,7 @@ def test_the_release_is_upgraded(release: Release) -> None:
     assert earlier.items() <= later.items()
     # The workers' template has changed too: they are replaced once the run has ended.
     wait_until(
-        lambda: [pod["metadata"]["labels"] for pod in release.worker_pods().values()],
+        lambda: [pod["metadata"]["labels"] for pod in release.pods("worker").values()],
         lambda pods: [labels.get("upgraded") for labels in pods] == ["yes"] * WORKERS,
         120,
         "the workers are replaced",
@@ -77,10 +78,7 @@ def _check_steps(release: Release, run: Run, steps: int = _STEPS) -> Run:
     """Make sure that a run finishes at its first attempt with all its values, and return it."""
     ended = release.finish(run)
     assert ended.attempt == 1
-    series = release.client.get_run_metrics(run.id, metric_filter="train_loss").result().value
     values = [train_loss(step) for step in range(1, steps + 1)]
-    assert {name: [point.number for point in points] for name, points in series.items()} == {
-        "train_loss @ 0": values,
-        "train_loss @ 1": values,
-    }
+    for rank in range(WORKERS):
+        assert losses(release.client, run, rank) == values
     return ended

@@ -23,9 +23,9 @@ def test_a_worker_gets_its_cores_and_no_more(release: Release) -> None:
     ended = release.finish(ordered.result().value)
 
     assert _facts(release, ended, "cpu_limit") == {CORES}
-    for number in range(2):
-        throttled = _throttled_periods(release, f"{release.fullname}-worker-{number}")
-        print(f"worker {number} was throttled in {throttled} periods of 0.1 s")
+    for worker in release.kept_workers:
+        throttled = _throttled_periods(release, worker)
+        print(f"{worker} was throttled in {throttled} periods of 0.1 s")
         assert throttled > 0
     readings = wait_until(
         lambda: _readings(release, ended),

@@ -1,6 +1,5 @@
 """Jobs of the cluster that MLBench has not started: their pods join one run, and are watched."""
 
-import json
 import time
 from typing import Any
 
@@ -8,8 +7,10 @@ import pytest
 
 from mlbench.join_token import make, new_holder
 from mlbench.records import Run
-from tests.e2e.commands import run, wait_until
+from tests.e2e.commands import wait_until
+from tests.e2e.place import apply
 from tests.e2e.release import Release
+from tests.support.stacks import losses
 
 _TRAIN = """
 import time
@@ -26,8 +27,7 @@ def recorded(release: Release) -> Run:
     """The run of two Jobs: the cluster may be too old to give the pods of one an index."""
     token = make(release.token(), int(time.time()) + 3600, new_holder())
     jobs = [_job(release, index, token) for index in range(2)]
-    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": jobs})
-    run("kubectl", "--namespace", release.name, "apply", "--filename", "-", input=text)
+    apply(*jobs)
 
     def find() -> list[Run]:
         return [r for r in release.client.get_runs().result().value if r.name == "recorded"]
@@ -54,7 +54,7 @@ def _job(release: Release, index: int, token: str) -> dict[str, Any]:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": f"recorded-{index}"},
+        "metadata": {"name": f"recorded-{index}", "namespace": release.name},
         "spec": {"backoffLimit": 0, "template": pod},
     }
 
@@ -72,8 +72,4 @@ def test_the_pods_of_jobs_become_one_run_and_their_resources_are_shown(
     )
     ended = release.finish(recorded)
     assert ended.launcher == "job"
-    series_of = release.client.get_run_metrics(ended.id, metric_filter="train_loss").result().value
-    assert {name: len(points) for name, points in series_of.items()} == {
-        "train_loss @ 0": 300,
-        "train_loss @ 1": 300,
-    }
+    assert [len(losses(release.client, ended, rank)) for rank in range(2)] == [300, 300]

@@ -38,8 +38,7 @@ def test_through_the_command_line(release: Release, environ: dict[str, str]) -> 
     assert environ["MLBENCH_TOKEN"] not in done.stdout + done.stderr
 
     run = release.finish(release.run(int(match[1])))
-    pods = [f"{release.fullname}-worker-{number}" for number in range(2)]
-    assert [rank.pod for rank in run.ranks] == pods
+    assert [rank.pod for rank in run.ranks] == release.kept_workers
     manifest = release.client.get_manifest(run.id).result().value
     [machine] = manifest.machines
     assert machine.git, "the image says what it is made of"
@@ -48,7 +47,7 @@ def test_through_the_command_line(release: Release, environ: dict[str, str]) -> 
 
     status = json.loads(_mlbench(environ, "status", "--json").stdout)
     assert "command-line" in {run["name"] for run in status["runs"]}
-    assert {pod["name"] for pod in status["pods"]} >= set(pods)
+    assert {pod["name"] for pod in status["pods"]} >= set(release.kept_workers)
 
 
 def test_a_file_of_this_machine_cannot_run_there(environ: dict[str, str], tmp_path: Path) -> None:
@@ -75,7 +74,7 @@ def cluster_ip(release: Release) -> str:
 def test_our_client_finds_the_master(release: Release, cluster_ip: str) -> None:
     with ApiClient(in_cluster=False, k8s_namespace=release.name, token=release.token()) as client:
         pods = client.get_worker_pods().result().value
-    assert {pod.name for pod in pods} == set(release.worker_pods())
+    assert {pod.name for pod in pods} == set(release.pods("worker"))
 
 
 def test_in_the_cluster_the_masters_pod_is_found(release: Release) -> None:
@@ -88,8 +87,7 @@ def test_in_the_cluster_the_masters_pod_is_found(release: Release) -> None:
     status = release.master_pod()["status"]
     assert urlsplit(url).hostname == status["podIP"]
     ask = f"from urllib.request import urlopen; print(urlopen('{url}/healthz').status)"
-    worker = f"{release.fullname}-worker-0"
-    assert release.kubectl("exec", worker, "--", "python3", "-c", ask) == "200\n"
+    assert release.kubectl("exec", release.kept_workers[0], "--", "python3", "-c", ask) == "200\n"
 
 
 def test_mlbenchs_original_client_finds_the_master_and_runs(

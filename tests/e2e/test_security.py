@@ -22,7 +22,6 @@ def token_of(release: Release, pod: str) -> str:
 
 
 def call(release: Release, method: str, path: str, token: str, **body: object) -> httpx.Response:
-    """Call the master as an agent does."""
     return httpx.request(
         method,
         f"{release.url}{path}",
@@ -38,8 +37,8 @@ def uid_of(pod: Object) -> str:
 
 
 def test_a_pods_token_is_good_for_its_own_rank_alone(release: Release, going: Run) -> None:
-    own, other = (f"{release.fullname}-worker-{number}" for number in (0, 1))
-    pods = release.worker_pods()
+    own, other = release.kept_workers
+    pods = release.pods("worker")
     token = token_of(release, own)
     assert token.startswith(f"{own}/{uid_of(pods[own])}/")
     forged = {"content": b'{"time": 1, "metrics": {"forged": 1}}\n'}

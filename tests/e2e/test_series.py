@@ -33,8 +33,8 @@ def test_the_agents_series_carry_run_rank_and_pod(release: Release, finished: Ru
         for name in (names.WORKER_STEPS, names.WORKER_INFO)
     )
     assert {one["metric"]["rank"] for one in steps} == {"0", "1"}
-    assert {one["metric"]["instance"] for one in steps} == _workers(release)
-    assert {one["metric"]["pod"] for one in info} == _workers(release)
+    assert {one["metric"]["instance"] for one in steps} == set(release.kept_workers)
+    assert {one["metric"]["pod"] for one in info} == set(release.kept_workers)
 
 
 @pytest.mark.parametrize(
@@ -54,12 +54,10 @@ def test_the_agents_series_carry_run_rank_and_pod(release: Release, finished: Ru
 def test_the_exporter_shows_the_workers_containers_and_no_others(
     release: Release, finished: Run, name: str
 ) -> None:
-    query = f'{name}{{namespace="{release.name}"}} > 0'
+    query, workers = f'{name}{{namespace="{release.name}"}} > 0', set(release.kept_workers)
     rows = wait_until(
         lambda: [series["metric"] for series in release.query(query)],
-        lambda rows: (
-            _workers(release) <= {row["pod"] for row in rows if row["container"] == "worker"}
-        ),
+        lambda rows: {row["pod"] for row in rows if row["container"] == "worker"} >= workers,
         _SECONDS,
         "the exporter shows all workers",
     )
@@ -68,7 +66,3 @@ def test_the_exporter_shows_the_workers_containers_and_no_others(
     assert all(labels["pod"].startswith(f"{release.fullname}-worker-") for labels in rows)
     cores = {series["metric"]["node"] for series in release.query("machine_cpu_cores >= 1")}
     assert {labels["node"] for labels in rows} <= cores
-
-
-def _workers(release: Release) -> set[str]:
-    return {f"{release.fullname}-worker-{number}" for number in range(2)}
