@@ -37,10 +37,7 @@ def write_archive(
 def write_members(folder: Path, members: Mapping[str, bytes]) -> Path:
     """Write an archive of files with that content, which alone decides on its bytes."""
     path = folder / ARCHIVE
-    with (
-        gzip.GzipFile(path, "wb", mtime=0) as file,
-        tarfile.open(fileobj=file, mode="w") as tar,
-    ):
+    with gzip.GzipFile(path, "wb", mtime=0) as file, tarfile.open(fileobj=file, mode="w") as tar:
         for name, data in members.items():
             member = tarfile.TarInfo(f"cifar-10-batches-py/{name}")
             member.size = len(data)

@@ -7,14 +7,7 @@ import pytest
 from mlbench.records import LogMatch, LogPage, LogSearch
 from mlbench_master.models import Chunk, Run
 from mlbench_master.reading import logs
-from mlbench_master.reading.logs import (
-    LogGoneError,
-    before,
-    page,
-    search,
-    tail,
-    whole,
-)
+from mlbench_master.reading.logs import LogGoneError, before, page, search, tail, whole
 from mlbench_master.recording import streams
 from tests.support.rows import key
 

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from mlbench.series import spell
 from mlbench_master.models import Detail, KeptSample, Run, run_owner
@@ -11,13 +11,7 @@ from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
-from tests.support.places import (
-    Place,
-    assert_everywhere_once,
-    in_prometheus,
-    kept,
-    nothing_waits,
-)
+from tests.support.places import Place, assert_everywhere_once, in_prometheus, kept, nothing_waits
 from tests.support.rows import deliver_all, line, make_run, post, record
 
 
@@ -39,11 +33,7 @@ class Recorder:
         """The labels of rank 0's series, but for the metric's name."""
         return {"__name__": "mlbench_run_metric", "run_id": str(self.run.id), "rank": "0"}
 
-    def record(self, at_ms: float, **metrics: float | str) -> None:
-        """Record metrics on rank 0."""
-        self.record_on(0, at_ms, metrics)
-
-    def record_on(self, rank: int, at_ms: float, metrics: Mapping[str, float | str]) -> None:
+    def record(self, at_ms: float, /, rank: int = 0, **metrics: float | str) -> None:
         """Record metrics on a rank."""
         record(self.run, line(at_ms / 1000, **metrics), rank)
         for metric, value in metrics.items():
@@ -54,13 +44,11 @@ class Recorder:
         self.post_all([Sample(m, "0", round(at_ms * 1000), v, True) for m, v in metrics.items()])
 
     def post_all(self, samples: Sequence[Sample]) -> None:
-        """Post samples in one body."""
         post(run_owner(self.run.id), samples)
         for metric, rank, time_us, value, *_ in samples:
             self.recorded[Place(metric, rank, time_us, spell(value))] += 1
 
     def deliver_all(self) -> None:
-        """Deliver until nothing waits."""
         deliver_all(self.delivery)
         assert nothing_waits()
 
@@ -78,7 +66,6 @@ class Recorder:
         assert self.count() == SampleCounts(total, total - held, held)
 
     def count(self) -> SampleCounts:
-        """Count the run's samples."""
         return count(self._prometheus, self.run.id)
 
     def sent(self, metric: str) -> list[str]:
@@ -88,7 +75,6 @@ class Recorder:
         return [place.value for place in sorted(places, key=lambda place: place.time_us)]
 
     def close(self) -> None:
-        """Close the connections."""
         self._writer.close()
         self._prometheus.close()
 
@@ -106,7 +92,7 @@ class Case(Recorder):
         now_ms = time.time_ns() // 1_000_000
         for rank in (0, 1):
             for i in range(10):
-                self.record_on(rank, now_ms + i, {"loss": i / 7, "text": f"step {i}"})
+                self.record(now_ms + i, rank, loss=i / 7, text=f"step {i}")
         self.post_all([Sample("one", "", now_ms * 1000 + 7, 0.1, False, {"of": ["one"]})])
         many = [Sample("many", str(i % 2), (now_ms + i) * 1000, float(i)) for i in range(10)]
         self.post_all([*many, Sample("note", "", now_ms * 1000, "a text", metadata="m")])

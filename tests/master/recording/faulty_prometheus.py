@@ -48,7 +48,6 @@ class FaultyPrometheus:
 
 @contextmanager
 def faulty_prometheus(target: str) -> Iterator[FaultyPrometheus]:
-    """Run a server in front of a Prometheus."""
 
     def answer(asked: Asked) -> Reply:
         fault = faulty.faults.pop(0) if faulty.faults else None

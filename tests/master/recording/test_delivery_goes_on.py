@@ -12,12 +12,7 @@ from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import delivery as module
 from mlbench_master.recording import storing, streams
 from mlbench_master.recording.delivery import Delivery
-from mlbench_master.recording.remote_write import (
-    RemoteWriter,
-    TimeSeries,
-    UnavailableError,
-    encode,
-)
+from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError, encode
 from tests.support.deliverer import Patience
 from tests.support.places import decode
 from tests.support.rows import line, make_run, record

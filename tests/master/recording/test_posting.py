@@ -30,7 +30,6 @@ def sample(run: Run, **fields: Any) -> PostedSample:
 
 
 def stored(owner: str) -> list[Sample]:
-    """Return the samples of an owner's stream."""
     stream = Stream.get_or_none(owner=owner, name=POSTED)
     return list(parse_posted(read(stream, 0, stream.size))) if stream else []
 

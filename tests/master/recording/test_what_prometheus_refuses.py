@@ -8,14 +8,7 @@ from peewee import Database
 
 from tests.conftest import PrometheusServer
 from tests.master.recording.case import Recorder
-from tests.support.places import (
-    HOUR_MS,
-    Place,
-    assert_everywhere_once,
-    kept,
-    write,
-    write_labelled,
-)
+from tests.support.places import HOUR_MS, Place, assert_everywhere_once, kept, write, write_labelled
 
 
 @pytest.fixture

@@ -27,13 +27,7 @@ from tests.master.recording.faulty_prometheus import (
     series_of,
 )
 from tests.support.deliverer import Patience, delivering
-from tests.support.places import (
-    Place,
-    assert_everywhere_once,
-    kept,
-    nothing_waits,
-    write_labelled,
-)
+from tests.support.places import Place, assert_everywhere_once, kept, nothing_waits, write_labelled
 from tests.support.rows import line, record
 from tests.support.scripted import Asked
 
