@@ -28,7 +28,6 @@ def head(
 
 @contextmanager
 def connect(connection: Connection) -> Iterator[socket.socket]:
-    """Open a connection to the master, and close it in the end."""
     url = httpx.URL(connection.url)
     with socket.create_connection((url.host, url.port or 80), timeout=20) as opened:
         yield opened

@@ -36,6 +36,5 @@ def fill(folder: Path) -> Path:
 
 
 def free(folder: Path) -> int:
-    """Return how many bytes are left on a disk."""
     found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize

@@ -22,12 +22,10 @@ TRAINING = (C10D, STEP, MAIN)
 def entered(
     number: int, name: str = "all_reduce", sizes: Any = ((4,),), group: str = "0"
 ) -> Collective:
-    """Make a collective that a rank is in."""
     return Collective(group, number, f"gloo:{name}", sizes, retired=False)
 
 
 def over(number: int, group: str = "0") -> Collective:
-    """Make a collective that has ended."""
     return Collective(group, number, "gloo:all_reduce", ((4,),), retired=True)
 
 

@@ -20,13 +20,10 @@ COMMAND = (sys.executable, "-m", "mlbench_exporter.app", "--port")
 
 @dataclass(frozen=True)
 class Exporter:
-    """A running exporter."""
-
     process: subprocess.Popen[str]
     url: str
 
     def scrape(self) -> str:
-        """Scrape it once."""
         return httpx.get(self.url).raise_for_status().text
 
     def stop(self) -> str:

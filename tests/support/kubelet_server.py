@@ -90,7 +90,6 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def begin_pieces(self) -> None:
-        """Send the head of an answer in pieces."""
         self.send_response(200)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
@@ -109,7 +108,6 @@ Answer = Callable[[Handler], None]
 
 
 def whole(handler: Handler, text: bytes = TEXT) -> None:
-    """Answer as a kubelet does."""
     handler.send_pieces(text)
     handler.wfile.write(END)
 
@@ -137,7 +135,6 @@ class KubeletServer(ThreadingHTTPServer):
 
 @contextmanager
 def serving(server: KubeletServer) -> Iterator[KubeletServer]:
-    """Serve while the context lasts."""
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:

@@ -6,7 +6,6 @@ from typing import Any
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    """Return all lines of a metrics file."""
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 

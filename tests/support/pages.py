@@ -26,7 +26,6 @@ mlbench() {
 
 
 def script_of(page: str) -> str:
-    """Return the script that a page shows."""
     return (_ROOT / "examples" / page / "train.py").read_text()
 
 

@@ -138,7 +138,6 @@ class Grafana:
         return found
 
     def _options(self, variable: Json, query: Query) -> tuple[str, ...]:
-        """Return the values that a variable offers, in their order."""
         view, text = self._view, query.text(self._view)
         if variable["regex"]:
             # It picks the values out of series that are written as text.

@@ -54,7 +54,6 @@ def read(url: str, selector: str) -> list[tuple[Mapping[str, str], list[tuple[in
 
 
 def in_prometheus(url: str, run_id: int) -> Counter[Place]:
-    """Return what Prometheus has of a run."""
     return Counter(
         Place(labels["metric"], labels.get("rank", ""), ms * 1000, value)
         for labels, values in read(url, f'mlbench_run_metric{{run_id="{run_id}"}}')
@@ -63,13 +62,11 @@ def in_prometheus(url: str, run_id: int) -> Counter[Place]:
 
 
 def kept(run_id: int) -> Counter[Place]:
-    """Return what the database keeps of a run."""
     rows = KeptSample.select().where(KeptSample.owner == run_owner(run_id))
     return Counter(Place(row.metric, row.rank, row.time_us, row.value) for row in rows)
 
 
 def nothing_waits() -> bool:
-    """Return whether all samples of all streams have been delivered."""
     samples = Stream.name.in_(["metrics", "posted"])
     return not Stream.select().where(samples, Stream.delivered < Stream.size).exists()
 

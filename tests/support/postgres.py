@@ -34,10 +34,18 @@ class PostgresServer:
         return f"postgresql:///{name}?host={self.folder}&user={_USER}"
 
     def create(self) -> None:
-        """Make its files."""
         # By an order of its own, so that nothing relies on texts being in that of their bytes.
         order = ("--encoding=UTF8", "--locale=C.UTF-8", "--locale-provider=icu", "--icu-locale=en")
-        self._call("initdb", "--no-sync", "--auth=trust", f"--username={_USER}", *order, self._data)
+        subprocess.run(
+            [
+                str(self.binaries / "initdb"),
+                *("--no-sync", "--auth=trust", f"--username={_USER}", *order, self._data),
+            ],
+            cwd=self.folder,
+            check=True,
+            capture_output=True,
+            **_as_stand_in(),
+        )
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
@@ -65,7 +73,6 @@ class PostgresServer:
                 return
 
     def stop(self) -> None:
-        """Stop it, with all connections to it."""
         assert self.process is not None
         self.process.send_signal(signal.SIGINT)
         self.process.wait()
@@ -101,15 +108,6 @@ class PostgresServer:
     @property
     def _data(self) -> str:
         return str(self.folder / "data")
-
-    def _call(self, binary: str, *arguments: str) -> None:
-        subprocess.run(
-            [str(self.binaries / binary), *arguments],
-            cwd=self.folder,
-            check=True,
-            capture_output=True,
-            **_as_stand_in(),
-        )
 
 
 @contextmanager

@@ -36,11 +36,9 @@ class Rank:
 
     @property
     def returncode(self) -> int:
-        """The exit code of a process that has ended; negative for a signal."""
         return int((self.folder / "code").read_text())
 
     def kill(self) -> None:
-        """Kill the process, and wait for its end."""
         os.kill(self.pid, signal.SIGKILL)
         self.output()
 

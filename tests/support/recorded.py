@@ -56,5 +56,4 @@ def sealed(client: ApiClient, run: Run) -> Run:
 
 
 def left_in(environ: Mapping[str, str]) -> list[Path]:
-    """Return the folders of what is not shipped."""
     return sorted(Path(environ[names.ENV_HOME], "recorded").glob("run-*"))

@@ -74,7 +74,6 @@ def make_result(run_id: int, workers: int = 1, *, repeat: int = 1) -> Result:
 
 
 def make_unreached(run_id: int, workers: int = 1, *, repeat: int = 1) -> Result:
-    """Return a run that stayed below its goal."""
     result = make_result(run_id, workers, repeat=repeat)
     assert result.curve is not None
     values = tuple(value * 0.9 if value else None for value in result.curve.values)
@@ -149,7 +148,6 @@ def make_sweep(workers: tuple[int, ...] = (2,), repeats: int = 3) -> Comparison:
 def make_difference(
     name: str, breaks: Literal["yes", "no", "unknown", "scaling", "learning"], text: str
 ) -> Difference:
-    """Return a difference between runs 1 and 2."""
     return Difference(name, breaks, (Value("a", (1,)), Value("b", (2,))), text)
 
 

@@ -71,7 +71,6 @@ def make_run(num_workers: int = 2, **fields: Any) -> Run:
 
 
 def reload(run: Run) -> Run:
-    """Return a run as it is stored now."""
     found: Run = Run.get_by_id(run.id)
     return found
 
@@ -119,14 +118,12 @@ def make_pod() -> str:
 
 
 def see_pod(name: str, uid: str = "") -> None:
-    """Have the pool see this pod."""
     labels = {"app": "mlbench"}
     seen = {"phase": "Running", "ip": "127.0.0.1", "node": "here", "labels": labels, "uid": uid}
     Pod.insert(name=name, **seen).on_conflict(conflict_target=[Pod.name], update=seen).execute()
 
 
 def line(at: float, **metrics: Any) -> bytes:
-    """Return a line of a metrics stream."""
     return json.dumps({"time": at, "metrics": metrics}).encode() + b"\n"
 
 
@@ -143,7 +140,6 @@ def record(run: Run, data: bytes, rank: int = 0) -> Stream:
 
 
 def get_stream(where: StreamKey) -> Stream:
-    """Return a stream."""
     found: Stream = Stream.get(**vars(where))
     return found
 
@@ -173,13 +169,11 @@ def write(prometheus_url: str, written: Iterable[TimeSeries]) -> None:
 
 
 def post(owner: str, samples: Sequence[Sample]) -> None:
-    """Store posted samples."""
     open_posted(owner)
     append_posted(owner, to_posted_lines(samples))
 
 
 def deliver_all(delivery: Delivery) -> None:
-    """Deliver what waits, until nothing does."""
     while delivery.deliver_waiting():
         pass
 

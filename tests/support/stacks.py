@@ -108,19 +108,16 @@ def order_steps(
 def order_command(
     client: ApiClient, name: str, command: str, *, num_workers: int = 1, **options: Any
 ) -> Run:
-    """Order a run of a command."""
     what = {"custom_image_name": "none/needed", "custom_image_command": command}
     order = client.create_run(name, num_workers, **{"num_cpus": None, **what, **options})
     return order.result().value
 
 
 def reload(client: ApiClient, run: Run) -> Run:
-    """Return a run as it is now."""
     return client.get_run(run.id).result().value
 
 
 def run_to_end(client: ApiClient, run: Run, seconds: float = 180.0) -> Run:
-    """Wait until a run has ended, and return it."""
     wait_for(lambda: not reload(client, run).active, seconds, f"run {run.id} ends")
     return reload(client, run)
 

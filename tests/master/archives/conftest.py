@@ -77,7 +77,6 @@ class Master:
         self.writer.send([time_series(labels, points)])
 
     def post(self, run: Run, sample: Sample) -> None:
-        """Post a sample, which is delivered soon."""
         post(run_owner(run.id), [sample])
 
 
