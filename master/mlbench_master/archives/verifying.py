@@ -50,10 +50,9 @@ class Verifier:
         problems: list[str] = []
         differences: dict[SeriesKey, str] = {}
         try:
-            with ExitStack() as stack:
-                if run.archive is None or run.sealed_at is None:
-                    raise ArchiveError(run.archive_problem or "it is not sealed yet: ask again")
-                archive = stack.enter_context(self.reader.archives.open(run.archive))
+            if run.archive is None or run.sealed_at is None:
+                raise ArchiveError(run.archive_problem or "it is not sealed yet: ask again")
+            with self.reader.archives.open(run.archive) as archive:
                 if archive.digest != run.archive_sha256:
                     problems.append(f"{run.archive} is not the archive that was written")
                 problems += check(archive)
