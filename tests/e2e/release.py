@@ -39,6 +39,11 @@ _AWAY_SECONDS = 180.0
 Object = dict[str, Any]
 
 
+def is_ready(pod: Object) -> bool:
+    """Return whether all containers of a pod are ready."""
+    return all(one["ready"] for one in pod["status"].get("containerStatuses", [{"ready": False}]))
+
+
 @dataclass(frozen=True)
 class Release:
     """The release of one place."""
@@ -130,18 +135,12 @@ class Release:
 
     def wait_for_workers(self, number: int, seconds: float = 120.0) -> None:
         """Wait until there are just as many workers, and all are ready."""
-
-        def ready() -> list[bool]:
-            return [
-                all(one["ready"] for one in pod["status"].get("containerStatuses", [{"ready": 0}]))
-                for pod in self.objects("pods", "worker")
-            ]
-
-        wait_until(ready, lambda found: found == [True] * number, seconds, f"{number} workers")
-
-    def master_pod(self) -> Object:
-        [pod] = self.pods("master").values()
-        return pod
+        wait_until(
+            lambda: list(map(is_ready, self.objects("pods", "worker"))),
+            lambda ready: ready == [True] * number,
+            seconds,
+            f"{number} workers",
+        )
 
     # --- The API. ---
 

@@ -84,8 +84,8 @@ def test_in_the_cluster_the_masters_pod_is_found(release: Release) -> None:
     config.load_kube_config()
     place = Place(release.name, "component=master,app=mlbench")
     url = find_pod(place, load_config=False).url
-    status = release.master_pod()["status"]
-    assert urlsplit(url).hostname == status["podIP"]
+    [pod] = release.pods("master").values()
+    assert urlsplit(url).hostname == pod["status"]["podIP"]
     ask = f"from urllib.request import urlopen; print(urlopen('{url}/healthz').status)"
     assert release.kubectl("exec", release.kept_workers[0], "--", "python3", "-c", ask) == "200\n"
 
