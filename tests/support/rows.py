@@ -49,21 +49,9 @@ QUIET: dict[str, Any] = {
 
 def make_run(num_workers: int = 2, **fields: Any) -> Run:
     """Store a run that has started, under an id that no other test has."""
-    run: Run = Run.create(
-        **{
-            "id": next(_RUN_IDS),
-            "job_id": str(uuid.uuid4()),
-            "name": "made",
-            "benchmark": "steps",
-            "args": {},
-            "num_workers": num_workers,
-            "state": "STARTED",
-            "attempt": 1,
-            "created_at": time.time(),
-            **fields,
-        },
-        force_insert=True,
-    )
+    made = {"id": next(_RUN_IDS), "job_id": str(uuid.uuid4()), "name": "made", "args": {}}
+    made |= {"benchmark": "steps", "state": "STARTED", "attempt": 1, "created_at": time.time()}
+    run: Run = Run.create(num_workers=num_workers, **made | fields, force_insert=True)
     if isinstance(database.obj, PostgresqlDatabase):
         # It does not look at ids that others chose.
         run_sql("SELECT setval('run_id_seq', ?)", run.id)
@@ -80,33 +68,19 @@ def make_ranks(run: Run, workers: Sequence[str] = ("w-0", "w-1"), **fields: Any)
     for worker in workers:
         if Pod.get_or_none(Pod.name == worker) is None:
             see_pod(worker, uid=fields.get("pod_uid") or "")
-    return [
-        Rank.create(
-            **{
-                "run": run,
-                "attempt": run.attempt,
-                "rank": rank,
-                "worker": worker,
-                "assigned_at": time.time(),
-                "assignment": {"run_id": run.id, "attempt": run.attempt, "rank": rank},
-                **fields,
-            }
-        )
-        for rank, worker in enumerate(workers)
-    ]
+    made = {"attempt": run.attempt, "assigned_at": time.time()}
+    ranks = []
+    for rank, worker in enumerate(workers):
+        assignment = {"run_id": run.id, "attempt": run.attempt, "rank": rank}
+        its = {"rank": rank, "worker": worker, "assignment": assignment}
+        ranks.append(Rank.create(run=run, **made | its | fields))
+    return ranks
 
 
 def make_worker(name: str, **fields: Any) -> None:
     """Store what an agent said last: by default, just now, that it is idle."""
-    idle = {
-        "state": "idle",
-        "run_id": None,
-        "attempt": None,
-        "ip": "",
-        "seen_at": time.time(),
-        "heard": 0,
-    }
-    row = idle | fields
+    idle = {"state": "idle", "run_id": None, "attempt": None, "ip": ""}
+    row = {**idle, "seen_at": time.time(), "heard": 0, **fields}
     Worker.insert(name=name, **row).on_conflict(conflict_target=[Worker.name], update=row).execute()
 
 
