@@ -25,15 +25,10 @@ class Place(NamedTuple):
     value: str
 
 
-def write(url: str, **series: list[tuple[int, float]]) -> httpx.Response:
-    """Send series, by name and with (milliseconds, value), in one request of remote write."""
-    return write_labelled(url, *(({"__name__": name}, points) for name, points in series.items()))
-
-
 def write_labelled(
     url: str, *series: tuple[Mapping[str, str], list[tuple[int, float]]]
 ) -> httpx.Response:
-    """Send series, by their labels, in one request of remote write."""
+    """Send series: labels and (milliseconds, value), in one request of remote write."""
     message = encode([time_series(labels, points) for labels, points in series])
     return httpx.post(
         f"{url}/api/v1/write",
@@ -42,22 +37,16 @@ def write_labelled(
     )
 
 
-def read(url: str, selector: str) -> list[tuple[Mapping[str, str], list[tuple[int, str]]]]:
-    """Return all series of 3 hours ahead to 27 hours back: labels and (milliseconds, value)."""
-    asked = {"query": f"{selector}[30h]", "time": f"{time.time() + 3 * 3600:.3f}"}
+def in_prometheus(url: str, run_id: int) -> Counter[Place]:
+    """Return what Prometheus has of a run, of 27 hours back to 3 hours ahead."""
+    series = f'mlbench_run_metric{{run_id="{run_id}"}}[30h]'
+    asked = {"query": series, "time": f"{time.time() + 3 * 3600:.3f}"}
     answer = httpx.post(f"{url}/api/v1/query", data=asked).json()
     assert answer["status"] == "success", answer
-    return [
-        (one["metric"], [(round(t * 1000), value) for t, value in one["values"]])
-        for one in answer["data"]["result"]
-    ]
-
-
-def in_prometheus(url: str, run_id: int) -> Counter[Place]:
     return Counter(
-        Place(labels["metric"], labels.get("rank", ""), ms * 1000, value)
-        for labels, values in read(url, f'mlbench_run_metric{{run_id="{run_id}"}}')
-        for ms, value in values
+        Place(labels["metric"], labels.get("rank", ""), round(seconds * 1000) * 1000, value)
+        for labels, values in ((one["metric"], one["values"]) for one in answer["data"]["result"])
+        for seconds, value in values
     )
 
 

@@ -8,7 +8,7 @@ from peewee import Database
 
 from tests.conftest import PrometheusServer
 from tests.master.recording.case import Recorder
-from tests.support.places import HOUR_MS, Place, assert_everywhere_once, kept, write, write_labelled
+from tests.support.places import HOUR_MS, Place, assert_everywhere_once, kept, write_labelled
 
 
 @pytest.fixture
@@ -59,10 +59,12 @@ def test_samples_that_only_prometheus_finds_too_old_are_kept(
 ) -> None:
     """Its window ends at the newest sample that it has, which may be from a wrong clock."""
     ours = Recorder(own_prometheus.url)
-    if write(ours.url, foreign=[(now_ms + 2 * HOUR_MS, 1)]).status_code == 400:
+    ahead = ({"__name__": "foreign"}, [(now_ms + 2 * HOUR_MS, 1.0)])
+    if write_labelled(ours.url, ahead).status_code == 400:
         ours.close()
         pytest.skip("this Prometheus refuses samples from the future, as 3.5 does")
-    refused = write(ours.url, old=[(now_ms - int(22.5 * HOUR_MS), 1)])
+    old = ({"__name__": "old"}, [(now_ms - int(22.5 * HOUR_MS), 1.0)])
+    refused = write_labelled(ours.url, old)
     assert refused.status_code in (400, 500)
     assert "too old" in refused.text
     for i in range(20):
