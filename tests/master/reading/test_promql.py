@@ -25,20 +25,6 @@ from tests.support.rows import time_series
 NOW_MS = time.time_ns() // 1_000_000
 
 
-def test_a_range_gives_raw_samples_and_a_vector_one_each(
-    writer: RemoteWriter, prometheus: PrometheusClient
-) -> None:
-    samples = [(NOW_MS - 2, 0.1), (NOW_MS - 1, 2.0), (NOW_MS, 3e-9)]
-    writer.send([time_series({"__name__": "asked", "case": "range"}, samples)])
-    [series] = prometheus.query('asked{case="range"}[2ms]', NOW_MS / 1000)
-    assert series.labels == {"__name__": "asked", "case": "range"}
-    assert series.times[-2:] == [(NOW_MS - 1) / 1000, NOW_MS / 1000]
-    assert series.values[-2:] == ["2", "3e-09"]
-    [latest] = prometheus.query('asked{case="range"}', (NOW_MS + 1) / 1000)
-    assert latest.values == ["3e-09"]
-    assert prometheus.query('asked{case="range"}', (NOW_MS - 3) / 1000) == []
-
-
 def test_values_are_written_as_spell_does(
     writer: RemoteWriter, prometheus: PrometheusClient
 ) -> None:
@@ -64,16 +50,8 @@ def test_any_text_can_be_asked_for(
     assert series.labels["text"] == value
     assert prometheus.query(select(labels), NOW_MS / 1000) == [series]
     [raw] = prometheus.query(f"{select(labels)}[2ms]", NOW_MS / 1000)
-    assert (raw.labels["text"], raw.values) == (value, ["1", "2"])
+    assert (raw.labels["text"], raw.values, series.values) == (value, ["1", "2"], ["2"])
     assert prometheus.series(select(labels), NOW_MS - 1, NOW_MS) == [labels]
-
-
-def test_a_query_at_each_step(writer: RemoteWriter, prometheus: PrometheusClient) -> None:
-    labels = {"__name__": "asked", "case": "steps"}
-    writer.send([time_series(labels, [(NOW_MS - 10, 1.0), (NOW_MS, 2.0)])])
-    [found] = prometheus.query_range(select(labels), NOW_MS - 15, NOW_MS, 5)
-    assert found.times == [(NOW_MS - ms) / 1000 for ms in (10, 5, 0)]
-    assert found.values == ["1", "1", "2"]
 
 
 def test_a_refused_query_says_why(prometheus: PrometheusClient) -> None:
