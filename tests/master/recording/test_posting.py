@@ -115,6 +115,7 @@ def test_a_run_that_is_deleted_takes_no_more(run: Run) -> None:
 def test_samples_that_cannot_be_stored_are_refused(
     run: Run, fields: dict[str, Any], problem: str
 ) -> None:
-    sample(run, metadata="x" * (MAX_METADATA_BYTES - 2))
+    longest = {"value": "x" * MAX_TEXT_LENGTH, "name": "x" * 200}
+    sample(run, metadata="x" * (MAX_METADATA_BYTES - 2), **longest)
     with pytest.raises(ValidationError, match=problem):
         sample(run, **fields)
