@@ -14,10 +14,9 @@ import pytest
 from mlbench import ApiClient
 from mlbench.client import MLBENCH_BACKENDS, MLBENCH_IMAGES
 from mlbench.home import Home
-from mlbench.records import Run
 from tests.conftest import running_stack, wait_for
 from tests.mlbench.cli.conftest import Mlbench
-from tests.support.stacks import run_to_end
+from tests.support.stacks import reload, run_to_end
 
 pytestmark = pytest.mark.slow
 
@@ -86,7 +85,10 @@ def test_runs_are_ordered_shown_drawn_downloaded_and_deleted(
         runs = {run.title: run for run in client.get_runs().result().value}
         ended = [run_to_end(client, runs[f"Scaling, 1-{number}"]) for number in (1, 2)]
         assert [(run.state, run.reason) for run in ended] == [("FINISHED", "")] * 2
-        wait_for(lambda: _started(client, runs["Endless-1"]), what="the last run has started")
+        endless = runs["Endless-1"]
+        wait_for(
+            lambda: reload(client, endless).state == "STARTED", what="the last run has started"
+        )
         heading, line, *rows = cli("status")
         assert heading.split() == ["id", "name", "created_at", "state", "num_workers"]
         assert max(map(len, (heading, line, *rows))) <= 80
@@ -112,10 +114,6 @@ def test_runs_are_ordered_shown_drawn_downloaded_and_deleted(
             assert cli("delete", name) == []
         wait_for(lambda: _names(client) == ["Scaling, 1-2"], what="the active run is deleted")
         wait_for(lambda: _are_idle(client), what="its worker is idle")
-
-
-def _started(client: ApiClient, run: Run) -> bool:
-    return client.get_run(run.id).result().value.state == "STARTED"
 
 
 def _names(client: ApiClient) -> list[str]:
