@@ -309,9 +309,7 @@ def test_it_finds_what_looking_at_each_line_finds(
 
 
 def test_the_start_and_the_end_of_a_long_log_are_looked_through(run: Run) -> None:
-    offset = 0
-    for data in (b"needle 1", b" begins", b"needle 2\n" * 9, b"\nneedle 3\n"):
-        offset = streams.append(key(run, 0, "stdout"), offset, data, limit=16)
+    write_long(run, [b"needle 1", b" begins", b"needle 2\n" * 9, b"\nneedle 3\n"], limit=16)
     streams.close(run.id, 1, 0, {})
     answer = search(find(run), "needle", 0)
     assert [(match.offset, match.text) for match in answer.matches] == [
