@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from mlbench_master.reading import windows
-from mlbench_master.reading.points import Chunks, Reader, join
+from mlbench_master.reading.points import Chunks, Reader
 from mlbench_master.reading.promql import PrometheusClient, QueryResult, quote, select
 from mlbench_master.reading.selection import Selection
 from mlbench_master.reading.windows import Span
@@ -36,6 +36,11 @@ class _Figure:
         return series.labels["__name__"] == self.metric and all(
             series.labels.get(name, "") == value for name, value in self.labels.items()
         )
+
+    def read(self, prometheus: PrometheusClient, pod: str, span: Span) -> Chunks:
+        """Yield the figure of a pod, window by window."""
+        selector = select({"__name__": self.metric, "pod": pod, **self.labels})
+        return windows.read(prometheus, selector, span)
 
 
 def read(
@@ -76,11 +81,7 @@ def _read_some(
     if metrics and _count(prometheus, metrics, pods, span) > _AT_ONCE:
         if len(pods) == 1:
             [(pod, figures)] = wanted.items()
-            readers: Figures = []
-            for name, figure in figures:
-                selector = select({"__name__": figure.metric, "pod": pod, **figure.labels})
-                readers.append((name, partial(windows.read, prometheus, selector, span)))
-            yield pod, readers
+            yield pod, [(name, partial(one.read, prometheus, pod, span)) for name, one in figures]
             return
         for half in (pods[: len(pods) // 2], pods[len(pods) // 2 :]):
             yield from _read_some(prometheus, {pod: wanted[pod] for pod in half}, span)
@@ -91,13 +92,8 @@ def _read_some(
         for series in windows.read_at_once(prometheus, selector, span):
             by_pod[series.labels["pod"]].append(series)
     for pod, figures in wanted.items():
-        yield (
-            pod,
-            [
-                (name, partial(_points, list(filter(figure.holds, by_pod[pod])), span))
-                for name, figure in figures
-            ],
-        )
+        its = [(name, list(filter(figure.holds, by_pod[pod]))) for name, figure in figures]
+        yield pod, [(name, partial(windows.as_one, found, span)) for name, found in its]
 
 
 def _selector(metrics: str, pods: Sequence[str]) -> str:
@@ -132,8 +128,3 @@ def _count(
     ]
     [found] = prometheus.query("+".join(counts), span.last_ms / 1000)
     return int(found.values[0])
-
-
-def _points(found: Sequence[QueryResult], span: Span) -> Chunks:
-    if points := join([windows.to_points(one, span) for one in found]):
-        yield points

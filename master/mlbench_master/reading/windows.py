@@ -3,7 +3,7 @@
 All of it raises ``PrometheusError`` if Prometheus gives no answer.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from mlbench.series import SeriesKey
@@ -46,9 +46,13 @@ def read_at_once(prometheus: PrometheusClient, selector: str, span: Span) -> lis
 def read(prometheus: PrometheusClient, selector: str, span: Span) -> Chunks:
     """Yield the samples in a span, those of all selected series together in order of time."""
     for window in _windows(prometheus, selector, span):
-        found = read_at_once(prometheus, selector, window)
-        if points := join([to_points(one, window) for one in found]):
-            yield points
+        yield from as_one(read_at_once(prometheus, selector, window), window)
+
+
+def as_one(found: Iterable[QueryResult], span: Span) -> Chunks:
+    """Yield the samples of several series in a span together, if there are any."""
+    if points := join([to_points(one, span) for one in found]):
+        yield points
 
 
 def to_points(found: QueryResult, span: Span) -> Points:
