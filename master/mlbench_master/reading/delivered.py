@@ -39,13 +39,9 @@ class LostSamplesError(PrometheusError):
             "it lost or forgot the rest (retention, a lost disk)"
             + (f"; {why_not_archived}" if why_not_archived else "")
         )
-        self._told = (owner, found, samples)
+        self.counts = found, samples
         run = find_run(owner)
         self.may_pass = run is not None and run.state in ACTIVE_STATES
-
-    def but(self, why_not_archived: str) -> "LostSamplesError":
-        """Return the error with the reason why they cannot be read from the archive either."""
-        return LostSamplesError(*self._told, why_not_archived)
 
 
 @dataclass(frozen=True)

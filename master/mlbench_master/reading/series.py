@@ -118,7 +118,7 @@ class SeriesReader:
             try:
                 archive = stack.enter_context(self.archives.open(name))
             except ArchiveError as error:
-                raise lost.but(str(error)) from error
+                raise LostSamplesError(stored.owner, *lost.counts, str(error)) from error
             return archived.delivered(archive, self.prometheus, stored, keys)
 
     def _read(
