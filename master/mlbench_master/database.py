@@ -403,11 +403,11 @@ def run_many(sql: str, rows: Sequence[Sequence[object]]) -> None:
     database.cursor().executemany(sql.replace("?", database.param), rows)
 
 
-def store(row: Model, **columns: Any) -> None:
-    """Set some columns of a row, and write them alone."""
+def store(row: Model, **columns: Any) -> bool:
+    """Set some columns of a row, and write them alone; return False if it was deleted meanwhile."""
     for name, value in columns.items():
         setattr(row, name, value)
-    row.save(only=[*columns])
+    return bool(row.save(only=[*columns]))
 
 
 def _is_dropped(connection: Any) -> bool:

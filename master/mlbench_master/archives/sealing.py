@@ -80,7 +80,7 @@ class Sealer:
             Deletion.update(archived=False).where(Deletion.owner == deletion.owner).execute()
         for run in self._expired():
             self.archives.delete(run.id)
-            _store(run, archive=None, archive_sha256=None)
+            store(run, archive=None, archive_sha256=None)
         return not all(outcomes)
 
     def seal(self, run: Run) -> None:
@@ -111,7 +111,7 @@ class Sealer:
         digest = self._put(name, run_owner(run.id), documents, pods, texts, look)
         sealed = {"archive": name, "archive_sha256": digest, "archive_problem": ""}
         with exclusive(STATE):
-            is_there = _store(run, **sealed, figures=figures, sealed_at=time.time())
+            is_there = store(run, **sealed, figures=figures, sealed_at=time.time())
         if not is_there:
             self.archives.delete(run.id)
 
@@ -168,10 +168,10 @@ class Sealer:
         except (NotSealedError, LostSamplesError) as error:
             # What is lost does not come back.
             log.warning("run %d cannot be sealed: %s", run.id, error)
-            _store(run, archive_problem=str(error), sealed_at=time.time())
+            store(run, archive_problem=str(error), sealed_at=time.time())
         except Exception as error:
             log.warning("run %d is not sealed yet, trying again: %s", run.id, error)
-            _store(run, archive_problem=f"{error}: it is tried again", sealed_at=None)
+            store(run, archive_problem=f"{error}: it is tried again", sealed_at=None)
             return False
         else:
             log.info("run %d: sealed", run.id)
@@ -202,12 +202,5 @@ def _store_added(run: Run, **archived: str) -> bool:
     """Store that a run's additions so far are sealed; return False if it was deleted meanwhile."""
     with exclusive(added_owner(run.id)):
         now = Run.get_or_none(Run.id == run.id)
-        if now is not None:
-            added = now.added | archived | {"sealed": run.added["samples"]}
-            _store(run, added=added)
-        return now is not None
-
-
-def _store(run: Run, **columns: Any) -> bool:
-    """Set columns of a run; return False if it was deleted meanwhile."""
-    return bool(Run.update(**columns).where(Run.id == run.id).execute())
+        added = archived | {"sealed": run.added["samples"]}
+        return now is not None and store(now, added=now.added | added)

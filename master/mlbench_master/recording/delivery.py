@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mlbench.series import SeriesKey
-from mlbench_master.database import exclusive, run_sql
-from mlbench_master.models import Run, Stream, find_run, run_owner
+from mlbench_master.database import exclusive, run_sql, store
+from mlbench_master.models import Stream, find_run, run_owner
 from mlbench_master.notify import Waiter
 from mlbench_master.recording.limits import admit, store_refused, summarize
 from mlbench_master.recording.plan import Plan, plan
@@ -341,7 +341,7 @@ def _store(
             store_facts(run, batch.stream, batch.facts, batch.samples)
         store_refused(run, refused, most)
         if run.sealed_at is not None:
-            Run.update(sealed_at=None).where(Run.id == run.id).execute()
+            store(run, sealed_at=None)
     # A run's samples stay until they were counted for the last time.
     if run is None or run.settled_at is not None:
         forget_delivered(owner)

@@ -96,7 +96,7 @@ def test_sealing_again_writes_the_same(master: Master) -> None:
 
 def test_a_sealer_that_is_killed_leaves_nothing_that_counts(master: Master) -> None:
     run = master.make_ended()
-    for step in ("result_of", "archive.write", "_store"):
+    for step in ("result_of", "archive.write", "exclusive"):
         with killed_at(f"mlbench_master.archives.sealing.{step}"):
             master.sealer.turn()
         assert reload(run).archive is None
