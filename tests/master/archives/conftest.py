@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from peewee import Database
@@ -61,8 +62,8 @@ class Master:
             lines = [line(began + apart * i, train_seconds=i / 30, acc=i / 8) for i in range(800)]
             record(run, b"".join(lines) + line(began + 60, note="kept", acc=1e400), rank)
         now_us = round((began + 80) * 1e6)
-        self.post(run, Sample("b", "", now_us + 7, 1.0, True, {"ä": [1]}))
-        self.post(run, Sample("b", "", 5, 2.0, False, ""))
+        posted = Sample("b", "", now_us + 7, 1.0, True, {"ä": [1]})
+        post(run_owner(run.id), [posted, Sample("b", "", 5, 2.0, False, "")])
         Run.update(finished_at=began + 90).where(Run.id == run.id).execute()
         for i in range(5):
             scrape(self.writer, POD, round((began + 10 * i) * 1000), i / 3)
@@ -76,8 +77,8 @@ class Master:
         """Write (milliseconds, value) to Prometheus."""
         self.writer.send([time_series(labels, points)])
 
-    def post(self, run: Run, sample: Sample) -> None:
-        post(run_owner(run.id), [sample])
+    def verify(self, run: Run, **params: object) -> Any:
+        return self.api.simulate_post(f"/api/runs/{run.id}/verification", params=params).json
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ def test_additions_are_counted_sealed_beside_the_run_and_named(master: Master) -
             if event["kind"] == "added"
         ]
         assert event["text"].endswith(f"added after the end, which are no part of it: {samples}")
-        verified = master.api.simulate_post(f"/api/runs/{run.id}/verification").json
+        verified = master.verify(run)
         assert (verified["problems"], verified["added"]["samples"]) == ([], samples)
         with opened(master.folder / reload(run).added["archive"]) as archive:
             assert archive.check() == []
@@ -88,7 +88,7 @@ def test_additions_are_counted_sealed_beside_the_run_and_named(master: Master) -
                 (str(name), sealed.samples + sealed.kept) for name, sealed in archive.series.items()
             ] == [(_ACCURACY, samples)]
     (master.folder / reload(run).added["archive"]).write_bytes(b"")
-    [problem] = master.api.simulate_post(f"/api/runs/{run.id}/verification").json["problems"]
+    [problem] = master.verify(run)["problems"]
     assert ".added.mlbench" in problem
 
 

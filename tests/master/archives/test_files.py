@@ -22,20 +22,16 @@ def seal(master: Master) -> Run:
     return reload(run)
 
 
-def verify(master: Master, run: Run) -> list[str]:
-    found: list[str] = master.api.simulate_post(f"/api/runs/{run.id}/verification").json["problems"]
-    return found
-
-
 def test_a_changed_file_is_found(master: Master) -> None:
     run = seal(master)
-    assert verify(master, run) == []
+    assert master.verify(run)["problems"] == []
     last = Chunk.select().where(Chunk.stream == get_stream(key(run, 1, "files")))
     changed = last.order_by(Chunk.offset.desc()).get()
     Chunk.update(data=bytes(changed.data).replace(b"0.5", b"0.4")).where(
         Chunk.stream == changed.stream, Chunk.offset == changed.offset
     ).execute()
-    assert verify(master, run) == ["plots/loss.csv of rank 1 is not the file that its rank left"]
+    [problem] = master.verify(run)["problems"]
+    assert problem == "plots/loss.csv of rank 1 is not the file that its rank left"
 
 
 def test_a_list_that_says_otherwise_is_found(master: Master, tmp_path: Path) -> None:

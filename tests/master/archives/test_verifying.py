@@ -4,7 +4,6 @@ import json
 import shutil
 import time
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -30,12 +29,6 @@ def sealed(master: Master) -> Run:
     return reload(run)
 
 
-def verify(master: Master, run: Run, **params: object) -> dict[str, Any]:
-    answer = master.api.simulate_post(f"/api/runs/{run.id}/verification", params=params)
-    found: dict[str, Any] = answer.json
-    return found
-
-
 def lose_a_series(server: PrometheusServer, run: Run, metric: str) -> None:
     """Delete a series, as Prometheus's own API does."""
     server.kill()
@@ -46,21 +39,21 @@ def lose_a_series(server: PrometheusServer, run: Run, metric: str) -> None:
 
 
 def test_what_prometheus_lost_is_found_and_restored(master: Master, sealed: Run) -> None:
-    assert verify(master, sealed)["problems"] == []
+    assert master.verify(sealed)["problems"] == []
     lose_a_series(master.server, sealed, "acc")
     missing = [f"Prometheus has 0 of the 800 samples of series acc @ {rank}" for rank in (0, 1)]
-    assert verify(master, sealed)["problems"] == missing
+    assert master.verify(sealed)["problems"] == missing
     # Prometheus takes no sample twice whose deletion it remembers: an empty one does.
     master.server.lose_everything()
-    assert len(verify(master, sealed)["problems"]) == 5
-    found = verify(master, sealed, restore="true")
+    assert len(master.verify(sealed)["problems"]) == 5
+    found = master.verify(sealed, restore="true")
     assert (found["problems"], found["restored"]) == ([], 3201)
 
 
 def test_words_of_ones_own_are_no_part_of_what_is_sealed(master: Master, sealed: Run) -> None:
     words = {"title": "Another", "tags": ["paper"], "note": "Changed after its end."}
     assert master.api.simulate_patch(f"/api/runs/{sealed.id}/", json=words).status_code == 200
-    assert verify(master, sealed)["problems"] == []
+    assert master.verify(sealed)["problems"] == []
     # Sealed anew, the archive is the same; it has the digest of an earlier one, if there is one.
     Run.update(archive_sha256=None).execute()
     master.sealer.seal(reload(sealed))
@@ -77,7 +70,7 @@ def test_another_value_in_prometheus_is_found(master: Master, sealed: Run) -> No
     labels = {"run_id": str(sealed.id), "metric": "acc", "rank": name.rank}
     series = {"__name__": "mlbench_run_metric", **labels}
     master.write(series, [(piece.times_us[7] // 1000, 5.0)])
-    report = verify(master, sealed, restore="true")
+    report = master.verify(sealed, restore="true")
     assert report["problems"] == [f"Prometheus has other samples of series {name}"]
 
 
@@ -86,28 +79,28 @@ def test_a_flipped_byte_is_found_and_sealed_over(master: Master, sealed: Run) ->
     whole = bytearray(file.read_bytes())
     whole[whole.index(b"PAR1") + 1000] ^= 1
     file.write_bytes(whole)
-    problems = verify(master, sealed)["problems"]
+    problems = master.verify(sealed)["problems"]
     assert len(problems) == 1, "not one for each series"
     assert f"{file.name} is damaged: samples.parquet does not match its digest (" in problems[0]
     result = CliRunner().invoke(app, ["verify", str(file), "--json"])
     assert result.exit_code == 1
     [problem] = json.loads(result.stdout)["problems"]
     assert problem == str(file.parent / problems[0])
-    assert verify(master, sealed, restore="true")["problems"][-1].startswith("it is sealed again")
+    assert master.verify(sealed, restore="true")["problems"][-1].startswith("it is sealed again")
     master.sealer.turn()
-    assert verify(master, reload(sealed))["problems"] == []
+    assert master.verify(reload(sealed))["problems"] == []
 
 
 def test_another_archive_in_its_place_is_found(master: Master, sealed: Run) -> None:
     other = master.make_ended("other")
     master.sealer.turn()
     (master.folder / str(reload(other).archive)).rename(master.folder / str(sealed.archive))
-    [problem, *_] = verify(master, sealed)["problems"]
+    [problem, *_] = master.verify(sealed)["problems"]
     assert problem == f"{sealed.archive} is not the archive that was written"
 
 
 def test_a_run_without_archive_is_told(master: Master) -> None:
-    assert verify(master, master.make_ended())["problems"] == ["it is not sealed yet: ask again"]
+    assert master.verify(master.make_ended())["problems"] == ["it is not sealed yet: ask again"]
 
 
 def test_an_archive_alone_gives_the_result_and_counts(
@@ -156,19 +149,19 @@ def test_what_retention_took_is_restored_as_blocks(
     for retention, is_whole in (("10y", True), ("4h", False)):
         master.server.kill()
         master.server.start(f"--storage.tsdb.retention.time={retention}")
-        assert (verify(master, run)["problems"] == []) == is_whole
+        assert (master.verify(run)["problems"] == []) == is_whole
     master.write({"__name__": "newer"}, [(time.time_ns() // 1_000_000, 1.0)])
-    report = verify(master, run, restore="true")
+    report = master.verify(run, restore="true")
     assert report["restored"] == 0
     assert CliRunner().invoke(app, ["verify", str(file), *blocks]).exit_code == 0
     master.server.kill()
     master.server.start("--storage.tsdb.retention.time=10y")
-    assert verify(master, run)["problems"] == []
+    assert master.verify(run)["problems"] == []
     master.server.kill()
     delete_a_block(data)
     master.server.start("--storage.tsdb.retention.time=10y")
-    assert verify(master, run)["problems"] != []
+    assert master.verify(run)["problems"] != []
     master.server.kill()
     assert CliRunner().invoke(app, ["verify", str(file), *blocks]).exit_code == 0
     master.server.start("--storage.tsdb.retention.time=10y")
-    assert verify(master, run)["problems"] == []
+    assert master.verify(run)["problems"] == []
