@@ -13,8 +13,7 @@ from mlbench_master.reading.promql import PrometheusClient, PrometheusError, Que
 from mlbench_master.reading.selection import NamedSeries, Selection
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.recording.delivery import Delivery
-from mlbench_master.recording.posted import append_posted, open_posted
-from mlbench_master.recording.samples import Sample, to_posted_lines
+from mlbench_master.recording.samples import Sample
 from mlbench_master.runs import life
 from tests.conftest import PrometheusServer
 from tests.support.killing import killed_at
@@ -236,8 +235,7 @@ def test_series_of_one_name_are_read_as_one(
     now = round(time.time(), 3)
     record(run, line(now, a=1) + line(now + 2, a=3))
     same = Sample("a @ 0", "", round((now + 1) * 1e6), 2.0)
-    open_posted(run_owner(run.id))
-    append_posted(run_owner(run.id), to_posted_lines([same]))
+    post(run_owner(run.id), [same])
     for _ in range(2):
         assert [name for name, _ in reader.run(run.id, ALL)] == ["a @ 0"]
         assert values(read(reader, run)["a @ 0"]) == ["1", "2", "3"]

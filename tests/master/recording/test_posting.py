@@ -1,8 +1,10 @@
 """Posted samples: checked, and stored once or not at all."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from peewee import Database
 from pydantic import ValidationError
 
 from mlbench.series import MAX_TEXT_LENGTH
@@ -14,7 +16,7 @@ from mlbench_master.recording.posting import PostedSample
 from mlbench_master.recording.samples import MAX_METADATA_BYTES, Sample, parse_posted
 from mlbench_master.recording.streams import POSTED, read
 from mlbench_master.runs import deletion, life
-from tests.support.rows import make_pod, make_run
+from tests.support.rows import get_stream, key, make_pod, make_run, post, record
 
 OLD = "2018-08-03T09:21:29.347960Z"
 
@@ -119,3 +121,35 @@ def test_samples_that_cannot_be_stored_are_refused(
     sample(run, metadata="x" * (MAX_METADATA_BYTES - 2), **longest)
     with pytest.raises(ValidationError, match=problem):
         sample(run, **fields)
+
+
+SAMPLE = Sample("a", "3", 1_000_001, 0.1, True, {"any": ["JSON"]})
+
+
+@pytest.mark.both_databases
+def test_the_same_body_is_stored_once_for_each_owner(run: Run) -> None:
+    owner = run_owner(run.id)
+    record(run, b"recorded\n")
+    other = SAMPLE._replace(value="text")
+    for body in ([SAMPLE], [SAMPLE, other], [SAMPLE], [SAMPLE, other], [SAMPLE, SAMPLE]):
+        post(owner, body)
+        post("pod/w-0", body)
+    # A new list is stored whole: its client may mean another sample that looks alike.
+    assert stored(owner) == stored("pod/w-0") == [SAMPLE, SAMPLE, other]
+    assert read(get_stream(key(run)), 0, 100) == b"recorded\n"
+
+
+@pytest.mark.both_databases
+def test_threads_that_post_the_same_body_store_it_once(run: Run, database: Database) -> None:
+    owner = run_owner(run.id)
+
+    def send(_: int) -> None:
+        for i in range(10):
+            post(owner, [SAMPLE._replace(time_us=i), SAMPLE])
+        database.close()  # this thread's connection
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(send, range(8)))
+    assert sorted(stored(owner)) == sorted(
+        sample for i in range(10) for sample in (SAMPLE._replace(time_us=i), SAMPLE)
+    )

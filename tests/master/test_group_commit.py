@@ -1,53 +1,12 @@
-"""Posted bodies are stored once, and those that arrive together in one transaction."""
+"""Items that threads write at the same time share a transaction, and each has its own error."""
 
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from peewee import Database
 
 from mlbench_master.group_commit import GroupCommit
-from mlbench_master.models import Run, Stream, run_owner
-from mlbench_master.recording.samples import Sample, parse_posted
-from mlbench_master.recording.streams import POSTED, read
-from tests.support.rows import get_stream, key, post, record
-
-SAMPLE = Sample("a", "3", 1_000_001, 0.1, True, {"any": ["JSON"]})
-
-
-def posted(owner: str) -> list[Sample]:
-    stream = Stream.get(owner=owner, name=POSTED)
-    return list(parse_posted(read(stream, 0, stream.size)))
-
-
-@pytest.mark.both_databases
-def test_the_same_body_is_stored_once_for_each_owner(run: Run) -> None:
-    owner = run_owner(run.id)
-    record(run, b"recorded\n")
-    other = SAMPLE._replace(value="text")
-    for body in ([SAMPLE], [SAMPLE, other], [SAMPLE], [SAMPLE, other], [SAMPLE, SAMPLE]):
-        post(owner, body)
-        post("pod/w-0", body)
-    # A new list is stored whole: its client may mean another sample that looks alike.
-    assert posted(owner) == posted("pod/w-0") == [SAMPLE, SAMPLE, other]
-    assert read(get_stream(key(run)), 0, 100) == b"recorded\n"
-
-
-@pytest.mark.both_databases
-def test_threads_that_post_the_same_body_store_it_once(run: Run, database: Database) -> None:
-    owner = run_owner(run.id)
-
-    def send(_: int) -> None:
-        for i in range(10):
-            post(owner, [SAMPLE._replace(time_us=i), SAMPLE])
-        database.close()  # this thread's connection
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(send, range(8)))
-    assert sorted(posted(owner)) == sorted(
-        sample for i in range(10) for sample in (SAMPLE._replace(time_us=i), SAMPLE)
-    )
 
 
 class Ledger:
