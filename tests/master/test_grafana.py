@@ -11,9 +11,8 @@ from mlbench import ApiClient, names
 from mlbench_master.grafana import push
 from mlbench_master.settings import GrafanaSettings
 from tests.conftest import free_port, wait_for
-from tests.mlbench.conftest import wait_for_end
 from tests.support.grafana_server import ADMIN, serve_grafana
-from tests.support.stacks import order_steps, service
+from tests.support.stacks import order_steps, run_to_end, service
 
 
 def test_a_grafana_that_is_down_at_first_gets_everything_later(
@@ -70,7 +69,7 @@ def test_a_run_does_not_wait_for_a_grafana_that_hangs(
         home = request.getfixturevalue("own_stack")
         with ApiClient.from_home(home) as client:
             run = order_steps(client, "not-held", steps=20)
-            assert wait_for_end(client, run).state == "FINISHED"
+            assert run_to_end(client, run).state == "FINISHED"
         assert ("GET", "/health") in server.log
         controller = service(home, "mlbench_master.controller")
         controller.terminate()
