@@ -47,10 +47,10 @@ def describe(run: Run) -> records.Run:
 
 
 def describe_all(runs: Sequence[Run]) -> list[records.Run]:
-    """Describe runs, in the order of their ids, as the API shows them."""
+    """Describe runs, in whatever order they are, as the API shows them."""
     ids = [run.id for run in runs]
     # A query takes some thousands of values.
-    several = Run.id.in_(ids) if len(ids) < _MANY else Run.id.between(ids[0], ids[-1])
+    several = Run.id.in_(ids) if len(ids) < _MANY else Run.id.between(min(ids), max(ids))
     ranks = _ranks_by_run(several) if ids else {}
     return [_describe(run, ranks.get(run.id, ())) for run in runs]
 

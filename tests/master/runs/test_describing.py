@@ -1,4 +1,4 @@
-"""Runs as the API shows them: why they ended as they did."""
+"""Runs as the API shows them: their ranks, and why they ended as they did."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -38,3 +38,18 @@ def test_code_that_recorded_nothing_is_told_the_line_of_its_library(database: Da
     assert summary == "it recorded nothing, so there is no result"
     assert how.endswith(", after `pip install mlbench-stack` in its Python:")
     assert keras.strip() == "Keras: callbacks=[mlbench.integrations.keras.MLBenchCallback()]"
+
+
+def test_many_runs_in_any_order_have_their_ranks(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(describing, "_MANY", 2)
+    first, second, third = (make_run() for _ in range(3))
+    for run in (first, second, third):
+        make_ranks(run)
+    described = describing.describe_all([second, third, first])
+    assert [(run.id, len(run.ranks)) for run in described] == [
+        (second.id, 2),
+        (third.id, 2),
+        (first.id, 2),
+    ]
