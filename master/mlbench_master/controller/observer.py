@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import fields, replace
-from typing import Any
+from typing import NamedTuple
 
 from mlbench.clock import steady_seconds
 from mlbench.runspec import WorkerSpec, part
@@ -16,7 +16,7 @@ from mlbench_master.controller.world import (
     WorkerView,
     World,
 )
-from mlbench_master.database import run_sql, snapshot
+from mlbench_master.database import database, run_sql, snapshot
 from mlbench_master.models import Pod, Rank, Run, Worker, run_owner
 from mlbench_master.pools.base import RUNNING, PodStatus, is_same_pod
 from mlbench_master.reading.counting import SampleCounts
@@ -31,10 +31,14 @@ _PAUSE_SECONDS = 10.0
 # A rank's streams make progress in steps of this size: a trickle must not delay its end.
 _STEP_BYTES = 1 << 20
 # This is read ten times a second, with thousands of runs stored: no column more than needed.
+# As plain rows: for a thousand ranks, peewee's own way to make some takes ten times as long.
 _RANK = (
     *(Rank.rank, Rank.worker, Rank.pod_uid, Rank.reported, Rank.stop, Rank.exit_code),
-    *(Rank.exited_at, Rank.assigned_at, Rank.lost, Rank.failure),
-    Rank.processes.is_null(False).alias("has_several"),
+    *(Rank.exited_at, Rank.assigned_at, Rank.lost, Rank.failure, Rank.processes.is_null(False)),
+)
+_WORKER = (
+    *(Worker.name, Worker.state, Worker.run_id, Worker.attempt, Worker.pod_uid),
+    *(Worker.seen_at, Worker.heard),
 )
 _HELD = """
     SELECT rank, SUM(size), SUM(CASE WHEN size = final_size THEN 0 ELSE 1 END) FROM stream
@@ -43,6 +47,30 @@ _HELD = """
 _WAITS = "SELECT 1 FROM stream WHERE owner = ? AND name = ? AND delivered <> size LIMIT 1"
 _LOOKING = "looking"
 _SHAPE = (Run.num_workers, *(getattr(Run, field.name) for field in fields(WorkerSpec)))
+
+
+class _RankRow(NamedTuple):
+    rank: int
+    worker: str
+    pod_uid: str | None
+    reported: bool
+    stop: bool
+    exit_code: int | None
+    exited_at: float | None
+    assigned_at: float
+    lost: str
+    failure: str
+    has_several: bool
+
+
+class _WorkerRow(NamedTuple):
+    name: str
+    state: str
+    run_id: int | None
+    attempt: int | None
+    pod_uid: str
+    seen_at: float
+    heard: float
 
 
 class Stopwatch:
@@ -88,7 +116,8 @@ class Observer:
                 Run.finished_at.is_null(False), Run.launcher == ""
             )
             last = ended.order_by(Run.finished_at.desc()).first()
-            workers = {worker.name: worker for worker in Worker.select().namedtuples()}
+            rows = map(_WorkerRow._make, database.execute(Worker.select(*_WORKER)))
+            workers = {worker.name: worker for worker in rows}
             reachable, now = read_reachability(), time.time()
             active = [*runs, *recorded]
             views = [_view_run(run, workers, pods, reachable) for run in active]
@@ -186,7 +215,7 @@ def _overdue(run: Run, now: float, times: Mapping[Hashable, float]) -> float:
 
 
 def _view_workers(
-    pods: list[PodStatus], workers: dict[str, Worker], runs: list[Run], reachable: Reachability
+    pods: list[PodStatus], workers: dict[str, _WorkerRow], runs: list[Run], reachable: Reachability
 ) -> Iterator[WorkerView]:
     """Yield the workers that can be given a rank, if their agents have reported from this pod."""
     # After the loss of a database, agents may still report a run of the same id.
@@ -217,12 +246,12 @@ def _cores_of(run: RunView) -> frozenset[int]:
 
 
 def _view_run(
-    run: Run, workers: dict[str, Worker], pods: list[PodStatus], reachable: Reachability
+    run: Run, workers: dict[str, _WorkerRow], pods: list[PodStatus], reachable: Reachability
 ) -> RunView:
     by_name = {pod.name: pod for pod in pods}
     selected = Rank.select(*_RANK).where(Rank.run == run.id, Rank.attempt == run.attempt)
     # Before its streams: those of a rank that has exited are all there.
-    ranks = list(selected.order_by(Rank.rank).namedtuples())
+    ranks = [*map(_RankRow._make, database.execute(selected.order_by(Rank.rank)))]
     held = run_sql(_HELD, run_owner(run.id), run.attempt).fetchall()
     held_of = {rank: (int(size), int(open_)) for rank, size, open_ in held}
     waiting = run_sql(_WAITS, run_owner(run.id), METRICS).fetchone()
@@ -258,11 +287,11 @@ def _view_run(
 
 
 def _view_rank(
-    rank: Any,
+    rank: _RankRow,
     run: Run,
     held: int,
     open_streams: int,
-    worker: Worker | None,
+    worker: _WorkerRow | None,
     pod: PodStatus | None,
     reachable: Reachability,
 ) -> RankView:
@@ -271,15 +300,15 @@ def _view_rank(
         rank=rank.rank,
         worker=rank.worker,
         pod_uid=rank.pod_uid or "",
-        reported=rank.reported,
-        stopping=rank.stop,
+        reported=bool(rank.reported),
+        stopping=bool(rank.stop),
         exit_code=rank.exit_code,
         exited_at=rank.exited_at,
         held=held,
         streams_complete=not open_streams,
         seen_at=max(rank.assigned_at, worker.seen_at if worker else 0.0),
         silent=reachable.seconds - (worker.heard if worker else 0),
-        forgotten=rank.reported and not reports_it,
+        forgotten=bool(rank.reported) and not reports_it,
         replaced=worker is not None and not is_same_pod(rank.pod_uid, worker.pod_uid),
         trouble=_trouble(rank, pod),
         lost=rank.lost,
@@ -288,7 +317,7 @@ def _view_rank(
     )
 
 
-def _trouble(rank: Rank, pod: PodStatus | None) -> str:
+def _trouble(rank: _RankRow, pod: PodStatus | None) -> str:
     """Return the trouble of a rank's pod, unless that was before the rank came to it."""
     if pod is None or not is_same_pod(rank.pod_uid, pod.uid):
         return ""
