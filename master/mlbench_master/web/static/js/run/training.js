@@ -124,7 +124,7 @@ export class Training {
     if (this.#asked.length) {
       const points = isOfAll(shown.chosen) ? POINTS_OF_ALL / run.world_size : POINTS;
       for (const recorded of [this.recorded, ...(this.#resumptions ? [this.abandoned] : [])]) {
-        recorded.points = Math.max(100, Math.min(POINTS, Math.floor(points)));
+        recorded.points = Math.max(FEW_POINTS, Math.min(POINTS, Math.floor(points)));
         await recorded.refresh(this.#asked, isReload);
       }
     }
