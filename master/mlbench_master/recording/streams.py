@@ -13,7 +13,7 @@ from peewee import fn
 
 from mlbench.names import STREAMS, StreamName
 from mlbench_master.database import exclusive, run_many, run_sql, store
-from mlbench_master.group_commit import GroupCommit
+from mlbench_master.group_commit import PATIENT_SECONDS, GroupCommit
 from mlbench_master.models import (
     Chunk,
     Detail,
@@ -140,7 +140,7 @@ def _append_all(pieces: Sequence[tuple[StreamKey, int, bytes]]) -> Sequence[bool
     return appended
 
 
-_group = GroupCommit(_append_all)
+_group = GroupCommit(_append_all, PATIENT_SECONDS)
 
 
 def find_or_create(key: StreamKey) -> Stream:

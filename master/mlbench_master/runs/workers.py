@@ -29,7 +29,7 @@ from mlbench.records import AgentState
 from mlbench_master import times
 from mlbench_master.database import STATE, exclusive, run_sql
 from mlbench_master.fields import NO_NUL, refuse_truth_value
-from mlbench_master.group_commit import GroupCommit
+from mlbench_master.group_commit import PATIENT_SECONDS, GroupCommit
 from mlbench_master.models import Rank, Run, run_owner
 from mlbench_master.notify import notify
 from mlbench_master.pools.base import is_same_pod
@@ -224,7 +224,7 @@ def _note_all(reports: Sequence[tuple[str, Report]]) -> Sequence[_Noted]:
     return noted
 
 
-_group = GroupCommit(_note_all)
+_group = GroupCommit(_note_all, PATIENT_SECONDS)
 
 
 def is_steady(pod: str, report: Report) -> bool:
