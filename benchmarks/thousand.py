@@ -148,8 +148,10 @@ def _watch(master: Master, run: Run) -> _Watched:
     complete = Stream.select().where(
         Stream.owner == run_owner(run.id), Stream.final_size == Stream.size, Stream.name == METRICS
     )
-    while complete.count() < run.num_workers:
+    while True:
         watched.delays += _delays(master, run)
+        if complete.count() == run.num_workers:  # and the controller seals it
+            return watched
         watched.cores = (_cpu_seconds(processes) - before) / (time.monotonic() - began)
         memory = sum(process.memory_info().rss for process in processes) / 1e6
         watched.megabytes = max(watched.megabytes, memory)
@@ -159,7 +161,6 @@ def _watch(master: Master, run: Run) -> _Watched:
         else:
             watched.refused += 1
         watched.lists.append(timed(lambda: master.get("/api/runs/?limit=50")))
-    return watched
 
 
 def _processes(master: Master) -> list[psutil.Process]:
