@@ -47,7 +47,8 @@ log = logging.getLogger(__name__)
 # While a run begins or ends, and while all is as it should be: then the waker tells what changes.
 _TICK_SECONDS = 0.1
 _LOOK_SECONDS = 1.0
-# It rests so many times as long as it takes to look, which with a thousand workers is a while.
+# It rests so many times as long as it takes to look, which with a thousand workers is a while, but
+# no longer than while all is as it should be.
 _RESTS = 8.0
 # While there is no run, so many looks in a row only see whether there is one, or other pods.
 _IDLE_LOOKS = 4
@@ -186,7 +187,8 @@ class _Loop:
                 self._reconciles.labels("done").inc()
                 self._done_at.set_to_current_time()
                 pause = _LOOK_SECONDS if is_steady else _TICK_SECONDS
-                pause = max(pause, _RESTS * (time.monotonic() - began))
+                rest = _RESTS * (time.monotonic() - began)
+                pause = max(pause, min(rest, _LOOK_SECONDS))
                 backoff.reset()
                 idle_looks = _IDLE_LOOKS
 
