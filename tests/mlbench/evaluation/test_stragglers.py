@@ -110,6 +110,7 @@ def trained(folder: Path, own: Sequence[float]) -> tuple[Columns, float]:
     return columns(**series), seconds
 
 
+@pytest.mark.slow  # its ranks sleep for six seconds
 def test_the_speed_without_a_straggler_is_predicted(tmp_path: Path) -> None:
     series, seconds = trained(tmp_path / "late", [0.08, 0.08, 0.17])
     _, without = trained(tmp_path / "even", [0.08, 0.08, 0.08])
