@@ -1,4 +1,4 @@
-"""The database: connecting to it, the kinds of transaction, and room on its disk.
+"""The database: connecting to it, the kinds of transaction, and whether it can be written.
 
 SQLite in WAL mode by default, or PostgreSQL by its URL. Both behave alike: transactions of
 ``exclusive`` with one key run one after the other, and ``snapshot`` sees one moment.
@@ -8,14 +8,13 @@ import fcntl
 import os
 import re
 import select
-import shutil
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,6 +32,7 @@ from playhouse.db_url import parse
 
 from mlbench.errors import MLBenchError
 from mlbench_master.errors import ServiceUnavailableError
+from mlbench_master.reserve import Reserve
 
 database = DatabaseProxy()
 
@@ -67,9 +67,6 @@ STATE = "state"
 # of one process queue here instead.
 _sqlite_writer = threading.RLock()
 
-# Hundreds of requests a second look for room on the disk.
-_LOOK_SECONDS = 0.1
-
 
 class DatabaseURLError(MLBenchError):
     """The URL of the database cannot be used."""
@@ -81,62 +78,6 @@ class DamagedDatabaseError(MLBenchError):
 
 class UnreachableDatabaseError(MLBenchError):
     """The database's server gives no answer, or its file cannot be opened."""
-
-
-class NoRoomError(ServiceUnavailableError):
-    """The database's disk is too full for logs and samples."""
-
-
-@dataclass(frozen=True)
-class Reserve:
-    """A file that keeps room on a database's disk, for what must be written on a full one.
-
-    When the disk is nearly full, logs and samples are refused first. Then, before the state of runs
-    is written, the file is deleted; it is made again once there is room. Threads and processes may
-    share it.
-    """
-
-    path: Path
-    size: int
-    """Its bytes; 0 for no reserve."""
-
-    def check_room(self) -> None:
-        """Raise NoRoomError if less than the reserve is free."""
-        if self.size and (free := self.free()) < self.size:
-            raise NoRoomError(
-                f"disk full: {free} bytes are free in {self.path.parent}, and below {self.size} "
-                "no logs and samples are taken: delete runs, or make room; nothing was stored"
-            )
-
-    def make_room(self) -> None:
-        """Delete the file if little is free besides, or make it again if much is."""
-        if not self.size:
-            return
-        if (free := self.free()) < self.size // 4:
-            self.path.unlink(missing_ok=True)
-        elif free >= 2 * self.size and not self.path.exists():
-            self._make()
-
-    def _make(self) -> None:
-        # If the file system cannot reserve room, or has none, there is no reserve.
-        with suppress(OSError):
-            file = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-            try:
-                os.posix_fallocate(file, 0, self.size)
-            except OSError:
-                self.path.unlink(missing_ok=True)
-            finally:
-                os.close(file)
-
-    def free(self) -> int:
-        """Return the bytes that are free on the disk, or were a moment ago."""
-        return _free_in(self.path.parent, int(time.monotonic() / _LOOK_SECONDS))
-
-
-@lru_cache(maxsize=1)
-def _free_in(folder: Path, now: int) -> int:
-    """Ask the system, once in each interval: a thread that does lets others run before it."""
-    return shutil.disk_usage(folder).free
 
 
 class _Sqlite(SqliteDatabase):
@@ -158,6 +99,7 @@ class _Sqlite(SqliteDatabase):
             return
         if self._turns is None:
             self._turns = os.open(f"{self.database}.turns", os.O_RDWR | os.O_CREAT, 0o600)
+            weakref.finalize(self, os.close, self._turns)
         fcntl.flock(self._turns, fcntl.LOCK_EX)
         try:
             yield
