@@ -196,7 +196,7 @@ def _delays(master: Master, run: Run) -> Iterator[float]:
 
 def _open_page(master: Master, run_id: int) -> bool:
     """Fetch what the page of a run does when it is opened; return whether its curves came."""
-    points = max(40, min(1000, 40_000 // WORKERS))
+    points = max(40, min(1000, 40_000 // WORKERS))  # as run/training.js asks
     curves = f"metric_type=run&added=false&metric_filter=metric_0&summarize={points}"
     for what in ("", "result/", "events/", "metrics/"):
         master.get(f"/api/runs/{run_id}/{what}")

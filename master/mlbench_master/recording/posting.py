@@ -32,21 +32,18 @@ from mlbench_master.fields import NO_NUL, refuse_truth_value
 from mlbench_master.group_commit import GroupCommit
 from mlbench_master.models import Pod, Rank, Stream, added_owner, pod_owner, run_owner
 from mlbench_master.notify import notify
+from mlbench_master.recording import streams
 from mlbench_master.recording.limits import SeriesLimit
 from mlbench_master.recording.samples import MAX_METADATA_BYTES, Sample, to_posted_lines
+from mlbench_master.recording.streams import POSTED, StreamKey
 from mlbench_master.runs import life
 
 MAX_SAMPLES = 10_000
 
-_OPEN = (
-    "INSERT INTO stream (owner, attempt, rank, name, size, delivered, recorded, gap_start, "
-    "gap_end) VALUES (?, 0, -1, 'posted', 0, 0, 0, 0, 0) ON CONFLICT DO NOTHING"
-)
 _GROW = (
     "UPDATE stream SET size = size + ? "
     "WHERE owner = ? AND attempt = 0 AND rank = -1 AND name = 'posted' RETURNING id, size"
 )
-_ADD_CHUNK = 'INSERT INTO chunk (stream_id, "offset", data) VALUES (?, ?, ?)'
 _IS_ENDED = "SELECT added FROM run WHERE id = ? AND finished_at IS NOT NULL"
 _COUNT_ADDED = "UPDATE run SET added = ? WHERE id = ?"
 _KNOWN = "SELECT digest FROM postedbody WHERE owner = ? AND digest IN ({})"
@@ -219,7 +216,7 @@ def _to_sample(posted: PostedSample) -> Sample:
 
 def open_posted(owner: str) -> None:
     """Create the stream of an owner's posted samples, if there is none."""
-    run_sql(_OPEN, owner)
+    streams.create(StreamKey(owner, attempt=0, rank=-1, name=POSTED))
 
 
 def append_posted(owner: str, lines: bytes) -> None:
@@ -262,7 +259,7 @@ def _append(owner: str, bodies: Mapping[bytes, bytes]) -> None:
         if grown is None:
             raise NotFoundError(f"there is no {owner.replace('/', ' ')} any more")
         stream_id, size = grown
-        run_sql(_ADD_CHUNK, stream_id, size - len(new), new)
+        streams.add_chunk(stream_id, size - len(new), new)
         if ended is not None:
             now, added = time.time(), json.loads(ended[0] or "{}")
             samples = added.get("samples", 0) + new.count(b"\n")

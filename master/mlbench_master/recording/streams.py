@@ -104,7 +104,7 @@ def append(
             data = data[: max(0, stream.final_size - offset)]
         new = data[stream.size - offset :] if offset <= stream.size else b""
         if new:
-            run_sql(_ADD_CHUNK, stream.id, stream.size, new)
+            add_chunk(stream.id, stream.size, new)
             stream.size += len(new)
             run_sql(_GROW, stream.size, stream.id)
         if limit is not None:
@@ -128,11 +128,11 @@ def _append_all(pieces: Sequence[tuple[StreamKey, int, bytes]]) -> Sequence[bool
                 if key.owner != owner:
                     continue
                 if not offset:
-                    run_sql(_CREATE, *astuple(key))
+                    create(key)
                 values = (len(data), *astuple(key), offset, len(data))
                 if grown := run_sql(_GROW_FROM, *values).fetchone():
                     stream_id, completes = grown
-                    run_sql(_ADD_CHUNK, stream_id, offset, data)
+                    add_chunk(stream_id, offset, data)
                     appended[i], is_complete = True, is_complete or bool(completes)
     notify("samples")
     if is_complete:
@@ -143,12 +143,22 @@ def _append_all(pieces: Sequence[tuple[StreamKey, int, bytes]]) -> Sequence[bool
 _group = GroupCommit(_append_all, PATIENT_SECONDS)
 
 
+def create(key: StreamKey) -> None:
+    """Create an empty stream, unless there is one."""
+    run_sql(_CREATE, *astuple(key))
+
+
+def add_chunk(stream_id: int, offset: int, data: bytes) -> None:
+    """Store the bytes by which a stream has grown."""
+    run_sql(_ADD_CHUNK, stream_id, offset, data)
+
+
 def find_or_create(key: StreamKey) -> Stream:
     """Return a stream, which is empty if nothing was sent yet. Its owner must be locked."""
     where = "owner = ? AND attempt = ? AND rank = ? AND name = ?"
     if known := Stream.rows(where, *astuple(key)):
         return known[0]
-    run_sql(_CREATE, *astuple(key))
+    create(key)
     return Stream.rows(where, *astuple(key))[0]
 
 

@@ -27,7 +27,7 @@ from mlbench.names import (
 )
 from mlbench.records import AgentState
 from mlbench_master import times
-from mlbench_master.database import STATE, exclusive, run_sql
+from mlbench_master.database import STATE, exclusive, run_sql, store
 from mlbench_master.fields import NO_NUL, refuse_truth_value
 from mlbench_master.group_commit import PATIENT_SECONDS, GroupCommit
 from mlbench_master.models import Rank, Run, run_owner
@@ -200,6 +200,8 @@ class _Noted:
     """Whether it is one of the pod that is there."""
     is_news: bool = False
     """Whether the controller has something to do by it."""
+    is_steady: bool = False
+    """Whether it is that of a rank of an active run, of which there is nothing new."""
 
 
 def poll(pod: str, report: Report, waited_seconds: float = 0.0) -> Reply:
@@ -216,7 +218,7 @@ def poll(pod: str, report: Report, waited_seconds: float = 0.0) -> Reply:
 def _note_all(reports: Sequence[tuple[str, Report]]) -> Sequence[_Noted]:
     with exclusive(STATE):
         noted = [
-            _Noted("wait") if is_steady(pod, report) else _note(pod, report)
+            _Noted("wait", is_steady=True) if is_steady(pod, report) else _note(pod, report)
             for pod, report in reports
         ]
     if any(one.is_news for one in noted):
@@ -262,9 +264,8 @@ def _note(pod: str, report: Report) -> _Noted:
         current = None
     never_begun = current and current.stop and not (current.reported or current.lost)
     if current and never_begun and report.state == "idle":
-        current.lost = "it was stopped before it began"
-        current.exited_at = clock.now(current.run)
-        current.save()
+        lost = "it was stopped before it began"
+        store(current, lost=lost, exited_at=clock.now(current.run))
     do = decide(report, current)
     return _Noted(do, current.assignment if current and do == "start" else None, is_news=is_news)
 
@@ -282,7 +283,7 @@ def _reply(noted: _Noted, report: Report, waited_seconds: float) -> Reply:
             _EASING * waited_seconds,
         ),
         time=time.time(),
-        busy=has_active(),
+        busy=noted.is_steady or has_active(),
         assignment=noted.assignment,
         autopsy=autopsy,
         native_rank=native_rank,
@@ -326,8 +327,7 @@ def _note_rank(pod: str, report: Report) -> bool:
         return False
     rank = ranks[0]
     if failed := bool(report.failure and not rank.failure):
-        rank.failure = report.failure
-        rank.save(only=[Rank.failure])
+        store(rank, failure=report.failure)
     if rank.exit_code is not None:
         if report.state == "exited":
             streams.shorten(rank.run_id, rank.attempt, rank.rank, report.sizes)
