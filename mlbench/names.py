@@ -1,6 +1,6 @@
 """The names that the parts share: environment variables, series, labels, phases and states."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final, Literal, get_args
 
 # --- Set by the user. ---
@@ -182,6 +182,16 @@ VAL_LOSSES: Final = (
     *("eval/loss", "test_loss", "test/loss", "val_loss_epoch", "val/loss_epoch"),
 )
 LOSSES: Final = (*TRAIN_LOSSES, *VAL_LOSSES)
+
+# What MLPerf's logging calls settings; others have the same name there.
+MLPERF_KEYS: Final[Mapping[str, str]] = {
+    "batch_size": "global_batch_size",
+    "train_samples": "train_samples",
+    "validation_samples": "eval_samples",
+    "learning_rate": "opt_base_learning_rate",
+    "momentum": "opt_momentum",
+    "weight_decay": "opt_weight_decay",
+}
 
 # What the communication task records of a message, beside its size.
 MESSAGE_BYTES: Final = "message_bytes"

@@ -178,9 +178,7 @@ def _to_table(points: Sequence[Point]) -> "pa.Table":
         "value": [value if isinstance(value, float) else None for value in values],
         "text": [value if isinstance(value, str) else None for value in values],
     }
-    return pa.table(
-        {name: pa.array(its, _schema().field(name).type) for name, its in columns.items()}
-    )
+    return pa.table(columns, pa.schema([_schema().field(name) for name in columns]))
 
 
 def _read_archive(path: Path) -> OpenedRun:

@@ -7,6 +7,7 @@ after the other.
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -53,12 +54,10 @@ class OutputList:
     def read(cls, pack: bytes) -> "OutputList":
         """Return the list that a pack begins with; ValueError if it begins with none."""
         line, end, _ = pack[:MOST_LIST_BYTES].partition(b"\n")
-        try:
+        with suppress(RecursionError):
             match json.loads(line):
                 case {"folder": str(folder), "files": [*files], "more": int(more)} if end:
                     return cls(_text(folder), tuple(map(_read_file, files[:MOST_FILES])), more)
-        except RecursionError:
-            pass
         raise ValueError("a pack begins with the line that lists its files")
 
     def positions(self) -> Iterator[tuple[OutputFile, int]]:

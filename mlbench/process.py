@@ -22,9 +22,8 @@ class Process:
 
 def of_worker(environ: Mapping[str, str]) -> Process:
     """Return the rank of a worker, which its process has if it is the only one."""
-    return Process(
-        _number(environ, names.ENV_RANK) or 0, _number(environ, names.ENV_WORLD_SIZE) or 1
-    )
+    rank, size = _number(environ, names.ENV_RANK), _number(environ, names.ENV_WORLD_SIZE)
+    return Process(rank or 0, size or 1)
 
 
 def this_process(environ: Mapping[str, str]) -> Process:

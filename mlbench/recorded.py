@@ -93,12 +93,8 @@ def _run(command: Sequence[str], companion: Companion | None, signals: "_Signals
     companion.begin(process.pid)
     assert process.stdout is not None
     assert process.stderr is not None
-    copiers = [
-        _Copier(source, target, log)
-        for source, target, log in zip(
-            (process.stdout, process.stderr), (_STDOUT, _STDERR), companion.logs, strict=True
-        )
-    ]
+    out, err = companion.logs
+    copiers = [_Copier(process.stdout, _STDOUT, out), _Copier(process.stderr, _STDERR, err)]
     code, at = process.wait(), time.time()
     for copier in copiers:
         copier.end()
@@ -214,9 +210,8 @@ def _end_as(code: int) -> None:
             signal.signal(-code, signal.SIG_DFL)
         with contextlib.suppress(ValueError):
             # A core would replace that of the command.
-            resource.setrlimit(
-                resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1])
-            )
+            _, most = resource.getrlimit(resource.RLIMIT_CORE)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, most))
         os.kill(os.getpid(), -code)
     # The first process of a container survives all signals of its own.
     sys.exit(code if code >= 0 else 128 - code)

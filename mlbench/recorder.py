@@ -67,14 +67,12 @@ class Recorder:
             _complain(metrics)
             raise
         which = self._rank if step is None else f'{self._rank}"step":{step},'
-        self._append(
-            f'{{"time":{self._clock.now():.6f},{which}"metrics":{{{fields}}}}}\n', len(metrics)
-        )
+        line = f'{{"time":{self._clock.now():.6f},{which}"metrics":{{{fields}}}}}\n'
+        self._append(line, len(metrics))
 
     def write_goal(self, metric: str, value: float, lower_is_better: bool) -> None:
         """Append a line with the goal of the run."""
-        goal = {"metric": metric, "value": value, "lower_is_better": lower_is_better}
-        self._state("goal", goal)
+        self._state("goal", {"metric": metric, "value": value, "lower_is_better": lower_is_better})
 
     def write_settings(self, settings: Mapping[str, Setting]) -> None:
         """Append a line with the settings of the run's task, which ``check_settings`` checks."""

@@ -22,7 +22,6 @@ _REASON = Path("/dev/termination-log")
 _MODULES = {"netem": "sch_netem", "tbf": "sch_tbf", "veth": "veth", "bridge": "bridge"}
 _UNKNOWN = ("nknown", "not found", "No such file")
 
-
 PACKAGES = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux", "unshare": "util-linux"}
 """The tools that it takes, and the packages that have them."""
 

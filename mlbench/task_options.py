@@ -188,9 +188,7 @@ def in_use(settings: Mapping[str, Setting]) -> dict[str, Setting]:
     exchange = settings.get("exchange")
     if exchange not in get_args(Exchange):
         return dict(settings)
-    return {
-        name: value for name, value in settings.items() if exchange in _USERS.get(name, {exchange})
-    }
+    return {name: one for name, one in settings.items() if exchange in _USERS.get(name, {exchange})}
 
 
 Framework = Literal["torch", "jax", "tensorflow"]

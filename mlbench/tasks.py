@@ -218,14 +218,12 @@ class CommunicationOptions(BackendOptions):
     """Whether each size has a round of known values whose result is checked."""
 
     def _rules(self) -> dict[str, bool]:
-        dtypes, operations = self.dtypes.split(","), self.operations.split(",")
+        dtypes, operations = {*self.dtypes.split(",")}, {*self.operations.split(",")}
         return super()._rules() | {
-            f"operations must be among {', '.join(OPERATIONS)}": (
-                set(operations) <= set(OPERATIONS)
-            ),
-            f"dtypes must be among {', '.join(DTYPES)}": set(dtypes) <= set(DTYPES),
+            f"operations must be among {', '.join(OPERATIONS)}": operations <= {*OPERATIONS},
+            f"dtypes must be among {', '.join(DTYPES)}": dtypes <= {*DTYPES},
             f"dtypes with mpi must not be {' or '.join(sorted(_NOT_WITH_MPI))}": (
-                self.backend != "mpi" or not _NOT_WITH_MPI & set(dtypes)
+                self.backend != "mpi" or not _NOT_WITH_MPI & dtypes
             ),
             "device must be cuda, or auto, with nccl": (
                 self.backend != "nccl" or self.device != "cpu"

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
 from time import perf_counter
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from mlbench import names
@@ -295,9 +294,8 @@ class Tracker:
         self._start_clock()
         # A program is compiled before its state is loaded.
         self._timers["compile"] = PhaseTimer(seconds.get("compile", 0.0) + compiling)
-        self._published = _Published(
-            self._published.at, self.steps, self.samples, self.phase_seconds()
-        )
+        at = self._published.at
+        self._published = _Published(at, self.steps, self.samples, self.phase_seconds())
         self.log({names.RESTORED_STEP: self.steps})
 
     def pause(self) -> None:
@@ -376,4 +374,4 @@ class _Published(NamedTuple):
     at: float = 0.0
     steps: int = 0
     samples: int = 0
-    phases: Mapping[Phase, float] = MappingProxyType({})
+    phases: Mapping[Phase, float] = {}

@@ -95,7 +95,6 @@ class HttpClient:
         request = self._http.build_request(
             method, path, params=params, content=text, headers=headers
         )
-
         return self._executor.submit(
             lambda: _decoded(self._send(request, repeatable=repeatable, stream=False), decode)
         )

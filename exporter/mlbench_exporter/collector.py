@@ -7,15 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from prometheus_client.registry import Collector
 
-from mlbench_exporter.series import (
-    SOURCE_SECONDS,
-    SOURCE_UP,
-    Family,
-    Sample,
-    Series,
-    Source,
-    SourceError,
-)
+from mlbench_exporter import series
+from mlbench_exporter.series import Family, Sample, Series, Source, SourceError
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +42,10 @@ class UsageCollector(Collector):
                 works = False
                 self._log_failure(source.name, error)
             seconds = time.perf_counter() - start
-            samples[SOURCE_UP].append(Sample(SOURCE_UP, (source.name,), works))
-            samples[SOURCE_SECONDS].append(Sample(SOURCE_SECONDS, (source.name,), seconds))
-        for series, members in samples.items():
-            family = series.family(series.name, series.help, labels=series.labels)
+            for of, value in ((series.SOURCE_UP, works), (series.SOURCE_SECONDS, seconds)):
+                samples[of].append(Sample(of, (source.name,), value))
+        for of, members in samples.items():
+            family = of.family(of.name, of.help, labels=of.labels)
             for sample in members:
                 family.add_metric(sample.labels, sample.value, timestamp=sample.time)
             yield family

@@ -186,9 +186,6 @@ def read_network(pids: Iterable[int]) -> Usage:
     for pid in pids:
         with suppress(OSError):  # it is gone, a zombie, or hidden
             if (PROC / f"{pid}/ns/net").readlink() != own:
-                carried = parse_traffic((PROC / f"{pid}/net/dev").read_text())
-                return {
-                    series.NETWORK_RECEIVE: carried.received,
-                    series.NETWORK_TRANSMIT: carried.sent,
-                }
+                moved = parse_traffic((PROC / f"{pid}/net/dev").read_text())
+                return {series.NETWORK_RECEIVE: moved.received, series.NETWORK_TRANSMIT: moved.sent}
     return {}

@@ -99,9 +99,8 @@ def bench(
         counts = read_workers(workers)
         benchmarks = {item.name: item for item in client.get_benchmarks().result().value}
         info = client.get_info().result().value
-        code = orders.read_code(
-            task, arguments or [], image, benchmarks, local=info.pool == "local"
-        )
+        is_local = info.pool == "local"
+        code = orders.read_code(task, arguments or [], image, benchmarks, local=is_local)
         sweeps = read_sweeps(sweep, is_own_code=bool(code.command))
         cores = [
             share_cores(info, max(counts), each, oversubscribe=oversubscribe)

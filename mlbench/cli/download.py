@@ -95,9 +95,8 @@ def _guess_format(output: Path | None) -> Kind:
     for known in _FORMATS:
         if output.suffix.lower() == f".{known}":
             return known
-    raise UsageError(
-        f"-o {output}: its name ends with none of {', '.join(_FORMATS)}; give --format"
-    )
+    formats = ", ".join(_FORMATS)
+    raise UsageError(f"-o {output}: its name ends with none of {formats}; give --format")
 
 
 def _save(client: ApiClient, run: Run, kind: Kind, target: Path) -> int:

@@ -24,7 +24,6 @@ _OWN_BACKEND = "gloo"
 # Typer has no public name for it, and click's is not its own.
 _WRONG_CALL: Any = typer.BadParameter.__base__
 
-
 TaskArgument = Annotated[
     str,
     typer.Argument(

@@ -109,9 +109,8 @@ def show_runs(runs: list[Run], pods: list[Pod], of: int) -> None:
         if run.waiting:
             out.print(f"run {run.id} waits: {run.waiting}", style="yellow", soft_wrap=True)
     out.print()
-    table = Table(
-        "worker", "phase", "run", "rank", "cores", "fork server", box=None, pad_edge=False
-    )
+    headings = ["worker", "phase", "run", "rank", "cores", "fork server"]
+    table = Table(*headings, box=None, pad_edge=False)
     for pod in pods:
         run_id, rank = ("-" if value is None else str(value) for value in (pod.run_id, pod.rank))
         cores, server = ",".join(spans(pod.cpus)) or "-", "ready" if pod.fork_server else "-"

@@ -225,9 +225,8 @@ class MetricCalls(Calls):
         The options are those of ``Sample``; a date without a zone is in UTC.
         """
         sample = Sample(name, value, date or datetime.now(UTC), run_id, None, cumulative, metadata)
-        return self._http.request(
-            "POST", "/api/metrics/", to_record(Point), body=sample.to_fields()
-        )
+        body = sample.to_fields()
+        return self._http.request("POST", "/api/metrics/", to_record(Point), body=body)
 
     def post_metrics(self, samples: Sequence[Sample]) -> Future[Answer[int]]:
         """Add up to 10,000 samples to runs or pods, and get their number.

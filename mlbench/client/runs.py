@@ -150,7 +150,7 @@ class RunCalls(Calls):
         if image is not None and image in MLBENCH_IMAGES:
             image = MLBENCH_IMAGES[image][0]
         is_custom = custom_image_name is not None or custom_image_command is not None
-        order = given(
+        body = given(
             name=name,
             num_workers=num_workers,
             num_cpus=num_cpus,
@@ -165,9 +165,7 @@ class RunCalls(Calls):
             light_target=light_target or None,
             **options,
         )
-        return self._http.request(
-            "POST", "/api/runs/", to_record(Run), body=order, repeatable=False
-        )
+        return self._http.request("POST", "/api/runs/", to_record(Run), body=body, repeatable=False)
 
     def stop_run(self, run_id: int | str) -> Future[Answer[Run]]:
         """Ask for a run to be stopped. It has stopped when its state is STOPPED."""

@@ -43,10 +43,8 @@ def compare(
     normalized = normalize(facts)
     seeds = {run_id: of_run[SEED] for run_id, of_run in facts.items() if SEED in of_run}
     groups = _to_groups(results, normalized, sets, seeds)
-    differences = (
-        *find_differences(normalized, sweeps.keys_of(results)),
-        *_unequal_seeds(groups, facts),
-    )
+    settings = find_differences(normalized, sweeps.keys_of(results))
+    differences = (*settings, *_unequal_seeds(groups, facts))
     sweep = sweeps.lay_out(groups, [group.evidence for group in groups if group.evidence])
     comparison = Comparison(
         are_comparable(differences),

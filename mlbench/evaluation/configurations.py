@@ -80,10 +80,8 @@ def _distinguishing(config: Configuration, others: Sequence[Configuration]) -> l
     """
     left = [other for other in others if other is not config]
     chosen = []
-    order = sorted(
-        config.facts.items(), key=lambda fact: (fact[0] == COMMAND, not is_learned(fact[0]))
-    )
-    for name, value in order:
+    for name in sorted(config.facts, key=lambda name: (name == COMMAND, not is_learned(name))):
+        value = config.facts[name]
         same = [other for other in left if not _differ(other.facts, {name: value})]
         if len(same) < len(left):
             chosen.append(f"{name.replace('_', ' ')} {value}")

@@ -25,9 +25,8 @@ OWN_CRITERIA = Criteria()
 def read_goal(text: str) -> Goal:
     """Return the goal that a text such as ``val_loss<=0.1`` says; raise ValueError for others."""
     lower_is_better = text.rfind("<=") > text.rfind(">=")
-    metric, sign, value = (
-        part.strip(" ") for part in text.rpartition("<=" if lower_is_better else ">=")
-    )
+    parts = text.rpartition("<=" if lower_is_better else ">=")
+    metric, sign, value = (part.strip(" ") for part in parts)
     number = read_finite(value)
     if not sign or not 0 < len(metric) <= MAX_NAME_LENGTH or "\0" in metric or number is None:
         raise ValueError(

@@ -182,11 +182,9 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
 
 def _checkpoints(series: Columns) -> CheckpointCost | None:
     saved = finite_by_rank(series, names.CHECKPOINT_STEP)
-    blocked = finite_by_rank(series, names.phase_metric("checkpoint"))
+    held = finite_by_rank(series, names.phase_metric("checkpoint"))
     sizes = _last_values(finite_by_rank(series, names.CHECKPOINT_BYTES))
-    seconds = [
-        blocked[rank].values[-1] / len(saved[rank].values) for rank in saved if rank in blocked
-    ]
+    seconds = [held[rank].values[-1] / len(saved[rank].values) for rank in saved if rank in held]
     if not seconds or not sizes:
         return None
     count = max(len(column.values) for column in saved.values())

@@ -14,7 +14,6 @@ from mlbench.series import spell
 _NONE = "none"
 _HERE, _ELSEWHERE = "here", "elsewhere"
 
-
 _OF_MACHINES: Mapping[str, Callable[[Machine], Any]] = {
     "cpu": lambda machine: machine.cpu_model,
     "cpus": lambda machine: machine.cpus,

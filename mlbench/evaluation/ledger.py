@@ -103,9 +103,8 @@ def _may_repeat(number: int, plan: Sequence[Planned], at: Mapping[int, Sequence[
     Each combination of swept values has as many of these as it has repeats. One of them goes to a
     place at once, another one only when every other place has had as many.
     """
-    like = [
-        i for i, slot in enumerate(plan, 1) if _combination(slot) == _combination(plan[number - 1])
-    ]
+    own = _combination(plan[number - 1])
+    like = [i for i, slot in enumerate(plan, 1) if _combination(slot) == own]
     repeats = max(Counter(plan[i - 1].num_workers for i in like).values())
     finished = {i: sum(entry.state == "FINISHED" for entry in at[i]) for i in like}
     spent = sum(max(0, runs - 1) for runs in finished.values())

@@ -18,15 +18,6 @@ from mlbench.evaluation.evaluate import RunContext
 from mlbench.words import count
 
 _TARGET = "target_accuracy"
-_SETTINGS = {
-    "batch_size": "global_batch_size",
-    "train_samples": "train_samples",
-    "validation_samples": "eval_samples",
-    "learning_rate": "opt_base_learning_rate",
-    "momentum": "opt_momentum",
-    "weight_decay": "opt_weight_decay",
-}
-"""MLPerf's keys by the names of settings."""
 
 
 class _Event(NamedTuple):
@@ -93,7 +84,7 @@ def _facts(context: RunContext) -> dict[str, Any]:
         _TARGET: target.value if target else None,
         "opt_name": settings.get("optimizer", "sgd") if "learning_rate" in settings else None,
     }
-    facts |= {key: settings.get(name) for name, key in _SETTINGS.items()}
+    facts |= {key: settings.get(name) for name, key in names.MLPERF_KEYS.items()}
     return {key: value for key, value in facts.items() if value is not None}
 
 

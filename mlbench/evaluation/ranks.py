@@ -46,9 +46,8 @@ def profiled_among(
     first after it, bounds what is left out.
     """
     spans = [span for rank in ranks if rank.disturbance for span in rank.disturbance.profiled]
-    increases = [
-        _between(samples[rank], clocks[rank], spans) for rank in samples.keys() & clocks.keys()
-    ]
+    both = samples.keys() & clocks.keys()
+    increases = [_between(samples[rank], clocks[rank], spans) for rank in both]
     return sum(count for count, _ in increases), fmean([count for _, count in increases] or [0.0])
 
 

@@ -58,9 +58,7 @@ def to_csv(comparison: Comparison) -> str:
         row = _flat(Result, result.to_fields() | texts, "", [*phases])
         row |= {"group": group.label, **_flat(Group, group.to_fields(), "group_", [])}
         # No spreadsheet shall take a text for a formula.
-        safe = {
-            name: escape_formula(value) for name, value in row.items() if isinstance(value, str)
-        }
+        safe = {name: escape_formula(text) for name, text in row.items() if isinstance(text, str)}
         rows.append({escape_formula(name): value for name, value in (row | safe).items()})
     text = io.StringIO()
     writer = csv.DictWriter(text, [*rows[0]] if rows else [], lineterminator="\n")

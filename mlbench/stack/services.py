@@ -43,11 +43,7 @@ _RETENTION = "1y"
 _BCRYPT_ROUNDS = 4
 
 # The user's own Grafana; for the controller only.
-_GRAFANA_VARIABLES = (
-    names.ENV_GRAFANA_URL,
-    names.ENV_GRAFANA_TOKEN,
-    names.ENV_GRAFANA_PROMETHEUS_URL,
-)
+_OF_GRAFANA = (names.ENV_GRAFANA_URL, names.ENV_GRAFANA_TOKEN, names.ENV_GRAFANA_PROMETHEUS_URL)
 # What the stack sets itself, or gives to the master alone. The user's shell may hold the values of
 # another stack.
 _OUR_VARIABLES = {value for key, value in vars(names).items() if key.startswith("ENV_")} - {
@@ -218,7 +214,7 @@ class Services:
         return Service(
             name="controller",
             command=(*_python("mlbench_master.controller"), "--port", str(port)),
-            environ={**self._master_environ, **_given(*_GRAFANA_VARIABLES)},
+            environ={**self._master_environ, **_given(*_OF_GRAFANA)},
             port=port,
         )
 

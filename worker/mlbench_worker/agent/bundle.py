@@ -33,7 +33,6 @@ else:
     main()
 """
 
-
 # What adds up a profile beside its rank.
 _OF_EVALUATION = "mlbench/evaluation/__init__.py", "mlbench/evaluation/operators.py"
 

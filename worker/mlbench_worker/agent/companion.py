@@ -269,10 +269,8 @@ class Recording:
         has_ended = self._attempt.ended.is_set()
         about = {"ip": address_towards(), "pod_uid": self._order["uid"], **self._attempt.report()}
         if self._rank and not has_ended:
-            about["resources"] = {
-                **read_usage(self._rank.root, self._gpus),
-                **_progress(self._attempt),
-            }
+            used = read_usage(self._rank.root, self._gpus)
+            about["resources"] = {**used, **_progress(self._attempt)}
         reply = self._link.poll(joined.pod, about)
         self._has_told_end = has_ended
         pid = self._rank.pid if self._rank else None
@@ -289,24 +287,21 @@ class Recording:
         self._link.close()
         self._token = joined.token
         self._link = self._connect()
-        attempt = self._attempt
-        attempt.assignment = replace(
-            attempt.assignment, run_id=joined.run_id, attempt=joined.attempt
-        )
+        attempt, run_id = self._attempt, joined.run_id
+        attempt.assignment = replace(attempt.assignment, run_id=run_id, attempt=joined.attempt)
         self._shipper = Shipper(attempt, self._connect())
         self._shipper.start()
         self._joined = joined
         if attempt.assignment.rank == 0:
-            say(f"recorded as run {joined.run_id}: {self._url}/runs/{joined.run_id}")
+            say(f"recorded as run {run_id}: {self._url}/runs/{run_id}")
         return joined
 
     def _state(self) -> None:
         assert self._facts is not None
         self._is_polled.wait()  # which tells by how much the clocks differ
         try:
-            self._attempt.state(
-                self._facts.state(self._attempt.assignment, self._link.clock.offset)
-            )
+            facts = self._facts.state(self._attempt.assignment, self._link.clock.offset)
+            self._attempt.state(facts)
         except Exception:
             # A machine that cannot be described can still train.
             log.exception("cannot state the machine")

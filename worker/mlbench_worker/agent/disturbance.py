@@ -208,12 +208,10 @@ _Values: TypeAlias = Mapping[tuple[str, ...], float | None]
 
 def _counters(total: Disturbance) -> Iterator[tuple[str, str, tuple[str, ...], _Values]]:
     waiting: _Values = {("others",): total.waiting_seconds, ("own",): total.own_waiting_seconds}
+    of_both = {"node": total.node_pressure_seconds, "pod": total.pod_pressure_seconds}
     pressures: _Values = {
         (of, resource): seconds
-        for of, values in (
-            ("node", total.node_pressure_seconds),
-            ("pod", total.pod_pressure_seconds),
-        )
+        for of, values in of_both.items()
         for resource, seconds in values.items()
     }
     limited: _Values = {(reason,): seconds for reason, seconds in total.gpu_limited_seconds.items()}

@@ -67,17 +67,14 @@ class Faults:
         if time.monotonic() - attempt.began < late:
             return
         log.info("run %d: %s of rank %d", run_id, fault.kind, rank)
-        report: dict[str, object] = {
-            "at": time.time() - ahead,
-            "attempt": attempt.assignment.attempt,
-        }
+        body: dict[str, object] = {"at": time.time() - ahead, "attempt": attempt.assignment.attempt}
         try:
             go_on = _begin(fault, attempt)
         except (OSError, MLBenchError) as error:
-            report["problem"], go_on = str(error)[:_LONGEST_PROBLEM], lambda: None
+            body["problem"], go_on = str(error)[:_LONGEST_PROBLEM], lambda: None
         # A master that is slow must not make it last longer.
         path = f"/api/workers/{quote(self._pod)}/runs/{run_id}/faults/{number}"
-        sent = (self._connect, path, json.dumps(report).encode())
+        sent = (self._connect, path, json.dumps(body).encode())
         threading.Thread(target=send_patiently, args=sent, daemon=True).start()
         go_on()
 

@@ -2,6 +2,7 @@
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import suppress
 from typing import Any, Final
 
 from mlbench.names import GPU_ENERGY, ResourceName
@@ -34,11 +35,7 @@ class _Rates(ctypes.Structure):
 
 
 class _Memory(ctypes.Structure):
-    _fields_ = (
-        ("total", ctypes.c_ulonglong),
-        ("free", ctypes.c_ulonglong),
-        ("used", ctypes.c_ulonglong),
-    )
+    _fields_ = tuple((name, ctypes.c_ulonglong) for name in ("total", "free", "used"))
 
 
 def _of_thousandths(answer: Any) -> float:
@@ -66,7 +63,7 @@ class Gpus:
         self._joules = 0.0
         self._counters: dict[int | None, float] = {}
         """Of the energy of the GPUs that were asked for at last, by their handles, in joules."""
-        try:
+        with suppress(OSError, AttributeError):  # no library, or one that lacks a function
             nvml = ctypes.CDLL("libnvidia-ml.so.1")
             if nvml.nvmlInit_v2():
                 return
@@ -77,8 +74,6 @@ class Gpus:
                 gpu = ctypes.c_void_p()
                 failed = nvml.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(index), ctypes.byref(gpu))
                 self._gpus.append(None if failed else gpu)
-        except (OSError, AttributeError):  # no library, or one that lacks a function
-            pass
 
     @property
     def driver(self) -> str | None:

@@ -95,11 +95,9 @@ def _os() -> str:
 
 def _processor(root: Path, about: Mapping[str, str]) -> dict[str, str]:
     off = {"0": "on", "1": "off"}.get(_text(root / _CPU / "intel_pstate/no_turbo"))
-    numbers = (
-        f"{name.removeprefix('cpu ')} {about[name]}" for name in _GENERATION if name in about
-    )
+    parts = (f"{name.removeprefix('cpu ')} {about[name]}" for name in _GENERATION if name in about)
     facts = {
-        "generation": ", ".join(numbers),
+        "generation": ", ".join(parts),
         "clock": _clock(root, about),
         "governor": _text(root / _CPU / "cpu0/cpufreq/scaling_governor"),
         "turbo": off or _ON.get(_text(root / _CPU / "cpufreq/boost"), ""),
@@ -114,15 +112,12 @@ def _processor(root: Path, about: Mapping[str, str]) -> dict[str, str]:
 def _first_core(root: Path) -> Mapping[str, str]:
     """Return what /proc/cpuinfo says of the first core; with hundreds of cores, all is long."""
     fields: dict[str, str] = {}
-    try:
-        with (root / "proc/cpuinfo").open(errors="replace") as lines:
-            for line in lines:
-                if match := _ABOUT.match(line):
-                    fields.setdefault(match[1], match[2])
-                elif fields:
-                    break
-    except OSError:
-        pass
+    with contextlib.suppress(OSError), (root / "proc/cpuinfo").open(errors="replace") as lines:
+        for line in lines:
+            if match := _ABOUT.match(line):
+                fields.setdefault(match[1], match[2])
+            elif fields:
+                break
     return fields
 
 

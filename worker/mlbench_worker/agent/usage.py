@@ -15,7 +15,7 @@ from mlbench_worker.agent.machine import available_memory, group_memory
 _PAGE_BYTES = resource.getpagesize()
 
 
-def read_usage(root: int, gpus: Gpus | None = None) -> Mapping[ResourceName, float]:
+def read_usage(root: int | None, gpus: Gpus | None = None) -> Mapping[ResourceName, float]:
     """Return what a process and its descendants use, without this process; nothing if it is gone.
 
     Seconds of CPU time and bytes. In a container whose memory is limited, the memory is that of all
@@ -24,7 +24,7 @@ def read_usage(root: int, gpus: Gpus | None = None) -> Mapping[ResourceName, flo
     process ids are those of the machine. Else they are those on which only these processes compute.
     """
     table = process_table()
-    if root not in table:
+    if root is None or root not in table:
         return {}
     own = {root, *descendants_in(table, root)} - {os.getpid()}
     held = shared = 0
@@ -57,7 +57,7 @@ def read_usage(root: int, gpus: Gpus | None = None) -> Mapping[ResourceName, flo
 
 def free_memory(root: int | None) -> float:
     """Return the bytes that a process and its descendants, or its machine, can still have."""
-    usage = read_usage(root) if root is not None else {}
+    usage = read_usage(root)
     limit = usage.get("container_spec_memory_limit_bytes")
     if limit is None:
         return available_memory()

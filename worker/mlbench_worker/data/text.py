@@ -91,9 +91,8 @@ def load_texts(dataset: TextDataset, datasets: Path) -> Texts:
     Raises:
         DataError: it is not there, or not in its form.
     """
-    return (
-        _load_sotu(datasets / dataset) if dataset == "sotu" else _load_wikitext(datasets / dataset)
-    )
+    load = _load_sotu if dataset == "sotu" else _load_wikitext
+    return load(datasets / dataset)
 
 
 def _load_sotu(folder: Path) -> Texts:

@@ -144,9 +144,8 @@ class _Compiled(Exchange):
         """Go on from a checkpoint."""
         super().load_state_dict(state)
         kinds = (state[kind] for kind in ("parameters", "velocities", "buffers"))
-        self._compiled.load(
-            State(*({name: one.numpy() for name, one in values.items()} for values in kinds))
-        )
+        arrays = ({name: one.numpy() for name, one in kind.items()} for kind in kinds)
+        self._compiled.load(State(*arrays))
 
 
 def _compile(

@@ -89,12 +89,8 @@ class TensorFlowCompiled:
         return scores
 
     def state(self) -> State:
-        return State(
-            *(
-                {name: one.numpy() for name, one in variables.items()}
-                for variables in self._variables
-            )
-        )
+        arrays = ({name: one.numpy() for name, one in kind.items()} for kind in self._variables)
+        return State(*arrays)
 
     def load(self, state: State) -> None:
         for variables, values in zip(self._variables, vars(state).values(), strict=True):
@@ -130,9 +126,8 @@ class TensorFlowCompiled:
         """Return the mean over the rows of all ranks."""
         flat = tf.concat([tf.reshape(gradient, [-1]) for gradient in gradients], axis=0)
         summed = tf.distribute.get_replica_context().all_reduce("sum", flat)
-        parts = tf.split(
-            summed / self._sgd.batch_size, [one.shape.num_elements() for one in gradients]
-        )
+        sizes = [one.shape.num_elements() for one in gradients]
+        parts = tf.split(summed / self._sgd.batch_size, sizes)
         return [tf.reshape(part, one.shape) for part, one in zip(parts, gradients, strict=True)]
 
     def _forward(self, inputs: Array) -> Array:

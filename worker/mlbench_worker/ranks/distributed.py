@@ -217,12 +217,11 @@ def _join(backend: Backend, environ: Mapping[str, str], world: World, timeout: t
         os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)
         if world.rank == 0:
             listening = socket.create_server((host, port)).detach()
+    rank, size = world.rank, world.size
     store = dist.TCPStore(  # type: ignore[attr-defined]
-        host, port, world.size, world.rank == 0, timeout, master_listen_fd=listening
+        host, port, size, rank == 0, timeout, master_listen_fd=listening
     )
-    dist.init_process_group(
-        backend, store=store, rank=world.rank, world_size=world.size, timeout=timeout
-    )
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
 
 
 def _gpu_of(world: World) -> torch.device:

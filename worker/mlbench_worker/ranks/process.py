@@ -36,10 +36,9 @@ def parse(config: type[C], argv: Sequence[str] | None = None) -> C:
     if unknown:
         flags = ", ".join(_flag(option.name) for option in describe(config))
         parser.error(f"unknown option {unknown[0]}; the options are {flags}")
+    texts = {name: text for name, text in vars(namespace).items() if text is not None}
     try:
-        return read(
-            config, {name: text for name, text in vars(namespace).items() if text is not None}
-        )
+        return read(config, texts)
     except OptionError as error:
         parser.error(f"{_flag(error.option)} {error.problem}")
 

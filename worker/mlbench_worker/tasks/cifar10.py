@@ -40,12 +40,7 @@ from mlbench_worker.frameworks import versions
 from mlbench_worker.frameworks.models import cifar_resnet
 from mlbench_worker.frameworks.training import make_trainer
 from mlbench_worker.ranks.process import run
-from mlbench_worker.training.schedules import (
-    PlateauSchedule,
-    Schedule,
-    rise_and_fall,
-    scale_linearly,
-)
+from mlbench_worker.training import schedules
 from mlbench_worker.training.session import start
 
 # The batch that the learning rate is given for.
@@ -91,17 +86,17 @@ def main(config: Cifar10Options) -> None:
             trained = trainer.train(batches, batch_size)
             validated = trainer.evaluate(validation.batches(_VALIDATION_BATCH))
             trainer.record(epoch, trained, validated)
-            if isinstance(schedule, PlateauSchedule):
+            if isinstance(schedule, schedules.PlateauSchedule):
                 schedule.epoch_ended(validated.loss)
 
 
-def _schedule(config: Cifar10Options, workers: int, epoch_steps: int) -> Schedule:
+def _schedule(config: Cifar10Options, workers: int, epoch_steps: int) -> schedules.Schedule:
     worker_rate = config.learning_rate * config.worker_batch_size / _REFERENCE_BATCH
     if config.recipe == "mlbench-2020":
-        return PlateauSchedule(worker_rate, workers)
+        return schedules.PlateauSchedule(worker_rate, workers)
     if config.recipe == "one-cycle":
-        return rise_and_fall(worker_rate * workers, config.epochs * epoch_steps)
-    return scale_linearly(
+        return schedules.rise_and_fall(worker_rate * workers, config.epochs * epoch_steps)
+    return schedules.scale_linearly(
         config.learning_rate,
         batch_size=config.worker_batch_size * workers,
         reference_batch=_REFERENCE_BATCH,

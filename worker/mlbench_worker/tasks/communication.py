@@ -39,7 +39,6 @@ _HEADING = """\
         size        count  rounds        time    algbw    busbw  #wrong
          (B)   (elements)                (us)   (GB/s)   (GB/s)"""
 
-
 Figures = dict[names.MessageFigure, float]
 """What one size of message took; without wrong values, where they were not checked."""
 

@@ -198,17 +198,16 @@ class AwdTrainer(LanguageTrainer):
         """Return the cross entropy, and in training the penalties on the last layer's output."""
         rows, time = batch.tokens.shape
         state = self._state or self._first_state(rows)
-        masks = self._draw() if model.training else None
+        masks = None
+        if model.training:
+            share = self.session.world.shard(self._rows)
+            masks = Masks.draw(self._size, self._vocabulary, self._rows, share, self._generator)
         logits, state, raw, output = model(batch.tokens.T, state, masks)
         self._state = tuple((hidden.detach(), memory.detach()) for hidden, memory in state)
         penalty = _ACTIVATION * output.float().square().mean()
         if time > 1:
             penalty = penalty + _SLOWNESS * raw.float().diff(dim=0).square().mean()
         return self.outcome(logits, batch.following.T, rows, penalty)
-
-    def _draw(self) -> "Masks":
-        share = self.session.world.shard(self._rows)
-        return Masks.draw(self._size, self._vocabulary, self._rows, share, self._generator)
 
 
 @dataclass(frozen=True)

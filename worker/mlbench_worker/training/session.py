@@ -162,12 +162,11 @@ class Session:
         """Record the totals that MLBench's own tasks end with: once for all ranks."""
         if self.world.rank == 0:
             phases = self.tracker.phase_seconds()
-            self.tracker.log(
-                {
-                    f"{names.MLBENCH_TOTAL}{step}": phases.get(phase, 0.0) if phase else 0.0
-                    for step, phase in _MLBENCH_TOTALS.items()
-                }
-            )
+            totals = {
+                f"{names.MLBENCH_TOTAL}{step}": phases.get(phase, 0.0) if phase else 0.0
+                for step, phase in _MLBENCH_TOTALS.items()
+            }
+            self.tracker.log(totals)
 
     def _record_task_result(self, result: str) -> None:
         """Record the sentence that MLBench's own tasks end with: once for all ranks."""

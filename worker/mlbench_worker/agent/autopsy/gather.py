@@ -21,12 +21,7 @@ from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.autopsy.collectives import find_collectives, left_collectives
 from mlbench_worker.agent.autopsy.stacks import Pipe, find_spy, parse_traceback, spy
 from mlbench_worker.agent.files import StreamFile, text_of
-from mlbench_worker.agent.sources.processes import (
-    environ_of,
-    is_python,
-    other_process,
-    state_of,
-)
+from mlbench_worker.agent.sources.processes import environ_of, is_python, other_process, state_of
 from mlbench_worker.agent.usage import free_memory, read_usage
 
 _STACKS_SECONDS = 5.0
@@ -146,9 +141,8 @@ def _stacks(
             pipe = leaving.enter_context(closing(Pipe(folder / "stacks")))
         for process in processes:
             if time.monotonic() > until:
-                missing.append(
-                    f"stacks: no time was left for process {process.pid}, and later ones"
-                )
+                words = f"stacks: no time was left for process {process.pid}, and later ones"
+                missing.append(words)
                 break
             readers: dict[str, _Reader] = {}
             if program and process.state not in _ENDED:
@@ -203,8 +197,7 @@ def _native(
 def _usage(root: int | None) -> Mapping[str, int]:
     """Return the memory that the rank uses, and its limit, where they are known."""
     with suppress(OSError, ValueError, KeyError):
-        usage = read_usage(root) if root is not None else {}
-        return {name: int(value) for name, value in usage.items()}
+        return {name: int(value) for name, value in read_usage(root).items()}
     return {}
 
 

@@ -136,9 +136,7 @@ class _Run:
 
     def settings(self, params: dict[str, str], tags: dict[str, str]) -> dict[str, Setting]:
         """Return its settings with these as well: parameters, and the user's own tags."""
-        own = {
-            key: text for key, text in (self.tags | tags).items() if not key.startswith(_OWN_TAG)
-        }
+        own = {key: tag for key, tag in (self.tags | tags).items() if not key.startswith(_OWN_TAG)}
         texts = own | self.params | params
         return {f"{self.prefix}{key}": setting(text) for key, text in texts.items()}
 

@@ -17,14 +17,7 @@ from mlbench_worker.agent.files import open_regular
 Line = dict[str, object]
 
 _MARK = b":::MLLOG "
-_SETTINGS = {
-    "global_batch_size": "batch_size",
-    "eval_samples": "validation_samples",
-    "opt_base_learning_rate": "learning_rate",
-    "opt_momentum": "momentum",
-    "opt_weight_decay": "weight_decay",
-}
-"""The names of settings by MLPerf's keys; others keep theirs."""
+_SETTINGS = {key: name for name, key in names.MLPERF_KEYS.items()}
 _ACCURACY = "eval_accuracy"
 _TARGETS = ("target_accuracy", "target_eval_accuracy", "target_quality")
 _SAMPLES = ("samples_count", "trained_samples")

@@ -21,20 +21,13 @@ from mlbench.process import Process, of_worker, this_process
 from mlbench.stated import MOST_SETTINGS, Setting
 from mlbench.tensorboard import DamagedError, Hyperparameters, Scalar, read_events
 from mlbench_worker.agent.files import open_regular, read_regular
-from mlbench_worker.agent.sources.processes import (
-    MOST_PROCESSES,
-    descendants,
-    entries,
-    environ_of,
-    has_open,
-)
+from mlbench_worker.agent.sources import processes
 
 log = logging.getLogger(__name__)
 
 Line = dict[str, object]
 
 _NAME = "events.out.tfevents."
-_RUN = "MLBENCH_RUN_ID"
 # A folder of its own for each call, named for the time, which is no part of a metric's name.
 _OF_ADD_HPARAMS = re.compile(r"\d{9,11}\.\d+")
 # What is looked at in a folder and below it, and followed.
@@ -94,10 +87,10 @@ class EventFiles:
 
     def _know_processes(self) -> None:
         """Learn the ranks of the rank's processes; of those that have ended, they stay known."""
-        for pid in islice(descendants(self._root), MOST_PROCESSES):
-            if pid not in self._writers and len(self._writers) < MOST_PROCESSES:
-                environ = environ_of(pid)
-                if _RUN in environ:
+        for pid in islice(processes.descendants(self._root), processes.MOST_PROCESSES):
+            if pid not in self._writers and len(self._writers) < processes.MOST_PROCESSES:
+                environ = processes.environ_of(pid)
+                if names.ENV_RUN_ID in environ:
                     metrics_file = environ.get(names.ENV_METRICS_FILE, "")
                     own_names = Path(names.own_names_file(metrics_file, pid))
                     self._writers[pid] = _Writer(this_process(environ), own_names)
@@ -134,7 +127,8 @@ class EventFiles:
             if began.isdecimal() and int(began) < self._began_at:
                 return None  # of an earlier process with the same number
             return self._writers.get(int(number))
-        return next((one for pid, one in self._writers.items() if has_open(pid, path)), None)
+        writers = self._writers.items()
+        return next((one for pid, one in writers if processes.has_open(pid, path)), None)
 
 
 @dataclass
@@ -227,7 +221,7 @@ def _event_files(folder: Path) -> Iterator[Path]:
     for _ in range(_DEEPEST):
         deeper: list[Path] = []
         for place in level:
-            for entry in islice(entries(place), left):
+            for entry in islice(processes.entries(place), left):
                 left -= 1
                 if entry.name.startswith(_NAME):
                     yield place / entry.name

@@ -63,9 +63,7 @@ def load_dataset(name: str, folder: Path, *, classes: bool) -> Dataset:
         DataError: a file is missing or malformed, or ``classes`` are wanted and there are not two.
     """
     tables = [open_table(file) for file in find_files(name, folder) if file is not None]
-    train, *others = (
-        Samples(table.rows, _targets(table, tables, name, classes)) for table in tables
-    )
+    train, *others = (Samples(one.rows, _targets(one, tables, name, classes)) for one in tables)
     if others:
         [validation] = others
     else:

@@ -19,11 +19,7 @@ from numpy.typing import NDArray
 from mlbench_worker.ranks.process import DataError
 
 _BLOCK_BYTES = 16 << 20
-_DECOMPRESS: dict[str, Callable[[BinaryIO], Any]] = {
-    ".xz": lzma.open,
-    ".bz2": bz2.open,
-    ".gz": gzip.open,
-}
+_DECOMPRESS: dict[str, Any] = {".xz": lzma.open, ".bz2": bz2.open, ".gz": gzip.open}
 # Training and validation file, where they are not called NAME and NAME.t.
 _KNOWN = {
     "epsilon": ("epsilon_normalized", "epsilon_normalized.t"),

@@ -174,9 +174,8 @@ class PowerSGD(ErrorFeedback):
     def reset(self) -> None:
         """Begin with random Q, the same ones on all ranks."""
         super().reset()
-        start = np.random.default_rng(self._seed).standard_normal(
-            len(self._all_q), dtype=np.float32
-        )
+        generator = np.random.default_rng(self._seed)
+        start = generator.standard_normal(len(self._all_q), dtype=np.float32)
         self._all_q.copy_(torch.from_numpy(start))
 
 
