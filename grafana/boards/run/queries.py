@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from grafana.line import abandoned, restored
+from grafana.line import abandoned, from_before
 from grafana.panels import RANK_COLOURS, Overrides, band, fixed
 from grafana.queries import Query, by, called, ever, graph, moment, newest_in_step, of_result
 from mlbench import names, palette
@@ -87,17 +87,17 @@ def while_running(expr: str, label: str) -> str:
 def recorded_by_ranks(metrics: str, aggregate: str = "avg") -> str:
     """Take one value of all chosen ranks, by default the mean, of a metric, but what was abandoned.
 
-    Each holds until the next, for 5 minutes, or until the rank goes on from a checkpoint; with
+    Each holds until the next, for 5 minutes, or until the run goes on from a checkpoint; with
     steps longer than that, for a step of the graph.
     """
     values = f'mlbench_run_metric{{{RANKS},metric=~"{metrics}"}}'
-    before = f"timestamp({values}) < on (run_id, rank) group_left () timestamp({restored(RANKS)})"
-    newest = f"{values} unless on (run_id, rank, metric) ({before})"
-    kept = (
-        f"{aggregate} by (run_id) (({expr}) unless on (run_id, rank) ({abandoned(RANKS)}))"
-        for expr in (newest, f"last_over_time({values}[$__interval])")
+    newest = f"{aggregate} by (run_id) ({values})"
+    in_step = f"{aggregate} by (run_id) (last_over_time({values}[$__interval]))"
+    before = from_before(RUN, f'metric=~"{metrics}"')
+    return (
+        f"(({newest} unless on (run_id) ({before}) or {in_step})"
+        f" unless on (run_id) ({abandoned(RANKS)}))"
     )
-    return f"({' or '.join(kept)})"
 
 
 def band_of(metrics: str, mean: str) -> dict[str, str]:

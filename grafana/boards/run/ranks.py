@@ -30,7 +30,9 @@ def _of_each(rule: str, figure: str) -> str:
 
 
 def _newest(metric: str) -> str:
-    return by("rank", newest_kept(RANKS, f'metric="{metric}"'))
+    is_it = f'metric="{metric}"'
+    chosen = latest(f"mlbench_run_metric{{{RANKS},{is_it}}}")
+    return by("rank", f"{newest_kept(RUN, is_it)} and on (rank) {chosen}")
 
 
 RANK_TABLE: Final = rows(
