@@ -39,7 +39,7 @@ def prometheus(prometheus_url: str) -> Iterator[PrometheusClient]:
 
 def forged(metric: str) -> TimeSeries:
     labels = {"__name__": names.RUN_METRIC, "run_id": "1000000", "metric": metric}
-    return TimeSeries(encode_labels(labels), [int(time.time() * 1000)], [99.9])
+    return TimeSeries(encode_labels(labels), [(int(time.time() * 1000), 99.9)])
 
 
 def stored(prometheus: PrometheusClient, metric: str) -> int:

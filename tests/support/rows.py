@@ -120,9 +120,7 @@ def get_stream(where: StreamKey) -> Stream:
 
 def time_series(labels: Mapping[str, str], points: Sequence[tuple[int, float]]) -> TimeSeries:
     """Return a series of these (milliseconds, value)."""
-    return TimeSeries(
-        encode_labels(labels), [ms for ms, _ in points], [value for _, value in points]
-    )
+    return TimeSeries(encode_labels(labels), points)
 
 
 def series(name: str, at: Sequence[float], values: Sequence[float], /, **labels: str) -> TimeSeries:

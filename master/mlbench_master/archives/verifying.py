@@ -143,10 +143,10 @@ class Verifier:
                 labels = encoded_labels(run_owner(run.id), key)
                 for piece in archive.read(SeriesName(*key), kept=False):
                     young = bisect_right(piece.times_us, oldest_us)
-                    times_ms = [time_us // 1000 for time_us in piece.times_us[young:]]
-                    if times_ms:
-                        series = TimeSeries(labels, times_ms, piece.values[young:])
-                        sent += len(times_ms) - len(writer.send_all([series]))
+                    points = zip(piece.times_us[young:], piece.values[young:], strict=True)
+                    if samples := [(time_us // 1000, value) for time_us, value in points]:
+                        series = TimeSeries(labels, samples)
+                        sent += len(samples) - len(writer.send_all([series]))
         return sent
 
 

@@ -290,15 +290,15 @@ class Delivery:
         key_of = {encoded_labels(owner, key): key for key in planned.send}
         refused = self._writer.send_all(
             TimeSeries(
-                labels,
-                [sample.time_us // 1000 for sample in samples],
-                [float(sample.value) for sample in samples],
+                labels, [(sample.time_us // 1000, float(sample.value)) for sample in samples]
             )
             for labels, samples in zip(key_of, planned.send.values(), strict=True)
         )
         if not refused:
             return planned
-        return planned.without({(key_of[single.labels], single.times_ms[0]) for single in refused})
+        return planned.without(
+            {(key_of[single.labels], single.samples[0][0]) for single in refused}
+        )
 
 
 def _parse(stream: Stream, data: bytes, now_us: int) -> _Batch:

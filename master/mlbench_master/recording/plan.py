@@ -43,20 +43,24 @@ def plan(samples: Iterable[Sample], last_ms: Mapping[SeriesKey, int], now_ms: in
     by_series: defaultdict[SeriesKey, list[Sample]] = defaultdict(list)
     for sample in samples:
         by_series[sample[:2]].append(sample)
-    send: defaultdict[SeriesKey, list[Sample]] = defaultdict(list)
+    send: dict[SeriesKey, list[Sample]] = {}
     keep: list[Sample] = []
     latest = now_ms + FUTURE_MS
     for key, samples_of in by_series.items():
-        # Sorting is stable: of one millisecond, the first to arrive is sent, also the next time.
-        samples_of.sort(key=_millisecond)
+        if len(samples_of) > 1:
+            # Sorting is stable: of one millisecond, the first to arrive is sent, also next time.
+            samples_of.sort(key=_millisecond)
         earliest = max(now_ms - PAST_MS, last_ms.get(key, 0) + 1)
+        sent = []
         for sample in samples_of:
             ms = sample.time_us // 1000
             if earliest <= ms <= latest and not isinstance(sample.value, str):
-                send[key].append(sample)
+                sent.append(sample)
                 earliest = ms + 1
             else:
                 keep.append(sample)
+        if sent:
+            send[key] = sent
     return Plan(send, keep)
 
 

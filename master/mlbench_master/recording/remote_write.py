@@ -53,21 +53,18 @@ class UnavailableError(MLBenchError):
 
 
 class TimeSeries(NamedTuple):
-    """The labels of a series, and its samples as two columns of the same length."""
+    """The labels of a series, and its samples."""
 
     labels: bytes
     """As ``encode_labels`` returns them: once, however often samples of the series are sent."""
-    times_ms: Sequence[int]
-    """Milliseconds since 1970, strictly increasing."""
-    values: Sequence[float]
+    samples: Sequence[tuple[int, float]]
+    """Milliseconds since 1970, strictly increasing, and values."""
 
     def halves(self) -> tuple["TimeSeries", "TimeSeries"]:
         """Split the samples in the middle."""
-        half = len(self.times_ms) // 2
-        return (
-            TimeSeries(self.labels, self.times_ms[:half], self.values[:half]),
-            TimeSeries(self.labels, self.times_ms[half:], self.values[half:]),
-        )
+        half = len(self.samples) // 2
+        first, second = self.samples[:half], self.samples[half:]
+        return TimeSeries(self.labels, first), TimeSeries(self.labels, second)
 
 
 def encode_labels(labels: Mapping[str, str]) -> bytes:
@@ -78,14 +75,18 @@ def encode_labels(labels: Mapping[str, str]) -> bytes:
 
 def encode(series: Iterable[TimeSeries]) -> bytes:
     """Encode a WriteRequest, uncompressed."""
-    layouts, request = _SampleLayouts(), []
-    for labels, times_ms, values in series:
-        fields = [labels]
-        for time_ms, value in zip(times_ms, values, strict=True):
+    layouts = _SampleLayouts()
+    pieces: list[bytes] = []
+    for labels, samples in series:
+        length, place = len(labels), len(pieces)
+        pieces += (b"", labels)
+        for time_ms, value in samples:
             pack, head, tail = layouts[time_ms >> 7]
-            fields.append(pack(head, value, 0x10, 0x80 | time_ms & 0x7F, tail))
-        request.append(_field(1, b"".join(fields)))
-    return b"".join(request)
+            sample = pack(head, value, 0x10, 0x80 | time_ms & 0x7F, tail)
+            length += len(sample)
+            pieces.append(sample)
+        pieces[place] = _head(1, length)
+    return b"".join(pieces)
 
 
 class WriterMetrics:
@@ -182,7 +183,7 @@ class RemoteWriter:
             self.send(series)
         except RefusedError as error:
             first, *others = series
-            if not others and len(first.times_ms) == 1:
+            if not others and len(first.samples) == 1:
                 log.warning("Prometheus refused a sample, so it is kept: %s: %s", first, error)
                 return [first]
             parts = series if others else first.halves()
@@ -215,7 +216,7 @@ def _requests(series: Iterable[TimeSeries]) -> Iterator[list[TimeSeries]]:
     request: list[TimeSeries] = []
     size = 0
     for entry in series:
-        its_size = len(entry.labels) + _MOST_SAMPLE_BYTES * len(entry.times_ms)
+        its_size = len(entry.labels) + _MOST_SAMPLE_BYTES * len(entry.samples)
         if request and size + its_size > _REQUEST_BYTES:
             yield request
             request, size = [], 0
@@ -240,10 +241,14 @@ class _SampleLayouts(dict[int, tuple[Callable[..., bytes], bytes, bytes]]):
 
 
 def _field(number: int, data: bytes) -> bytes:
-    return bytes([number << 3 | 2]) + _varint(len(data)) + data
+    return _head(number, len(data)) + data
 
 
 @lru_cache(4096)
+def _head(number: int, length: int) -> bytes:
+    return bytes([number << 3 | 2]) + _varint(length)
+
+
 def _varint(value: int) -> bytes:
     if value <= 0x7F:  # noqa: PLR2004 - seven bits a byte
         return bytes([value])

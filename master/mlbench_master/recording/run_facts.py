@@ -17,6 +17,7 @@ from mlbench_master.runs import clock
 
 Fact = Goal | Settings | StatedMachine | Disturbance | Began
 
+_LOSSES = frozenset(names.LOSSES)
 # Of a worker; of further ones, the samples are stored as well.
 _MOST_PROCESSES = 1024
 
@@ -67,17 +68,15 @@ def not_finite_after(
 
     A finite value of the series that went wrong takes it back.
     """
-    of_losses = (sample for sample in samples if sample.metric in names.LOSSES)
-    losses = [sample for sample in of_losses if isinstance(sample.value, float)]
-    if earliest is None and all(math.isfinite(float(sample.value)) for sample in losses):
-        return None
-    steps = {sample[1:3]: sample.value for sample in samples if sample.metric == names.STEP}
-    for sample in losses:
-        if math.isfinite(float(sample.value)):
+    for sample in samples:
+        if sample.metric not in _LOSSES or not isinstance(sample.value, float):
+            continue
+        if math.isfinite(sample.value):
             if earliest is not None and (earliest["metric"], earliest["rank"]) == sample[:2]:
                 earliest = None
         elif earliest is None:
-            step = steps.get(sample[1:3])
+            wanted = (names.STEP, *sample[1:3])
+            step = next((one.value for one in samples if one[:3] == wanted), None)
             earliest = {
                 "metric": sample.metric,
                 "rank": sample.rank,

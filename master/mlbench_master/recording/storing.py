@@ -1,6 +1,8 @@
 """What the database has of delivered samples: their series, what Prometheus lacks, and the kept."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 from peewee import chunked
 
@@ -39,22 +41,23 @@ def _store_series(owner: str, sent: Mapping[SeriesKey, Sequence[Sample]]) -> Non
 def _store_details(stream: Stream, sent: Mapping[SeriesKey, Sequence[Sample]]) -> None:
     """Store what Prometheus cannot hold of posted samples, and of all with metadata."""
     is_posted = stream.name == POSTED
-    for (metric, rank), samples in sent.items():
-        details = [
-            (sample.time_us, sample.cumulative, sample.metadata)
-            for sample in samples
-            if sample.metadata is not None
-            or (is_posted and (sample.cumulative is not None or sample.time_us % 1000))
-        ]
-        if details:
-            Detail.create(
-                owner=stream.owner,
-                metric=metric,
-                rank=rank,
-                first_ms=details[0][0] // 1000,
-                last_ms=details[-1][0] // 1000,
-                samples=details,
-            )
+    detailed = [
+        sample
+        for samples in sent.values()
+        for sample in samples
+        if sample.metadata is not None
+        or (is_posted and (sample.cumulative is not None or sample.time_us % 1000))
+    ]
+    for (metric, rank), samples in groupby(detailed, itemgetter(0, 1)):
+        details = [(sample.time_us, sample.cumulative, sample.metadata) for sample in samples]
+        Detail.create(
+            owner=stream.owner,
+            metric=metric,
+            rank=rank,
+            first_ms=details[0][0] // 1000,
+            last_ms=details[-1][0] // 1000,
+            samples=details,
+        )
 
 
 def keep(owner: str, samples: Iterable[Sample]) -> None:
