@@ -428,6 +428,8 @@ class Stream(_Table):
     """Where the gap in a long log begins, of which only start and end are held; 0 without one."""
     gap_end = BigIntegerField(default=0)
     """Where the gap ends. Chunks in it are about to be deleted."""
+    names_ranks = BooleanField(default=False)
+    """Whether its samples may be of other ranks than its own."""
 
     class Meta:
         indexes = ((("owner", "attempt", "rank", "name"), True),)

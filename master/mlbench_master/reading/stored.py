@@ -30,7 +30,7 @@ from mlbench_master.recording.delivery import BATCH_BYTES
 from mlbench_master.recording.limits import waiting_bytes
 from mlbench_master.recording.plan import plan
 from mlbench_master.recording.samples import MALFORMED, Sample
-from mlbench_master.recording.streams import METRICS, POSTED, parse, read_waiting
+from mlbench_master.recording.streams import POSTED, parse, read_waiting
 
 # Rows of one query, each of up to 64 KiB. No query stays open between two chunks of an answer.
 _ROWS = 1_000
@@ -292,12 +292,9 @@ def _find_lines(
     """Return the waiting lines that may have a metric of a rank, batch by batch."""
     found: list[tuple[Stream, bytes]] = []
     size = 0
+    rank = next(iter(ranks)) if len(ranks) == 1 else ""
     # In the batches in which they will be delivered.
-    for stream, batch in read_waiting(owner, BATCH_BYTES):
-        is_others = ranks and stream.name == METRICS and str(stream.rank) not in ranks
-        # A line may name another rank.
-        if is_others and not any(sign in batch for sign in (b'"rank"', b"@", b"\\")):
-            continue
+    for stream, batch in read_waiting(owner, BATCH_BYTES, rank):
         lines = _lines_naming(metrics, batch) if _can_search(metrics) else batch
         found.append((stream, lines))
         size += len(lines)

@@ -37,17 +37,19 @@ _CHUNKS = f"""
     WHERE stream_id = ? AND "offset" >= COALESCE(({_FIRST_CHUNK}), 0) AND "offset" < ?
     ORDER BY "offset"
 """  # noqa: S608 - no values
+_WAITS = f"name IN ('{METRICS}', '{POSTED}') AND delivered < size"
+_OF_RANK = f"(CAST(stream.rank AS TEXT) = ? OR names_ranks OR name = '{POSTED}')"
 _WAITING = f"""
     SELECT stream.id, "offset", data FROM stream JOIN chunk ON stream_id = stream.id
-    WHERE owner = ? AND name IN (?, ?) AND delivered < size AND "offset" >= COALESCE(
+    WHERE {_WAITS} AND owner = ? AND "offset" >= COALESCE(
         ({_FIRST_CHUNK.replace("?", "{}").format("stream.id", "delivered")}), 0)
-    ORDER BY stream.id, "offset"
 """  # noqa: S608 - no values
 _ADD_CHUNK = 'INSERT INTO chunk (stream_id, "offset", data) VALUES (?, ?, ?)'
-_GROW = "UPDATE stream SET size = ? WHERE id = ?"
+_GROW = "UPDATE stream SET size = ?, names_ranks = names_ranks OR ? WHERE id = ?"
 _CREATE = """
-    INSERT INTO stream (owner, attempt, rank, name, size, delivered, recorded, gap_start, gap_end)
-    VALUES (?, ?, ?, ?, 0, 0, 0, 0, 0) ON CONFLICT DO NOTHING
+    INSERT INTO stream (
+        owner, attempt, rank, name, size, delivered, recorded, gap_start, gap_end, names_ranks
+    ) VALUES (?, ?, ?, ?, 0, 0, 0, 0, 0, FALSE) ON CONFLICT DO NOTHING
 """
 # A process can cut its file to less than was shipped.
 _CLOSE = """
@@ -56,7 +58,7 @@ _CLOSE = """
 """
 _SHORTEN = f"{_CLOSE} AND final_size > size AND final_size > ?"
 _GROW_FROM = """
-    UPDATE stream SET size = size + ?
+    UPDATE stream SET size = size + ?, names_ranks = names_ranks OR ?
     WHERE owner = ? AND attempt = ? AND rank = ? AND name = ? AND size = ?
         AND (final_size IS NULL OR final_size >= size + ?)
     RETURNING id, size = final_size
@@ -106,7 +108,7 @@ def append(
         if new:
             add_chunk(stream.id, stream.size, new)
             stream.size += len(new)
-            run_sql(_GROW, stream.size, stream.id)
+            run_sql(_GROW, stream.size, _may_name_ranks(key, new), stream.id)
         if limit is not None:
             _leave_out(stream, limit, written if stream.final_size is None else stream.final_size)
     if stream.size == stream.final_size:
@@ -129,8 +131,9 @@ def _append_all(pieces: Sequence[tuple[StreamKey, int, bytes]]) -> Sequence[bool
                     continue
                 if not offset:
                     create(key)
-                values = (len(data), *astuple(key), offset, len(data))
-                if grown := run_sql(_GROW_FROM, *values).fetchone():
+                new = len(data), _may_name_ranks(key, data)
+                grown = run_sql(_GROW_FROM, *new, *astuple(key), offset, len(data)).fetchone()
+                if grown:
                     stream_id, completes = grown
                     add_chunk(stream_id, offset, data)
                     appended[i], is_complete = True, is_complete or bool(completes)
@@ -141,6 +144,12 @@ def _append_all(pieces: Sequence[tuple[StreamKey, int, bytes]]) -> Sequence[bool
 
 
 _group = GroupCommit(_append_all, PATIENT_SECONDS)
+
+
+def _may_name_ranks(key: StreamKey, data: bytes) -> bool:
+    """Check if a piece may have a sample of another rank; of part of a line, nobody knows."""
+    signs = (b'"rank"', b"@", b"\\")
+    return key.name == METRICS and (data[-1:] != b"\n" or any(sign in data for sign in signs))
 
 
 def create(key: StreamKey) -> None:
@@ -183,12 +192,14 @@ def shorten(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int
             run_sql(_SHORTEN, size, size, owner, attempt, rank, name, size)
 
 
-def waiting(owner: str | None = None) -> list[Stream]:
-    """Return the streams with undelivered samples: an owner's, or all."""
-    waits = "name IN (?, ?) AND delivered < size"
-    if owner is None:
-        return Stream.rows(f"{waits} ORDER BY id", METRICS, POSTED)
-    return Stream.rows(f"{waits} AND owner = ? ORDER BY id", METRICS, POSTED, owner)
+def waiting(owner: str | None = None, rank: str = "") -> list[Stream]:
+    """Return the streams with undelivered samples: an owner's, or all; maybe only of a rank."""
+    where, values = [_WAITS], []
+    for condition, value in (("owner = ?", owner), (_OF_RANK, rank)):
+        if value:
+            where.append(condition)
+            values.append(value)
+    return Stream.rows(f"{' AND '.join(where)} ORDER BY id", *values)
 
 
 def waits(owner: str) -> bool:
@@ -229,10 +240,14 @@ def read_batch(stream: Stream, start: int, most_bytes: int) -> bytes:
     return _first_lines(stream, start, read(stream, start, start + most_bytes), most_bytes)
 
 
-def read_waiting(owner: str, most_bytes: int) -> Iterator[tuple[Stream, bytes]]:
-    """Yield the lines that wait in an owner's streams, however many, as ``read_batch`` does."""
-    streams = {stream.id: stream for stream in waiting(owner)}
-    rows = run_sql(_WAITING, owner, METRICS, POSTED)
+def read_waiting(owner: str, most_bytes: int, rank: str = "") -> Iterator[tuple[Stream, bytes]]:
+    """Yield the lines that wait in an owner's streams, however many, as ``read_batch`` does.
+
+    With a ``rank``, only those that may have samples of it.
+    """
+    streams = {stream.id: stream for stream in waiting(owner, rank)}
+    of_rank = (f"AND {_OF_RANK}", rank) if rank else ("",)
+    rows = run_sql(f'{_WAITING} {of_rank[0]} ORDER BY stream.id, "offset"', owner, *of_rank[1:])
     for stream_id, chunks in groupby(rows, key=itemgetter(0)):
         stream = streams[stream_id]
         data = _join((chunk[1:] for chunk in chunks), stream.delivered, stream.size)
