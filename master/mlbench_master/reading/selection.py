@@ -41,7 +41,10 @@ class Selection:
     names: tuple[str, ...] = ()
     """Only series of these names, or of these metrics with any rank; empty for all."""
     summarize: int | None = None
-    """At most so many points of each series: averages of equally many points, with extremes."""
+    """At most so many points of each series: averages of equally many points, with extremes.
+
+    Of very many samples, averages over equal times.
+    """
     last_n: int | None = None
     """Only the newest so many points of each series."""
     with_added: bool = False
@@ -135,7 +138,11 @@ class _Group:
         if not self.size:
             self.first_us = part.times_us[0]
             self.cumulative = part.annotations.get(0, NO_ANNOTATION).cumulative
-        self.added = self.added or any(note.added for note in part.annotations.values())
+        for note in part.annotations.values():
+            self.added = self.added or note.added
+            if note.minimum is not None and note.maximum is not None:
+                self.minimum = min(self.minimum, float(note.minimum))
+                self.maximum = max(self.maximum, float(note.maximum))
         self.size += len(part)
         numbers: Sequence[Any] = values
         if not part.are_numbers:
@@ -161,7 +168,7 @@ class _Group:
             assert self.text is not None
             return self.text
         note = Annotation(self.cumulative, added=self.added)
-        if self.size > 1 and self.minimum <= self.maximum:
+        if self.minimum < self.maximum or (self.size > 1 and self.minimum == self.maximum):
             extremes = spell(self.minimum), spell(self.maximum)
             note = Annotation(self.cumulative, None, *extremes, self.added)
         return Point(self.first_us, spell(self.mean), note)

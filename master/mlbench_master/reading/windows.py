@@ -3,11 +3,12 @@
 All of it raises ``PrometheusError`` if Prometheus gives no answer.
 """
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from mlbench.series import SeriesKey
-from mlbench_master.reading.points import PIECE, Chunks, Points, join
+from mlbench_master.reading.points import PIECE, Annotation, Chunks, Points, join
 from mlbench_master.reading.promql import PrometheusClient, QueryResult
 from mlbench_master.recording.samples import series_key
 
@@ -41,6 +42,47 @@ def read_at_once(prometheus: PrometheusClient, selector: str, span: Span) -> lis
     Older versions of Prometheus include the first instant of a range, newer ones do not.
     """
     return prometheus.query(f"{selector}[{span.length_ms}ms]", span.last_ms / 1000)
+
+
+def averages(
+    prometheus: PrometheusClient, selector: str, span: Span, most: int
+) -> dict[SeriesKey, Points]:
+    """Have Prometheus average the samples of each series in at most so many parts of a span.
+
+    An average stands at the begin of its part, with the extremes where these are two finite ones.
+    """
+    step_ms = -(-span.length_ms // most)
+    first_end = span.first_ms + step_ms - 1
+    means, lows, highs = (
+        {
+            series_key(one.labels): dict(zip(one.times, one.values, strict=True))
+            for one in prometheus.query_range(
+                f"{function}_over_time({selector}[{step_ms}ms])",
+                first_end,
+                first_end + (span.length_ms - 1) // step_ms * step_ms,
+                step_ms,
+            )
+        }
+        for function in ("avg", "min", "max")
+    )
+    return {
+        key: Points(
+            [(round(end * 1000) - step_ms + 1) * 1000 for end in its],
+            [*its.values()],
+            dict(_extremes(its, lows.get(key, {}), highs.get(key, {}))),
+            are_numbers=True,
+        )
+        for key, its in means.items()
+    }
+
+
+def _extremes(
+    times: Iterable[float], lows: Mapping[float, str], highs: Mapping[float, str]
+) -> Iterator[tuple[int, Annotation]]:
+    for i, time in enumerate(times):
+        low, high = lows.get(time, "NaN"), highs.get(time, "NaN")
+        if low != high and math.isfinite(float(low)) and math.isfinite(float(high)):
+            yield i, Annotation(minimum=low, maximum=high)
 
 
 def read(prometheus: PrometheusClient, selector: str, span: Span) -> Chunks:

@@ -17,7 +17,7 @@ from mlbench_master.recording.samples import Sample
 from mlbench_master.runs import life
 from tests.conftest import PrometheusServer
 from tests.support.killing import killed_at
-from tests.support.rows import NO_ARCHIVES, line, post, record
+from tests.support.rows import NO_ARCHIVES, deliver_all, line, post, record
 
 pytestmark = pytest.mark.both_databases
 
@@ -254,3 +254,29 @@ def test_a_run_that_is_deleted_meanwhile_is_an_error_and_no_gap(
     life.delete(run)
     with pytest.raises(PrometheusError, match="deleted"):
         to_dict(series)
+
+
+def test_prometheus_averages_what_is_much(
+    run: Run, reader: SeriesReader, delivery: Delivery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = round(time.time(), 3)
+    wanted = Selection(names=("a",), summarize=10)
+    for rank in (0, 1):
+        record(run, b"".join(line(now - 8 + i / 10, a=i + rank) for i in range(75)), rank)
+    deliver_all(delivery)
+    for rank in (0, 1):
+        record(run, line(now - 0.2, a=99) + line(now - 0.1, a=100), rank)
+    few = read(reader, run, wanted)
+    monkeypatch.setattr(delivered, "_AT_ONCE", 100)
+    much = read(reader, run, wanted)
+    for rank in (0, 1):
+        assert len(few[f"a @ {rank}"]) == 10
+        *averages, last, newest = much[f"a @ {rank}"]
+        assert [last.value, newest.value] == ["99", "100"]
+        assert len(averages) == 7
+        assert float(averages[3].value) == pytest.approx(37 + rank, abs=1)
+        ends = [(point.note.minimum, point.note.maximum) for point in (averages[0], averages[-1])]
+        assert (ends[0][0], ends[1][1]) == (str(rank), str(74 + rank))
+    # Even where so much waits that they are averaged again.
+    again = read(reader, run, Selection(names=("a",), summarize=4))["a @ 1"]
+    assert [again[0].note.minimum, again[1].note.maximum, again[2].value] == ["1", "99", "100"]

@@ -2,6 +2,7 @@
 
 import time
 import uuid
+from collections import defaultdict
 
 import pytest
 
@@ -65,3 +66,28 @@ def test_a_span_ends_where_it_says(writer: RemoteWriter, prometheus: PrometheusC
         values = [point.value for chunk in chunks for point in chunk]
         assert values == [str(ms) for ms in range(first, last - 1, -1)]
     assert not list(windows.read(prometheus, select(series), Span(NOW_MS - 90, NOW_MS - 41)))
+
+
+def test_averages_stand_for_all_samples_of_their_part(
+    writer: RemoteWriter, prometheus: PrometheusClient
+) -> None:
+    # No sample where two parts meet, of which up to Prometheus 2 both have it.
+    offsets, most, step = [*range(0, 6_000, 30), *range(7_500, 9_001, 90)], 7, 1_286
+    case, parts = labels(), defaultdict[tuple[str, int], list[float]](list)
+    for rank in ("1", "2"):
+        points = [(NOW_MS + ms, float(rank) + ms % 7) for ms in offsets]
+        writer.send([time_series(case | {"metric": "a", "rank": rank}, points)])
+        for ms, value in points:
+            parts[rank, (ms - NOW_MS) // step].append(value)
+    span = Span(NOW_MS, NOW_MS + 9_000)
+    found = windows.averages(prometheus, select(case), span, most)
+    averages = {
+        (rank, (point.time_us // 1000 - NOW_MS) / step): point
+        for (_, rank), points in found.items()
+        for point in points
+    }
+    assert averages.keys() == parts.keys()
+    for key, part in parts.items():
+        assert float(averages[key].value) == pytest.approx(sum(part) / len(part))
+        extremes = f"{min(part):g}", f"{max(part):g}"
+        assert (averages[key].note.minimum, averages[key].note.maximum) == extremes
