@@ -14,48 +14,40 @@ from mlbench.records import Run
 from mlbench_master.reading.promql import PrometheusClient
 from tests.chain import raising
 from tests.conftest import wait_for
+from tests.support import stacks
 from tests.support.known import known
-from tests.support.stacks import (
-    assert_counted,
-    losses,
-    order_command,
-    order_steps,
-    run_to_end,
-    service,
-    training,
-)
 
 
 @pytest.fixture
 def running(client: ApiClient) -> Run:
     """A run that would go on for a minute."""
-    run = order_steps(client, "long", steps=6000, rate=100)
-    wait_for(lambda: len(losses(client, run, rank=1)) > 20, what="values of rank 1 arrive")
+    run = stacks.order_steps(client, "long", steps=6000, rate=100)
+    wait_for(lambda: len(stacks.losses(client, run, rank=1)) > 20, what="values of rank 1 arrive")
     return run
 
 
 def test_a_killed_training_process_fails_the_run(
     client: ApiClient, stack: Home, running: Run
 ) -> None:
-    [victim] = training(stack, rank=1)
+    [victim] = stacks.training(stack, rank=1)
     killed_at = time.monotonic()
     victim.kill()
-    ended = run_to_end(client, running)
+    ended = stacks.run_to_end(client, running)
     assert time.monotonic() - killed_at < 10
     assert ended.state == "FAILED"
     assert "rank 1 on local-mlbench-worker-1 was killed by signal 9 (SIGKILL)" in ended.reason
-    assert not training(stack, rank=0)
-    assert not training(stack, rank=1)
-    assert_counted(ended)
+    assert not stacks.training(stack, rank=0)
+    assert not stacks.training(stack, rank=1)
+    stacks.assert_counted(ended)
     # One value every 10 ms, up to the kill.
-    assert len(losses(client, running, rank=1)) > 20
+    assert len(stacks.losses(client, running, rank=1)) > 20
 
 
 def test_a_failed_run_has_the_figures_of_its_steps_and_blames_no_rank(
     client: ApiClient, stack: Home
 ) -> None:
     command = shlex.join([sys.executable, raising.__file__])
-    run = run_to_end(client, order_command(client, "raising", command, num_workers=2))
+    run = stacks.run_to_end(client, stacks.order_command(client, "raising", command, num_workers=2))
     assert (run.state, run.reason.endswith("ValueError: the data are over")) == ("FAILED", True)
     assert [rank.stopped for rank in run.ranks] == ["stopped after rank 1 failed", ""]
     result = client.get_result(run.id).result().value
@@ -76,27 +68,27 @@ def test_a_failed_run_has_the_figures_of_its_steps_and_blames_no_rank(
 
 
 def test_a_failed_attempt_is_tried_again(client: ApiClient, stack: Home) -> None:
-    agent = service(stack, "local-mlbench-worker-0")
-    run = order_steps(client, "restart", max_restarts=1, steps=200, rate=100)
-    wait_for(lambda: losses(client, run), what="it runs")
-    [victim] = training(stack, rank=0)
+    agent = stacks.service(stack, "local-mlbench-worker-0")
+    run = stacks.order_steps(client, "restart", max_restarts=1, steps=200, rate=100)
+    wait_for(lambda: stacks.losses(client, run), what="it runs")
+    [victim] = stacks.training(stack, rank=0)
     victim.kill()
-    ended = run_to_end(client, run)
+    ended = stacks.run_to_end(client, run)
     assert (ended.state, ended.attempt) == ("FINISHED", 2), ended.reason
-    assert_counted(ended)
+    stacks.assert_counted(ended)
     assert psutil.pid_exists(agent.pid)
 
 
 @pytest.mark.slow
 def test_a_killed_agent_fails_the_run_and_the_next_one_works(own_stack: Home) -> None:
     with ApiClient.from_home(own_stack) as client:
-        run = order_steps(client, "agent", steps=6000, rate=100)
-        wait_for(lambda: losses(client, run), what="it runs")
-        service(own_stack, "local-mlbench-worker-0").kill()
-        wait_for(lambda: not training(own_stack, rank=0), 5, "its training process is gone")
-        ended = run_to_end(client, run)
+        run = stacks.order_steps(client, "agent", steps=6000, rate=100)
+        wait_for(lambda: stacks.losses(client, run), what="it runs")
+        stacks.service(own_stack, "local-mlbench-worker-0").kill()
+        wait_for(lambda: not stacks.training(own_stack, rank=0), 5, "its training process is gone")
+        ended = stacks.run_to_end(client, run)
         assert ended.state == "FAILED"
         assert "rank 0 on local-mlbench-worker-0" in ended.reason
-        assert_counted(ended)
-        again = order_steps(client, "again", steps=50, rate=500)
-        assert run_to_end(client, again).state == "FINISHED"
+        stacks.assert_counted(ended)
+        again = stacks.order_steps(client, "again", steps=50, rate=500)
+        assert stacks.run_to_end(client, again).state == "FINISHED"

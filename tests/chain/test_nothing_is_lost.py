@@ -12,24 +12,18 @@ from mlbench import ApiClient, names
 from mlbench.home import Home
 from mlbench.records import Run
 from tests.conftest import running_stack, wait_for
+from tests.support import stacks
 from tests.support.known import known
-from tests.support.stacks import (
-    assert_complete,
-    kill_service,
-    losses,
-    order_steps,
-    reload,
-    run_to_end,
-    service,
-)
 
 _MLBENCH = Path(sys.executable).with_name("mlbench")
 
 
 @pytest.mark.parametrize(("steps", "rate"), [(1000, 2000), (150, 75)])
 def test_none_is_lost(client: ApiClient, steps: int, rate: int) -> None:
-    ended = run_to_end(client, order_steps(client, f"rate-{rate}", steps=steps, rate=rate))
-    assert_complete(client, ended, steps)
+    ended = stacks.run_to_end(
+        client, stacks.order_steps(client, f"rate-{rate}", steps=steps, rate=rate)
+    )
+    stacks.assert_complete(client, ended, steps)
     # Prometheus has one value of each series and millisecond: the first.
     series = client.get_run_metrics(ended.id).result().value
     moments = {(name, point.date[:-4]) for name, points in series.items() for point in points}
@@ -38,20 +32,20 @@ def test_none_is_lost(client: ApiClient, steps: int, rate: int) -> None:
 
 @pytest.mark.slow
 def test_kill_everything_between_worker_and_prometheus(client: ApiClient, stack: Home) -> None:
-    run = order_steps(client, "kills", steps=3300, rate=75)
-    wait_for(lambda: len(losses(client, run)) > 50, what="the run has begun")
+    run = stacks.order_steps(client, "kills", steps=3300, rate=75)
+    wait_for(lambda: len(stacks.losses(client, run)) > 50, what="the run has begun")
     for word in ("mlbench_master.controller", "gunicorn", "--config.file"):
-        kill_service(stack, word)
+        stacks.kill_service(stack, word)
         so_far = _readable(client, run)
         wait_for(lambda: _readable(client, run) > so_far, what="values arrive again")  # noqa: B023
-    assert reload(client, run).state == "STARTED", "the run was over before the kills"
-    assert_complete(client, run_to_end(client, run), steps=3300)
+    assert stacks.reload(client, run).state == "STARTED", "the run was over before the kills"
+    stacks.assert_complete(client, stacks.run_to_end(client, run), steps=3300)
 
 
 def _readable(client: ApiClient, run: Run) -> int:
     """Return how many values can be read; 0 while a part of the way is down."""
     try:
-        return len(losses(client, run))
+        return len(stacks.losses(client, run))
     except Exception:
         return 0
 
@@ -71,9 +65,9 @@ def test_a_watcher_outlasts_a_killed_api_and_prometheus(client: ApiClient, stack
 
     wait_for(active, what="the run is ordered")
     [run] = active()
-    wait_for(lambda: losses(client, run), what="it has begun")
-    service(stack, "--config.file").kill()
-    service(stack, "gunicorn").kill()
+    wait_for(lambda: stacks.losses(client, run), what="it has begun")
+    stacks.service(stack, "--config.file").kill()
+    stacks.service(stack, "gunicorn").kill()
     stdout, stderr = watcher.communicate(timeout=60)
     assert watcher.returncode == 0, stderr
     assert "FINISHED" in stdout
@@ -106,11 +100,11 @@ def test_agents_keep_their_files_while_the_spool_is_full(small_stack: Home, down
 
     steps = 750
     with ApiClient.from_home(small_stack) as client:
-        run = order_steps(client, "full", steps=steps, rate=125)
-        wait_for(lambda: losses(client, run, rank=1), what="it has begun")
+        run = stacks.order_steps(client, "full", steps=steps, rate=125)
+        wait_for(lambda: stacks.losses(client, run, rank=1), what="it has begun")
         down.touch()
-        service(small_stack, "--config.file").kill()
+        stacks.service(small_stack, "--config.file").kill()
         wait_for(lambda: refusals() > 2, what="the spool is full")
-        assert reload(client, run).active
+        assert stacks.reload(client, run).active
         down.unlink()
-        assert_complete(client, run_to_end(client, run), steps)
+        stacks.assert_complete(client, stacks.run_to_end(client, run), steps)

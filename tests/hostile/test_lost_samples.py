@@ -15,16 +15,7 @@ from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
 from tests.conftest import PrometheusServer, wait_for
-from tests.support.rows import (
-    deliver_all,
-    line,
-    make_pod,
-    make_ranks,
-    make_run,
-    post,
-    record,
-    time_series,
-)
+from tests.support import rows
 
 _GOAL = {"metric": "acc", "value": 97.0, "lower_is_better": False}
 # What each run of these tests records: 40 steps of two series on each of two ranks.
@@ -41,12 +32,12 @@ def shared_prometheus(own_prometheus: PrometheusServer) -> PrometheusServer:
 def make_finished(delivery: Delivery, began: float) -> Run:
     """Store a run whose 20th step reaches the goal, and deliver its samples."""
     ended: dict[str, Any] = {"finished_at": began + 50, "settled_at": began + 51}
-    run = make_run(state="FINISHED", goal=_GOAL, created_at=began, started_at=began, **ended)
-    make_ranks(run, assigned_at=began, exited_at=began + 50)
+    run = rows.make_run(state="FINISHED", goal=_GOAL, created_at=began, started_at=began, **ended)
+    rows.make_ranks(run, assigned_at=began, exited_at=began + 50)
     for rank in (0, 1):
-        steps = (line(began + 1 + i, acc=78 + i, train_seconds=i) for i in range(40))
-        record(run, b"".join(steps), rank)
-    deliver_all(delivery)
+        steps = (rows.line(began + 1 + i, acc=78 + i, train_seconds=i) for i in range(40))
+        rows.record(run, b"".join(steps), rank)
+    rows.deliver_all(delivery)
     return run
 
 
@@ -78,7 +69,7 @@ def test_a_finished_run_of_which_prometheus_lost_a_part_is_an_error_in_words(
     # What is written once more, Prometheus has: the last ten steps of one series.
     labels = {"__name__": "mlbench_run_metric", "run_id": str(lost.id), "metric": "acc"}
     points = [(round((began + 31 + i) * 1000), 108.0 + i) for i in range(10)]
-    writer.send([time_series(labels | {"rank": "0"}, points)])
+    writer.send([rows.time_series(labels | {"rank": "0"}, points)])
 
     words = (
         f"Prometheus has 10 of the {SAMPLES} samples of run {lost.id}: "
@@ -152,13 +143,13 @@ def test_lost_samples_of_a_pod_are_missed_and_later_ones_read(
     api: TestClient, delivery: Delivery, own_prometheus: PrometheusServer
 ) -> None:
     """A pod outlives what Prometheus remembers of it."""
-    pod, now_us = make_pod(), time.time_ns() // 1_000_000 * 1000
+    pod, now_us = rows.make_pod(), time.time_ns() // 1_000_000 * 1000
     posted = [Sample("heat", "", now_us - (9 - i) * 1_000_000, float(i)) for i in range(10)]
-    post(pod_owner(pod), posted[:9])
-    deliver_all(delivery)
+    rows.post(pod_owner(pod), posted[:9])
+    rows.deliver_all(delivery)
     own_prometheus.lose_everything()
-    post(pod_owner(pod), posted[9:])
-    deliver_all(delivery)
+    rows.post(pod_owner(pod), posted[9:])
+    rows.deliver_all(delivery)
     answer = metrics(api, pod, metric_type="pod")
     assert answer.status_code == 502
     assert f"has 1 of the 10 samples of pod {pod}" in answer.json["message"]

@@ -14,14 +14,7 @@ from benchmarks.stacks import stopped
 from mlbench import ApiClient
 from mlbench.home import Home
 from tests.conftest import running_stack, wait_for
-from tests.support.silencers import (
-    endless_body,
-    half_body,
-    half_head,
-    never_read,
-    occupied,
-    oldest_answer,
-)
+from tests.support import silencers
 from tests.support.stacks import order_steps, reload, run_to_end, service
 
 pytestmark = pytest.mark.slow
@@ -75,18 +68,18 @@ def test_clients_that_are_never_done_keep_no_agent_waiting(
 ) -> None:
     connection = impatient.read_connection()
     requests = [
-        half_head(),
-        half_body(),
-        half_body(token=connection.token),
-        half_body("/api/workers/local-mlbench-worker-0/poll"),
-        endless_body(connection.token),
-        never_read(connection.url),
+        silencers.half_head(),
+        silencers.half_body(),
+        silencers.half_body(token=connection.token),
+        silencers.half_body("/api/workers/local-mlbench-worker-0/poll"),
+        silencers.endless_body(connection.token),
+        silencers.never_read(connection.url),
     ]
     with (
         beside_a_run(client, "floods", SILENCE_SECONDS + 1),
-        occupied(connection.url, requests * 20),
+        silencers.occupied(connection.url, requests * 20),
     ):
-        assert oldest_answer(impatient, SILENCE_SECONDS) < LATE_SECONDS
+        assert silencers.oldest_answer(impatient, SILENCE_SECONDS) < LATE_SECONDS
         assert httpx.get(f"{connection.url}/healthz", timeout=LATE_SECONDS).is_success
 
 
@@ -111,7 +104,7 @@ def test_reads_while_prometheus_hangs_keep_no_agent_waiting(
         with stopped(service(impatient, "--config.file")):
             for reader in readers:
                 reader.start()
-            oldest = oldest_answer(impatient, SILENCE_SECONDS)
+            oldest = silencers.oldest_answer(impatient, SILENCE_SECONDS)
             probe = httpx.get(f"{connection.url}/healthz", timeout=LATE_SECONDS)
             # Of those that ask while it is known to be silent, none waits.
             began = time.monotonic()
@@ -135,7 +128,9 @@ def test_silence_that_the_master_could_not_hear_loses_no_worker(
             opened.execute("BEGIN IMMEDIATE")
             time.sleep(SILENCE_SECONDS)
             opened.execute("ROLLBACK")
-        wait_for(lambda: oldest_answer(impatient, 0.2) < LATE_SECONDS, what="agents are heard")
+        wait_for(
+            lambda: silencers.oldest_answer(impatient, 0.2) < LATE_SECONDS, what="agents are heard"
+        )
         [worker] = service(impatient, "gunicorn").children()
         with stopped(worker):
             time.sleep(SILENCE_SECONDS)

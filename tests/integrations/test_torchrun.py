@@ -9,15 +9,8 @@ import pytest
 from mlbench import ApiClient
 from mlbench.home import Home
 from tests.conftest import wait_for
+from tests.support import stacks
 from tests.support.pages import order_as_printed, values
-from tests.support.stacks import (
-    assert_counted,
-    files_of,
-    kill_service,
-    losses,
-    order_command,
-    run_to_end,
-)
 
 _TORCHRUN = f"{Path(sys.executable).with_name('torchrun')} --nproc-per-node 2 "
 _FAILING = """
@@ -44,12 +37,12 @@ def _whole(text: str) -> list[str]:
 @pytest.mark.slow
 def test_workers_and_processes_are_one_job(client: ApiClient, stack: Home, tmp_path: Path) -> None:
     run = order_as_printed(client, stack, "torchrun", tmp_path)
-    wait_for(lambda: losses(client, run, rank=3), what="rank 3 records")
-    kill_service(stack, "gunicorn")
-    texts = [file.read_text() for file in files_of(stack) if file.name == "metrics.jsonl"]
-    ended = run_to_end(client, run)
+    wait_for(lambda: stacks.losses(client, run, rank=3), what="rank 3 records")
+    stacks.kill_service(stack, "gunicorn")
+    texts = [file.read_text() for file in stacks.files_of(stack) if file.name == "metrics.jsonl"]
+    ended = stacks.run_to_end(client, run)
     assert ended.state == "FINISHED", ended.reason
-    assert_counted(ended)
+    stacks.assert_counted(ended)
     assert ended.world_size == 4
     assert [rank.processes for rank in ended.ranks] == [(0, 1), (2, 3)]
     series = client.get_run_metrics(run.id).result().value
@@ -76,8 +69,8 @@ def test_a_failure_is_told_with_rank_and_line_and_restarts_are_seen(
 ) -> None:
     (tmp_path / "train.py").write_text(_FAILING)
     command = _TORCHRUN + "--max-restarts 1 train.py"
-    ended = run_to_end(
-        client, order_command(client, "diverges", command, working_dir=str(tmp_path)), 120
+    ended = stacks.run_to_end(
+        client, stacks.order_command(client, "diverges", command, working_dir=str(tmp_path)), 120
     )
     line = 1 + _FAILING.splitlines().index('        raise RuntimeError(f"rank {rank} diverged")')
     assert ended.state == "FAILED"
@@ -88,4 +81,4 @@ def test_a_failure_is_told_with_rank_and_line_and_restarts_are_seen(
     assert [event.text for event in events if event.kind == "restarted"] == [
         "torchrun on local-mlbench-worker-0 began its processes anew (restart 1)"
     ]
-    assert losses(client, ended, 0) == losses(client, ended, 1) == [0, 1]
+    assert stacks.losses(client, ended, 0) == stacks.losses(client, ended, 1) == [0, 1]

@@ -1,4 +1,4 @@
-"""What these tests share: a run that has ended, and the command line as its user calls it."""
+"""What these tests share: a run that has ended, one that goes on, and an empty Grafana."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +9,7 @@ from mlbench import ApiClient
 from mlbench.home import Home
 from mlbench.records import Run
 from tests.conftest import wait_for
+from tests.support.grafana_server import GrafanaServer, serve_grafana
 from tests.support.stacks import losses, order_steps, reload, run_to_end
 
 
@@ -16,6 +17,13 @@ from tests.support.stacks import losses, order_steps, reload, run_to_end
 def path(tmp_path: Path) -> Path:
     """A metrics file that is yet to be written."""
     return tmp_path / "metrics.jsonl"
+
+
+@pytest.fixture
+def server() -> Iterator[GrafanaServer]:
+    """An empty Grafana."""
+    with serve_grafana() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

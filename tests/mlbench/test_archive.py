@@ -7,6 +7,7 @@ import re
 import zipfile
 from array import array
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
@@ -74,11 +75,8 @@ def test_no_byte_changes_unseen(tmp_path: Path) -> None:
         damaged = bytearray(whole)
         damaged[position] ^= 1 << position % 8
         (tmp_path / "y").write_bytes(damaged)
-        try:
-            with opened(tmp_path / "y") as file:
-                assert file.check(), position
-        except ArchiveError:
-            pass
+        with suppress(ArchiveError), opened(tmp_path / "y") as file:
+            assert file.check(), position
 
 
 def test_what_is_damaged_is_one_sentence(tmp_path: Path) -> None:

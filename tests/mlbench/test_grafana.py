@@ -8,7 +8,6 @@ import base64
 import json
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,13 +30,6 @@ from tests.support.scripted import Reply, serving
 _PROMETHEUS = "http://prometheus:9090"
 _BOARDS = ("mlbench-run", "mlbench-runs")
 _UNCHANGED = Pushed("unchanged", "unchanged", dict.fromkeys(_BOARDS, "unchanged"))
-
-
-@pytest.fixture
-def server() -> Iterator[GrafanaServer]:
-    """An empty Grafana."""
-    with serve_grafana() as server:
-        yield server
 
 
 @pytest.fixture

@@ -21,17 +21,8 @@ from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
 from mlbench_master.settings import Settings
 from tests.conftest import PrometheusServer, call_as_user
+from tests.support import rows
 from tests.support.reading import scrape
-from tests.support.rows import (
-    deliver_all,
-    line,
-    make_ranks,
-    make_run,
-    post,
-    record,
-    reload,
-    time_series,
-)
 
 POD = "w-0"
 
@@ -54,28 +45,30 @@ class Master:
         """
         began = round(time.time()) - ago
         goal = {"metric": "acc", "value": 97.0, "lower_is_better": False}
-        run = make_run(name=name, state="FINISHED", goal=goal, created_at=began)
+        run = rows.make_run(name=name, state="FINISHED", goal=goal, created_at=began)
         run.started_at = began
         run.save()
-        make_ranks(run, [POD, "w-1"], assigned_at=began, exited_at=began + 90, exit_code=0)
+        rows.make_ranks(run, [POD, "w-1"], assigned_at=began, exited_at=began + 90, exit_code=0)
         for rank in (0, 1):
-            lines = [line(began + apart * i, train_seconds=i / 30, acc=i / 8) for i in range(800)]
-            record(run, b"".join(lines) + line(began + 60, note="kept", acc=1e400), rank)
+            lines = [
+                rows.line(began + apart * i, train_seconds=i / 30, acc=i / 8) for i in range(800)
+            ]
+            rows.record(run, b"".join(lines) + rows.line(began + 60, note="kept", acc=1e400), rank)
         now_us = round((began + 80) * 1e6)
         posted = Sample("b", "", now_us + 7, 1.0, True, {"ä": [1]})
-        post(run_owner(run.id), [posted, Sample("b", "", 5, 2.0, False, "")])
+        rows.post(run_owner(run.id), [posted, Sample("b", "", 5, 2.0, False, "")])
         Run.update(finished_at=began + 90).where(Run.id == run.id).execute()
         for i in range(5):
             scrape(self.writer, POD, round((began + 10 * i) * 1000), i / 3)
-        deliver_all(self.delivery)
+        rows.deliver_all(self.delivery)
         Run.update(delivery=asdict(count(self.prometheus, run.id))).where(
             Run.id == run.id
         ).execute()
-        return reload(run)
+        return rows.reload(run)
 
     def write(self, labels: Mapping[str, str], points: list[tuple[int, float]]) -> None:
         """Write (milliseconds, value) to Prometheus."""
-        self.writer.send([time_series(labels, points)])
+        self.writer.send([rows.time_series(labels, points)])
 
     def verify(self, run: Run, **params: object) -> Any:
         return self.api.simulate_post(f"/api/runs/{run.id}/verification", params=params).json

@@ -1,7 +1,6 @@
 """``mlbench grafana push``: everything is brought to a Grafana, or it is said why not."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -9,7 +8,7 @@ from mlbench import names
 from mlbench.assets import grafana_folder
 from mlbench.home import Connection
 from tests.mlbench.cli.conftest import Mlbench
-from tests.support.grafana_server import ADMIN, PASSWORD, GrafanaServer, serve_grafana
+from tests.support.grafana_server import ADMIN, PASSWORD, GrafanaServer
 
 _PROMETHEUS = ("--prometheus-url", "http://prometheus:9090")
 
@@ -23,12 +22,6 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
         names.ENV_SCRAPE_INTERVAL,
     ):
         monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def server() -> Iterator[GrafanaServer]:
-    with serve_grafana() as server:
-        yield server
 
 
 def test_everything_is_pushed_and_the_second_time_nothing(

@@ -13,16 +13,8 @@ from mlbench.comparisons import Comparison
 from mlbench.report.formats import to_csv, to_html, to_markdown
 from mlbench.report.statement import Fact
 from mlbench.results import LateRank, Stragglers
+from tests.support import results
 from tests.support.known import known
-from tests.support.results import (
-    judged,
-    make_aimless,
-    make_comparison,
-    make_difference,
-    make_matrix,
-    make_result,
-    make_unreached,
-)
 
 # --- CSV ---
 
@@ -32,7 +24,7 @@ def rows_of(comparison: Comparison) -> list[dict[str, str]]:
 
 
 def test_there_is_a_row_for_each_run_in_base_units() -> None:
-    comparison = make_matrix((1, 2), 2)
+    comparison = results.make_matrix((1, 2), 2)
     rows = rows_of(comparison)
     assert [row["run_id"] for row in rows] == ["1", "2", "3", "4"]
     assert [row["group"] for row in rows] == ["1 worker", "2 workers"] * 2
@@ -45,7 +37,7 @@ def test_there_is_a_row_for_each_run_in_base_units() -> None:
 
 
 def test_every_row_has_the_figures_of_its_group() -> None:
-    comparison = make_matrix((1, 2), 3)
+    comparison = results.make_matrix((1, 2), 3)
     rows = rows_of(comparison)
     first, second = comparison.groups
     for row, group in zip(rows, [first, second] * 3, strict=True):
@@ -55,13 +47,13 @@ def test_every_row_has_the_figures_of_its_group() -> None:
     summary = dataclasses.asdict(known(second.training_seconds_to_accuracy))
     for name, value in summary.items():
         assert float(rows[1][f"group_training_seconds_to_accuracy_{name}"]) == value
-    [aimless] = rows_of(make_comparison([make_aimless(1)]))
+    [aimless] = rows_of(results.make_comparison([results.make_aimless(1)]))
     assert aimless["group_training_seconds_to_accuracy_mean"] == ""
 
 
 def test_missing_figures_are_empty_and_every_run_has_every_column() -> None:
-    other = replace(make_result(2, 2), phases={"zeta": 1.0})
-    first, second = rows_of(make_comparison([make_aimless(1), other]))
+    other = replace(results.make_result(2, 2), phases={"zeta": 1.0})
+    first, second = rows_of(results.make_comparison([results.make_aimless(1), other]))
     assert first.keys() == second.keys()
     assert first["target_metric"] == first["time_to_accuracy_wall_seconds"] == ""
     assert (first["phases_zeta"], second["phases_zeta"]) == ("", "1.0")
@@ -70,7 +62,7 @@ def test_missing_figures_are_empty_and_every_run_has_every_column() -> None:
 
 def test_how_late_each_rank_was_is_no_single_figure() -> None:
     late = Stragglers(1.25, (LateRank(1, 2.0, {"compute": 2.0}, 1.2),), "rank 1 was late")
-    [row] = rows_of(make_comparison([replace(make_result(1, 2), stragglers=late)]))
+    [row] = rows_of(results.make_comparison([replace(results.make_result(1, 2), stragglers=late)]))
     assert (row["stragglers_times_as_fast"], row["stragglers_text"]) == ("1.25", "rank 1 was late")
 
 
@@ -78,10 +70,10 @@ def test_how_late_each_rank_was_is_no_single_figure() -> None:
 
 
 def test_a_report_begins_with_what_can_be_compared_and_ends_with_the_machines() -> None:
-    differences = (make_difference("cpu", "no", "cpu is a for run 1 and b for run 2"),)
+    differences = (results.make_difference("cpu", "no", "cpu is a for run 1 and b for run 2"),)
     crashed = "set scaling: 2 of 2 places have a run that counts; 3 runs; 1 crashed"
-    comparison = replace(make_matrix((1, 2), 1), differences=differences, sets=(crashed,))
-    text = to_markdown(judged(comparison), (Fact("rank 0", "a CPU; 2 cores"),))
+    comparison = replace(results.make_matrix((1, 2), 1), differences=differences, sets=(crashed,))
+    text = to_markdown(results.judged(comparison), (Fact("rank 0", "a CPU; 2 cores"),))
     lines = text.splitlines()
     assert lines[0] == "# digits on 1, 2 workers"
     assert lines[2] == "2 runs, goal: val_global_Prec@1 ≥ 97"
@@ -93,9 +85,9 @@ def test_a_report_begins_with_what_can_be_compared_and_ends_with_the_machines() 
 
 def test_nothing_of_the_users_is_markdown() -> None:
     departure = "its <b> is `a|b` *c* [d](e)\n# f _g_ snake_case"
-    result = replace(make_result(1), departures=(departure,), disturbed=(departure,))
+    result = replace(results.make_result(1), departures=(departure,), disturbed=(departure,))
     line = r"- run 1: its \<b\> is \`a\|b\` \*c\* \[d\](e) \# f \_g\_ snake_case"
-    assert to_markdown(make_comparison([result])).splitlines().count(line) == 2
+    assert to_markdown(results.make_comparison([result])).splitlines().count(line) == 2
 
 
 # --- HTML ---
@@ -146,8 +138,8 @@ def read(page: str) -> _Reader:
 @pytest.mark.parametrize(
     "comparison",
     [
-        make_comparison([make_unreached(1), make_unreached(2, 2)]),
-        make_comparison([make_aimless(1)]),
+        results.make_comparison([results.make_unreached(1), results.make_unreached(2, 2)]),
+        results.make_comparison([results.make_aimless(1)]),
     ],
 )
 def test_a_page_is_whole_whatever_was_not_reached(comparison: Comparison) -> None:
@@ -156,11 +148,11 @@ def test_a_page_is_whole_whatever_was_not_reached(comparison: Comparison) -> Non
 
 def test_a_page_has_the_statement_the_figures_and_the_machines() -> None:
     comparison = replace(
-        make_matrix((1, 2), 1),
+        results.make_matrix((1, 2), 1),
         comparable="no",
-        differences=(make_difference("batch_size", "yes", "batch_size is 32 and 64"),),
+        differences=(results.make_difference("batch_size", "yes", "batch_size is 32 and 64"),),
     )
-    page = to_html(judged(comparison), (Fact("rank 0", "AMD EPYC; 2 cores"),))
+    page = to_html(results.judged(comparison), (Fact("rank 0", "AMD EPYC; 2 cores"),))
     text = read(page).text
     parts = (
         "cannot be compared",
@@ -176,15 +168,15 @@ def test_a_page_has_the_statement_the_figures_and_the_machines() -> None:
 
 def test_nothing_of_the_users_is_markup() -> None:
     evil = '<script>alert("x")</script>'
-    result = make_result(1)
+    result = results.make_result(1)
     target = replace(known(result.target), metric=evil)
     result = replace(result, name=evil, benchmark=evil, departures=(evil,), target=target)
     result = replace(result, disturbed=(evil,))
     result = replace(result, phases={evil: 1.0})
-    comparison = make_comparison([result, replace(result, run_id=2)])
+    comparison = results.make_comparison([result, replace(result, run_id=2)])
     comparison = replace(
         comparison,
         groups=tuple(replace(group, label=evil) for group in comparison.groups),
-        differences=(make_difference(evil, "no", evil),),
+        differences=(results.make_difference(evil, "no", evil),),
     )
-    assert evil in read(to_html(judged(comparison), (Fact(evil, evil),))).text
+    assert evil in read(to_html(results.judged(comparison), (Fact(evil, evil),))).text

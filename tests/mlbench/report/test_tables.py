@@ -4,15 +4,8 @@ from dataclasses import replace
 
 from mlbench.report.tables import Table, tables
 from mlbench.sweeps import Crossing
+from tests.support import results
 from tests.support.known import known
-from tests.support.results import (
-    make_aimless,
-    make_comparison,
-    make_matrix,
-    make_result,
-    make_sweep,
-    make_unreached,
-)
 
 
 def columns(table: Table) -> dict[str, list[str]]:
@@ -24,7 +17,7 @@ def columns(table: Table) -> dict[str, list[str]]:
 
 
 def test_a_set_has_every_table() -> None:
-    reached, throughput, phases, runs = tables(make_matrix((1, 2, 4), 5))
+    reached, throughput, phases, runs = tables(results.make_matrix((1, 2, 4), 5))
     cells = columns(reached)
     assert cells["group"] == ["1 worker", "2 workers", "4 workers"]
     assert cells["reached"] == ["5/5"] * 3
@@ -42,7 +35,9 @@ def test_a_set_has_every_table() -> None:
 
 
 def test_a_goal_that_was_not_reached_has_no_mean() -> None:
-    comparison = make_comparison([make_result(1), make_unreached(2, repeat=2)])
+    comparison = results.make_comparison(
+        [results.make_result(1), results.make_unreached(2, repeat=2)]
+    )
     reached, *_, runs = tables(comparison)
     assert columns(reached)["reached"] == ["1/2"]
     assert "mean" not in columns(reached)
@@ -50,7 +45,7 @@ def test_a_goal_that_was_not_reached_has_no_mean() -> None:
 
 
 def test_without_a_goal_there_is_nothing_to_reach() -> None:
-    found = tables(make_comparison([make_aimless(1), make_aimless(2, 2)]))
+    found = tables(results.make_comparison([results.make_aimless(1), results.make_aimless(2, 2)]))
     assert [table.title for table in found] == [
         "Throughput and cost",
         "Where the time went",
@@ -60,23 +55,23 @@ def test_without_a_goal_there_is_nothing_to_reach() -> None:
 
 
 def test_a_run_that_failed_or_departs_is_marked() -> None:
-    phases, alone = tables(make_comparison([make_result(1)]))
+    phases, alone = tables(results.make_comparison([results.make_result(1)]))
     assert (phases.title, alone.title) == ("Where the time went", "Runs"), "no groups"
     assert "state" not in columns(alone)
-    failed = replace(make_result(2), state="FAILED", departures=("its goal is 90",))
-    both = columns(tables(make_comparison([make_result(1), failed]))[-1])
+    failed = replace(results.make_result(2), state="FAILED", departures=("its goal is 90",))
+    both = columns(tables(results.make_comparison([results.make_result(1), failed]))[-1])
     assert both["state"] == ["FINISHED", "FAILED"]
     assert both["division"] == ["closed", "closed*"]
 
 
 def test_phases_of_ones_own_follow_the_known_ones() -> None:
-    own = replace(make_result(1), phases={"zeta": 1.0, "other": 2.0, "forward": 3.0})
-    phases = tables(make_comparison([own]))[0]
+    own = replace(results.make_result(1), phases={"zeta": 1.0, "other": 2.0, "forward": 3.0})
+    phases = tables(results.make_comparison([own]))[0]
     assert [*columns(phases)] == ["group", "forward", "other", "zeta", "sum"]
 
 
 def test_a_sweep_has_a_table_of_its_groups_and_one_of_each_figure_by_its_two_keys() -> None:
-    by_title = {table.title: table for table in tables(make_sweep((1, 2), 4))}
+    by_title = {table.title: table for table in tables(results.make_sweep((1, 2), 4))}
     sweep = columns(by_title["Sweep"])
     assert [*zip(sweep["exchange"], sweep["bandwidth"], sweep["workers"], strict=True)][1:4] == [
         ("flat", "5", "2"),
@@ -96,7 +91,7 @@ def test_a_sweep_has_a_table_of_its_groups_and_one_of_each_figure_by_its_two_key
 
 
 def test_a_frontier_has_its_crossings_and_its_profiles_the_best_first() -> None:
-    sweep = make_sweep((2,), 3)
+    sweep = results.make_sweep((2,), 3)
     one = Crossing("2 workers", "topk", "flat", 34.2, None, 41.0, on_frontier=True, text="")
     frontier = replace(known(sweep.frontier), crossings=(one,))
     found = {table.title: table for table in tables(replace(sweep, frontier=frontier))}

@@ -10,17 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mlbench_worker.agent.files import (
-    LogFile,
-    MetricsFile,
-    StreamFile,
-    create_stream,
-    open_regular,
-    own_folder,
-    read_json,
-    remove,
-    write_json,
-)
+from mlbench_worker.agent import files
 
 
 def make_link(path: Path) -> None:
@@ -31,21 +21,21 @@ def make_link(path: Path) -> None:
 def test_what_is_no_regular_file_is_not_read(make: Callable[[Path], None], tmp_path: Path) -> None:
     path = tmp_path / "odd"
     make(path)
-    assert open_regular(path) is None
+    assert files.open_regular(path) is None
     with pytest.raises(ValueError, match="no file that can be read"):
-        read_json(path)
+        files.read_json(path)
 
 
 def test_a_file_is_written_over_another_or_leaves_nothing(tmp_path: Path) -> None:
     path = tmp_path / "exit.json"
     os.mkfifo(path)
-    write_json(path, {"code": 0})
-    assert read_json(path) == {"code": 0}
+    files.write_json(path, {"code": 0})
+    assert files.read_json(path) == {"code": 0}
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     path.unlink()
     path.mkdir()
     with pytest.raises(OSError, match="directory"):
-        write_json(path, {})
+        files.write_json(path, {})
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -53,7 +43,7 @@ def test_a_file_is_written_over_another_or_leaves_nothing(tmp_path: Path) -> Non
 def test_a_folder_of_ones_own_takes_its_place(make: Callable[[Path], None], tmp_path: Path) -> None:
     path = tmp_path / "own"
     make(path)
-    own_folder(path)
+    files.own_folder(path)
     assert not path.is_symlink()
     assert stat.S_IMODE(path.stat().st_mode) == 0o700
 
@@ -84,21 +74,21 @@ def test_only_the_link_is_removed(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     kept.mkdir()
     (tmp_path / "link").symlink_to(kept)
-    remove(tmp_path / "link")
+    files.remove(tmp_path / "link")
     assert list(tmp_path.iterdir()) == [kept]
 
 
 def test_what_cannot_be_removed_is_logged_and_left(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    remove(tmp_path / "none")
+    files.remove(tmp_path / "none")
     assert "cannot remove" in caplog.text
     # Too deep for the interpreter as it is here, but not for one that cleans up after a test.
     (tmp_path / "deep").joinpath(*["d"] * 200).mkdir(parents=True)
     most = sys.getrecursionlimit()
     sys.setrecursionlimit(200)
     try:
-        remove(tmp_path / "deep")
+        files.remove(tmp_path / "deep")
     finally:
         sys.setrecursionlimit(most)
     assert not (tmp_path / "deep").exists() or f"cannot remove {tmp_path / 'deep'}" in caplog.text
@@ -113,25 +103,27 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def metrics(path: Path) -> MetricsFile:
+def metrics(path: Path) -> files.MetricsFile:
     """One with the agent's own line, which has been read."""
-    made = MetricsFile(path, create_stream(path))
+    made = files.MetricsFile(path, files.create_stream(path))
     made.append(_FACTS)
     assert made.read(0, 1000) == _FACTS
     return made
 
 
 @pytest.fixture
-def log(path: Path) -> LogFile:
+def log(path: Path) -> files.LogFile:
     """One of which 9 bytes have been read."""
-    made = LogFile(path, create_stream(path))
+    made = files.LogFile(path, files.create_stream(path))
     path.write_bytes(b"one\ntwo\nt")
     assert made.read(0, 9) == b"one\ntwo\nt"
     return made
 
 
 @pytest.mark.parametrize("unlink", [False, True])
-def test_what_is_appended_is_read_by_offset(metrics: MetricsFile, path: Path, unlink: bool) -> None:
+def test_what_is_appended_is_read_by_offset(
+    metrics: files.MetricsFile, path: Path, unlink: bool
+) -> None:
     with path.open("ab") as file:
         if unlink:
             path.unlink()
@@ -144,7 +136,7 @@ def test_what_is_appended_is_read_by_offset(metrics: MetricsFile, path: Path, un
 
 
 def test_the_agents_line_counts_as_read_before_it_is(path: Path) -> None:
-    made = MetricsFile(path, create_stream(path))
+    made = files.MetricsFile(path, files.create_stream(path))
     made.append(_FACTS)
     path.write_bytes(_FACTS.replace(b"1.5", b"2.5"))
     assert made.read(0, 100) == b""
@@ -156,7 +148,7 @@ def test_the_agents_line_counts_as_read_before_it_is(path: Path) -> None:
     ("kept", "damage"), [(0, "was cut short from {:,} to 0 bytes"), (990, "was overwritten")]
 )
 def test_it_says_how_the_file_was_damaged(
-    metrics: MetricsFile, path: Path, kept: int, damage: str
+    metrics: files.MetricsFile, path: Path, kept: int, damage: str
 ) -> None:
     with path.open("ab") as file:
         file.write(b"x" * 1000)
@@ -171,7 +163,7 @@ def test_it_says_how_the_file_was_damaged(
 
 @pytest.mark.parametrize("held", [9, 4])
 def test_a_log_that_was_cut_goes_on_from_what_the_master_has(
-    log: LogFile, path: Path, held: int
+    log: files.LogFile, path: Path, held: int
 ) -> None:
     """If that is less than what was read before, bytes are gone for good."""
     path.write_bytes(b"new")
@@ -183,14 +175,14 @@ def test_a_log_that_was_cut_goes_on_from_what_the_master_has(
     assert log.size() == held + 5
 
 
-@pytest.mark.parametrize("kind", [LogFile, MetricsFile])
-def test_what_is_missing_has_ended(kind: type[StreamFile], path: Path) -> None:
-    missing = kind(path, open_regular(path))
+@pytest.mark.parametrize("kind", [files.LogFile, files.MetricsFile])
+def test_what_is_missing_has_ended(kind: type[files.StreamFile], path: Path) -> None:
+    missing = kind(path, files.open_regular(path))
     assert (missing.read(0, 100), missing.size()) == (b"", 0)
     missing.close()
 
 
-def test_a_file_without_end_is_not_read(metrics: MetricsFile, path: Path) -> None:
+def test_a_file_without_end_is_not_read(metrics: files.MetricsFile, path: Path) -> None:
     with path.open("ab") as file:
         file.write(b"12345")
     os.truncate(path, 1 << 40)
@@ -200,7 +192,7 @@ def test_a_file_without_end_is_not_read(metrics: MetricsFile, path: Path) -> Non
     assert metrics.failure == "its metrics file was made longer without being written"
 
 
-def test_words_that_have_no_room_leave_no_half(metrics: MetricsFile, path: Path) -> None:
+def test_words_that_have_no_room_leave_no_half(metrics: files.MetricsFile, path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(_FACTS) + 10, before[1]))
     try:
@@ -214,7 +206,7 @@ def test_words_that_have_no_room_leave_no_half(metrics: MetricsFile, path: Path)
 
 @pytest.mark.parametrize("length", [1, 3, 7, 100])
 def test_a_secret_is_shown_as_asterisks_wherever_a_reading_begins(path: Path, length: int) -> None:
-    log = LogFile(path, create_stream(path))
+    log = files.LogFile(path, files.create_stream(path))
     log.hide("secret")
     path.write_bytes(b"at http://me:secret@here, and secret; secre")
     read = b"".join(log.read(offset, length) for offset in range(0, 43, length))
