@@ -80,8 +80,9 @@ def test_the_same_is_read_before_and_after_delivery(
         + line(at + 0.001, a=math.inf, note="text")
         + line(at - 1, a=1e-7)
         + line(at + 1, a=2)
-        + b'{"time":%.3f,"rank":1,"metrics":{"a":9}}\n' % (at + 0.002),
+        + b'{"time":%.3f,"ran' % (at + 0.002),
     )
+    record(run, b'k":1,"metrics":{"a":9}}\n')
     record(run, line(at, **{"a": 7, "x @ 0": 3}), rank=1)
     expected = {
         "a @ 0": [
