@@ -40,7 +40,7 @@ PYTEST = KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" \
 	$(BIN)/pytest -n 3 --dist worksteal
 
 # tests/conftest.py skips what starts a process, when it does.
-quick: tools ## run the tests that start no process, in half a minute
+quick: tools ## run the tests that start no process and no server, in half a minute
 	$(BIN)/pytest -n 3 --dist worksteal --quick -rfE -m 'not slow and not cluster' \
 		tests/exporter tests/grafana tests/master tests/mlbench tests/prometheus tests/worker
 

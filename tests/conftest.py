@@ -176,13 +176,16 @@ def postgres_database(postgres: PostgresServer) -> Iterator[str]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="skip tests that start a process")
+    parser.addoption("--quick", action="store_true", help="skip tests with a process or server")
     parser.addoption("--with-prometheus", action="store_true", help="only tests that start one")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Set what all processes of the tests begin with."""
     gc.disable()  # until all modules and tests are there
+    if config.option.quick:  # a test that is skipped in its middle leaves open what it has opened
+        for warning in ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning"):
+            config.addinivalue_line("filterwarnings", f"ignore::{warning}")
     # OpenMP's threads would spin while they wait for each other, on cores that other tests want.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     # SQLite and Prometheus sync often: what they write is kept in memory, where there is room.
@@ -193,17 +196,18 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
-    """With --quick, skip each test that is about to start a process: no list has to be kept."""
+    """With --quick, skip each test about to start a process or server: no list has to be kept."""
     if session.config.option.quick:
-        starts = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
+        processes = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
+        starts = {*processes, "socket.bind"}
         sys.addaudithook(lambda event, _: _skip_start() if event in starts else None)
 
 
 def _skip_start() -> None:
     """Skip the test that calls this; in another thread, let it fail as where processes run out."""
     if threading.current_thread() is threading.main_thread():
-        pytest.skip("it starts a process")
-    raise BlockingIOError(errno.EAGAIN, "a quick test starts no process")
+        pytest.skip("it starts a process or a server")
+    raise BlockingIOError(errno.EAGAIN, "a quick test starts neither")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
