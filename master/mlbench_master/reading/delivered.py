@@ -21,6 +21,8 @@ from mlbench_master.recording.samples import prometheus_labels, series_key
 _AT_ONCE = 200_000
 # Of more, short series are read together: a thousand ranks would be two thousand queries.
 _TOGETHER = 50_000
+# Prometheus averages more series itself.
+_MANY = 64
 # Metrics that are named in a query; who wants more gets those of all.
 _NAMED = 50
 # For so long, what was found to be complete is not counted again.
@@ -76,7 +78,11 @@ class DeliveredReader:
         # As many points at the end of a series are enough; 0 if it is wanted whole.
         last_n = 0 if self.selection.summarize else self.selection.last_n or 0
         ends = {key: self._end(key, span, last_n) for key, span in spans.items()}
-        if self._expected_samples(spans) <= _AT_ONCE:
+        samples = self._expected_samples(spans)
+        if samples > _TOGETHER and self._can_be_averaged(spans):
+            self._check_counts(list(spans))
+            return self._averages(spans)
+        if samples <= _AT_ONCE:
             result = self._query(ends)
             if any(len(result[key]) < last_n and ends[key] != spans[key] for key in spans):
                 result, ends = self._query(spans), spans
@@ -85,8 +91,6 @@ class DeliveredReader:
             self._check_counts([key for key in ends if key not in whole])
             return {key: partial(iter, [some] if some else []) for key, some in result.items()}
         self._check_counts(list(spans))
-        if self._can_be_averaged(spans):
-            return self._averages(spans)
         readers: dict[SeriesKey, Reader] = {}
         held: dict[SeriesKey, Points] = {}
         for group in self._groups(spans, 0 if last_n else _TOGETHER):
@@ -96,10 +100,10 @@ class DeliveredReader:
         return readers
 
     def _can_be_averaged(self, spans: Spans) -> bool:
-        """Check if averages are wanted of many short series, without what was posted along."""
-        wanted = self.selection.summarize or math.inf
+        """Check if few averages are wanted of many series, without what was posted along."""
+        wanted = len(spans) * (self.selection.summarize or math.inf)
         is_plain = self.selection.line is None and not self.stored.details
-        return is_plain and len(spans) > 1 and len(spans) * wanted <= _AT_ONCE
+        return is_plain and len(spans) > _MANY and wanted <= _AT_ONCE
 
     def _averages(self, spans: Spans) -> Mapping[SeriesKey, Reader]:
         """Return averages that Prometheus makes: reading all samples takes ten times as long."""

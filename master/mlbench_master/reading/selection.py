@@ -43,7 +43,7 @@ class Selection:
     summarize: int | None = None
     """At most so many points of each series: averages of equally many points, with extremes.
 
-    Of very many samples, averages over equal times.
+    Of many series, averages over equal times.
     """
     last_n: int | None = None
     """Only the newest so many points of each series."""

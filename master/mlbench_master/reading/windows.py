@@ -3,8 +3,7 @@
 All of it raises ``PrometheusError`` if Prometheus gives no answer.
 """
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from mlbench.series import SeriesKey
@@ -53,36 +52,31 @@ def averages(
     """
     step_ms = -(-span.length_ms // most)
     first_end = span.first_ms + step_ms - 1
+    last_end = first_end + (span.length_ms - 1) // step_ms * step_ms
     means, lows, highs = (
         {
-            series_key(one.labels): dict(zip(one.times, one.values, strict=True))
-            for one in prometheus.query_range(
-                f"{function}_over_time({selector}[{step_ms}ms])",
-                first_end,
-                first_end + (span.length_ms - 1) // step_ms * step_ms,
-                step_ms,
-            )
+            series_key(one.labels): one
+            for one in prometheus.query_range(asked, first_end, last_end, step_ms)
         }
-        for function in ("avg", "min", "max")
+        for asked in (f"{of}_over_time({selector}[{step_ms}ms])" for of in ("avg", "min", "max"))
     )
+    extremes = {
+        key: zip(lows[key].values, highs[key].values, strict=False)
+        for key in lows.keys() & highs.keys()
+    }
     return {
         key: Points(
-            [(round(end * 1000) - step_ms + 1) * 1000 for end in its],
-            [*its.values()],
-            dict(_extremes(its, lows.get(key, {}), highs.get(key, {}))),
+            [(round(end * 1000) - step_ms + 1) * 1000 for end in its.times],
+            its.values,
+            {
+                i: Annotation(minimum=low, maximum=high)
+                for i, (low, high) in enumerate(extremes.get(key, ()))
+                if low != high and "Inf" not in low + high
+            },
             are_numbers=True,
         )
         for key, its in means.items()
     }
-
-
-def _extremes(
-    times: Iterable[float], lows: Mapping[float, str], highs: Mapping[float, str]
-) -> Iterator[tuple[int, Annotation]]:
-    for i, time in enumerate(times):
-        low, high = lows.get(time, "NaN"), highs.get(time, "NaN")
-        if low != high and math.isfinite(float(low)) and math.isfinite(float(high)):
-            yield i, Annotation(minimum=low, maximum=high)
 
 
 def read(prometheus: PrometheusClient, selector: str, span: Span) -> Chunks:

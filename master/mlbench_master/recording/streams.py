@@ -194,12 +194,8 @@ def shorten(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int
 
 def waiting(owner: str | None = None, rank: str = "") -> list[Stream]:
     """Return the streams with undelivered samples: an owner's, or all; maybe only of a rank."""
-    where, values = [_WAITS], []
-    for condition, value in (("owner = ?", owner), (_OF_RANK, rank)):
-        if value:
-            where.append(condition)
-            values.append(value)
-    return Stream.rows(f"{' AND '.join(where)} ORDER BY id", *values)
+    chosen = {condition: its for condition, its in (("owner = ?", owner), (_OF_RANK, rank)) if its}
+    return Stream.rows(f"{' AND '.join([_WAITS, *chosen])} ORDER BY id", *chosen.values())
 
 
 def waits(owner: str) -> bool:

@@ -50,8 +50,8 @@ _FILTER = Parameter(
 )
 _SUMMARIZE = whole(
     "summarize",
-    "At most this many points of each series: averages of as many points each, or where there are "
-    "very many samples over as much time each. In JSON, `min` and `max` keep the spikes.",
+    "At most this many points of each series: averages of as many points each, or where it is "
+    "many series over as much time each. In JSON, `min` and `max` keep the spikes.",
     100,
     least=1,
 )

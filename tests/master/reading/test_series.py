@@ -268,7 +268,8 @@ def test_prometheus_averages_what_is_much(
     for rank in (0, 1):
         record(run, line(now - 0.2, a=99) + line(now - 0.1, a=100), rank)
     few = read(reader, run, wanted)
-    monkeypatch.setattr(delivered, "_AT_ONCE", 100)
+    monkeypatch.setattr(delivered, "_TOGETHER", 100)
+    monkeypatch.setattr(delivered, "_MANY", 1)
     much = read(reader, run, wanted)
     for rank in (0, 1):
         assert len(few[f"a @ {rank}"]) == 10
