@@ -1,12 +1,14 @@
 """``/api/runs/{id}/result/`` and ``/api/compare/``: what runs reached, alone and side by side."""
 
+import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from falcon import Request, Response
 
 from mlbench.comparisons import Comparison
 from mlbench.evaluation.criteria import Criteria, read_finite, read_goal
+from mlbench.names import ACTIVE_STATES
 from mlbench.records import RunCurve
 from mlbench.results import Goodput, Result
 from mlbench_master.errors import BadFieldError
@@ -59,6 +61,8 @@ _PRICE = Parameter(
     example=0.0001,
 )
 _CRITERIA = (_GOAL, _AFTER, _PRICE)
+# A result that takes longer, as that of a thousand ranks, is not computed again for so many times.
+_LONG_SECONDS, _REST = 1.0, 10
 _MLLOG = (
     ':::MLLOG {"namespace": "", "time_ms": 1772356891000, "event_type": "POINT_IN_TIME", '
     '"key": "global_batch_size", "value": 128, "metadata": {}}\n'
@@ -79,6 +83,8 @@ class ResultsResource:
     """What runs reached: one alone, also in the format of MLPerf's logging, or several."""
 
     reader: SeriesReader
+    _so_far: dict[tuple[int, Criteria], tuple[Result, float]] = field(default_factory=dict)
+    """Results that took long, of runs that go on, and until when they do for all readers."""
 
     @operation(
         "list_curves",
@@ -95,7 +101,15 @@ class ResultsResource:
     )
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with the figures of the run, computed from its series; so far, if it goes on."""
-        resp.media = result_of(self.reader, life.find(run_id), _query(req))
+        run, criteria, began = life.find(run_id), _query(req), time.monotonic()
+        result, until = self._so_far.get((run_id, criteria), (None, 0.0))
+        if result is None or result.state != run.state or began > until:
+            result = result_of(self.reader, run, criteria)
+            took = time.monotonic() - began
+            self._so_far.pop((run_id, criteria), None)
+            if took > _LONG_SECONDS and run.state in ACTIVE_STATES:
+                self._so_far[run_id, criteria] = result, time.monotonic() + _REST * took
+        resp.media = result
 
     @operation(
         "get_goodput", "In each bucket, of all and by rank and attempt.", Goodput, errors=(502, 503)

@@ -129,9 +129,12 @@ def to_columns(series: NamedSeries) -> Columns:
     for name, pieces in series:
         times, values = array("q"), array("d")
         for points in pieces:
+            if points.are_numbers:
+                times.extend(points.times_us)
+                values.extend(map(float, points.values))
+                continue
             for time_us, text in zip(points.times_us, points.values, strict=True):
-                number = number_or_text(text)
-                if isinstance(number, float):
+                if isinstance(number := number_or_text(text), float):
                     times.append(time_us)
                     values.append(number)
         if times:

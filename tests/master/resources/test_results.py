@@ -49,6 +49,27 @@ def test_a_result_is_what_the_client_reads(api: TestClient, judged: Run) -> None
     assert found.curve.values == (None, 97.0), "JSON has no NaN"
 
 
+def test_a_result_that_takes_long_holds_for_a_while_as_long_as_its_run_goes_on(
+    api: TestClient, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlbench_master.resources.results._LONG_SECONDS", 0.0)
+    monkeypatch.setattr("mlbench_master.resources.results._REST", 1e6)
+    run = make_run(1, goal=_GOAL, started_at=time.time() - 20)
+    make_ranks(run, ["w-0"], assigned_at=time.time() - 20)
+
+    def values_after(value: float) -> list[float]:
+        record(run, line(time.time(), acc=value))
+        return [
+            get_result(api, run.id).json["last_value"],
+            *(get_result(api, run.id, price=price).json["last_value"] for price in (1, value)),
+        ]
+
+    assert values_after(50) == [50, 50, 50]
+    assert values_after(60) == [50, 50, 60]
+    Run.update(state="FINISHED", finished_at=time.time()).execute()
+    assert values_after(70) == [70, 70, 70]
+
+
 def test_goal_time_and_price_can_be_asked_for(api: TestClient, judged: Run) -> None:
     answer = get_result(api, judged.id, goal="val_loss <= 0.1", after="9.5", price="0.02").json
     assert answer["target"] == {"metric": "val_loss", "value": 0.1, "lower_is_better": True}
