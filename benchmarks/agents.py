@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 
+from mlbench import names
 from mlbench.assignment import Assignment
 from mlbench.backoff import Backoff
 from mlbench_worker.agent.attempt import Attempt
@@ -18,6 +19,8 @@ from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.link import Link, LinkError
 from mlbench_worker.agent.shipper import Shipper
 
+# What panels of a run's dashboard ask for; further metrics have numbers.
+_ASKED_FOR = (names.TRAIN_LOSS, names.TRAIN_ACCURACY, names.STEP)
 _PROCESSES = 2
 _COME_UP_SECONDS = 10.0
 _CHUNK_BYTES = 1 << 20
@@ -132,7 +135,9 @@ class _Agent(threading.Thread):
         if attempt is None or self._file < 0:
             return
         step, self._written = self._written, self._written + 1
-        values = ",".join(f'"metric_{i}":{step + i / 1000!r}' for i in range(self._work.metrics))
+        metrics = [*_ASKED_FOR, *(f"metric_{i}" for i in range(self._work.metrics))]
+        logged = enumerate(metrics[: self._work.metrics])
+        values = ",".join(f'"{metric}":{step + i / 1000!r}' for i, metric in logged)
         line = f'{{"time":{time.time():.6f},"metrics":{{{values}}}}}\n'
         os.write(self._file, line.encode())
         if self._written == self._work.steps:

@@ -13,11 +13,8 @@ from tests.support.chromium import running_chromium
 
 _RUNS, _SAMPLES = 20, 100_000
 _MOVES, _MOVE_MS = 300, 10
-_CATEGORIES = [
-    "devtools.timeline",
-    "disabled-by-default-devtools.timeline",
-    "disabled-by-default-devtools.timeline.frame",
-]
+_TIMELINE = "disabled-by-default-devtools.timeline"
+_CATEGORIES = ["devtools.timeline", _TIMELINE, f"{_TIMELINE}.frame"]
 _DRAW = """async ([runs, samples]) => {
     const sheet = document.querySelector('link[href$="/style.css"]').href;
     const { Chart } = await import(sheet.replace("style.css", "js/chart.js"));

@@ -63,20 +63,17 @@ def _store() -> None:
     now = time.time()
     settings = {f"setting_{i}": i / 7 for i in range(25)}
     figures = asdict(Figures(metric="val_global_Prec@1", samples_per_second=1e3, epochs=7))
+    alike = {"job_id": "", "benchmark": "digits", "args": {}, "attempt": 1, "settled_at": now}
     runs: list[dict[str, Any]] = [
         {
+            **alike,
             "id": 1 + number,
-            "job_id": "",
             "name": f"run-{number}",
-            "benchmark": "digits",
-            "args": {},
             "num_workers": 1 + number % 8,
             "state": "FINISHED" if number % 10 else "FAILED",
-            "attempt": 1,
             "created_at": now + number,
             "started_at": now + number,
             "finished_at": now + number + 60,
-            "settled_at": now,
             "seed": number % 3,
             "settings": {"exchange": _EXCHANGES[number % 4]} | settings,
             "figures": figures | {"best_value": 90 + 9 * numbers.random()},

@@ -17,13 +17,9 @@ Requests = Sequence[bytes]
 def post_json(path: str, body: object, headers: Mapping[str, str]) -> bytes:
     """Return a whole request, ready to be sent."""
     data = json.dumps(body).encode()
-    lines = [
-        f"POST {path} HTTP/1.1",
-        f"Host: {_HOST}",
-        "Content-Type: application/json",
-        f"Content-Length: {len(data)}",
-        *(f"{name}: {value}" for name, value in headers.items()),
-    ]
+    about = {"Content-Type": "application/json", "Content-Length": len(data), **headers}
+    fields = (f"{name}: {value}" for name, value in about.items())
+    lines = [f"POST {path} HTTP/1.1", f"Host: {_HOST}", *fields]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + data
 
 

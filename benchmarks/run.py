@@ -15,60 +15,46 @@ from pathlib import Path
 
 from benchmarks.measure import machine
 
-_USUAL = {
-    "tracker_cost": "tracker_cost.measure",
-    "recorded_cost": "recorded_cost.measure",
-    "join_rate": "recorded_cost.join_rate",
-    "commands": "commands.measure",
-    "delivery_rate": "api.delivery_rate",
-    "post_rate": "api.post_rate",
-    "read_rate": "api.read_rate",
-    "read_memory": "api.read_memory",
-    "result_rate": "api.result_rate",
-    "opened": "opened.measure",
-    "start_latency": "starting.start_latency",
-    "scrape_cost": "scrape_cost.measure",
-    "watching": "watching.measure",
-    "silence": "silence.silence",
-    "disturbance": "disturbance.measure",
-    "step_cost": "images.step_cost",
-    "resnet_rate": "images.resnet_rate",
-    "exchange_rate": "images.exchange_rate",
-    "language_rate": "language_rate.measure",
-    "bandwidth_rate": "bandwidth_rate.measure",
-    "linear_rate": "linear_rate.measure",
-    "deleting": "silence.deleting",
-}
-_IF_NAMED = {
-    "autopsies": "autopsies.measure",
+_USUAL = (
+    *("tracker_cost", "recorded_cost", "join_rate", "commands", "delivery_rate", "post_rate"),
+    *("read_rate", "read_memory", "result_rate", "opened", "start_latency", "scrape_cost"),
+    *("watching", "silence", "disturbance", "step_cost", "resnet_rate", "exchange_rate"),
+    *("language_rate", "bandwidth_rate", "linear_rate", "deleting"),
+)
+_IF_NAMED = (
+    *("autopsies", "autopsies_cost", "cluster_start", "dragging", "equal_runs", "failures"),
+    *("faults", "idle", "listing", "loggers", "pages", "resumed", "rivals", "thousand", "year"),
+)
+# The function of a part; of the others it is ``measure`` in the module of their name.
+_FUNCTIONS = {
     "autopsies_cost": "autopsies.cost.measure",
     "cluster_start": "starting.cluster_start",
-    "dragging": "dragging.measure",
-    "equal_runs": "equal_runs.measure",
-    "failures": "failures.measure",
-    "faults": "faults.measure",
-    "idle": "idle.measure",
-    "listing": "listing.measure",
-    "loggers": "loggers.measure",
-    "pages": "pages.measure",
-    "resumed": "resumed.measure",
-    "rivals": "rivals.measure",
-    "thousand": "thousand.measure",
-    "year": "year.measure",
+    "deleting": "silence.deleting",
+    "delivery_rate": "api.delivery_rate",
+    "exchange_rate": "images.exchange_rate",
+    "join_rate": "recorded_cost.join_rate",
+    "post_rate": "api.post_rate",
+    "read_memory": "api.read_memory",
+    "read_rate": "api.read_rate",
+    "resnet_rate": "images.resnet_rate",
+    "result_rate": "api.result_rate",
+    "silence": "silence.silence",
+    "start_latency": "starting.start_latency",
+    "step_cost": "images.step_cost",
 }
-_FUNCTIONS = _USUAL | _IF_NAMED
 
 
 def main() -> None:
     """Run the measurements one after the other."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(_FUNCTIONS)}")
+    every = ", ".join((*_USUAL, *_IF_NAMED))
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {every}")
     parts = parser.parse_args().parts or _USUAL
-    if unknown := ", ".join(sorted({*parts} - _FUNCTIONS.keys())):
-        parser.error(f"there is no part {unknown}: choose of {', '.join(_FUNCTIONS)}")
+    if unknown := ", ".join(sorted({*parts}.difference(_USUAL, _IF_NAMED))):
+        parser.error(f"there is no part {unknown}: choose of {every}")
     print(f"{machine()}; median (least to most)")
     for part in parts:
-        measure = pkgutil.resolve_name(f"benchmarks.{_FUNCTIONS[part]}")
+        measure = pkgutil.resolve_name(f"benchmarks.{_FUNCTIONS.get(part, f'{part}.measure')}")
         with tempfile.TemporaryDirectory() as folder:
             for figure in measure(Path(folder)):
                 print(figure, flush=True)

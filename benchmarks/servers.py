@@ -74,6 +74,7 @@ class Master(Source):
 
     worker: int
     """The id of the process that answers requests."""
+    prometheus_url: str
 
 
 @contextmanager
@@ -124,7 +125,7 @@ def running_api(folder: Path, prometheus_url: str) -> Iterator[Master]:
     ready = f"http://127.0.0.1:{port}/readyz"
     with running("master", gunicorn(port), folder, environ, ready) as process:
         [worker] = process.children()
-        yield Master(port, {"Authorization": f"Bearer {TOKEN}"}, worker.pid)
+        yield Master(port, {"Authorization": f"Bearer {TOKEN}"}, worker.pid, prometheus_url)
 
 
 def know_pods(folder: Path, pods: Sequence[str]) -> None:

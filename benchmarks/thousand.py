@@ -1,16 +1,18 @@
 """A thousand workers that log 50 metrics a second each, with the agent's own link and files."""
 
 import json
+import math
 import os
 import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import quote
 
 import psutil
 from peewee import fn
@@ -20,11 +22,14 @@ from benchmarks.agents import Seen, Work
 from benchmarks.measure import Figure, timed
 from benchmarks.servers import Master, agent_token, know_pods, measured_master
 from benchmarks.stacks import stopped, wait_for_end
-from mlbench import ApiClient
+from benchmarks.watching import ask_board
+from mlbench import ApiClient, names
 from mlbench.records import Run
 from mlbench_master import times
 from mlbench_master.models import Stream, run_owner
+from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording.streams import METRICS
+from tests.support.rows import level, write
 
 # Fewer, as the environment says, show where the limit is.
 WORKERS = int(os.environ.get("WORKERS", "1000"))
@@ -35,6 +40,8 @@ _LIMITS = {"MLBENCH_LIMIT_WORKERS": str(WORKERS), "MLBENCH_LIMIT_SERIES": str(WO
 # A curve is read so often, and for so long that of one rank; then a page is opened.
 _LOOK_SECONDS = 0.2
 _FOLLOW_SECONDS = 10.0
+# As its page asks for them: of the first rank, or of all.
+_CURVES = ((1000, f"{names.TRAIN_LOSS} @ 0", f"{names.TRAIN_ACCURACY} @ 0"), (40, names.TRAIN_LOSS))
 # Beside a rank that prints so much.
 _FEW, _FEW_STEPS, _PRINTED_BYTES = 200, 60, 1 << 30
 # All is delivered again when what ranks have written lately alone is missing.
@@ -107,17 +114,18 @@ def _return(master: Master, run: Run) -> float:
     return time.monotonic() - back
 
 
+@dataclass
 class _Watched:
-    """What was measured while the run went on."""
+    """What was measured while the run went on: seconds, but cores and megabytes."""
 
-    def __init__(self) -> None:
-        self.delays: list[float] = []
-        self.pages: list[float] = []
-        self.lists: list[float] = []
-        self.cores = 0.0
-        self.megabytes = 0.0
-        self.refused = 0
-        """Pages whose curves could not be read, as too much waited for Prometheus."""
+    delays: list[float] = field(default_factory=list)
+    pages: list[float] = field(default_factory=list)
+    """Infinite where curves could not be read, as too much waited for Prometheus."""
+    panels: list[float] = field(default_factory=list)
+    """The slowest of a dashboard, each time."""
+    lists: list[float] = field(default_factory=list)
+    cores: float = 0.0
+    megabytes: float = 0.0
 
     def figures(self, seen: Sequence[Seen]) -> Iterator[Figure]:
         """Yield what users, agents and the machine saw."""
@@ -130,8 +138,8 @@ class _Watched:
         yield Figure("a value on the page after, median", "s", [statistics.median(self.delays)])
         yield Figure("  99th percentile", "s", [_p99(self.delays)])
         yield Figure("the run's page, all its answers", "ms", [1000 * page for page in self.pages])
+        yield Figure("the slowest panel of its dashboard", "ms", [1000 * s for s in self.panels])
         yield Figure("the list of runs", "ms", [1000 * page for page in self.lists])
-        yield Figure("  opened while the master was behind", "times", [self.refused])
         yield Figure("answers to agents that were errors or late", "", [len(failures)])
         for failure in failures[:3]:
             print(f"  {failure:.200}")
@@ -144,6 +152,12 @@ def _p99(values: Sequence[float]) -> float:
 def _watch(master: Master, run: Run) -> _Watched:
     """Look as users do until a run has ended, and measure what the master takes meanwhile."""
     processes, watched = _processes(master), _Watched()
+    prometheus, opened = PrometheusClient(master.prometheus_url), time.time()
+    # Nothing is scraped here; dashboards find runs by this.
+    write(
+        master.prometheus_url,
+        [level(names.RUN_INFO, [opened], 1, run_id=str(run.id), name=run.name)],
+    )
     began, before = time.monotonic(), _cpu_seconds(processes)
     complete = Stream.select().where(
         Stream.owner == run_owner(run.id), Stream.final_size == Stream.size, Stream.name == METRICS
@@ -155,11 +169,8 @@ def _watch(master: Master, run: Run) -> _Watched:
         watched.cores = (_cpu_seconds(processes) - before) / (time.monotonic() - began)
         memory = sum(process.memory_info().rss for process in processes) / 1e6
         watched.megabytes = max(watched.megabytes, memory)
-        opened_at = time.monotonic()
-        if _open_page(master, run.id):
-            watched.pages.append(time.monotonic() - opened_at)
-        else:
-            watched.refused += 1
+        watched.pages.append(_open_page(master, run.id))
+        watched.panels.append(max(ask_board(prometheus, "mlbench-run", opened, run.id)))
         watched.lists.append(timed(lambda: master.get("/api/runs/?limit=50")))
 
 
@@ -177,7 +188,7 @@ def _cpu_seconds(processes: Sequence[psutil.Process]) -> float:
 def _delays(master: Master, run: Run) -> Iterator[float]:
     """Follow a metric of a rank for a while: yield how old each new value is when it is read."""
     rank = random.randrange(run.num_workers)  # noqa: S311 - no secret
-    name, seen = f"metric_0%20%40%20{rank}", 0.0
+    name, seen = quote(f"{names.TRAIN_LOSS} @ {rank}"), 0.0
     end = time.monotonic() + _FOLLOW_SECONDS
     while time.monotonic() < end:
         time.sleep(_LOOK_SECONDS)
@@ -194,11 +205,17 @@ def _delays(master: Master, run: Run) -> Iterator[float]:
         seen = max(moments, default=seen)
 
 
-def _open_page(master: Master, run_id: int) -> bool:
-    """Fetch what the page of a run does when it is opened; return whether its curves came."""
-    points = max(40, min(1000, 40_000 // WORKERS))  # as run/training.js asks
-    curves = f"metric_type=run&added=false&metric_filter=metric_0&summarize={points}"
+def _open_page(master: Master, run_id: int) -> float:
+    """Fetch what the page of a run does when it is opened; return the seconds that it took."""
+    began = time.monotonic()
     for what in ("", "result/", "events/", "metrics/"):
         master.get(f"/api/runs/{run_id}/{what}")
-    answer = master.get(f"/api/metrics/{run_id}/?{curves}", {200, 503}).body
+    is_whole = all(_has_curves(master, run_id, *curves) for curves in _CURVES)
+    return time.monotonic() - began if is_whole else math.inf
+
+
+def _has_curves(master: Master, run_id: int, points: int, *metrics: str) -> bool:
+    asked = "".join(f"&metric_filter={quote(metric)}" for metric in metrics)
+    query = f"metric_type=run&added=false&summarize={points}{asked}"
+    answer = master.get(f"/api/metrics/{run_id}/?{query}", {200, 503}).body
     return b'"status":503' not in answer[:50]
