@@ -7,17 +7,8 @@ whether it has failed: what could not be recorded is a sentence more. Pure funct
 from dataclasses import replace
 
 from mlbench.words import spans
+from mlbench_master.controller import ending
 from mlbench_master.controller.actions import Action, End
-from mlbench_master.controller.ending import (
-    count_or_end,
-    failed_ranks,
-    find_lost,
-    join_reasons,
-    stop_ranks,
-    wait_for,
-    why_gone,
-    why_unfinished,
-)
 from mlbench_master.controller.world import RankView, RunView
 
 # A rank whose recorder was silent for this long, while the master could hear it, is lost.
@@ -31,13 +22,13 @@ _MOST_SPANS = 10
 def decide_recorded(run: RunView) -> list[Action]:
     """Decide on the next actions for one run. Carrying them out twice is harmless."""
     if not all(rank.over for rank in run.ranks):
-        return find_lost(run, _why_lost) or _watch(run)
+        return ending.find_lost(run, _why_lost) or _watch(run)
     by_codes = (replace(rank, failure="") if _is_done(rank) else rank for rank in run.ranks)
     actions = _end(replace(run, ranks=tuple(by_codes)))
     faulty = [rank for rank in run.ranks if rank.failure and _is_done(rank)]
     missing = [f"{rank.place}: {rank.failure}" for rank in faulty]
     return [
-        replace(action, reason=join_reasons(action.reason, *_first(missing)))
+        replace(action, reason=ending.join_reasons(action.reason, *_first(missing)))
         if isinstance(action, End)
         else action
         for action in actions
@@ -56,25 +47,27 @@ def _first(sentences: list[str]) -> list[str]:
 
 def _end(run: RunView) -> list[Action]:
     """Wait for ranks or an attempt that may yet come, then have the run counted, then end it."""
-    awaits = bool(run.missing) or (bool(failed_ranks(run)) and run.attempt <= run.max_restarts)
+    may_begin_anew = bool(ending.failed_ranks(run)) and run.attempt <= run.max_restarts
+    awaits = bool(run.missing) or may_begin_anew
     patience = LATE_SECONDS if awaits and not run.stop_requested else 0.0
     if run.waited < patience:
-        return wait_for(run, _joined(run) or f"attempt {run.attempt} failed: it may be begun anew")
-    return count_or_end(run, _never_joined(run), run.waited - patience)
+        why = _joined(run) or f"attempt {run.attempt} failed: it may be begun anew"
+        return ending.wait_for(run, why)
+    return ending.count_or_end(run, _never_joined(run), run.waited - patience)
 
 
 def _why_lost(rank: RankView, run: RunView) -> str:
     # When the controller starts, recorders get their time to report.
     if min(rank.silent, run.waited) > LOST_SECONDS:
         return f"its recorder was not heard of for {rank.silent:.0f} s"
-    return why_gone(rank) or why_unfinished(rank)
+    return ending.why_gone(rank) or ending.why_unfinished(rank)
 
 
 def _watch(run: RunView) -> list[Action]:
     """Pass on that the user wants it stopped; else say which ranks have yet to join."""
     if run.stop_requested:
-        return [] if all(rank.stopping for rank in run.ranks) else stop_ranks(run)
-    return wait_for(run, _joined(run))
+        return [] if all(rank.stopping for rank in run.ranks) else ending.stop_ranks(run)
+    return ending.wait_for(run, _joined(run))
 
 
 def _joined(run: RunView) -> str:
