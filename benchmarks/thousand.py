@@ -153,11 +153,9 @@ def _watch(master: Master, run: Run) -> _Watched:
     """Look as users do until a run has ended, and measure what the master takes meanwhile."""
     processes, watched = _processes(master), _Watched()
     prometheus, opened = PrometheusClient(master.prometheus_url), time.time()
-    # Nothing is scraped here; dashboards find runs by this.
-    write(
-        master.prometheus_url,
-        [level(names.RUN_INFO, [opened], 1, run_id=str(run.id), name=run.name)],
-    )
+    # Nothing is scraped here; dashboards find runs by these.
+    known, its = {names.RUN_INFO: 1, names.RUN_STARTED: opened}, {"run_id": str(run.id), "name": ""}
+    write(master.prometheus_url, [level(name, [opened + 1], known[name], **its) for name in known])
     began, before = time.monotonic(), _cpu_seconds(processes)
     complete = Stream.select().where(
         Stream.owner == run_owner(run.id), Stream.final_size == Stream.size, Stream.name == METRICS

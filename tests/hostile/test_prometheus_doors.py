@@ -15,13 +15,9 @@ from mlbench.home import Home
 from mlbench.login import split_login
 from mlbench.stack import launch
 from mlbench_master.reading.promql import PrometheusClient
-from mlbench_master.recording.remote_write import (
-    RemoteWriter,
-    TimeSeries,
-    UnavailableError,
-    encode,
-    encode_labels,
-)
+from mlbench_master.recording import remote_write
+from mlbench_master.recording.remote_write import RemoteWriter, UnavailableError
+from tests.support import rows
 from tests.support.known import known
 from tests.support.stacks import files_of
 
@@ -37,9 +33,8 @@ def prometheus(prometheus_url: str) -> Iterator[PrometheusClient]:
         yield client
 
 
-def forged(metric: str) -> TimeSeries:
-    labels = {"__name__": names.RUN_METRIC, "run_id": "1000000", "metric": metric}
-    return TimeSeries(encode_labels(labels), [(int(time.time() * 1000), 99.9)])
+def forged(metric: str) -> remote_write.TimeSeries:
+    return rows.level(names.RUN_METRIC, [time.time()], 99.9, run_id="1000000", metric=metric)
 
 
 def stored(prometheus: PrometheusClient, metric: str) -> int:
@@ -53,7 +48,7 @@ def test_a_write_without_the_password_or_without_the_path_is_refused(
     url, login = split_login(prometheus_url)
     assert login is not None
     root = str(httpx.URL(url).copy_with(path="/")).rstrip("/")
-    body = bytes(cramjam.snappy.compress_raw(encode([forged("refused")])))
+    body = bytes(cramjam.snappy.compress_raw(remote_write.encode([forged("refused")])))
     ends = {f"{url}/api/v1/write": 401, f"{root}/api/v1/write": 401}
     for target, status in ends.items():
         assert httpx.post(target, content=body).status_code == status

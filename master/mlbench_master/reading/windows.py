@@ -3,7 +3,7 @@
 All of it raises ``PrometheusError`` if Prometheus gives no answer.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from mlbench.series import SeriesKey
@@ -55,28 +55,30 @@ def averages(
     last_end = first_end + (span.length_ms - 1) // step_ms * step_ms
     means, lows, highs = (
         {
-            series_key(one.labels): one
+            series_key(one.labels): dict(zip(one.times, one.values, strict=True))
             for one in prometheus.query_range(asked, first_end, last_end, step_ms)
         }
         for asked in (f"{of}_over_time({selector}[{step_ms}ms])" for of in ("avg", "min", "max"))
     )
-    extremes = {
-        key: zip(lows[key].values, highs[key].values, strict=False)
-        for key in lows.keys() & highs.keys()
-    }
     return {
         key: Points(
-            [(round(end * 1000) - step_ms + 1) * 1000 for end in its.times],
-            its.values,
-            {
-                i: Annotation(minimum=low, maximum=high)
-                for i, (low, high) in enumerate(extremes.get(key, ()))
-                if low != high and "Inf" not in low + high
-            },
+            [(round(end * 1000) - step_ms + 1) * 1000 for end in its],
+            [*its.values()],
+            dict(_extremes(its, lows.get(key, {}), highs.get(key, {}))),
             are_numbers=True,
         )
         for key, its in means.items()
     }
+
+
+def _extremes(
+    ends: Iterable[float], lows: Mapping[float, str], highs: Mapping[float, str]
+) -> Iterator[tuple[int, Annotation]]:
+    """Yield the extremes of parts by position: more samples may have come since the averages."""
+    for i, end in enumerate(ends):
+        low, high = lows.get(end, ""), highs.get(end, "")
+        if low != high and "Inf" not in low + high:
+            yield i, Annotation(minimum=low, maximum=high)
 
 
 def read(prometheus: PrometheusClient, selector: str, span: Span) -> Chunks:

@@ -38,7 +38,7 @@ from mlbench_master.runs import autopsies, clock, faults, profiles
 from mlbench_master.runs.life import deadline_at, has_active
 
 # However many workers there are, together they poll this often at most.
-_POLLS_PER_SECOND = 200
+_POLLS_PER_SECOND = 150
 _FASTEST_POLL_SECONDS = 0.25
 # Of an agent that has nothing to tell: the controller wakes it when there is something to do.
 _RESTING_POLL_SECONDS = 3.0

@@ -72,7 +72,7 @@ class Worker(ThreadWorker):
         queue = self.method_queue
         self.poller.register(cast("int", queue.fileno()), selectors.EVENT_READ, queue.run_callbacks)
         self.set_accept_enabled(True)
-        while self.alive and self.is_parent_alive():
+        while self.alive:
             self._turn()
         self.set_accept_enabled(False)
         end = time.monotonic() + self.cfg.graceful_timeout
@@ -92,6 +92,7 @@ class Worker(ThreadWorker):
         if now - self._swept_at >= _SWEEP_SECONDS:
             self._swept_at = now
             self.notify()
+            self.alive = self.alive and self.is_parent_alive()
             self.set_accept_enabled(self.alive)
             for conn in self._waiting:
                 if now >= conn.deadline:

@@ -8,7 +8,7 @@ import pytest
 
 from mlbench_master.reading import windows
 from mlbench_master.reading.points import Point
-from mlbench_master.reading.promql import PrometheusClient, select
+from mlbench_master.reading.promql import PrometheusClient, QueryResult, select
 from mlbench_master.reading.windows import Span
 from mlbench_master.recording.remote_write import RemoteWriter
 from tests.support.rows import time_series
@@ -91,3 +91,20 @@ def test_averages_stand_for_all_samples_of_their_part(
         assert float(averages[key].value) == pytest.approx(sum(part) / len(part))
         extremes = f"{min(part):g}", f"{max(part):g}"
         assert (averages[key].note.minimum, averages[key].note.maximum) == extremes
+
+
+def test_samples_that_come_between_the_questions_shift_nothing(
+    writer: RemoteWriter, prometheus: PrometheusClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case, ask = labels() | {"metric": "a", "rank": "0"}, prometheus.query_range
+    writer.send([time_series(case, [(NOW_MS, 1.0), (NOW_MS + 1, 2.0), (NOW_MS + 2_000, 9.0)])])
+
+    def ask_and_send(promql: str, first_ms: int, last_ms: int, step_ms: int) -> list[QueryResult]:
+        answer = ask(promql, first_ms, last_ms, step_ms)
+        writer.send([time_series(case, [(NOW_MS + 1_500, 7.0), (NOW_MS + 2_600, 8.0)])])
+        return answer
+
+    monkeypatch.setattr(prometheus, "query_range", ask_and_send)
+    [points] = windows.averages(prometheus, select(case), Span(NOW_MS, NOW_MS + 2_999), 3).values()
+    ends = [(point.value, point.note.minimum, point.note.maximum) for point in points]
+    assert ends == [("1.5", "1", "2"), ("9", "8", "9")]

@@ -14,11 +14,9 @@ from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import (
     RefusedError,
     RemoteWriter,
-    TimeSeries,
     UnavailableError,
     WriterMetrics,
     encode,
-    encode_labels,
 )
 from tests.conftest import PrometheusServer
 from tests.master.recording.faulty_prometheus import FaultyPrometheus, answers, faulty_prometheus
@@ -58,9 +56,7 @@ TIMES = [0, 1, 127, 128, 129, 16_383, 16_384, 2**31, 1_763_683_200_123, 2**56 - 
 def test_many_series_are_read_as_they_were_written() -> None:
     for at in [*TIMES, *(-1 - ms for ms in TIMES)]:
         labels = {"__name__": "x", "ü": "𝄞\n", "long": "y" * 20_000}
-        assert decode(encode([TimeSeries(encode_labels(labels), [(at, 0.1)])])) == [
-            (labels, [(at, 0.1)])
-        ]
+        assert decode(encode([time_series(labels, [(at, 0.1)])])) == [(labels, [(at, 0.1)])]
     dice = random.Random(1)  # noqa: S311 - dice, not secrets
     series = []
     for i in range(50):
