@@ -294,11 +294,8 @@ class Delivery:
             )
             for labels, samples in zip(key_of, planned.send.values(), strict=True)
         )
-        if not refused:
-            return planned
-        return planned.without(
-            {(key_of[single.labels], single.samples[0][0]) for single in refused}
-        )
+        taken_out = {(key_of[one.labels], one.samples[0][0]) for one in refused}
+        return planned.without(taken_out) if refused else planned
 
 
 def _parse(stream: Stream, data: bytes, now_us: int) -> _Batch:
