@@ -104,6 +104,8 @@ class _Agent(threading.Thread):
         self.writes_at = 0.0
         self._folder, self._work, self._seen = folder, work, seen
         self._link, self._shippers = Link(url, token), Link(url, token)
+        metrics = *_ASKED_FOR, *(f"metric_{i}" for i in range(work.metrics))
+        self._metrics = metrics[: work.metrics]
         self._attempt: Attempt | None = None
         self._shipper: Shipper | None = None
         self._file = -1
@@ -135,8 +137,7 @@ class _Agent(threading.Thread):
         if attempt is None or self._file < 0:
             return
         step, self._written = self._written, self._written + 1
-        metrics = [*_ASKED_FOR, *(f"metric_{i}" for i in range(self._work.metrics))]
-        logged = enumerate(metrics[: self._work.metrics])
+        logged = enumerate(self._metrics)
         values = ",".join(f'"{metric}":{step + i / 1000!r}' for i, metric in logged)
         line = f'{{"time":{time.time():.6f},"metrics":{{{values}}}}}\n'
         os.write(self._file, line.encode())

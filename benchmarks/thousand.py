@@ -154,8 +154,9 @@ def _watch(master: Master, run: Run) -> _Watched:
     processes, watched = _processes(master), _Watched()
     prometheus, opened = PrometheusClient(master.prometheus_url), time.time()
     # Nothing is scraped here; dashboards find runs by these.
-    known, its = {names.RUN_INFO: 1, names.RUN_STARTED: opened}, {"run_id": str(run.id), "name": ""}
-    write(master.prometheus_url, [level(name, [opened + 1], known[name], **its) for name in known])
+    scraped = {names.RUN_INFO: 1, names.RUN_STARTED: opened}.items()
+    its = {"run_id": str(run.id), "name": run.name}
+    write(master.prometheus_url, [level(name, [opened + 1], at, **its) for name, at in scraped])
     began, before = time.monotonic(), _cpu_seconds(processes)
     complete = Stream.select().where(
         Stream.owner == run_owner(run.id), Stream.final_size == Stream.size, Stream.name == METRICS
@@ -163,6 +164,7 @@ def _watch(master: Master, run: Run) -> _Watched:
     while True:
         watched.delays += _delays(master, run)
         if complete.count() == run.num_workers:  # and the controller seals it
+            prometheus.close()
             return watched
         watched.cores = (_cpu_seconds(processes) - before) / (time.monotonic() - began)
         memory = sum(process.memory_info().rss for process in processes) / 1e6

@@ -94,10 +94,8 @@ def recorded_by_ranks(metrics: str, aggregate: str = "avg") -> str:
     newest = f"{aggregate} by (run_id) ({values})"
     in_step = f"{aggregate} by (run_id) (last_over_time({values}[$__interval]))"
     before = from_before(RUN, f'metric=~"{metrics}"')
-    return (
-        f"(({newest} unless on (run_id) ({before}) or {in_step})"
-        f" unless on (run_id) ({abandoned(RANKS)}))"
-    )
+    current = f"({newest} unless on (run_id) ({before}) or {in_step})"
+    return f"({current} unless on (run_id) ({abandoned(RANKS)}))"
 
 
 def band_of(metrics: str, mean: str) -> dict[str, str]:

@@ -109,9 +109,8 @@ class DeliveredReader:
         """Return averages that Prometheus makes: reading all samples takes ten times as long."""
         # With room for what waits, so that it is not averaged again.
         most = max(1, (self.selection.summarize or 1) * 3 // 4)
-        selector = self._selector(list(spans))
-        found = windows.averages(self.prometheus, selector, _around(spans), most)
-        return {key: partial(iter, [found[key]]) for key in spans if key in found}
+        averages = windows.averages(self.prometheus, self._selector([*spans]), _around(spans), most)
+        return {key: partial(iter, [points]) for key, points in averages.items() if key in spans}
 
     def _groups(self, spans: Spans, most: int) -> Iterator[Spans]:
         """Group series, in the order in which they are read, up to a number of samples."""

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from falcon import Request, Response
 
 from mlbench.comparisons import Comparison
-from mlbench.evaluation.criteria import Criteria, read_finite, read_goal
+from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria, read_finite, read_goal
 from mlbench.names import ACTIVE_STATES
 from mlbench.records import RunCurve
 from mlbench.results import Goodput, Result
 from mlbench_master.errors import BadFieldError
 from mlbench_master.fields import parse_whole_number
+from mlbench_master.models import Run
 from mlbench_master.openapi.operation import Parameter, operation
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.results.curves import small_curves
@@ -101,23 +102,14 @@ class ResultsResource:
     )
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with the figures of the run, computed from its series; so far, if it goes on."""
-        run, criteria, began = life.find(run_id), _query(req), time.monotonic()
-        result, until = self._so_far.get((run_id, criteria), (None, 0.0))
-        if result is None or result.state != run.state or began > until:
-            result = result_of(self.reader, run, criteria)
-            took = time.monotonic() - began
-            self._so_far.pop((run_id, criteria), None)
-            if took > _LONG_SECONDS and run.state in ACTIVE_STATES:
-                self._so_far[run_id, criteria] = result, time.monotonic() + _REST * took
-        resp.media = result
+        resp.media = self._result(life.find(run_id), _query(req))
 
     @operation(
         "get_goodput", "In each bucket, of all and by rank and attempt.", Goodput, errors=(502, 503)
     )
     def on_get_goodput(self, req: Request, resp: Response, run_id: int) -> None:
         """Answer with where every worker-second went, from the order on; empty before the start."""
-        found = result_of(self.reader, life.find(run_id)).goodput
-        resp.media = found or Goodput(None, {}, ())
+        resp.media = self._result(life.find(run_id)).goodput or Goodput(None, {}, ())
 
     @operation(
         "get_mllog",
@@ -146,6 +138,19 @@ class ResultsResource:
         """
         query, found = _query(req), [life.find(run_id) for run_id in _read_ids(req)]
         resp.media = comparison_of(self.reader, found, query)
+
+    def _result(self, run: Run, criteria: Criteria = OWN_CRITERIA) -> Result:
+        """Return a run's result; if it took long, and its run goes on, for a while the same."""
+        began, key = time.monotonic(), (run.id, criteria)
+        for old, (result, until) in [*self._so_far.items()]:
+            if began > until:
+                self._so_far.pop(old, None)
+            elif old == key and result.state == run.state:
+                return result
+        result = result_of(self.reader, run, criteria)
+        if (took := time.monotonic() - began) > _LONG_SECONDS and run.state in ACTIVE_STATES:
+            self._so_far[key] = result, time.monotonic() + _REST * took
+        return result
 
 
 def _read_ids(req: Request) -> list[int]:

@@ -80,10 +80,10 @@ def test_averages_stand_for_all_samples_of_their_part(
         for ms, value in points:
             parts[rank, (ms - NOW_MS) // step].append(value)
     span = Span(NOW_MS, NOW_MS + 9_000)
-    found = windows.averages(prometheus, select(case), span, most)
+    by_series = windows.averages(prometheus, select(case), span, most)
     averages = {
         (rank, (point.time_us // 1000 - NOW_MS) / step): point
-        for (_, rank), points in found.items()
+        for (_, rank), points in by_series.items()
         for point in points
     }
     assert averages.keys() == parts.keys()
