@@ -45,6 +45,11 @@ class PhaseTimer:
         entered = self._entered  # once: another thread may read this
         return self._before + (perf_counter() - entered if entered else 0.0)
 
+    @property
+    def before(self) -> float:
+        """The time before the open block; all of it outside of one."""
+        return self._before
+
     def begin_with(self, seconds: float) -> None:
         """Replace the time before the open block."""
         self._before = seconds
@@ -282,18 +287,17 @@ class Tracker:
         only in the run's wall time. The scraped totals are those of this process.
         """
         self._publish()
-        compiling = self._timers["compile"].seconds
         self.steps = self._steps_before = state["steps"]
         self.samples = state["samples"]
         self._epoch = state.get("epoch")
         self.goal_reached = state["goal_reached"]
         seconds = state["phase_seconds"]
         for phase, timer in self._timers.items():
-            timer.begin_with(seconds.get(phase, 0.0))
+            # This process compiles its program and reads its checkpoint before it calls this.
+            here = timer.before if phase in ("compile", "restore") else 0.0
+            timer.begin_with(seconds.get(phase, 0.0) + here)
         self._train_seconds_before, self._paused_at = state["train_seconds"], None
         self._start_clock()
-        # A program is compiled before its state is loaded.
-        self._timers["compile"] = PhaseTimer(seconds.get("compile", 0.0) + compiling)
         at = self._published.at
         self._published = _Published(at, self.steps, self.samples, self.phase_seconds())
         self.log({names.RESTORED_STEP: self.steps})

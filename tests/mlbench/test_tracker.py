@@ -272,6 +272,16 @@ def test_a_loaded_state_replaces_what_was_timed_before(clock: Clock) -> None:
     assert tracker.train_seconds == 1.0
 
 
+def test_the_time_that_read_a_checkpoint_is_kept(clock: Clock) -> None:
+    former, tracker = Tracker({}), Tracker({})
+    with former.phase("restore"):
+        clock.advance(2)
+    with tracker.phase("restore"):
+        clock.advance(0.7)
+    tracker.load_state_dict(former.state_dict())
+    assert tracker.phase_seconds()["restore"] == pytest.approx(2.7)
+
+
 def test_a_pause_records_the_totals_and_stops_the_clock_until_the_next_epoch(
     clock: Clock, tracker: Tracker, path: Path
 ) -> None:
