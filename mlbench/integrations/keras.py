@@ -44,7 +44,9 @@ class MLBenchCallback(keras.callbacks.Callback):
         recording().state(settings | {"optimizer": wanted})
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Record the epoch's number and the totals so far."""
+        """Record the epoch's number and the totals so far, which a restart resumes."""
+        if epoch and not recording().tracker.steps:
+            recording().restore_totals(f"epoch {epoch}")
         recording().tracker.epoch(epoch)
         self._counted = 0
 
@@ -73,6 +75,7 @@ class MLBenchCallback(keras.callbacks.Callback):
         """Record the epoch's metrics."""
         self._count_last()
         recording().log(logs or {}, recording().tracker.steps)
+        recording().save_totals(f"epoch {epoch + 1}")
 
     def on_train_end(self, logs: Any = None) -> None:
         """Record the totals."""

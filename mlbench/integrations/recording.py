@@ -1,5 +1,6 @@
 """What the integrations of one process record together, through one tracker."""
 
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cache
@@ -53,6 +54,20 @@ class Recording:
         list_own(path, new if self._noted else {names.EPOCH, *new})
         self._noted |= new
 
+    def save_totals(self, place: str) -> None:
+        """Save the tracker's totals beside a library's checkpoint of a place, such as ``epoch 3``.
+
+        Only in a run that may be restarted: a restarted process of the same rank restores them.
+        """
+        if path := _totals_path(place):
+            path.write_text(json.dumps(self.tracker.state_dict()))
+
+    def restore_totals(self, place: str) -> None:
+        """Restore the totals of a place from which a library resumes, if they were saved."""
+        path = _totals_path(place)
+        if path and path.exists():
+            self.tracker.load_state_dict(json.loads(path.read_text()))
+
     def end(self) -> None:
         """Record the totals: what follows, such as a test, is no training."""
         self.enter(None)
@@ -63,6 +78,13 @@ class Recording:
 def recording() -> Recording:
     """Return the process's recording."""
     return Recording()
+
+
+def _totals_path(place: str) -> Path | None:
+    """Return the file that holds this rank's totals of a place; None if no restart can read it."""
+    folder = os.environ.get(names.ENV_CHECKPOINTS)
+    rank = os.environ.get("RANK", "0")
+    return Path(folder, f"mlbench-totals-{rank}-{place}.json") if folder else None
 
 
 def script_has_a_tracker() -> bool:

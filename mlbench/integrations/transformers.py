@@ -42,7 +42,9 @@ class MLBenchCallback(TrainerCallback):
     def on_train_begin(
         self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any
     ) -> None:
-        """State settings and goal, and begin to time the model."""
+        """State settings and goal, restore the totals of a resumed step, and time the model."""
+        if state.global_step:
+            recording().restore_totals(f"step {state.global_step}")
         if self._goal is not None:
             recording().tracker.goal(*self._goal, lower_is_better=self._lower_is_better)
         recording().state(_chosen(args) | {"batch_size": _step_size(args) * args.world_size})
@@ -102,7 +104,12 @@ class MLBenchCallback(TrainerCallback):
         """End the evaluation, whose values are logged by now."""
         recording().enter(_next(control))
 
-    on_epoch_end = on_save = on_evaluate
+    on_epoch_end = on_evaluate
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Save the totals with the Trainer's checkpoint."""
+        recording().save_totals(f"step {state.global_step}")
+        recording().enter(_next(control))
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Record the totals."""

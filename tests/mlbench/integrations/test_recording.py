@@ -89,3 +89,17 @@ def test_a_tracker_of_the_script_is_noticed_while_it_records(
 def test_lightning_gets_no_callback_outside_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(names.ENV_METRICS_FILE, raising=False)
     assert lightning_callbacks() == []
+
+
+def test_a_restarted_process_restores_the_totals_of_the_place_it_resumes_from(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(names.ENV_CHECKPOINTS, str(tmp_path))
+    former, resumed, other = Recording(), Recording(), Recording()
+    former.tracker.step(samples=8)
+    former.save_totals("step 1")
+    resumed.restore_totals("step 1")
+    other.restore_totals("step 2")
+    assert (resumed.tracker.steps, resumed.tracker.samples) == (1, 8)
+    assert metrics(path) == [{names.RESTORED_STEP: 1}]
+    assert other.tracker.steps == 0, "nothing was saved there"
