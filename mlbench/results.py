@@ -254,6 +254,11 @@ class Result(Record):
     """None where none was saved, as in a run that may not be restarted."""
     resumptions: tuple[Resumption, ...] = ()
     """After restarts, in order. All other figures are of the steps that led to the last model."""
+    training_time_problem: str = ""
+    """Why the training time of the final model is unknown, with the remedy; else empty.
+
+    Then the time to accuracy, the accuracy after time, the samples and the training time are None.
+    """
 
     @property
     def title(self) -> str:

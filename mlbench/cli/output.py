@@ -198,7 +198,8 @@ def _delivery(run: Run) -> Iterator[tuple[str, str]]:
 def _time_to_accuracy(result: "Result") -> str:
     reached = result.time_to_accuracy
     if reached is None:
-        return "not reached"
+        problem = result.training_time_problem
+        return f"unknown: {problem}" if problem else "not reached"
     wall = f"{figures.seconds(reached.wall_seconds)} since the start"
     if reached.training_seconds is None:
         return wall

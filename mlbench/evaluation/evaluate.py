@@ -126,7 +126,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
     run, started_at = context.run, context.run.started_at
     accuracy = context.accuracy(series)
     reached, time_to_accuracy = accuracy.reached() if accuracy else None, None
-    if accuracy and reached:
+    if accuracy and reached and not line.unclear:
         epochs = _epochs(series, reached)
         time_to_accuracy = replace(accuracy.time_to(reached), epochs=epochs)
     after_seconds = context.criteria.after_seconds or run.deadline_seconds or DEFAULT_AFTER_SECONDS
@@ -151,12 +151,14 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
         departures=tuple(rule_violations(run, context.machines)),
         target=context.target,
         time_to_accuracy=time_to_accuracy,
-        accuracy_after_time=accuracy.after(after_seconds) if accuracy else None,
+        accuracy_after_time=(
+            accuracy.after(after_seconds) if accuracy and not line.unclear else None
+        ),
         last_value=accuracy.last() if accuracy else None,
         best_value=accuracy.best() if accuracy else None,
         epochs=_epochs(series),
-        samples=sum(samples) if samples else None,
-        training_seconds=mean_or_none(_last_values(clocks)),
+        samples=sum(samples) if samples and not line.unclear else None,
+        training_seconds=None if line.unclear else mean_or_none(_last_values(clocks)),
         wall_seconds=None if started_at is None else context.ended_at - started_at,
         samples_per_second=rate if samples else None,
         phases=phases,
@@ -174,9 +176,10 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
         step_seconds=mean_or_none([rank.step_seconds for rank in ranks if rank.step_seconds]),
         ranks=ranks,
         stragglers=stragglers_of(series, context.dates),
-        goodput=goodput_of(run, context.ranks, context.ended_at, recorded),
+        goodput=goodput_of(run, context.ranks, context.ended_at, recorded, line.unclear),
         checkpoints=_checkpoints(series),
         resumptions=line.resumptions,
+        training_time_problem=line.unclear_text,
     )
 
 

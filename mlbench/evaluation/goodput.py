@@ -20,7 +20,7 @@ is cut is not cut again, so buckets exclude each other and add up exactly. What 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
@@ -30,6 +30,7 @@ from mlbench import names
 from mlbench.buckets import BEGINNING, PRODUCTIVE
 from mlbench.evaluation.columns import Columns
 from mlbench.evaluation.dates import dates_of
+from mlbench.evaluation.line import UnclearResumption
 from mlbench.evaluation.lives import Key, Life, descent, lives_of, sources_of, whole_us
 from mlbench.evaluation.rows import RankRow, RunRow
 from mlbench.names import ACTIVE_STATES, BUCKETS, Bucket, Phase
@@ -73,15 +74,20 @@ class _Attempt:
 
 
 def goodput_of(
-    run: RunRow, ranks: Sequence[RankRow], ended_at: float, series: Columns
+    run: RunRow,
+    ranks: Sequence[RankRow],
+    ended_at: float,
+    series: Columns,
+    unclear: Mapping[str, UnclearResumption],
 ) -> Goodput | None:
     """Return where the time of a run's workers went until its end, or now; None before its start.
 
-    ``ranks`` are those of all attempts, ``series`` what its result is computed from.
+    ``ranks`` are those of all attempts, ``series`` what its result is computed from. The training
+    before an unclear resumption of a rank is unknown: nobody knows which of it was done again.
     """
     if run.started_at is None or not ranks:
         return None
-    rows = list(_Cutter(run, ranks, ended_at, series).rows())
+    rows = list(_Cutter(run, ranks, ended_at, series, unclear).rows())
     total = sum((us for _, us in rows), _Us())
     by_rank = tuple(row for row, _ in rows)
     recorded = total["compute"] + total["communication"] + total["lost"]
@@ -103,9 +109,15 @@ def _seconds(us: _Us) -> dict[Bucket, float]:
 
 class _Cutter:
     def __init__(
-        self, run: RunRow, ranks: Sequence[RankRow], ended_at: float, series: Columns
+        self,
+        run: RunRow,
+        ranks: Sequence[RankRow],
+        ended_at: float,
+        series: Columns,
+        unclear: Mapping[str, UnclearResumption],
     ) -> None:
         self._run = run
+        self._unclear = unclear
         self._ended_us = round(ended_at * 1e6)
         self._lives = lives_of(ranks, series, dates_of(ranks, run.started_at or 0.0, ended_at))
         self._sources = sources_of(self._lives)
@@ -175,7 +187,9 @@ class _Cutter:
         tape.until(known_us, "paused", self._parts(life, known_us))
         if kept_us < end_us:
             tape.until(kept_us, "unknown")
-            tape.until(end_us, "lost")
+            unclear = self._unclear.get(life.rank)
+            is_known = unclear is None or life.began_us >= unclear.began_us
+            tape.until(end_us, "lost" if is_known else "unknown")
         elif not is_over:
             tape.until(end_us, "unknown")
 

@@ -20,12 +20,39 @@ Interval = tuple[int, int]
 
 
 @dataclass(frozen=True)
+class UnclearResumption:
+    """A restarted process that continued training from a state that it does not report.
+
+    Its epoch or step was above 0 at its start, while its training clock started at 0.
+    """
+
+    began_us: int
+    place: str
+    """Where the process continued, such as ``epoch 3``."""
+
+    @property
+    def text(self) -> str:
+        """Why the training time is unknown, and how to record it."""
+        return (
+            f"after a restart, training continued at {self.place} without t.load_state_dict(…): "
+            "save t.state_dict() in the checkpoint, and load it before the first epoch"
+        )
+
+
+@dataclass(frozen=True)
 class Line:
     """What of a run's values is on the line, and where the run went on after restarts."""
 
     abandoned: Mapping[str, Sequence[Interval]] = field(default_factory=dict)
     """By rank, in order, none touching another."""
     resumptions: tuple[Resumption, ...] = ()
+    unclear: Mapping[str, "UnclearResumption"] = field(default_factory=dict)
+    """Last unclear resumption of each rank that has one: the training time before it is unknown."""
+
+    @property
+    def unclear_text(self) -> str:
+        """Why the training time of the final model is unknown, with the remedy; else empty."""
+        return next((resumption.text for resumption in self.unclear.values()), "")
 
     def kept(self, columns: Columns) -> Columns:
         """Return the columns without what was abandoned."""
@@ -59,15 +86,15 @@ def line_of(columns: Columns, begun_us: Sequence[int]) -> Line:
     """
     if len(begun_us) < 2:  # noqa: PLR2004 - nothing began anew
         return Line()
-    steps, saved, restored = (
-        finite_by_rank(columns, metric)
-        for metric in (names.STEP, names.CHECKPOINT_STEP, names.RESTORED_STEP)
-    )
+    metrics = (names.STEP, names.CHECKPOINT_STEP, names.RESTORED_STEP, names.EPOCH)
+    by_metric = [finite_by_rank(columns, metric) for metric in (*metrics, names.TRAIN_SECONDS)]
+    steps = by_metric[0]
     nothing = Column([], [])
+    unclear: dict[str, UnclearResumption] = {}
     abandoned: dict[str, list[Interval]] = {}
     resumed: dict[int, Resumption] = {}
     for rank in steps:
-        of_rank = [column.get(rank, nothing) for column in (steps, saved, restored)]
+        of_rank = [column.get(rank, nothing) for column in by_metric]
         line = _RankLine(begun_us, *of_rank)
         for attempt, resumption in line.resume():
             other = resumed.get(attempt, resumption)
@@ -75,18 +102,28 @@ def line_of(columns: Columns, begun_us: Sequence[int]) -> Line:
             resumed[attempt] = Resumption(resumption.step, lost, resumption.stated and other.stated)
         if line.abandoned:
             abandoned[rank] = line.abandoned
-    return Line(abandoned, tuple(resumed[attempt] for attempt in sorted(resumed)))
+        if line.unclear:
+            unclear[rank] = line.unclear
+    return Line(abandoned, tuple(resumed[attempt] for attempt in sorted(resumed)), unclear)
 
 
 class _RankLine:
     """The line of a rank, as its resumptions leave it."""
 
     def __init__(
-        self, begun_us: Sequence[int], steps: Column, saved: Column, restored: Column
+        self,
+        begun_us: Sequence[int],
+        steps: Column,
+        saved: Column,
+        restored: Column,
+        epochs: Column,
+        clock: Column,
     ) -> None:
         self._steps, self._saved, self._restored = steps, saved, restored
+        self._epochs, self._clock = epochs, clock
         self._begun_us = begun_us
         self.abandoned: list[Interval] = []
+        self.unclear: UnclearResumption | None = None
 
     def resume(self) -> Iterator[tuple[int, Resumption]]:
         """Abandon what each resumption leaves behind; yield them, each with its beginning."""
@@ -109,7 +146,34 @@ class _RankLine:
             if stated:
                 yield begun, stated[0], round(stated[1]), True
             elif first:
-                yield begun, from_us, round(first[1]) - 1, False
+                resumption = self._unclear_resumption(from_us, to_us)
+                self.unclear = resumption or self.unclear
+                if resumption is None or resumption.place.startswith("step"):
+                    yield begun, from_us, round(first[1]) - 1, False
+
+    def _unclear_resumption(self, from_us: int, to_us: int) -> UnclearResumption | None:
+        """Return how a process that reports no restored step continued; None if it began anew.
+
+        A process that carries its training clock on is clear: its time includes the former one.
+        """
+        seconds = self._first(self._clock, from_us, to_us)
+        if seconds is None or seconds[1] * 1e6 > seconds[0] - from_us:
+            return None
+        epoch = self._first(self._epochs, from_us, to_us)
+        if epoch and epoch[1] > 0:
+            return UnclearResumption(from_us, f"epoch {epoch[1]:.0f}")
+        step = self._first(self._steps, from_us, to_us)
+        # The first process shows how many steps pass before one is recorded.
+        if step and step[1] > 2 * self._steps.values[0] + 1:
+            return UnclearResumption(from_us, f"step {step[1]:.0f}")
+        return None
+
+    def _first(self, column: Column, from_us: int, to_us: int) -> tuple[int, float] | None:
+        """Return the first time and value between two times."""
+        place = column.first_from(from_us)
+        if place == column.first_from(to_us):
+            return None
+        return column.times_us[place], column.values[place]
 
     def _first_left(self, at_us: int, step: int, *, stated: bool) -> int:
         """Return from when on nothing is on the line that was recorded before it goes on."""

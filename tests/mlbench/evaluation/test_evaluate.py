@@ -51,7 +51,7 @@ def test_a_run_that_recorded_nothing() -> None:
     expected |= {"accuracy_after_time": after, "energy_joules": 12.5, "cost": fields["cost"]}
     expected |= {"disturbed": [], "disturbances": [], "clock_faults": [], "display_name": "a"}
     expected |= {"world_size": 2, "swept": {}, "ranks": [], "goodput": fields["goodput"]}
-    expected |= {"resumptions": []}
+    expected |= {"resumptions": [], "training_time_problem": ""}
     assert fields == dict.fromkeys(fields) | expected
 
 
@@ -259,3 +259,59 @@ def test_the_cost_is_that_of_every_worker_of_every_attempt() -> None:
     assert cost.worker_seconds == 22 + 19 + 39 + 36
     assert cost.worker_seconds_to_target == 22 + 19 + 9 + 8
     assert (cost.price, cost.total, cost.to_target) == (0.25, 29.0, 14.5)
+
+
+def restarted(**series: Values) -> Result:
+    """Evaluate a run whose second attempt began after 20 s."""
+    context = replace(
+        _CONTEXT,
+        run=replace(_CONTEXT.run, attempt=2),
+        ranks=(rank(1, -1, 18), rank(2, 20, 60)),
+    )
+    return evaluated(context, **{f"{name}_0": values for name, values in series.items() if values})
+
+
+_RESTARTED: dict[str, Values] = {
+    "step": {0: 0, 5: 50, 10: 100, 15: 150, 22: 0, 27: 50},
+    "epoch": {0: 0, 5: 1, 10: 2, 15: 3, 22: 3, 27: 4},
+    "train_seconds": {0: 0, 5: 5, 10: 10, 15: 15, 22: 0, 27: 5, 32: 10},
+    "samples": {5: 50, 10: 100, 15: 150, 27: 50, 32: 100},
+    "acc": {5: 90, 10: 95, 15: 96, 27: 98},
+}
+
+
+def test_the_time_to_target_is_unknown_where_the_tracker_was_not_restored() -> None:
+    result = restarted(**_RESTARTED)
+    assert "continued at epoch 3" in result.training_time_problem
+    assert "t.load_state_dict" in result.training_time_problem
+    unknown = (result.time_to_accuracy, result.accuracy_after_time, result.training_seconds)
+    assert (*unknown, result.samples) == (None, None, None, None)
+    assert (result.resumptions, result.epochs, result.best_value) == ((), 5, 98)
+    seconds = known(result.goodput).seconds
+    assert "lost" not in seconds, "nothing shows that a step was done again"
+    assert seconds["unknown"] >= 15, "the training before the resumption"
+
+
+def test_a_restored_tracker_makes_the_time_to_target_known() -> None:
+    clock: Values = {0: 0, 5: 5, 10: 10, 15: 15, 22: 15, 27: 20, 32: 25}
+    series: dict[str, Values] = {**_RESTARTED, "train_seconds": clock}
+    series |= {"restored_step": {21: 150}}
+    result = restarted(**series | {"step": {0: 0, 5: 50, 10: 100, 15: 150, 22: 150, 27: 200}})
+    assert result.training_time_problem == ""
+    assert result.time_to_accuracy == TimeToAccuracy(20, 27, 5)
+
+
+def test_a_run_that_starts_from_the_beginning_again_discards_the_first_attempt() -> None:
+    result = restarted(**_RESTARTED | {"epoch": {0: 0, 5: 1, 10: 2, 15: 3, 22: 0, 27: 1}})
+    assert result.training_time_problem == ""
+    assert result.time_to_accuracy == TimeToAccuracy(5, 27, 2)
+
+
+def test_a_step_above_zero_after_a_restart_is_a_resumption_too() -> None:
+    steps: Values = {1: 1, 5: 50, 10: 100, 15: 150, 22: 121, 27: 170}
+    series = {**_RESTARTED, "step": steps, "epoch": {}}
+    result = restarted(**series)
+    assert "continued at step 121" in result.training_time_problem
+    assert result.time_to_accuracy is None
+    # The steps themselves tell which of them were done again.
+    assert [(r.step, r.abandoned_steps) for r in result.resumptions] == [(120, 30)]

@@ -40,7 +40,9 @@ def goodput(
     run: Mapping[str, Any] | None = None,
     **series: Values,
 ) -> Goodput:
-    found = goodput_of(RunRow(**{**_RUN, **(run or {})}), rows, START + ended, columns(**series))
+    found = goodput_of(
+        RunRow(**{**_RUN, **(run or {})}), rows, START + ended, columns(**series), {}
+    )
     return known(found)
 
 
@@ -182,7 +184,7 @@ def test_buckets_add_up_to_the_microsecond(seed: int) -> None:
 def check_adds_up(random: Random) -> None:
     rows, series, ended = history(random)
     run = RunRow(**_RUN | {"attempt": rows[-1].attempt, "state": random.choice(names.RUN_STATES)})
-    usage = known(goodput_of(run, rows, START + ended, series))
+    usage = known(goodput_of(run, rows, START + ended, series, {}))
     for rank in {entry.rank for entry in rows}:
         seconds = [us for part in usage.ranks if part.rank == rank for us in part.seconds.values()]
         assert min(seconds) > 0

@@ -18,7 +18,9 @@ export class Progress {
     this.#showGoal(run);
     showFigures(byId("figures"), figuresOf(run, this.result, now()));
     const { departures = [], disturbed = [], clock_faults = [], resumptions = [], stragglers } = this.result ?? {};
+    const problem = this.result?.training_time_problem;
     setList(byId("departures"), [
+      ...(problem ? [`Time to accuracy unknown: ${problem}`] : []),
       ...few(disturbed.map((text) => `Disturbed: ${text}`)),
       ...(stragglers?.text ? [`Held up: ${stragglers.text}`] : []),
       ...clock_faults.map((text) => `Clocks: ${text}`),
@@ -114,6 +116,7 @@ function rulesOf(/** @type {Result} */ { division, departures }) {
 
 function timeToAccuracy(run, /** @type {Result | null} */ result) {
   const time = result?.time_to_accuracy;
+  if (result?.training_time_problem) return ["–", "unknown: the tracker was not restored"];
   if (!time) return ["–", isActive(run) ? "not reached yet" : "not reached"];
   const training = time.training_seconds;
   if (training == null) return [duration(time.wall_seconds), "since the start"];
