@@ -8,6 +8,9 @@ from mlbench.names import Bucket
 PRODUCTIVE: Final[tuple[Bucket, ...]] = ("compute", "communication")
 """What moves a model forward: no step can do without them, however fast all ranks are."""
 
+WHOLE_STEPS: Final[tuple[Bucket, ...]] = (*PRODUCTIVE, "waiting", "contention", "stopped")
+"""The time within steps. Google's ml-goodput-measurement counts all of it as productive."""
+
 BEGINNING: Final[tuple[Bucket, ...]] = ("start", "initialization", "compile", "restore")
 """What a process needs until it trains."""
 
@@ -19,12 +22,16 @@ TITLES: Final[Mapping[Bucket, str]] = {
     "compile": "compile",
     "restore": "checkpoint restored",
     "compute": "compute",
+    "contention": "CPU contention",
     "communication": "communication",
     "waiting": "waiting for the slowest rank",
     "data": "data",
     "evaluation": "evaluation",
     "checkpoint": "checkpoint saved",
     "paused": "paused",
+    "stopped": "stopped or slowed by a fault or quota",
+    "diverged": "after the loss became NaN",
+    "hung": "hung",
     "lost": "lost",
     "detection": "detecting a failure",
     "restart": "restart",

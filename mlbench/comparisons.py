@@ -134,7 +134,7 @@ class Group(Record):
     """The values of what is swept, if all runs that are compared sweep the same; else empty."""
     bytes_sent_per_step: Summary | None = None
     goodput_share: Summary | None = None
-    """Of all worker-seconds, from 0 to 1: they moved the final model forward."""
+    """Share of worker-seconds that advanced the final model, from 0 to 1."""
     largest_bucket: Bucket | None = None
     """What took most of the others, over all of its runs."""
     speedup_low: float | None = None

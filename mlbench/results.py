@@ -46,7 +46,10 @@ class Cost(Record):
     """The time in which workers were taken, and its price."""
 
     worker_seconds: float
-    """Seconds in which a worker was taken, summed over all ranks and attempts."""
+    """Seconds from the run's turn in the queue to its end, summed over its workers.
+
+    It equals the sum of the time breakdown, `goodput.seconds`.
+    """
     worker_seconds_to_target: float | None
     """The same, until the target was reached."""
     price: float | None
@@ -139,7 +142,7 @@ class RankGoodput(Record):
     rank: int
     attempt: int
     seconds: Mapping[Bucket, float]
-    """They add up to all of it, to the microsecond. The first attempt begins with the order."""
+    """They add up to all of it, to the microsecond. The first attempt begins after the queue."""
     restarts: int = 0
     """How often torchrun began its processes anew in this attempt."""
     again_seconds: float = 0.0
@@ -148,17 +151,24 @@ class RankGoodput(Record):
 
 @dataclass(frozen=True)
 class Goodput(Record):
-    """Where every worker-second went, from the order of a run to its end, or so far."""
+    """Where every worker-second went, from a run's turn in the queue to its end, or so far."""
 
     share: float | None
-    """Of all worker-seconds, from 0 to 1: they moved the final model forward.
+    """Share of worker-seconds that advanced the final model, from 0 to 1.
 
-    That is compute and communication. None where no training time was recorded.
+    These are compute and communication. None where no training time was recorded.
     """
     seconds: Mapping[Bucket, float]
     """Of all workers and attempts, which they add up to; buckets that are empty are missing."""
     ranks: tuple[RankGoodput, ...]
     """The same by rank, then by attempt."""
+    whole_step_share: float | None = None
+    """Share of worker-seconds within steps of the final model, from 0 to 1.
+
+    Google's ml-goodput-measurement defines goodput so: straggler wait and CPU contention are in it.
+    """
+    queued_seconds: float = 0.0
+    """Seconds in the queue, in which the run held no workers; they are in no bucket."""
 
 
 @dataclass(frozen=True)

@@ -210,8 +210,13 @@ def _goodput_table(goodput: "Goodput") -> Table:
     """Return where all worker-seconds went, with the share of each bucket."""
     right = (Column("worker-seconds", justify="right"), Column("share", justify="right"))
     table = Table("", *right, "", box=None, pad_edge=False)
-    moved = f": {figures.percent(goodput.share)} moved the final model forward"
-    table.title = "where the time went" + (moved if goodput.share is not None else "")
+    table.title = "time breakdown"
+    if goodput.share is not None:
+        table.title += f": goodput {figures.percent(goodput.share)}"
+    if goodput.whole_step_share is not None:
+        table.title += f", {figures.percent(goodput.whole_step_share)} by whole steps"
+    if goodput.queued_seconds >= _LEAST_SECONDS:
+        table.title += f"; {figures.seconds(goodput.queued_seconds)} in the queue before"
     table.title_justify = "left"
     total = sum(goodput.seconds.values())
     for bucket, seconds in goodput.seconds.items():

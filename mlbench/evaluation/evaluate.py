@@ -89,11 +89,15 @@ class RunContext:
         return line_of(series, self.dates.begun_us)
 
     def worker_seconds(self, until: float) -> float:
-        """Return for how long ranks have occupied workers up to a time, in Unix seconds."""
-        return sum(
-            max(0.0, min(rank.exited_at or self.ended_at, until) - rank.assigned_at)
-            for rank in self.ranks
-        )
+        """Return for how long the run has held its workers up to a time, in Unix seconds.
+
+        A worker is held from the run's turn in the queue to its end, also between two attempts.
+        """
+        begun: dict[int, float] = {}
+        for rank in self.ranks:
+            assigned_at = self.run.room_at or rank.assigned_at
+            begun[rank.rank] = min(assigned_at, begun.get(rank.rank, assigned_at))
+        return sum(max(0.0, min(self.ended_at, until) - at) for at in begun.values())
 
 
 def read_series(context: RunContext, read: Read) -> Columns:

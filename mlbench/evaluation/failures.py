@@ -19,9 +19,12 @@ from mlbench.results import Result
 
 FAULTS = "faults"
 # What a run would have needed without failures and checkpoints, too.
-_USEFUL: Final = ("compute", "communication", "waiting", "data", "evaluation", "paused")
+_USEFUL: Final = (
+    *("compute", "contention", "communication", "waiting", "data", "evaluation", "paused"),
+)
 # No process runs that could fail.
 _DOWN: Final = ("detection", "restart")
+# Results sealed by earlier versions count the queue as worker-seconds.
 _BEFORE_AND_AFTER: Final = ("queued", "workers", "idle")
 
 

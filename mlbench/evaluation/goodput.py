@@ -1,22 +1,30 @@
-"""Where every worker-second of a run went, from its order to its end. Pure.
+"""Where every worker-second of a run went, from its turn in the queue to its end. Pure.
 
-The time of each worker is cut into buckets from the front to the back, in whole microseconds. What
-is cut is not cut again, so buckets exclude each other and add up exactly. What overlaps, and why:
+The time of each worker is cut into buckets from the front to the back, in whole microseconds. Time
+that is cut is not cut again, so buckets exclude each other and add up exactly. Where two causes
+overlap, this order decides:
 
-- What a process did after the checkpoint from which the run went on is *lost*, whatever it was:
-  steps, evaluations and further checkpoints all had to be done again.
+- *Lost* is all that a process did after the checkpoint from which the run resumed: steps,
+  evaluations and further checkpoints all had to be done again.
+- *Diverged* and *hung* are all time after the loss became NaN for good, or after a hang began.
+- *Stopped* is the time in which an injected fault stopped, slowed or disconnected any rank: in
+  synchronous training the other ranks stand still with it. A stop counts whole; another fault
+  counts by how much fewer samples a second its rank had then. CPU time over a quota is in it too.
 - *Evaluation* beats communication: ranks that evaluate exchange scores, which trains nothing.
-- *Waiting* is what a rank communicates longer than the one that communicates least in the same ten
-  seconds: ranks end an exchange together, so that one came last, and the others waited for it. In
-  windows, as another rank may be the slowest later; ten seconds, as totals come once in one.
+- *Waiting* is how much longer a rank communicates than the rank that communicates least in the same
+  ten seconds. Ranks end an exchange together, so that rank came last, and the others waited for it.
+- *CPU contention* is the share of time in which other programs held a rank's core, as the kernel
+  counts it. It is taken from computing.
 - *Compute* is all other training time: forward and backward pass, optimizer, metrics, a framework's
-  step in one piece, and what lies between the phases. Code that times none of them computes.
-- *Paused* is what passed between two epochs and is in no phase: the training's clock stood.
+  step in one piece, and the time between phases. Code that times no phases computes.
+- *Paused* is the time between two epochs in no phase, while the training's clock stood.
 - Once a rank has failed, nothing that the others do is of use: until the last of them has ended,
-  that is *detection*; from there to the next attempt, *restart*. What the new processes need until
-  they train is theirs, in the same buckets as at the first start.
-- What nobody has recorded is *unknown*, such as the last second of a process that is stopped, or
-  all of one that records no training time. It is not guessed, and counts as moving nothing.
+  that is *detection*; from there to the next attempt, *restart*. New processes start in the same
+  buckets as the first ones.
+- *Unknown* is time that nobody recorded, such as the last second of a process that is stopped, or
+  all of a process that records no training time. It counts as unproductive.
+
+Time in the queue holds no workers, so it is no worker-second: ``Goodput.queued_seconds`` has it.
 """
 
 from collections import Counter
@@ -27,20 +35,26 @@ from statistics import fmean
 from typing import Literal
 
 from mlbench import names
-from mlbench.buckets import BEGINNING, PRODUCTIVE
+from mlbench.buckets import BEGINNING, PRODUCTIVE, WHOLE_STEPS
 from mlbench.evaluation.columns import Columns
 from mlbench.evaluation.dates import dates_of
 from mlbench.evaluation.line import UnclearResumption
 from mlbench.evaluation.lives import Key, Life, descent, lives_of, sources_of, whole_us
 from mlbench.evaluation.rows import RankRow, RunRow
-from mlbench.names import ACTIVE_STATES, BUCKETS, Bucket, Phase
+from mlbench.evaluation.stops import Stops, stops_of
+from mlbench.names import ACTIVE_STATES, BUCKETS, Bucket
+from mlbench.records import Disturbance
 from mlbench.results import Goodput, RankGoodput
 
 _BEFORE_TRAINING: tuple[Literal["compile", "restore"], ...] = ("compile", "restore")
 _COMMUNICATION = names.phase_metric("communication")
 _WINDOW_US, _MOST_WINDOWS = 10_000_000, 100
+_NEVER_US = 1 << 62
 
 _Us = Counter[Bucket]
+
+Useless = tuple[int, Literal["diverged", "hung"]]
+"""A time in microseconds, and the bucket of what a run's workers do from then on."""
 
 
 @dataclass
@@ -79,20 +93,31 @@ def goodput_of(
     ended_at: float,
     series: Columns,
     unclear: Mapping[str, UnclearResumption],
+    useless: Useless | None = None,
 ) -> Goodput | None:
     """Return where the time of a run's workers went until its end, or now; None before its start.
 
-    ``ranks`` are those of all attempts, ``series`` what its result is computed from. The training
-    before an unclear resumption of a rank is unknown: nobody knows which of it was done again.
+    Args:
+        run: the run, with the faults that were injected into it.
+        ranks: the ranks of all its attempts.
+        ended_at: its end or the time now, in Unix seconds.
+        series: what its result is computed from.
+        unclear: the unclear resumption of each rank that has one. The training before it is
+            unknown, because nobody knows which of it was done again.
+        useless: from when on the run could not succeed, and the bucket of the time from there.
     """
     if run.started_at is None or not ranks:
         return None
-    rows = list(_Cutter(run, ranks, ended_at, series, unclear).rows())
+    rows = list(_Cutter(run, ranks, ended_at, series, unclear, useless).rows())
     total = sum((us for _, us in rows), _Us())
     by_rank = tuple(row for row, _ in rows)
-    recorded = total["compute"] + total["communication"] + total["lost"]
-    share = sum(total[bucket] for bucket in PRODUCTIVE) / total.total() if recorded else None
-    return Goodput(share, _seconds(total), by_rank)
+    queued = total.pop("queued", 0) / len({row.rank for row in by_rank}) / 1e6
+    recorded = any(total[bucket] for bucket in (*WHOLE_STEPS, "lost"))
+    share, whole = (
+        sum(total[bucket] for bucket in buckets) / total.total() if recorded else None
+        for buckets in (PRODUCTIVE, WHOLE_STEPS)
+    )
+    return Goodput(share, _seconds(total), by_rank, whole, round(queued, 6))
 
 
 def largest(runs: Iterable[Goodput]) -> Bucket | None:
@@ -104,7 +129,7 @@ def largest(runs: Iterable[Goodput]) -> Bucket | None:
 
 
 def _seconds(us: _Us) -> dict[Bucket, float]:
-    return {bucket: us[bucket] / 1e6 for bucket in BUCKETS if us[bucket]}
+    return {bucket: us[bucket] / 1e6 for bucket in BUCKETS if us[bucket] and bucket != "queued"}
 
 
 class _Cutter:
@@ -115,20 +140,25 @@ class _Cutter:
         ended_at: float,
         series: Columns,
         unclear: Mapping[str, UnclearResumption],
+        useless: Useless | None,
     ) -> None:
         self._run = run
         self._unclear = unclear
+        self._useless = useless or (_NEVER_US, "hung")
         self._ended_us = round(ended_at * 1e6)
         self._lives = lives_of(ranks, series, dates_of(ranks, run.started_at or 0.0, ended_at))
         self._sources = sources_of(self._lives)
         self._kept = descent(self._lives, self._sources)
-        self._waited = dict(self._waits())
         self._rows: dict[int, list[RankRow]] = {}
         attempts: dict[int, list[RankRow]] = {}
         for row in sorted(ranks, key=lambda row: (row.rank, row.attempt)):
             self._rows.setdefault(row.rank, []).append(row)
             attempts.setdefault(row.attempt, []).append(row)
         self._attempts = {attempt: self._attempt(rows) for attempt, rows in attempts.items()}
+        self._stops = {
+            attempt: stops_of(run, rows, self._lives) for attempt, rows in attempts.items()
+        }
+        self._waited = dict(self._waits())
 
     def _attempt(self, rows: Sequence[RankRow]) -> _Attempt:
         over_us = max(self._ended(row) for row in rows)
@@ -167,7 +197,8 @@ class _Cutter:
             else:  # torchrun does not say when one has failed
                 last_us = life.last_us if life.has_clock else following.began_us
                 useful_us = min(last_us, end_us)
-            self._life(tape, life, useful_us, is_over=following is None and row.exit_code == 0)
+            is_over = following is None and row.exit_code == 0
+            self._life(tape, life, useful_us, row.disturbance, is_over=is_over)
             begun_us.append(sum(tape.cut[bucket] for bucket in BEGINNING))
         tape.restarts, tape.again_us = lives[-1].key[1], begun_us[-1] - begun_us[0]
         has_failed = attempt.failed_us is not None
@@ -176,16 +207,22 @@ class _Cutter:
         tape.until(end_us, "restart" if goes_on else "idle")
         return tape
 
-    def _life(self, tape: _Tape, life: Life, end_us: int, *, is_over: bool) -> None:
-        """Cut the time of a process until it was of no use any more."""
+    def _life(
+        self, tape: _Tape, life: Life, end_us: int, measured: Disturbance | None, *, is_over: bool
+    ) -> None:
+        """Cut the time of a process until its attempt had failed or ended."""
         if not life.has_clock:
             tape.until(end_us, "initialization" if self._records(life.rank) else "unknown")
             return
         tape.until(min(life.trains_us, end_us), "initialization", self._before_training(life))
         kept_us = self._kept.get((life.rank, life.key), life.trains_us)
-        known_us = min(kept_us, life.last_us, end_us)
-        tape.until(known_us, "paused", self._parts(life, known_us))
-        if kept_us < end_us:
+        useless_us, useless = self._useless
+        known_us = min(kept_us, life.last_us, end_us, useless_us)
+        tape.until(known_us, "paused", self._parts(life, known_us, measured))
+        if useless_us < min(kept_us, end_us):
+            tape.until(useless_us, "unknown")
+            tape.until(end_us, useless)
+        elif kept_us < end_us:
             tape.until(kept_us, "unknown")
             unclear = self._unclear.get(life.rank)
             is_known = unclear is None or life.began_us >= unclear.began_us
@@ -207,22 +244,36 @@ class _Cutter:
             carried = earlier.before_training(metric) if earlier and earlier.has_clock else 0.0
             yield phase, life.before_training(metric) - carried
 
-    def _parts(self, life: Life, until_us: int) -> Iterator[tuple[Bucket, float]]:
-        """Yield how long a process did what in its training, what beats others first."""
+    def _parts(
+        self, life: Life, until_us: int, measured: Disturbance | None
+    ) -> Iterator[tuple[Bucket, float]]:
+        """Yield how long a process did what in its training; the first ones take precedence."""
+        stops = self._stops[life.key[0]]
 
-        def seconds(phase: Phase) -> float:
-            return life.in_training(names.phase_metric(phase), until_us)
+        def seconds(metric: str) -> float:
+            return life.in_training(metric, until_us) - stops.seconds(life, metric, until_us)
 
-        data, saving = seconds("data"), seconds("checkpoint")
-        communication = seconds("communication")
+        evaluation = names.phase_metric("evaluation")
+        data, saving, communication = (
+            seconds(names.phase_metric(phase)) for phase in ("data", "checkpoint", "communication")
+        )
         waited = min(communication, self._waited.get((life.rank, life.key), 0.0))
-        training = life.in_training(names.TRAIN_SECONDS, until_us)
-        yield "evaluation", seconds("evaluation")
+        computed = max(0.0, seconds(names.TRAIN_SECONDS) - saving - data - communication)
+        throttled, contention = _core_shares(measured)
+        trained = max(0, until_us - life.trains_us) / 1e6
+        throttled = min(computed, throttled * trained)
+        contention = min(computed - throttled, contention * trained)
+        stopped = sum(
+            stops.seconds(life, metric, until_us) for metric in (evaluation, names.TRAIN_SECONDS)
+        )
+        yield "stopped", stopped + throttled
+        yield "evaluation", seconds(evaluation)
         yield "checkpoint", saving
         yield "data", data
         yield "waiting", waited
         yield "communication", communication - waited
-        yield "compute", training - saving - data - communication
+        yield "contention", contention
+        yield "compute", computed - throttled - contention
 
     def _waits(self) -> Iterator[tuple[tuple[str, Key], float]]:
         """Yield how long each process waited in exchanges for the slowest one, in seconds."""
@@ -236,15 +287,23 @@ class _Cutter:
             end_us = max(begin_us, min(kept_us for _, kept_us in lives))
             count = max(1, min(_MOST_WINDOWS, (end_us - begin_us) // _WINDOW_US))
             edges = [begin_us + (end_us - begin_us) * i // count for i in range(count + 1)]
-            in_windows = [_in_windows(life, edges) for life, _ in lives]
+            in_windows = [_in_windows(life, edges, self._stops[key[0]]) for life, _ in lives]
             least = [min(window) for window in zip(*in_windows, strict=True)]
             for (life, _), its in zip(lives, in_windows, strict=True):
                 yield (life.rank, key), sum(its) - sum(least)
 
 
-def _in_windows(life: Life, edges: Sequence[int]) -> list[float]:
-    """Return how long a process communicated in each window."""
-    totals = [life.at(_COMMUNICATION, edge) for edge in edges]
+def _core_shares(measured: Disturbance | None) -> tuple[float, float]:
+    """Return the shares of time in which a quota, or other programs, kept a rank from its core."""
+    if measured is None or not measured.seconds:
+        return 0.0, 0.0
+    held = (measured.throttled_seconds or 0.0, measured.waiting_seconds)
+    return min(1.0, held[0] / measured.seconds), min(1.0, held[1] / measured.seconds)
+
+
+def _in_windows(life: Life, edges: Sequence[int], stops: Stops) -> list[float]:
+    """Return how long a process communicated in each window, stops left out."""
+    totals = [life.at(_COMMUNICATION, us) - stops.seconds(life, _COMMUNICATION, us) for us in edges]
     return [end - begin for begin, end in pairwise(totals)]
 
 
@@ -252,6 +311,7 @@ def _mean(processes: Sequence[_Us]) -> _Us:
     """Return the mean time of a worker's processes, which had the same time to the microsecond."""
     total = sum(processes, _Us())
     mean = _Us({bucket: us // len(processes) for bucket, us in total.items()})
-    most = max(BUCKETS, key=lambda bucket: mean[bucket])
+    # Their time in the queue is the same, so the rest of the division belongs to another bucket.
+    most = max((b for b in BUCKETS if b != "queued"), key=lambda bucket: mean[bucket])
     mean[most] += processes[0].total() - mean.total()
     return mean

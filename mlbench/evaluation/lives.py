@@ -19,7 +19,7 @@ Key = tuple[int, int]
 """An attempt, and how often torchrun had begun its processes anew in it."""
 
 _METRICS = (
-    *(names.TRAIN_SECONDS, names.CHECKPOINT_STEP, names.RESTORED_STEP),
+    *(names.TRAIN_SECONDS, names.SAMPLES, names.CHECKPOINT_STEP, names.RESTORED_STEP),
     *(names.phase_metric(phase) for phase in PHASES),
 )
 _NEVER_US = 1 << 62

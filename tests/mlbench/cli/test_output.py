@@ -64,7 +64,7 @@ def test_a_result_has_every_figure(paper: io.StringIO) -> None:
         "cost 24.00 worker-seconds, 22.00 until the goal",
         "energy 1,234 J",
         "delivery recorded 12,345, in Prometheus 12,344, kept 1 by the master",
-        "where the time went: 75.0 % moved the final model forward",
+        "time breakdown: goodput 75.0 %",
         "worker-seconds share",
         "image and start 3.00 15.0% " + "█" * 4,
         "compute 15.00 75.0% " + "█" * 22,

@@ -75,7 +75,7 @@ def test_without_a_target_the_other_figures_stand() -> None:
     assert (found.last_value, found.best_value, found.curve) == (None, None, None)
     assert found.training_seconds == 8.0
     cost = known(found.cost)
-    assert (cost.total, cost.to_target) == (60.5, None)
+    assert (cost.total, cost.to_target) == (30.5, None)
 
 
 def test_a_run_that_never_started_has_no_figures() -> None:
@@ -252,13 +252,18 @@ def test_phases_with_too_little_recorded() -> None:
     assert alone.communication_share is None
 
 
-def test_the_cost_is_that_of_every_worker_of_every_attempt() -> None:
-    ranks = [rank(1, -2, 20), rank(1, -1, 18), rank(2, 21, 60), rank(2, 22, 58)]
-    context = replace(_CONTEXT, ranks=ranks, criteria=Criteria(price=0.25))
-    cost = known(evaluated(context, acc_0={30: 98}).cost)
-    assert cost.worker_seconds == 22 + 19 + 39 + 36
-    assert cost.worker_seconds_to_target == 22 + 19 + 9 + 8
-    assert (cost.price, cost.total, cost.to_target) == (0.25, 29.0, 14.5)
+def test_the_cost_is_the_time_for_which_the_run_held_its_workers() -> None:
+    ranks = [
+        *(rank(1, -2, 20), replace(rank(1, -1, 18), rank=1)),
+        *(rank(2, 21, 60), replace(rank(2, 22, 58), rank=1)),
+    ]
+    run = replace(_CONTEXT.run, created_at=START - 5)
+    context = replace(_CONTEXT, run=run, ranks=ranks, criteria=Criteria(price=0.25))
+    result = evaluated(context, acc_0={30: 98})
+    cost = known(result.cost)
+    assert cost.worker_seconds == 62 + 61 == sum(known(result.goodput).seconds.values())
+    assert cost.worker_seconds_to_target == 32 + 31
+    assert (cost.price, cost.total, cost.to_target) == (0.25, 30.75, 15.75)
 
 
 def restarted(**series: Values) -> Result:

@@ -9,11 +9,13 @@ import pytest
 from mlbench import names
 from mlbench.evaluation.columns import Column, Columns
 from mlbench.evaluation.goodput import goodput_of, largest
-from mlbench.evaluation.rows import Processes, RankRow, RunRow
+from mlbench.evaluation.rows import InjectedFault, Processes, RankRow, RunRow
 from mlbench.names import PHASES
+from mlbench.records import Disturbance
 from mlbench.results import Goodput
 from tests.mlbench.evaluation.making import START, at_us, columns
 from tests.support.known import known
+from tests.support.rows import QUIET
 
 Values = Mapping[float, float]
 
@@ -62,11 +64,12 @@ def test_a_run_without_failures() -> None:
         checkpoint_seconds_0={20: 0, 38: 1},
         evaluation_seconds_0={20: 2, 38: 4},
     )
-    expected = {"queued": 1, "workers": 2, "start": 1, "initialization": 2.5, "compile": 1.5}
+    expected = {"workers": 2, "start": 1, "initialization": 2.5, "compile": 1.5}
     expected |= {"compute": 21, "communication": 4, "data": 2, "evaluation": 4, "checkpoint": 1}
     assert of(usage) == expected | {"paused": 1, "idle": 3}
     assert dict(usage.seconds) == of(usage)
-    assert usage.share == 25 / 44
+    assert usage.queued_seconds == 1
+    assert usage.share == usage.whole_step_share == 25 / 43
     assert largest([usage, usage]) == "evaluation"
 
 
@@ -86,7 +89,7 @@ _STEPS: Mapping[str, Values] = {
     "restored_step_1": {39.5: 100},
 }
 _SAVING: Values = {14: 0, 15: 1, 29: 1, 40: 1, 58: 1}
-_FIRST = {"queued": 3, "start": 1, "initialization": 3, "compute": 10, "checkpoint": 1, "lost": 15}
+_FIRST = {"start": 1, "initialization": 3, "compute": 10, "checkpoint": 1, "lost": 15}
 
 
 def test_what_is_done_after_the_checkpoint_is_lost() -> None:
@@ -105,7 +108,7 @@ def test_what_is_done_after_the_checkpoint_is_lost() -> None:
     assert of(usage, rank=1) == of(usage)
     second = {"start": 1, "initialization": 1, "restore": 2, "compute": 18, "idle": 3}
     assert of(usage, attempt=2) == second
-    assert usage.share == 56 / 128
+    assert usage.share == 56 / 122
 
 
 def test_without_records_of_checkpoints_the_restored_clock_tells_what_is_lost() -> None:
@@ -169,7 +172,7 @@ def test_processes_that_torchrun_began_anew() -> None:
     restarted = row(processes=Processes((0, 1), {"0": START + 2, "2": START + 21}))
     clock: Values = {4: 0, 14: 10, 25: 5, 40: 20}
     found = goodput(restarted, train_seconds_0=clock, train_seconds_1=clock)
-    expected = {"queued": 3, "start": 1, "initialization": 7, "compute": 20, "lost": 5}
+    expected = {"start": 1, "initialization": 7, "compute": 20, "lost": 5}
     assert of(found) == expected | {"restart": 7, "idle": 1}
     assert (found.ranks[0].restarts, found.ranks[0].again_seconds) == (2, 4)
 
@@ -185,12 +188,14 @@ def check_adds_up(random: Random) -> None:
     rows, series, ended = history(random)
     run = RunRow(**_RUN | {"attempt": rows[-1].attempt, "state": random.choice(names.RUN_STATES)})
     usage = known(goodput_of(run, rows, START + ended, series, {}))
+    sums = []
     for rank in {entry.rank for entry in rows}:
         seconds = [us for part in usage.ranks if part.rank == rank for us in part.seconds.values()]
         assert min(seconds) > 0
-        assert sum(round(duration * 1e6) for duration in seconds) == at_us(ended) - at_us(-3)
-    total = sum(round(duration * 1e6) for duration in usage.seconds.values())
-    assert total == len({entry.rank for entry in rows}) * (at_us(ended) - at_us(-3))
+        sums.append(sum(round(duration * 1e6) for duration in seconds))
+        assigned_us = min(round(row.assigned_at * 1e6) for row in rows if row.rank == rank)
+        assert sums[-1] == at_us(ended) - max(assigned_us, at_us(-3))
+    assert sum(round(duration * 1e6) for duration in usage.seconds.values()) == sum(sums)
     assert usage.share is None or 0 <= usage.share <= 1
 
 
@@ -227,3 +232,77 @@ def history(random: Random) -> tuple[list[RankRow], Columns, float]:
             if times:
                 series[metric, str(rank)] = Column(times, sorted(values) if is_total else values)
     return rows, series, at + random.random()
+
+
+def fault(text: str, at: float, rank: int = 0) -> InjectedFault:
+    """Make a fault that was carried out in the first attempt."""
+    return InjectedFault(rank, text, at=START + at, attempt=1)
+
+
+def test_time_in_which_a_rank_was_stopped_is_not_goodput() -> None:
+    # Each rank is stopped for 5 s, in which the other one waits for it in an exchange.
+    usage = goodput(
+        row(0, ended=32),
+        row(1, ended=32),
+        ended=32,
+        run={"injected": (fault("stop:5s", 10, 0), fault("stop:5s", 20, 1))},
+        train_seconds_0={2: 0, 10: 8, 15: 13, 20: 18, 25: 23, 32: 30},
+        train_seconds_1={2: 0, 10: 8, 15: 13, 20: 18, 25: 23, 32: 30},
+        communication_seconds_0={2: 0, 10: 2, 15: 2, 20: 3, 25: 8, 32: 9.5},
+        communication_seconds_1={2: 0, 10: 2, 15: 7, 20: 8, 25: 8, 32: 9.5},
+    )
+    for rank in (0, 1):
+        assert of(usage, rank)["stopped"] == 10
+        assert of(usage, rank)["communication"] == 4.5
+        assert of(usage, rank)["compute"] == 15.5
+    assert usage.share == 40 / 64
+    assert usage.whole_step_share == 60 / 64
+
+
+def test_a_slowed_rank_costs_the_samples_that_it_did_not_do() -> None:
+    usage = goodput(
+        row(0, ended=22),
+        ended=22,
+        run={"injected": (fault("slow:25%:4s", 10), fault("kill", 12))},
+        train_seconds_0={2: 0, 10: 8, 14: 12, 22: 20},
+        samples_0={2: 0, 10: 800, 14: 900, 22: 1700},
+    )
+    assert of(usage)["stopped"] == 3
+    assert of(usage)["compute"] == 17
+
+
+def test_a_fault_that_slowed_nothing_costs_nothing() -> None:
+    usage = goodput(
+        row(0, ended=22),
+        ended=22,
+        run={"injected": (fault("slow:25%:4s", 10), fault("stop:5s", 40))},
+        train_seconds_0={2: 0, 10: 8, 14: 12, 22: 20},
+        samples_0={2: 0, 10: 800, 14: 1200, 22: 2000},
+    )
+    assert "stopped" not in of(usage)
+
+
+def test_cores_that_other_programs_or_a_quota_held_are_not_compute() -> None:
+    measured = Disturbance(
+        **QUIET | {"seconds": 40.0, "waiting_seconds": 20.0, "throttled_seconds": 10.0}
+    )
+    usage = goodput(
+        row(0, ended=42, disturbance=measured),
+        ended=42,
+        train_seconds_0={2: 0, 42: 40},
+        communication_seconds_0={2: 0, 42: 8},
+    )
+    found = of(usage)
+    assert (found["stopped"], found["contention"], found["compute"]) == (10, 20, 2)
+    assert found["communication"] == 8
+
+
+@pytest.mark.parametrize("bucket", ["diverged", "hung"])
+def test_time_after_a_run_could_not_succeed_is_wasted(bucket: Any) -> None:
+    rows, clock = [row(0, ended=42)], {(names.TRAIN_SECONDS, "0"): {2: 0, 12: 10, 42: 40}}
+    series: Columns = {
+        key: Column([at_us(s) for s in values], [float(v) for v in values.values()])
+        for key, values in clock.items()
+    }
+    found = goodput_of(RunRow(**_RUN), rows, START + 42, series, {}, (at_us(12), bucket))
+    assert of(known(found)) == {"start": 1, "initialization": 1, "compute": 10, bucket: 30}

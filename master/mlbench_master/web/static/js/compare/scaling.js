@@ -17,7 +17,7 @@ const MEAN_HINT =
   "Time to accuracy in training time; of three or more runs, without the fastest and the slowest";
 const P_HINT = "Of a test against that one, corrected for all of these";
 const EFFICIENCY_HINT = "The speed-up divided by how many times more workers: 100 % is perfect. In brackets, where it is with 95 % confidence";
-const GOODPUT_HINT = "Of all worker-seconds from the order to the end: they moved the final model forward";
+const GOODPUT_HINT = "Share of worker-seconds that advanced the final model: computing and communication";
 const SENT_HINT = "By a rank, to exchange gradients or weights: the mean over its steps";
 
 export class Scaling {

@@ -27,8 +27,7 @@ export class Goodput {
     for (const part of [this.#bar, this.#key, this.#ranks]) part.hidden = !goodput;
     byId("no-goodput").hidden = Boolean(goodput);
     if (!goodput) return;
-    const share = goodput.share === null ? "" : `${percent(goodput.share, 1)} moved the final model forward`;
-    setText(byId("goodput-share"), share);
+    setText(byId("goodput-share"), summary(goodput));
     const pieces = toPieces(goodput, this.#buckets, result.phases);
     showBars(this.#bar, [{ name: "All workers", text: duration(sum(Object.values(goodput.seconds))), pieces }]);
     showKey(this.#key, pieces.map(({ name, colour, text }) => ({ name, colour, text })));
@@ -43,6 +42,14 @@ export class Goodput {
     ];
     fillTable(byId("goodput-table"), columns, goodput.ranks, ({ rank, attempt }) => `${rank} ${attempt}`);
   }
+}
+
+/** @returns goodput by both definitions, and the time in the queue, which holds no workers. */
+export function summary(/** @type {Record} */ { share, whole_step_share: whole, queued_seconds: queued }) {
+  const shares = share === null ? [] : [`Goodput ${percent(share, 1)}`];
+  if (whole != null) shares.push(`${percent(whole, 1)} by whole steps`);
+  if (queued >= 0.01) shares.push(`${duration(queued)} in the queue before`);
+  return shares.join(" · ");
 }
 
 /** @returns the pieces of the bar: each with its share of all, and of compute what it is made of. */

@@ -1,0 +1,86 @@
+"""The time in which injected faults stopped, slowed or disconnected the ranks of a run. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from mlbench import names
+from mlbench.evaluation.lives import Life, whole_us
+from mlbench.evaluation.rows import InjectedFault, RankRow, RunRow
+from mlbench.faults import Fault
+
+_LASTING = ("stop", "slow", "network")
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A span of an attempt in which a fault held its ranks up."""
+
+    begin_us: int
+    end_us: int
+    share: float
+    """Part of the span that was lost, 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Stops:
+    """The stops of an attempt, in order, none overlapping another."""
+
+    spans: Sequence[Stop] = ()
+
+    def seconds(self, life: Life, metric: str, until_us: int) -> float:
+        """Return how much of a process's total until a time fell into stops, in seconds."""
+        first_us = life.trains_us
+        return sum(
+            stop.share
+            * (
+                life.at(metric, min(stop.end_us, until_us))
+                - life.at(metric, max(stop.begin_us, first_us))
+            )
+            for stop in self.spans
+            if stop.begin_us < until_us and stop.end_us > first_us
+        )
+
+
+def stops_of(run: RunRow, rows: Sequence[RankRow], lives: Mapping[str, Sequence[Life]]) -> Stops:
+    """Return the stops of an attempt, whose ranks are ``rows``, from its injected faults."""
+    spans = [stop for fault in run.injected for stop in _stop(fault, rows, lives)]
+    edges = sorted({us for stop in spans for us in (stop.begin_us, stop.end_us)})
+    shares = (
+        (begin, end, [s.share for s in spans if s.begin_us <= begin and end <= s.end_us])
+        for begin, end in pairwise(edges)
+    )
+    return Stops([Stop(begin, end, max(found)) for begin, end, found in shares if found])
+
+
+def _stop(
+    injected: InjectedFault, rows: Sequence[RankRow], lives: Mapping[str, Sequence[Life]]
+) -> Iterator[Stop]:
+    """Yield the span of a fault that was carried out in the attempt of some ranks."""
+    row = next((row for row in rows if row.rank == injected.rank), None)
+    fault = Fault.parse(injected.fault)
+    if row is None or injected.at is None or injected.problem or injected.attempt != row.attempt:
+        return
+    life = next((life for life in lives[str(row.ranks[0])] if life.key == (row.attempt, 0)), None)
+    if fault.kind not in _LASTING or life is None or not life.has_clock:
+        return
+    begin_us = whole_us(injected.at)
+    end_us = life.last_us if fault.seconds is None else begin_us + whole_us(fault.seconds)
+    end_us = min(end_us, life.last_us)
+    if begin_us < end_us:
+        share = 1.0 if fault.kind == "stop" else _slowdown(life, begin_us, end_us)
+        yield Stop(begin_us, end_us, share)
+
+
+def _slowdown(life: Life, begin_us: int, end_us: int) -> float:
+    """Return by which share a process had fewer samples a second within a span than outside."""
+
+    def inside(metric: str) -> float:
+        return life.at(metric, end_us) - life.at(metric, max(begin_us, life.trains_us))
+
+    samples, seconds = inside(names.SAMPLES), inside(names.TRAIN_SECONDS)
+    others = life.in_training(names.SAMPLES, life.last_us) - samples
+    rest = life.in_training(names.TRAIN_SECONDS, life.last_us) - seconds
+    if seconds <= 0 or rest <= 0 or others <= 0:
+        return 0.0
+    return min(1.0, max(0.0, 1.0 - samples / seconds / (others / rest)))
