@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryDirectory
@@ -66,11 +67,11 @@ def verify(
 
     A run's is compared with what Prometheus has, too. Exit code 1 if anything is wrong.
     """
-    file, added, signer = Path(wanted), None, ""
+    file, added, signer, notes = Path(wanted), None, "", Counter[str]()
     if file.is_file():
         if restore:
             raise typer.BadParameter("needs a run; --blocks takes a file", param_hint="--restore")
-        (problems, signer), restored = _check_signed(file, signers), 0
+        (problems, notes, signer), restored = _check_signed(file, signers), 0
         if blocks and not problems:
             restored = _write_blocks(file, blocks)
     elif blocks or signers:
@@ -81,10 +82,10 @@ def verify(
         problems, restored, added = list(verified.problems), verified.restored, verified.added
     if json:
         summary = {"problems": problems, "restored": restored}
-        print_json(summary | {"added": added.to_fields() if added else None, "signed_by": signer})
+        summary |= {"added": added.to_fields() if added else None, "signed_by": signer}
+        print_json(summary | {"notes": list(notes)})
     else:
-        for problem in problems:
-            warn(problem)
+        _print(problems, notes)
         if restored:
             out.print(f"{restored:,} samples were written")
         if added:
@@ -112,36 +113,44 @@ def _verify_run(wanted: str, *, restore: bool) -> Verification:
         return client.verify_run(run.id, restore=restore).result().value
 
 
-def _check_signed(file: Path, signers: Path | None) -> tuple[list[str], str]:
-    """Check a file and its signature; return what is wrong, and who signed it, if anybody did."""
-    problems, signer = _check(file), ""
+def _print(problems: list[str], notes: Counter[str]) -> None:
+    """Print problems as warnings, and notes with the number of archives that have each."""
+    for problem in problems:
+        warn(problem)
+    for note, count in notes.items():
+        out.print(f"note: {note}" + (f" ({count} archives)" if count > 1 else ""))
+
+
+def _check_signed(file: Path, signers: Path | None) -> tuple[list[str], Counter[str], str]:
+    """Check a file and its signature; return its problems, its notes, and who signed it, if any."""
+    (problems, notes), signer = _check(file), ""
     if signers or signature.signature_of(file).exists():
         try:
             signer = signature.check(file, signers)
         except signature.SignatureError as error:
             problems.append(str(error))
-    return problems, signer
+    return problems, notes, signer
 
 
-def _check(file: Path) -> list[str]:
-    """Check an archive by itself, or a set's file and each archive in it."""
+def _check(file: Path) -> tuple[list[str], Counter[str]]:
+    """Check an archive, or a set's file and its archives; return problems and counted notes."""
     if bundle.read_set(file) is None:
-        return _check_archive(file)
+        [(problems, notes)] = _check_archives([file])
+        return problems, Counter(notes)
     with TemporaryDirectory() as folder:
         archives = bundle.archives_in(file, Path(folder))
         problems = bundle.check(file, archives)
-        return problems + [
-            f"archive {i}: {text.replace(str(archive), 'it')}"
-            for i, archive in enumerate(archives, 1)
-            for text in _check_archive(archive)
-        ]
+        checked = _check_archives(archives)
+    for i, (archive, (found, _)) in enumerate(zip(archives, checked, strict=True), 1):
+        problems += [f"archive {i}: {text.replace(str(archive), 'it')}" for text in found]
+    return problems, Counter(note for _, notes in checked for note in notes)
 
 
-def _check_archive(file: Path) -> list[str]:
+def _check_archives(files: list[Path]) -> list[tuple[list[str], list[str]]]:
     try:
-        return limited.check(file)
+        return list(limited.check(files))
     except ArchiveError as error:
-        return [str(error)]
+        return [([str(error)], []) for _ in files]
 
 
 def _write_blocks(file: Path, folder: Path) -> int:

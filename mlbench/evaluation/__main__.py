@@ -1,4 +1,6 @@
-"""``python -m mlbench.evaluation damage|check FILE``, ``compare CRITERIA FILE…``: see ``limited``.
+"""``python -m mlbench.evaluation COMMAND WORD…``: damage FILE, check FILE…, compare CRITERIA FILE….
+
+``limited`` starts it.
 
 It prints ``{"answer": …}`` or ``{"refused": why}`` as JSON.
 """
@@ -6,11 +8,12 @@ It prints ``{"answer": …}`` or ``{"refused": why}`` as JSON.
 import json
 import resource
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from mlbench.archive import ArchiveError, opened
-from mlbench.evaluation.checking import check
+from mlbench.evaluation.checking import check, notes
 from mlbench.evaluation.comparing import compare_files
 from mlbench.evaluation.criteria import Criteria
 from mlbench.evaluation.limited import MOST_MEMORY
@@ -20,8 +23,7 @@ def main(what: str, *words: str) -> None:
     """Print the answer."""
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     try:
-        content: Any = _compare(*words) if what == "compare" else _check(what, *words)
-        answer = {"answer": content}
+        answer: dict[str, Any] = {"answer": _COMMANDS[what](*words)}
     except ArchiveError as error:
         answer = {"refused": str(error)}
     except MemoryError:
@@ -29,9 +31,26 @@ def main(what: str, *words: str) -> None:
     print(json.dumps(answer))
 
 
-def _check(what: str, file: str) -> list[str]:
-    with opened(Path(file), "it" if what == "damage" else None) as archive:
-        return archive.check() if what == "damage" else check(archive)
+def _damage(file: str) -> list[str]:
+    with opened(Path(file), "it") as archive:
+        return archive.check()
+
+
+def _check(*files: str) -> list[tuple[list[str], list[str]]]:
+    """Return the problems and the notes of each archive; one that cannot be read is a problem."""
+    checked: list[tuple[list[str], list[str]]] = []
+    shows_progress = len(files) > 1 and sys.stderr.isatty()
+    for file in files:
+        try:
+            with opened(Path(file)) as archive:
+                problems = check(archive)
+                checked.append((problems, [] if problems else notes(archive)))
+        except ArchiveError as error:
+            checked.append(([str(error)], []))
+        if shows_progress:
+            end = "\n" if len(checked) == len(files) else ""
+            print(f"\rchecked {len(checked)} of {len(files)}", end=end, file=sys.stderr, flush=True)
+    return checked
 
 
 def _compare(criteria: str, *files: str) -> dict[str, Any]:
@@ -39,6 +58,12 @@ def _compare(criteria: str, *files: str) -> dict[str, Any]:
     comparison, manifest = compare_files([Path(file) for file in files], asked)
     return {"comparison": comparison.to_fields(), "manifest": manifest.to_fields()}
 
+
+_COMMANDS: Mapping[str, Callable[..., Any]] = {
+    "check": _check,
+    "compare": _compare,
+    "damage": _damage,
+}
 
 if __name__ == "__main__":
     main(*sys.argv[1:])

@@ -24,9 +24,12 @@ _POLL_SECONDS = 0.2
 _UNREADABLE = "it cannot be checked within the memory and time for that"
 
 
-def check(file: Path) -> list[str]:
-    """Return what is wrong with an archive, a sentence each, as ``checking.check`` does."""
-    return list(_ask("check", str(file)))
+def check(files: Sequence[Path]) -> list[tuple[list[str], list[str]]]:
+    """Return the problems and the notes of each archive, a sentence each (``checking``).
+
+    One process reads all of them. Its progress goes to stderr, if that is a terminal.
+    """
+    return [(problems, notes) for problems, notes in _ask("check", *map(str, files))]
 
 
 def damage(file: int, seconds: float, is_gone: Callable[[], bool]) -> list[str]:
