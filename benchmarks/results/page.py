@@ -3,6 +3,7 @@
 ``python -m benchmarks.results.page FOLDER`` writes it from the archives in a folder.
 """
 
+import hashlib
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from pathlib import Path
 from benchmarks.results.parts import Block, of_report, to_goals
 from benchmarks.results.sections import SECTIONS, Section
 from benchmarks.results.sets import Bench, Measured, read
-from mlbench import bundle, palette
+from mlbench import palette
 from mlbench.report.drawing import Plot
 from mlbench.report.formats import escape, markdown_list, markdown_table
 from mlbench.report.statement import machine_text
@@ -68,14 +69,14 @@ def _section(section: Section, sets: Mapping[Bench, Measured], pictures: Path) -
         if bench not in sets:
             yield "*Not measured yet.*"
             continue
-        yield from _set(sets[bench], is_published=bench.published)
+        yield from _set(sets[bench])
         yield from _blocks(of_report(sets[bench], section.report), bench.name, pictures)
     measured = [sets[bench] for bench in section.sets if bench in sets]
     if measured and section.goals:
         yield from _blocks([to_goals(measured, section)], section.key, pictures)
 
 
-def _set(measured: Measured, *, is_published: bool) -> Iterator[str]:
+def _set(measured: Measured) -> Iterator[str]:
     """Yield how many runs there are, with which seeds and when, and what disturbed them."""
     comparison, judgement = measured.comparison, measured.comparison.judgement
     seeds = sorted({run.seed for run in measured.runs if run.seed is not None})
@@ -85,9 +86,9 @@ def _set(measured: Measured, *, is_published: bool) -> Iterator[str]:
     text += f" with the {'seeds' if seeds[1:] else 'seed'} {_ranges(seeds)}" if seeds else ""
     text += f", {' to '.join(dict.fromkeys((days[0], days[-1])))}"
     yield f"{text}. The set: {escape(measured.run_set.text)}."
-    link = "The archives of all of them"
-    link = f"[{link}](archives/{measured.file.name})" if is_published else f"{link} (not published)"
-    digest, plan = bundle.digest(measured.file), measured.run_set.plan_sha256
+    link = f"[The archives of all of them](archives/{measured.file.name})"
+    digest = hashlib.sha256(measured.file.read_bytes()).hexdigest()
+    plan = measured.run_set.plan_sha256
     yield f"{link}, SHA-256 `{digest}`; the plan, registered first: `{plan}`."
     if judgement.sentence:
         yield f"**{escape(judgement.sentence)}**"

@@ -20,8 +20,6 @@ class Bench:
     name: str
     arguments: str
     """Of ``mlbench bench``, without the set's name; those of one's own code come after ``--``."""
-    published: bool = True
-    """Whether its archives are beside the page; the stacks of runs that failed name folders."""
 
     @property
     def command(self) -> str:

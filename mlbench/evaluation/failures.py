@@ -76,8 +76,14 @@ def _of_group(place: int, runs: Sequence[Result], kept: Sequence[_Kept]) -> Fail
         interval_seconds=interval,
         kept=share,
         expected=goodput(interval, costs) if interval else None,
-        best_interval_seconds=best_interval(costs) if cost and failures else None,
+        best_interval_seconds=_best(costs, runs) if cost and failures else None,
     )
+
+
+def _best(costs: Costs, runs: Sequence[Result]) -> float:
+    """Return the best interval between checkpoints, which is a step or longer."""
+    steps = known(run.step_seconds for run in runs)
+    return max([best_interval(costs), *steps])
 
 
 def _interval(run: Result) -> float | None:

@@ -1,0 +1,27 @@
+"""The published archives: each verifies, and the page prints the digest of its file."""
+
+import hashlib
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import run_text
+
+_DOCS = Path(__file__).parents[2] / "docs"
+_ARCHIVES = sorted((_DOCS / "archives").glob("*.mlbench"))
+
+
+@pytest.mark.parametrize("file", _ARCHIVES, ids=lambda file: file.stem)
+def test_a_published_archive_verifies(file: Path, tmp_path: Path) -> None:
+    done = run_text([sys.executable, "-m", "mlbench", "verify", str(file)], cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith("verified: nothing is missing or damaged\n")
+
+
+def test_the_page_prints_what_sha256sum_prints() -> None:
+    page = (_DOCS / "results.md").read_text()
+    printed = dict(re.findall(r"\]\(archives/([\w.-]+)\), SHA-256 `(\w+)`", page))
+    files = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in _ARCHIVES}
+    assert printed == files
