@@ -304,6 +304,11 @@ def own_names_file(metrics_file: str, pid: int) -> str:
     return f"{metrics_file}.{pid}.names"
 
 
+def hidden_metric(phase: Phase) -> str:
+    """Return the recorded metric of a phase's total seconds in threads that do not step."""
+    return f"hidden_{phase}_seconds"
+
+
 def phase_metric(phase: Phase) -> str:
     """Return the recorded metric that holds a phase's total seconds, e.g. ``forward_seconds``."""
     return f"{phase}_seconds"

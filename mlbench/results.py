@@ -264,6 +264,11 @@ class Result(Record):
     """None where none was saved, as in a run that may not be restarted."""
     resumptions: tuple[Resumption, ...] = ()
     """After restarts, in order. All other figures are of the steps that led to the last model."""
+    hidden_phases: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of each phase in threads other than the one that steps: the mean over the ranks.
+
+    They overlap the training, so they are in neither `phases` nor `goodput`.
+    """
     training_time_problem: str = ""
     """Why the training time of the final model is unknown, with the remedy; else empty.
 

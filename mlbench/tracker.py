@@ -2,8 +2,10 @@
 
 import atexit
 import os
+import threading
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from math import isfinite
 from pathlib import Path
 from time import perf_counter
@@ -67,6 +69,24 @@ class PhaseTimer:
         self._entered = 0.0
 
 
+class _HiddenTimer:
+    """Adds the time inside one ``with`` block of another thread to the hidden time of its phase."""
+
+    __slots__ = ("_entered", "_hidden", "_lock", "_phase")
+
+    def __init__(self, phase: Phase, hidden: dict[Phase, float], lock: threading.Lock) -> None:
+        self._phase, self._hidden, self._lock = phase, hidden, lock
+        self._entered = 0.0
+
+    def __enter__(self) -> None:
+        self._entered = perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        seconds = perf_counter() - self._entered
+        with self._lock:
+            self._hidden[self._phase] = self._hidden.get(self._phase, 0.0) + seconds
+
+
 class Tracker:
     """Records the training of one rank.
 
@@ -107,6 +127,10 @@ class Tracker:
         self.goal_seconds: float | None = None
         """Training time when it did; None if it has not, or before the checkpoint."""
         self._timers = {phase: PhaseTimer() for phase in PHASES}
+        # Phases of other threads overlap the training, so they are no part of its time.
+        self._thread = threading.get_ident()
+        self._hidden: dict[Phase, float] = {}
+        self._hidden_lock = threading.Lock()
         self._began = False
         self._steps_before = 0
         self._train_seconds_before = 0.0
@@ -173,8 +197,11 @@ class Tracker:
         if self._recorder is not None:
             self._recorder.write(values, step)
 
-    def phase(self, phase: Phase) -> PhaseTimer:
+    def phase(self, phase: Phase) -> AbstractContextManager[None]:
         """Return a context manager that times a phase of the step. Phases do not nest.
+
+        In a thread other than the one that calls ``epoch`` and ``step``, such as one that
+        prefetches data, the time is hidden behind the training: it is recorded apart.
 
         Entering "evaluation" counts as progress, so a long evaluation that enters it for each batch
         does not look like a run that is stuck.
@@ -185,9 +212,16 @@ class Tracker:
         if phase == "evaluation" and self._totals is not None:
             self._totals.mark_progress()
         try:
-            return self._timers[phase]
+            timer = self._timers[phase]
+            if threading.get_ident() == self._thread:
+                return timer
+            return _HiddenTimer(phase, self._hidden, self._hidden_lock)
         except KeyError:
             raise ValueError(f"phase {phase!r}: it must be one of {', '.join(PHASES)}") from None
+
+    def move_time(self, seconds: float, source: Phase, target: Phase) -> None:
+        """Count some of the time of a phase as time of another one, which happened within it."""
+        self._timers[source].give(seconds, to=self._timers[target])
 
     def phase_seconds(self) -> dict[Phase, float]:
         """Return the seconds spent so far in each phase that was entered."""
@@ -205,6 +239,7 @@ class Tracker:
             self._start_clock()
         elif not self._began and self.steps == self._steps_before:
             self._start_clock()
+        self._thread = threading.get_ident()
         goes_on = number == self._epoch and not self._began
         self._began, self._epoch = True, number
         time.sleep(_MILLISECOND)
@@ -216,6 +251,7 @@ class Tracker:
 
         The totals so far are recorded with them: once a second, in a long training less often.
         """
+        self._thread = threading.get_ident()
         self.steps += 1
         self.samples += samples
         if self._totals is not None:
@@ -352,7 +388,11 @@ class Tracker:
     def _cumulative(self) -> dict[str, Value]:
         """Return the totals so far, which are about to be recorded."""
         self._recorded_at = perf_counter()
-        phases = {names.phase_metric(p): seconds for p, seconds in self.phase_seconds().items()}
+        phases: dict[str, Value] = {
+            names.phase_metric(p): seconds for p, seconds in self.phase_seconds().items()
+        }
+        with self._hidden_lock:
+            phases |= {names.hidden_metric(p): seconds for p, seconds in self._hidden.items()}
         # A step may not have told its samples: then nobody knows them.
         samples = {names.SAMPLES: self.samples} if self.samples else {}
         return {**samples, names.TRAIN_SECONDS: self.train_seconds, **phases}

@@ -167,6 +167,7 @@ def _facts(run: Run, result: "Result") -> Iterator[tuple[str, str | Text]]:
         sent = result.bytes_sent_per_step
         share = f"{figures.percent(result.communication_share)} of the training time"
         yield "communication", f"{share}, {sent:,.0f} B a step" if sent else share
+    yield from _overlapped(result)
     yield from _restarts(result)
     if result.disturbances and not result.disturbed:
         yield "waiting", max(result.disturbances, key=lambda rank: rank.waiting_share).text
@@ -176,6 +177,12 @@ def _facts(run: Run, result: "Result") -> Iterator[tuple[str, str | Text]]:
         yield "cost", f"{figures.number(cost.worker_seconds)} worker-seconds{more}"
     if result.energy_joules is not None:
         yield "energy", f"{figures.number(result.energy_joules)} J"
+
+
+def _overlapped(result: "Result") -> Iterator[tuple[str, str]]:
+    if result.hidden_phases:
+        hidden = (f"{phase} {figures.seconds(s)}" for phase, s in result.hidden_phases.items())
+        yield "overlapped", f"{', '.join(hidden)} a rank, in other threads"
 
 
 def _restarts(result: "Result") -> Iterator[tuple[str, str]]:

@@ -39,6 +39,7 @@ TOTALS = (
     *(names.NETWORK_SENT, names.NETWORK_RECEIVED),
     *LINE_METRICS,
     *(names.phase_metric(phase) for phase in PHASES),
+    *(names.hidden_metric(phase) for phase in PHASES),
 )
 """The metrics that a result is computed from, besides its target's."""
 
@@ -184,6 +185,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
         checkpoints=_checkpoints(series),
         resumptions=line.resumptions,
         training_time_problem=line.unclear_text,
+        hidden_phases=_hidden_phases(series),
     )
 
 
@@ -229,6 +231,17 @@ def _phases(series: Columns, clocks: ByRank) -> tuple[dict[str, float], float | 
     training_seconds = _clocked(list(totals.values()), clocks)
     share = ratio(phases.get("communication"), training_seconds)
     return with_other(phases, training_seconds), share
+
+
+def _hidden_phases(series: Columns) -> dict[str, float]:
+    """Return the mean seconds of each phase in other threads, over the ranks that have some."""
+    hidden = {phase: finite_by_rank(series, names.hidden_metric(phase)) for phase in PHASES}
+    ranks = {rank for by_rank in hidden.values() for rank in by_rank}
+    return {
+        phase: sum(_last_values(by_rank)) / len(ranks)
+        for phase, by_rank in hidden.items()
+        if by_rank
+    }
 
 
 def _clocked(totals: Sequence[ByRank], clocks: ByRank) -> float | None:

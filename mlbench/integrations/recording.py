@@ -5,12 +5,16 @@ import os
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlbench import names
 from mlbench.names import Phase
 from mlbench.recorder import Value, list_own, to_float
 from mlbench.stated import LONGEST_NAME, LONGEST_TEXT, MOST_SETTINGS, Setting, is_setting
-from mlbench.tracker import PhaseTimer, Tracker
+from mlbench.tracker import Tracker
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
 
 
 class Recording:
@@ -21,14 +25,14 @@ class Recording:
 
     def __init__(self) -> None:
         self.tracker = Tracker()
-        self._open: PhaseTimer | None = None
+        self._open: AbstractContextManager[None] | None = None
         self._settings: dict[str, Setting] = {}
         self._noted: set[str] = set()
 
     def enter(self, phase: Phase | None) -> None:
         """End the phase that is open, and begin another, or none."""
         if self._open is not None:
-            self._open.__exit__()
+            self._open.__exit__(None, None, None)
         self._open = None if phase is None else self.tracker.phase(phase)
         if self._open is not None:
             self._open.__enter__()

@@ -1,5 +1,6 @@
 """The tracker: what it times, and what it records."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ def test_a_phase_adds_up_and_leaves_out_what_is_outside(clock: Clock, tracker: T
         clock.advance(5.0)
         with tracker.phase("backward"):
             clock.advance(0.5)
-    tracker.phase("backward").give(1.0, to=tracker.phase("communication"))
+    tracker.move_time(1.0, "backward", "communication")
     assert tracker.phase_seconds() == {"forward": 6.0, "backward": 0.5, "communication": 1.0}
 
 
@@ -333,3 +334,38 @@ def test_a_full_disk_ends_the_training() -> None:
     with pytest.raises(OSError, match="No space left"):
         tracker.close()
     tracker.close()
+
+
+def test_a_phase_of_another_thread_is_recorded_apart(
+    clock: Clock, tracker: Tracker, path: Path
+) -> None:
+    def prefetch() -> None:
+        with tracker.phase("data"):
+            clock.advance(3.0)
+
+    tracker.epoch(0)
+    with tracker.phase("forward"):
+        thread = threading.Thread(target=prefetch)
+        thread.start()
+        thread.join()
+    tracker.step(samples=1)
+    tracker.close()
+    assert tracker.phase_seconds() == {"forward": 3.0}
+    last = metrics(path)[-1]
+    assert last["hidden_data_seconds"] == 3.0
+    assert "data_seconds" not in last
+
+
+def test_the_thread_that_steps_may_be_another_than_the_first(
+    clock: Clock, tracker: Tracker
+) -> None:
+    def train() -> None:
+        tracker.epoch(0)
+        with tracker.phase("forward"):
+            clock.advance(2.0)
+        tracker.step(samples=1)
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    thread.join()
+    assert tracker.phase_seconds() == {"forward": 2.0}

@@ -51,7 +51,7 @@ def test_a_run_that_recorded_nothing() -> None:
     expected |= {"accuracy_after_time": after, "energy_joules": 12.5, "cost": fields["cost"]}
     expected |= {"disturbed": [], "disturbances": [], "clock_faults": [], "display_name": "a"}
     expected |= {"world_size": 2, "swept": {}, "ranks": [], "goodput": fields["goodput"]}
-    expected |= {"resumptions": [], "training_time_problem": ""}
+    expected |= {"resumptions": [], "training_time_problem": "", "hidden_phases": {}}
     assert fields == dict.fromkeys(fields) | expected
 
 

@@ -145,7 +145,7 @@ class Trainer(ABC, Generic[B, S]):
                 share = outcome.loss * (world.size / batch_size)
                 self.scaler.scale(share).backward()  # type: ignore[no-untyped-call]
                 waited = self.exchange.waited_seconds()
-            tracker.phase("backward").give(waited, to=tracker.phase("communication"))
+            tracker.move_time(waited, "backward", "communication")
             with session.phase("communication"):
                 self.exchange.after_backward()
         with session.phase("optimizer"):

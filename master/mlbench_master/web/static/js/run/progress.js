@@ -26,6 +26,7 @@ export class Progress {
       ...clock_faults.map((text) => `Clocks: ${text}`),
       ...departures.map((text) => `Leaves the rules: ${text}`),
       ...few(resumptions.map(resumed)),
+      ...overlapped(this.result?.hidden_phases ?? {}),
       ...addedTo(run),
     ]);
   }
@@ -60,6 +61,12 @@ function resumed(/** @type {Result["resumptions"][number]} */ { step, abandoned_
   const how = stated ? "" : ", as its step tells: the code does not say so";
   const again = abandoned_steps ? `; ${plural(abandoned_steps, "step")} done again, not in curves and result` : "";
   return `Restarted: it ${from}${how}${again}`;
+}
+
+// Phases in threads that do not step, such as prefetching.
+function overlapped(/** @type {Record<string, number>} */ phases) {
+  const parts = Object.entries(phases).map(([phase, seconds]) => `${phase} ${duration(seconds)}`);
+  return parts.length ? [`Overlapped with training in other threads: ${parts.join(", ")} a rank`] : [];
 }
 
 // What was posted after the end.
