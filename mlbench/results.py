@@ -132,7 +132,9 @@ class Stragglers(Record):
     ranks: tuple[LateRank, ...]
     """All of them; the one that was late most comes first."""
     text: str
-    """The same in a sentence; empty where it cost less than 5 %."""
+    """The same in a sentence; empty where no rank is late by more than chance and 5 %."""
+    named: int | None = None
+    """The rank that held up the others; None where none did by more than chance and 5 %."""
 
 
 @dataclass(frozen=True)

@@ -145,6 +145,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
     phases, communication_share = _phases(series, clocks)
     disturbed = disturbances(context.ranks)
     ranks = rank_results(series, disturbed)
+    waited = {rank.rank: rank.measured.waiting_seconds for rank in disturbed}
     return Result(
         run_id=run.id,
         name=run.name,
@@ -180,7 +181,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
         swept=run.swept,
         step_seconds=mean_or_none([rank.step_seconds for rank in ranks if rank.step_seconds]),
         ranks=ranks,
-        stragglers=stragglers_of(series, context.dates),
+        stragglers=stragglers_of(series, context.dates, waited),
         goodput=goodput_of(run, context.ranks, context.ended_at, recorded, line.unclear),
         checkpoints=_checkpoints(series),
         resumptions=line.resumptions,

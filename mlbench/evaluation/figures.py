@@ -46,14 +46,16 @@ class Figures:
 def figures_of(result: Result) -> Figures:
     """Return the figures of a result."""
     most = max(result.disturbances, key=lambda rank: rank.waiting_share, default=None)
+    late = result.stragglers
+    straggler = next((r for r in late.ranks if r.rank == late.named), None) if late else None
     same: dict[str, Any] = {
         field.name: _finite(getattr(result, field.name, None)) for field in fields(Figures)
     }
     others = {
         "disturbed": bool(result.disturbed),
         "waiting_rank": most.rank if most else None,
-        "late_rank": result.stragglers.ranks[0].rank if result.stragglers else None,
-        "without_late": result.stragglers.times_as_fast if result.stragglers else None,
+        "late_rank": straggler.rank if straggler else None,
+        "without_late": straggler.times_as_fast if straggler else None,
         "metric": result.target.metric if result.target else "",
         "goodput": result.goodput.seconds if result.goodput else {},
         "curve": _thin(result.curve) if result.curve else ((), ()),
