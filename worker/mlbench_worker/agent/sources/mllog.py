@@ -20,6 +20,13 @@ _MARK = b":::MLLOG "
 _SETTINGS = {key: name for name, key in names.MLPERF_KEYS.items()}
 _ACCURACY = "eval_accuracy"
 _TARGETS = ("target_accuracy", "target_eval_accuracy", "target_quality")
+# The benchmarks of MLPerf Training whose target is a loss: its rule files ask for at most that.
+_LOSSES = frozenset(
+    (
+        *("deepseekv3_671b", "flux1", "gpt3", "gpt_oss_20b"),
+        *("llama2_70b_lora", "llama31_405b", "llama31_8b"),
+    )
+)
 _SAMPLES = ("samples_count", "trained_samples")
 _STEPS = ("step_num", "step", "global_step")
 # Of stdout at once, and of a line.
@@ -35,6 +42,7 @@ class MLLog:
     """
 
     def __init__(self) -> None:
+        self._benchmark = ""
         self._settings: dict[str, object] = {}
         self._began: float | None = None
         self._evaluating: float | None = None
@@ -54,7 +62,11 @@ class MLLog:
         if fields.get("event_type") in ("INTERVAL_START", "INTERVAL_END"):
             return self._interval(key, at, its)
         if key in _TARGETS and _is_number(value):
-            return [{"time": at, "goal": {"metric": _ACCURACY, "value": value}}]
+            lower = its.get("lower_is_better", self._benchmark in _LOSSES) is True
+            direction = {"lower_is_better": True} if lower else {}
+            return [{"time": at, "goal": {"metric": _ACCURACY, "value": value, **direction}}]
+        if key == "submission_benchmark" and isinstance(value, str):
+            self._benchmark = value
         if self._began is None and key != _ACCURACY:
             return self._setting(key, at, value)
         return self._values(key, at, value, its)
