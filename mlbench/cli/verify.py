@@ -148,7 +148,7 @@ def _check(file: Path) -> tuple[list[str], Counter[str]]:
 
 def _check_archives(files: list[Path]) -> list[tuple[list[str], list[str]]]:
     try:
-        return list(limited.check(files))
+        return limited.check(files)
     except ArchiveError as error:
         return [([str(error)], []) for _ in files]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mlbench.archive import ArchiveError, opened
-from mlbench.evaluation.checking import check, notes
+from mlbench.evaluation.checking import examine
 from mlbench.evaluation.comparing import compare_files
 from mlbench.evaluation.criteria import Criteria
 from mlbench.evaluation.limited import MOST_MEMORY
@@ -43,8 +43,7 @@ def _check(*files: str) -> list[tuple[list[str], list[str]]]:
     for file in files:
         try:
             with opened(Path(file)) as archive:
-                problems = check(archive)
-                checked.append((problems, [] if problems else notes(archive)))
+                checked.append(examine(archive))
         except ArchiveError as error:
             checked.append(([str(error)], []))
         if shows_progress:

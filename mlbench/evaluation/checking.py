@@ -23,28 +23,33 @@ _JUDGEMENTS = ("division", "departures", "disturbed")
 _REDEFINED, _REDEFINED_BEFORE = ("goodput", "cost"), "training_time_problem"
 
 
-@errors_of_archives()
 def check(archive: Archive) -> list[str]:
-    """Check an archive by itself; return what is wrong, a sentence each.
+    """Check an archive by itself; return its problems, a sentence each."""
+    return examine(archive)[0]
 
-    Its digests, that no sample is missing, that the samples give the result that it states, and
-    that clocks, dates and the task's own words do not contradict each other.
+
+@errors_of_archives()
+def examine(archive: Archive) -> tuple[list[str], list[str]]:
+    """Check an archive by itself; return its problems and its notes, a sentence each.
+
+    Problems: digests differ, samples are missing, the samples give another result, or clocks, dates
+    and the task's own words contradict each other. Notes, if there are no problems: judgements
+    differ by today's rules, or figures have another definition today.
     """
-    return archive.check() or [
-        *_check_counts(archive),
-        *_check_files(archive),
-        *_check_result(archive),
-        *contradictions(archive),
-    ]
-
-
-def notes(archive: Archive) -> list[str]:
-    """Return what a reader should know of an archive that is not damaged, a sentence each.
-
-    Its judgements differ from those by today's rules, or figures have another definition today.
-    """
+    if damage := archive.check():
+        return damage, []
     sealed = archive.document(RUN)["result"]
     today = recompute(archive, context_of(archive)).to_fields()
+    problems = [
+        *_check_counts(archive),
+        *_check_files(archive),
+        *_check_result(sealed, today),
+        *contradictions(archive),
+    ]
+    return problems, [] if problems else _notes(sealed, today)
+
+
+def _notes(sealed: Mapping[str, Any], today: Mapping[str, Any]) -> list[str]:
     judged = [name for name in _JUDGEMENTS if name in sealed and sealed[name] != today[name]]
     redefined = [name for name in sealed if _is_redefined(sealed, name)]
     return [
@@ -74,9 +79,7 @@ def _check_files(archive: Archive) -> list[str]:
     ]
 
 
-def _check_result(archive: Archive) -> list[str]:
-    stated = archive.document(RUN)["result"]
-    computed = recompute(archive, context_of(archive)).to_fields()
+def _check_result(stated: Mapping[str, Any], computed: Mapping[str, Any]) -> list[str]:
     return [
         f"its samples give another result: {name} is {computed[name]}, not {stated[name]}"
         for name in stated

@@ -25,7 +25,7 @@ _UNREADABLE = "it cannot be checked within the memory and time for that"
 
 
 def check(files: Sequence[Path]) -> list[tuple[list[str], list[str]]]:
-    """Return the problems and the notes of each archive, a sentence each (``checking``).
+    """Return the problems and the notes of each archive, as ``checking.examine`` does.
 
     One process reads all of them. Its progress goes to stderr, if that is a terminal.
     """
