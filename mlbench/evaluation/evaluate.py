@@ -1,6 +1,6 @@
 """Computing the result of a run from its stored series. Pure; ``mlbench.results`` has the terms."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
@@ -26,7 +26,7 @@ from mlbench.evaluation.ranks import (
 from mlbench.evaluation.rows import RankRow, RunRow
 from mlbench.evaluation.statistics import mean_or_none, ratio
 from mlbench.evaluation.stragglers import stragglers_of
-from mlbench.names import PHASES
+from mlbench.names import PHASES, Phase
 from mlbench.records import Goal, Machine
 from mlbench.results import DEFAULT_AFTER_SECONDS, CheckpointCost, Cost, Result
 
@@ -186,7 +186,9 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
         checkpoints=_checkpoints(series),
         resumptions=line.resumptions,
         training_time_problem=line.unclear_text,
-        hidden_phases=_hidden_phases(series),
+        hidden_phases=_mean_seconds(
+            {phase: finite_by_rank(series, names.hidden_metric(phase)) for phase in PHASES}
+        ),
     )
 
 
@@ -223,24 +225,18 @@ def _phases(series: Columns, clocks: ByRank) -> tuple[dict[str, float], float | 
     A rank that recorded some phases spent no time in the others.
     """
     totals = {phase: finite_by_rank(series, names.phase_metric(phase)) for phase in PHASES}
-    ranks = {rank for ranks in totals.values() for rank in ranks}
-    phases: dict[str, float] = {
-        phase: sum(_last_values(of_ranks)) / len(ranks)
-        for phase, of_ranks in totals.items()
-        if of_ranks
-    }
+    phases = _mean_seconds(totals)
     training_seconds = _clocked(list(totals.values()), clocks)
     share = ratio(phases.get("communication"), training_seconds)
     return with_other(phases, training_seconds), share
 
 
-def _hidden_phases(series: Columns) -> dict[str, float]:
-    """Return the mean seconds of each phase in other threads, over the ranks that have some."""
-    hidden = {phase: finite_by_rank(series, names.hidden_metric(phase)) for phase in PHASES}
-    ranks = {rank for by_rank in hidden.values() for rank in by_rank}
+def _mean_seconds(totals: Mapping[Phase, ByRank]) -> dict[str, float]:
+    """Return the mean seconds of each phase over the ranks that recorded any of them."""
+    ranks = {rank for by_rank in totals.values() for rank in by_rank}
     return {
         phase: sum(_last_values(by_rank)) / len(ranks)
-        for phase, by_rank in hidden.items()
+        for phase, by_rank in totals.items()
         if by_rank
     }
 

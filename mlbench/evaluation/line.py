@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Literal
 
 from mlbench import names
 from mlbench.evaluation.columns import Column, Columns, finite_by_rank
@@ -27,14 +28,16 @@ class UnclearResumption:
     """
 
     began_us: int
-    place: str
-    """Where the process continued, such as ``epoch 3``."""
+    unit: Literal["epoch", "step"]
+    number: int
+    """The first epoch or step that the process recorded."""
 
     @property
     def text(self) -> str:
         """Why the training time is unknown, and how to record it."""
         return (
-            f"after a restart, training continued at {self.place} without t.load_state_dict(…): "
+            f"after a restart, training continued at {self.unit} {self.number} without "
+            "t.load_state_dict(…): "
             "save t.state_dict() in the checkpoint, and load it before the first epoch"
         )
 
@@ -148,7 +151,7 @@ class _RankLine:
             elif first:
                 resumption = self._unclear_resumption(from_us, to_us)
                 self.unclear = resumption or self.unclear
-                if resumption is None or resumption.place.startswith("step"):
+                if resumption is None or resumption.unit == "step":
                     yield begun, from_us, round(first[1]) - 1, False
 
     def _unclear_resumption(self, from_us: int, to_us: int) -> UnclearResumption | None:
@@ -161,11 +164,11 @@ class _RankLine:
             return None
         epoch = self._first(self._epochs, from_us, to_us)
         if epoch and epoch[1] > 0:
-            return UnclearResumption(from_us, f"epoch {epoch[1]:.0f}")
+            return UnclearResumption(from_us, "epoch", round(epoch[1]))
         step = self._first(self._steps, from_us, to_us)
         # The first process shows how many steps pass before one is recorded.
         if step and step[1] > 2 * self._steps.values[0] + 1:
-            return UnclearResumption(from_us, f"step {step[1]:.0f}")
+            return UnclearResumption(from_us, "step", round(step[1]))
         return None
 
     def _first(self, column: Column, from_us: int, to_us: int) -> tuple[int, float] | None:

@@ -121,8 +121,7 @@ def _cost(spans: Sequence[Sequence[_Work]], waited: Mapping[int, float]) -> Stra
     seconds = saved = 0.0
     saved_alone = {work.rank: 0.0 for work in spans[0]}
     late = {rank: dict.fromkeys(_PARTS, 0.0) for rank in saved_alone}
-    times_last = Counter[int]()
-    times_late = Counter[int]()
+    times_last, times_late = Counter[int](), Counter[int]()
     for works in spans:
         ranked = sorted(works, key=lambda work: work.own)
         middle, last = (len(ranked) - 1) // 2, ranked[-1]
