@@ -175,6 +175,8 @@ def _facts(run: Run, result: "Result") -> Iterator[tuple[str, str | Text]]:
         until = cost.worker_seconds_to_target
         more = "" if until is None else f", {figures.number(until)} until the goal"
         yield "cost", f"{figures.number(cost.worker_seconds)} worker-seconds{more}"
+    if (goodput := result.goodput) and goodput.queued_seconds >= 1:
+        yield "queue", f"{figures.seconds(goodput.queued_seconds)}, not part of the time breakdown"
     if result.energy_joules is not None:
         yield "energy", f"{figures.number(result.energy_joules)} J"
 
@@ -222,8 +224,6 @@ def _goodput_table(goodput: "Goodput") -> Table:
         table.title += f": goodput {figures.percent(goodput.share)}"
     if goodput.whole_step_share is not None:
         table.title += f", {figures.percent(goodput.whole_step_share)} by whole steps"
-    if goodput.queued_seconds >= _LEAST_SECONDS:
-        table.title += f"; {figures.seconds(goodput.queued_seconds)} in the queue before"
     table.title_justify = "left"
     total = sum(goodput.seconds.values())
     for bucket, seconds in goodput.seconds.items():
