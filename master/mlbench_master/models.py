@@ -154,6 +154,9 @@ class Run(_Table):
     """When it no longer waited for other runs, if workers were not there then."""
     started_at = DoubleField(null=True)
     finished_at = DoubleField(null=True, index=True)
+    """When its last rank exited; when the master ended it, if an exit is unknown."""
+    shipped_at = DoubleField(null=True)
+    """When the last data of a recording arrived, if that was well after its end."""
     steady_clock = JSONField(null=True)
     """``{"boot", "seconds"}``: what the steady clock of the master's machine said at its start."""
     clock_set_seconds = DoubleField(default=0.0)

@@ -18,6 +18,7 @@ EventKind = Literal[
     "finished",
     "failed",
     "stopped",
+    "shipped",
     "added",
 ]
 
@@ -32,7 +33,8 @@ class RunEvent(Record):
     """`ready`: the workers are there; `started`: all ranks run; `restarted`: a later attempt began,
     or torchrun began a worker's processes anew;
     `goal`: the goal was reached; `fault`: a failure was injected, or would have been;
-    `exited`: a rank ended with an error; `lost`: it was given up."""
+    `exited`: a rank ended with an error; `lost`: it was given up;
+    `shipped`: the data of a recording arrived after its end."""
     attempt: int
     """0 before the first one."""
     rank: int | None

@@ -287,14 +287,24 @@ def test_no_master_is_named(
     (tmp_path / "train.py").write_text(_SCRIPT + "sys.exit(3)")
     script = [sys.executable, str(tmp_path / "train.py")]
     shell = [*RECORD, "--", "sh", "-c", f"{STEPS} exit 3", "3", "0.01"]
+    began = time.monotonic()
     done = run_text(script if is_script else shell, env=nowhere)
     assert done.returncode == 3
     [folder] = left_in(nowhere)
     assert "are at no master (no stack is running here" in done.stderr
     assert f"they lie in {folder}, and `mlbench ship {folder}` sends them" in done.stderr
+    took = time.monotonic() - began
+    time.sleep(11.0)
     shipped = run_text([RECORD[0], "ship", folder], env=user)
     assert (shipped.returncode, left_in(nowhere)) == (0, []), shipped.stderr
     ended = sealed(client, run_of(client, shipped.stderr))
     assert (ended.state, ended.ranks[0].exit_code) == ("FAILED", 3)
+    result = client.get_result(ended.id).result().value
+    assert result.wall_seconds is not None
+    assert result.wall_seconds < took
+    assert result.cost is not None
+    assert result.cost.worker_seconds < took
+    events = client.get_run_events(ended.id).result().value
+    assert [event.kind for event in events][-2:] == ["failed", "shipped"]
     assert losses(client, ended) == ([1, 2] if is_script else [0, 1, 2])
     assert client.get_manifest(ended.id).result().value.machines

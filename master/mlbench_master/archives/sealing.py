@@ -13,6 +13,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from peewee import fn
+
 from mlbench import archive
 from mlbench.backoff import Backoff
 from mlbench.errors import MLBenchError
@@ -179,7 +181,9 @@ class Sealer:
 
     def _expired(self) -> Iterator[Run]:
         if self.days:
-            old = Run.finished_at < time.time() - self.days * _DAY_SECONDS
+            # A recording that is shipped long after its end is kept as long as any other run.
+            ended_at = fn.COALESCE(Run.shipped_at, Run.finished_at)
+            old = ended_at < time.time() - self.days * _DAY_SECONDS
             # Of an imported run, the archive is all there is: it is deleted with the run.
             own = Run.archive.is_null(False) & Run.origin.is_null()
             yield from list(Run.select(Run.id).where(own, old))

@@ -36,6 +36,8 @@ from mlbench_master.runs import autopsies, clock, life
 log = logging.getLogger(__name__)
 
 _STDERR_LINES = 10
+# The last data of a recording that is shipped while it runs arrive within these seconds of its end.
+_LATE_SECONDS = 10.0
 _RANK = r"(?:\[rank\d+\]: )?"  # PyTorch puts it before each line of a traceback
 # What is left of a frame, before a whole one.
 _REST_OF_FRAME = re.compile(rf'\A(?:{_RANK} {{4}}.*\n)+(?={_RANK}  File ")')
@@ -193,12 +195,33 @@ def _end(end: End) -> None:
         stderr = _REST_OF_FRAME.sub("", stderr).rstrip().lstrip("\n")
         # PostgreSQL cannot store NUL in a text.
         reason += f"\n{stderr}".replace("\0", "\N{REPLACEMENT CHARACTER}") if stderr else ""
+    now = clock.now(run)
+    finished_at = _finished_at(run, now)
+    came_late = bool(run.launcher) and now - finished_at > _LATE_SECONDS
     life.end(
         end.run_id,
         state=end.state,
         reason=reason,
-        finished_at=clock.now(run),
+        finished_at=finished_at,
+        shipped_at=now if came_late else None,
         clock_set_seconds=clock.was_set_by(run),
         waiting=None,
     )
     log.info("run %d: %s %s", end.run_id, end.state, end.reason)
+
+
+def _finished_at(run: Run, now: float) -> float:
+    """Return when a run ended, in Unix seconds of its own time.
+
+    That is the last exit of the current attempt's ranks. It is ``now`` if an exit is unknown (a
+    lost rank, a worker's clock that dates it before the start), or if the run waited for workers
+    to restart on.
+    """
+    ranks = list(Rank.select().where(Rank.run == run.id, Rank.attempt == run.attempt))
+    dated = [(rank, rank.exited_at or 0.0) for rank in ranks if rank.exit_code is not None]
+    exits = [exited_at for rank, exited_at in dated if exited_at > rank.assigned_at]
+    is_waiting = run.waiting is not None and not run.launcher
+    if not exits or len(exits) < len(ranks) or is_waiting:
+        return now
+    # A goal that was reached is part of the run, also by a clock that differs from the others.
+    return min(now, max(*exits, run.started_at or 0.0, run.goal_reached_at or 0.0))

@@ -42,6 +42,7 @@ def events_of(run: Run) -> list[RunEvent]:
     events += _autopsies(run)
     events += _faults(run, attempts)
     events += _end(run)
+    events += _shipped(run)
     events += _added(run)
     return sorted(events, key=lambda event: (event.time, _ORDER[event.kind]))
 
@@ -147,6 +148,13 @@ def _end(run: Run) -> Iterator[RunEvent]:
     why = reason_of(run).partition("\n")[0]
     text = f"The run {how}: {why}" if why else f"The run {how}"
     yield _event(run.finished_at, kind, run.attempt, None, text)
+
+
+def _shipped(run: Run) -> Iterator[RunEvent]:
+    if run.shipped_at is not None and run.finished_at is not None:
+        later = figures.seconds(run.shipped_at - run.finished_at)
+        text = f"The recording was shipped {later} after its end"
+        yield _event(run.shipped_at, "shipped", run.attempt, None, text)
 
 
 def _added(run: Run) -> Iterator[RunEvent]:

@@ -138,13 +138,15 @@ def test_a_missing_archive_is_told(master: Master) -> None:
 
 
 def test_archives_go_with_their_runs_and_after_some_days(master: Master) -> None:
-    kept, deleted, old = (master.make_ended(name) for name in ("kept", "deleted", "old"))
+    kept, deleted, old, late = map(master.make_ended, ("kept", "deleted", "old", "late"))
     master.sealer.turn()
     life.delete(reload(deleted))
     assert not deletion.sweep(), "its archive comes first"
-    Run.update(finished_at=time.time() - 2 * 86_400).where(Run.id == old.id).execute()
+    Run.update(finished_at=time.time() - 2 * 86_400).where(Run.id << [old.id, late.id]).execute()
+    Run.update(shipped_at=time.time()).where(Run.id == late.id).execute()
     Sealer(master.sealer.reader, days=1).turn()
-    assert [file.name for file in master.folder.iterdir()] == [reload(kept).archive]
+    left = {file.name for file in master.folder.iterdir()}
+    assert left == {reload(kept).archive, reload(late).archive}
     assert reload(old).archive is None
     while deletion.sweep():
         pass

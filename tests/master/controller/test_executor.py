@@ -250,6 +250,44 @@ def test_the_first_end_counts(executor: Executor, run: Run) -> None:
 
 
 @pytest.mark.both_databases
+@pytest.mark.parametrize(
+    ("of_run", "exits", "ended", "shipped"),
+    [
+        ({"launcher": "shell"}, [(0, 605.0), (1, 604.0)], 605.0, True),
+        ({"launcher": "shell", "waiting": "it may be begun anew"}, [(1, 605.0)], 605.0, True),
+        ({"launcher": "shell"}, [(0, 995.0)], 995.0, False),
+        ({}, [(0, 605.0), (0, 606.5)], 606.5, False),
+        ({"stop_requested": True}, [(-15, 606.0)], 606.0, False),
+        # A goal after the exit: clocks of two workers differ.
+        ({"goal_reached_at": 607.0}, [(0, 606.0)], 607.0, False),
+        # A lost rank, and a worker whose clock dated the exit before the start.
+        ({}, [(0, 605.0), (None, 610.0)], 1000.0, False),
+        ({}, [(0, 600.0)], 1000.0, False),
+        # It waited for workers to restart on.
+        ({"waiting": "1 of 2 workers is there"}, [(1, 605.0)], 1000.0, False),
+        ({}, [], 1000.0, False),
+    ],
+)
+def test_a_run_ends_with_the_last_exit_of_its_ranks(
+    executor: Executor,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    of_run: dict[str, Any],
+    exits: list[tuple[int | None, float]],
+    ended: float,
+    shipped: bool,
+) -> None:
+    store(run, started_at=600.0, steady_clock=None, **of_run)
+    made = make_ranks(run, [f"w-{i}" for i in range(len(exits))], assigned_at=600.0)
+    for rank, (code, at) in zip(made, exits, strict=True):
+        store(rank, exit_code=code, exited_at=at, lost="" if code is not None else "silent")
+    make_ranks(run, ["w-9"], attempt=0, assigned_at=600.0, exit_code=1, exited_at=900.0)
+    monkeypatch.setattr("mlbench_master.runs.clock.time.time", lambda: 1000.0)
+    executor.perform(End(run.id, "FINISHED"))
+    assert (reload(run).finished_at, reload(run).shipped_at) == (ended, 1000.0 if shipped else None)
+
+
+@pytest.mark.both_databases
 def test_the_reason_ends_with_what_the_rank_wrote_last(executor: Executor, run: Run) -> None:
     wrote = b"".join(b"line %d\n" % i for i in range(20)) + b"\x00 \xff \xc3\xbc\n"
     streams.append(key(run, 1, "stderr"), 0, wrote)

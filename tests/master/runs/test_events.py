@@ -48,6 +48,13 @@ def test_a_run_that_reaches_its_goal() -> None:
     ]
 
 
+def test_a_recording_that_is_shipped_later() -> None:
+    run = made(state="FINISHED", launcher="shell", finished_at=7.0, shipped_at=401.0)
+    make_ranks(run, assigned_at=2.0, reported_at=7.0, exit_code=0, exited_at=7.0)
+    shipped = (401.0, "shipped", 1, None, "The recording was shipped 6 min 34 s after its end")
+    assert rows(run)[-2:] == [(7.0, "finished", 1, None, "The run finished"), shipped]
+
+
 def test_it_has_started_once_all_ranks_run() -> None:
     run = made()
     first, second = make_ranks(run, assigned_at=2.0)
