@@ -11,6 +11,7 @@ from typing import Any
 from mlbench import names
 from mlbench.archive import ROWS, RUN, Archive, SeriesName, file_member
 from mlbench.evaluation.archived import context_of, errors_of_archives, recompute
+from mlbench.evaluation.common_step import ENDED_BADLY
 
 # What a clock may be off the dates of its samples: they have milliseconds, and dates are set right.
 _SECONDS, _SHARE = 0.5, 0.02
@@ -21,6 +22,11 @@ _SENTENCES = {"clock_faults"}
 _JUDGEMENTS = ("division", "departures", "disturbed")
 # Worker-seconds include the queue, and end with each rank, in results without this field.
 _REDEFINED, _REDEFINED_BEFORE = ("goodput", "cost"), "training_time_problem"
+# In the same results, totals of a run that ended badly are of each rank's last report.
+_REDEFINED_TOTALS = (
+    *("samples", "training_seconds", "samples_per_second", "phases", "communication_share"),
+    *("step_seconds", "ranks"),
+)
 
 
 def check(archive: Archive) -> list[str]:
@@ -91,7 +97,8 @@ def _check_result(stated: Mapping[str, Any], computed: Mapping[str, Any]) -> lis
 
 def _is_redefined(stated: Mapping[str, Any], name: str) -> bool:
     """Check whether a figure was sealed by a definition that this version does not compute."""
-    return name in _REDEFINED and _REDEFINED_BEFORE not in stated
+    names_of = _REDEFINED + (_REDEFINED_TOTALS if stated["state"] in ENDED_BADLY else ())
+    return name in names_of and _REDEFINED_BEFORE not in stated
 
 
 def _agree(stated: Mapping[str, Any], computed: Mapping[str, Any], name: str) -> bool:

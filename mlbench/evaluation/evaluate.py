@@ -9,6 +9,7 @@ from mlbench import names
 from mlbench.evaluation import original
 from mlbench.evaluation.accuracy import Accuracy, Evaluation
 from mlbench.evaluation.columns import ByRank, Columns, Read, by_rank, finite_by_rank
+from mlbench.evaluation.common_step import ENDED_BADLY, until_last_common_step
 from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
 from mlbench.evaluation.dates import Dates, dates_of
 from mlbench.evaluation.disturbance import disturbances
@@ -112,7 +113,8 @@ def read_series(context: RunContext, read: Read) -> Columns:
     early = max((rank.dated_before - rank.clock_ahead for rank in context.ranks), default=0.0)
     since_ms = int((run.started_at - max(0.0, early)) * 1000)
     columns = original.add_totals(read(sorted(metrics), since_ms * 1000))
-    if len(context.dates.begun_us) > 1:  # all steps tell what was abandoned
+    # All steps tell which were abandoned, and which was the last one of all ranks.
+    if len(context.dates.begun_us) > 1 or run.state in ENDED_BADLY:
         return {**columns, **read((names.STEP,), since_ms * 1000)}
     # Of the steps, which are many, only those from the last totals on.
     last_us = min(last_totals_us(columns).values(), default=None)
@@ -135,16 +137,17 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
         epochs = _epochs(series, reached)
         time_to_accuracy = replace(accuracy.time_to(reached), epochs=epochs)
     after_seconds = context.criteria.after_seconds or run.deadline_seconds or DEFAULT_AFTER_SECONDS
-    clocks = finite_by_rank(series, names.TRAIN_SECONDS)
-    done = finite_by_rank(series, names.SAMPLES)
+    totals = until_last_common_step(series) if run.state in ENDED_BADLY else series
+    clocks = finite_by_rank(totals, names.TRAIN_SECONDS)
+    done = finite_by_rank(totals, names.SAMPLES)
     sent = finite_by_rank(series, names.BYTES_PER_STEP)
     # The samples of some ranks would pass for those of all.
     samples = _last_values(done) if "" in done or done.keys() >= clocks.keys() else []
     profiled = profiled_among(context.latest, done, clocks)
     rate = _rate(sum(samples), _clocked([done], clocks), profiled)
-    phases, communication_share = _phases(series, clocks)
+    phases, communication_share = _phases(totals, clocks)
     disturbed = disturbances(context.ranks)
-    ranks = rank_results(series, disturbed)
+    ranks = rank_results(totals, disturbed)
     waited = {rank.rank: rank.measured.waiting_seconds for rank in disturbed}
     return Result(
         run_id=run.id,

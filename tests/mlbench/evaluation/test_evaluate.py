@@ -188,6 +188,60 @@ def test_a_rank_that_was_stopped_is_measured_by_its_own_steps() -> None:
     assert found.samples_per_second == pytest.approx(640.0)
 
 
+_FAILED = replace(_CONTEXT, run=replace(_CONTEXT.run, state="FAILED"))
+
+
+def _steps(first: int, last: int) -> Values:
+    return {step / 20: step for step in range(first, last + 1)}
+
+
+@pytest.mark.parametrize("state", ["FAILED", "STOPPED"])
+def test_totals_of_a_run_that_ended_badly_are_of_the_last_common_step(state: Any) -> None:
+    # 32 samples in each step of 50 ms, 4 ms of it communication. Rank 1 was killed after step 50,
+    # its last totals are of step 40; rank 0 waited 3 s for it, and then recorded its last totals.
+    context = replace(_CONTEXT, run=replace(_CONTEXT.run, state=state))
+    found = evaluated(
+        context,
+        step_0={**_steps(1, 50), 5.501: 50},
+        samples_0={1: 640, 2: 1280, 5.501: 1600},
+        train_seconds_0={1: 1, 2: 2, 5.501: 5.5},
+        communication_seconds_0={1: 0.08, 2: 0.16, 5.501: 3.2},
+        step_1=_steps(1, 50),
+        samples_1={1: 640, 2: 1280},
+        train_seconds_1={1: 1, 2: 2},
+        communication_seconds_1={1: 0.08, 2: 0.16},
+    )
+    assert [rank.steps for rank in found.ranks] == [50, 50]
+    assert [rank.samples for rank in found.ranks] == [1600.0, 1600.0]
+    assert [rank.step_seconds for rank in found.ranks] == pytest.approx([0.05, 0.05])
+    assert [rank.communication_share for rank in found.ranks] == pytest.approx([0.08, 0.08])
+    assert [found.samples, found.training_seconds] == pytest.approx([3200.0, 2.5])
+    assert found.samples_per_second == pytest.approx(1280.0)
+    assert found.communication_share == pytest.approx(0.08)
+
+
+def test_steps_that_were_recorded_with_totals_alone_end_with_those() -> None:
+    found = evaluated(
+        _FAILED,
+        step_0={1: 20, 2: 40, 5.501: 50},
+        samples_0={1: 640, 2: 1280, 5.501: 1600},
+        train_seconds_0={1: 1, 2: 2, 5.501: 5.5},
+        data_seconds_0={5.501: 3},
+        step_1={1: 20, 2.2: 44},
+        samples_1={1: 640, 2.2: 1408},
+        train_seconds_1={1: 1, 2.2: 2.2},
+    )
+    assert [rank.steps for rank in found.ranks] == [44, 44]
+    assert [rank.samples for rank in found.ranks] == [1408.0, 1408.0]
+    assert [rank.step_seconds for rank in found.ranks] == pytest.approx([0.05, 0.05])
+    assert found.phases["data"] == 0.0
+
+
+def test_a_rank_that_recorded_no_steps_leaves_the_last_totals() -> None:
+    found = evaluated(_FAILED, **{name: of for name, of in _TOTALS.items() if name != "step_1"})
+    assert found.samples_per_second == 640.0
+
+
 def test_the_samples_of_some_ranks_do_not_pass_for_those_of_all() -> None:
     some = dict(_TOTALS)
     del some["samples_0"]
