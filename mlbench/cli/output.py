@@ -171,6 +171,10 @@ def _facts(run: Run, result: "Result") -> Iterator[tuple[str, str | Text]]:
     yield from _restarts(result)
     if result.disturbances and not result.disturbed:
         yield "waiting", max(result.disturbances, key=lambda rank: rank.waiting_share).text
+    yield from _spent(result)
+
+
+def _spent(result: "Result") -> Iterator[tuple[str, str]]:
     if cost := result.cost:
         until = cost.worker_seconds_to_target
         more = "" if until is None else f", {figures.number(until)} until the goal"
