@@ -135,6 +135,7 @@ class Tracker:
         self._steps_before = 0
         self._train_seconds_before = 0.0
         self._last_step = 0.0
+        self._recorded_seconds = 0.0
         self._paused_at: float | None = None
         self._epoch: int | None = None
         self._logged: dict[str, Value] = {}
@@ -190,7 +191,7 @@ class Tracker:
         """
         values: Mapping[str, Value] = {**metrics, **more} if metrics else more
         if self._goal is not None and self._goal[0] in values:
-            seconds = self.train_seconds
+            seconds = self._recorded_seconds = self.train_seconds
             self._check_goal(values[self._goal[0]], seconds)
             # With the same time as the accuracy, so that time to accuracy is exact.
             values = {names.TRAIN_SECONDS: seconds, **values}
@@ -254,10 +255,10 @@ class Tracker:
         self._thread = threading.get_ident()
         self.steps += 1
         self.samples += samples
+        now = self.train_seconds
+        since_last, self._last_step = now - self._last_step, now
         if self._totals is not None:
-            now = self.train_seconds
-            self._totals.observe_step(now - self._last_step)
-            self._last_step = now
+            self._totals.observe_step(since_last)
             if perf_counter() - self._published.at > _PUBLISH_SECONDS:
                 self._publish()
         since = perf_counter() - self._recorded_at
@@ -345,11 +346,18 @@ class Tracker:
         self._log_totals()
 
     def close(self) -> None:
-        """Record the final totals, and close the files. Further calls record nothing."""
+        """Record the final totals, and close the files. Further calls record nothing.
+
+        The clock of ``train_seconds`` stops at the last step, or at a later value of the goal's
+        metric.
+        """
         self._publish()
         self._totals = None
         if self._recorder is None:
             return
+        if self._paused_at is None and self.steps > self._steps_before:
+            # Work after the last step, such as writing files, is not training.
+            self._paused_at = max(self._last_step, self._recorded_seconds)
         try:
             self._log_totals()
         finally:
@@ -395,7 +403,8 @@ class Tracker:
             phases |= {names.hidden_metric(p): seconds for p, seconds in self._hidden.items()}
         # A step may not have told its samples: then nobody knows them.
         samples = {names.SAMPLES: self.samples} if self.samples else {}
-        return {**samples, names.TRAIN_SECONDS: self.train_seconds, **phases}
+        self._recorded_seconds = self.train_seconds
+        return {**samples, names.TRAIN_SECONDS: self._recorded_seconds, **phases}
 
     def _publish(self) -> None:
         if self._totals is None:

@@ -327,6 +327,30 @@ def test_the_end_records_the_totals_and_nothing_is_recorded_after_it(
     assert metrics(path) == [{"samples": 8.0, "train_seconds": 2.0, "forward_seconds": 2.0}]
 
 
+def test_the_clock_stops_at_the_last_step(path: Path, clock: Clock) -> None:
+    tracker = Tracker({names.ENV_METRICS_FILE: str(path)})
+    tracker.epoch(0)
+    clock.advance(2.0)
+    tracker.step(samples=8)
+    clock.advance(30.0)  # it writes files
+    assert tracker.train_seconds == 32.0
+    tracker.close()
+    assert tracker.train_seconds == 2.0
+    assert metrics(path)[-1] == {"samples": 8.0, "train_seconds": 2.0}
+
+
+def test_the_clock_stops_at_the_goal_after_the_last_step(path: Path, clock: Clock) -> None:
+    tracker = Tracker({names.ENV_METRICS_FILE: str(path)})
+    tracker.goal("acc", 1.0)
+    clock.advance(2.0)
+    tracker.step(samples=8)
+    clock.advance(0.5)
+    tracker.log(acc=1.0)
+    clock.advance(30.0)
+    tracker.close()
+    assert (tracker.goal_seconds, metrics(path)[-1]["train_seconds"]) == (2.5, 2.5)
+
+
 def test_a_full_disk_ends_the_training() -> None:
     tracker = Tracker({names.ENV_METRICS_FILE: "/dev/full"})
     with pytest.raises(OSError, match="No space left"):
