@@ -112,6 +112,9 @@ Bucket = Literal[
 ]
 BUCKETS: Final[tuple[Bucket, ...]] = get_args(Bucket)
 
+OutcomeKind = Literal["reached", "not_reached", "nan", "hung", "crashed", "stopped", "completed"]
+OUTCOMES: Final[tuple[OutcomeKind, ...]] = get_args(OutcomeKind)
+
 # --- What the recorder of a rank reports of it, as the exporter serves it of worker pods. ---
 ResourceName = Literal[
     "container_cpu_usage_seconds_total",
@@ -241,6 +244,7 @@ RUN_GOAL: Final = "mlbench_run_goal"  # {run_id, metric, better: higher or lower
 RUN_GOAL_REACHED: Final = "mlbench_run_goal_reached_timestamp_seconds"
 RUN_TIME_TO_GOAL: Final = "mlbench_run_time_to_goal_seconds"  # of training, evaluation left out
 # What the result of a run that has ended says; each has the label run_id, shares are from 0 to 1.
+RUN_OUTCOME: Final = "mlbench_run_outcome"  # {outcome}: 1 for the outcome of the run
 RUN_TRAINING_SECONDS: Final = "mlbench_run_training_seconds"
 RUN_SAMPLES_PER_SECOND: Final = "mlbench_run_samples_per_second"
 RUN_TRAINED_SAMPLES: Final = "mlbench_run_trained_samples"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mlbench.names import Bucket
-from mlbench.records import Disturbance, Division, Goal, Record
+from mlbench.records import Disturbance, Division, Goal, Outcome, Record
 
 # MLBench's own time for "accuracy after time".
 DEFAULT_AFTER_SECONDS = 7200.0
@@ -277,15 +277,25 @@ class Result(Record):
     Then the time to accuracy, the accuracy after time, the samples and the training time are None.
     """
 
+    outcome: Outcome | None = None
+    """What the run achieved; None while it is active, and in archives of earlier versions."""
+
     @property
     def title(self) -> str:
         """The run's name for people."""
         return self.display_name or self.name
 
     @property
+    def valid_time_to_accuracy(self) -> TimeToAccuracy | None:
+        """The time to accuracy as comparisons count it: None if the run ended with NaN."""
+        is_nan = self.outcome is not None and self.outcome.kind == "nan"
+        return None if is_nan else self.time_to_accuracy
+
+    @property
     def seconds_to_accuracy(self) -> float | None:
-        """The training time to accuracy; None where the target was not reached, or no clock ran."""
-        return self.time_to_accuracy.training_seconds if self.time_to_accuracy else None
+        """Training time to accuracy; None if not reached, not recorded, or NaN at the end."""
+        time = self.valid_time_to_accuracy
+        return time.training_seconds if time else None
 
 
 @dataclass(frozen=True)

@@ -211,6 +211,8 @@ def _figures(runs: Mapping[str, Figures]) -> Iterator[Metric]:
     for name, help_text, field in of_runs:
         values = [((run_id,), getattr(of, field)) for run_id, of in runs.items()]
         yield _gauge(name, help_text, ("run_id",), values)
+    ended = [((i, of.outcome.kind), 1.0) for i, of in runs.items() if of.outcome]
+    yield _gauge(names.RUN_OUTCOME, "1 for the outcome of the run.", ("run_id", "outcome"), ended)
     waiting = "Of the time, the rank waited for a core."
     straggler = "Times as fast it would be if no rank were late; the rank that was late most."
     of_one = (

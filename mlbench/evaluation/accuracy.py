@@ -1,5 +1,6 @@
 """Time to accuracy, accuracy after time, and the curve of a run's values."""
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -38,10 +39,13 @@ class Accuracy:
     """Training seconds by rank, all finite."""
     started_us: int
     dates: Dates
+    until: float = math.inf
+    """Unix seconds from which on values do not count, because the model is NaN."""
 
     def reached(self) -> Evaluation | None:
         """Return the earliest value of any rank that is as good as the target."""
-        return min(filter(None, map(self._first_reaching, self.values)), default=None)
+        first = min(filter(None, map(self._first_reaching, self.values)), default=None)
+        return first if first and first.time_us < self.until * 1e6 else None
 
     def time_to(self, reached: Evaluation) -> TimeToAccuracy:
         """Return the time that it took to reach a value."""

@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from mlbench.archive import ROWS, RUN, Archive, ArchiveError, Piece, SeriesName
+from mlbench.archive import AUTOPSIES, ROWS, RUN, Archive, ArchiveError, Piece, SeriesName
+from mlbench.autopsy import Autopsy
 from mlbench.evaluation.columns import Column, Columns
 from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
 from mlbench.evaluation.evaluate import RunContext, evaluate, read_series
@@ -33,7 +34,9 @@ def context_of(archive: Archive, criteria: Criteria = OWN_CRITERIA) -> RunContex
     rows = archive.document(ROWS)
     run = RunRow.from_fields(rows["run"][0])
     ranks = [RankRow.from_fields(row) for row in rows["rank"]]
-    return RunContext(run, ranks, float(rows["run"][0]["finished_at"]), criteria)
+    listed = archive.document(AUTOPSIES) if AUTOPSIES in archive.members else ()
+    asked = [Autopsy.from_fields(fields) for fields in listed]
+    return RunContext(run, ranks, float(rows["run"][0]["finished_at"]), criteria, asked)
 
 
 @errors_of_archives()

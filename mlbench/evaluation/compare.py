@@ -166,7 +166,7 @@ def _group(
 ) -> Group:
     runs = config.results
     reference = scoring.reference_of(runs[0], config.facts)
-    reached = [run.time_to_accuracy for run in runs]
+    reached = [run.valid_time_to_accuracy for run in runs]
     looked_at = {run_id for run_set in sets if run_set.until_percent for run_id in run_set.counted}
     is_looked_at = any(run.run_id in looked_at for run in runs)
     confidence = intervals.LOOKED_AT if is_looked_at else intervals.CONFIDENCE

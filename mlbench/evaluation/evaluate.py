@@ -1,11 +1,13 @@
 """Computing the result of a run from its stored series. Pure; ``mlbench.results`` has the terms."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 
 from mlbench import names
+from mlbench.autopsy import Autopsy
 from mlbench.evaluation import original
 from mlbench.evaluation.accuracy import Accuracy, Evaluation
 from mlbench.evaluation.columns import ByRank, Columns, Read, by_rank, finite_by_rank
@@ -16,6 +18,7 @@ from mlbench.evaluation.disturbance import disturbances
 from mlbench.evaluation.division import division, rule_violations
 from mlbench.evaluation.goodput import goodput_of
 from mlbench.evaluation.line import Line, line_of
+from mlbench.evaluation.outcome import hang_of, not_finite_loss, outcome_of
 from mlbench.evaluation.ranks import (
     last_recorded_us,
     last_totals_us,
@@ -55,6 +58,8 @@ class RunContext:
     ended_at: float
     """Unix seconds; now, for a run that has not ended."""
     criteria: Criteria = OWN_CRITERIA
+    autopsies: Sequence[Autopsy] = ()
+    """Hang diagnoses of all attempts, the latest last."""
 
     @property
     def target(self) -> Goal | None:
@@ -84,7 +89,9 @@ class RunContext:
         values = by_rank(series, self.target.metric)
         clocks = finite_by_rank(series, names.TRAIN_SECONDS)
         started_us = round(self.run.started_at * 1e6)
-        return Accuracy(self.target, values, clocks, started_us, self.dates)
+        loss = not_finite_loss(self.run, self.target, series)
+        until = loss.since if loss else math.inf
+        return Accuracy(self.target, values, clocks, started_us, self.dates, until)
 
     def line(self, series: Columns) -> Line:
         """Return the line that its last model descends from."""
@@ -147,6 +154,8 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
     rate = _rate(sum(samples), _clocked([done], clocks), profiled)
     phases, communication_share = _phases(totals, clocks)
     disturbed = disturbances(context.ranks)
+    loss = not_finite_loss(run, context.target, series)
+    hang = hang_of(run, series, context.autopsies)
     ranks = rank_results(totals, disturbed)
     waited = {rank.rank: rank.measured.waiting_seconds for rank in disturbed}
     return Result(
@@ -192,6 +201,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
         hidden_phases=_mean_seconds(
             {phase: finite_by_rank(series, names.hidden_metric(phase)) for phase in PHASES}
         ),
+        outcome=outcome_of(run, context.target, time_to_accuracy, loss, hang),
     )
 
 

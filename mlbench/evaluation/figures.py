@@ -7,6 +7,7 @@ from math import ceil, isfinite
 from typing import Any
 
 from mlbench.archive import Archive, SeriesName
+from mlbench.records import Outcome
 from mlbench.results import Curve, Result
 
 _CURVE_POINTS = 60
@@ -18,6 +19,7 @@ class Figures:
     """What a run's result says in numbers. Shares are from 0 to 1, times are seconds."""
 
     disturbed: bool = False
+    outcome: Outcome | None = None
     waiting_share: float | None = None
     waiting_rank: int | None = None
     """The rank that waited most for a core that others had."""

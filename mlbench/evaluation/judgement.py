@@ -66,6 +66,10 @@ def judge(comparison: Comparison) -> Judgement:
 
 
 def _notes(comparison: Comparison) -> Iterator[str]:
+    for result in comparison.results:
+        if result.outcome and result.outcome.kind in ("nan", "hung", "crashed"):
+            uncounted = "; its time to accuracy does not count" * (result.outcome.kind == "nan")
+            yield f"run {result.run_id}: {result.outcome.text}{uncounted}"
     if comparison.caution:
         yield comparison.caution
     yield from comparison.sets

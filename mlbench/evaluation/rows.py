@@ -61,6 +61,10 @@ class RunRow(RunSpec, Record):
     run_all_nodes: bool = True
     swept: Mapping[str, str] = field(default_factory=dict)
     state: RunState
+    reason: str = ""
+    """Why it failed or was ended; empty for a run that ended by itself."""
+    not_finite: Mapping[str, Any] | None = None
+    """``{"metric", "rank", "step", "since"}`` of a loss that is not finite; None otherwise."""
     attempt: int = 0
     created_at: float = 0.0
     room_at: float | None = None

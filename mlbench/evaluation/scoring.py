@@ -190,7 +190,7 @@ def _points(task: str) -> Sequence[Mapping[str, Any]]:
 
 
 def _epochs(run: Result | None) -> float:
-    reached = run.time_to_accuracy if run else None
+    reached = run.valid_time_to_accuracy if run else None
     return math.inf if reached is None or reached.epochs is None else reached.epochs
 
 
@@ -228,7 +228,7 @@ def score(
 
 
 def _seconds(run: Result | None) -> float:
-    reached = run.time_to_accuracy if run else None
+    reached = run.valid_time_to_accuracy if run else None
     return reached.wall_seconds if reached else math.inf
 
 

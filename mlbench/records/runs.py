@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from mlbench.names import ACTIVE_STATES, RunState
+from mlbench.names import ACTIVE_STATES, OutcomeKind, RunState
 from mlbench.records.base import Record, Time
 from mlbench.runspec import RunSpec
 from mlbench.stated import Setting
@@ -51,6 +51,23 @@ class NotFinite(Record):
     step: int | None
     """The first such step, where steps are recorded."""
     since: Time
+
+
+@dataclass(frozen=True)
+class Outcome(Record):
+    """What a run achieved, as its evaluation says once the run has ended."""
+
+    kind: OutcomeKind
+    """`reached` or `not_reached`: the target. `nan`: a loss, or the target's metric, is not finite.
+    `completed`: the run has no target."""
+    text: str
+    """The outcome in a sentence: when, where, or which error."""
+    since: float | None = None
+    """Unix seconds: when the target was reached, or since when the run was NaN or hung."""
+    step: int | None = None
+    """First step that is NaN, or the steps done before the hang; None if unknown."""
+    rank: int | None = None
+    """The rank that crashed; None for other outcomes, or if unknown."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +169,8 @@ class Run(RunSpec, _RunHead):
     """What was posted after its end; None: nothing."""
     not_finite: NotFinite | None = None
     """Since when its loss is no finite number; None if it is one."""
+    outcome: Outcome | None = None
+    """What the run achieved; None until its result is computed, soon after its end."""
     disturbed: bool = False
     """Whether its result is not its own, as other programs took its cores; False until its end."""
     waiting_share: float | None = None

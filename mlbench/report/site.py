@@ -152,7 +152,7 @@ def _alone(result: Result) -> Comparison:
         "label": count(result.num_workers, "worker"),
         "num_workers": result.num_workers,
         "run_ids": (result.run_id,),
-        "reached": int(result.time_to_accuracy is not None),
+        "reached": int(result.valid_time_to_accuracy is not None),
         "phases": result.phases,
         "doubt": "",
         "swept": {},

@@ -23,7 +23,7 @@ from mlbench_master.models import Rank, Run
 from mlbench_master.reading.promql import PrometheusClient, select
 from mlbench_master.reading.selection import BEFORE_ALL_US, NamedSeries, Selection
 from mlbench_master.reading.series import SeriesReader
-from mlbench_master.runs import clock, life, sets
+from mlbench_master.runs import autopsies, clock, life, sets
 
 
 def result_of(reader: SeriesReader, run: Run, criteria: Criteria = OWN_CRITERIA) -> Result:
@@ -75,7 +75,10 @@ def _evaluate(reader: SeriesReader, run: Run, criteria: Criteria) -> tuple[Resul
 
 def _context(prometheus: PrometheusClient, run: Run, criteria: Criteria) -> RunContext:
     row = replace(run.row, energy_joules=energy_of(prometheus, run))
-    return RunContext(row, _ranks(run), run.finished_at or clock.now(run), criteria)
+    asked = [
+        autopsies.describe(one) for one in autopsies.asked_of(run.id) if autopsies.is_done(one)
+    ]
+    return RunContext(row, _ranks(run), run.finished_at or clock.now(run), criteria, asked)
 
 
 def _ranks(run: Run) -> list[RankRow]:

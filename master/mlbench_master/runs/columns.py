@@ -12,7 +12,7 @@ from typing import Any, Literal
 from peewee import Case, Cast, Value, fn
 
 from mlbench.benchmarks import BENCHMARKS
-from mlbench.names import RUN_STATES
+from mlbench.names import OUTCOMES, RUN_STATES
 from mlbench.options import describe
 from mlbench.records import RunField
 from mlbench.stated import Setting, is_setting
@@ -125,6 +125,11 @@ def _figure(*path: str) -> Callable[[], _SQL]:
     return sql
 
 
+def _outcome() -> _SQL:
+    """Return the kind of the run's outcome; null until its result is computed."""
+    return _at(Run.figures, "outcome", "kind").cast("text")
+
+
 def _goal(*parts: str) -> Callable[[], _SQL]:
     """Return the best value of a goal's metric whose name has one of these parts."""
 
@@ -174,6 +179,7 @@ FIELDS: Mapping[str, Field] = {
     "id": Field("number", "Its id", lambda: Run.id),
     "name": Field("text", "Its name", lambda: _NAME),
     "state": Field("text", "Its state", lambda: Run.state, choices=RUN_STATES),
+    "outcome": Field("text", "What it achieved", _outcome, choices=OUTCOMES),
     "benchmark": Field("text", "The official task", lambda: Run.benchmark),
     "division": Field("text", "Its division", lambda: _DIVISION, choices=("closed", "open")),
     "command": Field("text", "The command of its own", lambda: Run.command),

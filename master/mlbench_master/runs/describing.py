@@ -58,6 +58,7 @@ def describe_all(runs: Sequence[Run]) -> list[records.Run]:
 def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
     is_counted = run.state in ACTIVE_STATES or (run.delivery, run.settled_at) != (None, None)
     pods = [rank.pod for rank in ranks]
+    outcome = (run.figures or {}).get("outcome")
     # What MLBench's dashboard told of a job, by the same names.
     job = {"command": run.command or run.benchmark, "master_name": next(iter(pods), None)}
     others = {
@@ -75,6 +76,7 @@ def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
         "delivery": records.Delivery(**run.delivery) if run.delivery else None,
         "added": added_to(run),
         "not_finite": _dated(records.NotFinite, run.not_finite, "since"),
+        "outcome": records.Outcome(**outcome) if outcome else None,
         **{name: run.figures[name] for name in ("disturbed", "waiting_share") if run.figures},
         "ranks": ranks,
     }
