@@ -18,7 +18,7 @@ from mlbench.evaluation.disturbance import disturbances
 from mlbench.evaluation.division import division, rule_violations
 from mlbench.evaluation.goodput import goodput_of
 from mlbench.evaluation.line import Line, line_of
-from mlbench.evaluation.outcome import hang_of, not_finite_loss, outcome_of
+from mlbench.evaluation.outcome import hang_of, not_finite_loss, outcome_of, useless_from
 from mlbench.evaluation.ranks import (
     last_recorded_us,
     last_totals_us,
@@ -194,7 +194,9 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
         step_seconds=mean_or_none([rank.step_seconds for rank in ranks if rank.step_seconds]),
         ranks=ranks,
         stragglers=stragglers_of(series, context.dates, waited),
-        goodput=goodput_of(run, context.ranks, context.ended_at, recorded, line.unclear),
+        goodput=goodput_of(
+            run, context.ranks, context.ended_at, recorded, line.unclear, useless_from(loss, hang)
+        ),
         checkpoints=_checkpoints(series),
         resumptions=line.resumptions,
         training_time_problem=line.unclear_text,

@@ -12,6 +12,7 @@ from math import isfinite
 from mlbench import names
 from mlbench.autopsy import Autopsy
 from mlbench.evaluation.columns import Columns, by_rank
+from mlbench.evaluation.goodput import Useless
 from mlbench.evaluation.rows import RunRow
 from mlbench.names import ACTIVE_STATES
 from mlbench.records import Goal, Outcome
@@ -82,6 +83,19 @@ def hang_of(run: RunRow, series: Columns, autopsies: Sequence[Autopsy]) -> Hang 
     stood = [one.at - one.quiet_seconds for one in evidence if one.quiet_seconds is not None]
     steps = max((one.steps for one in last.evidence), default=0)
     return Hang(max(stood, default=asked_at), steps, last.verdict.sentence)
+
+
+def useless_from(loss: NotFiniteLoss | None, hang: Hang | None) -> Useless | None:
+    """Return from when on a run could not succeed, and the bucket of that time; None if it could.
+
+    The earlier one counts where a run diverged and hung.
+    """
+    begun: list[Useless] = []
+    if loss:
+        begun.append((round(loss.since * 1e6), "diverged"))
+    if hang:
+        begun.append((round(hang.since * 1e6), "hung"))
+    return min(begun, default=None)
 
 
 def outcome_of(

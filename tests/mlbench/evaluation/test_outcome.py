@@ -9,7 +9,7 @@ import pytest
 from mlbench.autopsy import Autopsy, Evidence, Verdict
 from mlbench.evaluation.compare import compare
 from mlbench.evaluation.evaluate import RunContext, evaluate
-from mlbench.evaluation.rows import RunRow
+from mlbench.evaluation.rows import RankRow, RunRow
 from mlbench.records import Goal, Outcome
 from mlbench.results import Result, TimeToAccuracy
 from tests.mlbench.evaluation.making import START, columns, make_facts, reaching
@@ -110,6 +110,18 @@ def test_a_run_that_was_stopped_while_it_hung() -> None:
 )
 def test_no_hang(autopsy: Autopsy, run: RunRow, last_step: int) -> None:
     assert known(outcome(autopsy, run=run, step_0={last_step: 60})).kind != "hung"
+
+
+def test_the_goodput_ends_where_a_run_diverges_or_hangs() -> None:
+    row = RankRow(rank=0, attempt=1, assigned_at=START, reported_at=START, exited_at=START + 60)
+    series = columns(
+        train_seconds_0={5: 0, 10: 5, 20: 15, 60: 55}, step_0={10: 60}, compute_seconds_0={60: 55}
+    )
+    nan = RunContext(replace(_RUN, not_finite=_LOSS), [row], START + 60)
+    assert known(evaluate(nan, series).goodput).seconds["diverged"] == pytest.approx(45)
+    stopped = replace(_RUN, state="STOPPED")
+    hung = RunContext(stopped, [row], START + 60, autopsies=[diagnosis()])
+    assert known(evaluate(hung, series).goodput).seconds["hung"] == pytest.approx(50)
 
 
 def test_a_nan_run_never_ranks_as_fastest() -> None:
