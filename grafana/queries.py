@@ -6,6 +6,8 @@ from typing import Final
 from grafana_foundation_sdk.models.common import DataSourceRef
 from grafana_foundation_sdk.models.prometheus import Dataquery, PromQueryFormat, QueryEditorMode
 
+from mlbench import names
+
 DATASOURCE: Final = DataSourceRef(type_val="prometheus", uid="${datasource}")
 
 # Grafana has no unit for it.
@@ -109,6 +111,16 @@ def of_result(selector: str) -> str:
     minute comes before one that was told while the run went on.
     """
     return f"(last_over_time({selector}[1m] offset -1m) or {latest(selector)})"
+
+
+def state_or_outcome(runs: str) -> str:
+    """Take what runs achieved as the label ``state``, or their state until that is known.
+
+    ``runs`` are the matchers that select them.
+    """
+    told = by("run_id, outcome", of_result(f"{names.RUN_OUTCOME}{{{runs}}}"))
+    state = f"{by('run_id, state', latest(f'{names.RUN_STATE}{{{runs}}}'))} == 1"
+    return f'label_replace({told}, "state", "$1", "outcome", "(.*)") or on (run_id) ({state})'
 
 
 def newest_in_step(selector: str) -> str:

@@ -17,7 +17,7 @@ from grafana_foundation_sdk.models.dashboard import (
     ValueMappingResult,
 )
 
-from mlbench import palette
+from mlbench import names, palette
 from mlbench.names import DISTURBED_SHARE
 from mlbench.palette import BLUE, GREEN, GREY, ORANGE, RED, YELLOW
 
@@ -87,9 +87,13 @@ def matching(pattern: str, colour: str, index: int | None = None) -> ValueMappin
 
 
 NOT_A_NUMBER: Final = not_a_number("NaN", RED)
-RUN_STATE: Final = value_map({key: (key, colour) for key, colour in palette.RUN_STATE.items()})
-# A state with its reason.
-WHY_FAILED: Final = matching("FAILED: .*", RED)
+# What a run achieved, or its state until that is known.
+RUN_STATE: Final = value_map(
+    {key: (key, colour) for key, colour in palette.RUN_STATE.items()}
+    | {key: (names.OUTCOMES[key], colour) for key, colour in palette.OUTCOME.items()}
+)
+# The same with its reason.
+WHY_FAILED: Final = matching("(?:FAILED|crashed): .*", RED)
 IS_DISTURBED: Final = value_map({"0": ("no", GREY), "1": ("yes", RED)})
 ALL_UP: Final = value_map({"0": ("down", RED), "1": ("some down", ORANGE), "2": ("up", GREEN)})
 PROCESS: Final = value_map({"0": ("ended", GREY), "1": ("running", GREEN)})

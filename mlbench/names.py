@@ -113,7 +113,16 @@ Bucket = Literal[
 BUCKETS: Final[tuple[Bucket, ...]] = get_args(Bucket)
 
 OutcomeKind = Literal["reached", "not_reached", "nan", "hung", "crashed", "stopped", "completed"]
-OUTCOMES: Final[tuple[OutcomeKind, ...]] = get_args(OutcomeKind)
+# What a run achieved, with the words for people.
+OUTCOMES: Final[Mapping[OutcomeKind, str]] = {
+    "reached": "target reached",
+    "not_reached": "target not reached",
+    "nan": "NaN",
+    "hung": "hung",
+    "crashed": "crashed",
+    "stopped": "stopped",
+    "completed": "completed",
+}
 
 # --- What the recorder of a rank reports of it, as the exporter serves it of worker pods. ---
 ResourceName = Literal[

@@ -7,7 +7,7 @@ graphics), and is never the only sign: the word stands beside.
 from collections.abc import Mapping
 from typing import Final
 
-from mlbench.names import Bucket, Phase, RunState
+from mlbench.names import Bucket, OutcomeKind, Phase, RunState
 
 GREEN: Final = "#1a9650"
 BLUE: Final = "#3b82f6"
@@ -41,6 +41,15 @@ RUN_STATE: Final[Mapping[RunState, str]] = {
     "FINISHED": GREEN,
     "FAILED": RED,
     "STOPPED": ORANGE,
+}
+OUTCOME: Final[Mapping[OutcomeKind, str]] = {
+    "reached": GREEN,
+    "not_reached": ORANGE,
+    "nan": RED,
+    "hung": RED,
+    "crashed": RED,
+    "stopped": ORANGE,
+    "completed": BLUE,
 }
 # From worst to best, each with the colour of texts on it.
 HEAT: Final = (

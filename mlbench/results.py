@@ -286,6 +286,11 @@ class Result(Record):
         return self.display_name or self.name
 
     @property
+    def outcome_title(self) -> str:
+        """What the run achieved, in words for a list; its state until that is known."""
+        return self.outcome.title if self.outcome else self.state
+
+    @property
     def valid_time_to_accuracy(self) -> TimeToAccuracy | None:
         """The time to accuracy as comparisons count it: None if the run ended with NaN."""
         is_nan = self.outcome is not None and self.outcome.kind == "nan"

@@ -11,7 +11,7 @@ from grafana.board import Board, Row
 from grafana.graphs import against, stacked_bars
 from grafana.line import newest_kept, samples_kept
 from grafana.panels import BUCKET_COLOURS, PHASE_COLOURS, RUN_COLOURS, Overrides, dashed, fixed
-from grafana.queries import by, called, column, latest, named, of_result, or_none
+from grafana.queries import by, called, column, latest, named, of_result, or_none, state_or_outcome
 from grafana.tables import RANGE_OF_RUN, Column, ranking, rows, share
 from grafana.transformations import in_parts, over, over_clock
 from mlbench import names, palette
@@ -316,7 +316,7 @@ TABLE: Final = rows(
     "of the same benchmark with the fewest workers. Where an efficiency is none of the workers, it "
     "stands in grey with the reason: a click leads to what else the runs differ in.",
     column("workers", by("run_id, run, benchmark", _WORKERS)),
-    column("states", f"{by('run_id, state', latest(f'mlbench_run_state{{{_RUNS}}}'))} == 1"),
+    column("states", state_or_outcome(_RUNS)),
     column("speedup", _more(_SPEEDUP)),
     column("efficiency", f"{_more(_EFFICIENCY)} unless on (run_id) ({_DOUBTS})"),
     column("doubt", f"{_DOUBTS} unless on (run_id) ({_BASELINE})"),

@@ -22,6 +22,7 @@ from grafana.queries import (
     or_none,
     progress,
     recorded,
+    state_or_outcome,
     value,
 )
 from grafana.tables import RANGE_OF_RUN, Column, rows, share
@@ -95,7 +96,6 @@ _DOTS: Final[Overrides] = {"/.*/": {"custom.showPoints": "always", "custom.spanN
 _FROM = f"(({moment('started')} or on (run_id) {moment('created')}) - 5) * 1000"
 _TO = f"({moment('finished')} + 30) * 1000 or on (run_id) {moment('created')} * 0"
 
-_STATE = by("run_id, state", latest("mlbench_run_state"))
 ALL: Final = rows(
     "All runs",
     "Every run that the time range has seen, of the newest hundred. A click on a run leads to its "
@@ -105,7 +105,7 @@ ALL: Final = rows(
     "that waited most for it (of a run that goes on, of the last minute). "
     "Missing is what was recorded and is neither in Prometheus nor kept: 0, or something is wrong.",
     column("info", or_none(_info(_CHOSEN), "run", "None in this time range")),
-    column("states", f"{_STATE} == 1 and on (run_id) {_CHOSEN}"),
+    column("states", f"({state_or_outcome('')}) and on (run_id) {_CHOSEN}"),
     column("result", _shown(_BEST, "run_id, metric")),
     column("goal", _shown(_GOAL, "run_id, metric")),
     column("time_to_goal", _shown(of_result(names.RUN_TIME_TO_GOAL))),

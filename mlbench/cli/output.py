@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode, urlsplit
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 _LEAST_SECONDS = 0.005
 _MOST_WARNINGS = 8
 _STATE_STYLES = {"FINISHED": "green", "FAILED": "red", "STOPPED": "yellow"}
+_OUTCOME_STYLES: Mapping[names.OutcomeKind, str] = {
+    "reached": "green",
+    "completed": "green",
+    "not_reached": "yellow",
+    "stopped": "yellow",
+}
 
 
 def page_url(connection: Connection, path: str = "/", console: Console | None = None) -> str:
@@ -60,7 +66,7 @@ def show_result(
 
     ``metrics`` are those that it has recorded numbers of.
     """
-    out.print(f"run {run.id} ({run.title}):", _state(run))
+    out.print(f"run {run.id} ({run.title}):", _outcome(run, result))
     if run.tags:
         out.print("tags:", ", ".join(run.tags), soft_wrap=True)
     if run.note:
@@ -86,7 +92,7 @@ def show_result(
 def show_runs(runs: list[Run], pods: list[Pod], of: int) -> None:
     """Print the newest of so many runs, and all worker pods."""
     name = Column("name", no_wrap=True)  # other commands take it, so it is not cut
-    headings: list[str | Column] = ["id", name, "benchmark", "workers", "state", "created"]
+    headings: list[str | Column] = ["id", name, "benchmark", "workers", "outcome", "created"]
     origins = [str(run.origin or run.launcher) for run in runs]
     tagged = any(run.tags for run in runs)
     headings += ["tags"] * tagged + ["from"] * any(origins)
@@ -97,7 +103,7 @@ def show_runs(runs: list[Run], pods: list[Pod], of: int) -> None:
             run.title,
             run.benchmark or run.image or "-",
             str(run.num_workers),
-            _state(run),
+            _outcome(run),
             run.created_at[:19].replace("T", " "),
             *([", ".join(run.tags)] if tagged else []),
             *([origin] if origin else []),
@@ -126,8 +132,15 @@ def show_alerts(alerts: list[Alert]) -> None:
         out.print(f"  {alert.text}", soft_wrap=True)
 
 
-def _state(run: Run) -> Text:
-    return Text(run.state, style=_STATE_STYLES.get(run.state, "cyan"))
+def _outcome(run: Run, result: "Result | None" = None) -> Text:
+    """Return what a run achieved, or its state until that is known; in full with its result."""
+    outcome = (result.outcome if result else None) or run.outcome
+    if outcome is None:
+        return Text(run.state, style=_STATE_STYLES.get(run.state, "cyan"))
+    # The reason of a crash is printed below.
+    is_short = result is None or outcome.kind == "crashed"
+    style = _OUTCOME_STYLES.get(outcome.kind, "red")
+    return Text(outcome.title if is_short else outcome.text, style=style)
 
 
 def _facts(run: Run, result: "Result") -> Iterator[tuple[str, str | Text]]:

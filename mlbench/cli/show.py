@@ -92,7 +92,7 @@ def runs(
     ] = None,
     columns: Annotated[
         str, typer.Option(help="Fields to show, with commas between them.")
-    ] = "state,benchmark,workers,created,duration,best",
+    ] = "state,outcome,benchmark,workers,created,duration,best",
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most runs to show.")] = 50,
     group: Annotated[
         str, typer.Option(help="Group all of them by these fields, with means of the columns.")

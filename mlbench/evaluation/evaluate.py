@@ -203,7 +203,9 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
         hidden_phases=_mean_seconds(
             {phase: finite_by_rank(series, names.hidden_metric(phase)) for phase in PHASES}
         ),
-        outcome=outcome_of(run, context.target, time_to_accuracy, loss, hang),
+        outcome=outcome_of(
+            run, context.target, time_to_accuracy, loss, hang, is_reached=reached is not None
+        ),
     )
 
 

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import isfinite
+from typing import Any
 
 from mlbench import names
 from mlbench.autopsy import Autopsy
 from mlbench.evaluation.columns import Columns, by_rank
 from mlbench.evaluation.goodput import Useless
 from mlbench.evaluation.rows import RunRow
-from mlbench.names import ACTIVE_STATES
+from mlbench.names import ACTIVE_STATES, OutcomeKind
 from mlbench.records import Goal, Outcome
 from mlbench.results import TimeToAccuracy
 
@@ -104,35 +105,43 @@ def outcome_of(
     reached: TimeToAccuracy | None,
     loss: NotFiniteLoss | None,
     hang: Hang | None,
+    *,
+    is_reached: bool,
 ) -> Outcome | None:
-    """Return the outcome of a run; None while the run is active."""
+    """Return the outcome of a run; None while the run is active.
+
+    ``is_reached`` tells that a value reached the target, also where its time is unknown.
+    """
     if run.state in ACTIVE_STATES:
         return None
+    outcome = _outcome("completed", "completed without a target")
     if loss:
         seconds = loss.since - (run.started_at or loss.since)
         since = f"{seconds:.1f} s" if loss.step is None else f"step {loss.step:,}"
         text = f"NaN since {since} ({loss.metric})"
-        return Outcome("nan", text, since=loss.since, step=loss.step)
-    if hang:
+        outcome = _outcome("nan", text, since=loss.since, step=loss.step)
+    elif hang:
         text = f"hung after {hang.steps:,} steps: {hang.sentence}"
-        return Outcome("hung", text[:_LONGEST_TEXT], since=hang.since, step=hang.steps)
-    if run.state == "FAILED":
-        return _crash(run.reason)
-    if reached and target:
-        seconds, clock = reached.wall_seconds, "since the start"
-        if reached.training_seconds is not None:
-            seconds, clock = reached.training_seconds, "of training"
-        at = (run.started_at or 0.0) + reached.wall_seconds
-        return Outcome("reached", f"target reached in {seconds:.4g} s {clock}", since=at)
-    return _unreached(run, target)
+        outcome = _outcome("hung", text[:_LONGEST_TEXT], since=hang.since, step=hang.steps)
+    elif run.state == "FAILED":
+        outcome = _crash(run.reason)
+    elif is_reached:
+        outcome = _reached(run, reached)
+    elif run.state == "STOPPED":
+        outcome = _outcome("stopped", "stopped")
+    elif target:
+        outcome = _outcome("not_reached", "target not reached")
+    return outcome
 
 
-def _unreached(run: RunRow, target: Goal | None) -> Outcome:
-    if run.state == "STOPPED":
-        return Outcome("stopped", "stopped")
-    if target:
-        return Outcome("not_reached", "target not reached")
-    return Outcome("completed", "completed without a target")
+def _reached(run: RunRow, reached: TimeToAccuracy | None) -> Outcome:
+    if reached is None:
+        return _outcome("reached", "target reached, at an unknown time")
+    seconds, clock = reached.wall_seconds, "since the start"
+    if reached.training_seconds is not None:
+        seconds, clock = reached.training_seconds, "of training"
+    at = (run.started_at or 0.0) + reached.wall_seconds
+    return _outcome("reached", f"target reached in {seconds:.4g} s {clock}", since=at)
 
 
 def _crash(reason: str) -> Outcome:
@@ -142,7 +151,11 @@ def _crash(reason: str) -> Outcome:
     error = first if len(lines) == 1 else f"{first}: {last}"
     rank = _RANK.search(first)
     text = f"crashed: {error}"[:_LONGEST_TEXT]
-    return Outcome("crashed", text, rank=int(rank[1]) if rank else None)
+    return _outcome("crashed", text, rank=int(rank[1]) if rank else None)
+
+
+def _outcome(kind: OutcomeKind, text: str, **where: Any) -> Outcome:
+    return Outcome(kind, text, names.OUTCOMES[kind], **where)
 
 
 def _step_times(series: Columns) -> Iterator[float]:

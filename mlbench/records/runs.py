@@ -62,6 +62,8 @@ class Outcome(Record):
     `completed`: the run has no target."""
     text: str
     """The outcome in a sentence: when, where, or which error."""
+    title: str
+    """Words for a list, such as `target reached` or `NaN`."""
     since: float | None = None
     """Unix seconds: when the target was reached, or since when the run was NaN or hung."""
     step: int | None = None

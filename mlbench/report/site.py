@@ -122,7 +122,7 @@ def _run_page(entry: Entry, kept: Path) -> str:
     run, result, shown = entry.run, entry.result, _alone(entry.result)
     sealed = [
         Fact("SHA-256", entry.digest),
-        Fact("run", f"{run.id} ({run.title}), {run.state}"),
+        Fact("run", f"{run.id} ({run.title}), {result.outcome_title}"),
         Fact("started", run.started_at or figures.NOTHING),
         Fact("samples", f"{run.delivery.recorded:,}" if run.delivery else figures.NOTHING),
     ]

@@ -316,12 +316,13 @@ def _in_phase(name: str) -> _Column:
 
 def _runs(results: Sequence[Result], keys: Iterable[str]) -> Table:
     departs = "* departs from its task's rules." if any(r.departures for r in results) else ""
-    unfinished = any(result.state != "FINISHED" for result in results)
+    usual = ("FINISHED", "target reached", "completed")
+    is_told = any(result.outcome_title not in usual for result in results)
     columns = [
         _Column(Heading("run"), lambda result: str(result.run_id)),
         _text("name", lambda result: result.title),
         *(_swept(key) for key in keys),
-        *([_text("state", lambda result: result.state)] if unfinished else []),
+        *([_text("outcome", lambda result: result.outcome_title)] if is_told else []),
         _figure("workers", "", "num_workers", is_minor=True),
         _text("division", lambda r: r.division + ("*" if r.departures else ""), is_minor=True),
         _figure("reached", "s", "time_to_accuracy.training_seconds", _REACHED),

@@ -21,12 +21,12 @@ from grafana.boards.run.speed import THROUGHPUT
 from grafana.graphs import figure
 from grafana.line import extreme_kept, newest_kept
 from grafana.panels import BY_THRESHOLD
-from grafana.queries import SECONDS, by, called, column, latest, value
+from grafana.queries import SECONDS, by, called, column, latest, state_or_outcome, value
 from grafana.tables import Column, rows
 from grafana.transformations import one_row
 from mlbench import names
 
-_STATE = "(" + by("run_id, state", latest(f"mlbench_run_state{{{RUN}}}")) + " == 1)"
+_STATE = f"({state_or_outcome(RUN)})"
 _FAILURE = f"topk by (run_id) (1, {latest(f'mlbench_run_failure_info{{{RUN}}}')})"
 
 _GOAL = by("run_id", latest(f"mlbench_run_goal{{{RUN}}}"))
@@ -64,8 +64,8 @@ _tile = partial(figure, height=5)
 HEADLINE: Final = (
     _tile(
         "State",
-        "Where the run is: waiting for workers (INITIALIZED), training (STARTED), or ended; and "
-        "why it failed. A click leads to its web page, with its log.",
+        "Where the run is: waiting for workers (INITIALIZED), training (STARTED), or what it "
+        "achieved; and why it failed. A click leads to its web page, with its log.",
         column(
             "A",
             f"label_join({_STATE} * on (run_id) group_left (reason) {_FAILURE},"

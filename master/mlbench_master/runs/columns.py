@@ -179,7 +179,7 @@ FIELDS: Mapping[str, Field] = {
     "id": Field("number", "Its id", lambda: Run.id),
     "name": Field("text", "Its name", lambda: _NAME),
     "state": Field("text", "Its state", lambda: Run.state, choices=RUN_STATES),
-    "outcome": Field("text", "What it achieved", _outcome, choices=OUTCOMES),
+    "outcome": Field("text", "What it achieved", _outcome, choices=tuple(OUTCOMES)),
     "benchmark": Field("text", "The official task", lambda: Run.benchmark),
     "division": Field("text", "Its division", lambda: _DIVISION, choices=("closed", "open")),
     "command": Field("text", "The command of its own", lambda: Run.command),

@@ -83,11 +83,11 @@ def test_the_view_is_redrawn_in_place_and_gives_way_to_the_result(mlbench: Mlben
     assert re.search(r"epoch 0  loss 0\.\d{4}", terminal.text)
     assert re.search(r"epoch 1  loss 0\.\d{4}  \d+ samples/s  \d+\.\d s", terminal.text)
     # An address is never cut, so that it can be opened.
-    drawn = re.sub(r"Web page .*", "", terminal.text.partition("FINISHED")[0])
+    drawn = re.sub(r"Web page .*", "", terminal.text.partition("completed")[0])
     assert max(map(len, re.split(r"[\r\n]+", drawn))) <= 60
     assert terminal.raw.count("\x1b[?25l") == terminal.raw.count("\x1b[?25h") == 1, "the cursor"
     left_on_screen = terminal.raw.rpartition("\x1b[2K")[2]
-    assert re.match(r"run \d+ \(drawn\): \x1b\[32mFINISHED", left_on_screen)
+    assert re.match(r"run \d+ \(drawn\): \x1b\[32mcompleted", left_on_screen)
 
 
 def test_ctrl_c_leaves_the_run_going(mlbench: Mlbench, client: ApiClient) -> None:

@@ -27,7 +27,7 @@ def test_a_run_is_watched_to_its_end(mlbench: Mlbench, client: ApiClient) -> Non
     assert run.delivery is not None
     connection = mlbench.home.read_connection()
     lines = done.out.splitlines()
-    assert lines[0] == f"run {run.id} (watched): FINISHED"
+    assert lines[0] == f"run {run.id} (watched): completed without a target"
     assert re.search(r"^epochs +2 *$", done.out, re.MULTILINE)
     assert f"recorded {run.delivery.recorded:,}, in Prometheus" in done.out
     assert lines[-3] == f"Web page    {connection.url}/runs/{run.id}"
@@ -66,7 +66,7 @@ def test_a_failed_run_says_which_rank_and_why(mlbench: Mlbench) -> None:
     program, *words = shlex.split(FAILS)
     done = mlbench("run", "--image", "any", "--name", "wrong", program, "--", *words)
     assert done.code == 1
-    assert re.search(r"^run \d+ \(wrong\): FAILED$", done.out, re.MULTILINE)
+    assert re.search(r"^run \d+ \(wrong\): crashed$", done.out, re.MULTILINE)
     assert re.search(
         r"^rank \d on local-mlbench-worker-\d exited with code 2$", done.out, re.MULTILINE
     )

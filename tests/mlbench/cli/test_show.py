@@ -125,7 +125,7 @@ def test_the_status_lists_runs_and_workers(mlbench: Mlbench, finished: Run) -> N
     done = mlbench("status")
     assert done.code == 0
     created = finished.created_at[:19].replace("T", " ")
-    row = rf"^{finished.id} +finished +steps +2 +FINISHED +{created}"
+    row = rf"^{finished.id} +finished +steps +2 +completed +{created}"
     assert re.search(row, done.out, re.MULTILINE)
     assert re.search(r"^local-mlbench-worker-1 +Running +- +-", done.out, re.MULTILINE)
     assert "\ndatabase  SQLite\n" in done.out

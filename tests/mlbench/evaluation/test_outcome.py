@@ -53,7 +53,7 @@ def diagnosis(kind: str = "behind", reason: Any = "stopped", certainty: str = "l
 def test_a_target_that_was_reached() -> None:
     found = known(outcome(acc_0={10: 90, 20: 98}, train_seconds_0={10: 8, 20: 17.5}))
     text = "target reached in 17.5 s of training"
-    assert found == Outcome("reached", text, since=START + 20)
+    assert found == Outcome("reached", text, "target reached", since=START + 20)
 
 
 def test_the_outcome_without_a_reached_target() -> None:
@@ -67,14 +67,14 @@ def test_a_crash_names_rank_and_error() -> None:
     reason = "rank 1 on w exited with code 1:\nTraceback\n  x\nValueError: bad"
     found = outcome(run=replace(_RUN, state="FAILED", reason=reason))
     text = "crashed: rank 1 on w exited with code 1: ValueError: bad"
-    assert found == Outcome("crashed", text, rank=1)
+    assert found == Outcome("crashed", text, "crashed", rank=1)
 
 
 def test_a_loss_that_became_nan_outweighs_a_target_reached_later() -> None:
     run = replace(_RUN, not_finite=_LOSS)
     found = evaluate(RunContext(run, (), START + 60), columns(acc_0={10: 90, 20: 98}))
     text = "NaN since step 61 (train_loss)"
-    assert found.outcome == Outcome("nan", text, since=START + 15, step=61)
+    assert found.outcome == Outcome("nan", text, "NaN", since=START + 15, step=61)
     assert found.time_to_accuracy is None
 
 
@@ -94,7 +94,9 @@ def test_a_target_metric_that_stays_nan() -> None:
 def test_a_run_that_was_stopped_while_it_hung() -> None:
     run = replace(_RUN, state="STOPPED")
     found = outcome(diagnosis(), run=run, step_0={5: 1, 10: 60})
-    assert found == Outcome("hung", f"hung after 60 steps: {_HOW}", since=START + 10, step=60)
+    assert found == Outcome(
+        "hung", f"hung after 60 steps: {_HOW}", "hung", since=START + 10, step=60
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,9 @@ def test_the_goodput_ends_where_a_run_diverges_or_hangs() -> None:
 
 
 def test_a_nan_run_never_ranks_as_fastest() -> None:
-    nan = replace(reaching(1, 2, 5.0), outcome=Outcome("nan", "NaN since step 61 (train_loss)"))
+    nan = replace(
+        reaching(1, 2, 5.0), outcome=Outcome("nan", "NaN since step 61 (train_loss)", "NaN")
+    )
     others: list[Result] = [reaching(2, 2, 9.0), reaching(3, 2, 9.5)]
     assert nan.time_to_accuracy == TimeToAccuracy(5.0, 10.0)
     runs = [nan, *others]

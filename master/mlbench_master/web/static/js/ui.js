@@ -3,6 +3,10 @@
 import { query } from "./api.js";
 import { h, reconcile, setText } from "./dom.js";
 
+/** @import { Run } from "./records.js" */
+
+/** @typedef {{ state: string, outcome?: Run["outcome"] }} Judged */
+
 /** @returns {HTMLElement} the state of a run, or the phase of a pod, as a word with a colour. */
 export function badge(/** @type {string} */ state) {
   return h("span", { class: "badge", "data-state": state.toLowerCase() }, state);
@@ -11,6 +15,19 @@ export function badge(/** @type {string} */ state) {
 export function setBadge(/** @type {HTMLElement} */ element, /** @type {string} */ state) {
   element.dataset.state = state.toLowerCase();
   setText(element, state);
+}
+
+/** @returns {HTMLElement} what a run achieved, or its state until that is known. */
+export function runBadge(/** @type {Judged} */ run) {
+  const element = badge(run.state);
+  setRunBadge(element, run);
+  return element;
+}
+
+export function setRunBadge(/** @type {HTMLElement} */ element, /** @type {Judged} */ run) {
+  setBadge(element, run.outcome?.kind ?? run.state);
+  setText(element, run.outcome?.title ?? run.state);
+  element.title = run.outcome?.text ?? "";
 }
 
 /** Show tags in a list, each with a link to the runs that have it; without any, the list hides. */

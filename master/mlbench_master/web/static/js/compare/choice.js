@@ -6,7 +6,7 @@ import { byId, h, onSubmit, reconcile, setText } from "../dom.js";
 import { ago, plural } from "../format.js";
 import { styleOfRun } from "../plot.js";
 import { labelOf, sweptOf } from "../records.js";
-import { badge } from "../ui.js";
+import { runBadge } from "../ui.js";
 import { AXES } from "./curves.js";
 
 /** @import { Run } from "../records.js" */
@@ -185,7 +185,7 @@ class Recent {
     const about = [run.benchmark || "own code", workers, sweptOf(run), ago(run.created_at, now())];
     const name = h("span", { class: "picker-name" }, `${run.id} · ${run.title}`);
     const detail = h("span", { class: "soft small-text" }, about.filter(Boolean).join(", "));
-    return h("li", {}, h("label", { class: "check" }, box, name, badge(run.state), detail));
+    return h("li", {}, h("label", { class: "check" }, box, name, runBadge(run), detail));
   }
 }
 

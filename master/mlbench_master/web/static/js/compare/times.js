@@ -6,7 +6,7 @@ import { byId, h, reconcile, setText } from "../dom.js";
 import { NONE, alignedDurations, alignedNumbers, count, duration, isPercent, percent, plural } from "../format.js";
 import { styleOfRun } from "../plot.js";
 import { labelOf } from "../records.js";
-import { badge, figure, fillTable, setBadge } from "../ui.js";
+import { figure, fillTable, runBadge, setRunBadge } from "../ui.js";
 
 /** @import { Comparison, Result } from "../records.js" */
 
@@ -130,6 +130,6 @@ function fillName(cell, result, ids) {
 }
 
 function fillState(cell, result) {
-  if (cell.firstElementChild) setBadge(cell.firstElementChild, result.state);
-  else cell.append(badge(result.state));
+  if (cell.firstElementChild) setRunBadge(cell.firstElementChild, result);
+  else cell.append(runBadge(result));
 }

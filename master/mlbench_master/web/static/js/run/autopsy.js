@@ -3,6 +3,7 @@
 import { get, post } from "../api.js";
 import { byId, h, setNotice, setText } from "../dom.js";
 import { spans } from "../format.js";
+import { isActive } from "../records.js";
 
 /** @import { Autopsy as Record, Run, RunEvent, StackLine } from "../records.js" */
 
@@ -11,7 +12,8 @@ export class Autopsy {
   #button = byId("ask");
   #shown = "";
   #isOn = false;
-  #hasFinished = false;
+  #isActive = true;
+  #hasHung = false;
 
   /**
    * @param {number} runId
@@ -23,10 +25,11 @@ export class Autopsy {
     this.#button.addEventListener("click", () => this.#ask());
   }
 
-  /** Offer to ask the ranks of a run that is running; of one that has finished, warn no more. */
+  /** Offer to ask the ranks of a run that is running; of one that did not hang, warn no more. */
   show(/** @type {Run} */ run) {
     this.#button.hidden = run.state !== "STARTED" || !run.ranks.length;
-    this.#hasFinished = run.state === "FINISHED";
+    this.#isActive = isActive(run);
+    this.#hasHung = run.outcome?.kind === "hung" || run.state === "FAILED";
     this.#entitle();
   }
 
@@ -49,9 +52,10 @@ export class Autopsy {
   }
 
   #entitle() {
-    const stood = this.#hasFinished ? "Why it did not go on" : "Why it does not go on";
-    setText(byId("autopsy-title"), this.#isOn ? "It goes on" : stood);
-    byId("autopsy").classList.toggle("going", this.#isOn || this.#hasFinished);
+    const whileActive = this.#isOn ? "It goes on" : "Why it does not go on";
+    const atTheEnd = this.#hasHung ? "Why it did not go on" : "What it did when it was asked";
+    setText(byId("autopsy-title"), this.#isActive ? whileActive : atTheEnd);
+    byId("autopsy").classList.toggle("going", this.#isActive ? this.#isOn : !this.#hasHung);
   }
 
   async #ask() {

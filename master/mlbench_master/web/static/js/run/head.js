@@ -4,7 +4,7 @@ import { post, query, remove } from "../api.js";
 import { byId, setNotice, setText } from "../dom.js";
 import { moment, plural } from "../format.js";
 import { isActive, originOf, sweptOf, waitingFor } from "../records.js";
-import { confirm, menu, setBadge } from "../ui.js";
+import { confirm, menu, setRunBadge } from "../ui.js";
 
 /** @import { Run } from "../records.js" */
 
@@ -33,7 +33,7 @@ export class Head {
     const reason = byId("reason");
     document.title = `${run.title} · MLBench`;
     setText(byId("name"), run.title);
-    setBadge(byId("state"), run.state);
+    setRunBadge(byId("state"), run);
     byId("state").hidden = byId("actions").hidden = false;
     this.#stop.hidden = !active;
     this.#again.hidden = Boolean(run.launcher);
@@ -44,7 +44,7 @@ export class Head {
     setText(byId("about"), about(run, description));
     showSet(run);
     setNotice(byId("waiting"), waitingFor(run));
-    setNotice(reason, run.reason);
+    setNotice(reason, run.reason || toldOf(run));
     reason.classList.toggle("bad", run.state === "FAILED");
     reason.setAttribute("aria-label", `About the run: ${run.state.toLowerCase()}`);
     const range = { since: run.started_at, until: run.finished_at };
@@ -88,6 +88,11 @@ export class Head {
     }
     this.show(this.run, this.description);
   }
+}
+
+/** @returns {string} what the badge leaves out: since when it was NaN, or where it hung. */
+function toldOf(/** @type {Run} */ { outcome }) {
+  return outcome && ["nan", "hung"].includes(outcome.kind) ? outcome.text : "";
 }
 
 function showSet(/** @type {Run} */ run) {

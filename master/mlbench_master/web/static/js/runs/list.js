@@ -3,7 +3,7 @@
 import { h, reconcile, setText } from "../dom.js";
 import * as format from "../format.js";
 import { codeOf, elapsedSeconds, errorOf, isActive, nameOf, notFiniteOf, originOf, sweptOf, waitingFor } from "../records.js";
-import { badge, setBadge, showTags } from "../ui.js";
+import { runBadge, setRunBadge, showTags } from "../ui.js";
 import { textOf } from "./columns.js";
 
 /** @import { Run } from "../records.js" */
@@ -37,7 +37,7 @@ function createRow(/** @type {Run} */ run) {
     {},
     h("td", { class: "runs-select" }, h("label", {}, box)),
     h("th", { scope: "row", class: "runs-name" }, link, h("span", { class: "soft" }), h("ul", { class: "tags", role: "list", "aria-label": "Tags" })),
-    cell("state", "State", badge(run.state), detail()),
+    cell("state", "Outcome", runBadge(run), detail()),
     cell("code", "Benchmark", h("span", { title: run.benchmark || run.command }, codeOf(run))),
     cell("workers", "Workers", run.num_workers, detail(limitsOf(run))),
     cell("created", "Created", time),
@@ -57,7 +57,7 @@ function updateRow(row, /** @type {Run} */ run, now) {
   setText(link, name);
   setText(others, aside.filter(Boolean).join(", "));
   showTags(row.querySelector(".tags"), run.tags);
-  setBadge(state.firstElementChild, run.state);
+  setRunBadge(state.firstElementChild, run);
   setText(state.lastElementChild, explanationOf(run));
   state.lastElementChild.title = run.reason;
   setText(row.querySelector("time"), format.ago(run.created_at, now));

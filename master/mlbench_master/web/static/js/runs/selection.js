@@ -9,7 +9,7 @@ import { confirm } from "../ui.js";
 
 /** @import { Run } from "../records.js" */
 
-const COLUMNS = /** @type {const} */ (["id", "title", "state", "benchmark", "command", "num_workers", "created_at", "finished_at", "goal_train_seconds"]);
+const COLUMNS = /** @type {const} */ (["id", "title", "state", "outcome", "benchmark", "command", "num_workers", "created_at", "finished_at", "goal_train_seconds"]);
 
 /** The ids of the selected runs, and the buttons for them. */
 export class Selection {
@@ -51,7 +51,8 @@ export class Selection {
 
   #save() {
     const runs = this.#sorted().map((id) => this.#runs.get(id)).filter(Boolean);
-    const cells = (run) => [...COLUMNS.map((name) => run[name]), run.tags.join(" "), ...this.#names.map((name) => run.values[name])];
+    const valueOf = (run, name) => (name === "outcome" ? run.outcome?.kind : run[name]);
+    const cells = (run) => [...COLUMNS.map((name) => valueOf(run, name)), run.tags.join(" "), ...this.#names.map((name) => run.values[name])];
     const rows = [[...COLUMNS, "tags", ...this.#names], ...runs.map(cells)];
     saveCsv(rowsToCsv(rows), "runs.csv");
   }

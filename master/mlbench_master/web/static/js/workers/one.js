@@ -7,7 +7,7 @@ import * as format from "../format.js";
 import { poll } from "../poll.js";
 import { codeOf, elapsedSeconds, isActive } from "../records.js";
 import { Resources } from "../resources.js";
-import { badge, errorState, figure, fillTable, setBadge } from "../ui.js";
+import { errorState, figure, fillTable, runBadge, setBadge } from "../ui.js";
 import { fillFacts } from "./worker.js";
 
 /** @import { Run } from "../records.js" */
@@ -25,7 +25,7 @@ let pod = null;
 
 const RUN_COLUMNS = [
   { title: "Run", isHead: true, fill: (cell, run) => cell.replaceChildren(linkTo(run)) },
-  { title: "State", fill: (cell, run) => cell.replaceChildren(badge(run.state)) },
+  { title: "Outcome", fill: (cell, run) => cell.replaceChildren(runBadge(run)) },
   { title: "Benchmark", text: codeOf },
   figure("Rank", ranksHere),
   { title: "Started", text: (run) => format.moment(run.started_at) },
