@@ -169,8 +169,6 @@ def _run_all(client: ApiClient, run_set: RunSet, *, queue: bool, quiet: bool) ->
             if run.state != "FINISHED":
                 tell(f"run {run.id} ({run.title}): {run.state}: {run.reason}", style="red")
                 break
-            if place.is_open:
-                tell(f"run {run.id} ({run.title}) was disturbed: another one takes its place")
         return place
 
     for planned in run_set.places:
@@ -188,11 +186,6 @@ def _run_all(client: ApiClient, run_set: RunSet, *, queue: bool, quiet: bool) ->
         if percent is not None and is_whole and _are_known(client, run_set.counted, percent):
             tell(f"stopped early: every mean is known to within {percent:.3g}%")
             return run_set
-    # Runs to stand in for disturbed ones may be left when each place has had one.
-    while again := [place for place in run_set.places if place.is_open and place.finished]:
-        tell(f"{again[0].name} was disturbed each time: another run takes its place")
-        if not fill(again[0]).finished:
-            break
     return run_set
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mlbench.names import ACTIVE_STATES
@@ -58,9 +58,7 @@ def places_of(
             run_name,
             planned.num_workers,
             planned.seed,
-            not at[number]
-            if official
-            else _is_open(at[number], may_repeat=_may_repeat(number, plan, at)),
+            not at[number] if official else _is_open(at[number]),
             _judge(at[number], official=official),
             planned.swept,
             planned.faults,
@@ -70,14 +68,12 @@ def places_of(
 
 
 def next_seed(place: SetPlace, places: Iterable[SetPlace]) -> int | None:
-    """Return the seed of a place's next run: the registered one, or that of a disturbed run there.
+    """Return the seed of a place's next run: the registered one for the first run.
 
-    Where all runs crashed, which may be the seed's doing, it is one that no run had.
+    A run that crashed may have done so because of its seed, so the next one gets an unused seed.
     """
     if place.seed is None or not place.trials:
         return place.seed
-    if place.finished:
-        return next(trial.seed for trial in place.trials if trial.counts)
     used = [seed for slot in places for seed in (slot.seed, *(trial.seed for trial in slot.trials))]
     return max(seed for seed in used if seed is not None) + 1
 
@@ -97,38 +93,21 @@ def describe(places: Sequence[SetPlace]) -> str:
     return "; ".join([have, count(len(trials), "run"), *counts])
 
 
-def _may_repeat(number: int, plan: Sequence[Planned], at: Mapping[int, Sequence[Entry]]) -> bool:
-    """Check if another run may stand in for a disturbed one at a place.
-
-    Each combination of swept values has as many of these as it has repeats. One of them goes to a
-    place at once, another one only when every other place has had as many.
-    """
-    own = _combination(plan[number - 1])
-    like = [i for i, slot in enumerate(plan, 1) if _combination(slot) == own]
-    repeats = max(Counter(plan[i - 1].num_workers for i in like).values())
-    finished = {i: sum(entry.state == "FINISHED" for entry in at[i]) for i in like}
-    spent = sum(max(0, runs - 1) for runs in finished.values())
-    disturbed = {i for i in like if (counted := _counted(at[i])) and counted.disturbed}
-    is_its_turn = finished[number] < 2 or all(  # noqa: PLR2004 - the first, and who stood in for it
-        runs >= finished[number] or (runs and i not in disturbed) for i, runs in finished.items()
-    )
-    return spent < repeats and is_its_turn
-
-
 def _combination(place: Planned) -> str:
     return json.dumps(place.swept, sort_keys=True)
 
 
-def _is_open(entries: Sequence[Entry], *, may_repeat: bool) -> bool:
-    """Check if a place wants a run: none goes on, and none counts, or a disturbed one alone."""
-    if any(entry.state in ACTIVE_STATES for entry in entries):
-        return False
-    counted = _counted(entries)
-    return counted is None or (counted.disturbed and may_repeat)
+def _is_open(entries: Sequence[Entry]) -> bool:
+    """Check if a place lacks a run: none is active, and none has finished."""
+    return not any(entry.state in ACTIVE_STATES or entry.finished for entry in entries)
 
 
 def _counted(entries: Sequence[Entry]) -> Entry | None:
-    """Return the run that counts: the first undisturbed one, else the last one that finished."""
+    """Return the run that counts: the one that finished.
+
+    Earlier versions ran another one in place of a disturbed run. In their sets the first
+    undisturbed run counts, else the last.
+    """
     finished = [entry for entry in entries if entry.finished]
     undisturbed = (one for one in finished if not one.disturbed)
     return next(undisturbed, finished[-1] if finished else None)

@@ -195,7 +195,7 @@ def order_run(name: str, wanted: NextRunRequest, limits: Limits) -> Run:
         planned = Planned(place.num_workers, ledger.next_seed(place, places), place.swept)
         order = _order_of(run_set.order | {"queue": wanted.queue}, planned, place.name)
         in_set = {"set_name": name, "place": place.number, "swept": place.swept}
-        # As they were registered, whatever the seed of a run that stands in for another one.
+        # The registered faults also hit a run with another seed, which follows a crash.
         in_set["injected"] = faults.stored(place.faults)
         ordered = life.create(order, limits, in_set)
     notify()  # once more, as the run is there only now

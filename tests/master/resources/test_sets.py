@@ -59,7 +59,7 @@ def test_a_run_that_was_deleted_stays_in_the_ledger(api: TestClient) -> None:
     assert order(api, 1).json["seed"] == 2
 
 
-def test_another_run_may_stand_in_for_a_disturbed_one(api: TestClient) -> None:
+def test_no_run_replaces_one_with_contention(api: TestClient) -> None:
     register(api)
     run = order(api, 1).json
     [rank, _] = make_ranks(Run.get_by_id(run["id"]))
@@ -67,7 +67,7 @@ def test_another_run_may_stand_in_for_a_disturbed_one(api: TestClient) -> None:
     rank.save()
     end(run, "FINISHED")
     place = api.simulate_get("/api/sets/scaling/").json["places"][0]
-    assert (place["is_open"], place["trials"][0]["remark"]) == (True, "disturbed")
+    assert (place["is_open"], place["trials"][0]["remark"]) == (False, "disturbed")
 
 
 def test_a_set_is_registered_once(api: TestClient) -> None:
