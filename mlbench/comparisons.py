@@ -137,6 +137,14 @@ class Group(Record):
     """Share of worker-seconds that advanced the final model, from 0 to 1."""
     largest_bucket: Bucket | None = None
     """What took most of the others, over all of its runs."""
+    contention_share: float | None = None
+    """Share of the time in which a rank waited for a core that processes outside its run had.
+
+    Of the rank of each run that waited most; the mean over the runs."""
+    contention_cost: float | None = None
+    """The share by which that is estimated to have lengthened the runs."""
+    contention_doubt: str = ""
+    """Says that this may explain how the group differs from the other one; else empty."""
     speedup_low: float | None = None
     """The speed-up is between this and the next, with 95 % confidence (Welch's t of the
     logarithms); so are the others. None where a group has one run, or one missed the goal."""

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from mlbench.comparisons import Comparison, Difference, Group, Value
-from mlbench.evaluation import intervals, judgement, scoring, statistics, sweeps
+from mlbench.evaluation import contention, intervals, judgement, scoring, statistics, sweeps
 from mlbench.evaluation.charts import charts
 from mlbench.evaluation.configurations import (
     Configuration,
@@ -131,8 +131,10 @@ def _to_groups(
     for i, evidence in zip(held, judge([*held.values()]), strict=True):
         base, differs_in = baselines[i]
         first = groups[base]
+        doubt = contention.doubt_of(replace(scaled[i], evidence=evidence), first)
         name = count(first.num_workers, "worker") if first.swept else first.label
-        scaled[i] = replace(scaled[i], evidence=replace(evidence, than=differs_in or name))
+        told = replace(evidence, than=differs_in or name)
+        scaled[i] = replace(scaled[i], evidence=told, contention_doubt=doubt)
     return tuple(scaled)
 
 
@@ -171,6 +173,7 @@ def _group(
     is_looked_at = any(run.run_id in looked_at for run in runs)
     confidence = intervals.LOOKED_AT if is_looked_at else intervals.CONFIDENCE
     after = [run.accuracy_after_time for run in runs]
+    waited = contention.share_of(runs)
     return Group(
         label=label,
         num_workers=config.num_workers,
@@ -189,6 +192,8 @@ def _group(
         energy_joules=statistics.of_figures(run.energy_joules for run in runs),
         goodput_share=statistics.of_figures(run.goodput.share for run in runs if run.goodput),
         largest_bucket=largest(run.goodput for run in runs if run.goodput),
+        contention_share=waited,
+        contention_cost=None if waited is None else contention.COST * waited,
         phases=_phases(runs),
         speedup=None,
         efficiency=None,

@@ -11,6 +11,7 @@ from mlbench.words import count
 # Programs that used less of a core are not worth a word.
 _LEAST_CORES = 0.05
 _MUCH_WAITING = 0.5
+_LEAST_SHARE = 0.01
 
 
 def disturbances(ranks: Sequence[RankRow]) -> tuple[RankDisturbance, ...]:
@@ -48,6 +49,9 @@ def _words(measured: Disturbance) -> str:
     """Return ``waited for a core 41 % of the time; others used 1.1 of 2 cores (top: …)``."""
     seconds = measured.seconds
     text = f"waited for a core {_percent(measured.waiting_seconds / seconds)} of the time"
+    by_stack = (measured.stack_waiting_seconds or 0.0) / seconds
+    if by_stack >= _LEAST_SHARE:
+        text += f", {_percent(by_stack)} more for MLBench's own processes"
     if measured.own_waiting_seconds > DISTURBED_SHARE * seconds:
         text += f", {_percent(measured.own_waiting_seconds / seconds)} more by its own doing"
     if measured.others_core_seconds is not None:

@@ -157,7 +157,9 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
     loss = not_finite_loss(run, context.target, series)
     hang = hang_of(run, series, context.autopsies)
     ranks = rank_results(totals, disturbed)
-    waited = {rank.rank: rank.measured.waiting_seconds for rank in disturbed}
+    waited = {
+        rank.rank: rank.measured.contention_share * rank.measured.seconds for rank in disturbed
+    }
     return Result(
         run_id=run.id,
         name=run.name,

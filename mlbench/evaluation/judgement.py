@@ -21,8 +21,8 @@ _SENTENCES: Mapping[Verdict, tuple[str, str, str]] = {
     ),
     "disturbed": (
         "These runs can be compared, but not by times and rates",
-        ": some were disturbed.",
-        "Some were disturbed for a part of the time: by others' programs, or by being profiled.",
+        ": CPU contention or profiling may explain how they differ.",
+        "Some waited for cores that other processes had, or were profiled.",
     ),
     "no": ("These runs cannot be compared", ":", "They differ in what a result depends on:"),
     "unknown": (
@@ -42,7 +42,10 @@ def judge(comparison: Comparison) -> Judgement:
 
     doubts = tuple(group.doubt for group in comparison.groups if group.doubt)
     reasons = (*differing("yes", "unknown", "scaling"), *doubts)
-    disturbed = _of_runs(comparison.results, lambda result: result.disturbed)
+    disturbed = (
+        *_of_runs(comparison.results, lambda result: result.disturbed),
+        *(group.contention_doubt for group in comparison.groups if group.contention_doubt),
+    )
     verdict: Verdict = comparison.comparable
     if verdict == "yes" and (reasons or disturbed):
         verdict = "scaling" if reasons else "disturbed"

@@ -88,7 +88,7 @@ class Disturbance(Record):
     cores: int
     """How many cores the rank may run on."""
     waiting_seconds: float
-    """The part of these seconds in which it waited for a core that others had.
+    """The part of these seconds in which it waited for a core that other programs had.
 
     At most the part of its cores' time that others had: in the rest, threads of its own run waited
     for each other.
@@ -117,6 +117,16 @@ class Disturbance(Record):
     """For how long something kept a GPU's clock down, by what it was, such as ``heat``."""
     profiled: tuple[tuple[float, float], ...] = ()
     """From when to when it was profiled, in Unix seconds by the clock of its worker."""
+    stack_waiting_seconds: float | None = None
+    """The part in which it waited for a core that MLBench's own processes had.
+
+    None in records of earlier versions, whose ``waiting_seconds`` have it.
+    """
+
+    @property
+    def contention_share(self) -> float:
+        """Share of the time in which it waited for a core that processes outside its run had."""
+        return (self.waiting_seconds + (self.stack_waiting_seconds or 0.0)) / self.seconds
 
 
 @dataclass(frozen=True)

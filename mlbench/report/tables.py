@@ -42,6 +42,10 @@ _WALL = "Since start: to the goal, by the wall clock."
 _GOODPUT = "Goodput: share of worker-seconds that advanced the final model."
 _CHECKPOINT = "Checkpoint: for how long each held the training up."
 _WAITED = "Waited: for a core that others had, the rank that did so most."
+_CONTENTION = (
+    "Contention: share of the time that the rank waited for a core which others had, of the rank "
+    "of each run that did so most. It lengthens a run by about 1.3 times as much."
+)
 _P = "p: of a test against that one, corrected for all of these."
 _TIMES_OF_FASTEST = (1, 1.5, 2, 4)
 _CAUTIONS = {
@@ -219,6 +223,8 @@ def _throughput_and_cost(groups: Sequence[Group], limits: str, caution: str) -> 
         *_naming(groups),
         _Column(Heading("runs"), lambda group: len(group.run_ids)),
         _Column(Heading("disturbed"), lambda group: group.disturbed or None),
+        _figure("contention", "%", "contention_share", _CONTENTION),
+        _figure("its cost", "%", "contention_cost", is_minor=True),
         _figure("throughput", "samples/s", "samples_per_second.mean", _THROUGHPUT),
         *_scaling(groups, "samples/s", "throughput_speedup", "throughput_efficiency"),
         _figure("comm. share", "%", "communication_share.mean", _COMMUNICATION),

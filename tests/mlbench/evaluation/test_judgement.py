@@ -82,7 +82,7 @@ def test_a_disturbed_run_is_told_of_in_the_verdict_itself() -> None:
     first = replace(comparison.results[0], disturbed=("rank 0 waited for a core",))
     disturbed = replace(comparison, results=(first, comparison.results[1]))
     said = judge(disturbed)
-    assert said.sentence.endswith("but not by times and rates: some were disturbed.")
+    assert said.sentence.endswith("CPU contention or profiling may explain how they differ.")
     assert said.disturbed == ("run 1: rank 0 waited for a core",)
     scaling = make_difference("threads", "scaling", "threads is 1 and 2")
     assert judge(replace(disturbed, differences=(scaling,))).verdict == "scaling"

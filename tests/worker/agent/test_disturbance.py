@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mlbench.names import DISTURBED_SHARE
+from mlbench.home import Home
+from mlbench.names import DISTURBED_SHARE, ENV_HOME
 from mlbench_worker.agent import disturbance
 from mlbench_worker.agent.disturbance import Watch, add, collect, measure
 from mlbench_worker.agent.kernel import (
@@ -19,6 +21,7 @@ from mlbench_worker.agent.kernel import (
     Snapshot,
     Thread,
     parse_process,
+    process_table,
 )
 from tests.conftest import wait_for
 from tests.support.known import known
@@ -50,6 +53,7 @@ def snapshot(at: float, running: float = 0.0, waiting: float = 0.0, busy: float 
         threads={(9, 9): Thread(running, waiting, round(waiting))},
         own_seconds=running,
         sibling_seconds=0.0,
+        stack_seconds=0.0,
         others={},
         cores=Cores(busy, 0.0),
         major_faults=0,
@@ -110,6 +114,19 @@ def test_others_are_named_by_what_they_used_on_its_cores() -> None:
     assert found.others_core_seconds == 9.0
 
 
+def test_the_stack_is_told_apart_from_others() -> None:
+    # Others had a fifth of the core; three quarters of that were MLBench's own.
+    end = replace(snapshot(110.0, running=8, waiting=32, busy=10), stack_seconds=1.5)
+    found = measure(_BEGIN, end, {0})
+    waiting = (found.waiting_seconds, known(found.stack_waiting_seconds), found.own_waiting_seconds)
+    assert waiting == pytest.approx((0.5, 1.5, 6.0))
+    assert found.others_core_seconds == pytest.approx(0.5)
+    assert found.contention_share == pytest.approx(0.2)
+    series = {family.name: family for family in collect(found, {"run_id": "7", "rank": "0"})}
+    causes = [one.labels["cause"] for one in series["mlbench_worker_waiting_seconds"].samples]
+    assert causes == ["others", "mlbench", "own"]
+
+
 def test_unknown_is_missing_and_has_no_series() -> None:
     begin = replace(_BEGIN, cores=None, node_pressure={})
     whole = measure(_BEGIN, snapshot(101.0, waiting=1.0, busy=1.0), {0})
@@ -158,3 +175,28 @@ def test_a_hog_on_its_core_disturbs_a_rank_and_is_named(tmp_path: Path) -> None:
     report = json.loads(text)["disturbance"]
     assert report["waiting_seconds"] > DISTURBED_SHARE * report["seconds"]
     assert "hog" in report["top"]
+
+
+def test_a_service_of_the_stack_on_its_core_is_no_other_program(tmp_path: Path) -> None:
+    core, home = str(max(os.sched_getaffinity(0))), Home(tmp_path / "home")
+    home.make()
+    spin, program = "while :; do :; done", tmp_path / "service"
+    program.symlink_to("/bin/sh")
+    # As the supervisor does, it starts a service in a session of its own.
+    service = f"setsid {program} -c '{spin}' & wait"
+    command = [sys.executable, "-c", _AGENT, str(tmp_path), core, "sh", "-c", spin]
+    with subprocess.Popen(["taskset", "-c", core, "sh", "-c", service]) as supervisor:
+        home.supervisor_lock.write_text(str(supervisor.pid))
+        wait_for(lambda: children(supervisor.pid), what="the service has started")
+        text = subprocess.check_output(command, env={**os.environ, ENV_HOME: str(home.root)})
+        for pid in children(supervisor.pid):
+            os.kill(pid, signal.SIGKILL)
+    report = json.loads(text)["disturbance"]
+    # Other programs may have had the core for most of the time, which nobody here can prevent.
+    assert report["stack_waiting_seconds"] > 0.01 * report["seconds"]
+    assert "service" not in report["top"]
+
+
+def children(parent: int) -> list[int]:
+    """Return the processes that a process has started."""
+    return [one.pid for one in process_table().values() if one.parent == parent]

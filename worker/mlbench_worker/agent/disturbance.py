@@ -6,9 +6,10 @@ they ran and waited; where that is longer than the interval, as several wanted o
 part of it that they waited counts, else the part of the interval. So a rank that sleeps does not
 wait, and neither does one with more threads wait more than one whose threads wait as much each.
 
-Threads wait for others at most for the part of the cores' time that others had. Beyond, they wait
-for each other, for other ranks of their run, or because of their container's limit: that is the
-run's own doing, and no disturbance.
+Threads wait for others at most for the part of the cores' time that others had. Of that, the share
+of MLBench's own processes on this machine is told apart from that of other programs. Beyond, they
+wait for each other, for other ranks of their run, or because of their container's limit: that is
+the run's own doing, and no disturbance.
 """
 
 import logging
@@ -99,7 +100,7 @@ def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Disturbance:
     threads = [_increase(before.threads.get(key), now) for key, now in after.threads.items()]
     running = sum(thread.running_seconds for thread in threads)
     waited = sum(thread.waiting_seconds for thread in threads)
-    throttled = others = stolen = None
+    throttled = others = stolen = by_stack = None
     if after.throttled_seconds is not None and before.throttled_seconds is not None:
         throttled = after.throttled_seconds - before.throttled_seconds
     if after.cores and before.cores:
@@ -113,11 +114,15 @@ def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Disturbance:
     for_others = max(0.0, waited - (throttled or 0.0)) / wanted * seconds
     if others is not None:
         for_others = min(for_others, others / len(cores))
+        used = max(0.0, after.stack_seconds - before.stack_seconds)
+        by_stack = for_others * min(1.0, used / others) if others else 0.0
+        for_others -= by_stack
+        others = max(0.0, others - used)
     return Disturbance(
         seconds=seconds,
         cores=len(cores),
         waiting_seconds=for_others,
-        own_waiting_seconds=waiting - for_others,
+        own_waiting_seconds=waiting - for_others - (by_stack or 0.0),
         others_core_seconds=others,
         top=_by_name(before.others, after.others, cores),
         stolen_seconds=stolen,
@@ -128,6 +133,7 @@ def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Disturbance:
         involuntary_switches=sum(thread.involuntary_switches for thread in threads),
         core_hertz=after.hertz,
         gpu_limited_seconds=dict.fromkeys(after.gpu_limits, seconds),
+        stack_waiting_seconds=by_stack,
     )
 
 
@@ -207,7 +213,11 @@ _Values: TypeAlias = Mapping[tuple[str, ...], float | None]
 
 
 def _counters(total: Disturbance) -> Iterator[tuple[str, str, tuple[str, ...], _Values]]:
-    waiting: _Values = {("others",): total.waiting_seconds, ("own",): total.own_waiting_seconds}
+    waiting: _Values = {
+        ("others",): total.waiting_seconds,
+        ("mlbench",): total.stack_waiting_seconds,
+        ("own",): total.own_waiting_seconds,
+    }
     of_both = {"node": total.node_pressure_seconds, "pod": total.pod_pressure_seconds}
     pressures: _Values = {
         (of, resource): seconds
@@ -216,7 +226,7 @@ def _counters(total: Disturbance) -> Iterator[tuple[str, str, tuple[str, ...], _
     }
     limited: _Values = {(reason,): seconds for reason, seconds in total.gpu_limited_seconds.items()}
     others, stolen = total.others_core_seconds, total.stolen_seconds
-    text = "Time in which it waited for a core that others, or its own run, had."
+    text = "Time in which it waited for a core that others, MLBench or its own run had."
     yield names.WORKER_WAITING, text, ("cause",), waiting
     yield names.WORKER_OTHERS, "Time that others used its cores, summed.", (), {(): others}
     text = "Time in which the hypervisor had a core, the mean over its cores."

@@ -78,8 +78,10 @@ class Snapshot:
     """CPU time of the rank's processes, also of those that have ended."""
     sibling_seconds: float
     """CPU time of the run's other ranks on the same cores, as far as they can be seen."""
+    stack_seconds: float
+    """CPU time of MLBench's own processes on the same cores; 0 without a stack on this machine."""
     others: Mapping[int, Process]
-    """The processes that are not of the run, as far as they can be seen."""
+    """The processes that are neither of the run nor of the stack, as far as they can be seen."""
     cores: Cores | None
     major_faults: int
     throttled_seconds: float | None
@@ -95,16 +97,27 @@ class Snapshot:
 class Kernel:
     """Reads the counts of a rank that runs on given cores."""
 
-    def __init__(self, mark: str, cores: Set[int], root: int | None = None) -> None:
+    def __init__(
+        self,
+        mark: str,
+        cores: Set[int],
+        root: int | None = None,
+        supervisor_lock: Path | None = None,
+    ) -> None:
         """Connect to the driver of GPUs, if there is one, which may take seconds.
 
         ``mark`` is what the environments of all processes of the run have, as ``NAME=VALUE``; the
-        rank's descend from ``root``, by default from this one.
+        rank's descend from ``root``, by default from this one. ``supervisor_lock`` is the file
+        with the number of the process that started the stack on this machine, if there is one.
         """
         self.cores = cores
         self.gpus = Gpus()
         self._mark = f"\0{mark}\0".encode()
         self._root = root
+        self._supervisor = 0
+        if supervisor_lock:
+            with suppress(OSError, ValueError):
+                self._supervisor = int(supervisor_lock.read_text())
 
     def read(self) -> Snapshot:
         """Take a snapshot."""
@@ -118,12 +131,16 @@ class Kernel:
             for process in foreign
             if self._leader(process) in of_run and process.core in self.cores
         )
+        others = [one for one in foreign if self._leader(one) not in of_run]
+        stack = self._of_stack(table, others)
+        on_cores = (one for one in others if one.pid in stack and one.core in self.cores)
         return Snapshot(
             at=time.monotonic(),
             threads=dict(_threads(own)),
             own_seconds=total_seconds(table[pid] for pid in own) + agent.children_seconds,
             sibling_seconds=total_seconds(siblings),
-            others={other.pid: other for other in foreign if self._leader(other) not in of_run},
+            stack_seconds=sum(one.seconds for one in on_cores),
+            others={one.pid: one for one in others if one.pid not in stack},
             cores=_cores(self.cores),
             major_faults=sum(table[pid].major_faults for pid in own),
             throttled_seconds=throttled_seconds(),
@@ -137,6 +154,19 @@ class Kernel:
             hertz=_hertz(sorted(self.cores)[:_MOST_FREQUENCIES]),
             gpu_limits=self.gpus.limits(),
         )
+
+    def _of_stack(self, table: Mapping[int, Process], others: Iterable[Process]) -> Set[int]:
+        """Return MLBench's own processes among others: the stack's, and the ``mlbench`` commands.
+
+        Each child of the supervisor leads the session of its service. The processes of other runs
+        lead sessions of their own, so they are not the stack's.
+        """
+        services = {pid for pid, one in table.items() if self._supervisor == one.parent != 0}
+        return {
+            one.pid
+            for one in others
+            if one.session in services or one.pid == self._supervisor or one.name == "mlbench"
+        }
 
     def _leader(self, one: Process) -> int:
         """Return the process whose environment tells if one is of the run.

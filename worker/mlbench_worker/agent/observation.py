@@ -75,6 +75,7 @@ class Observation:
         ``mark`` is what the environments of all processes of the run have, as ``NAME=VALUE``.
         """
         # They take a while to import, for which a rank of others need not wait.
+        from mlbench.home import Home  # noqa: PLC0415
         from mlbench_worker.agent.disturbance import Watch  # noqa: PLC0415
         from mlbench_worker.agent.kernel import Kernel  # noqa: PLC0415
 
@@ -82,7 +83,7 @@ class Observation:
         metrics = self._attempt.streams["metrics"]
         recorded = metrics.size()
         watch = Watch(
-            lambda: Kernel(mark, cores, self._root),
+            lambda: Kernel(mark, cores, self._root, Home.from_environ().supervisor_lock),
             lambda: metrics.size() > recorded,
             name_others=name_others,
         )
