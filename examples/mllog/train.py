@@ -5,6 +5,7 @@ import time
 from mlperf_logging import mllog
 
 log = mllog.get_mllogger()
+log.event(key="submission_benchmark", value="resnet")
 log.event(key="global_batch_size", value=96)
 log.event(key="opt_base_learning_rate", value=0.1)
 log.event(key="target_accuracy", value=0.75)

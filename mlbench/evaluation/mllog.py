@@ -45,8 +45,7 @@ def write(context: RunContext, series: Columns) -> Iterator[str]:
     run, target = context.run, context.target
     started_us = round((run.started_at or run.created_at) * 1e6)
     for key, value in _facts(context).items():
-        lower = target and target.lower_is_better and key == _TARGET
-        about = {"lower_is_better": True} if lower else {}
+        about = {"lower_is_better": target.lower_is_better} if target and key == _TARGET else {}
         yield str(_Event(started_us, "POINT_IN_TIME", key, value, about))
     if run.started_at is None:
         return

@@ -24,7 +24,8 @@ def test_what_is_logged_becomes_values_settings_goal_and_epochs(
     ended = run_to_end(client, run)
     assert ended.state == "FINISHED", ended.reason
     assert_counted(ended)
-    assert ended.settings == {"batch_size": 96, "learning_rate": 0.1}
+    settings = {"submission_benchmark": "resnet", "batch_size": 96, "learning_rate": 0.1}
+    assert ended.settings == settings
     assert ended.goal == Goal("eval_accuracy", 0.75)
     series = client.get_run_metrics(run.id).result().value
     for rank in (0, 1):

@@ -72,10 +72,11 @@ def test_a_run_that_reached_its_goal_stops_there() -> None:
     ]
 
 
-def test_a_goal_that_is_reached_from_above_says_so() -> None:
-    context = replace(_CONTEXT, criteria=Criteria(Goal("acc", 95.0, lower_is_better=True)))
-    [target] = [one for one in written(context, **_SERIES) if one["key"] == "target_accuracy"]
-    assert (target["value"], target["metadata"]) == (95.0, {"lower_is_better": True})
+def test_a_target_has_its_direction() -> None:
+    for lower in (False, True):
+        context = replace(_CONTEXT, criteria=Criteria(Goal("acc", 95.0, lower_is_better=lower)))
+        [target] = [one for one in written(context, **_SERIES) if one["key"] == "target_accuracy"]
+        assert (target["value"], target["metadata"]) == (95.0, {"lower_is_better": lower})
     assert timed(context, **_SERIES)[-1] == (11, "run_stop", ["success"])
 
 

@@ -47,7 +47,8 @@ class Observation:
         self._loopback = server = Loopback(routes, append, attempt.say, sockets, ports, root)
         try:
             folder = Path(assignment.working_dir or ".")
-            self._follower = Follower(attempt.file("stdout"), folder, append, root)
+            stdout = attempt.file("stdout")
+            self._follower = Follower(stdout, folder, append, attempt.say, root)
         except RuntimeError:
             server.close()
             raise

@@ -31,7 +31,7 @@ class Followed:
         self.refusals_left = 0
         self.stdout = folder / "stdout"
         self.stdout.touch()
-        self._follower = Follower(self.stdout, folder, self._append)
+        self._follower = Follower(self.stdout, folder, self._append, print)
 
     def _append(self, lines: Sequence[Line]) -> None:
         if self.refusals_left:

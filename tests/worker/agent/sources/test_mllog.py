@@ -1,12 +1,15 @@
 """What MLPerf's lines become."""
 
 import json
+import re
+from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mlbench_worker.agent.sources.mllog import MLLog, Stdout
+from mlbench_worker.agent.sources.mllog import DIRECTIONS, MLLog, Stdout
 
 
 def line(key: str, ms: float = 0, kind: str = "POINT_IN_TIME", **its: Any) -> str:
@@ -23,8 +26,8 @@ def end(key: str, ms: float, **its: Any) -> str:
     return line(key, ms, "INTERVAL_END", **its)
 
 
-def read(*lines: str) -> list[Any]:
-    log = MLLog()
+def read(*lines: str, say: Callable[[str], None] = print) -> list[Any]:
+    log = MLLog(say)
     return [made for one in lines for made in log.lines(one.encode())]
 
 
@@ -46,7 +49,7 @@ def test_settings_come_before_the_run_starts_and_values_after() -> None:
 
 def test_training_time_leaves_evaluation_out() -> None:
     records = read(
-        line("target_accuracy", value=0.9),
+        line("target_accuracy", value=0.9, lower_is_better=False),
         start("run_start", 10_000),
         start("epoch_start", 10_000, epoch_num=1),
         start("eval_start", 14_000),
@@ -55,13 +58,64 @@ def test_training_time_leaves_evaluation_out() -> None:
         start("epoch_start", 17_000, epoch_num=2),
         end("run_stop", 18_000, status="success"),
     )
-    assert records[0] == {"time": 0, "goal": {"metric": "eval_accuracy", "value": 0.9}}
+    assert records[0] == {"time": 0, "goal": goal(0.9, lower=False)}
     assert [record["metrics"] for record in records[1:]] == [
         {"epoch": 0, "train_seconds": 0},
         {"samples": 60, "train_seconds": 4, "eval_accuracy": 0.5},
         {"epoch": 1, "train_seconds": 5},
         {"run_status": "success", "train_seconds": 6},
     ]
+
+
+def goal(value: float, *, lower: bool) -> dict[str, object]:
+    return {"metric": "eval_accuracy", "value": value, "lower_is_better": lower}
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "value", "lower"),
+    [("resnet", 0.759, False), ("dlrmv4", 0.8, False), ("llama2_70b_lora", 0.925, True)],
+)
+def test_the_benchmark_tells_the_direction_of_a_target(
+    benchmark: str, value: float, lower: bool
+) -> None:
+    lines = [line("submission_benchmark", value=benchmark), line("target_accuracy", value=value)]
+    for order in (lines, lines[::-1]):
+        records = read(*order, start("run_start", 10))
+        [found] = [record["goal"] for record in records if "goal" in record]
+        assert found == goal(value, lower=lower)
+
+
+def test_the_direction_that_is_logged_with_a_target_counts() -> None:
+    target = line("target_accuracy", value=0.5, lower_is_better=True)
+    records = read(line("submission_benchmark", value="resnet"), target)
+    assert records[-1]["goal"] == goal(0.5, lower=True)
+
+
+@pytest.mark.parametrize("benchmark", ["digits", None])
+@pytest.mark.parametrize("key", ["run_start", "eval_accuracy"])
+def test_a_target_of_unknown_direction_is_no_goal_and_a_sentence(
+    benchmark: str | None, key: str
+) -> None:
+    said: list[str] = []
+    first = [line("submission_benchmark", value=benchmark)] if benchmark else []
+    later = line(key, 10, "INTERVAL_START" if key == "run_start" else "POINT_IN_TIME", value=1)
+    records = read(*first, line("target_accuracy", value=0.9), later, later, say=said.append)
+    assert not [record for record in records if "goal" in record]
+    [sentence] = said
+    assert f"got submission_benchmark {benchmark!r}" in sentence
+
+
+def test_directions_are_those_of_the_compliance_checker() -> None:
+    folder = Path(str(files("mlperf_logging.compliance_checker")))
+    directions = {}
+    for rules in sorted(folder.glob("*_*/closed_*.yaml")):
+        # A target of several values, such as that of stable_diffusion, is no number.
+        check = (
+            r"NAME: +eval_accuracy\n(?:(?!- KEY).*\n)*? +ATLEAST_ONE_CHECK: .*?v\['value'\] ([<>])"
+        )
+        if match := re.search(check, rules.read_text()):
+            directions[rules.stem.removeprefix("closed_")] = match[1] == "<"
+    assert directions == DIRECTIONS
 
 
 @pytest.mark.parametrize(
@@ -89,7 +143,7 @@ def test_stdout_is_read_by_whole_lines_wherever_the_mark_stands(tmp_path: Path) 
     path = tmp_path / "stdout"
     text = f"[rank0]: {line('a', value=1)}\nother\n{line('b', value=2)}\n"
     path.write_text(text[:50])
-    stdout = Stdout(path)
+    stdout = Stdout(path, print)
     assert not list(stdout.read())
     path.write_text(text)
     assert [record["settings"] for record in stdout.read()] == [{"a": 1}, {"a": 1, "b": 2}]

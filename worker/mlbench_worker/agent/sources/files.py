@@ -29,13 +29,15 @@ class Follower:
         stdout: Path,
         folder: Path,
         append: Callable[[Sequence[Line]], None],
+        say: Callable[[str], None],
         root: int | None = None,
     ) -> None:
         """Begin; ``append`` writes lines into the metrics file, or raises an OSError.
 
+        ``say`` writes a sentence for the user to stderr.
         The writers of event files descend from ``root``, by default from this process.
         """
-        self._log = Stdout(stdout)
+        self._log = Stdout(stdout, say)
         self._events = EventFiles(folder, root)
         self._sources = [_Source(self._log.read, append), _Source(self._events.read, append)]
         self._ending = threading.Event()

@@ -5,7 +5,7 @@ github.com/mlcommons/logging has the keys; ``mlbench.evaluation.mllog`` writes s
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,21 @@ _MARK = b":::MLLOG "
 _SETTINGS = {key: name for name, key in names.MLPERF_KEYS.items()}
 _ACCURACY = "eval_accuracy"
 _TARGETS = ("target_accuracy", "target_eval_accuracy", "target_quality")
-# The benchmarks of MLPerf Training whose target is a loss: its rule files ask for at most that.
-_LOSSES = frozenset(
-    (
-        *("deepseekv3_671b", "flux1", "gpt3", "gpt_oss_20b"),
-        *("llama2_70b_lora", "llama31_405b", "llama31_8b"),
-    )
+_BENCHMARK = "submission_benchmark"
+# Benchmarks by the direction of eval_accuracy, from the rules of MLPerf's compliance checker.
+_HIGHER_IS_BETTER = (
+    *("bert", "deepcam", "dlrm", "dlrm_dcnv2", "dlrmv4", "gnmt", "gnn", "minigo", "openfold"),
+    *("qwen35_397b_grpo", "resnet", "retinanet", "rgat", "ssd", "transformer", "unet3d"),
 )
+_LOWER_IS_BETTER = (
+    *("deepseekv3_671b", "flux1", "gpt3", "gpt_oss_20b", "llama2_70b_lora", "llama31_405b"),
+    *("llama31_8b", "rnnt"),
+)
+DIRECTIONS: Mapping[object, bool] = {
+    **dict.fromkeys(_HIGHER_IS_BETTER, False),
+    **dict.fromkeys(_LOWER_IS_BETTER, True),
+}
+"""Whether a lower ``eval_accuracy`` is better, by ``submission_benchmark``."""
 _SAMPLES = ("samples_count", "trained_samples")
 _STEPS = ("step_num", "step", "global_step")
 # Of stdout at once, and of a line.
@@ -41,9 +49,13 @@ class MLLog:
     As in MLPerf's rules, hyperparameters are what is logged before ``run_start``.
     """
 
-    def __init__(self) -> None:
-        self._benchmark = ""
+    def __init__(self, say: Callable[[str], None]) -> None:
+        """Begin; ``say`` writes a sentence for the user to stderr."""
+        self._say = say
         self._settings: dict[str, object] = {}
+        self._benchmark: object = None
+        # Time, value and direction of a target whose goal is not recorded yet.
+        self._target: tuple[float, object, object] | None = None
         self._began: float | None = None
         self._evaluating: float | None = None
         self._evaluated = 0.0
@@ -59,14 +71,42 @@ class MLLog:
                 return []
         at, value, metadata = ms / 1000, fields.get("value"), fields.get("metadata")
         its: Mapping[str, Any] = metadata if isinstance(metadata, dict) else {}
+        if key in _TARGETS and _is_number(value):
+            self._target = (at, value, its.get("lower_is_better"))
+            return self._goal(is_last_chance=self._began is not None)
+        if key == _BENCHMARK and isinstance(value, str):
+            self._benchmark = value
+        is_last_chance = key in ("run_start", _ACCURACY)
+        return [*self._goal(is_last_chance=is_last_chance), *self._other(fields, key, at, its)]
+
+    def _goal(self, *, is_last_chance: bool) -> list[Line]:
+        """Return the goal of the target once its direction is known."""
+        if self._target is None:
+            return []
+        at, value, lower = self._target
+        if not isinstance(lower, bool):
+            lower = DIRECTIONS.get(self._benchmark)
+        if lower is None:
+            if is_last_chance:
+                self._target = None
+                self._say(
+                    f"mlbench: target_accuracy: cannot tell if lower or higher is better"
+                    f" (got {_BENCHMARK} {self._benchmark!r}), so the run has no goal."
+                    f" Log {_BENCHMARK} with the name of an MLPerf benchmark, or"
+                    " target_accuracy with metadata={'lower_is_better': True} or False."
+                )
+            return []
+        self._target = None
+        return [
+            {"time": at, "goal": {"metric": _ACCURACY, "value": value, "lower_is_better": lower}}
+        ]
+
+    def _other(
+        self, fields: Mapping[str, Any], key: str, at: float, its: Mapping[str, Any]
+    ) -> list[Line]:
+        value = fields.get("value")
         if fields.get("event_type") in ("INTERVAL_START", "INTERVAL_END"):
             return self._interval(key, at, its)
-        if key in _TARGETS and _is_number(value):
-            lower = its.get("lower_is_better", self._benchmark in _LOSSES) is True
-            direction = {"lower_is_better": True} if lower else {}
-            return [{"time": at, "goal": {"metric": _ACCURACY, "value": value, **direction}}]
-        if key == "submission_benchmark" and isinstance(value, str):
-            self._benchmark = value
         if self._began is None and key != _ACCURACY:
             return self._setting(key, at, value)
         return self._values(key, at, value, its)
@@ -125,9 +165,10 @@ class MLLog:
 class Stdout:
     """The lines of MLPerf's logging on a worker's stdout, followed as it grows."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, say: Callable[[str], None]) -> None:
+        """Open the file; ``say`` writes a sentence for the user to stderr."""
         self._file = open_regular(path)
-        self._log = MLLog()
+        self._log = MLLog(say)
         self._position = 0
         self._rest = b""
 
