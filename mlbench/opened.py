@@ -72,6 +72,9 @@ class OpenedRun:
         self, name: SeriesName, samples: "pa.Table", repeated: Callable[..., Any]
     ) -> "pa.Table":
         pa, _ = pyarrow()
+        times = _microseconds(samples["time"])
+        if (times[1:] < times[:-1]).any():
+            samples = samples.sort_by("time")  # Prometheus's samples come before the kept ones.
         same = {
             "run": f"{self.run.name}-{self.run.id}",
             "rank": int(name.rank) if name.rank else None,

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from mlbench import names
 from mlbench.series import SeriesKey
 from mlbench_master.recording.samples import Sample
 
@@ -38,7 +39,9 @@ def plan(samples: Iterable[Sample], last_ms: Mapping[SeriesKey, int], now_ms: in
     """Decide where each sample goes.
 
     ``last_ms`` has the newest millisecond of each series in Prometheus. Samples that are not later
-    are kept, as Prometheus may have another value at their time.
+    are kept, as Prometheus may have another value at their time. Where a rank's step is kept, as it
+    is the second one of a millisecond, all that follows in that millisecond is kept with it: only
+    kept samples have the microseconds that tell which step is theirs.
     """
     by_series: defaultdict[SeriesKey, list[Sample]] = defaultdict(list)
     for sample in samples:
@@ -46,7 +49,9 @@ def plan(samples: Iterable[Sample], last_ms: Mapping[SeriesKey, int], now_ms: in
     send: dict[SeriesKey, list[Sample]] = {}
     keep: list[Sample] = []
     latest = now_ms + FUTURE_MS
-    for key, samples_of in by_series.items():
+    # By rank and millisecond, the time of the first step that is kept.
+    kept_steps: dict[tuple[str, int], int] = {}
+    for key, samples_of in sorted(by_series.items(), key=lambda one: one[0][0] != names.STEP):
         if len(samples_of) > 1:
             # Sorting is stable: of one millisecond, the first to arrive is sent, also next time.
             samples_of.sort(key=_millisecond)
@@ -54,11 +59,15 @@ def plan(samples: Iterable[Sample], last_ms: Mapping[SeriesKey, int], now_ms: in
         sent = []
         for sample in samples_of:
             ms = sample.time_us // 1000
-            if earliest <= ms <= latest and not isinstance(sample.value, str):
+            of_kept_step = kept_steps.get((key[1], ms), sample.time_us + 1) <= sample.time_us
+            fits = earliest <= ms <= latest and not of_kept_step
+            if fits and not isinstance(sample.value, str):
                 sent.append(sample)
                 earliest = ms + 1
             else:
                 keep.append(sample)
+                if key[0] == names.STEP:
+                    kept_steps.setdefault((key[1], ms), sample.time_us)
         if sent:
             send[key] = sent
     return Plan(send, keep)

@@ -38,6 +38,23 @@ def test_an_earlier_value_than_the_newest_delivered_is_kept() -> None:
     assert plan([sample(NOW_MS - 5, rank="1")], last, NOW_MS).keep == []
 
 
+def test_all_that_follows_a_second_step_of_a_millisecond_is_kept_with_it() -> None:
+    first = [sample(NOW_MS + 0.1, 7.0, "step"), sample(NOW_MS + 0.1, 1.0, "loss")]
+    second = [
+        sample(NOW_MS + 0.4, 8.0, "step"),
+        sample(NOW_MS + 0.4, 2.0, "loss"),
+        # Only this line has it: alone, Prometheus would hold it without its microseconds.
+        sample(NOW_MS + 0.4, 3.0, "val"),
+        sample(NOW_MS + 0.6, 4.0, "after"),
+    ]
+    elsewhere = [sample(NOW_MS + 0.6, 5.0, "val", rank="1"), sample(NOW_MS + 1.0, 6.0, "val")]
+    found = plan([*first, *second, *elsewhere], {}, NOW_MS)
+    assert sorted(found.keep) == sorted(second)
+    # The same across two batches.
+    last = {sample[:2]: NOW_MS for sample in first}
+    assert sorted(plan([*second, *elsewhere], last, NOW_MS).keep) == sorted(second)
+
+
 def test_texts_are_kept_and_do_not_count_as_the_newest() -> None:
     text = sample(NOW_MS + 5, "best")
     found = plan([text, sample(NOW_MS)], {}, NOW_MS)

@@ -10,7 +10,6 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
-from operator import itemgetter
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -57,12 +56,33 @@ def test_parquet_has_a_row_for_each_value(
     series = client.get_run_metrics(finished.id).result().value
     # Other tests add to the run, which is sealed.
     assert len(rows) == sum(not point.added for points in series.values() for point in points)
-    # What Prometheus cannot hold comes last.
-    rows.sort(key=itemgetter("time"))
     losses = [row for row in rows if (row["metric"], row["rank"]) == ("train_loss", 1)]
     assert [row["value"] for row in losses] == [p.number for p in series["train_loss @ 1"]]
     steps = {datetime.fromisoformat(p.date): int(p.number) for p in series["step @ 1"]}
     assert {row["time"]: row["step"] for row in losses}.items() <= steps.items()
+
+
+def test_the_step_is_that_of_the_line_however_fast_it_logs(
+    here: Mlbench, tmp_path: Path, client: ApiClient
+) -> None:
+    code = """
+import mlbench
+t = mlbench.Tracker()
+for i in range(1000):
+    t.log({"fast": i}, step=i)
+    if i % 7 == 0:
+        t.log({"seldom": i}, step=i)
+"""
+    (tmp_path / "fast.py").write_text(code)
+    assert here("run", "./fast.py", "--workers", "1", "--name", "fast").code == 0
+    run = client.get_runs().result().value[-1]
+    assert here("download", str(run.id), "-o", "fast.parquet").code == 0
+    rows = pq.read_table(tmp_path / "fast.parquet").to_pylist()
+    for metric, count in (("fast", 1000), ("seldom", 143)):
+        its = [row for row in rows if row["metric"] == metric]
+        assert [row["step"] for row in its] == [row["value"] for row in its]
+        assert [row["time"] for row in its] == sorted(row["time"] for row in its)
+        assert len(its) == count
 
 
 def test_stdout_gets_the_file_and_nothing_else(
