@@ -32,7 +32,7 @@ def test_through_the_command_line(release: Release, environ: dict[str, str]) -> 
     order = ("digits", "--light", "--name", "command-line", "--workers", "2")
     done = _mlbench(environ, "run", *order)
     assert done.returncode == 0, done.stderr
-    match = re.match(r"run (\d+) \(command-line\): FINISHED\n", done.stdout)
+    match = re.match(r"run (\d+) \(command-line\): target reached in .*\n", done.stdout)
     assert match, done.stdout
     assert re.search(r"^time to accuracy  [\d.]+ s of training", done.stdout, re.MULTILINE)
     assert environ["MLBENCH_TOKEN"] not in done.stdout + done.stderr

@@ -33,7 +33,7 @@ def test_a_run_is_started_and_watched_to_its_goal(
     user.wait_for_url(f"{connection.url}/runs/*")
     expect(user.get_by_role("heading", level=1, name="from-the-browser")).to_be_visible()
 
-    _state(user, "FINISHED")
+    _state(user, "target reached")
     progress = section(user, "Progress")
     expect(progress).to_contain_text("goal: 93 % or more")
     expect(progress).to_contain_text("of training")
@@ -84,7 +84,7 @@ def talked(page: Page, still: Connection) -> Page:
 
 
 def test_why_a_run_does_not_go_on_is_told_with_the_stacks_of_all_ranks(talked: Page) -> None:
-    why = section(talked, "Why it does not go on")
+    why = section(talked, "Why it did not go on")
     expect(why.get_by_role("status")).to_have_text(
         "rank 1 is at <img src=x onerror=alert(1)> (data.py:41); rank 0 waits for it in all-reduce "
         "22"
@@ -100,7 +100,7 @@ def test_why_a_run_does_not_go_on_is_told_with_the_stacks_of_all_ranks(talked: P
 def test_what_held_up_a_run_that_has_finished_is_no_warning(page: Page, still: Connection) -> None:
     sign_in(page, still, "/runs?q=reached")
     page.get_by_role("link", name="reached").click()
-    expect(section(page, "Why it did not go on")).to_have_class(re.compile("going"))
+    expect(section(page, "What it did when it was asked")).to_have_class(re.compile("going"))
 
 
 def test_a_failed_run_says_why_and_shows_what_its_rank_wrote(talked: Page) -> None:
@@ -210,7 +210,7 @@ def test_a_run_is_run_again_and_deleted(
     user.wait_for_url(lambda url: url != f"{connection.url}/runs/{first.id}")
     # A second click on the way orders no third run.
     assert user.evaluate("localStorage.getItem('again')") == "disabled"
-    _state(user, "FINISHED")
+    _state(user, "completed")
     second = client.get_runs().result().value[-1]
     assert second.id > first.id
     assert second.fields["args"] == first.fields["args"]

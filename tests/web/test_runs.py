@@ -150,7 +150,7 @@ def test_runs_of_others_appear_by_themselves(
     box = user.get_by_label(f"Select run {run.id}", exact=True)
     box.check()
     user.get_by_role("button", name="Stop").click()
-    expect(row).to_contain_text("STOPPED")
+    expect(row).to_contain_text("stopped")
     # What the user has done to a row is still there.
     expect(box).to_be_checked()
     expect(row).to_contain_text(re.compile("steps"))

@@ -80,7 +80,9 @@ async function refreshRun() {
     for (const follower of Object.values(followers)) follower.now();
     setTimeout(() => followers.resources?.now(), AFTER_END_MS);
   }
-  return isActive(run) || run.waiting ? FAST_MS : null; // it may wait to be counted
+  if (isActive(run) || run.waiting) return FAST_MS; // it may wait to be counted
+  const isSealed = run.archive !== null || run.origin;
+  return run.outcome || isSealed ? null : FIGURES_MS;
 }
 
 // Fetch what does not change while the page is open.
