@@ -39,10 +39,10 @@ check() { # NAME MOST PATTERN...
 
 failed=0
 check "product Python" 60400 {mlbench,master,worker,exporter,grafana,helm}/'*.py' || failed=1
-check "JavaScript" 8420 'master/mlbench_master/web/static/js/*.js' 'mlbench/*.js' || failed=1
+check "JavaScript" 8460 'master/mlbench_master/web/static/js/*.js' 'mlbench/*.js' || failed=1
 check "tests" 53400 'tests/*.py' 'tests/*.js' || failed=1
 check "benchmarks" 5265 'benchmarks/*.py' || failed=1
-check "templates and styles" 1663 '*/templates/*.html' '*.jinja' '*.css' || failed=1
+check "templates and styles" 1664 '*/templates/*.html' '*.jinja' '*.css' || failed=1
 check "chart" 2961 'helm/mlbench/templates/*' 'helm/mlbench/values*' || failed=1
 check "Prometheus's rules" 512 'prometheus/rules/*' || failed=1
 check "scripts" 931 'scripts/*' .ci/run Makefile || failed=1

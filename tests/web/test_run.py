@@ -75,6 +75,20 @@ def test_a_run_is_started_and_watched_to_its_goal(
     expect(figures.nth(2)).to_have_text(time_to_accuracy)
 
 
+@pytest.mark.usefixtures("no_run_left")
+def test_a_value_with_a_foreign_date_does_not_stretch_the_charts(
+    user: Page, connection: Connection, client: ApiClient
+) -> None:
+    run = order_steps(client, "foreign", steps=2000, rate=200)
+    wait_for(lambda: losses(client, run), what="it has begun")
+    client.post_metric(run.id, "train_loss @ 0", 5.0, date="2018-08-03T09:21:44.331823Z").result()
+    run_to_end(client, run)
+    user.goto(f"{connection.url}/runs/{run.id}")
+    training = section(user, "Training")
+    expect(training).to_contain_text("1 value with a date outside of the run: not drawn")
+    expect(training.get_by_role("img").first).to_be_visible()
+
+
 @pytest.fixture
 def talked(page: Page, still: Connection) -> Page:
     """The page of a run that has failed, and whose ranks have written a lot."""

@@ -118,3 +118,11 @@ test("no line connects two attempts", () => {
   deepEqual([times, values], [[1, 2, 3, 3, 4, 4], [10, 20, NaN, 30, NaN, 40]]);
   deepEqual(series.withGaps(attempts, []), attempts);
 });
+
+test("points with foreign dates are left out, unless there are no others", () => {
+  const posted = of([0, 100_000, 104_000, 110_500, 200_000], [1, 2, 3, 4, 5]);
+  const { series: inside, outside } = series.within(posted, 100_000, 110_000);
+  deepEqual([inside.times, inside.values, outside], [[100_000, 104_000, 110_500], [2, 3, 4], 2]);
+  const elsewhere = of([0, 1000], [1, 2]);
+  deepEqual(series.within(elsewhere, 100_000, 110_000), { series: elsewhere, outside: 0 });
+});

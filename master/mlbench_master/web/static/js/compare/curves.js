@@ -7,7 +7,7 @@ import { Look } from "../look.js";
 import { styleOfRun } from "../plot.js";
 import { labelOf } from "../records.js";
 import { CLOCKS, wholeClock } from "../run/curves.js";
-import { interpolate } from "../series.js";
+import { interpolate, within } from "../series.js";
 import { toGroupLines } from "./groups.js";
 
 /**
@@ -99,7 +99,7 @@ export class Curves {
         const isInResult = result.target?.metric === metric && result.curve !== null;
         if (isInResult && ["training", "wall"].includes(axis)) return ofResult(result, axis);
         const recorded = await this.loader.recorded(manifests[i], metric, axis);
-        return ofRecorded(recorded, metric, axis, manifests[i].started_at);
+        return ofRecorded(recorded, metric, axis, manifests[i].started_at, result.wall_seconds);
       }),
     );
   }
@@ -145,14 +145,16 @@ function ofResult(/** @type {Result} */ { curve }, axis) {
  * @param {string} metric
  * @param {string} axis
  * @param {string | null} startedAt when the run started
+ * @param {number | null} [seconds] how long it went on, so far
  * @returns {Columns} the curve that the run's lowest rank recorded
  */
-export function ofRecorded(recorded, metric, axis, startedAt) {
+export function ofRecorded(recorded, metric, axis, startedAt, seconds = null) {
   const byRank = recorded.get(metric) ?? new Map();
   const [rank] = [...byRank.keys()].sort((a, b) => (a ?? -1) - (b ?? -1));
-  const series = byRank.get(rank);
-  if (!series || startedAt === null) return NO_COLUMNS;
+  const all = byRank.get(rank);
+  if (!all || startedAt === null) return NO_COLUMNS;
   const start = Date.parse(startedAt);
+  const series = seconds === null ? all : within(all, start, start + 1000 * seconds).series;
   const clock = recorded.get(CLOCKS[axis])?.get(rank);
   if (axis !== "wall" && !clock) return NO_COLUMNS;
   const x =

@@ -7,7 +7,7 @@ import { byId, getParam, getParams, setNotice, setOptions, setParams } from "../
 import { isPercent, metric as formatMetric, plural, samples as samplesOf } from "../format.js";
 import { Look } from "../look.js";
 import { styleOf } from "../plot.js";
-import { EMPTY, merged, sum, withGaps } from "../series.js";
+import { EMPTY, merged, sum, within, withGaps } from "../series.js";
 import { notFiniteOf } from "../records.js";
 import { ALL, CLOCKS, EACH, chartsOf, clockAxis, curvesOf, filtersOf, isOfAll, plottable, throughput, timeAxis } from "./curves.js";
 import { Recorded, expire } from "./recorded.js";
@@ -43,6 +43,7 @@ export class Training {
   /** @type {RunEvent[]} */
   #restarts = [];
   #resumptions = 0;
+  #outside = 0;
   /** @type {Schemas["RankProfile"][]} */
   #profiles = [];
   #shown = { chosen: "", axis: "wall" };
@@ -158,7 +159,10 @@ export class Training {
     offerCharts(this.#metric, plottable(this.#metrics ?? []).filter((metric) => !shown.has(metric)));
     setNotice(byId("no-charts"), charts.length ? "" : this.#emptyText(wanted));
     this.#charts.show(charts.map(({ title, isAdded }) => ({ title, label: `${title} over the run`, isAdded })));
+    this.#outside = 0;
     for (const chart of charts) this.#drawOne(chart);
+    const outside = this.#outside && `${plural(this.#outside, "value")} with a date outside of the run: not drawn`;
+    setNotice(byId("outside"), outside || "");
   }
 
   #wanted() {
@@ -202,10 +206,22 @@ export class Training {
 
   // The curves of a metric, each with what was abandoned of it.
   #curves(metric) {
-    const ofLine = ({ series }) => curvesOf(metric, series.get(metric) ?? new Map(), this.#shown.chosen);
+    const ofLine = ({ series }) => curvesOf(metric, this.#inside(series.get(metric) ?? new Map()), this.#shown.chosen);
     const [kept, left] = [this.recorded, this.abandoned].map(ofLine);
     const isOf = (curve) => (branch) => kept.length === 1 || branch.rank === curve.rank;
     return kept.map((curve) => ({ ...curve, abandoned: left.filter(isOf(curve)) }));
+  }
+
+  // What is dated within the run, by rank; the rest is counted.
+  #inside(/** @type {Map<number | null, import("../series.js").Series>} */ ranks) {
+    const { started_at: start, finished_at: end } = this.#run;
+    if (!start) return ranks;
+    const found = [...ranks].map(([rank, series]) => {
+      const { series: inside, outside } = within(series, Date.parse(start), end ? Date.parse(end) : now());
+      this.#outside += outside;
+      return /** @type {const} */ ([rank, inside]);
+    });
+    return new Map(found);
   }
 
   /** @returns {import("./curves.js").Axis} the horizontal axis of all charts, also of what was abandoned. */
