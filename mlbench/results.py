@@ -310,21 +310,17 @@ class Summary(Record):
     count: int
     """How many runs have it."""
     mean: float | None
-    """Without the fastest and the slowest, as MLPerf does, where there are at least three runs.
-
-    Of a time to accuracy, a run that did not reach the target counts as the slowest; None where
-    such a run would have to be counted.
-    """
+    """The arithmetic mean. Of a time to accuracy, None if a run did not reach the target."""
     mean_low: float | None
-    """What the runs are drawn from has a mean between this and the next, with 95 % confidence.
+    """What the runs are drawn from has this mean or a larger one, with 95 % confidence.
 
-    By Student's t of the logarithms (Cox). None for fewer than three runs.
+    By Student's t of the logarithms (Cox), which assumes that the figures are about lognormal. None
+    for fewer than three runs, or without a mean.
     """
     mean_high: float | None
-    """None also if a run did not reach the target."""
-    left_out: int
-    """How many runs the mean leaves out: 2 or 0."""
+    """The other end of that interval."""
     median: float | None
+    """A run that did not reach the target counts as the slowest; None if it is the median."""
     minimum: float | None
     maximum: float | None
     standard_deviation: float | None

@@ -96,7 +96,7 @@ def _set(measured: Measured) -> Iterator[str]:
     yield from filter(None, [markdown_list(cautions)])
     if judgement.disturbed:
         runs = sum(bool(result.disturbed) for result in comparison.results)
-        yield _details(f"What disturbed {runs} of the {count} runs", judgement.disturbed)
+        yield _details(f"CPU contention: {runs} of the {count} runs disturbed", judgement.disturbed)
     machines = [machine for manifest in measured.manifests for machine in manifest.machines]
     yield _details("What each worker had", [*dict.fromkeys(map(machine_text, machines))])
 

@@ -1,9 +1,10 @@
 """How well a few runs tell a mean: intervals that cover it with 95 % from three runs on.
 
-Times and rates of equal runs are about lognormal. The logarithm of such a mean is the mean of the
-logarithms and half of their variance; its error, with Student's t in place of the normal quantile,
-is Cox's (Olsson 2005, "Confidence intervals for the mean of a log-normal distribution"). A
-bootstrap of three runs, in comparison, covers the mean with 75 %.
+Times and rates of equal runs are about lognormal, which the 95 % assume. If one run in ten is 1.4
+times as slow, they cover 90, 84 and 78 % for 3, 5 and 10 runs. The logarithm of such a mean is the
+mean of the logarithms and half of their variance; its error, with Student's t in place of the
+normal quantile, is Cox's (Olsson 2005, "Confidence intervals for the mean of a log-normal
+distribution"). A bootstrap of three runs, in comparison, covers the mean with 75 %.
 """
 
 import math
@@ -109,11 +110,26 @@ def of_mean(figures: Sequence[float], confidence: float = CONFIDENCE) -> Interva
     return low, high if len(finite) == len(figures) else None
 
 
+def of_any_mean(figures: Sequence[float]) -> Interval:
+    """Return the same of finite figures that need not be lognormal, by Student's t of themselves.
+
+    It covers the mean with 95 % where means of so many figures are about normal.
+    """
+    if len(figures) < 2:  # noqa: PLR2004 - a spread takes two
+        return None, None
+    low, high = _of_any(figures, (1 + CONFIDENCE) / 2)
+    return (low, high) if math.isfinite(low) and math.isfinite(high) else (None, None)
+
+
 def _of_known(figures: Sequence[float], inside: float) -> tuple[float, float]:
     if min(figures) > 0:
         found = log_mean(figures)
         width = t_quantile(inside, found.freedom) * found.error
         return math.exp(found.value - width), math.exp(found.value + width)
     # Of figures that may be negative, there are no logarithms.
+    return _of_any(figures, inside)
+
+
+def _of_any(figures: Sequence[float], inside: float) -> tuple[float, float]:
     width = t_quantile(inside, len(figures) - 1) * stdev(figures) / math.sqrt(len(figures))
     return fmean(figures) - width, fmean(figures) + width

@@ -1,4 +1,4 @@
-"""Means, ratios, and summaries of a figure over several runs of a kind, as MLPerf has them."""
+"""Means, ratios, and summaries of a figure over several runs of a kind."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from mlbench.evaluation import intervals
 from mlbench.results import Summary
 
 ENOUGH = 3
-"""From so many runs on, the mean leaves out the fastest and the slowest, and has an interval."""
+"""From so many runs on, a mean has an interval."""
 
 
 def mean(values: Iterable[float]) -> float:
@@ -39,13 +39,13 @@ def of_figures(
 def of_times(
     seconds: Iterable[float | None], confidence: float = intervals.CONFIDENCE
 ) -> Summary | None:
-    """Summarize times to accuracy; runs without one count as the slowest."""
+    """Summarize times to accuracy; there is no mean if a run has none."""
     return _summarize(missed_as_slowest(seconds), confidence)
 
 
 def mean_of_times(seconds: Iterable[float | None]) -> float:
-    """Return the mean time to accuracy of runs; infinite if one without any has to be counted."""
-    return mean(_counted(sorted(missed_as_slowest(seconds))))
+    """Return the mean time to accuracy of runs; infinite if one has none."""
+    return mean(missed_as_slowest(seconds))
 
 
 def known(figures: Iterable[float | None]) -> list[float]:
@@ -59,30 +59,24 @@ def missed_as_slowest(seconds: Iterable[float | None]) -> list[float]:
 
 
 def _summarize(figures: Sequence[float], confidence: float) -> Summary | None:
-    """Summarize figures; infinite ones count in the ranking alone."""
+    """Summarize figures, of which infinite ones are those of runs that missed their goal."""
     ranked = sorted(figures)
     had = [figure for figure in ranked if math.isfinite(figure)]
     if not had:
         return None
-    counted = _counted(ranked)
-    has_mean = math.isfinite(counted[-1])
+    has_mean = len(had) == len(ranked)
     has_interval = has_mean and len(ranked) >= ENOUGH
     low, high = intervals.of_mean(ranked, confidence) if has_interval else (None, None)
     return Summary(
         count=len(had),
-        mean=mean(counted) if has_mean else None,
+        mean=mean(ranked) if has_mean else None,
         mean_low=low,
         mean_high=high,
-        left_out=len(ranked) - len(counted) if has_mean else 0,
-        median=median(had),
+        median=middle if math.isfinite(middle := median(ranked)) else None,
         minimum=had[0],
         maximum=had[-1],
         standard_deviation=_deviation(had) if len(had) > 1 else None,
     )
-
-
-def _counted(ranked: Sequence[float]) -> Sequence[float]:
-    return ranked[1:-1] if len(ranked) >= ENOUGH else ranked
 
 
 def _deviation(figures: Sequence[float]) -> float:

@@ -269,7 +269,8 @@ class GroupMean(Record):
     low: float | None
     """What the runs are drawn from has a mean between this and the next, with 95 % confidence.
 
-    By Student's t, of the logarithms where all figures are above 0 (Cox). None for a single run.
+    By Student's t, which assumes that means of so many figures are about normal. None for a single
+    run.
     """
     high: float | None
 

@@ -15,8 +15,8 @@ Cell = float | int | str | None
 
 SWEEP, FAILURES = "Sweep", "Failures"
 """Titles of the tables that a terminal shows of a sweep."""
-_INTERVAL = "From, to: where the mean is with 95 % confidence."
-_INTERVALS = "In brackets, where the mean is with 95 % confidence."
+_INTERVAL = "From, to: where the mean is with 95 % confidence, if figures are about lognormal."
+_INTERVALS = "In brackets, where the mean is with 95 % confidence, if figures are about lognormal."
 _CROSSINGS = (
     "Which is faster below a bandwidth, and which above: time to accuracy, interpolated between "
     "the bandwidths measured. From, to: where the crossing is with 95 % confidence; - is beyond "
@@ -214,7 +214,7 @@ def _time_to_accuracy(groups: Sequence[Group], caution: str) -> Table | None:
         _figure("since start", "s", "wall_seconds_to_accuracy.mean", _WALL_MEAN),
         *_scaling(groups, "time", "speedup", "efficiency"),
     ]
-    note = f"{_how_means_are_made(groups)} {caution}".rstrip()
+    note = f"A mean needs every run to have reached the goal. {caution}".rstrip()
     return _table("Time to accuracy", note, columns, groups)
 
 
@@ -359,13 +359,3 @@ def _table(title: str, note: str, columns: Sequence[_Column], records: Sequence[
         tuple(column.heading for column, _ in kept),
         tuple(zip(*(figures.column(values) for _, values in kept), strict=True)),
     )
-
-
-def _how_means_are_made(groups: Sequence[Group]) -> str:
-    summaries = [group.training_seconds_to_accuracy for group in groups]
-    if any(summary is not None and summary.left_out for summary in summaries):
-        return (
-            "Means leave out the fastest and the slowest run, as MLPerf's do; a run that did not "
-            "reach the goal is the slowest."
-        )
-    return "A mean needs every run to have reached the goal."

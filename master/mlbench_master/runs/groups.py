@@ -75,7 +75,7 @@ def _mean(field: Field, values: Iterable[Any]) -> GroupMean | None:
     if not known:
         return None
     mean = statistics.mean(known)
-    return GroupMean(len(known), mean if isfinite(mean) else None, *intervals.of_mean(known))
+    return GroupMean(len(known), mean if isfinite(mean) else None, *intervals.of_any_mean(known))
 
 
 def _sorted(groups: list[RunGroup], order: str) -> list[RunGroup]:

@@ -7,7 +7,14 @@ import pytest
 import scipy  # its parts are loaded when they are used
 
 from mlbench.evaluation.frontier import Timed, Workload, crossings
-from mlbench.evaluation.intervals import LOOKED_AT, Interval, of_mean, of_ratio, t_quantile
+from mlbench.evaluation.intervals import (
+    LOOKED_AT,
+    Interval,
+    of_any_mean,
+    of_mean,
+    of_ratio,
+    t_quantile,
+)
 from tests.support.known import known
 
 _SETS = 3000
@@ -27,6 +34,16 @@ def test_95_percent_of_intervals_cover_the_mean(runs: int, cv: float) -> None:
         low, high = of_mean([lognormal(random, 100.0, cv) for _ in range(runs)])
         covered += known(low) <= 100.0 <= known(high)
     assert 0.94 <= covered / _SETS <= 0.96
+
+
+@pytest.mark.parametrize("runs", [3, 5, 20])
+def test_95_percent_cover_the_mean_of_figures_that_are_no_times(runs: int) -> None:
+    """Groups of any runs: figures from -1 to 3, all of them equally likely."""
+    random, covered = Random(runs), 0  # noqa: S311 - no secret
+    for _ in range(_SETS):
+        low, high = of_any_mean([random.uniform(-1, 3) for _ in range(runs)])
+        covered += known(low) <= 1.0 <= known(high)
+    assert 0.92 <= covered / _SETS <= 0.96
 
 
 def _width(found: Interval) -> float:
