@@ -131,6 +131,8 @@ def bench(
             command = shlex.join(["mlbench", sys.argv[1], *named, *sys.argv[2:]])
             err.print(f"interrupted: this run goes on; for the rest: {command}", soft_wrap=True)
             raise typer.Exit(INTERRUPTED) from None
+        if not json:
+            err.print(f"set {ended.name}: ledger {ended.ledger_sha256}", soft_wrap=True)
         if ended.counted:
             comparison = client.compare(ended.counted).result().value
             write_and_show(manifests_of(client), comparison, files, as_json=json)

@@ -26,6 +26,7 @@ from mlbench.cli.common import (
 from mlbench.discovery import find_connection
 from mlbench.errors import NotConnectedError
 from mlbench.evaluation import limited
+from mlbench.evaluation.set_check import check_ledger
 from mlbench.records import Verification
 from mlbench.stack.services import find_prometheus
 
@@ -134,23 +135,28 @@ def _check_signed(file: Path, signers: Path | None) -> tuple[list[str], Counter[
 
 def _check(file: Path) -> tuple[list[str], Counter[str]]:
     """Check an archive, or a set's file and its archives; return problems and counted notes."""
-    if bundle.read_set(file) is None:
-        [(problems, notes)] = _check_archives([file])
-        return problems, Counter(notes)
+    run_set = bundle.read_set(file)
+    if run_set is None:
+        [found] = _check_archives([file])
+        return [*found.problems], Counter(found.notes)
     with TemporaryDirectory() as folder:
         archives = bundle.archives_in(file, Path(folder))
         problems = bundle.check(file, archives)
         checked = _check_archives(archives)
-    for i, (archive, (found, _)) in enumerate(zip(archives, checked, strict=True), 1):
-        problems += [f"archive {i}: {text.replace(str(archive), 'it')}" for text in found]
-    return problems, Counter(note for _, notes in checked for note in notes)
+    for i, (archive, found) in enumerate(zip(archives, checked, strict=True), 1):
+        problems += [f"archive {i}: {text.replace(str(archive), 'it')}" for text in found.problems]
+    archived = {one.run.id: (one.run, one.in_set) for one in checked if one.run}
+    wrong, notes = check_ledger(run_set, archived)
+    counted = Counter(note for one in checked for note in one.notes)
+    counted.update([*notes, f"ledger {run_set.ledger_sha256}"])
+    return problems + wrong, counted
 
 
-def _check_archives(files: list[Path]) -> list[tuple[list[str], list[str]]]:
+def _check_archives(files: list[Path]) -> list[limited.Checked]:
     try:
         return limited.check(files)
     except ArchiveError as error:
-        return [([str(error)], []) for _ in files]
+        return [limited.Checked([str(error)], [], None, None) for _ in files]
 
 
 def _write_blocks(file: Path, folder: Path) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mlbench.archive import ArchiveError, opened
+from mlbench.archive import RUN, ArchiveError, opened
 from mlbench.evaluation.checking import examine
 from mlbench.evaluation.comparing import compare_files
 from mlbench.evaluation.criteria import Criteria
@@ -36,16 +36,20 @@ def _damage(file: str) -> list[str]:
         return archive.check()
 
 
-def _check(*files: str) -> list[tuple[list[str], list[str]]]:
-    """Return the problems and the notes of each archive; one that cannot be read is a problem."""
-    checked: list[tuple[list[str], list[str]]] = []
+def _check(*files: str) -> list[tuple[list[str], list[str], Any, Any]]:
+    """Return of each archive the problems, the notes, its run, and its set.
+
+    One that cannot be read is a problem, and has no run.
+    """
+    checked: list[tuple[list[str], list[str], Any, Any]] = []
     shows_progress = len(files) > 1 and sys.stderr.isatty()
     for file in files:
         try:
             with opened(Path(file)) as archive:
-                checked.append(examine(archive))
+                told = archive.document(RUN)
+                checked.append((*examine(archive), told["run"], told.get("set")))
         except ArchiveError as error:
-            checked.append(([str(error)], []))
+            checked.append(([str(error)], [], None, None))
         if shows_progress:
             end = "\n" if len(checked) == len(files) else ""
             print(f"\rchecked {len(checked)} of {len(files)}", end=end, file=sys.stderr, flush=True)

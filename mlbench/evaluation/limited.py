@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Any, Literal
@@ -17,19 +18,44 @@ from typing import Any, Literal
 from mlbench.archive import ArchiveError
 from mlbench.comparisons import Comparison
 from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
-from mlbench.records import Manifest
+from mlbench.evaluation.set_check import SetAtSealing
+from mlbench.records import Manifest, Run
 
 MOST_MEMORY = 4 << 30
 _POLL_SECONDS = 0.2
 _UNREADABLE = "it cannot be checked within the memory and time for that"
 
 
-def check(files: Sequence[Path]) -> list[tuple[list[str], list[str]]]:
+@dataclass(frozen=True)
+class Checked:
+    """What was found in an archive."""
+
+    problems: Sequence[str]
+    notes: Sequence[str]
+    run: Run | None
+    """The run as it was sealed; None if it could not be read."""
+    in_set: SetAtSealing | None
+    """Its set, if it states one."""
+
+    @classmethod
+    def from_answer(cls, problems: list[str], notes: list[str], run: Any, in_set: Any) -> "Checked":
+        """Decode what ``python -m mlbench.evaluation check`` prints of an archive."""
+        decoded = None
+        if in_set:
+            runs = tuple(in_set["runs"])
+            decoded = SetAtSealing(in_set["created_at"], in_set["plan_sha256"], runs)
+        return cls(problems, notes, Run.from_fields(run) if run else None, decoded)
+
+
+def check(files: Sequence[Path]) -> list[Checked]:
     """Return the problems and the notes of each archive, as ``checking.examine`` does.
 
     One process reads all of them. Its progress goes to stderr, if that is a terminal.
     """
-    return [(problems, notes) for problems, notes in _ask("check", *map(str, files))]
+    try:
+        return [Checked.from_answer(*found) for found in _ask("check", *map(str, files))]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArchiveError(f"its run cannot be read: {error}") from None
 
 
 def damage(file: int, seconds: float, is_gone: Callable[[], bool]) -> list[str]:

@@ -117,6 +117,14 @@ class RunSet(Record):
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
+    def ledger_sha256(self) -> str:
+        """The SHA-256 of the plan, of when it was registered, and of what became of each run."""
+        trials = [asdict(trial) for place in self.places for trial in place.trials]
+        ledger = [self.plan_sha256, self.created_at, trials]
+        text = json.dumps(ledger, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
     def counted(self) -> list[int]:
         """The runs that count and are there."""
         trials = [trial for place in self.places for trial in place.trials]

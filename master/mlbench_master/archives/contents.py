@@ -4,6 +4,7 @@ import math
 import socket
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from itertools import chain
 from typing import Any
 
@@ -15,7 +16,7 @@ from mlbench_master.reading import files
 from mlbench_master.reading.points import Points, Reader
 from mlbench_master.reading.selection import NamedSeries
 from mlbench_master.reading.stored import Stored
-from mlbench_master.runs import autopsies, describing, events, manifest, profiles
+from mlbench_master.runs import autopsies, describing, events, manifest, profiles, sets
 
 # Columns that tell of the archive itself, or may change without the run.
 _NOT_SEALED = {
@@ -38,6 +39,8 @@ def documents(run: Run, result: Result) -> dict[str, Any]:
         "files": [file.to_fields() for file, _ in files.stored(run)],
         "profiles": [profile.to_fields() for profile in profiles.stored(run)],
     }
+    if run.set_name:
+        content["set"] = asdict(sets.at_sealing(run))
     row = {name: value for name, value in run.__data__.items() if name not in _NOT_SEALED}
     owner = run_owner(run.id)
     tables: dict[str, Any] = {

@@ -15,6 +15,7 @@ from mlbench.evaluation import effects, ledger
 from mlbench.evaluation.effects import RunFigures
 from mlbench.evaluation.facts import to_text
 from mlbench.evaluation.ledger import Entry
+from mlbench.evaluation.set_check import SetAtSealing
 from mlbench.names import UNASKED_BANDWIDTH
 from mlbench.options import read
 from mlbench.records import Planned
@@ -240,6 +241,14 @@ def describe(run_set: RunSet) -> records.RunSet:
         places=places,
         text=ledger.describe(places),
     )
+
+
+def at_sealing(run: Run) -> SetAtSealing:
+    """Return what the archive of a set's run states of the set: its plan, and the runs before."""
+    found = describe(RunSet.get(RunSet.name == run.set_name))
+    trials = [trial for place in found.places for trial in place.trials]
+    before = tuple(sorted(trial.run_id for trial in trials if trial.run_id < run.id))
+    return SetAtSealing(found.created_at, found.plan_sha256, before)
 
 
 def _places(run_set: RunSet) -> tuple[records.SetPlace, ...]:

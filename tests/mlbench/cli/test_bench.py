@@ -126,7 +126,9 @@ def test_a_set_ends_once_its_means_are_known_well_enough(mlbench: Mlbench, runs_
     arguments = ("--workers=1", "--repeats=9", f"--name={name}", "--until=80%", *paced)
     done = mlbench("bench", "steps", *arguments)
     assert done.code == 0, done.err
-    assert done.err.endswith("every mean is known to within 80%\n")
+    *_, last, ledger = done.err.splitlines()
+    assert last.endswith("every mean is known to within 80%")
+    assert re.fullmatch(rf"set {name}: ledger [0-9a-f]{{64}}", ledger)
     assert [run.name for run in runs_of(name)] == [f"{name}-w1-r{i}" for i in range(1, 6)]
     for wrong, problem in (
         (("--until=5%", "--repeats=5"), "--until: may stop after 5 repeats: order more"),

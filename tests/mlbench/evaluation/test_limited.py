@@ -36,6 +36,7 @@ def test_it_ends_after_its_time_and_with_who_waits(tmp_path: Path) -> None:
 
 def test_what_is_no_archive_is_refused_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no archive")
-    [([problem], notes)] = limited.check([tmp_path / "text"])
+    [checked] = limited.check([tmp_path / "text"])
+    [problem], notes = checked.problems, checked.notes
     assert "text is no archive of a run, or a damaged one" in problem
     assert notes == []
