@@ -5,7 +5,7 @@ A wrong accusation is worse than none: who waits is not accused, and what is not
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from mlbench.autopsy import Collective, Evidence, Verdict
 from mlbench.evaluation.seen import RankSeen, Seen, by_text, name_of, name_ranks, spell
@@ -80,15 +80,46 @@ def _sizes_differ(seen: Seen) -> Verdict | None:
     return _accuse_mismatch(seen, culprits, text)
 
 
+@dataclass(frozen=True)
+class Ended:
+    """How a rank ended."""
+
+    rank: int
+    exit_code: int | None
+    stderr_end: str
+    out_of_memory_kills: int = 0
+
+    @property
+    def echoes(self) -> bool:
+        """Whether it says that another rank is gone."""
+        return any(echo in self.stderr_end for echo in _ECHOES)
+
+    @property
+    def is_cause(self) -> bool:
+        """Whether it has failed by itself, not because another one had."""
+        was_stopped = self.exit_code in _STOPPED_BY and not self.out_of_memory_kills
+        return bool(self.exit_code) and not was_stopped and not self.echoes
+
+
+def ended_first(ended: Sequence[Ended]) -> list[int]:
+    """Return the ranks because of which the others ended, by their exit codes and last words.
+
+    These are the ranks that failed by themselves, or without any those that ended with code 0
+    while others lost their connection to them.
+    """
+    failed = [one for one in ended if one.exit_code]
+    causes = [one.rank for one in failed if one.is_cause]
+    by_itself = [one.rank for one in failed if not one.echoes]
+    return causes or by_itself or [o.rank for o in ended if not o.exit_code and not o.echoes]
+
+
 def _gone(seen: Seen) -> Verdict | None:
     gone = [number for number, rank in seen.ranks.items() if rank.has_ended]
     failed = [number for number in gone if seen.ranks[number].evidence.exit_code]
-    echoing = [number for number, rank in seen.ranks.items() if _echoes(rank.evidence)]
+    echoing = [number for number, rank in seen.ranks.items() if _ended(rank).echoes]
     if not gone or not (failed or echoing or seen.waiting):
         return None  # Those that have not ended may be at fault as well.
-    causes = [number for number in failed if _is_cause(seen.ranks[number].evidence)]
-    by_itself = [number for number in failed if number not in echoing]
-    culprits = causes or by_itself or [n for n in gone if n not in (*failed, *echoing)]
+    culprits = ended_first([_ended(seen.ranks[number]) for number in gone])
     hows = []
     for number in culprits or failed:
         code, killed = seen.ranks[number].evidence.exit_code, seen.ranks[number].killed
@@ -102,15 +133,9 @@ def _gone(seen: Seen) -> Verdict | None:
     return seen.accuse("gone", culprits, how, "certain")
 
 
-def _is_cause(evidence: Evidence) -> bool:
-    """Tell whether a rank has failed by itself, not because another one had."""
-    was_stopped = evidence.exit_code in _STOPPED_BY and not evidence.out_of_memory_kills
-    return not was_stopped and not _echoes(evidence)
-
-
-def _echoes(evidence: Evidence) -> bool:
-    """Tell whether it says that another rank is gone."""
-    return any(echo in evidence.stderr_end for echo in _ECHOES)
+def _ended(rank: RankSeen) -> Ended:
+    its = rank.evidence
+    return Ended(its.rank, its.exit_code, its.stderr_end, its.out_of_memory_kills)
 
 
 def _stopped(seen: Seen) -> Verdict | None:

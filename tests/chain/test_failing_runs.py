@@ -12,7 +12,7 @@ from mlbench import ApiClient, names
 from mlbench.home import Home
 from mlbench.records import Run
 from mlbench_master.reading.promql import PrometheusClient
-from tests.chain import raising
+from tests.chain import leaving, raising
 from tests.conftest import wait_for
 from tests.support import stacks
 from tests.support.known import known
@@ -65,6 +65,19 @@ def test_a_failed_run_has_the_figures_of_its_steps_and_blames_no_rank(
         wait_for(lambda: prometheus.query(selector), what="its figures are scraped")
         [scraped] = prometheus.query(selector)
     assert float(scraped.values[0]) == result.samples_per_second
+
+
+def test_the_rank_that_left_early_is_blamed_and_not_its_victim(client: ApiClient) -> None:
+    command = shlex.join([sys.executable, leaving.__file__])
+    run = stacks.run_to_end(client, stacks.order_command(client, "leaving", command, num_workers=2))
+    assert run.state == "FAILED"
+    first, *_ = run.reason.splitlines()
+    assert first == (
+        "rank 0 on local-mlbench-worker-0 exited with code 0 first; "
+        "then rank 1 on local-mlbench-worker-1 exited with code 1"
+    )
+    outcome = known(client.get_result(run.id).result().value.outcome)
+    assert (outcome.kind, outcome.rank) == ("crashed", 0)
 
 
 def test_a_failed_attempt_is_tried_again(client: ApiClient, stack: Home) -> None:

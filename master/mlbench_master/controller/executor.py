@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 
 from mlbench.assignment import Assignment
 from mlbench.benchmarks import BENCHMARKS
+from mlbench.evaluation.autopsy import Ended, ended_first
 from mlbench.names import ACTIVE_STATES
 from mlbench.runspec import WorkerSpec, part
 from mlbench_master.controller.actions import (
@@ -32,6 +33,7 @@ from mlbench_master.pools.base import Placement, Pool, wake
 from mlbench_master.reading import logs
 from mlbench_master.recording import streams
 from mlbench_master.runs import autopsies, clock, life
+from mlbench_master.runs.events import describe_exit
 
 log = logging.getLogger(__name__)
 
@@ -191,7 +193,11 @@ def _end(end: End) -> None:
         return
     reason = end.reason
     if end.failed_rank is not None:
-        stderr = logs.tail(logs.find(run, end.failed_rank, "stderr"), _STDERR_LINES).text
+        stderr = _end_of_stderr(run, end.failed_rank)
+        if (culprit := _culprit(run, end.failed_rank, stderr)) is not None:
+            how = describe_exit(culprit.exit_code or 0)
+            reason = f"rank {culprit.rank} on {culprit.worker} {how} first; then {reason}"
+            stderr = _end_of_stderr(run, culprit.rank) or stderr
         stderr = _REST_OF_FRAME.sub("", stderr).rstrip().lstrip("\n")
         # PostgreSQL cannot store NUL in a text.
         reason += f"\n{stderr}".replace("\0", "\N{REPLACEMENT CHARACTER}") if stderr else ""
@@ -208,6 +214,24 @@ def _end(end: End) -> None:
         waiting=None,
     )
     log.info("run %d: %s %s", end.run_id, end.state, end.reason)
+
+
+def _end_of_stderr(run: Run, rank: int) -> str:
+    return logs.tail(logs.find(run, rank, "stderr"), _STDERR_LINES).text
+
+
+def _culprit(run: Run, failed: int, stderr: str) -> Rank | None:
+    """Return the rank whose end another one reports, that failed because of it; None without one.
+
+    The hang diagnosis judges by the same rule.
+    """
+    if not Ended(failed, 1, stderr).echoes:
+        return None
+    of_attempt = Rank.select().where(Rank.run == run.id, Rank.attempt == run.attempt)
+    ranks = {one.rank: one for one in of_attempt if one.exit_code is not None}
+    ends = [Ended(rank, one.exit_code, _end_of_stderr(run, rank)) for rank, one in ranks.items()]
+    culprits = ended_first(ends)
+    return ranks[culprits[0]] if len(culprits) == 1 and culprits != [failed] else None
 
 
 def _finished_at(run: Run, now: float) -> float:

@@ -297,6 +297,25 @@ def test_the_reason_ends_with_what_the_rank_wrote_last(executor: Executor, run: 
     assert lines == ["rank 1 failed", *last]
 
 
+@pytest.mark.parametrize(
+    ("codes", "culprit"),
+    [
+        ((0, 1, None), "rank 0 on w-0 exited with code 0 first; then rank 1 failed"),
+        ((0, 1, 3), "rank 2 on w-2 exited with code 3 first; then rank 1 failed"),
+        # Two ranks ended so, and which was first is not known.
+        ((0, 1, 0), "rank 1 failed"),
+    ],
+)
+def test_the_reason_names_the_rank_whose_end_the_failed_one_reports(
+    executor: Executor, run: Run, codes: tuple[int | None, ...], culprit: str
+) -> None:
+    for rank, code in zip(make_ranks(run, ["w-0", "w-1", "w-2"]), codes, strict=True):
+        store(rank, exit_code=code, exited_at=700.0)
+    streams.append(key(run, 1, "stderr"), 0, b"RuntimeError: Connection closed by peer\n")
+    executor.perform(End(run.id, "FAILED", "rank 1 failed", failed_rank=1))
+    assert reload(run).reason == f"{culprit}\nRuntimeError: Connection closed by peer"
+
+
 @pytest.mark.parametrize("rank", ["", "[rank1]: "])
 def test_the_reason_begins_with_a_whole_frame_of_a_traceback(
     executor: Executor, run: Run, rank: str
