@@ -250,8 +250,10 @@ class Failures(Record):
     """Its position in `groups`."""
     failures: int
     """How often its runs were begun anew, by MLBench or torchrun."""
+    injected: int
+    """How many planned or ordered failures were carried out, also those after which it went on."""
     between_seconds: float | None
-    """The mean time between two of them."""
+    """The mean time between two times that its runs were begun anew."""
     restart_seconds: float | None
     """From a failure to where the training goes on, the steps left out that are done again."""
     checkpoint_seconds: float | None
@@ -261,9 +263,14 @@ class Failures(Record):
     kept: Summary | None
     """The share of its time, from 0 to 1, that was not lost to failures and checkpoints."""
     expected: float | None
-    """The same by Daly's formula, of these costs; no failure comes while no process runs."""
+    """The same by Daly's formula, of these costs; no failure comes while no process runs.
+
+    None where ranks were stopped, slowed or cut off, of which the formula knows nothing.
+    """
     best_interval_seconds: float | None
     """The interval that would keep most, by Daly's formula."""
+    text: str = ""
+    """That none of the planned failures fell within its runs; else empty."""
 
 
 @dataclass(frozen=True)

@@ -277,6 +277,8 @@ class Result(Record):
     Then the time to accuracy, the accuracy after time, the samples and the training time are None.
     """
 
+    injected_faults: int | None = None
+    """How many planned or ordered failures were carried out; None in earlier archives."""
     outcome: Outcome | None = None
     """What the run achieved; None while it is active, and in archives of earlier versions."""
 

@@ -205,6 +205,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
         hidden_phases=_mean_seconds(
             {phase: finite_by_rank(series, names.hidden_metric(phase)) for phase in PHASES}
         ),
+        injected_faults=sum(one.at is not None and not one.problem for one in run.injected),
         outcome=outcome_of(
             run, context.target, time_to_accuracy, loss, hang, is_reached=reached is not None
         ),

@@ -52,7 +52,11 @@ def failures_of(
         kept = [run for run in map(_kept, runs) if run]
         ordered = any(facts[run.run_id].get(FAULTS, "none") != "none" for run in runs)
         if kept and (ordered or any(run.failures for run in kept)):
-            failures.append(_of_group(place, runs, kept))
+            of_group = _of_group(place, runs, kept)
+            if ordered and not of_group.failures and not of_group.injected:
+                text = f"{group.label}: none of the planned failures fell within its runs"
+                of_group = replace(of_group, text=text)
+            failures.append(of_group)
     return tuple(failures)
 
 
@@ -67,15 +71,17 @@ def _of_group(place: int, runs: Sequence[Result], kept: Sequence[_Kept]) -> Fail
     share = of_figures(run.useful / run.wall for run in kept)
     if share and share.mean_high is not None:  # by logarithms, which know no bound
         share = replace(share, mean_high=min(1.0, share.mean_high))
+    was_stopped = any(run.goodput and run.goodput.seconds.get("stopped") for run in runs)
     return Failures(
         group=place,
         failures=failures,
+        injected=sum(run.injected_faults or 0 for run in runs),
         between_seconds=between if failures else None,
         restart_seconds=down + again if failures else None,
         checkpoint_seconds=cost,
         interval_seconds=interval,
         kept=share,
-        expected=goodput(interval, costs) if interval else None,
+        expected=goodput(interval, costs) if interval and not was_stopped else None,
         best_interval_seconds=_best(costs, runs) if cost and failures else None,
     )
 

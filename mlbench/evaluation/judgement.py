@@ -81,6 +81,7 @@ def _notes(comparison: Comparison) -> Iterator[str]:
             yield f"{group.label}: {group.score.text}"
         if group.convergence and group.convergence.is_too_fast:
             yield f"{group.label}: {group.convergence.text}"
+    yield from (one.text for one in comparison.failures if one.text)
     if comparison.sweep and comparison.sweep.text:
         yield comparison.sweep.text
     else:

@@ -277,7 +277,8 @@ def _frontier(frontier: Frontier) -> list[Table]:
 def _failures(groups: Sequence[Group], failures: Sequence[Failures]) -> Table:
     columns = [
         _text("group", lambda row: groups[row.group].label),
-        _figure("failures", "", "failures"),
+        _figure("injected", "", "injected"),
+        _figure("begun anew", "", "failures"),
         _figure("one every", "s", "between_seconds"),
         _figure("restart", "s", "restart_seconds"),
         _figure("saved every", "s", "interval_seconds"),

@@ -204,7 +204,7 @@ def test_a_run_is_followed_and_stopped(user: Page, connection: Connection, going
     expect(log).to_contain_text("step 100 of 6000")
     expect(log).to_contain_text("step 200 of 6000")
     user.get_by_role("button", name="Stop").click()
-    _state(user, "STOPPED")
+    _state(user, "stopped")
     expect(user.get_by_role("button", name="Stop")).to_be_hidden()
     expect(section(user, "Timeline")).to_contain_text("stopped", ignore_case=True)
 

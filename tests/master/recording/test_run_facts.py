@@ -116,7 +116,10 @@ def test_the_last_disturbance_counts_which_the_agent_states(run: Run, delivery: 
     make_ranks(run)
     record(run, stated(disturbance=QUIET | {"seconds": 99}) + b"\n" + stated(disturbance=QUIET))
     deliver(delivery)
-    assert Rank.get(run=run, rank=0).disturbance == QUIET | {"profiled": []}
+    assert Rank.get(run=run, rank=0).disturbance == QUIET | {
+        "profiled": [],
+        "stack_waiting_seconds": None,
+    }
     assert Rank.get(run=run, rank=1).disturbance is None
 
 

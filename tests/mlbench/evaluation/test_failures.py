@@ -84,3 +84,30 @@ def test_what_was_not_recorded_is_not_guessed() -> None:
     [found] = compare([replace(failing(1), checkpoints=None)], facts).failures
     assert (found.interval_seconds, found.expected, found.best_interval_seconds) == (None,) * 3
     assert compare([replace(failing(1), goodput=None)], facts).failures == ()
+
+
+def test_planned_failures_that_did_not_come_are_told_of_and_stops_are_no_part_of_the_formula() -> (
+    None
+):
+    quiet = [replace(make_result(run_id), goodput=goodput_of(compute=10.0)) for run_id in (1, 2)]
+    facts = {run.run_id: make_facts(1, faults="stop:4s:every=8s") for run in quiet}
+    compared = compare(quiet, facts)
+    [row] = compared.failures
+    assert (row.injected, row.failures) == (0, 0)
+    assert row.text in compared.judgement.notes
+    assert row.text.endswith("none of the planned failures fell within its runs")
+    ran = [
+        replace(run, injected_faults=1, goodput=goodput_of(compute=6.0, stopped=4.0))
+        for run in quiet
+    ]
+    [row] = compare(ran, facts).failures
+    assert (row.injected, row.failures, row.text, row.expected) == (2, 0, "", None)
+    assert known(row.kept).mean == pytest.approx(0.6)
+
+
+def goodput_of(**seconds: float) -> Goodput:
+    """Return the time breakdown of a run of one rank."""
+    buckets: Any = seconds
+    return Goodput(
+        seconds["compute"] / sum(seconds.values()), buckets, (RankGoodput(0, 1, buckets),)
+    )
