@@ -46,6 +46,8 @@ class Process(Record):
     threads: int
     rank: int | None = None
     """Its rank where the worker's command starts several, as torchrun does; null for others."""
+    phase: str = ""
+    """The phase of ``Tracker.phase`` that its training is in; "" outside of all, or if unknown."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from mlbench import names
 from mlbench.names import PHASES, Phase
+from mlbench.phase_mark import Mark, open_mark
 from mlbench.process import this_process
 from mlbench.recorder import Recorder, Value, check_name, to_float
 from mlbench.stated import Setting, reaches
@@ -33,13 +34,15 @@ _MILLISECOND = 0.001
 
 
 class PhaseTimer:
-    """Adds up the time spent inside ``with`` blocks."""
+    """Adds up the time spent inside ``with`` blocks, and marks that the process is in one."""
 
-    __slots__ = ("_before", "_entered")
+    __slots__ = ("_before", "_entered", "_mark", "_outer", "_place")
 
-    def __init__(self, seconds: float = 0.0) -> None:
+    def __init__(self, seconds: float = 0.0, mark: Mark | None = None, place: int = 0) -> None:
         self._before = seconds
         self._entered = 0.0  # outside of a block
+        self._mark = bytearray(1) if mark is None else mark
+        self._place, self._outer = place, 0
 
     @property
     def seconds(self) -> float:
@@ -62,11 +65,14 @@ class PhaseTimer:
         to._before += seconds
 
     def __enter__(self) -> None:
+        self._outer = self._mark[0]
+        self._mark[0] = self._place
         self._entered = perf_counter()
 
     def __exit__(self, *_: object) -> None:
         self._before += perf_counter() - self._entered
         self._entered = 0.0
+        self._mark[0] = self._outer
 
 
 class _HiddenTimer:
@@ -126,7 +132,8 @@ class Tracker:
         """Whether a logged value has reached the goal."""
         self.goal_seconds: float | None = None
         """Training time when it did; None if it has not, or before the checkpoint."""
-        self._timers = {phase: PhaseTimer() for phase in PHASES}
+        mark = open_mark(environ if environ.get(names.ENV_METRICS_FILE) else {})
+        self._timers = {phase: PhaseTimer(0.0, mark, i) for i, phase in enumerate(PHASES, 1)}
         # Phases of other threads overlap the training, so they are no part of its time.
         self._thread = threading.get_ident()
         self._hidden: dict[Phase, float] = {}

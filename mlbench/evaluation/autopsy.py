@@ -243,6 +243,23 @@ def _odd(seen: Seen) -> Verdict | None:
     return replace(seen.accuse("behind", odd, how, "likely"), sentence=how)
 
 
+def _outside(seen: Seen) -> Verdict | None:
+    """Accuse the few that are outside of the phase ``communication``, which all others are in.
+
+    It needs no framework that tells where its ranks wait.
+    """
+    if seen.missing or len(seen.alive) < len(seen.ranks) or any(_entered(seen)):
+        return None
+    inside = [n for n, rank in seen.ranks.items() if rank.phase == "communication"]
+    outside = [number for number in seen.ranks if number not in inside]
+    if not outside or len(outside) > len(inside):
+        return None
+    if not all(seen.ranks[number].at for number in outside):
+        return None
+    how = f"{seen.describe(outside)}; {name_ranks(inside, 'wait')} in the phase communication"
+    return replace(seen.accuse("behind", outside, how, "likely"), sentence=how)
+
+
 def _shared(seen: Seen) -> Verdict | None:
     """Name the frame that all ranks are at, none of which is in a collective."""
     frames = {rank.at for rank in seen.ranks.values()}
@@ -275,6 +292,7 @@ _RULES: tuple[Callable[[Seen], Verdict | None], ...] = (
     _mismatch,
     _network,
     _odd,
+    _outside,
     _shared,
     _unknown,
 )

@@ -17,6 +17,7 @@ _FRAMEWORKS = ("torch", "jax", "jaxlib", "tensorflow", "keras", "numpy")
 _TORCH_WAITS = ("torch/distributed/distributed_c10d.py", "torch/distributed/rendezvous.py")
 # It is no waiting for other ranks.
 _TORCH_DATA = "torch/utils/data/"
+_TORCH_WORKER = "torch/utils/data/_utils/worker.py"
 _NAMED = re.compile(r"rank (\d+): ")
 _ENDED_BY_TORCHRUN = -15
 
@@ -64,6 +65,21 @@ class RankSeen:
         return next((one for one in frames if package_of(one) not in ("", *_FRAMEWORKS)), None)
 
     @cached_property
+    def loads_at(self) -> Frame | None:
+        """Where a worker of the data loader is that it waits for; None if it waits for none."""
+        frames = self.main.frames if self.main else ()
+        if not any(_TORCH_DATA in frame.file for frame in frames):
+            return None
+        for worker in self.evidence.threads:
+            # Further out are the frames of the process that it was forked from.
+            its = [*takewhile(lambda frame: not frame.file.endswith(_TORCH_WORKER), worker.frames)]
+            own = [one for one in its if package_of(one) not in ("", *_FRAMEWORKS)]
+            # A worker that waits for its next item is in PyTorch's code alone.
+            if worker.is_main and len(its) < len(worker.frames) and own:
+                return own[0]
+        return None
+
+    @cached_property
     def below(self) -> Sequence[Frame]:
         """The frames of libraries that it is in, from there."""
         frames = self.main.frames if self.main else ()
@@ -87,6 +103,11 @@ class RankSeen:
         return bool(inside) and _TORCH_DATA not in inside[0].file
 
     @property
+    def phase(self) -> str:
+        """The phase that its training is in; "" outside of all, or if it tells none."""
+        return next((one.phase for one in self.evidence.processes if one.phase), "")
+
+    @property
     def has_ended(self) -> bool:
         """Whether its process is over."""
         its = self.evidence.processes
@@ -102,6 +123,8 @@ class RankSeen:
         text = f"at {mark_frame(self.at)}" if self.at else "at a place that is not known"
         if self.waits_in:
             text = f"in {spell(self.waits_in)}"
+        if self.loads_at:
+            return f"{text} (its data loader's worker is at {mark_frame(self.loads_at)})"
         for process in self.evidence.processes[1:]:
             if process.state in ENDED:
                 return f"{text} (its process {process.pid}, {process.command[:40]}, has died)"

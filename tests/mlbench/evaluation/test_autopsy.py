@@ -38,6 +38,13 @@ LOADING = "rank 1 is at `load_batch` (data.py:41)"
 OTHERS = "ranks 0, 2 and 3 wait for it in all-reduce 22"
 
 
+def in_phase(number: int, phase: str, *frames: Any) -> Evidence:
+    """Return a rank of a framework that tells no collectives, in a phase of its own code."""
+    its = rank(number, at=frames or (STEP, MAIN))
+    [process] = its.processes
+    return replace(its, processes=(replace(process, phase=phase),))
+
+
 _AT_FAULT: dict[str, tuple[Any, ...]] = {
     "late in its own code": (
         [*waiting(0, 2, 3), LATE],
@@ -280,6 +287,43 @@ def test_nobody_is_accused_where_nobody_is_at_fault(
 ) -> None:
     found = judge(evidence, world_size)
     assert (found.kind, found.culprits, found.sentence) == (kind, (), sentence)
+
+
+def test_who_is_outside_of_the_communication_is_accused_without_a_framework_that_tells() -> None:
+    inside = [in_phase(0, "communication"), in_phase(2, "communication", MAIN)]
+    found = judge([*inside, in_phase(1, "data", LOAD, MAIN)], 3)
+    assert (found.kind, found.culprits, found.certainty) == ("behind", (1,), "likely")
+    assert found.sentence == f"{LOADING}; ranks 0 and 2 wait in the phase communication"
+    assert judge([*inside, in_phase(1, "", LOAD, MAIN)], 3).culprits == (1,)
+    # All are inside, none is, most are outside, or one has told nothing.
+    for evidence in (
+        [*inside, in_phase(1, "communication", LOAD, MAIN)],
+        [in_phase(0, ""), in_phase(2, "", MAIN), in_phase(1, "", LOAD, MAIN)],
+        [in_phase(0, "communication"), in_phase(1, "data", LOAD), in_phase(2, "data", MAIN)],
+        inside,
+    ):
+        assert judge(evidence, 3).culprits == ()
+
+
+def test_of_a_stuck_data_loader_the_line_of_its_worker_is_told() -> None:
+    loop = replace(
+        LOADER, function="_worker_loop", file=LOADER.file.replace("dataloader", "_utils/worker")
+    )
+    parent = (LOADER, STEP, MAIN)
+    late = rank(1, over(21), at=parent, states="SSS")
+    main, idle, stuck = (process.pid for process in late.processes)
+    workers = (
+        Thread(main, "MainThread", True, parent),
+        # They were forked, so that the frames of the training are theirs too.
+        Thread(idle, "MainThread", True, (LOCK, loop, *parent)),
+        Thread(stuck, "MainThread", True, (LOCK, LOAD, loop, *parent)),
+    )
+    place = "rank 1 is at `step` (train.py:12)"
+    others = "rank 0 waits for it in all-reduce 22"
+    told = judge([*waiting(0), replace(late, threads=workers)], 2).sentence
+    assert told == f"{place} (its data loader's worker is at `load_batch` (data.py:41)); {others}"
+    told = judge([*waiting(0), replace(late, threads=workers[:2])], 2).sentence
+    assert told == f"{place}; {others}"
 
 
 def test_a_verdict_has_the_frame_and_the_collective() -> None:

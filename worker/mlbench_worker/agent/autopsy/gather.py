@@ -15,12 +15,13 @@ from pathlib import Path
 
 from mlbench.autopsy import Collective, Evidence, Process, Thread
 from mlbench.job_totals import JobTotals
+from mlbench.phase_mark import mark_of, phase_in
 from mlbench.process import this_process
 from mlbench_worker.agent import kernel, torchrun
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.autopsy.collectives import find_collectives, left_collectives
 from mlbench_worker.agent.autopsy.stacks import Pipe, find_spy, parse_traceback, spy
-from mlbench_worker.agent.files import StreamFile, text_of
+from mlbench_worker.agent.files import StreamFile, read_regular, text_of
 from mlbench_worker.agent.sources.processes import environ_of, is_python, other_process, state_of
 from mlbench_worker.agent.usage import free_memory, read_usage
 
@@ -48,6 +49,7 @@ def gather(
     began, at = time.monotonic(), time.time()
     missing: list[str] = []
     processes = _processes(root) if attempt.exit is None and root is not None else []
+    processes = [replace(one, phase=_phase(attempt.autopsy, one.pid)) for one in processes]
     ranks = {process.pid: process.rank for process in processes if process.rank is not None}
     stderr_end = _end(attempt.streams["stderr"])
     if attempt.exit is None:
@@ -95,6 +97,10 @@ def gather(
         native=tuple(native),
     )
     return replace(_bounded(evidence), gathered_in_seconds=time.monotonic() - began)
+
+
+def _phase(folder: Path, pid: int) -> str:
+    return phase_in(read_regular(mark_of(folder, pid), 1) or b"") or ""
 
 
 def _processes(root: int) -> list[Process]:
