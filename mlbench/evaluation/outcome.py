@@ -12,7 +12,7 @@ from typing import Any
 
 from mlbench import names
 from mlbench.autopsy import Autopsy
-from mlbench.evaluation.columns import Columns, by_rank
+from mlbench.evaluation.columns import Columns, by_rank, finite_by_rank
 from mlbench.evaluation.goodput import Useless
 from mlbench.evaluation.rows import RunRow
 from mlbench.names import ACTIVE_STATES, OutcomeKind
@@ -82,7 +82,10 @@ def hang_of(run: RunRow, series: Columns, autopsies: Sequence[Autopsy]) -> Hang 
     if any(at > asked_at for at in _step_times(series)):
         return None
     stood = [one.at - one.quiet_seconds for one in evidence if one.quiet_seconds is not None]
-    steps = max((one.steps for one in last.evidence), default=0)
+    # What agents tell of the steps may be a second old.
+    told = [float(one.steps) for one in last.evidence]
+    told += [max(column.values) for column in finite_by_rank(series, names.STEP).values()]
+    steps = round(max(told, default=0.0))
     return Hang(max(stood, default=asked_at), steps, last.verdict.sentence)
 
 

@@ -86,7 +86,7 @@ def test_columns_are_hidden_and_a_narrow_screen_sorts(page: Page, still: Connect
     expect(page.get_by_role("columnheader", name="Benchmark")).to_be_hidden()
     assert "hide=code" in page.url
     page.reload()
-    expect(page.get_by_role("columnheader", name="State")).to_be_visible()
+    expect(page.get_by_role("columnheader", name="Outcome")).to_be_visible()
     expect(page.get_by_role("columnheader", name="Benchmark")).to_be_hidden()
     expect(page.get_by_label("Sort by")).to_be_hidden()
     page.set_viewport_size({"width": 390, "height": 900})

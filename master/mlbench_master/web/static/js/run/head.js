@@ -44,7 +44,7 @@ export class Head {
     setText(byId("about"), about(run, description));
     showSet(run);
     setNotice(byId("waiting"), waitingFor(run));
-    setNotice(reason, run.reason || toldOf(run));
+    setNotice(reason, run.reason);
     reason.classList.toggle("bad", run.state === "FAILED");
     reason.setAttribute("aria-label", `About the run: ${run.state.toLowerCase()}`);
     const range = { since: run.started_at, until: run.finished_at };
@@ -88,11 +88,6 @@ export class Head {
     }
     this.show(this.run, this.description);
   }
-}
-
-/** @returns {string} what the badge leaves out: since when it was NaN, or where it hung. */
-function toldOf(/** @type {Run} */ { outcome }) {
-  return outcome && ["nan", "hung"].includes(outcome.kind) ? outcome.text : "";
 }
 
 function showSet(/** @type {Run} */ run) {

@@ -96,7 +96,8 @@ async function fetchOnce() {
 
 function show() {
   const problem = notFiniteOf(run);
-  setNotice(byId("not-finite"), problem && `${problem}: what the run does from there on is wasted.`);
+  const wasted = isActive(run) ? "what the run does from there on is" : "what the run did from there on was";
+  setNotice(byId("not-finite"), problem && `${problem}: ${wasted} wasted.`);
   head.show(run, descriptions.get(run.benchmark) ?? "");
   words.show(run);
   autopsy.show(run);
