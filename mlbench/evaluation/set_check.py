@@ -99,4 +99,6 @@ def _gaps(run_ids: Sequence[int]) -> list[str]:
     missing = [id_ for one, other in pairwise(sorted(run_ids)) for id_ in range(one + 1, other)]
     if not missing:
         return []
-    return [f"{numbered('run', missing)}, ordered between its runs: of another set, or left out"]
+    verb = "was" if len(missing) == 1 else "were"
+    ordered = f"{numbered('run', missing)} {verb} ordered between the runs of this set"
+    return [f"{ordered}: of another set, or left out"]

@@ -78,7 +78,7 @@ function columnsOf(/** @type {Result[]} */ results) {
   return [
     { title: "Run", isHead: true, fill: (cell, result) => fillName(cell, result, ids) },
     figure("Workers", (result) => count(result.num_workers)),
-    { title: "State", fill: fillState },
+    { title: "Outcome", fill: fillState },
     seconds("Time to accuracy", results, "training_seconds", TRAINING_HINT),
     seconds("Since the start", results, "wall_seconds", WALL_HINT),
     scores(after, results, (result) => result.accuracy_after_time?.value, AFTER_HINT),

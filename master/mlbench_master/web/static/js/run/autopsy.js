@@ -53,7 +53,7 @@ export class Autopsy {
 
   #entitle() {
     const whileActive = this.#isOn ? "It goes on" : "Why it does not go on";
-    const atTheEnd = this.#hasHung ? "Why it did not go on" : "What it did when it was asked";
+    const atTheEnd = this.#hasHung ? "Why it did not go on" : "Hang diagnosis";
     setText(byId("autopsy-title"), this.#isActive ? whileActive : atTheEnd);
     byId("autopsy").classList.toggle("going", this.#isActive ? this.#isOn : !this.#hasHung);
   }
