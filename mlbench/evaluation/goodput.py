@@ -13,8 +13,8 @@ overlap, this order decides:
 - *Evaluation* beats communication: ranks that evaluate exchange scores, which trains nothing.
 - *Waiting* is how much longer a rank communicates than the rank that communicates least in the same
   ten seconds. Ranks end an exchange together, so that rank came last, and the others waited for it.
-- *CPU contention* is the share of time in which other programs held a rank's core, as the kernel
-  counts it. It is taken from computing.
+- *CPU contention* is the time in which other programs held a rank's core, as the kernel counts it.
+  The kernel does not tell in which phase, so all phases but waiting lose the same share to it.
 - *Compute* is all other training time: forward and backward pass, optimizer, metrics, a framework's
   step in one piece, and the time between phases. Code that times no phases computes.
 - *Paused* is the time between two epochs in no phase, while the training's clock stood.
@@ -262,18 +262,25 @@ class _Cutter:
         throttled, contention = _core_shares(measured)
         trained = max(0, until_us - life.trains_us) / 1e6
         throttled = min(computed, throttled * trained)
-        contention = min(computed - throttled, contention * trained)
+        busy = {
+            "evaluation": seconds(evaluation),
+            "data": data,
+            "communication": communication - waited,
+            "compute": computed - throttled,
+        }
+        contended = min(1.0, contention * trained / total) if (total := sum(busy.values())) else 0.0
+        busy = {bucket: (1 - contended) * its for bucket, its in busy.items()}
         stopped = sum(
             stops.seconds(life, metric, until_us) for metric in (evaluation, names.TRAIN_SECONDS)
         )
         yield "stopped", stopped + throttled
-        yield "evaluation", seconds(evaluation)
+        yield "contention", contended * total
+        yield "evaluation", busy["evaluation"]
         yield "checkpoint", saving
-        yield "data", data
+        yield "data", busy["data"]
         yield "waiting", waited
-        yield "communication", communication - waited
-        yield "contention", contention
-        yield "compute", computed - throttled - contention
+        yield "communication", busy["communication"]
+        yield "compute", busy["compute"]
 
     def _waits(self) -> Iterator[tuple[tuple[str, Key], float]]:
         """Yield how long each process waited in exchanges for the slowest one, in seconds."""
