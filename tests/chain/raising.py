@@ -12,7 +12,7 @@ from mlbench_worker.ranks.distributed import join_world
 
 STEP_SECONDS = 0.04
 SAMPLES = 32
-_STEPS = 60
+STEPS = 60
 
 
 def main() -> None:
@@ -25,7 +25,7 @@ def main() -> None:
                 time.sleep(STEP_SECONDS)
             with tracker.phase("communication"):
                 world.sum_(gradient)
-            if world.rank == 1 and tracker.steps == _STEPS:
+            if world.rank == 1 and tracker.steps == STEPS:
                 raise ValueError("the data are over")
             tracker.step(samples=SAMPLES, train_loss=1.0)
 

@@ -52,10 +52,12 @@ def test_a_failed_run_has_the_figures_of_its_steps_and_blames_no_rank(
     assert [rank.stopped for rank in run.ranks] == ["stopped after rank 1 failed", ""]
     result = client.get_result(run.id).result().value
     assert [rank.rank for rank in result.ranks] == [0, 1]
+    # Rank 0 was stopped up to a second after its last totals; rank 1 recorded its own at its end.
+    assert [rank.steps for rank in result.ranks] == [raising.STEPS] * 2
+    name = "train_seconds @ 1"
+    trained = client.get_run_metrics(run.id, metric_filter=name).result().value[name][-1]
     for rank in result.ranks:
-        name = f"train_seconds @ {rank.rank}"
-        trained = client.get_run_metrics(run.id, metric_filter=name).result().value[name][-1]
-        assert rank.step_seconds == pytest.approx(trained.number / known(rank.steps), rel=0.05)
+        assert rank.step_seconds == pytest.approx(trained.number / raising.STEPS, rel=0.05)
         assert known(rank.step_seconds) >= raising.STEP_SECONDS
     rate = 2 * raising.SAMPLES / known(result.step_seconds)
     assert result.samples_per_second == pytest.approx(rate, rel=0.05)
