@@ -59,7 +59,7 @@ def test_digits_reaches_its_goal(client: ApiClient, stack: Home) -> None:
     # Its cost is what the buckets of its time add up to, from its turn in the queue on.
     held = sum(known(result.goodput).seconds.values())
     assert abs(worker_seconds - held) < 0.001
-    assert 2 * known(result.wall_seconds) < held < 2 * known(result.wall_seconds) + 10
+    assert -0.001 < held - 2 * known(result.wall_seconds) < 10
     # What it ran on is known of both ranks.
     [machine] = manifest.machines
     assert machine.ranks == (0, 1)
