@@ -304,8 +304,8 @@ def _core_shares(measured: Disturbance | None) -> tuple[float, float]:
     """Return the shares of time in which a quota, or other programs, kept a rank from its core."""
     if measured is None or not measured.seconds:
         return 0.0, 0.0
-    held = (measured.throttled_seconds or 0.0, measured.contention_share * measured.seconds)
-    return min(1.0, held[0] / measured.seconds), min(1.0, held[1] / measured.seconds)
+    throttled_share = (measured.throttled_seconds or 0.0) / measured.seconds
+    return min(1.0, throttled_share), min(1.0, measured.contention_share)
 
 
 def _in_windows(life: Life, edges: Sequence[int], stops: Stops) -> list[float]:

@@ -40,11 +40,12 @@ class Checked:
     @classmethod
     def from_answer(cls, problems: list[str], notes: list[str], run: Any, in_set: Any) -> "Checked":
         """Decode what ``python -m mlbench.evaluation check`` prints of an archive."""
-        decoded = None
-        if in_set:
-            runs = tuple(in_set["runs"])
-            decoded = SetAtSealing(in_set["created_at"], in_set["plan_sha256"], runs)
-        return cls(problems, notes, Run.from_fields(run) if run else None, decoded)
+        return cls(
+            problems,
+            notes,
+            Run.from_fields(run) if run else None,
+            SetAtSealing.from_fields(in_set) if in_set else None,
+        )
 
 
 def check(files: Sequence[Path]) -> list[Checked]:

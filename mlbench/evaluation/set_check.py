@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from mlbench.evaluation.ledger import Entry, describe, places_of
-from mlbench.records import Planned, Run, RunSet, SetPlace, Trial
+from mlbench.records import Planned, Record, Run, RunSet, SetPlace, Trial
 from mlbench.words import numbered
 
 
 @dataclass(frozen=True)
-class SetAtSealing:
+class SetAtSealing(Record):
     """What an archive states of its set, as it was when the run was sealed."""
 
     created_at: str

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -112,20 +112,21 @@ class RunSet(Record):
             [place.num_workers, place.seed, dict(place.swept), *map(asdict, place.faults)]
             for place in self.places
         ]
-        plan = [self.name, self.official, self.until_percent, dict(self.order), places]
-        text = json.dumps(plan, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return _sha256([self.name, self.official, self.until_percent, dict(self.order), places])
 
     @property
     def ledger_sha256(self) -> str:
         """The SHA-256 of the plan, of when it was registered, and of what became of each run."""
         trials = [asdict(trial) for place in self.places for trial in place.trials]
-        ledger = [self.plan_sha256, self.created_at, trials]
-        text = json.dumps(ledger, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return _sha256([self.plan_sha256, self.created_at, trials])
 
     @property
     def counted(self) -> list[int]:
         """The runs that count and are there."""
         trials = [trial for place in self.places for trial in place.trials]
         return [trial.run_id for trial in trials if trial.counts and not trial.deleted]
+
+
+def _sha256(content: Sequence[Any]) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -4,7 +4,6 @@ import math
 import socket
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
 from itertools import chain
 from typing import Any
 
@@ -40,7 +39,7 @@ def documents(run: Run, result: Result) -> dict[str, Any]:
         "profiles": [profile.to_fields() for profile in profiles.stored(run)],
     }
     if run.set_name:
-        content["set"] = asdict(sets.at_sealing(run))
+        content["set"] = sets.at_sealing(run).to_fields()
     row = {name: value for name, value in run.__data__.items() if name not in _NOT_SEALED}
     owner = run_owner(run.id)
     tables: dict[str, Any] = {
