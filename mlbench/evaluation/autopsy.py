@@ -229,18 +229,15 @@ def _network(seen: Seen) -> Verdict | None:
 
 def _odd(seen: Seen) -> Verdict | None:
     """Accuse the few that are in code of their own where all others wait in the same line."""
-    if seen.missing or len(seen.alive) < len(seen.ranks) or any(_entered(seen)):
+    if not _is_comparable(seen):
         return None
     tells = any(seen.groups)
     waits = [n for n, rank in seen.ranks.items() if (rank.waits if tells else rank.is_in_framework)]
     odd = [number for number in seen.ranks if number not in waits]
     lines = {seen.ranks[number].at for number in waits}
-    if len(lines) != 1 or not odd or len(odd) > len(waits):
+    if len(lines) != 1:
         return None
-    if not all(seen.ranks[number].at for number in odd):
-        return None
-    how = f"{seen.describe(odd)}; {seen.describe(waits)}"
-    return replace(seen.accuse("behind", odd, how, "likely"), sentence=how)
+    return _accuse_few(seen, odd, waits, seen.describe(waits))
 
 
 def _outside(seen: Seen) -> Verdict | None:
@@ -248,16 +245,27 @@ def _outside(seen: Seen) -> Verdict | None:
 
     It needs no framework that tells where its ranks wait.
     """
-    if seen.missing or len(seen.alive) < len(seen.ranks) or any(_entered(seen)):
+    if not _is_comparable(seen):
         return None
     inside = [n for n, rank in seen.ranks.items() if rank.phase == "communication"]
     outside = [number for number in seen.ranks if number not in inside]
-    if not outside or len(outside) > len(inside):
+    where = f"{name_ranks(inside, 'wait')} in the phase communication"
+    return _accuse_few(seen, outside, inside, where)
+
+
+def _is_comparable(seen: Seen) -> bool:
+    """Check whether all ranks are alive and have answered, and no collective tells who waits."""
+    return not (seen.missing or len(seen.alive) < len(seen.ranks) or any(_entered(seen)))
+
+
+def _accuse_few(
+    seen: Seen, few: Sequence[int], others: Sequence[int], where: str
+) -> Verdict | None:
+    """Accuse the ranks that the others wait for, if these are at least as many."""
+    if not few or len(few) > len(others) or not all(seen.ranks[number].at for number in few):
         return None
-    if not all(seen.ranks[number].at for number in outside):
-        return None
-    how = f"{seen.describe(outside)}; {name_ranks(inside, 'wait')} in the phase communication"
-    return replace(seen.accuse("behind", outside, how, "likely"), sentence=how)
+    how = f"{seen.describe(few)}; {where}"
+    return replace(seen.accuse("behind", few, how, "likely"), sentence=how)
 
 
 def _shared(seen: Seen) -> Verdict | None:
