@@ -160,6 +160,9 @@ EPOCH: Final = "epoch"
 STEP: Final = "step"
 SAMPLES: Final = "samples"
 TRAIN_SECONDS: Final = "train_seconds"  # training time, evaluation left out
+# The number of a step that is recorded by itself, and its communication (mlbench/sampled_steps.py).
+SAMPLED_STEP: Final = "sampled_step"
+SAMPLED_COMMUNICATION: Final = "sampled_communication_seconds"
 
 # Metrics of checkpoints: the steps that one contains, once it lies on the disk; its bytes; and the
 # steps that a rank goes on from after a restart, 0 where it begins anew.

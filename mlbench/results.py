@@ -116,9 +116,9 @@ class LateRank(Record):
 
     rank: int
     seconds: float
-    """By so much longer than a typical rank it took for its own work, where it took longer."""
+    """Seconds by which its own work took longer than a typical rank's, in steps where it did."""
     parts: Mapping[Bucket, float]
-    """The same by what it did; below 0 for what it did faster."""
+    """The same seconds, divided by what the rank spent more time on than a typical rank."""
     times_as_fast: float
     """The speed with a typical rank in place of this one alone, relative to that of the run."""
 
@@ -279,6 +279,11 @@ class Result(Record):
 
     injected_faults: int | None = None
     """How many planned or ordered failures were carried out; None in earlier archives."""
+    sampled_steps: int | None = None
+    """Number of steps whose communication all ranks recorded one by one.
+
+    `stragglers` and waiting are computed from these. None where ranks recorded totals alone.
+    """
     outcome: Outcome | None = None
     """What the run achieved; None while it is active, and in archives of earlier versions."""
 

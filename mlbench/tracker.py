@@ -16,6 +16,7 @@ from mlbench.names import PHASES, Phase
 from mlbench.phase_mark import Mark, open_mark
 from mlbench.process import this_process
 from mlbench.recorder import Recorder, Value, check_name, to_float
+from mlbench.sampled_steps import is_sampled
 from mlbench.stated import Setting, reaches
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ class Tracker:
         self._began = False
         self._steps_before = 0
         self._train_seconds_before = 0.0
-        self._last_step = 0.0
+        self._last_step = self._last_communication = 0.0
         self._recorded_seconds = 0.0
         self._paused_at: float | None = None
         self._epoch: int | None = None
@@ -257,7 +258,8 @@ class Tracker:
     def step(self, samples: int, **metrics: Value) -> None:
         """Mark the end of a training step over ``samples`` samples, and record its metrics.
 
-        The totals so far are recorded with them: once a second, in a long training less often.
+        The totals so far are recorded with them: once a second, in a long training less often. The
+        communication is recorded for each of the first 500 steps, later for fewer of them.
         """
         self._thread = threading.get_ident()
         self.steps += 1
@@ -268,6 +270,13 @@ class Tracker:
             self._totals.observe_step(since_last)
             if perf_counter() - self._published.at > _PUBLISH_SECONDS:
                 self._publish()
+        communication = self._timers["communication"].before
+        in_step = communication - self._last_communication
+        self._last_communication = communication
+        # The first step is a warm-up.
+        if in_step and self.steps > self._steps_before + 1 and is_sampled(self.steps):
+            metrics[names.SAMPLED_STEP] = self.steps
+            metrics[names.SAMPLED_COMMUNICATION] = in_step
         since = perf_counter() - self._recorded_at
         is_due = since > _TOTALS_SECONDS and since > _TOTALS_PART * self.train_seconds
         if self._recorder is not None and is_due:
@@ -341,6 +350,7 @@ class Tracker:
             here = timer.before if phase in ("compile", "restore") else 0.0
             timer.begin_with(seconds.get(phase, 0.0) + here)
         self._train_seconds_before, self._paused_at = state["train_seconds"], None
+        self._last_communication = self._timers["communication"].before
         self._start_clock()
         at = self._published.at
         self._published = _Published(at, self.steps, self.samples, self.phase_seconds())

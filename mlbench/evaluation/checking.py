@@ -20,12 +20,20 @@ _REACHED = re.compile(r" reached in ([\d.]+) seconds")
 _SENTENCES = {"clock_faults"}
 # Figures that a rule decides, and rules change. A sealed judgement stays as it was made.
 _JUDGEMENTS = ("division", "departures", "disturbed")
-# Worker-seconds include the queue, and end with each rank, in results without this field.
-_REDEFINED, _REDEFINED_BEFORE = ("goodput", "cost"), "training_time_problem"
-# In the same results, totals of a run that ended badly are of each rank's last report.
-_REDEFINED_TOTALS = (
-    *("samples", "training_seconds", "samples_per_second", "phases", "communication_share"),
-    *("step_seconds", "ranks"),
+# Figures that have another definition in results without a later field: worker-seconds with the
+# queue, which end with each rank, and waiting by spans of seconds instead of steps.
+_REDEFINED = {
+    "cost": "training_time_problem",
+    "goodput": "sampled_steps",
+    "stragglers": "sampled_steps",
+}
+# Of a run that ended badly, these were of each rank's last report.
+_REDEFINED_TOTALS = dict.fromkeys(
+    (
+        *("samples", "training_seconds", "samples_per_second", "phases", "communication_share"),
+        *("step_seconds", "ranks"),
+    ),
+    "training_time_problem",
 )
 
 
@@ -97,8 +105,8 @@ def _check_result(stated: Mapping[str, Any], computed: Mapping[str, Any]) -> lis
 
 def _is_redefined(stated: Mapping[str, Any], name: str) -> bool:
     """Check whether a figure was sealed by a definition that this version does not compute."""
-    names_of = _REDEFINED + (_REDEFINED_TOTALS if stated["state"] in ENDED_BADLY else ())
-    return name in names_of and _REDEFINED_BEFORE not in stated
+    redefined = _REDEFINED | (_REDEFINED_TOTALS if stated["state"] in ENDED_BADLY else {})
+    return name in redefined and redefined[name] not in stated
 
 
 def _agree(stated: Mapping[str, Any], computed: Mapping[str, Any], name: str) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from mlbench.clock import SLACK_SECONDS
+from mlbench.evaluation.columns import Column, Columns
 from mlbench.evaluation.rows import RankRow
 
 _SLACK_US = round(SLACK_SECONDS * 1e6)
@@ -38,6 +39,13 @@ class Dates:
             next((t - off for bounds, off in attempts if _within(t - off, t - off, bounds)), end)
             for t in times_us
         ]
+
+    def placed(self, columns: Columns) -> Columns:
+        """Return columns with their times in the run's time."""
+        return {
+            key: Column(self.place(key[1], column.times_us), column.values)
+            for key, column in columns.items()
+        }
 
 
 def _within(first_us: int, last_us: int, bounds: Sequence[int]) -> bool:

@@ -41,6 +41,7 @@ LINE_METRICS = (names.CHECKPOINT_STEP, names.CHECKPOINT_BYTES, names.RESTORED_ST
 TOTALS = (
     *(names.TRAIN_SECONDS, names.SAMPLES, names.EPOCH, names.BYTES_PER_STEP),
     *(names.NETWORK_SENT, names.NETWORK_RECEIVED),
+    *(names.SAMPLED_STEP, names.SAMPLED_COMMUNICATION),
     *LINE_METRICS,
     *(names.phase_metric(phase) for phase in PHASES),
     *(names.hidden_metric(phase) for phase in PHASES),
@@ -148,6 +149,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
     clocks = finite_by_rank(totals, names.TRAIN_SECONDS)
     done = finite_by_rank(totals, names.SAMPLES)
     sent = finite_by_rank(series, names.BYTES_PER_STEP)
+    sampled = finite_by_rank(series, names.SAMPLED_STEP)
     # The samples of some ranks would pass for those of all.
     samples = _last_values(done) if "" in done or done.keys() >= clocks.keys() else []
     profiled = profiled_among(context.latest, done, clocks)
@@ -197,7 +199,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
         ranks=ranks,
         stragglers=stragglers_of(series, context.dates, waited),
         goodput=goodput_of(
-            run, context.ranks, context.ended_at, recorded, line.unclear, useless_from(loss, hang)
+            run, context.ranks, context.ended_at, recorded, useless_from(loss, hang)
         ),
         checkpoints=_checkpoints(series),
         resumptions=line.resumptions,
@@ -205,6 +207,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
         hidden_phases=_mean_seconds(
             {phase: finite_by_rank(series, names.hidden_metric(phase)) for phase in PHASES}
         ),
+        sampled_steps=min((len(column.values) for column in sampled.values()), default=None),
         injected_faults=sum(one.at is not None and not one.problem for one in run.injected),
         outcome=outcome_of(
             run, context.target, time_to_accuracy, loss, hang, is_reached=reached is not None

@@ -7,12 +7,14 @@ overlap, this order decides:
 - *Lost* is all that a process did after the checkpoint from which the run resumed: steps,
   evaluations and further checkpoints all had to be done again.
 - *Diverged* and *hung* are all time after the loss became NaN for good, or after a hang began.
-- *Stopped* is the time in which an injected fault stopped, slowed or disconnected any rank: in
-  synchronous training the other ranks stand still with it. A stop counts whole; another fault
-  counts by how much fewer samples a second its rank had then. CPU time over a quota is in it too.
+- *Stopped* is the time in which any rank was stopped, or its machine slept, or an injected fault
+  slowed or disconnected it: in synchronous training the other ranks stand still with it. A stop
+  counts whole; another fault counts by how much fewer samples a second its rank had then. CPU time
+  over a quota is in it too.
 - *Evaluation* beats communication: ranks that evaluate exchange scores, which trains nothing.
 - *Waiting* is how much longer a rank communicates than the rank that communicates least in the same
-  ten seconds. Ranks end an exchange together, so that rank came last, and the others waited for it.
+  step. Ranks end an exchange together, so that rank came last, and the others waited for it. Only
+  some steps of a long training are recorded, which stand for all; earlier versions recorded spans.
 - *CPU contention* is the time in which other programs held a rank's core, as the kernel counts it.
   The kernel does not tell in which phase, so all phases but waiting lose the same share to it.
 - *Compute* is all other training time: forward and backward pass, optimizer, metrics, a framework's
@@ -30,26 +32,27 @@ Time in the queue holds no workers, so it is no worker-second: ``Goodput.queued_
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from statistics import fmean
 from typing import Literal
 
 from mlbench import names
 from mlbench.buckets import BEGINNING, PRODUCTIVE, WHOLE_STEPS
-from mlbench.evaluation.columns import Columns
+from mlbench.evaluation.columns import Column, Columns
 from mlbench.evaluation.dates import dates_of
-from mlbench.evaluation.line import UnclearResumption
-from mlbench.evaluation.lives import Key, Life, descent, lives_of, sources_of, whole_us
+from mlbench.evaluation.exchanges import exchanges_of
+from mlbench.evaluation.line import line_of
+from mlbench.evaluation.lives import Key, Life, kept_until, lives_of, whole_us
 from mlbench.evaluation.rows import RankRow, RunRow
-from mlbench.evaluation.stops import Stops, stops_of
+from mlbench.evaluation.stops import stops_of
 from mlbench.names import ACTIVE_STATES, BUCKETS, Bucket
 from mlbench.records import Disturbance
 from mlbench.results import Goodput, RankGoodput
 
 _BEFORE_TRAINING: tuple[Literal["compile", "restore"], ...] = ("compile", "restore")
-_COMMUNICATION = names.phase_metric("communication")
-_WINDOW_US, _MOST_WINDOWS = 10_000_000, 100
 _NEVER_US = 1 << 62
+# In shorter spans, totals that ranks record at different times would pass for waiting.
+_SPAN_US = 10_000_000
 
 _Us = Counter[Bucket]
 
@@ -92,7 +95,6 @@ def goodput_of(
     ranks: Sequence[RankRow],
     ended_at: float,
     series: Columns,
-    unclear: Mapping[str, UnclearResumption],
     useless: Useless | None = None,
 ) -> Goodput | None:
     """Return where the time of a run's workers went until its end, or now; None before its start.
@@ -102,13 +104,11 @@ def goodput_of(
         ranks: the ranks of all its attempts.
         ended_at: its end or the time now, in Unix seconds.
         series: what its result is computed from.
-        unclear: the unclear resumption of each rank that has one. The training before it is
-            unknown, because nobody knows which of it was done again.
         useless: from when on the run could not succeed, and the bucket of the time from there.
     """
     if run.started_at is None or not ranks:
         return None
-    rows = list(_Cutter(run, ranks, ended_at, series, unclear, useless).rows())
+    rows = list(_Cutter(run, ranks, ended_at, series, useless).rows())
     total = sum((us for _, us in rows), _Us())
     by_rank = tuple(row for row, _ in rows)
     queued = total.pop("queued", 0) / len({row.rank for row in by_rank}) / 1e6
@@ -139,16 +139,18 @@ class _Cutter:
         ranks: Sequence[RankRow],
         ended_at: float,
         series: Columns,
-        unclear: Mapping[str, UnclearResumption],
         useless: Useless | None,
     ) -> None:
         self._run = run
-        self._unclear = unclear
         self._useless = useless or (_NEVER_US, "hung")
         self._ended_us = round(ended_at * 1e6)
-        self._lives = lives_of(ranks, series, dates_of(ranks, run.started_at or 0.0, ended_at))
-        self._sources = sources_of(self._lives)
-        self._kept = descent(self._lives, self._sources)
+        dates = dates_of(ranks, run.started_at or 0.0, ended_at)
+        placed = dates.placed(series)
+        line = line_of(placed, dates.begun_us)
+        # Nobody knows which part of the training before an unclear resumption was done again.
+        self._unclear = line.unclear
+        self._lives = lives_of(ranks, placed)
+        self._kept = kept_until(chain.from_iterable(self._lives.values()), line)
         self._rows: dict[int, list[RankRow]] = {}
         attempts: dict[int, list[RankRow]] = {}
         for row in sorted(ranks, key=lambda row: (row.rank, row.attempt)):
@@ -237,11 +239,15 @@ class _Cutter:
 
     def _before_training(self, life: Life) -> Iterator[tuple[Bucket, float]]:
         """Yield what else a process did before it trained; its checkpoint has earlier times."""
-        source, _ = self._sources.get((life.rank, life.key), (None, 0))
-        earlier = next((one for one in self._lives[life.rank] if one.key == source), None)
+        trained = [earlier for earlier in self._lives[life.rank] if earlier.has_clock]
+        kept = [
+            earlier
+            for earlier in trained[: trained.index(life)]
+            if self._kept[life.rank, earlier.key] > earlier.trains_us
+        ]
         for phase in _BEFORE_TRAINING:
             metric = names.phase_metric(phase)
-            carried = earlier.before_training(metric) if earlier and earlier.has_clock else 0.0
+            carried = kept[-1].before_training(metric) if kept and life.is_resumed else 0.0
             yield phase, life.before_training(metric) - carried
 
     def _parts(
@@ -257,7 +263,7 @@ class _Cutter:
         data, saving, communication = (
             seconds(names.phase_metric(phase)) for phase in ("data", "checkpoint", "communication")
         )
-        waited = min(communication, self._waited.get((life.rank, life.key), 0.0))
+        waited = max(0.0, communication) * self._waited.get((life.rank, life.key), 0.0)
         computed = max(0.0, seconds(names.TRAIN_SECONDS) - saving - data - communication)
         throttled, contention = _core_shares(measured)
         trained = max(0, until_us - life.trains_us) / 1e6
@@ -283,21 +289,28 @@ class _Cutter:
         yield "compute", busy["compute"]
 
     def _waits(self) -> Iterator[tuple[tuple[str, Key], float]]:
-        """Yield how long each process waited in exchanges for the slowest one, in seconds."""
-        together: dict[Key, list[tuple[Life, int]]] = {}
-        for life in (life for of_rank in self._lives.values() for life in of_rank):
-            kept_us = self._kept.get((life.rank, life.key))
-            if kept_us is not None and life.has_clock and _COMMUNICATION in life.totals:
-                together.setdefault(life.key, []).append((life, min(kept_us, life.last_us)))
-        for key, lives in together.items():
-            begin_us = max(life.trains_us for life, _ in lives)
-            end_us = max(begin_us, min(kept_us for _, kept_us in lives))
-            count = max(1, min(_MOST_WINDOWS, (end_us - begin_us) // _WINDOW_US))
-            edges = [begin_us + (end_us - begin_us) * i // count for i in range(count + 1)]
-            in_windows = [_in_windows(life, edges, self._stops[key[0]]) for life, _ in lives]
-            least = [min(window) for window in zip(*in_windows, strict=True)]
-            for (life, _), its in zip(lives, in_windows, strict=True):
-                yield (life.rank, key), sum(its) - sum(least)
+        """Yield the share of its communication that each process waited for the slowest one."""
+        together: dict[Key, dict[str, Mapping[str, Column]]] = {}
+        for life in chain.from_iterable(self._lives.values()):
+            if life.has_clock and self._kept[life.rank, life.key] > life.trains_us:
+                together.setdefault(life.key, {})[life.rank] = life.totals
+        for key, totals in together.items():
+            kept_us = min(self._kept[rank, key] for rank in totals)
+            stops = self._stops[key[0]].spans
+            all_of_them = exchanges_of(totals, _SPAN_US)
+            ends_us = [exchange.at_us for exchange in all_of_them]
+            exchanges = [
+                exchange
+                for before_us, exchange in zip([0, *ends_us], all_of_them, strict=False)
+                if exchange.at_us < kept_us
+                and not any(
+                    stop.begin_us < exchange.at_us and stop.end_us > before_us for stop in stops
+                )
+            ]
+            least = sum(exchange.steps * exchange.least for exchange in exchanges)
+            for rank in totals:
+                all_of_it = sum(one.steps * one.seconds[rank] for one in exchanges)
+                yield (rank, key), 1 - least / all_of_it if all_of_it else 0.0
 
 
 def _core_shares(measured: Disturbance | None) -> tuple[float, float]:
@@ -306,12 +319,6 @@ def _core_shares(measured: Disturbance | None) -> tuple[float, float]:
         return 0.0, 0.0
     throttled_share = (measured.throttled_seconds or 0.0) / measured.seconds
     return min(1.0, throttled_share), min(1.0, measured.contention_share)
-
-
-def _in_windows(life: Life, edges: Sequence[int], stops: Stops) -> list[float]:
-    """Return how long a process communicated in each window, stops left out."""
-    totals = [life.at(_COMMUNICATION, us) - stops.seconds(life, _COMMUNICATION, us) for us in edges]
-    return [end - begin for begin, end in pairwise(totals)]
 
 
 def _mean(processes: Sequence[_Us]) -> _Us:

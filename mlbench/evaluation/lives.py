@@ -3,15 +3,14 @@
 All times are microseconds in the run's time, all totals seconds.
 """
 
-from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
 from mlbench import names
 from mlbench.evaluation.columns import ByRank, Column, Columns, finite_by_rank
-from mlbench.evaluation.dates import Dates
+from mlbench.evaluation.line import Line
 from mlbench.evaluation.rows import RankRow
 from mlbench.names import PHASES
 
@@ -19,7 +18,8 @@ Key = tuple[int, int]
 """An attempt, and how often torchrun had begun its processes anew in it."""
 
 _METRICS = (
-    *(names.TRAIN_SECONDS, names.SAMPLES, names.CHECKPOINT_STEP, names.RESTORED_STEP),
+    *(names.TRAIN_SECONDS, names.SAMPLES, names.RESTORED_STEP),
+    *(names.SAMPLED_STEP, names.SAMPLED_COMMUNICATION),
     *(names.phase_metric(phase) for phase in PHASES),
 )
 _NEVER_US = 1 << 62
@@ -107,29 +107,20 @@ class Life:
             return max(0.0, self.at(metric, until_us) - self.carried_seconds)
         return max(0.0, self.at(metric, until_us) - self.before_training(metric))
 
-    def had_trained_us(self, seconds: float) -> int:
-        """Return when it had trained for so long; its last time if it never had."""
-        times_us, values = self._clock.times_us, self._clock.values
-        after = bisect_left(values, seconds)
-        if not 0 < after < len(values):
-            return times_us[0] if not after else times_us[-1]
-        share = (seconds - values[after - 1]) / (values[after] - values[after - 1])
-        return times_us[after - 1] + round(share * (times_us[after] - times_us[after - 1]))
-
 
 def whole_us(seconds: float) -> int:
     """Return a time in microseconds; what cannot be a time counts as the nearest that can be."""
     return round(min(seconds, _LATEST_SECONDS) * 1e6) if seconds > 0 else 0
 
 
-def lives_of(ranks: Sequence[RankRow], series: Columns, dates: Dates) -> dict[str, list[Life]]:
-    """Return the processes of each rank, in order of time."""
+def lives_of(ranks: Sequence[RankRow], series: Columns) -> dict[str, list[Life]]:
+    """Return the processes of each rank, in order of time; ``series`` have the run's time."""
     totals = {metric: finite_by_rank(series, metric) for metric in _METRICS}
     begun: dict[str, list[tuple[Key, int, int]]] = {}
     for row in sorted(ranks, key=lambda row: row.attempt):
         for process in map(str, row.ranks):
             begun.setdefault(process, []).extend(_begun(row))
-    return {rank: list(_cut(rank, keys, totals, dates)) for rank, keys in begun.items()}
+    return {rank: list(_cut(rank, keys, totals)) for rank, keys in begun.items()}
 
 
 def _begun(row: RankRow) -> Iterator[tuple[Key, int, int]]:
@@ -143,16 +134,12 @@ def _begun(row: RankRow) -> Iterator[tuple[Key, int, int]]:
 
 
 def _cut(
-    rank: str, begun: Sequence[tuple[Key, int, int]], totals: Mapping[str, ByRank], dates: Dates
+    rank: str, begun: Sequence[tuple[Key, int, int]], totals: Mapping[str, ByRank]
 ) -> Iterator[Life]:
     """Divide what a rank recorded among its processes."""
     recorded = {metric: of_ranks[rank] for metric, of_ranks in totals.items() if rank in of_ranks}
-    placed = {
-        metric: Column(dates.place(rank, column.times_us), column.values)
-        for metric, column in recorded.items()
-    }
     for (key, from_us, began_us), (_, until_us, _) in pairwise([*begun, ((0, 0), _NEVER_US, 0)]):
-        its = {metric: _between(column, from_us, until_us) for metric, column in placed.items()}
+        its = {metric: _between(column, from_us, until_us) for metric, column in recorded.items()}
         its = {metric: column for metric, column in its.items() if column.times_us}
         first_us = min((column.times_us[0] for column in its.values()), default=began_us)
         yield Life(key, rank, min(began_us, first_us), its)
@@ -163,53 +150,15 @@ def _between(column: Column, from_us: int, until_us: int) -> Column:
     return Column(column.times_us[first:end], column.values[first:end])
 
 
-Sources = Mapping[tuple[str, Key], tuple[Key, int]]
-"""By rank and process: the one before it whose checkpoint it went on from, and up to when."""
+def kept_until(lives: Iterable[Life], line: Line) -> dict[tuple[str, Key], int]:
+    """Return up to when each process that trained led to the final model.
 
-
-def sources_of(lives: Mapping[str, Sequence[Life]]) -> Sources:
-    """Return what processes went on from: up to when the checkpoint lay on the disk.
-
-    If none was recorded, up to when one before it had trained as long as its own clock has.
-    """
-    saved: dict[float, dict[Key, dict[str, int]]] = {}
-    for life in (life for of_rank in lives.values() for life in of_rank):
-        if column := life.totals.get(names.CHECKPOINT_STEP):
-            for at_us, step in zip(column.times_us, column.values, strict=True):
-                saved.setdefault(step, {}).setdefault(life.key, {}).setdefault(life.rank, at_us)
-    sources = {}
-    for rank, of_rank in lives.items():
-        trained = [life for life in of_rank if life.has_clock]
-        for i, life in enumerate(trained):
-            before = [earlier for earlier in trained[:i] if earlier.key < life.key]
-            if life.is_resumed and (source := _source(life, before, saved)):
-                sources[rank, life.key] = source
-    return sources
-
-
-def _source(
-    life: Life, before: Sequence[Life], saved: Mapping[float, Mapping[Key, Mapping[str, int]]]
-) -> tuple[Key, int] | None:
-    of_step = saved.get(life.restored_step or 0.0, {})
-    key = max((key for key in of_step if key < life.key), default=None)
-    if key is not None:
-        # A rank that lacks its own takes over another's.
-        return key, of_step[key].get(life.rank, min(of_step[key].values()))
-    seconds = life.carried_seconds
-    source = next((past for past in reversed(before) if past.carried_seconds <= seconds), None)
-    return (source.key, source.had_trained_us(seconds)) if source else None
-
-
-def descent(lives: Mapping[str, Sequence[Life]], sources: Sources) -> dict[tuple[str, Key], int]:
-    """Return up to when each process led to the final model; what is missing led nowhere.
-
-    All of the last one did, then all that it went on from, and so on.
+    What it did after that had to be done again from a checkpoint.
     """
     kept: dict[tuple[str, Key], int] = {}
-    for rank, of_rank in lives.items():
-        key = next((life.key for life in reversed(of_rank) if life.has_clock), None)
-        until_us = _NEVER_US
-        while key is not None:
-            kept[rank, key] = until_us
-            key, until_us = sources.get((rank, key), (None, 0))
+    for life in lives:
+        if life.has_clock:
+            left = line.abandoned.get(life.rank, ())
+            firsts = (first_us for first_us, end_us in left if first_us <= life.last_us < end_us)
+            kept[life.rank, life.key] = max(life.trains_us, next(firsts, _NEVER_US))
     return kept
