@@ -29,7 +29,7 @@ TITLES: Final[Mapping[Bucket, str]] = {
     "evaluation": "evaluation",
     "checkpoint": "checkpoint saved",
     "paused": "paused",
-    "stopped": "stopped or slowed by a fault or quota",
+    "stopped": "stopped or slowed",
     "diverged": "after the loss became NaN",
     "hung": "hung",
     "lost": "lost",

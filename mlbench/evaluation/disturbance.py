@@ -25,9 +25,10 @@ def disturbances(ranks: Sequence[RankRow]) -> tuple[RankDisturbance, ...]:
 
 
 def is_disturbed(measured: Disturbance) -> bool:
-    """Judge whether a rank was profiled, or waited for others or the hypervisor for too long."""
+    """Judge whether a rank was profiled, was stopped, or waited too long for others' programs."""
     lost = max(measured.waiting_seconds, measured.stolen_seconds or 0.0)
-    return lost / measured.seconds > DISTURBED_SHARE or bool(measured.profiled)
+    is_slowed = lost / measured.seconds > DISTURBED_SHARE
+    return is_slowed or bool(measured.profiled or measured.stopped)
 
 
 def _judge(rank: RankRow, measured: Disturbance, *, restarted: bool) -> RankDisturbance:
@@ -69,6 +70,8 @@ def _words(measured: Disturbance) -> str:
         text += f"; on its machine, programs waited for disks {_percent(blocked / seconds)} of it"
     if measured.profiled:
         text += f"; it was profiled for {sum(end - at for at, end in measured.profiled):.1f} s"
+    if measured.stopped:
+        text += f"; it was stopped for {sum(end - at for at, end in measured.stopped):.1f} s"
     return text
 
 

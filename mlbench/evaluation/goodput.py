@@ -276,10 +276,7 @@ class _Cutter:
         }
         contended = min(1.0, contention * trained / total) if (total := sum(busy.values())) else 0.0
         busy = {bucket: (1 - contended) * its for bucket, its in busy.items()}
-        stopped = sum(
-            stops.seconds(life, metric, until_us) for metric in (evaluation, names.TRAIN_SECONDS)
-        )
-        yield "stopped", stopped + throttled
+        yield "stopped", stops.wall_seconds(life, until_us) + throttled
         yield "contention", contended * total
         yield "evaluation", busy["evaluation"]
         yield "checkpoint", saving

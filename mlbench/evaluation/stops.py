@@ -1,4 +1,8 @@
-"""The time in which injected faults stopped, slowed or disconnected the ranks of a run. Pure."""
+"""The time in which the ranks of a run were stopped, slowed or disconnected. Pure.
+
+The master injects some of these stops as failures; agents notice others, such as a SIGSTOP from
+elsewhere or a machine that slept.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +18,7 @@ _LASTING = ("stop", "slow", "network")
 
 @dataclass(frozen=True)
 class Stop:
-    """A span of an attempt in which a fault held its ranks up."""
+    """A span of an attempt in which its ranks were held up."""
 
     begin_us: int
     end_us: int
@@ -41,10 +45,23 @@ class Stops:
             if stop.begin_us < until_us and stop.end_us > first_us
         )
 
+    def wall_seconds(self, life: Life, until_us: int) -> float:
+        """Return how long stops lasted in the training of a process until a time, in seconds.
+
+        The clock of a process does not run while its machine sleeps.
+        """
+        spans = (
+            stop.share * (min(stop.end_us, until_us) - max(stop.begin_us, life.trains_us))
+            for stop in self.spans
+            if stop.begin_us < until_us and stop.end_us > life.trains_us
+        )
+        return sum(spans) / 1e6
+
 
 def stops_of(run: RunRow, rows: Sequence[RankRow], lives: Mapping[str, Sequence[Life]]) -> Stops:
-    """Return the stops of an attempt, whose ranks are ``rows``, from its injected faults."""
+    """Return the stops of an attempt, whose ranks are ``rows``."""
     spans = [stop for fault in run.injected for stop in _stop(fault, rows, lives)]
+    spans += [stop for row in rows for stop in _noticed(row)]
     edges = sorted({us for stop in spans for us in (stop.begin_us, stop.end_us)})
     shares = (
         (begin, end, [s.share for s in spans if s.begin_us <= begin and end <= s.end_us])
@@ -70,6 +87,12 @@ def _stop(
     if begin_us < end_us:
         share = 1.0 if fault.kind == "stop" else _slowdown(life, begin_us, end_us)
         yield Stop(begin_us, end_us, share)
+
+
+def _noticed(row: RankRow) -> Iterator[Stop]:
+    """Yield the stops of a rank that its agent noticed."""
+    for begin, end in row.disturbance.stopped if row.disturbance else ():
+        yield Stop(whole_us(begin - row.clock_ahead), whole_us(end - row.clock_ahead), 1.0)
 
 
 def _slowdown(life: Life, begin_us: int, end_us: int) -> float:

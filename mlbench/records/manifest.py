@@ -122,6 +122,11 @@ class Disturbance(Record):
 
     None in records of earlier versions, whose ``waiting_seconds`` have it.
     """
+    stopped: tuple[tuple[float, float], ...] = ()
+    """From when to when a process was stopped by a signal, or its machine slept.
+
+    Unix seconds by the clock of its worker. Injected failures are not among them.
+    """
 
     @property
     def contention_share(self) -> float:

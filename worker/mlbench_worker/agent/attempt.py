@@ -90,6 +90,8 @@ class Attempt:
         self._traffic: Callable[[], Traffic] | None = None
         self._observation: Observation | None = None
         self._profiled: list[list[float]] = []
+        self.injected_stops = 0
+        """Number of injected failures that stop its processes now."""
         self._killed_before = 0
         self.began = time.monotonic()
         self._failure = ""

@@ -24,6 +24,7 @@ from prometheus_client.metrics_core import Metric
 
 from mlbench import names
 from mlbench.records import Disturbance
+from mlbench_worker.agent.halts import LOOK_SECONDS, Halts
 from mlbench_worker.agent.kernel import Kernel, Process, Snapshot, Thread
 
 log = logging.getLogger(__name__)
@@ -42,15 +43,25 @@ class Watch(threading.Thread):
         self,
         open_kernel: Callable[[], Kernel],
         has_recorded: Callable[[], bool],
+        is_stopped_by_fault: Callable[[], bool] = lambda: False,
         *,
         name_others: bool,
     ) -> None:
-        """Begin; ``has_recorded`` tells whether the process has recorded a line."""
+        """Prepare to measure.
+
+        Args:
+            open_kernel: opens what the kernel counts of the rank.
+            has_recorded: checks whether the process has recorded a line.
+            is_stopped_by_fault: checks whether an injected failure stops the processes now.
+            name_others: whether to name the programs that use the rank's cores.
+        """
         super().__init__(name="watch", daemon=True)
         self._open_kernel = open_kernel
         self._has_recorded = has_recorded
+        self._is_stopped_by_fault = is_stopped_by_fault
         self._name_others = name_others
         self._over = threading.Event()
+        self._halts = Halts()
         self._training: Disturbance | None = None
         self.total: Disturbance | None = None
         """What was measured since the process began; None at first."""
@@ -68,7 +79,7 @@ class Watch(threading.Thread):
     def _measure(self, kernel: Kernel) -> None:
         began = time.monotonic()
         before, trains, pause = kernel.read(), False, _SHORTEST_SECONDS
-        while not self._over.wait(pause):
+        while not self._is_over_after(pause, {pid for pid, _ in before.threads}):
             cost_began = time.thread_time()
             after = kernel.read()
             measured = measure(before, after, kernel.cores)
@@ -83,6 +94,15 @@ class Watch(threading.Thread):
             usual = min((after.at - began) * _OF_ELAPSED, _LONGEST_SECONDS)
             pause = max(usual, _SHORTEST_SECONDS, cost * _PAUSE_BY_COST)
 
+    def _is_over_after(self, seconds: float, processes: Set[int]) -> bool:
+        """Wait for some time or the end, and look meanwhile whether the processes stand still."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if self._over.wait(min(left, LOOK_SECONDS)):
+                return True
+            self._halts.look(set() if self._is_stopped_by_fault() else processes)
+        return False
+
     def end(self) -> Disturbance | None:
         """End, and return what was measured over the training; None if it was too short."""
         self._over.set()
@@ -91,7 +111,7 @@ class Watch(threading.Thread):
         if found is None:
             return None
         most = sorted(found.top.items(), key=lambda one: -one[1])[:_MOST_NAMES]
-        return replace(found, top=dict(most))
+        return replace(found, top=dict(most), stopped=self._halts.spans())
 
 
 def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Disturbance:

@@ -90,6 +90,7 @@ def _begin(fault: Fault, attempt: Attempt) -> Callable[[], None]:
             _signal(attempt, signal.SIGKILL)
             return lambda: None
         case "stop" | "slow":
+            attempt.injected_stops += 1
             _signal(attempt, signal.SIGSTOP)
             return lambda: _hold_back(attempt, (fault.percent or 0.0) / 100, fault.seconds)
         case "network" if network := attempt.network:
@@ -109,6 +110,7 @@ def _hold_back(attempt: Attempt, share: float, seconds: float | None) -> None:
             attempt.ended.wait(share * _PERIOD_SECONDS)
             _signal(attempt, signal.SIGSTOP)
     _signal(attempt, signal.SIGCONT)
+    attempt.injected_stops -= 1
 
 
 def _cut(attempt: Attempt, network: Network, seconds: float | None) -> None:

@@ -86,6 +86,7 @@ class Observation:
         watch = Watch(
             lambda: Kernel(mark, cores, self._root, Home.from_environ().supervisor_lock),
             lambda: metrics.size() > recorded,
+            lambda: self._attempt.injected_stops > 0,
             name_others=name_others,
         )
         watch.start()

@@ -1,0 +1,64 @@
+"""Notices when a rank stands still as a whole: stopped by a signal, or asleep with its machine."""
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from mlbench.clock import steady_seconds
+from mlbench.proc import read_proc
+
+LOOK_SECONDS = 0.25
+"""Time between two looks, and thus the largest error of a span's ends."""
+# The two clocks are read one after the other.
+_SHORTEST_SLEEP_SECONDS = 0.1
+
+Span = tuple[float, float]
+
+
+class Halts:
+    """Spans in which a process of a rank was stopped, or its machine slept.
+
+    Args:
+        now: the time in Unix seconds.
+        asleep: for how long the machine has slept since its start, in seconds.
+    """
+
+    def __init__(
+        self,
+        now: Callable[[], float] = time.time,
+        asleep: Callable[[], float] = lambda: steady_seconds() - time.monotonic(),
+    ) -> None:
+        self._now, self._asleep = now, asleep
+        self._slept = asleep()
+        self._looked_at = now()
+        self._stopped_at: float | None = None
+        self._spans: list[Span] = []
+
+    def look(self, processes: Iterable[int]) -> None:
+        """Look at the processes of the rank, and at how long the machine has slept."""
+        now, slept = self._now(), self._asleep()
+        if slept - self._slept > _SHORTEST_SLEEP_SECONDS:
+            self._spans.append((now - (slept - self._slept), now))
+        between = (self._looked_at + now) / 2  # the best guess for what happened since
+        is_stopped = any(_is_stopped(pid) for pid in processes)
+        if is_stopped and self._stopped_at is None:
+            self._stopped_at = between
+        elif not is_stopped and self._stopped_at is not None:
+            self._spans.append((self._stopped_at, between))
+            self._stopped_at = None
+        self._slept, self._looked_at = slept, now
+
+    def spans(self) -> tuple[Span, ...]:
+        """Return the spans so far in Unix seconds by this machine's clock, in order of their ends.
+
+        A process that is stopped now, or was when it was killed, was stopped until the last look.
+        """
+        last = [] if self._stopped_at is None else [(self._stopped_at, self._looked_at)]
+        return (*self._spans, *last)
+
+
+def _is_stopped(pid: int) -> bool:
+    """Check whether a process was stopped by a signal; a debugger's stop has another state."""
+    with suppress(OSError):  # it is gone
+        return read_proc(f"/proc/{pid}/stat").rpartition(b")")[2].split()[0] == b"T"
+    return False
