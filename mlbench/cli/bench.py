@@ -107,6 +107,10 @@ def bench(
             for each in (map(float, sweeps["cpus"]) if "cpus" in sweeps else [spec.num_cpus])
         ]
         spec = replace(spec, num_cpus=spec.num_cpus if "cpus" in sweeps else cores[0])
+        if is_local and not json and max(counts) * max(cores) >= info.limits.cpus:
+            text = f"{max(counts)} workers use all {info.limits.cpus:g} cores, so MLBench's own"
+            text += " processes run on them too; the report says how long ranks waited for a core"
+            err.print(text, soft_wrap=True)
         order = code.ordered_with(spec, settings)
         usual = _OFFICIAL_REPEATS if official else _REPEATS
         runs = repeats or (usual if until is None else _MOST_REPEATS)

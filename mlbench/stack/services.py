@@ -11,7 +11,7 @@ import secrets
 import shutil
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -42,6 +42,9 @@ _RETENTION = "1y"
 # The lowest cost that bcrypt has: the password is random, so nobody guesses it however fast.
 _BCRYPT_ROUNDS = 4
 
+# With fewer cores, a core of their own would take too much from the runs.
+_FEWEST_CORES = 4
+
 # The user's own Grafana; for the controller only.
 _OF_GRAFANA = (names.ENV_GRAFANA_URL, names.ENV_GRAFANA_TOKEN, names.ENV_GRAFANA_PROMETHEUS_URL)
 # What the stack sets itself, or gives to the master alone. The user's shell may hold the values of
@@ -52,6 +55,17 @@ _OUR_VARIABLES = {value for key, value in vars(names).items() if key.startswith(
     names.ENV_LET_OUT,
     names.ENV_GIT_COMMIT,
 }
+
+
+def stack_cores(cores: Collection[int]) -> frozenset[int] | None:
+    """Return the cores of a machine that MLBench's services run on; None for all of them.
+
+    Runs take the first cores that are free. A run that needs fewer than all has none of the
+    services on its cores.
+    """
+    if len(cores) < _FEWEST_CORES:
+        return None
+    return frozenset(sorted(cores)[-max(1, len(cores) // _FEWEST_CORES) :])
 
 
 @dataclass(frozen=True)
@@ -72,6 +86,8 @@ class Service:
     """Where Prometheus scrapes it."""
     login: Login | None = None
     """The user and password it asks for."""
+    cores: frozenset[int] | None = None
+    """The cores that it may run on; None for all."""
 
     @property
     def address(self) -> str:
@@ -117,6 +133,7 @@ class Services:
             **dict.fromkeys(("no_proxy", "NO_PROXY"), f"{given},{LOOPBACK}".lstrip(",")),
             names.ENV_HOME: str(home.root),
         }
+        self._all_cores = os.sched_getaffinity(0)
         self._master_environ = {
             **self._environ,
             **_given(names.ENV_DATABASE_URL),
@@ -181,6 +198,7 @@ class Services:
                 "--log.level=warn",
                 *([f"--web.local-assets={pages}"] if pages.is_dir() else []),
             ),
+            cores=stack_cores(self._all_cores),
             environ=self._environ,
             port=port,
             health_path=f"{path}/-/ready",
@@ -200,6 +218,7 @@ class Services:
                 *("--bind", f"{LOOPBACK}:{port}"),
             ),
             environ={
+                "MLBENCH_LIMIT_CPUS": str(len(self._all_cores)),
                 **self._master_environ,
                 **({names.ENV_GRAFANA_PUBLIC_URL: grafana_url} if grafana_url else {}),
                 names.ENV_TOKEN: self.token,
@@ -207,6 +226,7 @@ class Services:
             },
             port=port,
             health_path="/readyz",
+            cores=stack_cores(self._all_cores),
         )
 
     def _controller(self) -> Service:
@@ -232,6 +252,7 @@ class Services:
             port=port,
             health_path="/api/health",
             optional=True,
+            cores=stack_cores(self._all_cores),
         )
 
     def _exporter(self) -> Service:

@@ -187,7 +187,7 @@ class Supervisor:
                     # Ctrl-C in a terminal is for the supervisor, which ends the rest in order.
                     start_new_session=True,
                     # Safe: the supervisor has no other thread that could hold a lock.
-                    preexec_fn=functools.partial(_end_with, os.getpid()),  # noqa: PLW1509
+                    preexec_fn=functools.partial(_prepare, os.getpid(), service.cores),  # noqa: PLW1509
                 )
             except OSError as error:
                 if service.optional:
@@ -294,8 +294,10 @@ class Supervisor:
             log.info("ended %s", child.service.name)
 
 
-def _end_with(supervisor: int) -> None:
-    """Have the kernel end this process when the supervisor ends, however it does."""
+def _prepare(supervisor: int, cores: frozenset[int] | None) -> None:
+    """Bind this process to cores, and have the kernel end it when the supervisor ends."""
+    if cores:
+        os.sched_setaffinity(0, cores)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != supervisor:
         os._exit(1)

@@ -26,7 +26,7 @@ class FakeServices(Services):
         self.grafana_url = None
         self.fixed = (
             self._sleeper("first", tuple(sys.argv[1:]) or _SLEEP),
-            self._sleeper("second"),
+            Service("second", _SLEEP, os.environ, cores=frozenset({min(os.sched_getaffinity(0))})),
             *self._optional(),
         )
 

@@ -27,6 +27,7 @@ from mlbench.stack.services import (
     find_prometheus,
     port_exactly,
     port_near,
+    stack_cores,
 )
 from tests.conftest import free_port
 
@@ -297,3 +298,13 @@ def test_missing_extras_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     with pytest.raises(StackError, match=re.escape("pip install 'mlbench-stack[worker,exporter]'")):
         check_installed()
+
+
+@pytest.mark.parametrize(
+    ("cores", "bound"),
+    [({0}, None), ({0, 1, 2}, None), ({0, 1, 2, 3}, {3}), (set(range(4, 20)), {16, 17, 18, 19})],
+)
+def test_services_run_on_the_last_cores_if_there_are_four(
+    cores: set[int], bound: set[int] | None
+) -> None:
+    assert stack_cores(cores) == bound

@@ -70,6 +70,12 @@ def error_of(process: subprocess.Popen[bytes], tmp_path: Path) -> str:
 # --- It keeps its parts running. ---
 
 
+def test_a_service_runs_on_its_cores_alone(running: subprocess.Popen[bytes]) -> None:
+    affinities = [os.sched_getaffinity(pid) for pid in pids(running)]
+    assert {min(os.sched_getaffinity(0))} in affinities
+    assert os.sched_getaffinity(0) in affinities
+
+
 def test_a_stack_that_is_ready_says_how_to_reach_it(
     running: subprocess.Popen[bytes], home: Home
 ) -> None:
