@@ -29,6 +29,7 @@ from mlbench.evaluation.ranks import (
 )
 from mlbench.evaluation.rows import RankRow, RunRow
 from mlbench.evaluation.statistics import mean_or_none, ratio
+from mlbench.evaluation.stops import stopped_spans
 from mlbench.evaluation.stragglers import stragglers_of
 from mlbench.names import PHASES, Phase
 from mlbench.records import Goal, Machine
@@ -197,7 +198,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
         swept=run.swept,
         step_seconds=mean_or_none([rank.step_seconds for rank in ranks if rank.step_seconds]),
         ranks=ranks,
-        stragglers=stragglers_of(series, context.dates, waited),
+        stragglers=stragglers_of(series, context.dates, waited, stopped_spans(run, context.ranks)),
         goodput=goodput_of(
             run, context.ranks, context.ended_at, recorded, useless_from(loss, hang)
         ),

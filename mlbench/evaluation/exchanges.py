@@ -8,7 +8,7 @@ ever fewer, the same ones on all ranks. Recordings of earlier versions have tota
 a second and at other times on each rank. There, spans of some seconds take the place of steps.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
@@ -54,6 +54,17 @@ def exchanges_of(recorded: Recorded, span_us: int) -> list[Exchange]:
     if all({names.TRAIN_SECONDS, _COMMUNICATION} <= totals.keys() for totals in recorded.values()):
         return _spans(recorded, span_us)
     return []
+
+
+def outside(exchanges: Sequence[Exchange], spans: Iterable[tuple[int, int]]) -> list[Exchange]:
+    """Return the exchanges that no span of time touches; ``spans`` are in microseconds."""
+    excluded = list(spans)
+    ends_us = [exchange.at_us for exchange in exchanges]
+    return [
+        exchange
+        for before_us, exchange in zip([0, *ends_us], exchanges, strict=False)
+        if not any(begin < exchange.at_us and end > before_us for begin, end in excluded)
+    ]
 
 
 def _sampled(recorded: Recorded) -> list[Exchange]:

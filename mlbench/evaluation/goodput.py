@@ -40,7 +40,7 @@ from mlbench import names
 from mlbench.buckets import BEGINNING, PRODUCTIVE, WHOLE_STEPS
 from mlbench.evaluation.columns import Column, Columns
 from mlbench.evaluation.dates import dates_of
-from mlbench.evaluation.exchanges import exchanges_of
+from mlbench.evaluation.exchanges import exchanges_of, outside
 from mlbench.evaluation.line import line_of
 from mlbench.evaluation.lives import Key, Life, kept_until, lives_of, whole_us
 from mlbench.evaluation.rows import RankRow, RunRow
@@ -293,17 +293,8 @@ class _Cutter:
                 together.setdefault(life.key, {})[life.rank] = life.totals
         for key, totals in together.items():
             kept_us = min(self._kept[rank, key] for rank in totals)
-            stops = self._stops[key[0]].spans
-            all_of_them = exchanges_of(totals, _SPAN_US)
-            ends_us = [exchange.at_us for exchange in all_of_them]
-            exchanges = [
-                exchange
-                for before_us, exchange in zip([0, *ends_us], all_of_them, strict=False)
-                if exchange.at_us < kept_us
-                and not any(
-                    stop.begin_us < exchange.at_us and stop.end_us > before_us for stop in stops
-                )
-            ]
+            stops = [(stop.begin_us, stop.end_us) for stop in self._stops[key[0]].spans]
+            exchanges = outside(exchanges_of(totals, _SPAN_US), [*stops, (kept_us, _NEVER_US)])
             least = sum(exchange.steps * exchange.least for exchange in exchanges)
             for rank in totals:
                 all_of_it = sum(one.steps * one.seconds[rank] for one in exchanges)

@@ -4,7 +4,7 @@ The master injects some of these stops as failures; agents notice others, such a
 elsewhere or a machine that slept.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -14,6 +14,7 @@ from mlbench.evaluation.rows import InjectedFault, RankRow, RunRow
 from mlbench.faults import Fault
 
 _LASTING = ("stop", "slow", "network")
+_NEVER_US = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,18 @@ def stops_of(run: RunRow, rows: Sequence[RankRow], lives: Mapping[str, Sequence[
         for begin, end in pairwise(edges)
     )
     return Stops([Stop(begin, end, max(found)) for begin, end, found in shares if found])
+
+
+def stopped_spans(run: RunRow, rows: Iterable[RankRow]) -> list[tuple[int, int]]:
+    """Return when ranks of any attempt were held up, in microseconds of the run's time."""
+    spans = [(stop.begin_us, stop.end_us) for row in rows for stop in _noticed(row)]
+    for injected in run.injected:
+        fault = Fault.parse(injected.fault)
+        if fault.kind in _LASTING and injected.at is not None and not injected.problem:
+            begin_us = whole_us(injected.at)
+            lasts_us = _NEVER_US if fault.seconds is None else whole_us(fault.seconds)
+            spans.append((begin_us, begin_us + lasts_us))
+    return spans
 
 
 def _stop(

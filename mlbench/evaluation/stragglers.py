@@ -14,7 +14,7 @@ that are late in turns are mentioned from 10 % on, because the noise of healthy 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import exp, isfinite, lgamma, log, log1p
 from types import MappingProxyType
@@ -22,7 +22,7 @@ from types import MappingProxyType
 from mlbench import names
 from mlbench.evaluation.columns import Column, Columns, finite_by_rank
 from mlbench.evaluation.dates import Dates
-from mlbench.evaluation.exchanges import Exchange, exchanges_of
+from mlbench.evaluation.exchanges import Exchange, exchanges_of, outside
 from mlbench.names import Bucket
 from mlbench.results import LateRank, Stragglers
 
@@ -51,11 +51,18 @@ _Totals = Mapping[str, Mapping[str, Column]]
 
 
 def stragglers_of(
-    series: Columns, dates: Dates, waited: Mapping[int, float] = MappingProxyType({})
+    series: Columns,
+    dates: Dates,
+    waited: Mapping[int, float] = MappingProxyType({}),
+    stopped: Iterable[tuple[int, int]] = (),
 ) -> Stragglers | None:
     """Return what it cost that ranks were late, from the communication of all.
 
-    ``waited`` are the seconds for which other programs held the core of each rank.
+    Args:
+        series: the series of the final model.
+        dates: the dates of the run.
+        waited: the seconds for which other programs held the core of each rank.
+        stopped: spans in which ranks were stopped, in microseconds. Their steps do not count.
 
     None where one trains alone, or where not all record their communication and training time.
     """
@@ -67,7 +74,7 @@ def stragglers_of(
                 totals.setdefault(rank, {})[metric] = column
     if any(not {names.TRAIN_SECONDS, _COMMUNICATION} <= {*of_rank} for of_rank in totals.values()):
         return None
-    exchanges = exchanges_of(totals, _SPAN_US)
+    exchanges = outside(exchanges_of(totals, _SPAN_US), stopped)
     if not exchanges:
         return None
     return _cost(exchanges, totals, waited)

@@ -18,7 +18,7 @@ from mlbench.evaluation.dates import Dates
 from mlbench.evaluation.stragglers import stragglers_of
 from mlbench.results import Stragglers
 from mlbench.sampled_steps import is_sampled
-from tests.mlbench.evaluation.making import START, columns
+from tests.mlbench.evaluation.making import START, at_us, columns
 from tests.support.known import known
 
 _AHEAD = 7.0  # seconds, for which the clock of simulated rank 1 is ahead
@@ -98,6 +98,16 @@ def test_a_rank_whose_core_others_held_is_not_blamed_for_its_code() -> None:
     series = recorded(2, lambda rank, _: (0.0, 0.2 if rank == 1 else 0.1))
     found = known(stragglers_of(series, _DATES, {1: 38.0}))
     assert "while other programs held the cores for 38.0 s (CPU contention)" in found.text
+
+
+def test_a_rank_that_was_stopped_is_not_late() -> None:
+    # In step 100, which ends 40 s after the start, rank 1 was stopped for 10 s.
+    series = recorded(2, lambda rank, step: (0.0, 0.35 + 10 * (rank == 1 and step == 99)))
+    stopped = [(at_us(40), at_us(49))]
+    assert known(stragglers_of(series, _DATES)).text
+    found = known(stragglers_of(series, _DATES, {}, stopped))
+    assert found.times_as_fast == pytest.approx(1)
+    assert found.text == ""
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])
