@@ -102,7 +102,7 @@ def measure(folder: Path) -> Iterator[str]:
                     f"a kill every {between:2} s, a checkpoint every {tau:4.2f} s: kept {share:.1%}"
                     f" ({of_runs}), by the formula {expected[-1]:.1%};"
                     f" {sum(run.failures for run in done)} failures, {costs},"
-                    f" best every {best_interval(costs):.2f} s"
+                    f" best every {max(_STEP_SECONDS, best_interval(costs)):.2f} s"
                 )
             off += [abs(share - formula) for share, formula in zip(kept, expected, strict=True)]
             right += abs(kept.index(max(kept)) - expected.index(max(expected))) <= 1

@@ -103,7 +103,8 @@ def _find(client: ApiClient, run: Run, *, again: bool) -> Autopsy:
     if run.active and (again or latest is None or latest.attempt != run.attempt):
         client.ask_autopsy(run.id).result()
     elif latest is None:
-        raise UsageError(f"run {run.id} ({run.title}) was never asked why it does not go on")
+        why = f": {run.reason}" if run.reason else ""
+        raise UsageError(f"run {run.id} ({run.title}) ended without a diagnosis{why}")
     return _wait(client, run)
 
 
