@@ -90,7 +90,7 @@ HEADLINE: Final = (
         show=BigValueTextMode.VALUE_AND_NAME,
         unit="short",
         transformations=one_row({"now": "now", "Value #B": "best", "Value #C": "took"}),
-        overrides={"took": {"unit": SECONDS, "mappings": [thresholds.missing("not reached")]}},
+        overrides={"took": {"unit": SECONDS, "mappings": [thresholds.missing("no goal reached")]}},
         no_value="No goal, or no value yet",
     ),
     _tile(
