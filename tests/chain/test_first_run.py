@@ -75,13 +75,15 @@ def test_digits_reaches_its_goal(client: ApiClient, stack: Home) -> None:
     client.download(ended.id, downloaded := io.BytesIO())
     official = zipfile.ZipFile(downloaded).read("official_result.txt").decode()
     assert official.startswith("97% Top 1 Validation Accuracy reached in ")
-    # What the README shows of such a run is what is printed.
+    # The README shows a part of what is printed of such a run.
     shown = run_text(
         [sys.executable, "-m", "mlbench", "status", str(ended.id)],
         env={**os.environ, names.ENV_HOME: str(stack.root)},
         check=True,
     )
-    assert _labels(shown.stdout) == _labels(_README.read_text().partition("```\nrun 1 (")[2])
+    in_readme = _labels(_README.read_text().partition("```\nrun 1 (")[2])
+    assert len(in_readme) > 4
+    assert [label for label in _labels(shown.stdout) if label in in_readme] == in_readme
 
     def used_cores() -> bool:
         pod = client.get_pod_metrics(ended.ranks[0].pod, last_n=1).result().value

@@ -1,0 +1,79 @@
+"""Write docs/cli.md: every command of `mlbench` with its arguments and options, from its help."""
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mlbench.cli import _COMMANDS, load_command
+
+_PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
+_GROUPS = {
+    "The stack": ("demo", "up", "down", "open", "grafana", "token"),
+    "Runs": ("run", "stop", "edit", "delete", "prune", "record", "ship", "fault"),
+    "Looking at runs": ("status", "runs", "logs", "metrics", "manifest", "files", "download"),
+    "Benchmarks": ("benchmarks", "data", "bench", "compare"),
+    "Finding the cause": ("autopsy", "stacks", "profile"),
+    "Sharing results": ("verify", "export", "import", "publish"),
+}
+_HEAD = """\
+# Command line
+
+`RUN` is the id or the name of a run. Where a command takes `--json`, it prints JSON for programs. \
+The stack keeps its state in `$MLBENCH_HOME`, by default `~/.local/share/mlbench`. To use a master \
+elsewhere, set `$MLBENCH_URL` and `$MLBENCH_TOKEN`.
+
+This page is made from the help of the commands (`mlbench COMMAND --help`).
+"""
+
+
+def page() -> str:
+    """Return the page; ValueError if a command has no place on it."""
+    missing = _COMMANDS.keys() - {name for names in _GROUPS.values() for name in names}
+    if missing:
+        raise ValueError(f"scripts/cli_reference.py: no group has {', '.join(sorted(missing))}")
+    parts = [_HEAD]
+    for title, names in _GROUPS.items():
+        parts.append(f"\n## {title}\n")
+        for name in names:
+            parts += _command(f"mlbench {name}", load_command(name))
+    return "".join(parts)
+
+
+def _command(path: str, command: Any) -> Iterator[str]:
+    """Yield the section of a command, or those of its subcommands."""
+    if commands := getattr(command, "commands", None):
+        for name, subcommand in commands.items():
+            yield from _command(f"{path} {name}", subcommand)
+        return
+    params = [param for param in command.params if not getattr(param, "hidden", False)]
+    words = [_metavar(param) for param in params if param.param_type_name == "argument"]
+    yield f"\n### {path}\n\n```\n{' '.join([path, '[OPTIONS]', *words])}\n```\n"
+    yield f"\n{inspect.cleandoc(command.help or '').split(chr(12))[0].strip()}\n"
+    rows = [_row(param) for param in params if param.name != "help"]
+    if rows:
+        yield "\n| argument or option | meaning |\n|---|---|\n" + "".join(rows)
+
+
+def _row(param: Any) -> str:
+    names = ", ".join(f"`{name}`" for name in (*param.opts, *param.secondary_opts))
+    if param.param_type_name == "argument":
+        names = f"`{_metavar(param)}`"
+    elif not param.is_flag:
+        names += f" `{_metavar(param)}`"
+    about = " ".join((getattr(param, "help", None) or "").split())
+    shown = getattr(param, "show_default", True)
+    if shown and param.default not in (None, False, ()) and not callable(param.default):
+        about += f" Default: `{param.default}`."
+    if param.multiple or param.nargs == -1:
+        about += " (repeatable)"
+    return f"| {names} | {about.replace('|', chr(92) + '|')} |\n"
+
+
+def _metavar(param: Any) -> str:
+    name: str = param.metavar or (param.name or "").upper()
+    return name
+
+
+if __name__ == "__main__":
+    _PAGE.write_text(page())
