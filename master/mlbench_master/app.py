@@ -1,6 +1,8 @@
 """The master: every route of its API and of its web pages on one screen."""
 
 import sys
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import falcon
 from falcon import Request, Response
@@ -46,13 +48,25 @@ from mlbench_master.web.rendering import PageRenderer, page_headers
 _PATIENCE_SECONDS = 5.0
 
 
+class _App(falcon.App[Request, Response]):
+    """Responds to HEAD on every route as to GET, without the body."""
+
+    def __call__(self, env: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if env["REQUEST_METHOD"] != "HEAD":
+            return super().__call__(env, start_response)
+        body = super().__call__({**env, "REQUEST_METHOD": "GET"}, start_response)
+        if close := getattr(body, "close", None):
+            close()
+        return ()
+
+
 def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[Request, Response]:
     """Return the WSGI app. The database must be open."""
     registry = CollectorRegistry()
     registry.register(DatabaseCollector(settings.url, settings.spool_bytes, verdicts_of))
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
-    app = falcon.App()
+    app = _App()
     app.add_middleware(RequestMiddleware(registry))
     app.add_middleware(OriginMiddleware(settings.allowed_hosts))
     app.add_middleware(TokenMiddleware(settings.token, settings.agent_secret))

@@ -5,7 +5,7 @@ from falcon.testing import TestClient
 
 from mlbench_master.models import Run
 from tests.conftest import AGENT_TOKEN
-from tests.master.routes import AGENT_ROUTES, ALL_ROUTES, fill
+from tests.master.routes import AGENT_ROUTES, ALL_ROUTES, WEB_ROUTES, fill
 from tests.support.rows import make_ranks
 
 AGENT = {"Authorization": f"Bearer {AGENT_TOKEN}"}
@@ -21,6 +21,18 @@ def test_a_trailing_slash_makes_no_difference(api: TestClient, run: Run) -> None
         )
         assert without.status_code == with_slash.status_code != 405
         assert template == "/metrics" or without.text == with_slash.text
+
+
+def test_head_is_get_without_the_body(api: TestClient, run: Run) -> None:
+    make_ranks(run)
+    for method, template in [*ALL_ROUTES, *WEB_ROUTES]:
+        if method == "GET":
+            path = fill(template, {"owner": "nobody"})
+            got, head = api.simulate_get(path), api.simulate_head(path)
+            assert head.content == b""
+            assert head.status_code == got.status_code
+            if template != "/metrics":  # its length changes
+                assert head.headers == got.headers
 
 
 @pytest.mark.parametrize(
