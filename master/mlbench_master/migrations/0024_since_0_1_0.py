@@ -1,6 +1,6 @@
-"""What the schema has had since 0.1.0, the first release.
+"""Columns, tables and an index of 25 to 28 November 2026.
 
-A database from the days before this migration has it already, by migrations of its own.
+They had migrations 0013 to 0024 of other names, of which a database of those days may have any.
 """
 
 from peewee import (
@@ -17,22 +17,52 @@ from peewee import (
 )
 from playhouse.migrate import SchemaMigrator
 
+from mlbench_master.migrations import add_missing
 from mlbench_master.models import LastingIdField
-
-_LAST_BEFORE = "0024_native_rank"
 
 
 class Run(Model):
-    """What the tables refer to."""
+    """The columns that were added to runs, and the key that other tables refer to."""
 
     id = LastingIdField()
+    by_default = BooleanField(default=False)
+    launcher = CharField(default="")
+    job_key = TextField(null=True, index=True)
+    title = TextField(default="")
+    tags = TextField(default="[]")
+    note = TextField(default="")
+    faults = TextField(null=True)
+    injected = TextField(default="[]")
+    room_at = DoubleField(null=True)
 
 
-# The tables as they were then.
+class Pod(Model):
+    """The column that was added to pods."""
+
+    name = CharField(primary_key=True)
+    external = BooleanField(default=False)
+
+
+class Worker(Model):
+    """The columns that were added to workers."""
+
+    name = CharField(primary_key=True)
+    fork_server = BooleanField(default=False)
+    resources = TextField(null=True)
+
+
+class Rank(Model):
+    """The index that was added to ranks."""
+
+    run = ForeignKeyField(Run, on_delete="CASCADE")
+    worker = CharField()
+
+    class Meta:
+        indexes = ((("run", "worker"), False),)
 
 
 class DeletedRun(Model):
-    """A run whose series are left to be deleted in Prometheus."""
+    """The table of deleted runs whose series are still in Prometheus."""
 
     run_id = IntegerField(primary_key=True)
     deleted_at = DoubleField()
@@ -40,7 +70,7 @@ class DeletedRun(Model):
 
 
 class Autopsy(Model):
-    """When a run was asked why it does not go on."""
+    """The table of hang diagnoses."""
 
     id = LastingIdField()
     run = ForeignKeyField(Run, on_delete="CASCADE")
@@ -51,7 +81,7 @@ class Autopsy(Model):
 
 
 class RankEvidence(Model):
-    """What a rank has answered."""
+    """The table of the evidence of each rank for a diagnosis."""
 
     autopsy = ForeignKeyField(Autopsy, on_delete="CASCADE")
     rank = IntegerField()
@@ -62,7 +92,7 @@ class RankEvidence(Model):
 
 
 class Profile(Model):
-    """When a rank was asked for a profile, and what its agent brought."""
+    """The table of profiles."""
 
     id = LastingIdField()
     run = ForeignKeyField(Run, on_delete="CASCADE")
@@ -77,25 +107,6 @@ class Profile(Model):
 
 
 def up(migrator: SchemaMigrator, db: Database) -> None:
-    """Add columns, an index and tables."""
-    if (_LAST_BEFORE,) in db.execute_sql("SELECT name FROM schema_migration").fetchall():
-        return
-    add = migrator.add_column
-    migrator.migrate(
-        add("run", "by_default", BooleanField(default=False)),
-        add("run", "launcher", CharField(default="")),
-        add("run", "job_key", TextField(null=True, index=True)),
-        add("run", "title", TextField(default="")),
-        add("run", "tags", TextField(default="[]")),
-        add("run", "note", TextField(default="")),
-        add("run", "faults", TextField(null=True)),
-        add("run", "injected", TextField(default="[]")),
-        add("run", "room_at", DoubleField(null=True)),
-        add("pod", "external", BooleanField(default=False)),
-        add("worker", "fork_server", BooleanField(default=False)),
-        add("worker", "resources", TextField(null=True)),
-        migrator.add_index("rank", ("run_id", "worker")),
-    )
-    tables = [DeletedRun, Autopsy, RankEvidence, Profile]
-    with db.bind_ctx([Run, *tables]):
-        db.create_tables(tables)
+    """Add the columns, the tables and the index that the database lacks."""
+    tables = [Run, Pod, Worker, Rank, DeletedRun, Autopsy, RankEvidence, Profile]
+    add_missing(migrator, db, tables)

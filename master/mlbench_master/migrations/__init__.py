@@ -1,8 +1,9 @@
 """Migrations: bring the schema of an older database up to date when it is opened.
 
 A new table or column is in ``models.py``, from which new databases are made, and in a file
-``NNNN_what.py`` here, whose function ``up(migrator, db)`` changes those that there are. It runs
-once in each database, and never changes after its release.
+``NNNN_what.py`` here, whose function ``up(migrator, db)`` changes existing databases. It runs once
+in each database. Once committed, a migration is never changed, renamed or removed, because some
+database has had it: ``scripts/check-migrations.sh`` compares each file with its digest.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from peewee import Database, SqliteDatabase
+from playhouse.migrate import SchemaMigrator
 from playhouse.migrations import Runner
 
 from mlbench.errors import MLBenchError
@@ -25,6 +27,10 @@ class NewerSchemaError(MLBenchError):
     """The database was used by a newer version of MLBench than this one."""
 
 
+class OlderSchemaError(MLBenchError):
+    """The database is too old for the migrations."""
+
+
 def bring_up_to_date(opened: Database, tables: Sequence[Any], folder: Path = FOLDER) -> None:
     """Create the tables of an empty database, or run the migrations that it lacks.
 
@@ -32,7 +38,7 @@ def bring_up_to_date(opened: Database, tables: Sequence[Any], folder: Path = FOL
 
     Raises:
         NewerSchemaError: the database has had migrations that are unknown here.
-        MLBenchError: it is older than the first release.
+        OlderSchemaError: the database is from before 22 November 2026.
     """
     runner = Runner(opened, str(folder))
     with _unchecked_references(opened), exclusive(SCHEMA):
@@ -63,3 +69,16 @@ def _unchecked_references(opened: Database) -> Iterator[None]:
         yield
     finally:
         opened.pragma("foreign_keys", 1)
+
+
+def add_missing(migrator: SchemaMigrator, db: Database, models: Sequence[Any]) -> None:
+    """Add the tables, columns and indexes of these models that the database lacks."""
+    existing = set(db.get_tables())
+    for model in models:
+        table = model._meta.table_name
+        if table in existing:
+            columns = {column.name for column in db.get_columns(table)}
+            fields = [f for f in model._meta.sorted_fields if f.column_name not in columns]
+            migrator.migrate(*(migrator.add_column(table, f.column_name, f) for f in fields))
+    with db.bind_ctx(models):
+        db.create_tables(models)

@@ -16,10 +16,10 @@ from mlbench.names import STREAMS
 from mlbench.records import Error
 from mlbench_master.access import Access, access_of
 from mlbench_master.http import JAVASCRIPT
-from mlbench_master.openapi.operation import Operation, Parameter, Route, Schema
+from mlbench_master.openapi.operation import Operation, Parameter, Route
 
 JSON = "application/json"
-_FORM = "application/x-www-form-urlencoded"
+_FORM = "The fields, which can also be sent as a form (`application/x-www-form-urlencoded`)."
 _BYTES = "application/octet-stream"
 
 # Answers by operation or by record, and bodies by operation and a name for each. Tests send them.
@@ -29,7 +29,7 @@ _DESCRIPTION = """\
 Order runs, follow them, read and add metrics.
 
 - A slash at the end of a path may be left out.
-- A body is JSON; where a form is mentioned, it may be a form. A text that spells a number or a \
+- A body is JSON, or a form where its description says so. A text that spells a number or a \
 truth value does for it.
 - With `text/javascript` in the Accept header, JSON is called by that name.
 - Every error is JSON with `status` and `message`.
@@ -208,11 +208,9 @@ def _describe_body(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
         # A piece of a stream may be empty.
         return {"required": False, "content": {_BYTES: {"schema": schema, "examples": shown}}}
     schema = schemas.of(operation.body, "validation")
-    content = {JSON: {"schema": schema, "examples": shown}}
-    if operation.form is not None:
-        name = schemas.of(operation.form, "validation")["$ref"].rpartition("/")[2]
-        content[_FORM] = {"schema": to_form(schemas.components[name])}
-    return {"required": True, "content": content}
+    body = {"required": True, "content": {JSON: {"schema": schema, "examples": shown}}}
+    # A second content would make the client of openapi-python-client fail when it is imported.
+    return {**body, "description": _FORM} if operation.form else body
 
 
 def _describe_answer(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
@@ -249,35 +247,3 @@ def _example(operation: Operation) -> Any:
     # The file leaves out fields that have their default.
     example = record.from_fields(answers[record.__name__]).to_fields()
     return [example] if get_origin(model) is list else example
-
-
-# --- Forms: the fields are texts, and what is no text is JSON. ---
-
-_NULL: Schema = {"type": "null"}
-# As Python and JSON spell them, and as numbers.
-_TRUTH_VALUE: Schema = {"type": "string", "enum": ["true", "false", "True", "False", "1", "0"]}
-_AS_JSON: Schema = {"type": "string", "contentMediaType": "application/json"}
-
-
-def to_form(schema: Schema) -> dict[str, Any]:
-    """Return the schema of a form, given that of the same model as a JSON object.
-
-    A form has no null: a field is left out instead.
-    """
-    properties = {name: _to_form_field(part) for name, part in schema["properties"].items()}
-    return {**schema, "properties": properties}
-
-
-def _to_form_field(schema: Schema) -> dict[str, Any]:
-    choices = [choice for choice in schema.get("anyOf", []) if choice != _NULL]
-    kept = {key: value for key, value in schema.items() if key not in {"anyOf", "default"}}
-    if len(choices) == 1:
-        kept |= choices[0]
-    elif choices:
-        kept["anyOf"] = choices
-    if kept.get("type") == "boolean":
-        return {**kept, **_TRUTH_VALUE}
-    if kept.get("type") == "object" or not kept.keys() & {"type", "anyOf", "$ref"}:
-        described = {"description": kept["description"]} if "description" in kept else {}
-        return {**described, **_AS_JSON}
-    return kept

@@ -8,7 +8,6 @@ from http import HTTPStatus
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from falcon import Request, Response
-from pydantic import BaseModel
 
 from mlbench_master import times
 from mlbench_master.errors import BadFieldError
@@ -78,8 +77,8 @@ class Operation:
     """Of the query."""
     body: Any = None
     """The pydantic model of the request's body, or a type made of such; or ``bytes``."""
-    form: type[BaseModel] | None = None
-    """The model of a body that is a form; None if it cannot be one."""
+    form: bool = False
+    """Whether the body can also be a form with the same fields."""
     errors: tuple[int, ...] = ()
     """Besides those that all routes have, 404 of a path with variables and 413 of a body."""
 

@@ -142,7 +142,7 @@ class MetricsResource:
         Echo | Count,
         status=201,
         body=PostedSample | _PostedList,
-        form=PostedSample,
+        form=True,
         errors=(404, 409, 503),
     )
     def on_post(self, req: Request, resp: Response) -> None:

@@ -35,7 +35,7 @@ class ProfilesResource:
         RankProfile,
         status=201,
         body=profiles.ProfileRequest,
-        form=profiles.ProfileRequest,
+        form=True,
         errors=(409,),
     )
     def on_post(self, req: Request, resp: Response, run_id: int) -> None:

@@ -57,7 +57,7 @@ _GROUP_ORDER = replace(
     _ORDER,
     description="The field, mean or number of `runs` by which groups are sorted, `-` before it for "
     "the largest first; by default what they are grouped by.",
-    example="-accuracy",
+    example="-runs",
 )
 _POD = text(
     "pod", "Only runs whose latest attempt has a rank on this pod.", "local-mlbench-worker-0"
@@ -99,7 +99,7 @@ class RunsResource:
         "The new run, which the controller starts.",
         Run,
         body=RunRequest,
-        form=RunRequest,
+        form=True,
         errors=(409,),
     )
     def on_post(self, req: Request, resp: Response) -> None:

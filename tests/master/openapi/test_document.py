@@ -10,10 +10,8 @@ import pytest
 from falcon.testing import Result, TestClient
 from openapi_schema_validator import OAS31Validator, oas31_format_checker
 from openapi_spec_validator import OpenAPIV31SpecValidator
-from pydantic import BaseModel
 
 from mlbench_master.models import Run
-from mlbench_master.openapi.document import to_form
 from tests.conftest import as_pod
 from tests.master.routes import WEB_ROUTES, fill, routes_of
 
@@ -174,6 +172,22 @@ def send(api: TestClient, operation: Described, kind: str, body: Any) -> Result:
     )
 
 
+def test_each_example_of_a_parameter_is_valid_alone(
+    api: TestClient, example_run: Run, operations: list[Described]
+) -> None:
+    for operation in operations:
+        query = [one for one in operation.facts["parameters"] if one["in"] == "query"]
+        required = {one["name"]: one["example"] for one in query if one["required"]}
+        for parameter in query:
+            shown = {parameter["name"]: parameter["example"]} if "example" in parameter else {}
+            answer = api.simulate_request(
+                operation.method.upper(),
+                fill(operation.path, {k: str(v) for k, v in operation.examples("path").items()}),
+                params=required | shown,
+            )
+            assert answer.status_code != 400, (operation.name, shown, answer.text)
+
+
 def check_answer(document: Document, operation: Described, answer: Result) -> None:
     """Make sure that an answer is one that the document describes as the good one."""
     good, described = next(iter(operation.facts["responses"].items()))
@@ -184,27 +198,3 @@ def check_answer(document: Document, operation: Described, answer: Result) -> No
     kind = answer.headers["Content-Type"]
     said = answer.json if kind == "application/json" else answer.text
     check(document, described["content"][kind]["schema"], said)
-
-
-class Body(BaseModel):
-    """What a form may be made of."""
-
-    name: str
-    number: int | None = 3
-    either: int | str | None = None
-    truth: bool = False
-    args: dict[str, str] = {}
-    anything: Any = None
-
-
-def test_a_form_has_texts_and_no_null() -> None:
-    form = to_form(Body.model_json_schema())
-    fields = form["properties"]
-    as_json = {"type": "string", "contentMediaType": "application/json"}
-    assert form["required"] == ["name"]
-    assert fields["number"]["type"] == "integer"
-    assert [schema["type"] for schema in fields["either"]["anyOf"]] == ["integer", "string"]
-    assert fields["args"] == fields["anything"] == as_json
-    for spelled in fields["truth"]["enum"]:
-        read = Body.model_validate({"name": "a", "truth": spelled})
-        assert read.truth == (spelled.lower() in {"true", "1"})
