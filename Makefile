@@ -48,7 +48,8 @@ test: tools ## run the tests that are done in four minutes; TESTS='tests/web -k 
 	$(PYTEST) -m 'not slow and not cluster' $(TESTS)
 
 test-all: tools ## run all tests but those on a cluster, the slow ones too
-	INTEGRATIONS="$$(scripts/get-integrations.sh)" && export INTEGRATIONS && $(PYTEST) $(AGAIN)
+	INTEGRATIONS="$$(scripts/get-integrations.sh)" OPENAPI_CLIENT="$$(scripts/get-openapi-client.sh)" && \
+		export INTEGRATIONS OPENAPI_CLIENT && $(PYTEST) $(AGAIN)
 	$(if $(AGAIN),,KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" scripts/test-prometheus-releases.sh)
 
 check: tools ## lint, formatting, types, imports, pages' modules, dashboards, Prometheus's rules, workflows, shell syntax
