@@ -16,6 +16,7 @@ from pydantic import (
     Field,
     TypeAdapter,
     ValidationInfo,
+    WithJsonSchema,
     field_validator,
     model_validator,
 )
@@ -62,7 +63,14 @@ def _check_command(command: str) -> str:
 
 Folder = Annotated[str, Field(pattern=r"^/[^\x00]*$", max_length=4096)]
 ArgKey = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_length=64)]
-ArgValue = Annotated[str, Field(pattern=NO_NUL, max_length=1024)]
+# JSON may have a number here, which the task gets as text.
+ArgValue = Annotated[
+    str,
+    Field(coerce_numbers_to_str=True, pattern=NO_NUL, max_length=1024),
+    WithJsonSchema(
+        {"anyOf": [{"type": "string", "pattern": NO_NUL, "maxLength": 1024}, {"type": "number"}]}
+    ),
+]
 Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$", max_length=255)]
 Command = Annotated[str, Field(pattern=NO_NUL, max_length=4096), AfterValidator(_check_command)]
 Task = Annotated[str, Field(json_schema_extra={"enum": [*BENCHMARKS]})]
@@ -81,9 +89,7 @@ MOST_RUNS = 200
 """Of a set, and of a comparison."""
 _MOST_SWEPT = 10
 
-_STRICT = ConfigDict(
-    extra="forbid", coerce_numbers_to_str=True, allow_inf_nan=False, use_attribute_docstrings=True
-)
+_STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
 
 class Checked:

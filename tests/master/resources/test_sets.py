@@ -161,6 +161,7 @@ UNASKED = "swept.bandwidth: 1000 is what clients send where nothing"
     [
         ({"places": [{"num_workers": 99}]}, "num_workers: at most 4, or raise MLBENCH_LIMIT_W"),
         ({"args": {"epochs": 0}}, "args.epochs: "),
+        ({"name": 7}, "name: a text (not '7')"),
         ({"places": []}, "places: "),
         ({"places": [*PLACES, PLACES[0]]}, TWICE),
         ({"num_workers": 2}, "num_workers: there is no such field"),

@@ -59,7 +59,7 @@ BAD: dict[str, list[Any]] = {
     ],
     "custom_image_command": ["python main.py"],
     "custom_image_name": ["localhost/mine:latest"],
-    "custom_backend": ["mine"],
+    "custom_backend": ["mine", 7],
     "working_dir": ["/tmp"],
     "unknown": [1],
 }
