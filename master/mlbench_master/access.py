@@ -11,6 +11,7 @@ import time
 from collections.abc import Set
 from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import urlsplit
 
 import falcon
 from falcon import Request, Response
@@ -19,11 +20,14 @@ from mlbench import join_token, pod_token
 from mlbench.pod_token import PodIdentity
 from mlbench.serving import is_address
 
-Access = Literal["open", "user", "agent", "join"]
+Access = Literal["open", "user", "agent", "join", "scrape"]
+"""Who may call a resource; ``scrape``: everybody directly, and users through a proxy."""
 
 SESSION_SECONDS = 30 * 24 * 3600
 """How long a session is good for."""
 
+# Headers that proxies add to what they pass on, such as the ingress of a cluster.
+_PROXY_HEADERS = ("Forwarded", "X-Forwarded-For", "X-Real-IP", "Via")
 _WHOM = {"user": "users", "agent": "agents", "join": "recorders, with a joining token"}
 _UNSHOWN = (
     "Authorization: show the token, as `Bearer TOKEN` or as the password of HTTP Basic; it is in "
@@ -56,6 +60,8 @@ class TokenMiddleware:
     user_token: str
     agent_secret: str
     """What the tokens of pods are made with."""
+    url: str
+    """Where a browser reaches the master."""
 
     def process_resource(
         self, req: Request, resp: Response, resource: object, params: dict[str, object]
@@ -66,6 +72,8 @@ class TokenMiddleware:
         one for joining the holder of the token, empty for a user, in ``req.context.holder``.
         """
         access = access_of(resource)
+        if access == "scrape":
+            access = "user" if self._is_from_outside(req) else "open"
         if access == "open":
             return
         shown = _shown_token(req)
@@ -87,6 +95,15 @@ class TokenMiddleware:
         raise falcon.HTTPUnauthorized(
             description=_EXPIRED if has_expired else _UNSHOWN, challenges=_challenges(req)
         )
+
+    def _is_from_outside(self, req: Request) -> bool:
+        """Check if a request came through a proxy, or by the name that browsers use.
+
+        A Prometheus beside the master calls it by its address.
+        """
+        host, public = _host(req), urlsplit(self.url).hostname
+        is_public_name = host == public and not is_address(host) and host != "localhost"
+        return is_public_name or any(req.get_header(name) for name in _PROXY_HEADERS)
 
     def _has_session(self, req: Request) -> bool:
         # Another program of this host may have set one of the same name.

@@ -69,7 +69,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     app = _App()
     app.add_middleware(RequestMiddleware(registry))
     app.add_middleware(OriginMiddleware(settings.allowed_hosts))
-    app.add_middleware(TokenMiddleware(settings.token, settings.agent_secret))
+    app.add_middleware(TokenMiddleware(settings.token, settings.agent_secret, settings.url))
     app.req_options.strip_url_path_trailing_slash = True
     http.write_json(app)
     static = assets.load()

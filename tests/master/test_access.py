@@ -2,11 +2,15 @@
 
 import base64
 import time
+from dataclasses import replace
 
 from falcon.testing import TestClient
 
 from mlbench import join_token
 from mlbench_master.access import SESSION_SECONDS, is_session, make_session
+from mlbench_master.app import create_app
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.settings import LOOPBACK_HOSTS, Settings
 from tests.conftest import AGENT_SECRET, AGENT_TOKEN, USER_TOKEN
 from tests.master.routes import (
     AGENT_ROUTES,
@@ -22,6 +26,8 @@ from tests.master.routes import (
 HERE = "127.0.0.1:8000"
 NOW = 1_800_000_000.5
 DAY = 24 * 3600
+ALLOWED = LOOPBACK_HOSTS | {"mlbench.example.com", "r-mlbench-master"}
+PROXY_HEADERS = ("Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via")
 
 
 def basic(text: str) -> str:
@@ -121,6 +127,26 @@ def test_malformed_sessions() -> None:
     odd = ["", ".", "x", "9999999999", "9999999999.", "-1.x", "٣.x", "1e9.x", "9" * 5_000, "é.é"]
     for text in [*odd, longer, cut, f"{expiry}.{signature}0"]:
         assert not is_session(text, "token", NOW)
+
+
+def test_metrics_need_the_token_through_a_proxy_or_by_the_public_name(
+    settings: Settings, api: TestClient
+) -> None:
+    public = replace(settings, url="https://mlbench.example.com", allowed_hosts=ALLOWED)
+    client = TestClient(create_app(public, PrometheusClient("http://127.0.0.1:9")))
+    for headers, status in (
+        ({"Host": "10.1.2.3:8000"}, 200),
+        ({"Host": "r-mlbench-master:80"}, 200),
+        ({"Host": "localhost:8000"}, 200),
+        ({"Host": "mlbench.example.com"}, 401),
+        ({"Host": "MLBench.example.com:443"}, 401),
+        *(({"Host": "10.1.2.3", name: "192.0.2.7"}, 401) for name in PROXY_HEADERS),
+    ):
+        answer = client.simulate_get("/metrics", headers=headers)
+        assert answer.status_code == status, headers
+        with_token = headers | {"Authorization": f"Bearer {USER_TOKEN}"}
+        assert client.simulate_get("/metrics", headers=with_token).status_code == 200, headers
+    assert api.simulate_get("/metrics", headers={"Host": HERE}).status_code == 200
 
 
 # --- Hosts and origins ---

@@ -164,7 +164,8 @@ def _describe(responder: Any, path: str, access: Access, schemas: _Schemas) -> d
     operation: Operation = responder.operation
     text = inspect.getdoc(responder) or ""
     variables = [_PATH_PARAMETERS[name] for name in re.findall(r"{(\w+)}", path)]
-    schemes = () if access == "open" else (f"{access}_bearer", f"{access}_basic")
+    who = "user" if access == "scrape" else access
+    schemes = () if access == "open" else (f"{who}_bearer", f"{who}_basic")
     failures = {*_FAILURES_OF_ALL, *operation.errors, *(_FAILURES_OF_TOKEN if schemes else ())}
     if re.search(r"{(?!pod})", path):  # a pod that asks is there
         failures.add(404)
@@ -183,7 +184,8 @@ def _describe(responder: Any, path: str, access: Access, schemas: _Schemas) -> d
                 for status in sorted(failures)
             },
         },
-        "security": [{scheme: []} for scheme in schemes],
+        # An empty requirement: none of the others is needed, unless a proxy is in between.
+        "security": [*([{}] if access == "scrape" else []), *({scheme: []} for scheme in schemes)],
     }
     if operation.body is not None:
         described["requestBody"] = _describe_body(operation, schemas)

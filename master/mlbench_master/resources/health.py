@@ -44,9 +44,7 @@ class OwnMetricsResource:
     """``/metrics``: what Prometheus scrapes."""
 
     registry: CollectorRegistry
-    access: Access = "open"
-    any_host: bool = False
-    """Prometheus calls it by its address; a page must not read it by a name that leads here."""
+    access: Access = "scrape"
 
     @operation(
         "get_own_metrics",
