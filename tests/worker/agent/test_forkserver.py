@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,6 +38,32 @@ def shown(folder: Path, *flags: str) -> Any:
 def test_it_has_what_a_new_process_has(tmp_path: Path, cores: Sequence[int]) -> None:
     flags = [*map(str, cores)]
     assert shown(tmp_path / "forked", "forked", *flags) == shown(tmp_path / "new", *flags)
+
+
+def test_it_has_the_hash_seed_of_the_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", "7")
+    forked, new = shown(tmp_path / "forked", "forked"), shown(tmp_path / "new")
+    assert forked["hash"] == new["hash"] is not None
+
+
+def test_two_have_different_random_numbers() -> None:
+    code = """
+import os, sys
+from mlbench_worker.agent.forkserver import ForkServer
+from mlbench_worker.agent.process import adopt_orphans
+
+adopt_orphans()
+server = ForkServer(os.environ)
+assert server.is_ready(30.0)
+command = [sys.executable, "-P", "-m", "tests.worker.agent.random_numbers"]
+files = sys.stdout.buffer, sys.stderr.buffer
+for _ in range(2):
+    assert server.fork(command, dict(os.environ), None, files).wait() == 0
+"""
+    lines = subprocess.check_output([sys.executable, "-c", code], text=True).splitlines()
+    assert len(lines) == 2
+    one, other = (line.split() for line in lines)
+    assert all(number != same for number, same in zip(one, other, strict=True)), lines
 
 
 def test_it_is_stopped(tmp_path: Path) -> None:

@@ -1,8 +1,11 @@
 """A process that has imported PyTorch, and is forked for each official task (a fork server).
 
 ``python -m mlbench_worker.ranks.forkserver FD`` waits for orders at a socket of the agent's
-(``agent/forkserver.py``). What it forks becomes a child of the agent, and has all that a new
-interpreter would have, but for the time to import PyTorch: environment, cores, folder, threads.
+(``agent/forkserver.py``). What it forks becomes a child of the agent, and has the environment,
+cores, folder, threads and random numbers of a new interpreter, without the time to import PyTorch.
+
+The hash seed alone is that of this process, because existing strings have their hashes already.
+That is $PYTHONHASHSEED, or a seed that all processes of one agent share.
 """
 
 import ctypes
@@ -75,6 +78,7 @@ def _become(order: Mapping[str, Any], files: Sequence[int]) -> str:
         _customize()
     _set_threads(len(order["cpus"]))
     np.random.seed()
+    torch.default_generator.seed()
     sys.argv = order["arguments"]
     return sys.argv[0]
 
