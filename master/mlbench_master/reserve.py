@@ -31,13 +31,19 @@ class Reserve:
     size: int
     """Its bytes; 0 for no reserve."""
 
+    def find_shortage(self) -> str:
+        """Return why no logs and samples are taken; empty if they are."""
+        if not self.size or (free := self.free()) >= self.size:
+            return ""
+        return (
+            f"disk full: {free / 1e6:.1f} MB are free in {self.path.parent}, and below "
+            f"{self.size / 1e6:.0f} MB no logs and samples are taken: delete runs, or make room"
+        )
+
     def check_room(self) -> None:
         """Raise NoRoomError if less than the reserve is free."""
-        if self.size and (free := self.free()) < self.size:
-            raise NoRoomError(
-                f"disk full: {free} bytes are free in {self.path.parent}, and below {self.size} "
-                "no logs and samples are taken: delete runs, or make room; nothing was stored"
-            )
+        if shortage := self.find_shortage():
+            raise NoRoomError(f"{shortage}; nothing was stored")
 
     def make_room(self) -> None:
         """Delete the file if little is free besides, or make it again if much is."""

@@ -92,6 +92,11 @@ def test_on_a_full_disk_runs_are_polled_stopped_and_deleted(
             answer = ship(agent, active, stream)
             assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
             assert f"are free in {disk}" in answer.json()["message"]
+        shortage = user.get(f"/api/runs/{active}/").json()["waiting"]
+        assert f" MB are free in {disk}, and below 4 MB no logs" in shortage
+        refused = user.post("/api/runs/", json={"name": "next", "queue": True})
+        assert refused.status_code == 503
+        assert f" MB are free in {disk}, and below 4 MB no logs" in refused.json()["message"]
         assert user.get("/readyz").status_code == 200
         assert user.post(f"/api/runs/{active}/stop/").json()["stop_requested"] is True
         reader.rollback()
@@ -102,6 +107,8 @@ def test_on_a_full_disk_runs_are_polled_stopped_and_deleted(
         assert poll(agent, active).status_code == 200
         assert reserve.stat().st_size == _RESERVE_BYTES
         assert ship(agent, active, "stdout").json()["offset"] == 7
+        assert user.get(f"/api/runs/{active}/").json()["waiting"] == ""
+        assert user.post("/api/runs/", json={"name": "next", "queue": True}).is_success
 
 
 def test_readiness_says_why_the_database_cannot_be_written(

@@ -100,7 +100,7 @@ class RunsResource:
         Run,
         body=RunRequest,
         form=True,
-        errors=(409,),
+        errors=(409, 503),
     )
     def on_post(self, req: Request, resp: Response) -> None:
         """Order a run."""

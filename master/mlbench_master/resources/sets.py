@@ -54,7 +54,7 @@ class SetsResource:
         "The new run, as the set has it registered for the place.",
         Run,
         body=NextRunRequest,
-        errors=(409,),
+        errors=(409, 503),
     )
     def on_post_runs(self, req: Request, resp: Response, name: str) -> None:
         """Order the run of a place."""

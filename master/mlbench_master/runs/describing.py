@@ -12,7 +12,7 @@ from peewee import Expression
 
 from mlbench import records
 from mlbench.names import ACTIVE_STATES
-from mlbench_master.database import database
+from mlbench_master.database import database, find_reserve
 from mlbench_master.models import Rank, Run
 from mlbench_master.recording.limits import describe_refused
 from mlbench_master.times import seconds_to_text
@@ -69,7 +69,7 @@ def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
         "finished_at": seconds_to_text(run.finished_at),
         "goal_reached_at": seconds_to_text(run.goal_reached_at),
         "reason": reason_of(run) or note_of(run),
-        "waiting": run.waiting or ("" if is_counted else _UNCOUNTED),
+        "waiting": run.waiting or _shortage_of(run) or ("" if is_counted else _UNCOUNTED),
         "goal": goal_of(run),
         "origin": _dated(records.Origin, run.origin, "imported_at"),
         "world_size": run.world_size,
@@ -81,6 +81,12 @@ def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
         "ranks": ranks,
     }
     return records.Run(**columns_of(run, records.Run) | others)
+
+
+def _shortage_of(run: Run) -> str:
+    """Return why nothing of an active run can be stored; empty if it can."""
+    reserve = find_reserve()
+    return reserve.find_shortage() if reserve and run.state in ACTIVE_STATES else ""
 
 
 def _dated(record: Callable[..., _Dated], stored: Any, at: str) -> _Dated | None:

@@ -13,7 +13,7 @@ from mlbench.evaluation.ledger import Entry
 from mlbench.faults import MOST
 from mlbench.names import ACTIVE_STATES
 from mlbench.records import Disturbance
-from mlbench_master.database import STATE, exclusive, run_sql, store
+from mlbench_master.database import STATE, check_room, exclusive, run_sql, store
 from mlbench_master.errors import ConflictError, NotFoundError
 from mlbench_master.models import (
     DeletedRun,
@@ -54,8 +54,10 @@ def create(order: RunRequest, limits: Limits, in_set: Mapping[str, Any] | None =
     Raises:
         BadFieldError: it asks for more than the pool can give (400).
         ConflictError: a run is active, and this one is not to be queued (409).
+        NoRoomError: the disk is too full for its logs and samples (503).
     """
     check_feasible(order, limits)
+    check_room()
     with exclusive(STATE):
         active = Run.rows(_TO_STAY, *ACTIVE_STATES, limits.concurrent_runs)
         if len(active) == limits.concurrent_runs and not (order.queue or limits.always_queue):
