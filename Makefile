@@ -59,6 +59,7 @@ check: tools ## lint, formatting, types, imports, pages' modules, dashboards, Pr
 	$(BIN)/lint-imports
 	$(BIN)/python -m grafana.build --check
 	scripts/check-javascript.sh
+	scripts/check-migrations.sh
 	scripts/check-size.sh
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	promtool="$$(scripts/get-prometheus.sh promtool)" && \

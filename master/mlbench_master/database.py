@@ -8,6 +8,7 @@ import fcntl
 import os
 import re
 import select
+import shlex
 import sqlite3
 import threading
 import time
@@ -30,6 +31,7 @@ from peewee import (
 )
 from playhouse.db_url import parse
 
+from mlbench.archive.format import SUFFIX
 from mlbench.errors import MLBenchError
 from mlbench_master.errors import ServiceUnavailableError
 from mlbench_master.reserve import Reserve
@@ -276,9 +278,15 @@ def raise_if_damaged(opened: Database, error: PeeweeException) -> None:
 
 
 def _damaged(opened: Database, why: str) -> DamagedDatabaseError:
+    home = Path(opened.database).parent
+    advice = f"move {home} away, which starts an empty one"
+    # Run ids of an empty database would meet the old series, so that all of the folder is moved.
+    if any(home.glob(f"archive/*{SUFFIX}")):
+        old, new = (shlex.quote(f"{folder}") for folder in (home, f"{home}-damaged"))
+        steps = f"mv {old} {new} && mlbench up --detach && mlbench import {new}/archive/*{SUFFIX}"
+        advice = f"import the archives of its runs into an empty one: {steps}"
     return DamagedDatabaseError(
-        f"the database {opened.database} is damaged ({why}): put a backup in its place, or move "
-        "it away to begin with an empty one"
+        f"the database {opened.database} is damaged ({why}): put a backup in its place, or {advice}"
     )
 
 

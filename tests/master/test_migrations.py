@@ -1,20 +1,34 @@
 """An older database is brought up to date, once and as a whole; a newer one is refused."""
 
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from peewee import Database, IntegerField, Model
 from playhouse.migrations import Runner
 
-from mlbench.errors import MLBenchError
 from mlbench_master.database import connect, database, exclusive, run_sql
-from mlbench_master.migrations import FOLDER, SCHEMA, NewerSchemaError, bring_up_to_date
+from mlbench_master.migrations import (
+    FOLDER,
+    SCHEMA,
+    NewerSchemaError,
+    OlderSchemaError,
+    bring_up_to_date,
+)
 from mlbench_master.models import TABLES, Run, open_database
+from mlbench_master.runs.describing import describe_all
 
 BASELINE = "0012_baseline"
+_RELEASED = Path(__file__).parent / "released"
+_NEW_RUN = {
+    **{"job_id": "j", "name": "new", "benchmark": "digits", "args": {}, "num_workers": 1},
+    **{"state": "STARTED", "created_at": 0.0},
+}
 _OPEN = """
 import sys
 from mlbench_master.models import TABLES, Run, open_database
@@ -158,7 +172,7 @@ def first_release(empty_url: str) -> Iterator[Database]:
     opened = connect(empty_url)
     database.initialize(opened)
     kind = "sqlite" if empty_url.startswith("sqlite") else "postgresql"
-    for statement in (Path(__file__).parent / "released" / f"{kind}.sql").read_text().splitlines():
+    for statement in (_RELEASED / f"{kind}.sql").read_text().splitlines():
         run_sql(statement)
     columns = [name for name, _, required in _columns(opened)["run"] if required and name != "id"]
     values = ("'STARTED'" if name == "state" else "'1'" for name in columns)
@@ -187,7 +201,7 @@ def test_a_database_of_the_first_release_comes_to_have_what_a_new_one_has(
     first_release.drop_tables(TABLES)
     first_release.create_tables(TABLES)
     assert (migrated, indexes) == (_columns(first_release), _indexes(first_release))
-    assert applied() == sorted(path.stem for path in FOLDER.glob("0*.py"))
+    assert applied() == sorted({*had, *(path.stem for path in FOLDER.glob("0*.py"))})
 
 
 def _indexes(opened: Database) -> set[tuple[str, tuple[str, ...], bool]]:
@@ -198,19 +212,51 @@ def _indexes(opened: Database) -> set[tuple[str, tuple[str, ...], bool]]:
     }
 
 
-def test_a_database_from_the_days_after_has_all_that_came_since(database: Database) -> None:
-    run_sql("DELETE FROM schema_migration WHERE name = '0024_since_0_1_0'")
-    note_applied("0023_since_0_1_0", "0024_native_rank")
-    before = _columns(database)
-    bring_up_to_date(database, TABLES)
-    assert _columns(database) == before
-    assert "0024_since_0_1_0" in applied()
-
-
-@pytest.mark.parametrize("had", [[], ["0001_baseline"]])
-def test_an_older_one_is_refused(database: Database, had: list[str]) -> None:
+@pytest.mark.parametrize("had", [[], ["0001_posted_samples", "0010_settled"]])
+def test_one_from_before_is_refused_as_it_is(database: Database, had: list[str]) -> None:
     run_sql("DELETE FROM schema_migration")
     note_applied(*had)
-    with pytest.raises(MLBenchError, match=r"from before MLBench 0\.1\.0"):
+    with pytest.raises(OlderSchemaError, match=r"before 22 November 2026 .*: open it once with"):
         bring_up_to_date(database, TABLES)
     assert applied() == had
+
+
+# --- Databases that MLBench of earlier days made: each had a run of two ranks, a failed one and
+# another one. Of their rows, those of samples, workers and most ranks were deleted. ---
+
+
+@pytest.mark.parametrize("dump", [*_RELEASED.glob("2026-*.sql")], ids=lambda dump: dump.stem)
+def test_a_database_of_an_earlier_day_opens_with_all_that_is_in_it(
+    dump: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "mlbench.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(dump.read_text())
+        before = _rows(connection)
+    opened = open_database(f"sqlite:///{path}")
+    described = describe_all(list(Run.select().order_by(Run.id)))
+    seen = [(run.name, run.state, [rank.exit_code for rank in run.ranks]) for run in described]
+    assert seen == [("first", "FINISHED", [0]), ("own", "FAILED", []), ("second", "FINISHED", [0])]
+    assert Run.create(**_NEW_RUN).id == 10, "the id of a deleted run is used again"
+    Run.delete_by_id(10)
+    migrated = _columns(opened), _indexes(opened)
+    opened.close()
+    with closing(sqlite3.connect(path)) as connection:
+        after = _rows(connection)
+    for table, rows in before.items():
+        assert len(after[table]) == len(rows) or table == "schema_migration", table
+        for row, same in zip(rows, after[table], strict=False):
+            assert row.items() <= same.items(), table
+    opened = open_database(f"sqlite:///{tmp_path / 'new.db'}")
+    assert migrated == (_columns(opened), _indexes(opened))
+    opened.close()
+
+
+def _rows(connection: sqlite3.Connection) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of each table, by its name."""
+    connection.row_factory = sqlite3.Row
+    tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+    return {
+        table: [dict(row) for row in connection.execute(f'SELECT * FROM "{table}" ORDER BY rowid')]  # noqa: S608
+        for (table,) in connection.execute(tables).fetchall()
+    }

@@ -30,6 +30,13 @@ class NewerSchemaError(MLBenchError):
 class OlderSchemaError(MLBenchError):
     """The database is too old for the migrations."""
 
+    def __init__(self, newest: str) -> None:
+        """Name the newest migration that the database has had."""
+        super().__init__(
+            f"the database is from before 22 November 2026 (its newest migration is {newest}): "
+            "open it once with MLBench of that day (commit 9e7c7f36), then with this version"
+        )
+
 
 def bring_up_to_date(opened: Database, tables: Sequence[Any], folder: Path = FOLDER) -> None:
     """Create the tables of an empty database, or run the migrations that it lacks.
@@ -54,7 +61,8 @@ def bring_up_to_date(opened: Database, tables: Sequence[Any], folder: Path = FOL
                 f"migration {newest}: install the version that used it last, or restore a "
                 "copy from before"
             )
-        runner.up()
+        with _lasting_ids(opened):
+            runner.up()
 
 
 @contextmanager
@@ -69,6 +77,18 @@ def _unchecked_references(opened: Database) -> Iterator[None]:
         yield
     finally:
         opened.pragma("foreign_keys", 1)
+
+
+@contextmanager
+def _lasting_ids(opened: Database) -> Iterator[None]:
+    """Keep the highest id that each of SQLite's tables ever had, which a replaced table forgets."""
+    used = []
+    if isinstance(opened, SqliteDatabase) and "sqlite_sequence" in opened.get_tables():
+        used = opened.execute_sql("SELECT name, seq FROM sqlite_sequence").fetchall()
+    yield
+    for name, last in used:
+        opened.execute_sql("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
+        opened.execute_sql("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (name, last))
 
 
 def add_missing(migrator: SchemaMigrator, db: Database, models: Sequence[Any]) -> None:
