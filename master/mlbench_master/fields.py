@@ -41,6 +41,13 @@ def refuse_truth_value(value: object) -> object:
     return value
 
 
+def refuse_number(value: object) -> object:
+    """Refuse 0 and 1 as the value of a boolean field; pydantic would take them for its values."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        raise ValueError("true or false")
+    return value
+
+
 def parse_whole_number(text: str) -> int | None:
     """Return the whole number that a text spells; None for any other text, or a huge one."""
     plain = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS

@@ -28,7 +28,7 @@ from mlbench.series import MAX_NAME_LENGTH, MAX_TEXT_LENGTH, number_or_text, spl
 from mlbench_master import times
 from mlbench_master.database import exclusive, run_sql
 from mlbench_master.errors import NotFoundError
-from mlbench_master.fields import NO_NUL, refuse_truth_value
+from mlbench_master.fields import NO_NUL, refuse_number, refuse_truth_value
 from mlbench_master.group_commit import GroupCommit
 from mlbench_master.models import Pod, Rank, Stream, added_owner, pod_owner, run_owner
 from mlbench_master.notify import notify
@@ -103,6 +103,7 @@ class PostedSample(BaseModel):
     metadata: Any = None
 
     _no_truth_value = field_validator("run_id", mode="before")(refuse_truth_value)
+    _no_number = field_validator("cumulative", mode="before")(refuse_number)
 
     @field_validator("date")
     @classmethod

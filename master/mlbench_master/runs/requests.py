@@ -7,7 +7,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     AfterValidator,
@@ -21,6 +21,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic.dataclasses import dataclass as request
+from pydantic.fields import FieldInfo
 
 from mlbench import faults
 from mlbench.benchmarks import (
@@ -35,7 +36,7 @@ from mlbench.benchmarks import (
 from mlbench.evaluation.scoring import OFFICIAL_RUNS
 from mlbench.names import UNASKED_BANDWIDTH
 from mlbench.runspec import CommonSpec, Repeat, RunSpec, options_of
-from mlbench_master.fields import NO_NUL, refuse_truth_value
+from mlbench_master.fields import NO_NUL, refuse_number, refuse_truth_value
 from mlbench_master.settings import Limits
 
 LONGEST_NAME = 40
@@ -93,12 +94,17 @@ _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrin
 
 
 class Checked:
-    """The checks of the fields that ``mlbench/runspec.py`` describes."""
+    """The checks of boolean fields, and of the fields that ``mlbench/runspec.py`` describes."""
+
+    __pydantic_fields__: ClassVar[dict[str, FieldInfo]]
 
     @field_validator("*", mode="before")
     @classmethod
-    def _no_truth_value(cls, value: object, info: ValidationInfo) -> object:
-        option = options_of(cls).get(info.field_name or "")
+    def _is_number_or_truth_value(cls, value: object, info: ValidationInfo) -> object:
+        name = info.field_name or ""
+        if cls.__pydantic_fields__[name].annotation is bool:
+            return refuse_number(value)
+        option = options_of(cls).get(name)
         return refuse_truth_value(value) if option and option.is_number else value
 
     @field_validator("*")

@@ -44,8 +44,8 @@ BAD: dict[str, list[Any]] = {
     "loss_percent": [0, 100, "1%"],
     "seed": [-1, 2**32, True],
     "deadline_seconds": [0, -1, True, "soon", float("inf")],
-    "queue": ["perhaps"],
-    "gpu_enabled": [2],
+    "queue": ["perhaps", 0, 1],
+    "gpu_enabled": [2, 1, 0.0],
     "args": [
         *({"--a": "1"}, {"a b": "1"}, {"a\n": "1"}, {"": "1"}, {"a": None}, {"a": ["1"]}),
         *({"a": "nul \x00"}, {"a": "x" * 1025}, {f"a{i}": "1" for i in range(101)}),
