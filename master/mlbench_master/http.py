@@ -159,6 +159,9 @@ class AnswerMiddleware:
         resp.set_header("Cross-Origin-Resource-Policy", "same-origin")
         if resp.get_header("Cache-Control") is None:
             resp.set_header("Cache-Control", "no-store")
+        allowed = resp.get_header("Allow")
+        if allowed and "GET" in allowed:
+            resp.set_header("Allow", f"{allowed}, HEAD")
         if (resp.content_type or falcon.MEDIA_JSON).startswith(falcon.MEDIA_JSON):
             resp.append_header("Vary", "Accept")
             if JAVASCRIPT in req.accept:

@@ -33,6 +33,8 @@ def test_head_is_get_without_the_body(api: TestClient, run: Run) -> None:
             assert head.status_code == got.status_code
             if template != "/metrics":  # its length changes
                 assert head.headers == got.headers
+    assert api.simulate_put("/api/runs").headers["Allow"] == "GET, POST, OPTIONS, HEAD"
+    assert "HEAD" not in api.simulate_get("/api/archives").headers["Allow"]
 
 
 @pytest.mark.parametrize(
