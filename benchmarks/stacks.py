@@ -19,7 +19,7 @@ from mlbench.stack import launch
 def local_stack(folder: Path, workers: int = 2) -> Iterator[tuple[Home, ApiClient]]:
     """Run a stack, and give its home folder and a client of its master."""
     home = Home(folder / "home")
-    launch.start_detached(home, workers=workers, port=None)
+    launch.start_detached(home, workers=workers)
     try:
         with ApiClient.from_home(home) as client:
             yield home, client

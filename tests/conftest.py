@@ -335,7 +335,7 @@ def running_stack(
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {**here, **environ}.items():
             patch.setenv(name, value)
-        launch.start_detached(home, workers=workers, port=None)
+        launch.start_detached(home, workers=workers)
     try:
         yield home
     finally:

@@ -57,7 +57,7 @@ def _kill_supervisor(home: Home) -> None:
     supervisor.kill()
     supervisor.wait()
     psutil.wait_procs(children, 30)
-    launch.start_detached(home, WORKERS, port=None)
+    launch.start_detached(home, WORKERS)
 
 
 def _supervisor(home: Home) -> psutil.Process:

@@ -22,6 +22,7 @@ from mlbench.home import Connection, Home
 from mlbench.signals import on_termination
 from mlbench.stack import launch
 from mlbench.stack.grafana import NONE_FOUND
+from mlbench.stack.services import LOOPBACK, Listen
 
 _IDLE_WORKERS = 2
 _SIGNAL_SECONDS = 1.0
@@ -30,6 +31,13 @@ _SIGNAL_SECONDS = 1.0
 def up(
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Port of the API; a free one near 8000.")
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Address of the API; 0.0.0.0 for all of this machine.")
+    ] = LOOPBACK,
+    prometheus_port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="Port of Prometheus; that of the last start."),
     ] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, max=16, help="Idle workers to keep; 2 by default.")
@@ -51,12 +59,14 @@ def up(
         return
     if os.environ.get(names.ENV_DATABASE_URL):
         warn(f"${names.ENV_DATABASE_URL} is set: runs are stored there, not in {home.root}")
-    idle = workers or _IDLE_WORKERS
+    idle, listen = workers or _IDLE_WORKERS, Listen(host, port, prometheus_port)
+    if not listen.is_local:
+        warn(f"--host {host}: others reach the API without TLS; they need its token")
     if detach:
-        _show("running", launch.start_detached(home, idle, port), as_json=json)
+        _show("running", launch.start_detached(home, idle, listen), as_json=json)
         return
     launch.run_in_front(
-        home, idle, port, on_ready=lambda connection: _show("running", connection, as_json=json)
+        home, idle, listen, on_ready=lambda connection: _show("running", connection, as_json=json)
     )
 
 
@@ -100,7 +110,7 @@ def demo(
         connection = launch.wait_until_ready(home)
     else:
         err.print("Starting Prometheus, master, controller, exporter and workers…")
-        connection = launch.start_detached(home, workers, None)
+        connection = launch.start_detached(home, workers)
     err.print(_pages_line(connection, err), soft_wrap=True)
     err.print(_grafana_line(connection), soft_wrap=True)
     code = 1

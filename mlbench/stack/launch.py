@@ -18,9 +18,10 @@ from mlbench import names
 from mlbench.errors import MLBenchError, NotConnectedError, StackError
 from mlbench.home import Connection, Home
 from mlbench.signals import on_termination
-from mlbench.stack.services import Services, check_installed
+from mlbench.stack.services import Listen, Services, check_installed
 from mlbench.stack.supervisor import Supervisor
 
+_LISTEN = Listen()
 _START_SECONDS = 90.0
 _STOP_SECONDS = 60.0
 _PRIVATE = 0o077
@@ -29,7 +30,7 @@ _PRIVATE = 0o077
 def run_in_front(
     home: Home,
     workers: int,
-    port: int | None,
+    listen: Listen = _LISTEN,
     on_ready: Callable[[Connection], None] = lambda _: None,
 ) -> None:
     """Run a stack until SIGTERM or Ctrl-C; StackError if it cannot be started, or runs already."""
@@ -38,14 +39,14 @@ def run_in_front(
     os.umask(_PRIVATE)
     try:
         with _lock(home):
-            supervisor = Supervisor(home, Services(home, workers, port), workers, on_ready)
+            supervisor = Supervisor(home, Services(home, workers, listen), workers, on_ready)
             on_termination(supervisor.quit)
             supervisor.run()
     except OSError as error:
         raise StackError(f"the stack cannot use {home.root}: {error}") from error
 
 
-def start_detached(home: Home, workers: int, port: int | None) -> Connection:
+def start_detached(home: Home, workers: int, listen: Listen = _LISTEN) -> Connection:
     """Start a stack that outlives this process, and wait until it is ready.
 
     If it cannot be started, a StackError ends with its last output.
@@ -62,8 +63,12 @@ def start_detached(home: Home, workers: int, port: int | None) -> Connection:
     log_file = home.logs / "supervisor.log"
     begin = log_file.stat().st_size if log_file.exists() else 0
     command = [sys.executable, "-P", "-m", "mlbench.stack.launch", "--workers", str(workers)]
-    if port is not None:
-        command += ["--port", str(port)]
+    for option, value in {
+        "--host": listen.host,
+        "--port": listen.port,
+        "--prometheus-port": listen.prometheus_port,
+    }.items():
+        command += [option, str(value)] if value else []
     pid = _spawn_detached(command, {**os.environ, names.ENV_HOME: str(home.root)}, log_file)
     deadline = time.monotonic() + _START_SECONDS
     try:
@@ -169,11 +174,14 @@ def main() -> None:
     """Run a stack with $MLBENCH_HOME until SIGTERM."""
     parser = argparse.ArgumentParser(prog="mlbench.stack", description=main.__doc__)
     parser.add_argument("--workers", type=int, required=True)
+    parser.add_argument("--host", required=True)
     parser.add_argument("--port", type=int)
+    parser.add_argument("--prometheus-port", type=int)
     options = parser.parse_args()
     configure_logging()
     try:
-        run_in_front(Home.from_environ(), options.workers, options.port)
+        listen = Listen(options.host, options.port, options.prometheus_port)
+        run_in_front(Home.from_environ(), options.workers, listen)
     except MLBenchError as error:
         sys.exit(str(error))
 

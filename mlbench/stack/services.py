@@ -29,6 +29,8 @@ from mlbench.shaping import with_tools
 from mlbench.stack import grafana, network
 
 LOOPBACK = "127.0.0.1"
+_ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - only if the user asks for it
+_ALLOWED_HOSTS = "MLBENCH_ALLOWED_HOSTS"
 _MASTER_PORT = 8000
 _GRAFANA_PORT = 3000
 _PROMETHEUS_PORT = 9090
@@ -66,6 +68,23 @@ def stack_cores(cores: Collection[int]) -> frozenset[int] | None:
     if len(cores) < _FEWEST_CORES:
         return None
     return frozenset(sorted(cores)[-max(1, len(cores) // _FEWEST_CORES) :])
+
+
+@dataclass(frozen=True)
+class Listen:
+    """The addresses at which a stack listens."""
+
+    host: str = LOOPBACK
+    """Address or name of the API, such as 0.0.0.0 for all addresses of the machine."""
+    port: int | None = None
+    """Port of the API; None for a free one near 8000."""
+    prometheus_port: int | None = None
+    """Port of Prometheus; None for that of the last start, or a free one near 9090."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine reaches the API."""
+        return self.host in (LOOPBACK, "localhost")
 
 
 @dataclass(frozen=True)
@@ -107,18 +126,23 @@ class Service:
                 return False
 
 
+_LISTEN = Listen()
+
+
 class Services:
     """All processes of one stack. Ports and tokens stay the same while it runs."""
 
-    def __init__(self, home: Home, workers: int, port: int | None = None) -> None:
+    def __init__(self, home: Home, workers: int, listen: Listen = _LISTEN) -> None:
         self._home = home
+        self._listen = listen
         self._worker_ports: dict[int, int] = {}
         # The supervisor starts the processes in another folder.
         self._started_in = Path.cwd()
         self.token = self._secret("token")
         self._agent_secret = self._secret("agent-secret")
-        master_port = port_exactly(port) if port else port_near(_MASTER_PORT)
-        prometheus_port = port_near(_PROMETHEUS_PORT)
+        check_host(listen.host)
+        master_port = port_exactly(listen.port) if listen.port else port_near(_MASTER_PORT)
+        prometheus_port = self._prometheus_port(listen.prometheus_port)
         self.url = f"http://{LOOPBACK}:{master_port}"
         self._prometheus_path = f"/{self._secret('prometheus-path')}"
         self._prometheus_login = Login("mlbench", self._secret("prometheus-password"))
@@ -143,6 +167,9 @@ class Services:
             names.ENV_NO_BANDWIDTH: ability.no_bandwidth,
             names.ENV_NO_LATENCY: ability.no_latency,
         }
+        if not listen.is_local:
+            hosts = {listen.host, socket.gethostname(), os.environ.get(_ALLOWED_HOSTS, "")}
+            self._master_environ[_ALLOWED_HOSTS] = ",".join(sorted(filter(None, hosts)))
         installed = grafana.find_grafana()
         grafana_service = self._grafana(installed) if installed else None
         self.grafana_url = f"http://{grafana_service.address}" if grafana_service else None
@@ -210,12 +237,16 @@ class Services:
         # Where a browser reaches the user's own Grafana, or else the stack's.
         given = (names.ENV_GRAFANA_PUBLIC_URL, names.ENV_GRAFANA_URL)
         grafana_url = next(filter(None, map(os.environ.get, given)), self.grafana_url)
+        host = self._listen.host
+        # The stack itself, and local clients, use the loopback address.
+        others = [] if self._listen.is_local else [host]
+        hosts = others if host == _ALL_ADDRESSES else [LOOPBACK, *others]
         return Service(
             name="master",
             command=(
                 *_python("gunicorn"),
                 *("--config", "python:mlbench_master.gunicorn_conf"),
-                *("--bind", f"{LOOPBACK}:{port}"),
+                *(word for host in hosts for word in ("--bind", f"{host}:{port}")),
             ),
             environ={
                 "MLBENCH_LIMIT_CPUS": str(len(self._all_cores)),
@@ -260,6 +291,18 @@ class Services:
         command = (*_python("mlbench_exporter.app"), "--port", str(port))
         return Service("exporter", command, self._environ, port)
 
+    def _prometheus_port(self, port: int | None) -> int:
+        """Return a port for Prometheus, and remember it for the next start."""
+        file = self._home.root / "prometheus-port"
+        if port is None:
+            last = file.read_text().strip() if file.exists() else ""
+            usual = int(last) if last.isdecimal() else _PROMETHEUS_PORT
+            port = usual if _take(usual) else port_near(_PROMETHEUS_PORT)
+        else:
+            port_exactly(port, "--prometheus-port")
+        write_private(file, f"{port}\n")
+        return port
+
     def _secret(self, name: str) -> str:
         """Return a secret of this home folder, which is made up the first time."""
         path = self._home.root / name
@@ -278,11 +321,23 @@ def port_near(usual: int) -> int:
     raise StackError(f"no port from {usual} to {usual + _PORTS_TRIED - 1} is free")
 
 
-def port_exactly(port: int) -> int:
+def port_exactly(port: int, option: str = "--port") -> int:
     """Take this port, or raise StackError if another program uses it."""
     if not _take(port):
-        raise StackError(f"port {port} is taken by another program; leave out --port")
+        raise StackError(f"port {port} is taken by another program; leave out {option}")
     return port
+
+
+def check_host(host: str) -> None:
+    """Raise StackError unless this machine has an IPv4 address."""
+    try:
+        with socket.socket() as probe:
+            probe.bind((host, 0))
+    except OSError:
+        raise StackError(
+            f"--host: not an IPv4 address or name of this machine (got {host}). Leave it out for "
+            f"this machine alone, or give {_ALL_ADDRESSES} for all of its addresses."
+        ) from None
 
 
 def _take(port: int) -> bool:

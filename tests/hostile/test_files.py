@@ -219,7 +219,7 @@ time.sleep(600)
         wait_for(checkpoints.is_fifo, what="all is spoilt")
     launch.stop(stack_here)
     with chdir(here):
-        launch.start_detached(stack_here, workers=2, port=None)
+        launch.start_detached(stack_here, workers=2)
     with ApiClient.from_home(stack_here) as client:
         ended = run_to_end(client, run)
         assert ended.state == "FAILED"

@@ -11,7 +11,7 @@ from unittest.mock import patch
 from mlbench.errors import MLBenchError
 from mlbench.home import Home
 from mlbench.stack import launch, supervisor
-from mlbench.stack.services import Service, Services
+from mlbench.stack.services import Listen, Service, Services
 
 _SLEEP = ("sleep", "1000")
 
@@ -19,7 +19,7 @@ _SLEEP = ("sleep", "1000")
 class FakeServices(Services):
     """Two fixed parts and any number of workers, none of which serves HTTP."""
 
-    def __init__(self, home: Home, workers: int, port: int | None = None) -> None:
+    def __init__(self, home: Home, workers: int, listen: Listen | None = None) -> None:
         self.url = "http://127.0.0.1:1"
         self.token = "token"
         self.prometheus_url = "http://127.0.0.1:2"
@@ -55,7 +55,7 @@ def main() -> None:
             patch.object(supervisor, "_TERMINATE_SECONDS", 0.5),
             patch.object(supervisor, "_LONGEST_PAUSE_SECONDS", 1.0),
         ):
-            launch.run_in_front(Home.from_environ(), 2, None)
+            launch.run_in_front(Home.from_environ(), 2)
     except MLBenchError as error:
         sys.exit(str(error))
 

@@ -31,7 +31,7 @@ def main(folder: Path) -> None:
     expect.set_options(timeout=_PATIENCE_SECONDS * 1000)
     with tempfile.TemporaryDirectory(prefix="mlbench-screenshots-") as root:
         home = Home(Path(root))
-        connection = launch.start_detached(home, workers=_WORKERS, port=None)
+        connection = launch.start_detached(home, workers=_WORKERS)
         try:
             with ApiClient.from_home(home) as client, running_chromium() as browser:
                 page = browser.new_page(

@@ -27,7 +27,7 @@ def test_without_prometheus_nothing_is_started(
     home = Home(tmp_path / "home")
     monkeypatch.setenv("PROMETHEUS", str(tmp_path / "nothing-here"))
     with pytest.raises(StackError, match=r"Prometheus is missing: install it") as error:
-        launch.start_detached(home, workers=1, port=None)
+        launch.start_detached(home, workers=1)
     assert "Traceback" not in str(error.value)
     assert not home.prometheus.exists()
 
@@ -36,7 +36,7 @@ def test_a_home_that_is_no_folder_is_refused(tmp_path: Path) -> None:
     home = Home(tmp_path / "file")
     home.root.touch()
     with pytest.raises(StackError, match="cannot use"):
-        launch.start_detached(home, workers=1, port=None)
+        launch.start_detached(home, workers=1)
     assert launch.stop(home) is False
 
 
@@ -66,7 +66,7 @@ def test_a_damaged_database_is_named(
     home.database.write_text("this is no database, and never was one")
     damaged = f"the stack did not start:\nthe database {home.database} is damaged (file is not a "
     with pytest.raises(StackError) as error:
-        launch.start_detached(home, workers=1, port=None)
+        launch.start_detached(home, workers=1)
     assert str(error.value) == (
         f"{damaged}database): put a backup in its place, or move {home.root} away, which starts "
         "an empty one"
@@ -74,7 +74,7 @@ def test_a_damaged_database_is_named(
     home.archive.mkdir()
     (home.archive / "1-digits.mlbench").touch()
     with pytest.raises(StackError) as error:
-        launch.start_detached(home, workers=1, port=None)
+        launch.start_detached(home, workers=1)
     assert str(error.value) == (
         f"{damaged}database): put a backup in its place, or import the archives of its runs into "
         f"an empty one: mv {home.root} {home.root}-damaged && mlbench up --detach && "
@@ -90,5 +90,5 @@ def test_a_start_that_takes_too_long_is_ended(
     monkeypatch.setenv("PROMETHEUS", str(program(tmp_path, "exec sleep 1000")))
     monkeypatch.setattr("mlbench.stack.launch._START_SECONDS", 1.0)
     with pytest.raises(StackError, match="the stack was not ready in time"):
-        launch.start_detached(home, workers=1, port=None)
+        launch.start_detached(home, workers=1)
     wait_for(lambda: launch.running_supervisor(home) is None, what="it has ended")

@@ -5,6 +5,7 @@ import re
 import socket
 import stat
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -21,6 +22,7 @@ from mlbench.login import split_login
 from mlbench.pod_token import PodIdentity, identify
 from mlbench.stack import network, services
 from mlbench.stack.services import (
+    Listen,
     Service,
     Services,
     check_installed,
@@ -106,7 +108,7 @@ def test_a_free_port_is_given_once(taken: int, monkeypatch: pytest.MonkeyPatch) 
 
 def test_every_service_has_a_port_of_its_own_on_this_machine(home: Home) -> None:
     port = free_port()
-    found = Services(home, workers=2, port=port)
+    found = Services(home, 2, Listen(port=port))
     assert found.url == f"http://127.0.0.1:{port}"
     every = (*found.fixed, found.worker(0), found.worker(1))
     assert len({service.port for service in every}) == len(every) == 6
@@ -308,3 +310,40 @@ def test_services_run_on_the_last_cores_if_there_are_four(
     cores: set[int], bound: set[int] | None
 ) -> None:
     assert stack_cores(cores) == bound
+
+
+def test_the_port_of_prometheus_stays_the_same_between_starts(home: Home) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    home.make()
+    (home.root / "prometheus-port").write_text(f"{port}\n")
+    [prometheus, *_] = Services(home, workers=1).fixed
+    assert prometheus.port == port
+    # Another stack has it meanwhile, so it starts elsewhere.
+    [other, *_] = Services(home, workers=1).fixed
+    assert other.port != port
+
+
+@pytest.mark.parametrize(
+    ("host", "binds"),
+    [
+        ("127.0.0.1", ["127.0.0.1"]),
+        ("0.0.0.0", ["0.0.0.0"]),
+        ("127.0.0.2", ["127.0.0.1", "127.0.0.2"]),
+    ],
+)
+def test_the_api_listens_at_an_address_and_for_this_machine(
+    home: Home, host: str, binds: list[str]
+) -> None:
+    stack = Services(home, 1, Listen(host))
+    master = next(service for service in stack.fixed if service.name == "master")
+    bound = [after for word, after in pairwise(master.command) if word == "--bind"]
+    assert [address.partition(":")[0] for address in bound] == binds
+    hosts = master.environ.get("MLBENCH_ALLOWED_HOSTS", "")
+    assert (host in hosts.split(",")) == (host != "127.0.0.1")
+
+
+def test_an_address_of_another_machine_is_refused(home: Home) -> None:
+    with pytest.raises(StackError, match=r"--host: not an IPv4 address .* \(got 192\.0\.2\.1\)"):
+        Services(home, 1, Listen("192.0.2.1"))
