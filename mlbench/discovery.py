@@ -182,7 +182,7 @@ def _kubernetes(load: str | None) -> Iterator[Any]:
     except ImportError:
         raise DiscoveryError(
             "to find the master in a cluster, the package kubernetes is needed: "
-            f"`{how_to_install('kubernetes')}`; or name the master with url="
+            f"{how_to_install('kubernetes')}; or name the master with url="
         ) from None
     settings = kubernetes.client.Configuration.get_default_copy()
     try:

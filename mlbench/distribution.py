@@ -1,4 +1,4 @@
-"""The distribution on PyPI that holds all of this: its name, its version, how to install it."""
+"""The distribution that holds all of this: its name, its version, how to install it."""
 
 from typing import Final
 
@@ -14,5 +14,6 @@ def own_version() -> str:
 
 
 def how_to_install(*extras: str) -> str:
-    """Return the command that installs these extras."""
-    return f"pip install '{DISTRIBUTION}[{','.join(extras)}]'"
+    """Return how to install these extras; docs/install.md has other ways."""
+    # It is not on PyPI, where `mlbench` is another project.
+    return f"`pip install '.[{','.join(extras)}]'` in a clone of MLBench"

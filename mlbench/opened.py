@@ -1,7 +1,7 @@
 """Runs as Arrow tables: of an archive, of a set's file, or of a run that a master has.
 
 ``mlbench.open("digits-7.mlbench").to_pandas()`` has a row for each value that the run has recorded.
-This needs pyarrow and NumPy: ``pip install 'mlbench-stack[report]'``.
+This needs pyarrow and NumPy: the extra ``report``.
 """
 
 import tempfile

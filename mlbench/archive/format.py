@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
+from mlbench.distribution import how_to_install
 from mlbench.errors import MLBenchError
 from mlbench.series import series_name
 
@@ -137,5 +138,5 @@ def pyarrow() -> tuple[Any, Any]:
         import pyarrow as pa  # noqa: PLC0415
         import pyarrow.parquet as pq  # noqa: PLC0415
     except ImportError:
-        raise ArchiveError("archives need pyarrow: pip install 'mlbench-stack[report]'") from None
+        raise ArchiveError(f"archives need pyarrow: {how_to_install('report')}") from None
     return pa, pq

@@ -50,7 +50,7 @@ def push(
     try:
         from mlbench.grafana import Grafana  # noqa: PLC0415 - its packages are optional
     except ModuleNotFoundError as error:
-        raise UsageError(f"a part is missing: run `{how_to_install('master')}`") from error
+        raise UsageError(f"a part is missing: run {how_to_install('master')}") from error
     interval = os.environ.get(names.ENV_SCRAPE_INTERVAL) or names.DEFAULT_SCRAPE_INTERVAL
     with Grafana(url, token) as grafana:
         pushed = grafana.push(grafana_folder() / "dashboards", prometheus_url, interval)

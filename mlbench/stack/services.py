@@ -380,7 +380,7 @@ def check_installed() -> None:
     needed = {"falcon": "master", "torch": "worker", "psutil": "exporter"}
     missing = [extra for module, extra in needed.items() if not importlib.util.find_spec(module)]
     if missing:
-        raise StackError(f"parts are missing: run `{how_to_install(*missing)}`")
+        raise StackError(f"parts are missing: run {how_to_install(*missing)}")
 
 
 def _given(*variables: str) -> dict[str, str]:

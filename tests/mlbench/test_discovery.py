@@ -191,7 +191,7 @@ def test_without_service_account_or_package_it_says_what_to_do(
     with pytest.raises(DiscoveryError, match=r"in_cluster= says .* url= names the master itself"):
         ApiClient()
     monkeypatch.setitem(sys.modules, "kubernetes", None)
-    with pytest.raises(DiscoveryError, match=r"pip install 'mlbench-stack\[kubernetes\]'"):
+    with pytest.raises(DiscoveryError, match=r"pip install '\.\[kubernetes\]'"):
         ApiClient()
 
 

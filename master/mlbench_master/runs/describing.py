@@ -32,7 +32,7 @@ Its code can record in three lines{}:
     from mlbench import Tracker
     t = Tracker()
     t.log(train_loss=loss)"""
-_INSTALL = ", after `pip install mlbench-stack` in its Python"
+_INSTALL = ", after MLBench is installed in its Python"
 _ONE_LINE = "\n\nWith a library that its Python has, one is enough:\n"
 _BY_LIBRARY = {
     "transformers": 'Trainer: report_to="mlbench"',

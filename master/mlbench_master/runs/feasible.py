@@ -4,6 +4,7 @@ from importlib.util import find_spec
 
 from mlbench import faults
 from mlbench.benchmarks import Benchmark
+from mlbench.distribution import how_to_install
 from mlbench.names import THIS_MACHINE
 from mlbench.options import OptionError, read
 from mlbench.runspec import IMPAIRMENTS
@@ -118,7 +119,7 @@ def _check_framework(framework: str, limits: Limits) -> None:
         image = f"--set worker.frameworkImages.{framework}=IMAGE"
         problem = f"the chart names no image of {framework}: {image}"
     elif limits.pool == "local" and not find_spec(framework):  # workers run in our own Python
-        problem = f"{framework} is not installed here: pip install 'mlbench-stack[{framework}]'"
+        problem = f"{framework} is not installed here: {how_to_install(framework)}"
     if problem:
         raise BadFieldError("args.framework", problem)
 

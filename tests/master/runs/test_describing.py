@@ -36,7 +36,7 @@ def test_code_that_recorded_nothing_is_told_the_line_of_its_library(database: Da
     make_ranks(run, machine={"python": "3.11.7", "packages": packages})
     [summary, how, *_, keras] = describing.reason_of(run).split("\n\n")
     assert summary == "it recorded nothing, so there is no result"
-    assert how.endswith(", after `pip install mlbench-stack` in its Python:")
+    assert how.endswith(", after MLBench is installed in its Python:")
     assert keras.strip() == "Keras: callbacks=[mlbench.integrations.keras.MLBenchCallback()]"
 
 

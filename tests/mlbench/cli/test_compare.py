@@ -145,7 +145,7 @@ def test_without_the_extra_the_page_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     compare.check_files([tmp_path / "report.md"])
-    with pytest.raises(UsageError, match=r"pip install 'mlbench-stack\[report\]'"):
+    with pytest.raises(UsageError, match=r"pip install '\.\[report\]'"):
         compare.check_files([tmp_path / "report.html"])
 
 

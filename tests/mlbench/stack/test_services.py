@@ -298,7 +298,7 @@ def test_missing_extras_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "importlib.util.find_spec", lambda module: None if module in {"torch", "psutil"} else module
     )
-    with pytest.raises(StackError, match=re.escape("pip install 'mlbench-stack[worker,exporter]'")):
+    with pytest.raises(StackError, match=re.escape("pip install '.[worker,exporter]'")):
         check_installed()
 
 

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from mlbench import MLBenchError
+from mlbench.distribution import how_to_install
 from mlbench.options import Options
 from mlbench.task_options import Framework, framework_of
 from mlbench_worker.frameworks.compiled import Compile
@@ -30,8 +31,7 @@ def load(framework: Framework) -> _Binding:
         return cast("_Binding", import_module(f"mlbench_worker.frameworks.with_{framework}"))
     except ImportError as error:
         raise FrameworkError(
-            f"framework {framework} cannot be imported here ({error}): "
-            f"pip install 'mlbench-stack[{framework}]'"
+            f"framework {framework} cannot be imported here ({error}): {how_to_install(framework)}"
         ) from error
 
 
