@@ -13,9 +13,10 @@ import pytest
 
 from mlbench import names
 from mlbench.tensorboard import Scalar, first_record, masked_checksum, to_record
-from mlbench_worker.agent.sources import files
+from mlbench_worker.agent.sources import files, processes, tensorboard
 from mlbench_worker.agent.sources.files import Follower
 from mlbench_worker.agent.sources.loopback import Line
+from mlbench_worker.agent.sources.presence import Presence
 from tests.conftest import wait_for
 from tests.mlbench.test_tensorboard import SESSION, record
 
@@ -39,9 +40,15 @@ class Followed:
             raise OSError("no space")
         self.lines += lines
 
-    def event_file(self, number: int = 0, folder: Path | None = None, ago: float = 0.0) -> Path:
-        """Return the path of an event file of the run's process."""
-        name = f"{int(time.time() - ago)}.{socket.gethostname()}.{self.pid}.{number}"
+    def event_file(
+        self,
+        number: int = 0,
+        folder: Path | None = None,
+        ago: float = 0.0,
+        pid: int | None = None,
+    ) -> Path:
+        """Return the path of an event file, by default of the run's process."""
+        name = f"{int(time.time() - ago)}.{socket.gethostname()}.{pid or self.pid}.{number}"
         return (folder or self.folder) / f"events.out.tfevents.{name}"
 
     def values(self, metric: str) -> list[Any]:
@@ -50,6 +57,10 @@ class Followed:
 
     def wait_for(self, count: int, metric: str = "loss") -> None:
         wait_for(lambda: len(self.values(metric)) == count, what="the values are written")
+
+    @property
+    def not_read(self) -> int:
+        return self._follower.not_read
 
     def end(self) -> str:
         """Read to the end, and return why values are lost."""
@@ -175,3 +186,99 @@ def test_the_file_of_an_earlier_process_with_the_same_number_is_not_read(
     followed.wait_for(1)
     followed.end()
     assert followed.values("loss") == [2]
+
+
+def environ_of(run: int) -> dict[str, str]:
+    metrics_file = f"/nonexistent/{run}/metrics"
+    return {**os.environ, names.ENV_RUN_ID: str(run), names.ENV_METRICS_FILE: metrics_file}
+
+
+@pytest.fixture
+def slow_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search of the folder that takes as long as in a folder with many files."""
+    event_files = tensorboard._event_files
+
+    def search(folder: Path) -> Iterator[Path]:
+        time.sleep(0.1)
+        return event_files(folder)
+
+    monkeypatch.setattr(tensorboard, "_event_files", search)
+
+
+@pytest.mark.usefixtures("slow_search")
+def test_files_of_successive_processes_are_read_in_a_large_folder(followed: Followed) -> None:
+    time.sleep(0.3)
+    for number in range(3):
+        process = subprocess.Popen(["sleep", "0.3"], env=environ_of(1))
+        followed.event_file(number, pid=process.pid).write_bytes(records(number))
+        process.wait()
+    assert followed.end() == ""
+    assert followed.values("loss") == [0, 1, 2]
+
+
+def unnumbered(folder: Path, ago: float = 0.0) -> Path:
+    """Return the path of an event file as tensorboardX names it."""
+    return folder / f"events.out.tfevents.{int(time.time() - ago)}.{socket.gethostname()}"
+
+
+def write_slowly(path: Path, environ: dict[str, str], seconds: float) -> subprocess.Popen[bytes]:
+    data = path.parent / "data"
+    data.write_bytes(records(1, 2))
+    script = f'exec 3> "$0"; cat "$1" >&3; sleep {seconds}'
+    return subprocess.Popen(["bash", "-c", script, str(path), str(data)], env=environ)
+
+
+@pytest.mark.usefixtures("slow_search")
+def test_a_file_without_a_number_belongs_to_the_process_that_has_it_open(
+    followed: Followed,
+) -> None:
+    time.sleep(0.3)
+    write_slowly(unnumbered(followed.folder), environ_of(1), 0.5).wait()
+    assert followed.end() == ""
+    assert followed.values("loss") == [1, 2]
+
+
+def test_new_files_of_unknown_processes_are_read_at_the_end(followed: Followed) -> None:
+    time.sleep(0.2)
+    unnumbered(followed.folder).write_bytes(records(1))
+    followed.event_file(pid=1 << 22).write_bytes(records(2))
+    for folder, ago in (("old", 60), ("other", -1)):
+        (followed.folder / folder).mkdir()
+        unnumbered(followed.folder / folder, ago).write_bytes(records(3))
+    assert followed.end() == ""
+    assert sorted(followed.values("loss")) == [1, 2]
+    assert followed.values("other/loss") == [3]
+    assert followed.not_read == 0
+
+
+@pytest.mark.parametrize("is_numbered", [False, True])
+def test_files_of_processes_outside_of_the_run_are_not_read(
+    followed: Followed, is_numbered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "descendants", lambda root: iter([followed.pid]))
+    monkeypatch.setattr(tensorboard, "_MIN_REST_SECONDS", 0.1)
+    process = subprocess.Popen(["sleep", "60"])
+    path = followed.event_file(pid=process.pid) if is_numbered else unnumbered(followed.folder)
+    other = write_slowly(path, dict(os.environ), 0.5)
+    other.wait()
+    process.kill()
+    process.wait()
+    assert followed.end() == ""
+    assert not followed.lines
+    assert followed.not_read == 0
+
+
+@pytest.mark.parametrize("place", [".", "inner", ".."])
+def test_new_files_of_unknown_processes_are_not_read_beside_another_run(
+    tmp_path: Path, rank: int, place: str
+) -> None:
+    (tmp_path / "run" / "inner").mkdir(parents=True)
+    followed = Followed(tmp_path / "run", rank)
+    other = Presence((tmp_path / "run" / place).resolve())
+    unnumbered(followed.folder).write_bytes(records(1))
+    followed.event_file().write_bytes(records(2))
+    followed.wait_for(1)
+    other.close()
+    assert followed.end() == ""
+    assert followed.values("loss") == [2]
+    assert followed.not_read == 1

@@ -50,6 +50,11 @@ class Follower:
         failures = [self._events.failure, *(source.failure for source in self._sources)]
         return next((failure for failure in failures if failure), "")
 
+    @property
+    def not_read(self) -> int:
+        """Number of event files that are not recorded."""
+        return self._events.not_read
+
     def close(self) -> None:
         """Read to the end of what the processes, which have ended, wrote."""
         self._ending.set()
@@ -59,7 +64,7 @@ class Follower:
         while not self._ending.wait(_SECONDS):
             for source in self._sources:
                 source.pass_on()
-        self._events.look_now()
+        self._events.end()
         deadline = time.monotonic() + _PATIENCE_SECONDS
         for source in self._sources:
             while not source.pass_on() and time.monotonic() < deadline:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
@@ -65,6 +66,22 @@ def has_open(pid: int, path: Path) -> bool:
             if Path(entry.path).readlink() == path:
                 return True
     return False
+
+
+def files_written_by(pid: int, prefix: str) -> Iterator[Path]:
+    """Yield the files with a prefix of their names that a process has open for writing."""
+    for entry in islice(entries(Path(f"/proc/{pid}/fd")), _MOST_OPEN_FILES):
+        with suppress(OSError):
+            path = Path(entry.path).readlink()
+            # The link has the permissions of the descriptor.
+            mode = entry.stat(follow_symlinks=False).st_mode if path.name.startswith(prefix) else 0
+            if mode & stat.S_IWUSR:
+                yield path
+
+
+def all_pids() -> Iterator[int]:
+    """Yield the numbers of the machine's processes."""
+    yield from (int(entry.name) for entry in entries(Path("/proc")) if entry.name.isdecimal())
 
 
 def entries(folder: Path) -> Iterator[os.DirEntry[str]]:

@@ -1,7 +1,9 @@
 """TensorBoard's event files below a run's working folder, followed while its processes write them.
 
-A file is of the process whose number its name has, ``events.out.tfevents.TIME.HOST.PID.N``, or else
-of the one that has it open. What other runs wrote in the same folder is none of this one's.
+A file belongs to the process whose number is in its name, ``events.out.tfevents.TIME.HOST.PID.N``.
+Without a number, it belongs to the process that has it open. The run's processes are looked up at
+each reading. At the end, new files of unknown processes belong to the worker, unless another agent
+followed files in the same folder.
 """
 
 import logging
@@ -9,7 +11,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -22,12 +24,17 @@ from mlbench.stated import MOST_SETTINGS, Setting
 from mlbench.tensorboard import DamagedError, Hyperparameters, Scalar, read_events
 from mlbench_worker.agent.files import open_regular, read_regular
 from mlbench_worker.agent.sources import processes
+from mlbench_worker.agent.sources.presence import Presence
 
 log = logging.getLogger(__name__)
 
 Line = dict[str, object]
 
 _NAME = "events.out.tfevents."
+# The time, and the number of the process, if any.
+_OF_THIS_HOST = re.compile(
+    rf"{re.escape(_NAME)}(\d{{1,12}})\.{re.escape(socket.gethostname())}(?:\.(\d{{1,10}}))?(?:\..*)?"
+)
 # A folder of its own for each call, named for the time, which is no part of a metric's name.
 _OF_ADD_HPARAMS = re.compile(r"\d{9,11}\.\d+")
 # What is looked at in a folder and below it, and followed.
@@ -35,44 +42,56 @@ _MOST_ENTRIES = 20_000
 _DEEPEST = 6
 _MOST_OPEN_FILES = 256
 _MOST_NAMES_BYTES = 1 << 20
-# Looking takes at most a five-hundredth of the time, and comes less and less often.
-_LOOKS = 500
-_LEAST_SECONDS = 1.0
-_LONGEST_SECONDS = 5.0
+# A search of the folder takes at most a five-hundredth of the time, unless it takes over 10 ms.
+_SEARCH_REST = 500
+_MIN_REST_SECONDS, _MAX_REST_SECONDS = 1.0, 5.0
+# Processes stay known after their end. In a run of more, new ones are unknown.
+_MAX_WRITERS = 20_000
 
 
 class EventFiles:
     """The event files that the processes of this worker's run write below a folder."""
 
     def __init__(self, folder: Path, root: int | None = None) -> None:
-        self._folder = folder
+        self._folder = folder.resolve()
         self._root = root
         self._worker = Process()
+        self._metrics_file = ""
+        self._alive: set[int] = set()
         self._writers: dict[int, _Writer] = {}
         self._followed: dict[Path, _EventFile] = {}
+        # Files of unknown processes, and whether one outside of the run had them open.
+        self._unclaimed: dict[Path, bool] = {}
         self._settings: dict[str, Setting] = {}
-        self._began = time.monotonic()
         self._began_at = int(time.time()) - 1
-        self._look_at = 0.0
+        self._search_at = 0.0
+        self._is_ending = False
+        self._presence = Presence(self._folder)
+        self.not_read = 0
+        """Number of new files of unknown processes that are not recorded; 0 before the end."""
 
     def read(self) -> Iterator[Line]:
         """Yield the lines of the metrics file for what was written since the last time."""
+        opened = self._know_processes()
+        for path, writer in opened.items():
+            # Others wait for the search, which takes the files of a process in their order.
+            if not _pid_in(path):
+                yield from self._follow(path, writer)
         began = time.monotonic()
-        if began > self._look_at:
+        if began > self._search_at:
             before = len(self._followed)
-            self._know_processes()
-            yield from self._look()
+            yield from self._search(opened)
             ended = time.monotonic()
-            often = min(max((ended - self._began) / 5, _LEAST_SECONDS), _LONGEST_SECONDS)
             # Opening files takes time once, and more of them may come soon.
-            rest = _LOOKS * (ended - began) if len(self._followed) == before else 0.0
-            self._look_at = ended + max(often, rest)
+            rest = _SEARCH_REST * (ended - began) if len(self._followed) == before else 0.0
+            self._search_at = ended + min(max(rest, _MIN_REST_SECONDS), _MAX_REST_SECONDS)
         for file in self._followed.values():
             yield from file.read()
 
-    def look_now(self) -> None:
-        """Let the next reading look for files, however long ago the last look was."""
-        self._look_at = 0.0
+    def end(self) -> None:
+        """Let the next reading search the folder; the processes have ended."""
+        self._search_at = 0.0
+        self._is_ending = True
 
     @property
     def failure(self) -> str:
@@ -84,51 +103,95 @@ class EventFiles:
         """Close the files."""
         for file in self._followed.values():
             file.close()
+        self._presence.close()
 
-    def _know_processes(self) -> None:
-        """Learn the ranks of the rank's processes; of those that have ended, they stay known."""
-        for pid in islice(processes.descendants(self._root), processes.MOST_PROCESSES):
-            if pid not in self._writers and len(self._writers) < processes.MOST_PROCESSES:
+    def _know_processes(self) -> "dict[Path, _Writer]":
+        """Learn the ranks of new processes; return the event files that processes write to."""
+        opened: dict[Path, _Writer] = {}
+        descendants = processes.descendants(self._root)
+        self._alive = set(islice(descendants, processes.MOST_PROCESSES))
+        for pid in self._alive:
+            if pid not in self._writers and len(self._writers) < _MAX_WRITERS:
                 environ = processes.environ_of(pid)
                 if names.ENV_RUN_ID in environ:
-                    metrics_file = environ.get(names.ENV_METRICS_FILE, "")
-                    own_names = Path(names.own_names_file(metrics_file, pid))
-                    self._writers[pid] = _Writer(this_process(environ), own_names)
+                    self._metrics_file = environ.get(names.ENV_METRICS_FILE, "")
                     self._worker = of_worker(environ)
+                    self._writers[pid] = self._new_writer(this_process(environ), pid)
+            if writer := self._writers.get(pid):
+                for file in processes.files_written_by(pid, _NAME):
+                    if file.is_relative_to(self._folder):
+                        opened[file] = writer
+        return opened
 
-    def _look(self) -> Iterator[Line]:
-        """Look for files of the processes that are not followed yet."""
-        if not self._writers:
+    def _new_writer(self, process: Process, pid: int) -> "_Writer":
+        return _Writer(process, Path(names.own_names_file(self._metrics_file, pid)))
+
+    def _search(self, opened: "Mapping[Path, _Writer]") -> Iterator[Line]:
+        """Follow new files in the folder; at the end, those of unknown processes too."""
+        self._presence.look()
+        # Open files may be beyond the bounds of the search.
+        paths = dict.fromkeys([*_event_files(self._folder), *opened])
+        found = sorted(paths, key=lambda path: path.name)
+        for path in found:
+            pid = _pid_in(path)
+            writer = self._writers.get(pid) if pid else opened.get(path)
+            # An earlier process may have had the same number.
+            if writer and (not pid or self._is_new(path)):
+                yield from self._follow(path, writer)
+        known = self._followed.keys() | self._unclaimed.keys()
+        new = [path for path in found if path not in known and self._is_new(path)]
+        self._unclaimed |= dict(zip(new, self._are_foreign(new), strict=True))
+        if self._is_ending:
+            unclaimed = (path for path, is_foreign in self._unclaimed.items() if not is_foreign)
+            left = [path for path in unclaimed if path not in self._followed]
+            if not self._presence.is_alone:
+                self.not_read = len(left)
+                return
+            # Files of one process are told apart by their folders.
+            writers = {pid: self._new_writer(self._worker, pid) for pid in map(_pid_in, left)}
+            for path in left:
+                yield from self._follow(path, writers[_pid_in(path)])
+
+    def _follow(self, path: Path, writer: "_Writer") -> Iterator[Line]:
+        """Follow a file of a process, unless it is followed."""
+        descriptor = None if path in self._followed else open_regular(path)
+        if descriptor is None:
             return
-        for path in sorted(_event_files(self._folder), key=lambda file: file.name):
-            writer = None if path in self._followed else self._writer_of(path)
-            descriptor = open_regular(path) if writer else None
-            if writer is None or descriptor is None:
-                continue
-            process = writer.process
-            self._followed[path] = _EventFile(
-                path,
-                os.fdopen(descriptor, "rb"),
-                writer.prefix(path.parent),
-                {} if process.rank == self._worker.rank else {"rank": process.rank},
-                writer.own_names,
-                self._settings if process.rank == 0 else None,
-                stays_open=len(self._followed) < _MOST_OPEN_FILES,
-            )
-            if process != self._worker:
-                yield {"time": time.time(), "process": asdict(process)}
+        process = writer.process
+        self._followed[path] = _EventFile(
+            path,
+            os.fdopen(descriptor, "rb"),
+            writer.prefix(path.parent),
+            {} if process.rank == self._worker.rank else {"rank": process.rank},
+            writer.own_names,
+            self._settings if process.rank == 0 else None,
+            stays_open=len(self._followed) < _MOST_OPEN_FILES,
+        )
+        if process != self._worker:
+            yield {"time": time.time(), "process": asdict(process)}
 
-    def _writer_of(self, path: Path) -> "_Writer | None":
-        """Return the process that writes a file; None if it is none of this worker's."""
-        began, found, rest = path.name.partition(f".{socket.gethostname()}.")
-        number = rest.partition(".")[0]
-        if found and number.isdecimal():
-            began = began.removeprefix(_NAME)
-            if began.isdecimal() and int(began) < self._began_at:
-                return None  # of an earlier process with the same number
-            return self._writers.get(int(number))
-        writers = self._writers.items()
-        return next((one for pid, one in writers if processes.has_open(pid, path)), None)
+    def _is_new(self, path: Path) -> bool:
+        """Check that a file was made on this host since this run began."""
+        match = _OF_THIS_HOST.fullmatch(path.name)
+        return match is not None and int(match[1]) >= self._began_at
+
+    def _are_foreign(self, paths: Sequence[Path]) -> Iterator[bool]:
+        """Tell of each file whether a process outside of the run, or another user, writes it."""
+        foreign_files: set[Path] = set()
+        if not all(map(_pid_in, paths)):
+            foreign = filter(self._is_foreign, processes.all_pids())
+            foreign_files.update(*(processes.files_written_by(pid, _NAME) for pid in foreign))
+        for path in paths:
+            pid = _pid_in(path)
+            is_foreign = self._is_foreign(pid) if pid else path in foreign_files
+            yield is_foreign or not _is_own(path)
+
+    def _is_foreign(self, pid: int) -> bool:
+        """Check for a living process outside of the run."""
+        if pid in self._alive or processes.state_of(pid) in "XZ":
+            return False
+        metrics_file = processes.environ_of(pid).get(names.ENV_METRICS_FILE, "")
+        return not metrics_file or metrics_file != self._metrics_file
 
 
 @dataclass
@@ -213,6 +276,19 @@ class _EventFile:
                     self.file = os.fdopen(descriptor, "rb")
                     self.file.seek(self.position)
         return self.file
+
+
+def _pid_in(path: Path) -> int:
+    """Return the process number in a file's name; 0 without one."""
+    match = _OF_THIS_HOST.fullmatch(path.name)
+    return int(match[2] or 0) if match else 0
+
+
+def _is_own(path: Path) -> bool:
+    """Check that a file belongs to this user."""
+    with suppress(OSError):
+        return path.lstat().st_uid == os.geteuid()
+    return False
 
 
 def _event_files(folder: Path) -> Iterator[Path]:
