@@ -122,13 +122,9 @@ def test_directions_are_those_of_the_compliance_checker() -> None:
     "wrong",
     [
         "an event of :::MLLOG",
-        ":::MLLOG {",
+        ":::MLLOG",
         ":::MLLOG []",
         ":::MLLOG " + "[" * 50_000,
-        ':::MLLOG {"key": "a", "value": 1}',
-        ':::MLLOG {"key": "a", "value": 1, "time_ms": "now"}',
-        ':::MLLOG {"key": "a", "value": 1, "time_ms": NaN}',
-        ':::MLLOG {"key": ["a"], "value": 1, "time_ms": 1}',
         line("a", value=[1]),
         line("x" * 201, value=1),
         start("epoch_start", 1, epoch_num="first"),
@@ -137,6 +133,55 @@ def test_directions_are_those_of_the_compliance_checker() -> None:
 def test_other_lines_say_nothing(wrong: str) -> None:
     [found] = read(wrong, line("a", value=1))
     assert found == {"time": 0, "settings": {"a": 1}}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ":::MLLOG {",
+        line("a", value=1)[:-5],
+        ":::MLLOG " + '{"a":' * 50_000,
+        ':::MLLOG {"key": "a", "value": 1}',
+        ':::MLLOG {"key": "a", "value": 1, "time_ms": "now"}',
+        ':::MLLOG {"key": "a", "value": 1, "time_ms": NaN}',
+        ':::MLLOG {"key": ["a"], "value": 1, "time_ms": 1}',
+    ],
+)
+def test_events_that_cannot_be_read_are_malformed(wrong: str) -> None:
+    *malformed, found = read(wrong, line("a", value=1))
+    assert len(malformed) == wrong.count(":::MLLOG")
+    assert malformed[0] == {"time": None, "text": wrong[:200]}
+    assert found == {"time": 0, "settings": {"a": 1}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{line('a', value=1)}\x1b[0m",
+        f"{line('a', value=1)} # worker 3 }}",
+        f"\x1b[32m{line('a', value=1)}\r\x1b[K 10%|#     |",
+        f":::MLLOG  {line('a', value=1)[9:]}",
+        "." * 100_000 + line("a", value=1),
+    ],
+)
+def test_text_around_an_event_is_ignored(text: str) -> None:
+    assert read(text) == [{"time": 0, "settings": {"a": 1}}]
+
+
+def test_events_on_one_line_are_all_read() -> None:
+    records = read(line("a", value=1) + line("b", value=2))
+    assert [record["settings"] for record in records] == [{"a": 1}, {"a": 1, "b": 2}]
+
+
+def test_the_last_line_is_read_without_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "stdout"
+    path.write_text(line("a", value=1))
+    stdout = Stdout(path, print)
+    assert not list(stdout.read())
+    stdout.end()
+    for expected in ([{"time": 0, "settings": {"a": 1}}], []):
+        assert list(stdout.read()) == expected
+    stdout.close()
 
 
 def test_stdout_is_read_by_whole_lines_wherever_the_mark_stands(tmp_path: Path) -> None:

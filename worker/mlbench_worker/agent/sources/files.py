@@ -64,6 +64,7 @@ class Follower:
         while not self._ending.wait(_SECONDS):
             for source in self._sources:
                 source.pass_on()
+        self._log.end()
         self._events.end()
         deadline = time.monotonic() + _PATIENCE_SECONDS
         for source in self._sources:

@@ -62,13 +62,35 @@ class MLLog:
         self._first_epoch: float | None = None
 
     def lines(self, line: bytes) -> list[Line]:
-        """Return the lines of the metrics file that a line of stdout makes."""
-        fields = _fields(line)
+        """Return the lines of the metrics file that a line of stdout makes.
+
+        An event that cannot be read becomes a line that the master keeps as malformed.
+        """
+        lines: list[Line] = []
+        for text in line.split(_MARK)[1:]:
+            try:
+                lines += self._event(text)
+            except (ValueError, RecursionError, OverflowError):
+                shown = (_MARK + text)[:_SHOWN_BYTES].decode(errors="replace")
+                lines.append({"time": None, "text": shown})
+        return lines
+
+    def _event(self, text: bytes) -> list[Line]:
+        """Return the lines of an event; none if the text is not an object.
+
+        Raises:
+            ValueError, RecursionError, OverflowError: it is not an event.
+        """
+        if not text.lstrip().startswith(b"{"):
+            return []
+        # Whatever follows the object, such as a color code, is ignored.
+        decoded = text[:_LONGEST_LINE].decode(errors="replace").lstrip()
+        fields, _ = json.JSONDecoder().raw_decode(decoded)
         match fields:
             case {"time_ms": int() | float() as ms, "key": str(key)} if isfinite(ms):
                 pass
             case _:
-                return []
+                raise ValueError("an event has a key and a time in milliseconds")
         at, value, metadata = ms / 1000, fields.get("value"), fields.get("metadata")
         its: Mapping[str, Any] = metadata if isinstance(metadata, dict) else {}
         if key in _TARGETS and _is_number(value):
@@ -171,12 +193,10 @@ class Stdout:
         self._log = MLLog(say)
         self._position = 0
         self._rest = b""
+        self._is_ending = False
 
     def read(self) -> Iterator[Line]:
-        """Yield what its next whole lines say, to its end of now.
-
-        One that says what no number can hold becomes a line that the master keeps as malformed.
-        """
+        """Yield the lines of the metrics file for the next whole lines."""
         if self._file is None:
             return
         size = os.fstat(self._file).st_size
@@ -188,27 +208,19 @@ class Stdout:
             *whole, rest = (self._rest + data).split(b"\n")
             self._rest = rest[-_LONGEST_LINE:]
             for line in whole:
-                if _MARK not in line:
-                    continue
-                try:
-                    yield from self._log.lines(line)
-                except OverflowError:
-                    yield {"time": None, "text": line[:_SHOWN_BYTES].decode(errors="replace")}
+                yield from self._log.lines(line)
+        if self._is_ending:
+            rest, self._rest = self._rest, b""
+            yield from self._log.lines(rest)
+
+    def end(self) -> None:
+        """Let the next reading take the last line, which may lack its end."""
+        self._is_ending = True
 
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
             os.close(self._file)
-
-
-def _fields(line: bytes) -> Mapping[str, Any]:
-    """Return the JSON object of a line of MLPerf's logging; an empty one of another line."""
-    _, _, text = line[:_LONGEST_LINE].partition(_MARK)
-    try:
-        fields = json.loads(text or b"{}")
-    except (ValueError, RecursionError):
-        return {}
-    return fields if isinstance(fields, dict) else {}
 
 
 def _first_number(its: Mapping[str, Any], keys: Sequence[str]) -> Any:
