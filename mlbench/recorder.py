@@ -21,7 +21,8 @@ from mlbench import names
 from mlbench.clock import SteadyClock
 from mlbench.job_totals import TotalsFile
 from mlbench.process import of_worker, this_process
-from mlbench.stated import LONGEST_NAME, Setting, check_settings
+from mlbench.series import storable_text
+from mlbench.stated import LONGEST_NAME, Setting, check_settings, is_plain
 
 Value = SupportsFloat | str
 
@@ -51,21 +52,24 @@ class Recorder:
         if process != worker:
             self._state("process", asdict(process))
 
-    def write(self, metrics: Mapping[str, Value], step: int | None) -> None:
+    def write(self, metrics: Mapping[str, Value], step: SupportsFloat | None) -> None:
         """Append one line with the metrics and the time now.
 
         Raises:
-            TypeError: a value is neither a number nor a text.
-            ValueError: it is a tensor of more than one number, or no metric has this name.
+            TypeError: a value is neither a number nor a text, or the step is not a number.
+            ValueError: a value is a tensor of more than one number, or cannot be stored, or no
+                metric can have this name, or the step is not finite.
             OSError: the line could not be written in full (no space left), and this is no job that
                 others have started.
         """
         keys = self._keys
         try:
             fields = ",".join([keys[name] + _literal(value) for name, value in metrics.items()])
-        except (TypeError, ValueError, OverflowError):
+        except Exception:  # libraries raise errors of their own
             _complain(metrics)
             raise
+        if type(step) is not int and step is not None:
+            step = to_number("step", step)
         which = self._rank if step is None else f'{self._rank}"step":{step},'
         line = f'{{"time":{self._clock.now():.6f},{which}"metrics":{{{fields}}}}}\n'
         self._append(line, len(metrics))
@@ -137,11 +141,33 @@ def to_float(value: Value) -> float:
     return float(detach() if detach else value)
 
 
+def to_number(field: str, value: SupportsFloat) -> int | float:
+    """Return a step, or a number of samples, as one of Python's numbers.
+
+    Raises:
+        TypeError: it is not a single number.
+        ValueError: it is not finite.
+    """
+    if type(value) is int:
+        return value
+    item = getattr(value, "item", None)  # exact, where float() rounds
+    try:
+        number = item() if callable(item) else value
+        number = int(number) if isinstance(number, int) else to_float(number)
+    except Exception:  # libraries raise errors of their own
+        words = f"{field}: must be a number (got {value!r:.80}). Convert it, for example by int()."
+        raise TypeError(words) from None
+    if not isfinite(number):
+        raise ValueError(f"{field}: must be finite (got {value!r:.80}). Leave it out.")
+    return int(number) if number == int(number) else number
+
+
 def check_name(name: str) -> None:
     """Raise ValueError if a metric cannot have this name."""
-    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
+    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not is_plain(name):
         raise ValueError(
-            f"the name of a metric must be a text of 1 to {LONGEST_NAME} characters (not {name!r})"
+            f"the name of a metric must be a text of 1 to {LONGEST_NAME} characters, without NUL"
+            f" or surrogates (not {name!r:.300})"
         )
 
 
@@ -150,14 +176,16 @@ def _complain(metrics: Mapping[str, Value]) -> None:
     for name, value in metrics.items():
         try:
             _literal(value)
-        except (TypeError, ValueError, OverflowError) as error:
+        except (TypeError, OverflowError) as error:
             raise type(error)(f"metric {name!r}: {error}") from None
+        except Exception as error:
+            raise ValueError(f"metric {name!r}: {error}") from None
 
 
 def _literal(value: Value) -> str:
     if type(value) is float and isfinite(value):  # the usual case
         return repr(value)
     if isinstance(value, str):
-        return json.dumps(value)
+        return json.dumps(storable_text(value))
     text = repr(to_float(value))
     return _NOT_FINITE.get(text, text)

@@ -26,7 +26,7 @@ def check_settings(settings: object) -> None:
     if len(settings) > MOST_SETTINGS:
         raise ValueError(f"at most {MOST_SETTINGS} settings (not {len(settings)})")
     for name, value in settings.items():
-        if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not _is_plain(name):
+        if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not is_plain(name):
             raise ValueError(f"the name of a setting is a text of 1 to {LONGEST_NAME} characters")
         if not is_setting(value):
             raise ValueError(
@@ -45,12 +45,12 @@ def is_setting(value: object) -> TypeGuard[Setting]:
         case float():
             return isfinite(value)
         case str():
-            return len(value) <= LONGEST_TEXT and _is_plain(value)
+            return len(value) <= LONGEST_TEXT and is_plain(value)
         case _:
             return False
 
 
-def _is_plain(text: str) -> bool:
+def is_plain(text: str) -> bool:
     """Check that every database takes a text: no NUL, no half of a surrogate pair."""
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 

@@ -9,13 +9,13 @@ from contextlib import AbstractContextManager
 from math import isfinite
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, SupportsFloat
 
 from mlbench import names
 from mlbench.names import PHASES, Phase
 from mlbench.phase_mark import Mark, open_mark
 from mlbench.process import this_process
-from mlbench.recorder import Recorder, Value, check_name, to_float
+from mlbench.recorder import Recorder, Value, check_name, to_float, to_number
 from mlbench.sampled_steps import is_sampled
 from mlbench.stated import Setting, reaches
 
@@ -184,7 +184,7 @@ class Tracker:
         metrics: Mapping[str, Value] | None = None,
         /,
         *,
-        step: int | None = None,
+        step: SupportsFloat | None = None,
         **more: Value,
     ) -> None:
         """Record values with the time now: numbers (also 0-d tensors or arrays) or texts.
@@ -193,8 +193,9 @@ class Tracker:
         ``step`` is recorded as a series of its own at the same time.
 
         Raises:
-            TypeError: a value is neither a number nor a text.
-            ValueError: it is a tensor of more than one number, or no metric has this name.
+            TypeError: a value is neither a number nor a text, or the step is not a number.
+            ValueError: a value is a tensor of more than one number, or cannot be stored, or no
+                metric can have this name, or the step is not finite.
             OSError: the line could not be written (no space left).
         """
         values: Mapping[str, Value] = {**metrics, **more} if metrics else more
@@ -255,15 +256,22 @@ class Tracker:
         begun = {} if goes_on else {names.EPOCH: number}
         self.log({**begun, **self._cumulative()}, step=self.steps)
 
-    def step(self, samples: int, **metrics: Value) -> None:
+    def step(self, samples: SupportsFloat, **metrics: Value) -> None:
         """Mark the end of a training step over ``samples`` samples, and record its metrics.
 
         The totals so far are recorded with them: once a second, in a long training less often. The
         communication is recorded for each of the first 500 steps, later for fewer of them.
+
+        Raises:
+            TypeError: ``samples`` is not a number.
+            ValueError: it is negative, or not a whole number.
         """
+        count = to_number("samples", samples)
+        if not isinstance(count, int) or count < 0:
+            raise ValueError(f"samples: must be a whole number of at least 0 (got {count}).")
         self._thread = threading.get_ident()
         self.steps += 1
-        self.samples += samples
+        self.samples += count
         now = self.train_seconds
         since_last, self._last_step = now - self._last_step, now
         if self._totals is not None:

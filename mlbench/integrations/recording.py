@@ -3,13 +3,15 @@
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlbench import names
 from mlbench.names import Phase
-from mlbench.recorder import Value, list_own, to_float
+from mlbench.recorder import Value, check_name, list_own, to_float
+from mlbench.series import storable_text
 from mlbench.stated import LONGEST_NAME, LONGEST_TEXT, MOST_SETTINGS, Setting, is_setting
 from mlbench.tracker import Tracker
 
@@ -115,12 +117,10 @@ def count_samples(batch: object) -> int:
 
 def _values(values: Mapping[str, object]) -> Iterator[tuple[str, Value]]:
     for name, value in values.items():
-        if not 0 < len(name) <= LONGEST_NAME:
-            continue
-        try:
-            yield name, value if isinstance(value, str) else to_float(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            continue
+        with suppress(TypeError, ValueError):
+            check_name(name)
+            text = storable_text(value) if isinstance(value, str) else None
+            yield name, to_float(value) if text is None else text  # type: ignore[arg-type]
 
 
 def _flat(settings: Mapping[str, object], prefix: str = "") -> dict[str, Setting]:

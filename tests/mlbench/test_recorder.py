@@ -80,10 +80,80 @@ def test_other_values_than_numbers_and_texts_are_refused(
 ) -> None:
     with pytest.raises(TypeError, match=r"^metric 'v': "):
         recorder.write({"fine": 1.0, "v": value}, step=1)
-    with pytest.raises(ValueError, match=r"a metric must be a text of 1 to 200 characters \(not 5"):
+    with pytest.raises(ValueError, match=r"a metric must be a text of 1 to 200 .* \(not 5"):
         recorder.write({5: 1.0}, step=1)  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="'rate' must be"):
         recorder.write_settings({"device": "cpu", "rate": math.nan})
+    assert path.read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("values", "match"),
+    [
+        ({"v": "a\0"}, "metric 'v': a text of at most 65536 characters, without NUL"),
+        ({"v": "\ud800"}, "metric 'v': .* surrogates not allowed"),
+        ({"v": "x" * (64 << 10) + "x"}, "metric 'v': a text of at most 65536 characters"),
+        ({"v": torch.empty((), device="meta")}, "metric 'v': .* meta tensors"),
+        ({"a\0": 1.0}, "name of a metric .* without NUL or surrogates"),
+        ({"\ud800": 1.0}, "name of a metric .* without NUL or surrogates"),
+    ],
+)
+def test_names_and_texts_that_cannot_be_stored_are_refused(
+    recorder: Recorder, path: Path, values: dict[str, Any], match: str
+) -> None:
+    with pytest.raises(ValueError, match=match):
+        recorder.write({"fine": 1.0, **values}, step=1)
+    assert path.read_text() == ""
+
+
+class Variable:
+    """A number as Keras has it: ``optimizer.iterations``."""
+
+    def __float__(self) -> float:
+        return 12.0
+
+
+@pytest.mark.parametrize(
+    ("step", "text"),
+    [
+        (12, "12"),
+        (-1, "-1"),
+        (True, "1"),
+        (12.0, "12"),
+        (2.5, "2.5"),
+        ("12", "12"),
+        (np.int64(12), "12"),
+        (np.array([12]), "12"),
+        (torch.zeros(1, dtype=torch.long), "0"),
+        (torch.tensor(2**60 + 1), str(2**60 + 1)),
+        (Variable(), "12"),
+    ],
+    ids=repr,
+)
+def test_a_step_is_converted_to_a_number(
+    recorder: Recorder, path: Path, step: Any, text: str
+) -> None:
+    recorder.write({"v": 1.0}, step=step)
+    assert f'"step":{text},"metrics"' in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("step", "error"),
+    [
+        ([1], TypeError),
+        ("first", TypeError),
+        (np.ones(2), TypeError),
+        (torch.ones(1000), TypeError),
+        (torch.empty((), device="meta"), TypeError),
+        (math.nan, ValueError),
+        (np.float32("inf"), ValueError),
+    ],
+)
+def test_a_step_that_is_not_a_number_is_refused(
+    recorder: Recorder, path: Path, step: Any, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match=r"(?s)^step: must be .{,20} \(got .{,80}\)\. "):
+        recorder.write({"v": 1.0}, step=step)
     assert path.read_text() == ""
 
 

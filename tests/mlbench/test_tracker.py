@@ -1,9 +1,12 @@
 """The tracker: what it times, and what it records."""
 
+import math
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from mlbench import Tracker, names
 from mlbench.recorder import Value
@@ -98,6 +101,19 @@ def test_a_step_is_counted_and_metrics_are_recorded(tracker: Tracker, path: Path
         (5, {"val_Prec@1": 97.0, "note": "warm"}),
         (None, {"a": 1.0}),
     ]
+
+
+@pytest.mark.parametrize("samples", [-1, 2.5, torch.ones(2), None, math.nan], ids=repr)
+def test_samples_that_cannot_be_counted_change_nothing(
+    clock: Clock, tracker: Tracker, path: Path, samples: Any
+) -> None:
+    tracker.step(samples=torch.tensor(4))
+    before = tracker.state_dict()
+    with pytest.raises((TypeError, ValueError), match=r"^samples: must be .* \(got .*\)\."):
+        tracker.step(samples=samples, loss=1.0)
+    assert tracker.state_dict() == before
+    assert type(tracker.samples) is int
+    assert path.read_text() == ""
 
 
 def test_an_epoch_records_the_totals_so_far(clock: Clock, tracker: Tracker, path: Path) -> None:
