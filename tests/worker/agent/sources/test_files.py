@@ -270,7 +270,7 @@ def test_files_of_processes_outside_of_the_run_are_not_read(
 
 @pytest.mark.parametrize("place", [".", "inner", ".."])
 def test_new_files_of_unknown_processes_are_not_read_beside_another_run(
-    tmp_path: Path, rank: int, place: str
+    tmp_path: Path, rank: int, place: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "run" / "inner").mkdir(parents=True)
     followed = Followed(tmp_path / "run", rank)
@@ -282,3 +282,4 @@ def test_new_files_of_unknown_processes_are_not_read_beside_another_run(
     assert followed.end() == ""
     assert followed.values("loss") == [2]
     assert followed.not_read == 1
+    assert "mlbench: 1 event files are not recorded" in capsys.readouterr().out

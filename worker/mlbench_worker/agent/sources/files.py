@@ -39,6 +39,7 @@ class Follower:
         """
         self._log = Stdout(stdout, say)
         self._events = EventFiles(folder, root)
+        self._say = say
         self._sources = [_Source(self._log.read, append), _Source(self._events.read, append)]
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
@@ -70,6 +71,12 @@ class Follower:
         for source in self._sources:
             while not source.pass_on() and time.monotonic() < deadline:
                 time.sleep(_PAUSE_SECONDS)
+        if self.not_read:
+            self._say(
+                f"mlbench: {self.not_read:,} event files are not recorded: the processes that wrote"
+                " them ended too soon to be known, and another rank used the same folder. Start"
+                " each rank in its own folder."
+            )
         self._log.close()
         self._events.close()
 
