@@ -315,7 +315,8 @@ def own_names_file(metrics_file: str, pid: int) -> str:
     """Return the file beside a metrics file that lists, a line each, what a process records itself.
 
     What it writes of the same names to TensorBoard's event files is not recorded again. An empty
-    line says that it states settings.
+    line says that it states settings. A line that begins with NUL is a folder whose event files
+    have the same names without a prefix.
     """
     return f"{metrics_file}.{pid}.names"
 

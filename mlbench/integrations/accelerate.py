@@ -46,6 +46,9 @@ def _on_every_rank(log: Any) -> Any:
 
     @wraps(log)
     def everywhere(self: Any, values: Any, step: int | None = None, *args: Any, **kw: Any) -> None:
+        if any(isinstance(tracker, MLBenchTracker) for tracker in self.trackers):
+            for tracker in self.trackers:
+                recording().note_folder(getattr(tracker, "logging_dir", None))
         log(self, values, step, *args, **kw)
         if not self.is_main_process:
             for tracker in self.log_with:

@@ -72,6 +72,9 @@ class MLBenchCallback(_Callback):
             self.mlbench_off = True
         elif not _records(trainer) and not (trainer.is_global_zero and _mlflow_records(trainer)):
             trainer.loggers = [*trainer.loggers, MLBenchLogger(trainer.default_root_dir)]
+        if _records(trainer):
+            for logger in trainer.loggers:
+                recording().note_folder(getattr(logger, "log_dir", None))
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """State the goal and the batch size, and begin to time the fetching of data."""

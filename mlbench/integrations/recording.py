@@ -52,6 +52,11 @@ class Recording:
         self._settings |= _flat(settings)
         self.tracker.settings(dict(list(self._settings.items())[:MOST_SETTINGS]))
 
+    def note_folder(self, folder: object) -> None:
+        """Tell the agent of a folder to which another logger writes what is recorded here."""
+        if isinstance(folder, str):
+            self._note({f"\0{Path(folder).resolve()}"} - self._noted)
+
     def _note(self, new: Set[str]) -> None:
         """Tell the agent what is recorded here: TensorBoard's files may have it too."""
         if not new or names.ENV_METRICS_FILE not in os.environ:

@@ -1,5 +1,6 @@
 """What integrations record together."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,21 @@ def test_what_is_no_number_or_text_is_left_out(path: Path) -> None:
     assert [(line["step"], line["metrics"]) for line in lines(path)] == [
         (3, {"a": 0.5, "b": "warm"})
     ]
+
+
+def test_names_and_texts_that_cannot_be_stored_are_left_out(path: Path) -> None:
+    recording = Recording()
+    recording.log({"a": 1.0, "b\0": 1.0, "c": "\ud800", "d" * 201: 1.0}, step=1)
+    assert [line["metrics"] for line in lines(path)] == [{"a": 1.0}]
+
+
+def test_the_folders_of_other_loggers_are_listed_once(path: Path, tmp_path: Path) -> None:
+    recording = Recording()
+    for folder in (str(tmp_path), str(tmp_path), None, Path("other")):
+        recording.note_folder(folder)
+    recording.log({"a": 1.0}, step=1)
+    listed = Path(names.own_names_file(str(path), os.getpid())).read_text().splitlines()
+    assert sorted(listed) == sorted([names.EPOCH, f"\0{tmp_path.resolve()}", "a"])
 
 
 def test_settings_add_up_and_are_those_of_the_first_rank(

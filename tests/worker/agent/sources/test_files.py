@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -162,6 +162,24 @@ def test_what_add_hparams_writes_is_settings_and_metrics_without_the_time(
     settings = [line["settings"] for line in followed.lines if "settings" in line]
     stated = [{"batch_size": size, "lr": 0.1, "optimizer": "sgd"} for size in (32, 64)]
     assert settings == ([] if states_itself else stated)
+
+
+def test_a_second_folder_with_the_names_of_another_logger_is_not_read_again(
+    tmp_path: Path, rank: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "own"
+    folders = [tmp_path / name for name in ("version_0", "version_1", "others")]
+    own.write_text("".join(f"{line}\n" for line in ("loss", *(f"\0{one}" for one in folders[:2]))))
+    monkeypatch.setattr(names, "own_names_file", lambda *_: str(own))
+    followed = Followed(tmp_path, rank)
+    for number, folder in enumerate(folders):
+        folder.mkdir()
+        content = records(1) + records(2, tag="mine")
+        followed.event_file(number, folder).write_bytes(content)
+    followed.wait_for(1, "others/mine")
+    followed.end()
+    recorded = {name for line in followed.lines for name in cast("Any", line).get("metrics", ())}
+    assert recorded == {"mine", "version_1/mine", "others/mine", "others/loss"}
 
 
 def test_as_many_event_files_as_there_are_are_read(followed: Followed) -> None:

@@ -241,14 +241,18 @@ class _EventFile:
             return
         try:
             own: set[str] | None = None
+            is_copy = False
             for event in read_events(file):
                 if own is None:
                     listed = read_regular(self.own_names, _MOST_NAMES_BYTES) or b""
                     own = set(listed.decode(errors="replace").splitlines())
+                    is_copy = f"\0{self.path.parent}" in own
                 match event:
-                    case Scalar() if (name := self.prefix + event.tag) not in own:
-                        fields: Line = {"step": event.step, "metrics": {name: event.value}}
-                        yield {"time": event.time, **self.of_other, **fields}
+                    case Scalar():
+                        name = self.prefix + event.tag
+                        if name not in own and not (is_copy and event.tag in own):
+                            fields: Line = {"step": event.step, "metrics": {name: event.value}}
+                            yield {"time": event.time, **self.of_other, **fields}
                     case Hyperparameters() if "" not in own and self.settings is not None:
                         self.settings |= event.values
                         for surplus in list(self.settings)[MOST_SETTINGS:]:
