@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mlbench_worker.agent.sources import egress
+from mlbench_worker.agent.sources import egress, sock_diag
 from mlbench_worker.agent.sources import loopback as loopbacks
 from mlbench_worker.agent.sources.loopback import Answer, Line, Loopback, Request, no_proxy_for
 from tests.conftest import wait_for
@@ -214,6 +214,7 @@ os.setuid(65534)
 held = [socket.socket() for _ in range(300)]
 refused = 0
 for one in held:
+    one.bind((sys.argv[2], 0))
     one.connect(("127.0.0.1", int(sys.argv[1])))
 for one in held:
     try:
@@ -225,8 +226,17 @@ print(refused)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_another_user_of_the_machine_is_not_heard(loopback: Loopback, sink: Sink) -> None:
-    hold = [sys.executable, "-c", _HOLD, str(address_of(loopback)[1])]
+@pytest.mark.parametrize("is_available", [True, False])
+@pytest.mark.parametrize("source", ["127.0.0.1", "127.0.0.9"])
+def test_another_user_of_the_machine_is_not_heard(
+    loopback: Loopback,
+    sink: Sink,
+    monkeypatch: pytest.MonkeyPatch,
+    is_available: bool,
+    source: str,
+) -> None:
+    monkeypatch.setattr(sock_diag, "is_available", lambda: is_available)
+    hold = [sys.executable, "-c", _HOLD, str(address_of(loopback)[1]), source]
     assert run_text(hold, check=True).stdout == "300\n"
     with closing(connect(loopback)) as connection:
         assert call(connection, loopback.token)[0] == 200

@@ -222,6 +222,7 @@ class Loopback:
         return [*new, *({"rank": caller.rank, **line} for line in lines)]
 
     def _listen(self) -> None:
+        server = self._listener.getsockname()
         while True:
             try:
                 connection, caller = self._listener.accept()
@@ -237,7 +238,7 @@ class Loopback:
                 connection.close()
                 self._listener.settimeout(_LATE_SECONDS)
                 continue
-            if self._is_shared and processes.is_of_another_user(caller[1]):
+            if self._is_shared and processes.is_of_another_user(caller, server):
                 connection.close()
                 continue
             thread = threading.Thread(target=self._serve, args=(connection, caller), daemon=True)
@@ -377,7 +378,8 @@ class _Conversation(BaseHTTPRequestHandler):
 
     @cached_property
     def _caller(self) -> Process | None:
-        return processes.caller(self.client_address[1], self.server.root)
+        server = self.connection.getsockname()
+        return processes.caller(self.client_address, server, self.server.root)
 
     def _shows_token(self, header: str) -> bool:
         scheme, _, shown = self.headers.get(header, "").partition(" ")

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from mlbench.process import Process, of_worker, this_process
 from mlbench_worker.agent.files import text_of
+from mlbench_worker.agent.sources import sock_diag
+from mlbench_worker.agent.sources.sock_diag import Address
 
 MOST_PROCESSES = 1024
 _MOST_OPEN_FILES = 256
@@ -90,34 +92,44 @@ def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
         yield from found
 
 
-def caller(port: int, root: int | None = None) -> Process | None:
-    """Return the process that has a local TCP port, where its rank is not its worker's.
+def caller(client: Address, server: Address, root: int | None = None) -> Process | None:
+    """Return the process that is connected to a server, where its rank is not its worker's.
 
     It descends from ``root``, by default from the agent, or is that.
     """
     # The kernel lists children and connections without a lock: while others end, one is left out.
-    looks = (_holder(port, root) for _ in range(_LOOKS))
+    looks = (_holder(client, server, root) for _ in range(_LOOKS))
     pid = next(filter(None, looks), None)
     return other_process(pid) if pid else None
 
 
-def _holder(port: int, root: int | None) -> int | None:
+def _holder(client: Address, server: Address, root: int | None) -> int | None:
     inodes: dict[str, str] = {}
+    if sock_diag.is_available():
+        found = sock_diag.find(client, server)
+        inodes[_network_of("thread-self")] = str(found.inode) if found and found.inode else ""
     for pid in islice([root, *descendants(root)] if root else descendants(), MOST_PROCESSES):
-        inode = _inode(port, pid, inodes)
+        inode = _inode(client[1], pid, inodes)
         if inode and has_open(pid, Path(f"socket:[{inode}]")):
             return pid
     return None
 
 
-def is_of_another_user(port: int) -> bool:
-    """Tell if a local TCP port, in the agent's own network, is of neither its user nor root."""
+def is_of_another_user(client: Address, server: Address) -> bool:
+    """Tell if a client in the agent's own network is of neither its user nor root."""
+    if sock_diag.is_available():
+        found = sock_diag.find(client, server)
+        return found is not None and found.uid not in (os.geteuid(), 0)
     try:
         table = Path("/proc/thread-self/net/tcp").read_text()
     except OSError:
         return False
-    user = _field_in(table, port, _USER)
+    user = _field_in(table, client[1], _USER)
     return user != "" and int(user) not in (os.geteuid(), 0)
+
+
+def _network_of(pid: int | str) -> str:
+    return str(Path(f"/proc/{pid}/ns/net").readlink())
 
 
 def _inode(port: int, pid: int, inodes: dict[str, str]) -> str:
@@ -126,7 +138,7 @@ def _inode(port: int, pid: int, inodes: dict[str, str]) -> str:
     ``inodes`` has those of the networks that were looked at.
     """
     with suppress(OSError):
-        network = str(Path(f"/proc/{pid}/ns/net").readlink())
+        network = _network_of(pid)
         if network not in inodes:
             table = Path(f"/proc/{pid}/net/tcp").read_text()
             inodes[network] = _field_in(table, port, _INODE)

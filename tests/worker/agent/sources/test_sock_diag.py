@@ -1,0 +1,64 @@
+"""What the kernel tells of a connection."""
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from mlbench_worker.agent.sources import processes, sock_diag
+from mlbench_worker.agent.sources.sock_diag import Address, Holder, find
+
+
+@pytest.fixture
+def opened() -> Iterator[tuple[socket.socket, Address, Address]]:
+    """A client, and the addresses of both ends of its connection."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        client = stack.enter_context(socket.create_connection(listener.getsockname()))
+        stack.enter_context(listener.accept()[0])
+        yield client, client.getsockname(), listener.getsockname()
+
+
+def test_a_socket_has_its_user_and_inode_until_it_is_closed(
+    opened: tuple[socket.socket, Address, Address],
+) -> None:
+    client, own, other = opened
+    assert find(own, other) == Holder(os.geteuid(), os.fstat(client.fileno()).st_ino)
+    assert find(own, (other[0], 1)) is None
+    assert find(other, (own[0], 1)) is None, "not the socket that listens"
+    client.close()
+    assert find(own, other) in (None, Holder(0, 0))
+
+
+def test_the_kernel_answers_on_this_machine() -> None:
+    assert sock_diag.is_available()
+
+
+def test_no_table_of_connections_is_read(
+    opened: tuple[socket.socket, Address, Address], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(processes, "_field_in")
+    _, own, other = opened
+    assert not processes.is_of_another_user(own, other)
+    # The caller is this process, which has the rank of its worker.
+    assert processes._holder(own, other, os.getpid()) == os.getpid()
+    assert processes.caller(own, other, os.getpid()) is None
+
+
+@pytest.mark.parametrize("is_available", [True, False])
+def test_the_caller_is_found_in_any_thread(
+    opened: tuple[socket.socket, Address, Address],
+    monkeypatch: pytest.MonkeyPatch,
+    is_available: bool,
+) -> None:
+    monkeypatch.setattr(sock_diag, "is_available", lambda: is_available)
+    _, own, other = opened
+    found: list[int | None] = []
+    look = lambda: found.append(processes._holder(own, other, os.getpid()))  # noqa: E731
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert found == [os.getpid()]
