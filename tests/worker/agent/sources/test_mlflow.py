@@ -217,6 +217,43 @@ def test_each_model_has_a_folder_within_that_of_the_run(tracking: Tracking) -> N
         assert made["info"]["artifact_uri"] == f"file:///home/me/out%20put/{folder}"
 
 
+def found_ids(tracking: Tracking, **search: object) -> list[str]:
+    answer: Any = ask(tracking, "POST runs/search", {"experiment_ids": ["0"], **search}).body
+    return [run["info"]["run_id"] for run in answer["runs"]]
+
+
+def test_runs_are_found_page_by_page_the_newest_first(tracking: Tracking) -> None:
+    runs = ["7", *(nested(tracking, run_name=name) for name in ("a", "b", "c"))][::-1]
+    assert found_ids(tracking) == runs
+    assert found_ids(tracking, max_results=1, filter="", order_by=[]) == runs[:1]
+    assert found_ids(tracking, run_view_type="DELETED_ONLY") == []
+    pages = []
+    token = ""
+    for _ in range(2):
+        search = {"max_results": 3, "page_token": token}
+        answer: Any = ask(tracking, "POST runs/search", search).body
+        pages.append([run["info"]["run_id"] for run in answer["runs"]])
+        token = answer.get("next_page_token", "")
+    assert pages == [runs[:3], runs[3:]]
+    assert not token
+
+
+@pytest.mark.parametrize("call", ["POST runs/search", "POST experiments/search"])
+@pytest.mark.parametrize(
+    "search", [{"filter": "metrics.accuracy > 0"}, {"order_by": ["metrics.accuracy"]}]
+)
+def test_a_search_that_needs_mlflow_is_refused(
+    tracking: Tracking, call: str, search: dict[str, Any]
+) -> None:
+    with pytest.raises(ValueError, match=f"^{next(iter(search))}: MLBench searches without filter"):
+        ask(tracking, call, search)
+
+
+def test_a_page_must_be_a_number(tracking: Tracking) -> None:
+    with pytest.raises(ValueError, match=r"^max_results: must be a whole number"):
+        ask(tracking, "POST runs/search", {"max_results": "some"})
+
+
 @pytest.mark.parametrize("call", ["GET artifacts/list", "POST webhooks/create"])
 def test_what_mlbench_does_not_have_is_refused_in_words(tracking: Tracking, call: str) -> None:
     answer = ask(tracking, call)

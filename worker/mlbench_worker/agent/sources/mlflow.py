@@ -174,9 +174,7 @@ class Tracking:
             "POST runs/create": self._create,
             "POST runs/update": self._update,
             "GET runs/get": lambda fields: Answer({"run": self._told(self._of(fields))}),
-            "POST runs/search": lambda _: Answer(
-                {"runs": [self._told(run) for run in self._runs.values()]}
-            ),
+            "POST runs/search": self._search_runs,
             "POST runs/log-metric": lambda body: self._log(self._of(body), {"metrics": [body]}),
             "POST runs/log-batch": lambda fields: self._log(self._of(fields), fields),
             "POST runs/log-parameter": lambda body: self._log(self._of(body), {"params": [body]}),
@@ -187,7 +185,7 @@ class Tracking:
             "POST experiments/create": self._set_experiment,
             "GET experiments/get": self._set_experiment,
             "GET experiments/get-by-name": self._set_experiment,
-            "POST experiments/search": lambda _: Answer({"experiments": [self._experiment()]}),
+            "POST experiments/search": self._search_experiments,
             # Which data and models go with a run.
             "POST runs/log-inputs": lambda _: Answer({}),
             "POST runs/outputs": lambda _: Answer({}),
@@ -216,6 +214,21 @@ class Tracking:
         """Return a run as clients read it; a model of any run is one of this."""
         models = [{"model_id": self._model_id, "step": 0}] if self._models else []
         return {**run.fields(), "outputs": {"model_outputs": models}}
+
+    def _search_runs(self, fields: Fields) -> Answer:
+        _check_plain_search(fields)
+        if fields.get("run_view_type") == "DELETED_ONLY":
+            return Answer({"runs": []})
+        # As MLflow does: the newest first.
+        runs = [*self._runs.values()][::-1]
+        first, limit = _whole(fields, "page_token", 0), _whole(fields, "max_results", len(runs))
+        page = [self._told(run) for run in runs[first : first + limit]]
+        is_last = first + limit >= len(runs)
+        return Answer({"runs": page} | ({} if is_last else {"next_page_token": str(first + limit)}))
+
+    def _search_experiments(self, fields: Fields) -> Answer:
+        _check_plain_search(fields)
+        return Answer({"experiments": [self._experiment()]})
 
     def _create(self, fields: Fields) -> Answer:
         tags = _pairs(fields, "tags")
@@ -342,6 +355,24 @@ def _registered(fields: Fields) -> Fields:
     name = fields.get("name", "")
     version = {"name": name, "version": "1", "status": "READY", "source": fields.get("source", "")}
     return {"registered_model": {"name": name}, "model_version": version}
+
+
+def _check_plain_search(fields: Fields) -> None:
+    """Refuse a search that would not be answered as MLflow does."""
+    for name in ("filter", "order_by"):
+        if fields.get(name):
+            raise ValueError(
+                f"{name}: MLBench searches without filter, the newest first"
+                f" (got {fields[name]!r:.200}). Leave it out, and select among the results."
+            )
+
+
+def _whole(fields: Fields, name: str, otherwise: int) -> int:
+    """Return a whole number, which may be a text; ``otherwise`` if it is not given."""
+    given = fields.get(name) or otherwise
+    if not str(given).isdecimal():
+        raise ValueError(f"{name}: must be a whole number (got {given!r:.200}).")
+    return int(given)
 
 
 def _list(fields: Fields, name: str) -> Sequence[object]:
