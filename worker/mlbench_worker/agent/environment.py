@@ -30,7 +30,7 @@ def of_rank(
         "WORLD_SIZE": str(a.world_size),
         "MASTER_ADDR": a.master_addr,
         "MASTER_PORT": str(a.master_port),
-        **_of_any_rank(attempt),
+        **of_any_rank(attempt),
         names.ENV_RUN_ID: str(a.run_id),
         names.ENV_MULTIPROC_DIR: str(attempt.counters),
     }
@@ -50,11 +50,12 @@ def beside(attempt: "Attempt", environ: Mapping[str, str]) -> dict[str, str]:
     added = torchrun.variables(attempt.assignment, attempt.error_file)
     return {
         **{name: value for name, value in added.items() if name not in environ},
-        **_of_any_rank(attempt),
+        **of_any_rank(attempt),
     }
 
 
-def _of_any_rank(attempt: "Attempt") -> dict[str, str]:
+def of_any_rank(attempt: "Attempt") -> dict[str, str]:
+    """Return the variables that the processes of any rank have, whoever starts them."""
     a = attempt.assignment
     return {
         # So that the lines before a crash reach their file.

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlbench import names
+from mlbench_worker.agent.environment import of_any_rank
 from mlbench_worker.agent.sources import mlflow, original
 from mlbench_worker.agent.sources.egress import ports_of
 from mlbench_worker.agent.sources.files import Follower
@@ -48,7 +49,8 @@ class Observation:
         try:
             folder = Path(assignment.working_dir or ".")
             stdout = attempt.file("stdout")
-            self._follower = Follower(stdout, folder, append, attempt.say, root)
+            variables = of_any_rank(attempt)
+            self._follower = Follower(stdout, folder, append, attempt.say, variables, root)
         except RuntimeError:
             server.close()
             raise

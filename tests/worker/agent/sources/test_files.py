@@ -23,16 +23,21 @@ from tests.mlbench.test_tensorboard import SESSION, record
 _HUGE = "1" + "0" * 400
 
 
+def environ_of(run: int) -> dict[str, str]:
+    """Return the environment of a run's processes."""
+    return {**os.environ, names.ENV_METRICS_FILE: f"/nonexistent/{run}/metrics"}
+
+
 class Followed:
     """A run whose files are followed; it keeps what is written, unless its disk is full."""
 
-    def __init__(self, folder: Path, pid: int) -> None:
+    def __init__(self, folder: Path, pid: int, root: int | None = None) -> None:
         self.folder, self.pid = folder, pid
         self.lines: list[Line] = []
         self.refusals_left = 0
         self.stdout = folder / "stdout"
         self.stdout.touch()
-        self._follower = Follower(self.stdout, folder, self._append, print)
+        self._follower = Follower(self.stdout, folder, self._append, print, environ_of(1), root)
 
     def _append(self, lines: Sequence[Line]) -> None:
         if self.refusals_left:
@@ -72,8 +77,7 @@ class Followed:
 def rank(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """The number of a process of a run, which does nothing."""
     monkeypatch.setattr(files, "_SECONDS", 0.05)
-    environ = {**os.environ, names.ENV_RUN_ID: "1", names.ENV_METRICS_FILE: "/nonexistent/metrics"}
-    process = subprocess.Popen(["sleep", "60"], env=environ)
+    process = subprocess.Popen(["sleep", "60"], env=environ_of(1))
     yield process.pid
     process.kill()
     process.wait()
@@ -206,11 +210,6 @@ def test_the_file_of_an_earlier_process_with_the_same_number_is_not_read(
     assert followed.values("loss") == [2]
 
 
-def environ_of(run: int) -> dict[str, str]:
-    metrics_file = f"/nonexistent/{run}/metrics"
-    return {**os.environ, names.ENV_RUN_ID: str(run), names.ENV_METRICS_FILE: metrics_file}
-
-
 @pytest.fixture
 def slow_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search of the folder that takes as long as in a folder with many files."""
@@ -301,3 +300,13 @@ def test_new_files_of_unknown_processes_are_not_read_beside_another_run(
     assert followed.values("loss") == [2]
     assert followed.not_read == 1
     assert "mlbench: 1 event files are not recorded" in capsys.readouterr().out
+
+
+def test_files_of_a_process_that_called_record_are_read(tmp_path: Path) -> None:
+    process = subprocess.Popen(["sleep", "60"])
+    followed = Followed(tmp_path, process.pid, root=process.pid)
+    followed.event_file().write_bytes(records(1))
+    followed.wait_for(1)
+    process.kill()
+    process.wait()
+    assert followed.end() == ""

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -30,15 +30,17 @@ class Follower:
         folder: Path,
         append: Callable[[Sequence[Line]], None],
         say: Callable[[str], None],
+        variables: Mapping[str, str],
         root: int | None = None,
     ) -> None:
         """Begin; ``append`` writes lines into the metrics file, or raises an OSError.
 
         ``say`` writes a sentence for the user to stderr.
-        The writers of event files descend from ``root``, by default from this process.
+        The writers of event files have ``variables`` in their environment. They are ``root`` and
+        its descendants, by default those of this process.
         """
         self._log = Stdout(stdout, say)
-        self._events = EventFiles(folder, root)
+        self._events = EventFiles(folder, variables, root)
         self._say = say
         self._sources = [_Source(self._log.read, append), _Source(self._events.read, append)]
         self._ending = threading.Event()

@@ -52,11 +52,15 @@ _MAX_WRITERS = 20_000
 class EventFiles:
     """The event files that the processes of this worker's run write below a folder."""
 
-    def __init__(self, folder: Path, root: int | None = None) -> None:
+    def __init__(self, folder: Path, variables: Mapping[str, str], root: int | None = None) -> None:
+        """Begin; the environment of each process has ``variables``.
+
+        The processes are ``root`` and its descendants, by default those of this process.
+        """
         self._folder = folder.resolve()
         self._root = root
-        self._worker = Process()
-        self._metrics_file = ""
+        self._worker = of_worker(variables)
+        self._metrics_file = variables[names.ENV_METRICS_FILE]
         self._alive: set[int] = set()
         self._writers: dict[int, _Writer] = {}
         self._followed: dict[Path, _EventFile] = {}
@@ -67,6 +71,10 @@ class EventFiles:
         self._search_at = 0.0
         self._is_ending = False
         self._presence = Presence(self._folder)
+        if root is not None:
+            # It got the variables after its start, where mlbench.record() was called in it.
+            process = this_process({**processes.environ_of(root), **variables})
+            self._writers[root] = self._new_writer(process, root)
         self.not_read = 0
         """Number of new files of unknown processes that are not recorded; 0 before the end."""
 
@@ -110,12 +118,12 @@ class EventFiles:
         opened: dict[Path, _Writer] = {}
         descendants = processes.descendants(self._root)
         self._alive = set(islice(descendants, processes.MOST_PROCESSES))
+        if self._root is not None:
+            self._alive.add(self._root)
         for pid in self._alive:
             if pid not in self._writers and len(self._writers) < _MAX_WRITERS:
                 environ = processes.environ_of(pid)
-                if names.ENV_RUN_ID in environ:
-                    self._metrics_file = environ.get(names.ENV_METRICS_FILE, "")
-                    self._worker = of_worker(environ)
+                if environ.get(names.ENV_METRICS_FILE) == self._metrics_file:
                     self._writers[pid] = self._new_writer(this_process(environ), pid)
             if writer := self._writers.get(pid):
                 for file in processes.files_written_by(pid, _NAME):
@@ -190,8 +198,7 @@ class EventFiles:
         """Check for a living process outside of the run."""
         if pid in self._alive or processes.state_of(pid) in "XZ":
             return False
-        metrics_file = processes.environ_of(pid).get(names.ENV_METRICS_FILE, "")
-        return not metrics_file or metrics_file != self._metrics_file
+        return processes.environ_of(pid).get(names.ENV_METRICS_FILE) != self._metrics_file
 
 
 @dataclass
