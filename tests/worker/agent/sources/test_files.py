@@ -299,7 +299,7 @@ def test_new_files_of_unknown_processes_are_not_read_beside_another_run(
     assert followed.end() == ""
     assert followed.values("loss") == [2]
     assert followed.not_read == 1
-    assert "mlbench: 1 event files are not recorded" in capsys.readouterr().out
+    assert "mlbench: event files that are not recorded: 1. " in capsys.readouterr().out
 
 
 def test_files_of_a_process_that_called_record_are_read(tmp_path: Path) -> None:

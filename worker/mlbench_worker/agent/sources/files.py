@@ -75,9 +75,9 @@ class Follower:
                 time.sleep(_PAUSE_SECONDS)
         if self.not_read:
             self._say(
-                f"mlbench: {self.not_read:,} event files are not recorded: the processes that wrote"
-                " them ended too soon to be known, and another rank used the same folder. Start"
-                " each rank in its own folder."
+                f"mlbench: event files that are not recorded: {self.not_read:,}. The processes that"
+                " wrote them ended too soon to be known, and another rank used the same folder."
+                " Start each rank in its own folder."
             )
         self._log.close()
         self._events.close()
