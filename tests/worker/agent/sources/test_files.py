@@ -17,6 +17,7 @@ from mlbench_worker.agent.sources import files, processes, tensorboard
 from mlbench_worker.agent.sources.files import Follower
 from mlbench_worker.agent.sources.loopback import Line
 from mlbench_worker.agent.sources.presence import Presence
+from mlbench_worker.agent.sources.tensorboard import EventFiles
 from tests.conftest import wait_for
 from tests.mlbench.test_tensorboard import SESSION, record
 
@@ -272,7 +273,6 @@ def test_new_files_of_unknown_processes_are_read_at_the_end(followed: Followed) 
 def test_files_of_processes_outside_of_the_run_are_not_read(
     followed: Followed, is_numbered: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "descendants", lambda root: iter([followed.pid]))
     monkeypatch.setattr(tensorboard, "_MIN_REST_SECONDS", 0.1)
     process = subprocess.Popen(["sleep", "60"])
     path = followed.event_file(pid=process.pid) if is_numbered else unnumbered(followed.folder)
@@ -310,3 +310,25 @@ def test_files_of_a_process_that_called_record_are_read(tmp_path: Path) -> None:
     process.kill()
     process.wait()
     assert followed.end() == ""
+
+
+def test_a_process_that_was_seen_before_its_exec_has_its_own_rank(tmp_path: Path) -> None:
+    variables = environ_of(1)
+    # The shell stands for a process between fork and exec.
+    shell = ["bash", "-c", "read; RANK=3 WORLD_SIZE=4 exec sleep 60"]
+    process = subprocess.Popen(shell, env=variables, stdin=subprocess.PIPE)
+    events = EventFiles(tmp_path, variables)
+    assert not list(events.read())
+    assert process.stdin is not None
+    process.stdin.write(b"\n")
+    process.stdin.close()
+    wait_for(lambda: processes.environ_of(process.pid).get("RANK") == "3", what="exec")
+    assert not list(events.read())
+    name = f"{int(time.time())}.{socket.gethostname()}.{process.pid}.0"
+    (tmp_path / f"events.out.tfevents.{name}").write_bytes(records(1))
+    events.end()
+    lines = list(events.read())
+    process.kill()
+    process.wait()
+    events.close()
+    assert [line["rank"] for line in lines if "metrics" in line] == [3]

@@ -36,8 +36,7 @@ class Follower:
         """Begin; ``append`` writes lines into the metrics file, or raises an OSError.
 
         ``say`` writes a sentence for the user to stderr.
-        The writers of event files have ``variables`` in their environment. They are ``root`` and
-        its descendants, by default those of this process.
+        The writers of event files have ``variables`` in their environment, but ``root``.
         """
         self._log = Stdout(stdout, say)
         self._events = EventFiles(folder, variables, root)

@@ -45,7 +45,10 @@ class Presence:
         """Become invisible a few seconds later."""
         timer = threading.Timer(_MIN_VISIBLE_SECONDS, self._close)
         timer.daemon = True
-        timer.start()
+        try:
+            timer.start()
+        except RuntimeError:  # no thread is left
+            self._close()
 
     def _close(self) -> None:
         for one in self._sockets:

@@ -81,9 +81,10 @@ def files_written_by(pid: int, prefix: str) -> Iterator[Path]:
                 yield path
 
 
-def all_pids() -> Iterator[int]:
-    """Yield the numbers of the machine's processes."""
-    yield from (int(entry.name) for entry in entries(Path("/proc")) if entry.name.isdecimal())
+def all_pids() -> list[int]:
+    """Return the numbers of the machine's processes."""
+    with os.scandir("/proc") as found:
+        return [int(entry.name) for entry in found if entry.name.isdecimal()]
 
 
 def entries(folder: Path) -> Iterator[os.DirEntry[str]]:

@@ -11,7 +11,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -53,14 +53,13 @@ class EventFiles:
     """The event files that the processes of this worker's run write below a folder."""
 
     def __init__(self, folder: Path, variables: Mapping[str, str], root: int | None = None) -> None:
-        """Begin; the environment of each process has ``variables``.
-
-        The processes are ``root`` and its descendants, by default those of this process.
-        """
+        """Begin; a process of the run has ``variables`` in its environment, or is ``root``."""
         self._folder = folder.resolve()
-        self._root = root
+        self._root, self._variables = root, variables
         self._worker = of_worker(variables)
         self._metrics_file = variables[names.ENV_METRICS_FILE]
+        # At the last two readings.
+        self._pids: tuple[Set[int], Set[int]] = frozenset(), frozenset()
         self._alive: set[int] = set()
         self._writers: dict[int, _Writer] = {}
         self._followed: dict[Path, _EventFile] = {}
@@ -71,10 +70,6 @@ class EventFiles:
         self._search_at = 0.0
         self._is_ending = False
         self._presence = Presence(self._folder)
-        if root is not None:
-            # It got the variables after its start, where mlbench.record() was called in it.
-            process = this_process({**processes.environ_of(root), **variables})
-            self._writers[root] = self._new_writer(process, root)
         self.not_read = 0
         """Number of new files of unknown processes that are not recorded; 0 before the end."""
 
@@ -115,20 +110,26 @@ class EventFiles:
 
     def _know_processes(self) -> "dict[Path, _Writer]":
         """Learn the ranks of new processes; return the event files that processes write to."""
-        opened: dict[Path, _Writer] = {}
-        descendants = processes.descendants(self._root)
-        self._alive = set(islice(descendants, processes.MOST_PROCESSES))
-        if self._root is not None:
-            self._alive.add(self._root)
-        for pid in self._alive:
-            if pid not in self._writers and len(self._writers) < _MAX_WRITERS:
-                environ = processes.environ_of(pid)
-                if environ.get(names.ENV_METRICS_FILE) == self._metrics_file:
+        pids = frozenset(processes.all_pids())
+        self._alive &= pids
+        # Each is looked at twice: between fork and exec, it has the environment of its parent.
+        for pid in pids - (self._pids[0] & self._pids[1]):
+            environ = processes.environ_of(pid)
+            if pid == self._root:
+                # It got the variables after its start, where mlbench.record() was called in it.
+                environ |= self._variables
+            if environ.get(names.ENV_METRICS_FILE) == self._metrics_file:
+                self._alive.add(pid)
+                if pid in self._writers:
+                    self._writers[pid].process = this_process(environ)
+                elif len(self._writers) < _MAX_WRITERS:
                     self._writers[pid] = self._new_writer(this_process(environ), pid)
-            if writer := self._writers.get(pid):
-                for file in processes.files_written_by(pid, _NAME):
-                    if file.is_relative_to(self._folder):
-                        opened[file] = writer
+        self._pids = self._pids[1], pids
+        opened: dict[Path, _Writer] = {}
+        for pid in islice(self._alive & self._writers.keys(), processes.MOST_PROCESSES):
+            for file in processes.files_written_by(pid, _NAME):
+                if file.is_relative_to(self._folder):
+                    opened[file] = self._writers[pid]
         return opened
 
     def _new_writer(self, process: Process, pid: int) -> "_Writer":
