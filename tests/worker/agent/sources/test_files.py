@@ -285,6 +285,21 @@ def test_files_of_processes_outside_of_the_run_are_not_read(
     assert followed.not_read == 0
 
 
+def test_a_run_after_another_one_in_the_same_folder_reads_its_own_files_only(
+    tmp_path: Path, rank: int
+) -> None:
+    earlier = Followed(tmp_path, rank)
+    time.sleep(0.1)
+    unnumbered(tmp_path).write_bytes(records(1))
+    assert earlier.end() == ""
+    time.sleep(0.05)
+    later = Followed(tmp_path, rank)
+    time.sleep(0.1)
+    later.event_file(pid=1 << 22).write_bytes(records(2))
+    assert later.end() == ""
+    assert (earlier.values("loss"), later.values("loss")) == ([1], [2])
+
+
 @pytest.mark.parametrize("place", [".", "inner", ".."])
 def test_new_files_of_unknown_processes_are_not_read_beside_another_run(
     tmp_path: Path, rank: int, place: str, capsys: pytest.CaptureFixture[str]

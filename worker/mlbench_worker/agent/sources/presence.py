@@ -4,55 +4,69 @@ import re
 import secrets
 import socket
 import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from mlbench_worker.agent.files import text_of
 
-# A short run stays visible for longer than another agent pauses between two looks for files.
-_MIN_VISIBLE_SECONDS = 10.0
+# An agent that has left stays visible for longer than others pause between two looks.
+_VISIBLE_SECONDS = 10.0
 _SOCKETS = Path("/proc/thread-self/net/unix")
 
 
 class Presence:
     """Makes agents visible to each other, by Unix sockets without a file.
 
-    Their names have the numbers of the agent's folder and of the folders above it.
+    Their names have the numbers of the agent's folder and of the folders above it, and later the
+    time at which the agent left.
     """
 
     def __init__(self, folder: Path) -> None:
         """Become visible."""
         self.is_alone = True
-        """Whether no other agent was seen in the folder, above it, or below it."""
+        """Whether no other agent was seen since then in the folder, above it, or below it."""
+        self._began = time.monotonic()  # the same clock for all processes
         self._id = secrets.token_hex(8)
+        self._names: list[str] = []
         self._sockets: list[socket.socket] = []
         try:
             here, *above = [_number_of(place) for place in (folder, *folder.parents)]
-            for name in (f"in-{here}", *(f"below-{number}" for number in above)):
-                self._sockets.append(socket.socket(socket.AF_UNIX))
-                self._sockets[-1].bind(f"\0mlbench-{name}-{self._id}")
+            self._names = [f"in-{here}", *(f"below-{number}" for number in above)]
+            self._sockets = self._shown()
         except OSError:
             self.is_alone = False  # agents that cannot see each other are not known to be alone
             return
-        names = (f"below-{here}", f"in-{here}", *(f"in-{number}" for number in above))
-        self._near = re.compile(rf"@mlbench-(?:{'|'.join(names)})-(?!{self._id})")
+        near = (f"below-{here}", f"in-{here}", *(f"in-{number}" for number in above))
+        self._near = re.compile(rf"@mlbench-(?:{'|'.join(near)})-(?!{self._id})\w+-([\d.]*)")
 
     def look(self) -> None:
         """Look for other agents."""
         if self.is_alone:
-            self.is_alone = self._near.search(text_of(_SOCKETS)) is None
+            left = self._near.findall(text_of(_SOCKETS))
+            self.is_alone = all(at and float(at) < self._began for at in left)
 
     def close(self) -> None:
-        """Become invisible a few seconds later."""
-        timer = threading.Timer(_MIN_VISIBLE_SECONDS, self._close)
-        timer.daemon = True
-        try:
+        """Show for some seconds that this agent has left."""
+        shown, self._sockets = self._sockets, []
+        with suppress(OSError, RuntimeError):  # no descriptor, or no thread, is left
+            self._sockets = self._shown(f"{time.monotonic():.3f}")
+            timer = threading.Timer(_VISIBLE_SECONDS, _close, [self._sockets])
+            timer.daemon = True
             timer.start()
-        except RuntimeError:  # no thread is left
-            self._close()
+        _close(shown)
 
-    def _close(self) -> None:
-        for one in self._sockets:
-            one.close()
+    def _shown(self, left_at: str = "") -> list[socket.socket]:
+        sockets = []
+        for name in self._names:
+            sockets.append(socket.socket(socket.AF_UNIX))
+            sockets[-1].bind(f"\0mlbench-{name}-{self._id}-{left_at}")
+        return sockets
+
+
+def _close(sockets: list[socket.socket]) -> None:
+    for one in sockets:
+        one.close()
 
 
 def _number_of(folder: Path) -> str:

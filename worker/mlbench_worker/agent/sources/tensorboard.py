@@ -66,7 +66,7 @@ class EventFiles:
         # Files of unknown processes, and whether one outside of the run had them open.
         self._unclaimed: dict[Path, bool] = {}
         self._settings: dict[str, Setting] = {}
-        self._began_at = int(time.time()) - 1
+        self._began_at = time.time()
         self._search_at = 0.0
         self._is_ending = False
         self._presence = Presence(self._folder)
@@ -180,12 +180,12 @@ class EventFiles:
             yield {"time": time.time(), "process": asdict(process)}
 
     def _is_new(self, path: Path) -> bool:
-        """Check that a file was made on this host since this run began."""
+        """Check that a file was made on this host since this run began, give or take a second."""
         match = _OF_THIS_HOST.fullmatch(path.name)
-        return match is not None and int(match[1]) >= self._began_at
+        return match is not None and int(match[1]) >= int(self._began_at) - 1
 
     def _are_foreign(self, paths: Sequence[Path]) -> Iterator[bool]:
-        """Tell of each file whether a process outside of the run, or another user, writes it."""
+        """Yield for each file whether another user, or a process outside of the run, wrote it."""
         foreign_files: set[Path] = set()
         if not all(map(_pid_in, paths)):
             foreign = filter(self._is_foreign, processes.all_pids())
@@ -193,7 +193,14 @@ class EventFiles:
         for path in paths:
             pid = _pid_in(path)
             is_foreign = self._is_foreign(pid) if pid else path in foreign_files
-            yield is_foreign or not _is_own(path)
+            yield is_foreign or not self._is_own(path)
+
+    def _is_own(self, path: Path) -> bool:
+        """Check that a file belongs to this user, and was written to since this run began."""
+        with suppress(OSError):
+            found = path.lstat()
+            return found.st_uid == os.geteuid() and found.st_mtime >= self._began_at
+        return False
 
     def _is_foreign(self, pid: int) -> bool:
         """Check for a living process outside of the run."""
@@ -294,13 +301,6 @@ def _pid_in(path: Path) -> int:
     """Return the process number in a file's name; 0 without one."""
     match = _OF_THIS_HOST.fullmatch(path.name)
     return int(match[2] or 0) if match else 0
-
-
-def _is_own(path: Path) -> bool:
-    """Check that a file belongs to this user."""
-    with suppress(OSError):
-        return path.lstat().st_uid == os.geteuid()
-    return False
 
 
 def _event_files(folder: Path) -> Iterator[Path]:
