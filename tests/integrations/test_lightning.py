@@ -2,6 +2,8 @@
 
 import csv
 import os
+import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,22 @@ del Trainer.early_stopping_callbacks
 misfit = Trainer(**options, logger=False)
 misfit.fit(Model())
 assert misfit.global_step == 2
+"""
+
+_TWO_TRAINERS = """
+from lightning.pytorch import Trainer
+from lightning.pytorch.demos.boring_classes import BoringModel
+
+class Model(BoringModel):
+    def training_step(self, batch, number):
+        loss = super().training_step(batch, number)
+        self.log("loss", loss["loss"])
+        self.logger.experiment.add_scalar("mine", number, number)
+        return loss
+
+for _ in range(2):
+    Trainer(accelerator="cpu", max_epochs=1, limit_train_batches=4, limit_val_batches=0,
+            enable_progress_bar=False, enable_model_summary=False, log_every_n_steps=1).fit(Model())
 """
 
 
@@ -89,6 +107,19 @@ def test_nothing_is_recorded_twice_or_outside_and_a_misfit_stops_no_training(
     ]
     assert [m["samples"] for m in metrics(path) if "samples" in m][-1] == 2
     assert not (tmp_path / "lightning_logs").exists()
+
+
+def test_each_trainer_of_a_process_is_recorded_once(integrations: str, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    recorder = [sys.executable, "-m", "mlbench", "record", "--", integrations, "-c", _TWO_TRAINERS]
+    environ = {**os.environ, names.ENV_HOME: str(home)}
+    done = run_text(recorder, env=environ, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    [path] = home.glob("recorded/*/metrics.jsonl")
+    recorded = Counter(name for values in metrics(path) for name in values)
+    assert recorded["loss"] == 8
+    assert (recorded["mine"], recorded["version_1/mine"]) == (4, 4)
+    assert not {"version_1/loss", "version_1/epoch"} & recorded.keys()
 
 
 def _logged(path: Path, metric: str) -> Values:

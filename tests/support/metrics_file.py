@@ -6,7 +6,7 @@ from typing import Any
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return [json.loads(line) for line in path.read_text().splitlines() if line]
 
 
 def metrics(path: Path) -> list[dict[str, Any]]:
