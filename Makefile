@@ -85,7 +85,7 @@ ARCHIVES ?= docs/archives
 results: install ## write docs/results.md and its pictures from the archives of runs in ARCHIVES=folder
 	@$(BIN)/python -m benchmarks.results.page "$(ARCHIVES)"
 
-screenshots: tools ## take the pictures of the web pages that the documentation shows
+screenshots: tools ## take the pictures of pages and dashboards that the documentation shows
 	CHROMIUM="$$(scripts/get-chromium.sh)" && export CHROMIUM && \
 		$(BIN)/python -m tests.web.screenshots docs/images
 

@@ -1,10 +1,12 @@
-"""Take the pictures of the pages that the documentation shows: ``make screenshots``.
+"""Take the pictures of pages and dashboards that the documentation shows: ``make screenshots``.
 
-A stack of its own, in a folder that goes with it, runs what is seen.
+A stack of its own, in a folder that goes with it, runs what is seen. The dashboards need a Grafana,
+as ``mlbench up`` finds it.
 """
 
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from playwright.sync_api import Page, expect
@@ -23,10 +25,12 @@ _WORKERS = 2
 # Of a run that is going on: until its charts have something to show.
 _EPOCHS = 30
 _PATIENCE_SECONDS = 300.0
+# Panels begin to load once they are drawn.
+_SETTLES_MILLISECONDS = 6000
 
 
 def main(folder: Path) -> None:
-    """Write ``web-workers.png``, ``web-runs.png``, ``web-run.png`` and ``web-compare.png``."""
+    """Write ``web-workers.png`` and the other pages, and ``grafana-run.png`` and the others."""
     folder.mkdir(parents=True, exist_ok=True)
     expect.set_options(timeout=_PATIENCE_SECONDS * 1000)
     with tempfile.TemporaryDirectory(prefix="mlbench-screenshots-") as root:
@@ -40,12 +44,17 @@ def main(folder: Path) -> None:
                     reduced_motion="reduce",
                 )
                 page.goto(f"{connection.url}/signin?token={connection.token}")
-                _take_all(client, connection.url, page, folder)
+                compared, going = _take_pages(client, connection.url, page, folder)
+                if connection.grafana_url:
+                    _take_boards(connection.grafana_url, page, folder, compared, going)
+                else:
+                    print("no pictures of dashboards: mlbench up finds no Grafana")
         finally:
             launch.stop(home)
 
 
-def _take_all(client: ApiClient, url: str, page: Page, folder: Path) -> None:
+def _take_pages(client: ApiClient, url: str, page: Page, folder: Path) -> tuple[Sequence[Run], Run]:
+    """Take the web pages; return the runs that have ended, and the active one."""
     compared = []
     for name, workers, args in (
         ("digits-1", 1, {}),
@@ -71,6 +80,27 @@ def _take_all(client: ApiClient, url: str, page: Page, folder: Path) -> None:
     curves = page.get_by_role("region", name="Curves", exact=True)
     expect(curves.locator("canvas").first).to_be_visible()
     _shoot(page, folder / "web-compare.png", height=_HEIGHT)
+    return compared, going
+
+
+def _take_boards(url: str, page: Page, folder: Path, compared: Sequence[Run], going: Run) -> None:
+    """Take each dashboard from its top on, once all panels that are seen have loaded."""
+    runs = "".join(f"&var-run_id={run.id}" for run in compared)
+    for board, variables, height in (
+        ("run", f"&var-run_id={going.id}", 1900),
+        ("runs", "", 1000),
+        ("compare", runs, 1500),
+        ("workers", "", 1300),
+        ("stack", "", 1300),
+    ):
+        page.set_viewport_size({"width": _WIDTH, "height": height})
+        page.goto(f"{url}/d/mlbench-{board}?from=now-5m&to=now&theme=light&kiosk{variables}")
+        expect(page.locator('[data-testid^="data-testid Panel header"]').first).to_be_visible()
+        page.wait_for_timeout(_SETTLES_MILLISECONDS)
+        expect(page.locator('[aria-label="Panel loading bar"]')).to_have_count(0)
+        path = folder / f"grafana-{board}.png"
+        page.screenshot(path=path)
+        print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
 
 
 def _order(client: ApiClient, name: str, num_workers: int, **args: str) -> Run:
