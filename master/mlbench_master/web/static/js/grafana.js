@@ -9,6 +9,16 @@ import * as theme from "./theme.js";
 
 // Pages that have a dashboard of their own.
 const BOARDS = ["workers", "runs", "run", "compare"];
+// The panels of the run's dashboard that its page links to.
+const PANEL_IDS = {
+  loss: 36727,
+  accuracy: 533732,
+  throughput: 829783,
+  phases: 161154,
+  ranks: 644754,
+  steps: 821239,
+  cpu: 461131,
+};
 const PANELS = [
   { id: 36727, title: "Loss by time" },
   { id: 533732, title: "Accuracy or perplexity by time" },
@@ -57,7 +67,13 @@ export class Grafana {
     this.url = url;
     byId("grafana").hidden = false;
     const range = run.started_at ? rangeOf(run) : {};
-    byId("board").href = url + boardOf("run") + query({ "var-run_id": run.id, ...range });
+    const board = { "var-run_id": run.id, ...range };
+    byId("board").href = url + boardOf("run") + query(board);
+    for (const link of /** @type {NodeListOf<HTMLAnchorElement>} */ (document.querySelectorAll("a[data-panel]"))) {
+      const viewPanel = PANEL_IDS[link.dataset.panel];
+      link.href = `${url}/d/mlbench-run/mlbench-run${query({ ...board, viewPanel })}`;
+      link.hidden = false;
+    }
     this.#embed();
   }
 
