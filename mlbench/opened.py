@@ -10,15 +10,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, cached_property
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlbench import names
+from mlbench.address import Address, parse_address
 from mlbench.archive import RUN, SUFFIX, SeriesName, opened, pyarrow
 from mlbench.bundle import archives_in
 from mlbench.client import ApiClient
 from mlbench.discovery import find_connection
-from mlbench.errors import MLBenchError, NotConnectedError
+from mlbench.errors import ApiError, MLBenchError, NotConnectedError
 from mlbench.evaluation.archived import errors_of_archives
 from mlbench.records import Point, Run
 from mlbench.series import number_or_text, split_name
@@ -129,8 +131,9 @@ class Opened:
 def open_runs(source: str | int | Path, client: ApiClient | None = None) -> Opened:
     """Open the runs of a file, or a run by its id, its name, or the URL of its page.
 
-    A run is asked for at ``client``, or else as ``mlbench status`` finds the master; the token of
-    a URL's master is $MLBENCH_TOKEN.
+    A run is asked for at ``client``, or else at the master that ``mlbench status`` finds. The
+    master of a URL gets the token in the URL (``http://user:TOKEN@host/runs/9``), or the user's
+    token if it is the master that ``mlbench status`` finds.
 
     Raises:
         ArchiveError: the file is none of ours, or is damaged; or pyarrow is missing.
@@ -146,16 +149,31 @@ def open_runs(source: str | int | Path, client: ApiClient | None = None) -> Open
     if client is not None:
         return Opened([_ask(client, wanted)])
     url, page, run = wanted.partition(_PAGE)
-    with _connect(url) if page else ApiClient.from_home() as connected:
-        return Opened([_ask(connected, run.strip("/") if page else wanted)])
+    if not page:
+        with ApiClient.from_home() as connected:
+            return Opened([_ask(connected, wanted)])
+    address = parse_address(url)
+    try:
+        with _connect(address) as connected:
+            return Opened([_ask(connected, run.strip("/"))])
+    except ApiError as error:
+        if error.status != HTTPStatus.UNAUTHORIZED:
+            raise
+        raise MLBenchError(
+            f"{address.url}: the token is missing or wrong. The token of another master is never "
+            f"sent there: write one into the address (http://user:TOKEN@host{_PAGE}ID), or set "
+            f"${names.ENV_URL} and ${names.ENV_TOKEN}"
+        ) from None
 
 
-def _connect(url: str) -> ApiClient:
+def _connect(address: Address) -> ApiClient:
+    """Connect to the master of a link, which gets a token of its own alone."""
+    token = address.token
     with suppress(NotConnectedError):
         connection = find_connection()
-        if connection.url == url:
-            return ApiClient.from_connection(connection)
-    return ApiClient(url=url)
+        if token is None and parse_address(connection.url).url == address.url:
+            token = connection.token
+    return ApiClient(url=address.url, token=token or "")
 
 
 def _ask(client: ApiClient, wanted: str) -> OpenedRun:

@@ -1,15 +1,20 @@
 """The client of the master's REST API."""
 
-import os
 from concurrent.futures import Future
 
-from mlbench import names
 from mlbench.address import Address, parse_address
 from mlbench.client.base import to_record, to_records
 from mlbench.client.metrics import MetricCalls, Sample
 from mlbench.client.results import ResultCalls
 from mlbench.client.runs import RunCalls
-from mlbench.discovery import HINT_ELSEWHERE, Place, find_connection, find_pod, find_service
+from mlbench.discovery import (
+    HINT_ELSEWHERE,
+    Place,
+    find_connection,
+    find_pod,
+    find_service,
+    find_token,
+)
 from mlbench.home import Connection, Home
 from mlbench.original import MLBENCH_BACKENDS, MLBENCH_IMAGES
 from mlbench.records import Alert, Benchmark, Info, Pod
@@ -60,7 +65,8 @@ class ApiClient(RunCalls, ResultCalls, MetricCalls):
                 inside a cluster, kubectl's outside. Otherwise the ``kubernetes`` package's default
                 configuration is used.
             service_name: the master's service, if several have its labels.
-            token: the user's token; by default the one in ``url``, or $MLBENCH_TOKEN.
+            token: the user's token; empty to send none. By default the one in ``url``, or
+                $MLBENCH_TOKEN, unless $MLBENCH_URL says that it is the token of another master.
             timeout_seconds: how long to wait for the master to send something.
             hint: what to do if it does not answer, for the error message.
 
@@ -74,7 +80,8 @@ class ApiClient(RunCalls, ResultCalls, MetricCalls):
             place = Place(k8s_namespace, label_selector, service_name)
             find = find_pod if in_cluster else find_service
             address = find(place, load_config=load_config)
-        token = token or address.token or os.environ.get(names.ENV_TOKEN)
+        if token is None:
+            token = address.token or find_token(address)
         address = Address(address.url, token, hint or address.hint)
         self._http = HttpClient(address, timeout_seconds, max_workers)
 

@@ -199,7 +199,13 @@ def test_the_argument_comes_before_the_address_and_the_variable(
         url = f"{user}127.0.0.1:{master.port}/some/path"
         with ApiClient(url=url, token=token) as client:
             client.get_runs().result()
-    [asked] = master.asked
+        monkeypatch.setenv("MLBENCH_URL", "http://127.0.0.1:9")  # whose token the variable is
+        with ApiClient(url=url, token=token) as client:
+            client.get_runs().result()
+    asked, beside_another = master.asked
+    assert beside_another.headers.get("Authorization") == (
+        None if sent == "Bearer variable" else sent
+    )
     assert asked.path == "/some/path/api/runs/"
     assert asked.headers.get("Authorization") == sent
 
