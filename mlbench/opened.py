@@ -182,7 +182,7 @@ def _ask(client: ApiClient, wanted: str) -> OpenedRun:
         raise MLBenchError(f"there is no file and no run {wanted!r}")
     if run.archive is not None:
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, run.archive)
+            path = Path(folder, f"{run.id}{SUFFIX}")
             with path.open("wb") as file:
                 client.download_archive(run.id, file)
             return _read_archive(path)

@@ -79,6 +79,11 @@ def is_name(name: str) -> bool:
     )
 
 
+def is_file_name(name: str) -> bool:
+    """Check that a name is that of a file, without any folder."""
+    return is_name(name) and "/" not in name
+
+
 def _text(text: object) -> str:
     """Return what can be shown of a text."""
     return "".join(one if one.isprintable() else "?" for one in str(text)[:_LONGEST_TEXT])

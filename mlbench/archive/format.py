@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -27,6 +28,7 @@ SAMPLES, DIGESTS = "samples.parquet", "digests.json"
 DIGEST_BYTES = 64
 """Of the digest at the end of a file, as hexadecimal digits."""
 GROUP_ROWS = 1 << 16
+_LONGEST_STEM = 40
 
 
 class ArchiveError(MLBenchError):
@@ -36,6 +38,11 @@ class ArchiveError(MLBenchError):
 def file_name(run: str, run_id: int, suffix: str = SUFFIX) -> str:
     """Return the name of the file that has the archive of a run, or of what was added to it."""
     return f"{run}-{run_id}{suffix}"
+
+
+def file_stem(name: str) -> str:
+    """Return any name, such as that of a set, as a part of a file's name."""
+    return re.sub(r"[^A-Za-z0-9-]", "-", name)[:_LONGEST_STEM]
 
 
 def file_member(attempt: int, rank: int, name: str) -> str:

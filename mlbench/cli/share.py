@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mlbench import bundle, signature
-from mlbench.archive import SUFFIX, WORDS_SUFFIX, file_name
+from mlbench.archive import SUFFIX, WORDS_SUFFIX, file_stem
 from mlbench.cli.common import (
     JsonOption,
     UsageError,
@@ -56,7 +56,8 @@ def export(
     """Write the archive of a run, or those of a set, to a file."""
     with connected() as client, TemporaryDirectory() as folder:
         run_set, runs = _find(client, wanted)
-        target = output or Path(f"{run_set.name}{SUFFIX}")
+        stem = run_set.name if isinstance(run_set, Run) else file_stem(run_set.name)
+        target = output or Path(f"{stem}{SUFFIX}")
         files = [_download(client, run, Path(folder)) for run in runs]
         with writing(target), replacing(target.resolve()) as file:
             source = files[0]
@@ -160,7 +161,7 @@ def _find(client: ApiClient, wanted: str) -> tuple[Run | RunSet, list[Run]]:
 
 def _download(client: ApiClient, run: Run, folder: Path) -> Path:
     wait_until_sealed(client, run)
-    target = folder / file_name(run.name, run.id)
+    target = folder / f"{run.id}{SUFFIX}"
     with target.open("wb") as file:
         client.download_archive(run.id, file)
     return target

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mlbench.names import ACTIVE_STATES, OutcomeKind, RunState
+from mlbench.output import is_file_name
 from mlbench.records.base import Record, Time
 from mlbench.runspec import RunSpec
 from mlbench.stated import Setting
@@ -196,7 +197,14 @@ class Run(RunSpec, _RunHead):
     """Of the fields that `columns` asks for, by name; None where it has none."""
 
     def __post_init__(self) -> None:
-        """Give a run that nobody has called anything, as in an archive, its own name."""
+        """Check names that become file names; an archive has no title, so use the own name.
+
+        Raises:
+            ValueError: a name could lead to another folder.
+        """
+        for field_name, name in (("name", self.name), ("archive", self.archive)):
+            if name is not None and not is_file_name(name):
+                raise ValueError(f"{field_name}: must be the name of a file (got {name!r:.100})")
         object.__setattr__(self, "title", self.title or self.own_name)
 
     @property

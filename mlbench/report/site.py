@@ -4,7 +4,6 @@ It needs no server of its own and nothing from elsewhere.
 """
 
 import hashlib
-import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -25,7 +24,6 @@ from mlbench.report.tables import tables
 from mlbench.results import Result
 from mlbench.words import count
 
-_LONGEST_NAME = 40
 _SHORT = 12  # characters of a digest that name an archive's files
 _NEVER = 1e308  # JavaScript sorts it too
 
@@ -44,7 +42,7 @@ class Entry:
     @property
     def stem(self) -> str:
         """The name of its files: the archive's in ``archives/``, and the page's in ``runs/``."""
-        return f"{_file_name_of(self.run.name)}-{self.digest[:_SHORT]}"
+        return f"{archive.file_stem(self.run.name)}-{self.digest[:_SHORT]}"
 
     @property
     def task(self) -> str:
@@ -92,7 +90,7 @@ class SetEntry:
         """The name of its files."""
         name, created_at = self.run_set.name, self.run_set.created_at
         digest = hashlib.sha256(f"{name} {created_at}".encode()).hexdigest()
-        return f"set-{_file_name_of(name)}-{digest[:_SHORT]}"
+        return f"set-{archive.file_stem(name)}-{digest[:_SHORT]}"
 
 
 def write(entries: Sequence[Entry], sets: Sequence[SetEntry], folder: Path) -> None:
@@ -196,11 +194,6 @@ def _row(entry: Entry) -> Mapping[str, _Cell]:
         "disturbed": _Cell(*["yes" if result.disturbed else "no"] * 2),
         "date": _Cell(run.created_at[:10], run.created_at),
     }
-
-
-def _file_name_of(name: str) -> str:
-    """Return a name, which may be anything in an archive, as a part of a path."""
-    return re.sub(r"[^A-Za-z0-9-]", "-", name)[:_LONGEST_NAME]
 
 
 def _figure(value: float | None, spelled: Callable[[float | None], str]) -> _Cell:

@@ -9,10 +9,11 @@ import pytest
 import mlbench
 from mlbench import archive, names
 from mlbench.archive import RUN, ArchiveError, More, Piece, SeriesName
-from mlbench.errors import MLBenchError
+from mlbench.errors import ApiError, MLBenchError
 from mlbench.home import Home
 from mlbench.records import Run
 from tests.support.results import make_run
+from tests.support.scripted import Reply, answering, serving
 
 _SETS = Path(__file__).parents[2] / "docs" / "archives"
 
@@ -91,3 +92,58 @@ def test_what_is_not_there_is_named(file: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no archive")
     with pytest.raises(ArchiveError, match="is no archive"):
         mlbench.open(tmp_path / "text")
+
+
+@pytest.mark.parametrize("name", ["/tmp/x", "../x", "a/../../x", "..", "a\x1bb"])
+@pytest.mark.parametrize("field", ["name", "archive"])
+def test_a_name_of_a_master_leads_to_no_file_of_the_reader(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, field: str
+) -> None:
+    owned = tmp_path / "owned"
+    owned.write_text("my own")
+    stated = str(owned) if name == "/tmp/x" else name
+    fields = {**make_run(id=9, archive="first-9.mlbench").to_fields(), field: stated}
+    with answering(lambda _: Reply(body=fields)) as master:
+        with pytest.raises(ApiError, match=f"{field}: must be the name of a file"):
+            mlbench.open(f"{master.url}/runs/9")
+        assert [asked.path for asked in master.asked] == ["/api/runs/9/"]
+    assert owned.read_text() == "my own"
+    monkeypatch.chdir(tmp_path)
+    document = {RUN: {"run": fields}}
+    archive.write(tmp_path / "forged.mlbench", document, [])
+    with pytest.raises(ArchiveError, match=f"{field}: must be the name of a file"):
+        mlbench.open(tmp_path / "forged.mlbench")
+
+
+@pytest.mark.parametrize(
+    ("own", "user", "sent"),
+    [
+        ("http://127.0.0.1:9", "", None),
+        ("", "", None),
+        ("http://127.0.0.1:9", "user:theirs@", "Bearer theirs"),
+        ("{master}/", "", "Bearer secret"),
+    ],
+)
+def test_a_token_goes_to_its_own_master_alone(
+    file: Path, monkeypatch: pytest.MonkeyPatch, own: str, user: str, sent: str | None
+) -> None:
+    """A link in a message may name any host."""
+    replies = {"/api/runs/9/": make_run(id=9, archive="a.mlbench").to_fields()}
+    content = file.read_bytes()
+    with answering(lambda asked: Reply(body=replies.get(asked.path, content))) as master:
+        monkeypatch.setenv(names.ENV_URL, own.format(master=master.url))
+        monkeypatch.setenv(names.ENV_TOKEN, "secret")
+        [run] = mlbench.open(f"http://{user}127.0.0.1:{master.port}/runs/9")
+        assert run.run.name == "first"
+        assert {asked.headers.get("Authorization") for asked in master.asked} == {sent}
+
+
+def test_a_link_to_another_master_says_that_it_needs_a_token(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(names.ENV_TOKEN, "secret")
+    with (
+        serving(Reply(401, {"status": 401, "message": "sign in"})) as master,
+        pytest.raises(MLBenchError, match=f"{master.url}: the token is missing or wrong"),
+    ):
+        mlbench.open(f"{master.url}/runs/9")

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from mlbench import ApiClient
-from mlbench.records import Planned
+from mlbench import ApiClient, names
+from mlbench.home import Home
+from mlbench.records import Planned, RunSet, SetPlace, Trial
 from tests.mlbench.cli.conftest import Mlbench
-from tests.support.results import make_archive, make_result
+from tests.support.results import make_archive, make_result, make_run
+from tests.support.scripted import Asked, Reply, answering
 from tests.support.stacks import order_steps, run_to_end
 
 
@@ -76,3 +78,32 @@ def test_what_is_no_archive_is_refused(here: Mlbench, tmp_path: Path) -> None:
         assert damaged.startswith("mlbench: flipped.mlbench is damaged: samples.parquet does not")
         assert damaged.count("\n") == 1
     assert "-o file: " in here("publish", "1.mlbench", "-o", "file").err
+
+
+def test_a_master_names_no_file_outside_of_the_folder(tmp_path: Path) -> None:
+    trial = Trial(1, 9, 1, "FINISHED", "", disturbed=False, deleted=False, counts=True, remark="")
+    place = SetPlace(1, "a-w1-r1", 1, 1, is_open=False, trials=(trial,))
+    run_set = RunSet("../outside", "2018-08-03T09:21:29Z", False, None, {}, (place,), "")
+    run = make_run(id=9, archive="a-9.mlbench").to_fields()
+    replies: dict[str, object] = {
+        "/api/runs/": [run],
+        "/api/runs/9/": run,
+        "/api/sets/..%2Foutside/": run_set.to_fields(),
+        "/api/runs/9/archive/": make_archive(tmp_path, make_result(9)).read_bytes(),
+    }
+    folder = tmp_path / "folder"
+    folder.mkdir()
+
+    def reply(asked: Asked) -> Reply:
+        body = replies.get(asked.path.partition("?")[0])
+        return Reply(404, {"status": 404, "message": ""}) if body is None else Reply(body=body)
+
+    with answering(reply) as master:
+        variables = {names.ENV_URL: master.url, names.ENV_TOKEN: "token"}
+        here = Mlbench(Home(tmp_path / "none"), tmp_path, folder=folder, more=variables)
+        assert here("export", "../outside").out == "---outside.mlbench: 1 run\n"
+        run["name"] = "../outside"
+        for command in ("export", "download"):
+            assert "name: must be the name of a file" in here(command, "9").err
+    assert [path.name for path in folder.iterdir()] == ["---outside.mlbench"]
+    assert {path.name for path in tmp_path.iterdir()} == {"folder", "9.mlbench"}
