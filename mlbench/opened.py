@@ -22,6 +22,7 @@ from mlbench.client import ApiClient
 from mlbench.discovery import find_connection
 from mlbench.errors import ApiError, MLBenchError, NotConnectedError
 from mlbench.evaluation.archived import errors_of_archives
+from mlbench.evaluation.limited import check_digests
 from mlbench.records import Point, Run
 from mlbench.series import number_or_text, split_name
 
@@ -136,14 +137,14 @@ def open_runs(source: str | int | Path, client: ApiClient | None = None) -> Open
     token if it is the master that ``mlbench status`` finds.
 
     Raises:
-        ArchiveError: the file is none of ours, or is damaged; or pyarrow is missing.
+        ArchiveError: the file is not an archive, a digest in it differs, or pyarrow is missing.
         MLBenchError: there is no such file or run, or no master.
     """
     pyarrow()  # says how to install it
     path, wanted = Path(str(source)), str(source)
     if path.is_file():
         with tempfile.TemporaryDirectory() as folder:
-            return Opened([_read_archive(archive) for archive in archives_in(path, Path(folder))])
+            return Opened(_read_archives(archives_in(path, Path(folder))))
     if path.suffix == SUFFIX:
         raise MLBenchError(f"there is no file {path}")
     if client is not None:
@@ -185,7 +186,7 @@ def _ask(client: ApiClient, wanted: str) -> OpenedRun:
             path = Path(folder, f"{run.id}{SUFFIX}")
             with path.open("wb") as file:
                 client.download_archive(run.id, file)
-            return _read_archive(path)
+            return _read_archives([path])[0]
     points = client.get_run_metrics(run.id).result().value
     series = {SeriesName(*split_name(name)): _to_table(its) for name, its in points.items()}
     return OpenedRun(run, series)
@@ -202,9 +203,14 @@ def _to_table(points: Sequence[Point]) -> "pa.Table":
     return pa.table(columns, pa.schema([_schema().field(name) for name in columns]))
 
 
-def _read_archive(path: Path) -> OpenedRun:
-    with opened(path) as archive, errors_of_archives():
-        return OpenedRun(Run.from_fields(archive.document(RUN)["run"]), archive.tables())
+def _read_archives(paths: Sequence[Path]) -> list[OpenedRun]:
+    check_digests(paths)
+    runs = []
+    for path in paths:
+        with opened(path) as archive, errors_of_archives():
+            run = Run.from_fields(archive.document(RUN)["run"])
+            runs.append(OpenedRun(run, archive.tables()))
+    return runs
 
 
 @cache

@@ -36,6 +36,8 @@ _MOST_DOCUMENT_BYTES = 64 << 20
 _PIECE_BYTES = 1 << 20
 _BATCH_ROWS = 1 << 12
 _MOST_GROUP_BYTES = 1 << 30
+# The memory of all samples as Arrow's tables: about 200 million of them.
+_MOST_TABLE_BYTES = 4 << 30
 _LOCAL_HEADER = struct.Struct("<26xHH")
 
 
@@ -117,10 +119,20 @@ class Archive:
     def tables(self) -> dict[SeriesName, Any]:
         """Return the time, number and text of each sample that the run has recorded, by series.
 
-        All at once, in Arrow's tables, whose memory it fills: for archives that one trusts.
+        These Arrow tables hold all samples at once, in at most 4 GiB. They are not compared with
+        their digests: ``mlbench.evaluation.limited`` does that in bounded memory.
         """
+        columns, pieces, size = ["time", "value", "text"], [], 0
+        pa, _ = pyarrow()
         with self._errors_of_samples():
-            whole = self._open_samples().read(["time", "value", "text"])
+            parquet = self._open_samples()
+            for number in range(parquet.num_row_groups):
+                pieces.append(parquet.read_row_group(number, columns))
+                size += pieces[-1].nbytes
+                if size > _MOST_TABLE_BYTES:
+                    raise ValueError(f"its samples take more than {_MOST_TABLE_BYTES:,} bytes")
+            empty = parquet.schema_arrow.empty_table().select(columns)
+            whole = pa.concat_tables(pieces or [empty])
         return {
             name: whole.slice(self._rows[name], sealed.samples + sealed.kept)
             for name, sealed in self.series.items()
@@ -229,15 +241,25 @@ class Archive:
 
 def _to_piece(table: Any, *, kept: bool) -> Piece:
     pa, _ = pyarrow()
-    times = table["time"].cast(pa.int64()).to_pylist()
-    values = [math.nan if value is None else value for value in table["value"].to_pylist()]
+    times, values = array("q"), array("d")
+    for chunk in table["time"].cast(pa.int64()).chunks:
+        times.frombytes(_bytes_of(chunk))
+    for chunk in table["value"].fill_null(math.nan).chunks:
+        values.frombytes(_bytes_of(chunk))
     more = {}
     if any(table[name].null_count < len(table) for name in More._fields):
         columns = [table[name].to_pylist() for name in More._fields]
         for i, (text, cumulative, metadata) in enumerate(zip(*columns, strict=True)):
             if text is not None or cumulative is not None or metadata is not None:
                 more[i] = More(text, cumulative, metadata and json.loads(metadata))
-    return Piece(array("q", times), array("d", values), more, kept)
+    return Piece(times, values, more, kept)
+
+
+def _bytes_of(chunk: Any) -> memoryview:
+    """Return the bytes of an Arrow array of 64-bit numbers, none of which may be null."""
+    if chunk.null_count:
+        raise ValueError("a sample has no time")
+    return memoryview(chunk.buffers()[1])[8 * chunk.offset : 8 * (chunk.offset + len(chunk))]
 
 
 class _Part(io.RawIOBase):

@@ -1,4 +1,4 @@
-"""``python -m mlbench.evaluation COMMAND WORD…``: damage FILE, check FILE…, compare CRITERIA FILE….
+"""``python -m mlbench.evaluation COMMAND``: damage FILE…, check FILE…, compare CRITERIA FILE….
 
 ``limited`` starts it.
 
@@ -16,7 +16,7 @@ from mlbench.archive import RUN, ArchiveError, opened
 from mlbench.evaluation.checking import examine
 from mlbench.evaluation.comparing import compare_files
 from mlbench.evaluation.criteria import Criteria
-from mlbench.evaluation.limited import MOST_MEMORY
+from mlbench.evaluation.limited import DESCRIPTORS, MOST_MEMORY
 
 
 def main(what: str, *words: str) -> None:
@@ -31,9 +31,12 @@ def main(what: str, *words: str) -> None:
     print(json.dumps(answer))
 
 
-def _damage(file: str) -> list[str]:
-    with opened(Path(file), "it") as archive:
-        return archive.check()
+def _damage(*files: str) -> list[str]:
+    problems = []
+    for file in files:
+        with opened(Path(file), "it" if file.startswith(DESCRIPTORS) else file) as archive:
+            problems += archive.check()
+    return problems
 
 
 def _check(*files: str) -> list[tuple[list[str], list[str], Any, Any]]:

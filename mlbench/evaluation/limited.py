@@ -22,6 +22,7 @@ from mlbench.evaluation.set_check import SetAtSealing
 from mlbench.records import Manifest, Run
 
 MOST_MEMORY = 4 << 30
+DESCRIPTORS = "/dev/fd/"
 _POLL_SECONDS = 0.2
 _UNREADABLE = "it cannot be checked within the memory and time for that"
 
@@ -59,12 +60,18 @@ def check(files: Sequence[Path]) -> list[Checked]:
         raise ArchiveError(f"its run cannot be read: {error}") from None
 
 
+def check_digests(files: Sequence[Path]) -> None:
+    """Compare all digests of archives; raise an ArchiveError if any differs."""
+    if damaged := _ask("damage", *map(str, files)):
+        raise ArchiveError("; ".join(damaged))
+
+
 def damage(file: int, seconds: float, is_gone: Callable[[], bool]) -> list[str]:
     """Return which digests of an archive differ, given its file's descriptor.
 
     ``seconds`` are how long that may take; ``is_gone`` tells that nobody waits for it any more.
     """
-    return list(_ask("damage", f"/dev/fd/{file}", keep=[file], until=(seconds, is_gone)))
+    return list(_ask("damage", f"{DESCRIPTORS}{file}", keep=[file], until=(seconds, is_gone)))
 
 
 def compare(

@@ -1,6 +1,7 @@
 """``mlbench.open``: what archives hold, as rows with run, rank, metric, step, epoch and time."""
 
 import math
+import zipfile
 from array import array
 from pathlib import Path
 
@@ -92,6 +93,31 @@ def test_what_is_not_there_is_named(file: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no archive")
     with pytest.raises(ArchiveError, match="is no archive"):
         mlbench.open(tmp_path / "text")
+
+
+def test_an_archive_with_other_values_than_its_digests_is_refused(file: Path) -> None:
+    with zipfile.ZipFile(file) as sealed:
+        digests = sealed.read("digests.json")
+    documents = {RUN: {"run": make_run(id=7, name="first").to_fields()}}
+    with archive.opened(file) as whole:
+        series = [(name, [*whole.read(name)]) for name in whole.series]
+    series[2] = (series[2][0], _numbers([10], [0.999]))
+    archive.write(file, documents, [(name, iter(pieces)) for name, pieces in series])
+    with zipfile.ZipFile(file, "a") as forged:
+        forged.filelist.remove(forged.NameToInfo.pop("digests.json"))
+        forged.writestr("digests.json", digests)
+    with file.open("r+b") as content:
+        archive.put_digest(content)
+    with pytest.raises(ArchiveError, match=r"does not match its digest \(series loss @ 1\)"):
+        mlbench.open(file)
+
+
+def test_samples_that_would_fill_memory_are_refused(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlbench.archive.reading._MOST_TABLE_BYTES", 10)
+    with pytest.raises(ArchiveError, match="its samples take more than 10 bytes"):
+        mlbench.open(file)
 
 
 @pytest.mark.parametrize("name", ["/tmp/x", "../x", "a/../../x", "..", "a\x1bb"])
