@@ -19,10 +19,13 @@ from mlbench.archive import (
     digest_before_comment,
     opened,
     put_digest,
+    read_bounded,
 )
 from mlbench.records import RunSet
 
 _SET = "set.json"
+# As JSON, Python needs up to twenty times as much memory. 10,000 runs take about 5 MB.
+_MOST_SET_BYTES = 16 << 20
 _DIGESTS = "archives"
 """In ``set.json``: the digest of each archive, by its run's id."""
 
@@ -91,7 +94,9 @@ def _digest_of(file: Path) -> str:
 def _about(file: Path) -> Any:
     """Return what is said of a file's set; None for an archive."""
     with _reading(file) as bundle:
-        return json.loads(bundle.read(_SET)) if _SET in bundle.namelist() else None
+        if _SET not in bundle.namelist():
+            return None
+        return json.loads(read_bounded(bundle, _SET, _MOST_SET_BYTES))
 
 
 def archives_in(file: Path, folder: Path) -> list[Path]:
@@ -99,6 +104,9 @@ def archives_in(file: Path, folder: Path) -> list[Path]:
     archives = []
     with _reading(file) as bundle:
         members = [member for member in bundle.infolist() if member.filename.endswith(SUFFIX)]
+        # Members may overlap: a small file could list one of its archives 10,000 times.
+        if sum(member.compress_size for member in members) > file.stat().st_size:
+            raise ArchiveError(f"{file}: its archives have more bytes than the file")
         for i, member in enumerate(members):
             # Compressed, it could grow to any size.
             if member.compress_type != zipfile.ZIP_STORED:
@@ -115,7 +123,9 @@ def _reading(file: Path) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(file) as bundle:
             yield bundle
+    except ArchiveError:
+        raise
     except OSError as error:
         raise ArchiveError(f"{file} cannot be read: {error.strerror or error}") from None
-    except (ValueError, zipfile.BadZipFile) as error:
+    except Exception as error:  # zipfile raises any, and json a RecursionError
         raise ArchiveError(f"{file} is no archive, or a damaged one: {error}") from None

@@ -41,6 +41,14 @@ _MOST_TABLE_BYTES = 4 << 30
 _LOCAL_HEADER = struct.Struct("<26xHH")
 
 
+def read_bounded(file: zipfile.ZipFile, name: str, most: int = _MOST_DOCUMENT_BYTES) -> bytes:
+    """Return a member of a zip file; raise a ValueError if it has more bytes than ``most``."""
+    size = file.getinfo(name).file_size
+    if size > most:
+        raise ValueError(f"{name}: must have at most {most:,} bytes (got {size:,})")
+    return file.read(name)
+
+
 @contextmanager
 def opened(path: Path, name: str | None = None) -> Iterator["Archive"]:
     """Open an archive of this machine, which errors call by a name, or else by its path."""
@@ -64,7 +72,7 @@ class Archive:
         self._name = name
         try:
             self._zip = zipfile.ZipFile(file)
-            index = json.loads(self._read_bounded(DIGESTS))
+            index = json.loads(read_bounded(self._zip, DIGESTS))
             version = int(index["format"])
             if version <= FORMAT:
                 self.series = {SeriesName(*row[:3]): Sealed(*row[3:]) for row in index["series"]}
@@ -92,7 +100,7 @@ class Archive:
     def document(self, name: str) -> Any:
         """Return a member that is JSON, such as ``RUN``."""
         try:
-            return json.loads(self._read_bounded(name))
+            return json.loads(read_bounded(self._zip, name))
         except Exception as error:
             raise ArchiveError(f"{self._name}: {name} is damaged: {error}") from None
 
@@ -159,12 +167,6 @@ class Archive:
         for one in found:
             if one.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise ValueError(f"{one.filename} is compressed in another way")
-
-    def _read_bounded(self, name: str) -> bytes:
-        size = self._zip.getinfo(name).file_size
-        if size > _MOST_DOCUMENT_BYTES:
-            raise ValueError(f"{name} has {size:,} bytes")
-        return self._zip.read(name)
 
     def _differs(self, name: str) -> bool:
         digest = hashlib.sha256()

@@ -81,3 +81,32 @@ def test_what_could_grow_to_any_size_is_refused(tmp_path: Path) -> None:
         file.writestr("a.mlbench", b"0" * 1000)
     with pytest.raises(ArchiveError, match=r"a\.mlbench is compressed"):
         bundle.archives_in(tmp_path / "x", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b" " * (17 << 20), r"set\.json: must have at most 16,777,216 bytes \(got 17,825,792\)"),
+        (b"[" * 100_000, "is no archive, or a damaged one: maximum recursion depth"),
+        (b'{"set": []}', "its set: "),
+        (b"[1]", "its set: "),
+    ],
+)
+def test_a_set_that_fills_memory_or_is_none_is_refused(
+    tmp_path: Path, content: bytes, problem: str
+) -> None:
+    with zipfile.ZipFile(tmp_path / "x", "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("set.json", content)
+    assert (tmp_path / "x").stat().st_size < 20_000
+    with pytest.raises(ArchiveError, match=problem):
+        bundle.read_set(tmp_path / "x")
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_archives_that_overlap_fill_no_disk(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x", "w") as file:
+        file.writestr("a.mlbench", b"0" * 10_000)
+        file.filelist += file.filelist * 9
+    with pytest.raises(ArchiveError, match="its archives have more bytes than the file"):
+        bundle.archives_in(tmp_path / "x", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
