@@ -1,6 +1,10 @@
 """English words, and numbers among them."""
 
+import re
 from collections.abc import Mapping, Sequence
+
+# Control characters except tabs and line ends, and those that change the direction of writing.
+_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def count(number: int, of: str) -> str:
@@ -33,3 +37,8 @@ def swept(values: Mapping[str, str]) -> str:
 def join(things: Sequence[str]) -> str:
     """Return things as in a sentence, such as ``a, b and c``."""
     return " and ".join([*filter(None, [", ".join(things[:-1])]), *things[-1:]])
+
+
+def visible(text: str) -> str:
+    """Return a text with its control characters spelled out: a terminal would obey them."""
+    return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)

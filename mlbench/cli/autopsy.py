@@ -15,7 +15,6 @@ from mlbench.cli.common import (
     out,
     print_json,
     tell,
-    visible,
 )
 from mlbench.client import ApiClient
 from mlbench.records import Run
@@ -34,8 +33,7 @@ def autopsy(wanted: RunArgument, again: AgainOption = False, json: JsonOption = 
     with connected_to(wanted) as (client, run):
         latest = _find(client, run, again=again)
     ranks = [f"rank {one.rank}: {', '.join(_parts(one))}" for one in latest.evidence]
-    lines = map(visible, [latest.verdict.sentence, *ranks])
-    tell(latest.to_fields(), *lines, as_json=json)
+    tell(latest.to_fields(), latest.verdict.sentence, *ranks, as_json=json)
 
 
 def stacks(
@@ -140,4 +138,4 @@ def _whose(line: StackLine) -> str:
 
 
 def _print(text: str) -> None:
-    out.print(visible(text), soft_wrap=True)
+    out.print(text, soft_wrap=True)

@@ -16,7 +16,6 @@ from mlbench.cli.common import (
     err,
     out,
     print_json,
-    visible,
     writing,
 )
 from mlbench.client import ApiClient
@@ -59,12 +58,11 @@ def _show(listed: list[RunFile]) -> None:
     table = Table("rank", Column("file", overflow="fold"), number, "SHA-256", box=None)
     for file in listed:
         digest = (file.sha256 or "")[:12]
-        table.add_row(str(file.rank), visible(file.name), f"{file.size:,}", digest)
+        table.add_row(str(file.rank), file.name, f"{file.size:,}", digest)
     out.print(table)
     for file in listed:
         if file.left:
-            words = visible(f"{file.name} stays at {file.path}: {file.left}")
-            out.print(words, soft_wrap=True)
+            out.print(f"{file.name} stays at {file.path}: {file.left}", soft_wrap=True)
 
 
 def _save(client: ApiClient, run: Run, file: RunFile, folder: Path) -> bool:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from mlbench import names
 from mlbench.buckets import TITLES
-from mlbench.cli.common import out, print_pairs, visible
+from mlbench.cli.common import out, print_pairs
 from mlbench.home import Connection
 from mlbench.login import split_login
 from mlbench.records import Alert, Pod, Run
@@ -70,7 +70,7 @@ def show_result(
     if run.tags:
         out.print("tags:", ", ".join(run.tags), soft_wrap=True)
     if run.note:
-        out.print(visible(run.note), soft_wrap=True)
+        out.print(run.note, soft_wrap=True)
     if run.waiting:
         out.print(f"waiting: {run.waiting}", style="yellow", soft_wrap=True)
     if run.reason:

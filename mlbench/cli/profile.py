@@ -15,7 +15,6 @@ from mlbench.cli.common import (
     err,
     out,
     print_json,
-    visible,
     writing,
 )
 from mlbench.client import ApiClient
@@ -53,7 +52,7 @@ def profile(
     elif not asked.problem:
         _show(run, asked)
     if asked.problem:
-        err.print(f"mlbench: {visible(asked.problem)}", soft_wrap=True)
+        err.print(f"mlbench: {asked.problem}", soft_wrap=True)
         raise typer.Exit(FAILED)
 
 
@@ -70,7 +69,7 @@ def _show(run: Run, found: RankProfile) -> None:
     for one in found.operators:
         calls = "" if one.calls is None else f"{one.calls:,}"
         own, total = f"{one.self_seconds:.3f} s", f"{one.total_seconds:.3f} s"
-        table.add_row(visible(one.name), own, total, calls)
+        table.add_row(one.name, own, total, calls)
     out.print(table)
     words = f"{found.file} is among the files of run {run.id}; its page shows it"
     out.print(words, soft_wrap=True)

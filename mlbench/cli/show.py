@@ -20,9 +20,9 @@ from mlbench.cli.common import (
     find_run,
     out,
     print_json,
+    print_line,
     print_pairs,
     tell,
-    visible,
     warn,
 )
 from mlbench.cli.live import AWAY_SECONDS, last_numbers, patiently, read_last_values
@@ -33,6 +33,7 @@ from mlbench.errors import ApiError
 from mlbench.home import Connection, Home, write_private
 from mlbench.records import GroupMean, LogPage, Point, Run, RunGroup, Series
 from mlbench.stated import Setting, spell
+from mlbench.words import visible
 
 _FOLLOW_SECONDS = 0.3
 # How long to wait for the result of a run whose samples are not counted yet.
@@ -175,7 +176,7 @@ def show_run(client: ApiClient, connection: Connection, run: Run, *, as_json: bo
         from mlbench.cli.autopsy import latest_autopsy  # noqa: PLC0415 - as mlbench.results
 
         if (asked := latest_autopsy(client, run)) and asked.done:
-            out.print(f"why     {visible(asked.verdict.sentence)}", soft_wrap=True)
+            out.print(f"why     {asked.verdict.sentence}", soft_wrap=True)
     if problem:
         err.print(f"mlbench: the result is not available: {problem}", style="red", soft_wrap=True)
     return result is not None
@@ -284,7 +285,7 @@ def _show_values(series: Series) -> None:
     width = max(len(name) for name in series)
     for name, points in series.items():
         for point in points:
-            typer.echo(f"{name:{width}}  {point.date}  {point.value}")
+            print_line(f"{name:{width}}  {point.date}  {point.value}")
 
 
 def _short(point: Point) -> str:

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from mlbench import names
 from mlbench.job_totals import JobTotals, read_totals
+from mlbench.words import visible
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.process import GRACE_SECONDS
@@ -101,5 +102,7 @@ def totals_of(attempt: Attempt) -> list[JobTotals]:
 def say(words: str) -> None:
     """Tell the reader of the job's output, if there still is one."""
     with suppress(OSError):
-        sys.stderr.write(f"mlbench: {words}\n")  # at once, as other ranks may write there too
+        sys.stderr.write(
+            f"mlbench: {visible(words)}\n"
+        )  # at once, as other ranks may write there too
         sys.stderr.flush()
