@@ -23,6 +23,7 @@ from mlbench.discovery import find_connection
 from mlbench.errors import MLBenchError, NotConnectedError
 from mlbench.home import Home
 from mlbench.job import Job, find_job
+from mlbench.masking import mask_words
 
 # A companion that takes longer to begin is not waited for.
 _BEGIN_SECONDS = 20.0
@@ -46,8 +47,13 @@ class Companion:
         MLBenchError: it cannot begin, or a master is named in part.
     """
 
-    def __init__(self, job: Job, name: str, command: Sequence[str]) -> None:
-        """Start it; the rank's processes are this one and its descendants."""
+    def __init__(
+        self, job: Job, name: str, command: Sequence[str], *, hide_command: bool = False
+    ) -> None:
+        """Start it; the rank's processes are this one and its descendants.
+
+        Secrets in the command are masked here, before it is written or sent anywhere.
+        """
         url = token = nowhere = ""
         try:
             connection = find_connection()
@@ -59,7 +65,7 @@ class Companion:
         wanted = {
             "job": asdict(job),
             "name": _as_name(name),
-            "command": [*command],
+            "command": mask_words(command),
             "working_dir": str(Path.cwd()),
             "root": os.getpid(),
             "kept_in": str(_kept_in()),
@@ -67,6 +73,8 @@ class Companion:
         }
         # By the job's key, the other ranks know that it is no stranger on their cores.
         variables = {names.ENV_URL: url, names.ENV_TOKEN: token, names.ENV_JOB: job.key}
+        if hide_command:
+            variables[names.ENV_HIDE_COMMAND] = "1"
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _START.format(path=_path())],
@@ -180,14 +188,19 @@ def _kept_in() -> Path:
 
 
 def record(
-    name: str | None = None, *, key: str | None = None, workers: int | None = None
+    name: str | None = None,
+    *,
+    key: str | None = None,
+    workers: int | None = None,
+    hide_command: bool = False,
 ) -> AbstractContextManager[object]:
     """Record this process as a run, or as a rank of one, until it ends, or a ``with`` block does.
 
     For a script or a notebook that no launcher starts; in a run of MLBench, and a second time, it
     does nothing. A ``Tracker`` made afterwards records. An exception fails the run, as
     does an exit code other than 0. ``key`` is what the ranks of a job share, ``workers`` how many
-    there are, where their launcher does not say.
+    there are, where their launcher does not say. ``hide_command`` keeps the command line of this
+    process out of the run; without it, only values that look like secrets are masked.
 
     Raises:
         MLBenchError: a master is named in part, or it is not known which rank this is.
@@ -196,7 +209,7 @@ def record(
         return nullcontext()
     job = find_job(os.environ, key=key, workers=workers)
     name = name or Path(sys.argv[0]).name or "python"
-    companion = Companion(job, name, sys.orig_argv)
+    companion = Companion(job, name, sys.orig_argv, hide_command=hide_command)
     os.environ.update(companion.variables)
     end = _End(companion)
     where = f"{companion.url}/runs" if companion.url else companion.folder

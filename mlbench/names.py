@@ -7,6 +7,7 @@ from typing import Final, Literal, get_args
 ENV_HOME: Final = "MLBENCH_HOME"
 ENV_DATASETS: Final = "MLBENCH_DATASETS"
 ENV_GIT_COMMIT: Final = "MLBENCH_GIT_COMMIT"  # of code that lies in no repository
+ENV_HIDE_COMMAND: Final = "MLBENCH_HIDE_COMMAND"  # 1: no command of a recorded job is recorded
 
 # --- Set by the agent for a training process. ---
 ENV_POD: Final = "MLBENCH_POD"

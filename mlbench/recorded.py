@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING
 from mlbench import names
 from mlbench.companion import Companion
 from mlbench.job import find_job
+from mlbench.masking import MASK, mask_words
 
 if TYPE_CHECKING:
     from io import FileIO
@@ -44,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--name", help="of the run; by default that of the program")
     parser.add_argument("--key", help="what the ranks of one job share, and no other job")
     parser.add_argument("--workers", type=int, help="how many ranks the job has")
+    parser.add_argument("--hide-command", action="store_true", help="record no command line")
     parser.add_argument("command", nargs="+", help="the command, after --")
     options = parser.parse_args(arguments)
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
@@ -55,7 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         name = options.name or _name_of(options.command)
         # A run of MLBench records it already.
         is_recorded = names.ENV_METRICS_FILE in os.environ
-        companion = None if is_recorded else Companion(job, name, options.command)
+        companion = None
+        if not is_recorded:
+            hide = options.hide_command
+            companion = Companion(job, name, options.command, hide_command=hide)
     except Exception as error:  # whatever it is, the command runs
         print(f"mlbench: not recorded: {error}", file=sys.stderr, flush=True)
         companion = None
@@ -64,8 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _name_of(command: Sequence[str]) -> str:
     """Return the name of a script, or else of the program."""
-    words = (word for word in command[1:] if not word.startswith("-"))
-    return Path(next(words, command[0])).name
+    masked = mask_words(command)
+    words = (word for word in masked[1:] if not word.startswith("-") and MASK not in word)
+    return Path(next(words, masked[0])).name
 
 
 def _run(command: Sequence[str], companion: Companion | None, signals: "_Signals") -> int:

@@ -20,15 +20,19 @@ def record(
     workers: Annotated[
         int | None, typer.Option(min=1, help="How many ranks the job has, where none says it.")
     ] = None,
+    hide_command: Annotated[
+        bool, typer.Option("--hide-command", help="Record no command line, not even a masked one.")
+    ] = False,
 ) -> None:
     """Run a command that Slurm, torchrun, Kubernetes or a shell starts, and record it.
 
     Its rank, and which job it is of, come from the environment; alone it is a run of one rank.
-    Output, signals and exit code are the command's own, and it never waits for the master.
+    Output, signals and exit code are the command's own, and it never waits for the master. Values
+    of options that look like secrets, such as --token, are masked in what is recorded.
     """
     options = {"--name": name, "--key": key, "--workers": str(workers or "")}
     given = [part for option, value in options.items() if value for part in (option, value)]
-    _become("mlbench.recorded", *given, "--", *command)
+    _become("mlbench.recorded", *given, *["--hide-command"] * hide_command, "--", *command)
 
 
 def ship(

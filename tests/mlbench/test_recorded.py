@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from mlbench import ApiClient
+from mlbench import ApiClient, archive
 from mlbench.home import Home
 from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import wait_for
@@ -308,3 +308,27 @@ def test_no_master_is_named(
     assert [event.kind for event in events][-2:] == ["failed", "shipped"]
     assert losses(client, ended) == ([1, 2] if is_script else [0, 1, 2])
     assert client.get_manifest(ended.id).result().value.machines
+
+
+# --- Secrets ---
+
+
+@pytest.mark.parametrize("hides", [False, True])
+def test_no_secret_of_a_command_is_recorded(
+    client: ApiClient, user: dict[str, str], tmp_path: Path, hides: bool
+) -> None:
+    option = ["--hide-command"] if hides else []
+    script = f"{STEPS} # --token hunter3"
+    command = ["sh", "-c", script, "3", "0.1", "--password", "hunter3", "PLAIN=1"]
+    done = run_text([*RECORD, *option, "--", *command], env=user)
+    assert done.returncode == 0
+    run = sealed(client, run_of(client, done.stderr))
+    assert run.command == "hidden" if hides else run.command.endswith(" --password '***' PLAIN=1")
+    with (tmp_path / "x.mlbench").open("w+b") as file:
+        client.download_archive(run.id, file)
+    with archive.opened(tmp_path / "x.mlbench") as whole:
+        members = b"".join(map(whole.text, whole.members)).decode()
+    told = client.get_run(run.id).result().content + client.get_manifest(run.id).result().content
+    assert "hunter3" not in members + told.decode()
+    assert ("PLAIN=1" in members) != hides
+    client.delete_run(run.id).result()

@@ -12,6 +12,7 @@ from pathlib import Path
 from mlbench.assignment import Assignment
 from mlbench.backoff import Backoff
 from mlbench.home import Home
+from mlbench.masking import mask_words
 from mlbench.traffic import Traffic, traffic_from_now
 from mlbench_worker.agent.attempt import OUTPUT, Attempt
 from mlbench_worker.agent.autopsy.autopsies import Autopsies
@@ -166,7 +167,8 @@ class Agent:
 
     def _begin(self, attempt: Attempt) -> None:
         attempt.remove_old_checkpoints()
-        log.info("starting %s: %s", attempt.folder.name, " ".join(attempt.assignment.command))
+        command = " ".join(mask_words(attempt.assignment.command))
+        log.info("starting %s: %s", attempt.folder.name, command)
         offset, attachment = self._link.clock.offset, attempt.assignment.attachment
         network, server = None, self._fork_servers.find(attempt.assignment)
         try:

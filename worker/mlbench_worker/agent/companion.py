@@ -88,7 +88,9 @@ def record(wanted: Mapping[str, Any], url: str, token: str) -> None:
     order = {
         **wanted["job"],
         "name": wanted["name"],
-        "command": _as_text(wanted["command"]),
+        "command": "hidden"
+        if names.ENV_HIDE_COMMAND in os.environ
+        else _as_text(wanted["command"]),
         "working_dir": wanted["working_dir"],
         "host": socket.gethostname(),
         "uid": secrets.token_hex(16),

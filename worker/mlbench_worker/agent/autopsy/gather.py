@@ -13,8 +13,10 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
+from mlbench import names
 from mlbench.autopsy import Collective, Evidence, Process, Thread
 from mlbench.job_totals import JobTotals
+from mlbench.masking import mask_words
 from mlbench.phase_mark import mark_of, phase_in
 from mlbench.process import this_process
 from mlbench_worker.agent import kernel, torchrun
@@ -115,12 +117,13 @@ def _process(entry: kernel.Process) -> Process:
     folder = Path(f"/proc/{entry.pid}")
     state = state_of(entry.pid)
     # The command of one that waits for a device may keep its reader waiting too.
-    words = "" if state == _DEVICE else text_of(folder / "cmdline").replace("\0", " ").strip()
+    is_hidden = state == _DEVICE or names.ENV_HIDE_COMMAND in os.environ
+    words = [] if is_hidden else text_of(folder / "cmdline").split("\0")
     waits_in = text_of(folder / "wchan")
     with suppress(OSError):
         threads = len(os.listdir(folder / "task"))  # noqa: PTH208 - in half the time
         where = "" if waits_in == "0" else waits_in
-        command = (words or entry.name)[:_LONGEST_COMMAND]
+        command = (" ".join(mask_words(words)).strip() or entry.name)[:_LONGEST_COMMAND]
         of_run = None if state == _DEVICE else other_process(entry.pid)
         rank = of_run.rank if of_run else None
         return Process(entry.pid, entry.parent, command, state, where, threads, rank)
