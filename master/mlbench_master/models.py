@@ -28,6 +28,7 @@ from peewee import (
 )
 
 from mlbench.evaluation.rows import RankRow, RunRow
+from mlbench.masking import mask_command
 from mlbench.pod_token import PodIdentity
 from mlbench_master.database import (
     UnreachableDatabaseError,
@@ -211,7 +212,12 @@ class Run(_Table):
     @property
     def row(self) -> RunRow:
         """What it is evaluated by."""
-        return RunRow.from_fields(self.__data__)
+        return RunRow.from_fields({**self.__data__, "command": self.shown_command})
+
+    @property
+    def shown_command(self) -> str:
+        """The command with its secrets masked, for everything except the workers that run it."""
+        return mask_command(self.command)
 
     @property
     def world_size(self) -> int:

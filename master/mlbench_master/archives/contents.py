@@ -41,6 +41,7 @@ def documents(run: Run, result: Result) -> dict[str, Any]:
     if run.set_name:
         content["set"] = sets.at_sealing(run).to_fields()
     row = {name: value for name, value in run.__data__.items() if name not in _NOT_SEALED}
+    row["command"] = run.shown_command
     owner = run_owner(run.id)
     tables: dict[str, Any] = {
         "rank": Rank.select().where(Rank.run == run.id).order_by(Rank.attempt, Rank.rank),

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from peewee import Case, Cast, Value, fn
 
 from mlbench.benchmarks import BENCHMARKS
+from mlbench.masking import mask_command
 from mlbench.names import OUTCOMES, RUN_STATES
 from mlbench.options import describe
 from mlbench.records import RunField
@@ -56,6 +57,8 @@ class Field:
     units: Mapping[str, float] = field(default_factory=dict)
     """What a number may have after it, and by how much that multiplies it."""
     choices: tuple[str, ...] = ()
+    is_command: bool = False
+    """Whether it is a command, whose secrets are masked."""
 
     @property
     def unit(self) -> str:
@@ -84,7 +87,7 @@ class Field:
             case "setting", str():
                 return _read_setting(value)
             case _:
-                return value  # type: ignore[no-any-return]
+                return mask_command(value) if self.is_command else value
 
 
 def _at(column: _SQL, *path: str) -> _SQL:
@@ -182,7 +185,7 @@ FIELDS: Mapping[str, Field] = {
     "outcome": Field("text", "What it achieved", _outcome, choices=tuple(OUTCOMES)),
     "benchmark": Field("text", "The official task", lambda: Run.benchmark),
     "division": Field("text", "Its division", lambda: _DIVISION, choices=("closed", "open")),
-    "command": Field("text", "The command of its own", lambda: Run.command),
+    "command": Field("text", "The command of its own", lambda: Run.command, is_command=True),
     "image": Field("text", "The image of its own", lambda: Run.image),
     "tag": Field("tags", "A tag of its user", lambda: Run.tags),
     "launcher": Field("text", "Who started its processes", lambda: Run.launcher),

@@ -20,6 +20,7 @@ from mlbench_master.times import seconds_to_text
 _Dated = TypeVar("_Dated")
 
 _COLUMNS = frozenset(Run._meta.fields)
+_SHOWN = {"command": "shown_command"}  # by column: the property that is shown in its place
 _UNCOUNTED = "its samples are not yet counted: Prometheus must take them first"
 _MANY = 1000
 # What an agent ends a process with that is to be stopped.
@@ -60,7 +61,7 @@ def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
     pods = [rank.pod for rank in ranks]
     outcome = (run.figures or {}).get("outcome")
     # What MLBench's dashboard told of a job, by the same names.
-    job = {"command": run.command or run.benchmark, "master_name": next(iter(pods), None)}
+    job = {"command": run.shown_command or run.benchmark, "master_name": next(iter(pods), None)}
     others = {
         "display_name": run.own_name,
         "job_metadata": job | {"pods": pods},
@@ -109,8 +110,8 @@ def goal_of(run: Run) -> records.Goal | None:
 
 def columns_of(run: Run, record: type[records.Record]) -> dict[str, Any]:
     """Return the columns of a run that a record has fields for, by name."""
-    parts = fields(record)
-    return {part.name: getattr(run, part.name) for part in parts if part.name in _COLUMNS}
+    parts = [part.name for part in fields(record) if part.name in _COLUMNS]
+    return {name: getattr(run, _SHOWN.get(name, name)) for name in parts}
 
 
 def _ranks_by_run(wanted: Expression) -> Mapping[int, tuple[records.Rank, ...]]:

@@ -16,6 +16,7 @@ from mlbench.evaluation.effects import RunFigures
 from mlbench.evaluation.facts import to_text
 from mlbench.evaluation.ledger import Entry
 from mlbench.evaluation.set_check import SetAtSealing
+from mlbench.masking import mask_command
 from mlbench.names import UNASKED_BANDWIDTH
 from mlbench.options import read
 from mlbench.records import Planned
@@ -159,7 +160,8 @@ def _difference(known: RunSet, wanted: Mapping[str, object], name: str) -> str:
     was, now = getattr(known, name), wanted[name]
     if isinstance(was, dict) and isinstance(now, dict):
         fields = [key for key in {**was, **now} if was.get(key) != now.get(key)]
-        return ", ".join(f"{key}={was.get(key)}" for key in fields)
+        shown = _shown(was)
+        return ", ".join(f"{key}={shown.get(key)}" for key in fields)
     return f"other {name}" if isinstance(was, list) else f"{name}={was}"
 
 
@@ -210,6 +212,12 @@ def _stored(place: Planned) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if name not in may_lack or value}
 
 
+def _shown(order: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what runs are ordered with, with the secrets in their command masked."""
+    name = "custom_image_command"
+    return {**order, **({name: mask_command(order[name])} if order.get(name) else {})}
+
+
 def analyze(found: RunSet) -> SetAnalysis:
     """Return how the runs of a set did over what it sweeps, and what is left of it."""
     runs = Run.select().where(Run.set_name == found.name)
@@ -237,7 +245,7 @@ def describe(run_set: RunSet) -> records.RunSet:
         created_at=seconds_to_text(run_set.created_at),
         official=run_set.official,
         until_percent=run_set.until_percent,
-        order=run_set.order,
+        order=_shown(run_set.order),
         places=places,
         text=ledger.describe(places),
     )

@@ -161,3 +161,21 @@ def test_runs_that_are_sealed_or_go_on_are_left_alone(
     monkeypatch.setattr(archive, "write", None)
     assert not master.sealer.turn()
     assert reload(run).archive_problem == ""
+
+
+def test_secrets_of_a_command_are_told_nowhere(master: Master) -> None:
+    command = "python train.py --token hunter3 --lr 0.1"
+    run = master.make_ended()
+    own = {"benchmark": "", "command": command, "image": "local"}
+    Run.update(own).where(Run.id == run.id).execute()
+    assert not master.sealer.turn()
+    paths = ("/api/runs/", f"/api/runs/{run.id}", f"/api/runs/{run.id}/manifest")
+    told = [master.api.simulate_get(path).text for path in paths]
+    for path, name in (("/api/runs/", "columns"), ("/api/runs/groups/", "group")):
+        told.append(master.api.simulate_get(path, params={name: "command"}).text)
+    told.append(master.api.simulate_get("/api/compare", params={"runs": run.id}).text)
+    with opened(master.folder / f"made-{run.id}.mlbench") as file:
+        told += [file.text(name).decode() for name in file.members]
+    assert all("hunter3" not in text for text in told)
+    assert [text for text in told if "--token '***' --lr 0.1" in text]
+    assert reload(run).command == command, "what the workers run"

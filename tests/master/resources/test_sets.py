@@ -123,6 +123,20 @@ def test_an_official_set_may_choose_what_its_rules_leave_free(api: TestClient) -
     assert api.simulate_post("/api/sets/", json=body).status_code == 200
 
 
+def test_a_set_tells_no_secret_of_its_command(api: TestClient) -> None:
+    own = {"image_name": "custom_image", "custom_image_name": "a"}
+    body = {"name": "own", "places": [{"num_workers": 1}], **own}
+    told = []
+    for secret in ("hunter3", "hunter3", "hunter4"):
+        body["custom_image_command"] = f"x --token {secret}"
+        told.append(api.simulate_post("/api/sets/", json=body))
+    assert [answer.status_code for answer in told] == [200, 200, 409]
+    told.append(api.simulate_get("/api/sets/own/"))
+    assert all("--token '***'" in answer.text and "hunter" not in answer.text for answer in told)
+    run = order(api, 1, name="own").json
+    assert Run.get_by_id(run["id"]).command == "x --token hunter3"
+
+
 def test_what_there_is_not(api: TestClient) -> None:
     assert order(api, 1, name="other").json["message"] == "name: there is no set 'other'"
     assert api.simulate_get("/api/sets/other/").status_code == 404
