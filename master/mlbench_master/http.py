@@ -4,13 +4,14 @@ A wrong request raises a ``falcon.HTTPError`` with a message that names the fiel
 body that is too large, 415 for a compressed one.
 """
 
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from hashlib import blake2b
 from http import HTTPStatus
 from typing import Any, BinaryIO, TypeVar
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 import falcon
 import orjson
@@ -28,10 +29,19 @@ _PIECE_BYTES = 64 << 10
 # Less would not become fewer packets.
 _LARGE_BYTES = 1400
 _GZIP = 31  # what zlib calls it
+# Characters that need no escape in the file name of a header: RFC 6266, appendix D.
+_UNSAFE = re.compile(r"[^ !#$&-\[\]-~]")
 # JSON by another name.
 JAVASCRIPT = "text/javascript"
 
 _Model = TypeVar("_Model")
+
+
+def offer_file(resp: Response, name: str) -> None:
+    """Have a browser store the response as a file of this name, which may have any characters."""
+    simple = _UNSAFE.sub("_", name)
+    exact = "" if simple == name else f"; filename*=UTF-8''{quote(name, safe='')}"
+    resp.set_header("Content-Disposition", f'attachment; filename="{simple}"{exact}')
 
 
 def read_body(req: Request, model: type[_Model]) -> _Model:

@@ -9,7 +9,7 @@ from falcon import Request, Response
 from mlbench.records import Imported, Verification
 from mlbench_master.archives import importing
 from mlbench_master.archives.verifying import Verifier
-from mlbench_master.http import read_to_file
+from mlbench_master.http import offer_file, read_to_file
 from mlbench_master.openapi.operation import flag, operation
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.runs import describing, life
@@ -67,7 +67,7 @@ class ArchivesResource:
             raise falcon.HTTPConflict(description=f"run {run_id} has no archive: {why}")
         resp.stream, resp.content_length = self.reader.archives.read(run.archive)
         resp.content_type = _FILE
-        resp.downloadable_as = run.archive
+        offer_file(resp, run.archive)
 
     @operation(
         "verify_run",

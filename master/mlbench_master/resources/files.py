@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from falcon import Request, Response
 
 from mlbench.records import RunFile
+from mlbench_master.http import offer_file
 from mlbench_master.openapi.operation import Schema, operation, whole
 from mlbench_master.reading.files import FileReader
 from mlbench_master.resources.attempts import ATTEMPT, read_attempt
@@ -57,5 +58,5 @@ class FilesResource:
         resp.data = self.files.read(run, read_attempt(req, run), rank, file)
         path = PurePosixPath(file)
         resp.content_type = _TYPES.get(path.suffix.lower(), _BYTES)
-        resp.downloadable_as = path.name
+        offer_file(resp, path.name)
         resp.set_header("Content-Security-Policy", "default-src 'none'; sandbox")

@@ -4,6 +4,7 @@ from falcon import Request, Response
 
 from mlbench.records import LogPage, LogSearch
 from mlbench_master.errors import BadFieldError
+from mlbench_master.http import offer_file
 from mlbench_master.openapi.operation import Parameter, one_of, operation, whole
 from mlbench_master.reading import logs
 from mlbench_master.resources.attempts import ATTEMPT, read_attempt
@@ -65,7 +66,7 @@ class LogsResource:
             raise BadFieldError("search", f"1 to {MAX_SEARCH_LENGTH} characters")
         if _FORMAT.read(req) == "text":
             resp.content_type = "text/plain; charset=utf-8"
-            resp.downloadable_as = f"run-{run.id}-rank-{rank}-{stream}.txt"
+            offer_file(resp, f"run-{run.id}-rank-{rank}-{stream}.txt")
             resp.stream, resp.content_length = logs.whole(log), log.length
         elif search is not None:
             resp.media = logs.search(log, search, offset)

@@ -12,7 +12,7 @@ from mlbench.records import Count, Echo, Point, RunMetric
 from mlbench_master import times
 from mlbench_master.errors import BadFieldError, NotFoundError
 from mlbench_master.fields import NO_NUL, parse_whole_number
-from mlbench_master.http import compressed, read_bodies
+from mlbench_master.http import compressed, offer_file, read_bodies
 from mlbench_master.models import Run
 from mlbench_master.openapi.operation import Parameter, flag, moment, one_of, operation, whole
 from mlbench_master.original import is_original
@@ -198,7 +198,7 @@ def _send(req: Request, resp: Response, answer: Answer) -> None:
     resp.stream = compressed(req, resp, chunks) if is_summary else chunks
     resp.content_type = answer.content_type
     if answer.file_name:
-        resp.downloadable_as = answer.file_name
+        offer_file(resp, answer.file_name)
 
 
 def _selection(req: Request) -> Selection:

@@ -13,6 +13,7 @@ from mlbench.records import RunCurve
 from mlbench.results import Goodput, Result
 from mlbench_master.errors import BadFieldError
 from mlbench_master.fields import parse_whole_number
+from mlbench_master.http import offer_file
 from mlbench_master.models import Run
 from mlbench_master.openapi.operation import Parameter, operation
 from mlbench_master.reading.series import SeriesReader
@@ -122,7 +123,7 @@ class ResultsResource:
         run = life.find(run_id)
         resp.text = "".join(mllog_of(self.reader, run))
         resp.content_type = "text/plain; charset=utf-8"
-        resp.downloadable_as = f"metrics_{run.name}.mllog"
+        offer_file(resp, f"metrics_{run.name}.mllog")
 
     @operation(
         "compare_runs",

@@ -59,6 +59,15 @@ def test_a_file_is_one_to_be_stored(
     assert "sandbox" in answer.headers["Content-Security-Policy"]
 
 
+def test_a_name_of_a_file_stays_in_its_header(api: TestClient, run: Run) -> None:
+    ship_files(run, {'a;b="x"%41\'ü.txt': CSV})
+    answer = api.simulate_get(f"/api/runs/{run.id}/files/a;b=%22x%22%2541'%C3%BC.txt")
+    assert answer.headers["Content-Disposition"] == (
+        'attachment; filename="a;b=_x__41\'_.txt"; '
+        "filename*=UTF-8''a%3Bb%3D%22x%22%2541%27%C3%BC.txt"
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
