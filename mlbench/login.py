@@ -28,6 +28,12 @@ def split_login(url: str) -> tuple[str, Login | None]:
     return clean, Login(unquote(user), unquote(password))
 
 
+def origin_of(url: str) -> str:
+    """Return an address without login and path, which may be secret, for people to read."""
+    parts = urlsplit(split_login(url)[0])
+    return f"{parts.scheme}://{parts.netloc}"
+
+
 def with_login(url: str, login: Login) -> str:
     """Return an address with a login in it."""
     parts = urlsplit(url)

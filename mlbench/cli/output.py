@@ -5,7 +5,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from rich.console import Console
 from rich.table import Column, Table
@@ -15,7 +15,7 @@ from mlbench import names
 from mlbench.buckets import TITLES
 from mlbench.cli.common import out, print_pairs
 from mlbench.home import Connection
-from mlbench.login import split_login
+from mlbench.login import origin_of
 from mlbench.records import Alert, Pod, Run
 from mlbench.report import figures
 from mlbench.words import spans
@@ -55,8 +55,7 @@ def prometheus_url(connection: Connection) -> str | None:
     url = connection.prometheus_url
     if url is None or out.is_terminal or connection.elsewhere:
         return url
-    parts = urlsplit(split_login(url)[0])
-    return f"{parts.scheme}://{parts.netloc}"
+    return origin_of(url)
 
 
 def show_result(

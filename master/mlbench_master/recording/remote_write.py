@@ -20,7 +20,7 @@ import httpx
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from mlbench.errors import MLBenchError
-from mlbench.login import split_login
+from mlbench.login import origin_of, split_login
 
 log = logging.getLogger(__name__)
 
@@ -143,9 +143,10 @@ class RemoteWriter:
         metrics: WriterMetrics | None = None,
     ) -> None:
         self.metrics = metrics or WriterMetrics(CollectorRegistry())
-        # The URL is part of errors, so the password must not be in it.
         url, login = split_login(prometheus_url)
         self._url = f"{url}/api/v1/write"
+        # Errors, which are logged, must have neither the password nor the secret path.
+        self._origin = origin_of(url)
         self._client = httpx.Client(timeout=timeout_seconds, auth=login)
 
     def send(self, series: Sequence[TimeSeries]) -> None:
@@ -195,7 +196,7 @@ class RemoteWriter:
         try:
             response = self._client.post(self._url, content=body, headers=_HEADERS)
         except httpx.HTTPError as error:
-            raise UnavailableError(f"{self._url}: {error or type(error).__name__}") from error
+            raise UnavailableError(f"{self._origin}: {error or type(error).__name__}") from error
         del response.stream  # it refers to the response, and that to the body: they would stay
         if response.is_success:
             return
@@ -205,7 +206,7 @@ class RemoteWriter:
         # It may be a date, too.
         retry_after = response.headers.get("Retry-After", "")
         seconds = float(retry_after) if retry_after.isdecimal() else None
-        raise UnavailableError(f"{self._url}: {response.status_code} {text}", seconds)
+        raise UnavailableError(f"{self._origin}: {response.status_code} {text}", seconds)
 
     def close(self) -> None:
         """Close the connections."""

@@ -2,8 +2,10 @@
 
 import math
 import random
+import re
 import time
 from collections.abc import Iterator
+from contextlib import closing
 
 import cramjam
 import pytest
@@ -18,8 +20,14 @@ from mlbench_master.recording.remote_write import (
     WriterMetrics,
     encode,
 )
-from tests.conftest import PrometheusServer
-from tests.master.recording.faulty_prometheus import FaultyPrometheus, answers, faulty_prometheus
+from tests.conftest import PrometheusServer, free_port
+from tests.master.recording.faulty_prometheus import (
+    CUT,
+    Fault,
+    FaultyPrometheus,
+    answers,
+    faulty_prometheus,
+)
 from tests.support.places import decode
 from tests.support.rows import line, record, time_series
 
@@ -97,6 +105,21 @@ def test_only_what_will_never_pass_is_refused(
     faulty.faults.append(answers(status, text))
     with pytest.raises(error, match=text):
         fake.send([])
+
+
+@pytest.mark.parametrize("fault", [answers(503, "later"), CUT, None])
+def test_an_error_tells_neither_the_password_nor_the_secret_path(
+    faulty: FaultyPrometheus, fault: Fault | None
+) -> None:
+    """It is logged, and others may read a log."""
+    faulty.faults.append(fault)
+    place = faulty.url if fault else f"http://127.0.0.1:{free_port()}"
+    with (
+        closing(RemoteWriter(f"{place.replace('//', '//user:PASSWORD@')}/SECRET")) as writer,
+        pytest.raises(UnavailableError, match=f"{place}: ") as raised,
+    ):
+        writer.send([])
+    assert not {"SECRET", "PASSWORD"} & set(re.findall("[A-Z]+", str(raised.value)))
 
 
 def test_retry_after(faulty: FaultyPrometheus, fake: RemoteWriter) -> None:
