@@ -11,6 +11,7 @@ from mlbench.errors import MLBenchError
 
 _NAMESPACE = "mlbench"
 """A signature for anything else does not hold for a file of ours."""
+_PATTERN = {"*", "?", "!"}
 
 
 class SignatureError(MLBenchError):
@@ -36,20 +37,30 @@ def check(file: Path, signers: Path | None = None) -> str:
     Args:
         file: what was signed.
         signers: the keys that are trusted, a line ``NAME KEYTYPE KEY`` each (allowed signers of
-            ssh-keygen); without, any key will do, and its fingerprint is returned.
+            ssh-keygen); without, any key will do, and its fingerprint is returned. A line for a
+            pattern of names, such as ``*@example.org``, does not say who has the key, so that the
+            fingerprint is returned too.
 
     Raises:
         SignatureError: there is none, the file has changed since, or the key is not trusted.
     """
     signature = ("-s", str(signature_of(file)))
     if signers is None:
-        output = _ssh_keygen("check-novalidate", *signature, content=file)
-        return output.partition(" with ")[2].strip() or output.strip()
+        return _fingerprint(file)
     principals = _ssh_keygen("find-principals", *signature, "-f", str(signers)).split()
     if not principals:
         raise SignatureError(f"{signature_of(file)}: the key is none of {signers}")
-    _ssh_keygen("verify", *signature, "-f", str(signers), "-I", principals[0], content=file)
-    return principals[0]
+    persons = [name for name in principals if not _PATTERN & set(name)]
+    name = (persons or principals)[0]
+    _ssh_keygen("verify", *signature, "-f", str(signers), "-I", name, content=file)
+    return name if persons else f"{_fingerprint(file)}, allowed for {','.join(principals)}"
+
+
+def _fingerprint(file: Path) -> str:
+    """Return the fingerprint of the key that a file was signed with."""
+    signature = ("-s", str(signature_of(file)))
+    output = _ssh_keygen("check-novalidate", *signature, content=file)
+    return output.partition(" with ")[2].strip() or output.strip()
 
 
 def _ssh_keygen(what: str, *arguments: str, content: Path | None = None) -> str:

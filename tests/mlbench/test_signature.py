@@ -1,5 +1,6 @@
 """Signatures by SSH keys: whose a file is, and that it has not changed since."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -37,6 +38,21 @@ def test_a_signature_tells_who_signed(signed: Path, tmp_path: Path) -> None:
     trusted.write_text(f"eve@example.org {_key(tmp_path, 'eve').with_suffix('.pub').read_text()}")
     with pytest.raises(SignatureError):
         signature.check(signed, trusted)
+
+
+@pytest.mark.parametrize(
+    ("listed", "name"),
+    [
+        ("*@example.org", "ED25519 key SHA256:.*, allowed for \\*@example.org"),
+        ("ad?@example.org,!eve@example.org", "ED25519 key SHA256:.*, allowed for ad\\?@.*"),
+        ("*@example.org,ada@example.org", "ada@example.org"),
+        ("ada@example.org,ada@home", "ada@example.org"),
+    ],
+)
+def test_a_pattern_is_nobodys_name(signed: Path, tmp_path: Path, listed: str, name: str) -> None:
+    trusted = tmp_path / "signers"
+    trusted.write_text(f"{listed} {(tmp_path / 'ada.pub').read_text()}")
+    assert re.fullmatch(name, signature.check(signed, trusted))
 
 
 def test_a_changed_file_is_not_signed(signed: Path) -> None:
