@@ -87,3 +87,12 @@ def test_requirements_of_locked_packages_are_locked_too(name: str) -> None:
         for requirement in needed(package, extras.get(package, set())):
             if not (package == "torch" and requirement.name.startswith(of_cuda)):
                 assert canonicalize_name(requirement.name) in pins, f"{package} needs {requirement}"
+
+
+def test_workflows_name_actions_by_commit() -> None:
+    """A tag or a branch can be moved, and one workflow may publish."""
+    workflows = (_REPOSITORY / ".github" / "workflows").glob("*.yml")
+    used = [line for file in workflows for line in re.findall(r"uses: (.*)", file.read_text())]
+    assert used
+    pinned = re.compile(r"\./\.github/\S+|[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+    assert [line for line in used if not pinned.fullmatch(line)] == []
