@@ -118,7 +118,7 @@ def publish(
         except ImportError as error:
             raise UsageError(f"needs {error.name}: {how_to_install('report')}") from None
         # By digest: the same archive twice is one result.
-        entries = {entry.digest: entry for entry in map(site.read_entry, archives)}
+        entries = {entry.digest: entry for entry in site.read_entries(archives)}
         sets = [_read_set(file, run_set) for file in files if (run_set := bundle.read_set(file))]
         with writing(output):
             site.write([*entries.values()], sets, output)

@@ -14,6 +14,7 @@ from typing import Any
 from mlbench import archive
 from mlbench.archive import ArchiveError
 from mlbench.comparisons import Comparison, Group
+from mlbench.evaluation.limited import check_digests
 from mlbench.records import Manifest, Run, RunSet
 from mlbench.report import figures
 from mlbench.report.formats import render_page, to_html
@@ -58,11 +59,14 @@ class Entry:
         return ", ".join(dict.fromkeys(filter(None, of_ranks))) or figures.NOTHING
 
 
-def read_entry(file: Path) -> Entry:
-    """Read an archive; ArchiveError if anything in it is damaged."""
+def read_entries(files: Sequence[Path]) -> list[Entry]:
+    """Read archives; ArchiveError if anything in one of them is damaged."""
+    check_digests(files)
+    return [_read_entry(file) for file in files]
+
+
+def _read_entry(file: Path) -> Entry:
     with archive.opened(file) as sealed:
-        if damaged := sealed.check():
-            raise ArchiveError("; ".join(damaged))
         record = sealed.document(archive.RUN)
         try:
             return Entry(

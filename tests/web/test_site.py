@@ -10,7 +10,7 @@ from tests.support.results import make_archive, make_result, make_unreached
 
 def test_a_column_sorts_and_sorts_again(context: BrowserContext, tmp_path: Path) -> None:
     results = [make_result(1, 1), make_result(2, 4), make_unreached(3, 2)]
-    entries = [site.read_entry(make_archive(tmp_path, result)) for result in results]
+    entries = site.read_entries([make_archive(tmp_path, result) for result in results])
     site.write(entries, [], tmp_path / "site")
     page = context.new_page()
     page.goto((tmp_path / "site" / "index.html").as_uri())

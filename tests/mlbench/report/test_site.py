@@ -21,7 +21,7 @@ from tests.support.results import (
 
 def publish(folder: Path, *files: Path) -> dict[str, str]:
     """Return the pages of a site of these archives, by their paths."""
-    site.write([*map(site.read_entry, files)], [], folder)
+    site.write(site.read_entries(files), [], folder)
     return {str(page.relative_to(folder)): page.read_text() for page in folder.rglob("*.html")}
 
 
@@ -47,7 +47,7 @@ def test_a_runs_page_has_its_figures_its_archive_and_how_to_repeat_it(tmp_path: 
     [kept] = (tmp_path / "site" / "archives").iterdir()
     assert kept.read_bytes() == file.read_bytes()
     assert f'href="../archives/{kept.name}"' in page
-    assert site.read_entry(file).digest in page
+    assert site.read_entries([file])[0].digest in page
     assert page.count("<svg") == 2
     for text in ("batch_size is 64", "waited 41 %", "AMD EPYC; 2 cores", "batch_size=128"):
         assert text in page
@@ -92,7 +92,7 @@ def test_a_set_has_a_page_and_its_file(tmp_path: Path) -> None:
     file = tmp_path / "scale.mlbench"
     bundle.write(file, dict(enumerate(files, 1)), run_set)
     entry = site.SetEntry(file, run_set, comparison)
-    site.write([*map(site.read_entry, files)], [entry], tmp_path / "site")
+    site.write(site.read_entries(files), [entry], tmp_path / "site")
     index = (tmp_path / "site" / "index.html").read_text()
     assert ">scale</a></dt><dd>digits on 1, 2 workers: 2 of 2 &lt;places&gt;</dd>" in index
     [page] = (tmp_path / "site" / "runs").glob("set-scale-*.html")
@@ -108,4 +108,4 @@ def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
     content[content.index(b"PAR1") + 10] ^= 1
     file.write_bytes(content)
     with pytest.raises(ArchiveError, match=r"1\.mlbench is damaged: "):
-        site.read_entry(file)
+        site.read_entries([file])
