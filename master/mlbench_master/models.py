@@ -212,7 +212,7 @@ class Run(_Table):
     @property
     def row(self) -> RunRow:
         """What it is evaluated by."""
-        return RunRow.from_fields({**self.__data__, "command": self.shown_command})
+        return RunRow.from_fields(self.__data__)
 
     @property
     def shown_command(self) -> str:

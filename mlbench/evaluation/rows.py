@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mlbench.masking import mask_command
 from mlbench.names import RunState
 from mlbench.records import Disturbance, Goal, Record, StatedMachine
 from mlbench.runspec import RunSpec
@@ -93,10 +94,13 @@ class RunRow(RunSpec, Record):
 
     @property
     def whole_command(self) -> str:
-        """The command with the options that MLBench adds to it; empty for an official task."""
+        """The command with the options that MLBench adds to it, and with its secrets masked.
+
+        It is empty for an official task.
+        """
         options = {"--gpu": self.gpu_enabled, "--light": self.light_target}
         added = [option for option, wanted in options.items() if wanted]
-        return " ".join([self.command, *added]) if self.command else ""
+        return " ".join([mask_command(self.command), *added]) if self.command else ""
 
 
 @dataclass(frozen=True)

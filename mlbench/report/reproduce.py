@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator
 
 from mlbench.distribution import DISTRIBUTION
+from mlbench.masking import mask_command
 from mlbench.names import THIS_MACHINE
 from mlbench.records import Manifest, Run
 from mlbench.runspec import CommonSpec, options_of
@@ -44,4 +45,9 @@ def _order(run: Run, manifest: Manifest) -> Iterator[str]:
     for key, text in run.args.items():
         yield from ("--set", f"{key}={text}")
     if not run.benchmark:
-        yield from ("--image", run.image or THIS_MACHINE, "--", *shlex.split(run.command))
+        yield from (
+            "--image",
+            run.image or THIS_MACHINE,
+            "--",
+            *shlex.split(mask_command(run.command)),
+        )

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mlbench.comparisons import Comparison, Judgement
+from mlbench.masking import mask_command
 from mlbench.records import Machine, Manifest, RankOnMachine
 from mlbench.report import figures
 from mlbench.runspec import IMPAIRMENTS, Network, options_of
@@ -68,7 +69,7 @@ def facts(manifest: Manifest) -> tuple[Fact, ...]:
         Fact("division", manifest.division),
         *(Fact("departure", text) for text in manifest.departures),
         Fact("task", manifest.benchmark),
-        Fact("command", manifest.command),
+        Fact("command", mask_command(manifest.command)),
         Fact("started by", manifest.launcher),
         Fact("folder", manifest.working_dir or ""),
         Fact("image", manifest.image),
