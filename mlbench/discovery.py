@@ -66,7 +66,10 @@ def find_connection(environ: Mapping[str, str] = os.environ) -> Connection:
 def find_token(address: Address, environ: Mapping[str, str] = os.environ) -> str | None:
     """Return $MLBENCH_TOKEN; None if $MLBENCH_URL says that it is the token of another master."""
     own = environ.get(names.ENV_URL)
-    is_own = not own or parse_address(own).url == address.url
+    try:
+        is_own = not own or parse_address(own).url == address.url
+    except MLBenchError:
+        is_own = False  # a malformed address is that of no master
     return environ.get(names.ENV_TOKEN) if is_own else None
 
 

@@ -199,13 +199,13 @@ def test_the_argument_comes_before_the_address_and_the_variable(
         url = f"{user}127.0.0.1:{master.port}/some/path"
         with ApiClient(url=url, token=token) as client:
             client.get_runs().result()
-        monkeypatch.setenv("MLBENCH_URL", "http://127.0.0.1:9")  # whose token the variable is
-        with ApiClient(url=url, token=token) as client:
-            client.get_runs().result()
-    asked, beside_another = master.asked
-    assert beside_another.headers.get("Authorization") == (
-        None if sent == "Bearer variable" else sent
-    )
+        for other in ("http://127.0.0.1:9", "malformed url"):  # whose token the variable is
+            monkeypatch.setenv("MLBENCH_URL", other)
+            with ApiClient(url=url, token=token) as client:
+                client.get_runs().result()
+    asked, *beside_another = master.asked
+    left = None if sent == "Bearer variable" else sent
+    assert [request.headers.get("Authorization") for request in beside_another] == [left, left]
     assert asked.path == "/some/path/api/runs/"
     assert asked.headers.get("Authorization") == sent
 
