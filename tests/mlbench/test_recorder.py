@@ -65,7 +65,7 @@ def test_a_line_has_time_step_and_metrics(
         ('"quoted"\n\\ and é', r'"\"quoted\"\n\\ and \u00e9"'),
         ("", '""'),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_a_value_is_spelled_as_json(
     recorder: Recorder, path: Path, value: Value, text: str
@@ -128,7 +128,7 @@ class Variable:
         (torch.tensor(2**60 + 1), str(2**60 + 1)),
         (Variable(), "12"),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_a_step_is_converted_to_a_number(
     recorder: Recorder, path: Path, step: Any, text: str
