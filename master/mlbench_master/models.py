@@ -179,6 +179,8 @@ class Run(_Table):
     """How often its samples were delivered again, as Prometheus had lost some."""
     refused = JSONField(null=True)
     """``{"first", "samples", "most"}``: the series beyond its limit."""
+    not_recorded = JSONField(null=True)
+    """Counts by the fields of ``records.NotRecorded``; ``refused_bytes`` by stream. Null: none."""
     delivery = JSONField(null=True)
     """``{"recorded", "in_prometheus", "kept"}``: its samples, counted at its end."""
     added = JSONField(null=True)

@@ -213,11 +213,13 @@ def _restarts(result: "Result") -> Iterator[tuple[str, str]]:
         yield "went on", f"from step {one.step}{how}; {again}"
 
 
-def _delivery(run: Run) -> Iterator[tuple[str, str]]:
+def _delivery(run: Run) -> Iterator[tuple[str, str | Text]]:
     if d := run.delivery:
         where = " by the master" if d.kept else ""
         held = f"in Prometheus {d.in_prometheus:,}, kept {d.kept:,}{where}"
         yield "delivery", f"recorded {d.recorded:,}, {'in its archive all' if run.origin else held}"
+    if run.not_recorded:
+        yield "not recorded", Text(run.not_recorded.text, style="yellow")
 
 
 def _time_to_accuracy(result: "Result") -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mlbench.records.base import Record, Time
-from mlbench.records.runs import Division, Goal
+from mlbench.records.runs import Division, Goal, NotRecorded
 from mlbench.runspec import Resources
 from mlbench.stated import Setting
 
@@ -205,3 +205,5 @@ class Manifest(Record):
     ranks: tuple[RankOnMachine, ...]
     launcher: str = ""
     """Who started its processes; empty where MLBench did."""
+    not_recorded: NotRecorded | None = None
+    """What the run's record lacks; None: nothing."""

@@ -43,6 +43,28 @@ class Added(Record):
 
 
 @dataclass(frozen=True)
+class NotRecorded(Record):
+    """What a run's processes told the recorder and the run's record does not have."""
+
+    text: str
+    """All counts in a phrase, such as `3 malformed lines`."""
+    malformed_lines: int = 0
+    """Lines of metrics files that cannot be read. The series `malformed` shows their text."""
+    refused_values: int = 0
+    """Values of series beyond the limit of series."""
+    refused_calls: int = 0
+    """Calls of an MLflow or MLBench client that were refused."""
+    unanswered_calls: int = 0
+    """Such calls that broke off, or timed out, before they were read."""
+    unread_files: int = 0
+    """TensorBoard event files that could not be read to their end."""
+    unwritten_values: int = 0
+    """Values for which the disk had no room."""
+    refused_bytes: int = 0
+    """Bytes that a lost rank of an external job sent after the run's end."""
+
+
+@dataclass(frozen=True)
 class NotFinite(Record):
     """Since when a loss is NaN or an infinity."""
 
@@ -170,6 +192,8 @@ class Run(RunSpec, _RunHead):
     """None until its samples are counted: by its end, or soon after it was stopped or failed."""
     added: Added | None = None
     """What was posted after its end; None: nothing."""
+    not_recorded: NotRecorded | None = None
+    """What its record lacks; None: nothing."""
     not_finite: NotFinite | None = None
     """Since when its loss is no finite number; None if it is one."""
     outcome: Outcome | None = None

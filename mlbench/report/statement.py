@@ -81,6 +81,7 @@ def facts(manifest: Manifest) -> tuple[Fact, ...]:
         Fact("image ids", ", ".join(sorted({rank.image for rank in ranks if rank.image}))),
         Fact("cores", "; ".join(bound) or ("bound to none" if ranks else "")),
         Fact("clocks", _clocks(ranks)),
+        Fact("not recorded", manifest.not_recorded.text if manifest.not_recorded else ""),
         *(Fact(numbered("rank", one.ranks), machine_text(one)) for one in manifest.machines),
         Fact("MLBench", manifest.versions.mlbench),
     ]

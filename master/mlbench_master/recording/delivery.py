@@ -20,6 +20,7 @@ from mlbench.series import SeriesKey
 from mlbench_master.database import exclusive, run_sql, store
 from mlbench_master.models import Stream, find_run, run_owner
 from mlbench_master.notify import Waiter
+from mlbench_master.recording import not_recorded
 from mlbench_master.recording.limits import admit, store_refused, summarize
 from mlbench_master.recording.plan import Plan, plan
 from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError
@@ -363,4 +364,6 @@ def _keep_malformed(stream: Stream, data: bytes, error: Exception) -> int:
     with exclusive(stream.owner):
         if advance(stream, len(data), recorded=1):
             keep(stream.owner, [Sample(MALFORMED, _rank(stream), time.time_ns() // 1000, text)])
+            if (run := find_run(stream.owner)) is not None:
+                not_recorded.add(run, {"malformed_lines": 1})
     return len(data)

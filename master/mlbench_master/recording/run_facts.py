@@ -11,11 +11,12 @@ from mlbench.records import Disturbance, Goal, StatedMachine
 from mlbench.stated import reaches
 from mlbench_master.database import store
 from mlbench_master.models import Rank, Run, Stream
-from mlbench_master.recording.samples import Began, Sample, Settings
+from mlbench_master.recording import not_recorded
+from mlbench_master.recording.samples import Began, Sample, Settings, Unrecorded
 from mlbench_master.recording.streams import POSTED
 from mlbench_master.runs import clock
 
-Fact = Goal | Settings | StatedMachine | Disturbance | Began
+Fact = Goal | Settings | StatedMachine | Disturbance | Began | Unrecorded
 
 _LOSSES = frozenset(names.LOSSES)
 # Of a worker; of further ones, the samples are stored as well.
@@ -43,6 +44,8 @@ def store_facts(run: Run, stream: Stream, facts: Iterable[Fact], samples: Sequen
                 disturbance = asdict(fact)
             case Began():
                 began.append(fact)
+            case Unrecorded(counts):
+                not_recorded.add(run, counts)
     if settings is not None:
         store(run, settings=settings)
     of_rank = (Rank.run == run, Rank.attempt == stream.attempt, Rank.rank == stream.rank)

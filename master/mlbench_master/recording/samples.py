@@ -15,6 +15,7 @@ from mlbench.series import MAX_NAME_LENGTH, SeriesKey, number_or_text, spell, st
 from mlbench.stated import Setting, check_settings
 from mlbench_master import times
 from mlbench_master.exact_json import LONG_NUMBER, loads_exactly, loads_fast
+from mlbench_master.recording.not_recorded import STATED
 from mlbench_master.recording.remote_write import encode_labels
 
 # Lines that cannot be parsed are kept as samples of this metric, so that their author sees them.
@@ -48,14 +49,21 @@ class Began:
     at: float
 
 
-Statement = Sample | Goal | Settings | StatedMachine | Disturbance | Began
+@dataclass(frozen=True, slots=True)
+class Unrecorded:
+    """Counts of what is not recorded, by the fields of ``records.NotRecorded``."""
+
+    counts: Mapping[str, int]
+
+
+Statement = Sample | Goal | Settings | StatedMachine | Disturbance | Began | Unrecorded
 """The content of a line of a stream."""
 
 # Unix seconds that the API can write as a date.
 _EARLIEST, _LATEST = times.EARLIEST_US // 10**6, times.LATEST_US // 10**6
 
 # The names of what a line may state instead of samples.
-_STATED = frozenset({"goal", "settings", "process", "machine", "disturbance"})
+_STATED = frozenset({"goal", "settings", "process", "machine", "disturbance", "not_recorded"})
 
 MOST_RANKS = 100_000
 MAX_METADATA_BYTES = 64 << 10
@@ -63,6 +71,8 @@ MAX_MACHINE_BYTES = 64 << 10
 # Of each malformed line, and of a batch, so much is kept.
 _SHOWN_CHARACTERS = 4096
 _SHOWN_LINES = 100
+# Of what an agent counts: sums over all ranks stay exact in JavaScript.
+_MOST_COUNTED = 2**31
 # Of a machine.
 _LONGEST_FACT = 1024
 
@@ -73,7 +83,7 @@ def parse_lines(
     """Parse the lines that a rank wrote; of samples, those of some metrics or of all.
 
     A malformed line becomes a sample of its text, dated ``received_us``. Of many, the first do, and
-    one more sample counts the others.
+    one more sample counts the others. The last statement counts all malformed lines.
     """
     # One search in all lines, as one in each takes longer than parsing it.
     read_json = loads_exactly if LONG_NUMBER.search(data) else loads_fast
@@ -105,6 +115,8 @@ def parse_lines(
     if malformed > _SHOWN_LINES:
         more = f"{malformed - _SHOWN_LINES:,} more lines that are no samples"
         yield Sample(MALFORMED, rank, received_us, more)
+    if malformed:
+        yield Unrecorded({"malformed_lines": malformed})
 
 
 def _stated(fields: dict[str, Any], time_us: int, length: int) -> Statement:
@@ -123,6 +135,8 @@ def _stated(fields: dict[str, Any], time_us: int, length: int) -> Statement:
             return read_machine(machine)
         case {"disturbance": {**disturbance}}:
             return _disturbance(disturbance)
+        case {"not_recorded": {**counts}}:
+            return _unrecorded(counts)
     raise ValueError("what a line states is a JSON object")
 
 
@@ -259,6 +273,15 @@ def _disturbance(fields: Mapping[Any, Any]) -> Disturbance:
     if not found.seconds > 0 or found.cores < 1:
         raise ValueError("a disturbance is of some seconds and cores")
     return found
+
+
+def _unrecorded(counts: Mapping[Any, Any]) -> Unrecorded:
+    if not counts.keys() <= STATED:
+        raise ValueError(f"an agent counts {', '.join(sorted(STATED))}")
+    for number in counts.values():
+        if type(number) is not int or not 0 < number < _MOST_COUNTED:
+            raise ValueError(f"a count is a whole number from 1 to {_MOST_COUNTED - 1}")
+    return Unrecorded(counts)
 
 
 def _check_storable(fact: object) -> None:

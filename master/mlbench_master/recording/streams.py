@@ -18,13 +18,13 @@ from mlbench_master.models import (
     Chunk,
     Detail,
     KeptSample,
-    Run,
     Series,
     Stream,
     find_run,
     run_owner,
 )
 from mlbench_master.notify import notify
+from mlbench_master.recording.not_recorded import without_counts
 from mlbench_master.recording.samples import Statement, parse_lines, parse_posted, whole_lines
 
 METRICS = "metrics"
@@ -304,9 +304,9 @@ def rewind(owner: str) -> bool:
         ).execute()
         for table in (Series, KeptSample, Detail):
             table.delete().where(table.owner == owner).execute()
-        # Samples beyond the limit of series are refused, and counted, again.
+        # Malformed lines and samples beyond the limit of series are counted again.
         if (run := find_run(owner)) is not None:
-            Run.update(refused=None).where(Run.id == run.id).execute()
+            store(run, refused=None, not_recorded=without_counts(run))
         return True
 
 

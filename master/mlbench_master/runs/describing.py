@@ -14,6 +14,7 @@ from mlbench import records
 from mlbench.names import ACTIVE_STATES
 from mlbench_master.database import database, find_reserve
 from mlbench_master.models import Rank, Run
+from mlbench_master.recording import not_recorded
 from mlbench_master.recording.limits import describe_refused
 from mlbench_master.times import seconds_to_text
 
@@ -76,6 +77,7 @@ def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
         "world_size": run.world_size,
         "delivery": records.Delivery(**run.delivery) if run.delivery else None,
         "added": added_to(run),
+        "not_recorded": not_recorded.describe(run),
         "not_finite": _dated(records.NotFinite, run.not_finite, "since"),
         "outcome": records.Outcome(**outcome) if outcome else None,
         **{name: run.figures[name] for name in ("disturbed", "waiting_share") if run.figures},

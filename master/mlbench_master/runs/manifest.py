@@ -8,6 +8,7 @@ from mlbench.distribution import own_version
 from mlbench.evaluation.division import division, rule_violations
 from mlbench.records import Limits, Machine, Manifest, RankOnMachine, Versions
 from mlbench_master.models import Rank, Run
+from mlbench_master.recording import not_recorded
 from mlbench_master.runs import describing
 from mlbench_master.times import seconds_to_text
 
@@ -26,6 +27,7 @@ def build(run: Run) -> Manifest:
         "division": division(row),
         "departures": tuple(rule_violations(row, machines)),
         "goal": describing.goal_of(run),
+        "not_recorded": not_recorded.describe(run),
         "data": {name: value for name, value in settings.items() if name.startswith("data")},
         "limits": Limits(**describing.columns_of(run, Limits)),
         "attempts": run.attempt,

@@ -17,6 +17,7 @@ from mlbench_master.recording.samples import (
     Sample,
     Settings,
     Statement,
+    Unrecorded,
     parse_lines,
     parse_posted,
     prometheus_labels,
@@ -78,7 +79,7 @@ def test_the_largest_machine() -> None:
     line = json.dumps({"time": 1, "machine": {"packages": packages}})
     line += " " * (MAX_MACHINE_BYTES - len(line))
     assert parse(line) == [StatedMachine(packages=packages)]
-    [sample] = parse(f"{line} ")
+    sample, _ = parse(f"{line} ")
     assert isinstance(sample, Sample)
     assert sample.metric == MALFORMED
 
@@ -183,6 +184,7 @@ def test_malformed_lines_are_shown_and_the_rest_goes_on(line: str | bytes) -> No
     assert parse(line, '{"name":"a","value":1,"time":1}') == [
         Sample(MALFORMED, "0", RECEIVED_US, text),
         Sample("a", "0", 1_000_000, 1.0),
+        Unrecorded({"malformed_lines": 1}),
     ]
 
 
@@ -192,6 +194,7 @@ def test_of_many_malformed_lines_the_first_are_shown() -> None:
         *(f"line {i}" for i in range(100)),
         "1,000 more lines that are no samples",
     ]
+    assert found[-1] == Unrecorded({"malformed_lines": 1_100})
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from mlbench.cli import common, output
 from mlbench.home import Connection
-from mlbench.records import Delivery, Disturbance, Goal, Origin, Pod
+from mlbench.records import Delivery, Disturbance, Goal, NotRecorded, Origin, Pod
 from mlbench.results import AccuracyAfterTime, Cost, Goodput, RankDisturbance, TimeToAccuracy
 from tests.support.results import make_aimless, make_result, make_run
 from tests.support.rows import QUIET
@@ -70,6 +70,12 @@ def test_a_result_has_every_figure(paper: io.StringIO) -> None:
         "compute 15.00 75.0% " + "█" * 22,
         "lost 2.00 10.0% " + "█" * 3,
     ]
+
+
+def test_a_run_says_what_is_not_recorded(paper: io.StringIO) -> None:
+    run = replace(_RUN, not_recorded=NotRecorded("3 malformed lines", malformed_lines=3))
+    output.show_result(run, _RESULT, _CONNECTION, _METRICS)
+    assert "not recorded 3 malformed lines" in shown(paper)
 
 
 def test_a_result_says_what_disturbed_it_or_how_long_it_waited(paper: io.StringIO) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from mlbench.comparisons import Judgement
-from mlbench.records import GitState, Limits, Machine, RankOnMachine
+from mlbench.records import GitState, Limits, Machine, NotRecorded, RankOnMachine
 from mlbench.report.statement import Fact, facts, lists, subtitle, title
 from tests.support.results import (
     make_aimless,
@@ -82,6 +82,11 @@ def test_the_facts_say_what_ran_and_on_what() -> None:
         ),
         "MLBench": "0.1.0",
     }
+
+
+def test_the_facts_say_what_is_not_recorded() -> None:
+    missing = NotRecorded("1 event file not read to its end", unread_files=1)
+    assert Fact("not recorded", missing.text) in facts(replace(_MANIFEST, not_recorded=missing))
 
 
 def test_facts_that_are_not_known_are_left_out() -> None:

@@ -45,6 +45,7 @@ function ordered(manifest) {
     seed,
     ...limits,
     attempts: manifest.attempts,
+    not_recorded: manifest.not_recorded?.text,
     master: manifest.versions?.mlbench,
   };
 }

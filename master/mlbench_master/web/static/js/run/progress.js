@@ -27,6 +27,7 @@ export class Progress {
       ...departures.map((text) => `Leaves the rules: ${text}`),
       ...few(resumptions.map(resumed)),
       ...overlapped(this.result?.hidden_phases ?? {}),
+      ...(run.not_recorded ? [`Not recorded: ${run.not_recorded.text}`] : []),
       ...addedTo(run),
     ]);
   }

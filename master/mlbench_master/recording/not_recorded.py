@@ -1,0 +1,68 @@
+"""Counts of what a run's processes told and its record does not have.
+
+Delivery counts malformed lines, agents state their own counts in the metrics stream, and the API
+counts the bytes that it refuses. Everything that shows the counts reads ``describe``.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mlbench.records import NotRecorded
+from mlbench_master.database import exclusive, store
+from mlbench_master.models import Run, run_owner
+
+_BYTES = "refused_bytes"
+# One thing and several, in the order in which they are told.
+_PHRASES: Mapping[str, tuple[str, str]] = {
+    "malformed_lines": ("malformed line", "malformed lines"),
+    "refused_values": ("value beyond the limit of series", "values beyond the limit of series"),
+    "refused_calls": ("refused client call", "refused client calls"),
+    "unanswered_calls": (
+        "client call that broke off or timed out",
+        "client calls that broke off or timed out",
+    ),
+    "unread_files": ("event file not read to its end", "event files not read to their end"),
+    "unwritten_values": ("value without room on the disk", "values without room on the disk"),
+    _BYTES: ("byte of a lost rank", "bytes of lost ranks"),
+}
+STATED = frozenset({"refused_calls", "unanswered_calls", "unread_files", "unwritten_values"})
+"""The counts that an agent may state."""
+
+
+def add(run: Run, counts: Mapping[str, int]) -> None:
+    """Add counts of a batch of samples, which is delivered once."""
+    stored: dict[str, Any] = dict(run.not_recorded or {})
+    for name, number in counts.items():
+        stored[name] = stored.get(name, 0) + number
+    store(run, not_recorded=stored)
+
+
+def refuse_bytes(run_id: int, stream: str, size: int) -> None:
+    """Note how many bytes of a stream were refused, however often they are sent."""
+    with exclusive(run_owner(run_id)):
+        run = Run.get_or_none(Run.id == run_id)
+        if run is not None:
+            stored: dict[str, Any] = run.not_recorded or {}
+            refused = stored.get(_BYTES, {})
+            refused |= {stream: max(size, refused.get(stream, 0))}
+            store(run, not_recorded=stored | {_BYTES: refused})
+
+
+def without_counts(run: Run) -> dict[str, Any] | None:
+    """Return a run's counts without those that another delivery of its samples adds again."""
+    return {_BYTES: run.not_recorded[_BYTES]} if _BYTES in (run.not_recorded or {}) else None
+
+
+def describe(run: Run) -> NotRecorded | None:
+    """Return what a run's record lacks; None if nothing is known to be missing."""
+    counts: dict[str, Any] = {"refused_values": (run.refused or {}).get("samples", 0)}
+    counts |= run.not_recorded or {}
+    counts[_BYTES] = sum(counts.get(_BYTES, {}).values())
+    phrases = [
+        f"{number:,} {words[number > 1]}"
+        for name, words in _PHRASES.items()
+        if (number := counts.get(name, 0))
+    ]
+    if not phrases:
+        return None
+    return NotRecorded(", ".join(phrases), **{name: counts.get(name, 0) for name in _PHRASES})

@@ -1,0 +1,108 @@
+"""Each run counts what its record lacks, once, on every surface; a complete run says nothing."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+from falcon.testing import TestClient
+
+from mlbench.records import NotRecorded
+from mlbench_master.models import Run, run_owner
+from mlbench_master.recording import streams
+from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.not_recorded import describe, refuse_bytes
+from tests.support.rows import deliver_all, line, make_ranks, record, reload
+
+pytestmark = pytest.mark.both_databases
+
+
+def stated(**counts: Any) -> bytes:
+    return json.dumps({"time": time.time(), "not_recorded": counts}).encode() + b"\n"
+
+
+def found(run: Run) -> NotRecorded | None:
+    return describe(reload(run))
+
+
+def test_a_complete_run_says_nothing(run: Run, delivery: Delivery) -> None:
+    record(run, line(time.time(), a=1, text="x"))
+    deliver_all(delivery)
+    assert found(run) is None
+
+
+def test_malformed_lines_are_counted_once_whatever_is_delivered_again(
+    run: Run, delivery: Delivery
+) -> None:
+    for rank in (0, 1):
+        record(run, line(time.time(), a=1) + b"no JSON\n" * 150, rank)
+        deliver_all(delivery)
+    assert found(run) == NotRecorded("300 malformed lines", malformed_lines=300)
+    refuse_bytes(run.id, "1/0/metrics", 5)
+    with delivery.settled(run_owner(run.id)):
+        assert streams.rewind(run_owner(run.id))
+    assert found(run) == NotRecorded("5 bytes of lost ranks", refused_bytes=5)
+    deliver_all(delivery)
+    described = found(run)
+    assert described is not None
+    assert described.text == "300 malformed lines, 5 bytes of lost ranks"
+
+
+def test_values_beyond_the_limit_of_series_are_counted(run: Run, delivery: Delivery) -> None:
+    delivery = Delivery(delivery._writer, most_series=2)
+    record(run, line(time.time(), a=1, b=2, c=3, d=4))
+    deliver_all(delivery)
+    text = "2 values beyond the limit of series"
+    assert found(run) == NotRecorded(text, refused_values=2)
+
+
+def test_agents_state_their_own_counts(run: Run, delivery: Delivery) -> None:
+    record(run, stated(unread_files=1, refused_calls=2))
+    record(run, stated(unread_files=2, unanswered_calls=1), rank=1)
+    deliver_all(delivery)
+    described = found(run)
+    assert described is not None
+    assert (described.refused_calls, described.unanswered_calls, described.unread_files) == (
+        2,
+        1,
+        3,
+    )
+    assert described.text == (
+        "2 refused client calls, 1 client call that broke off or timed out, "
+        "3 event files not read to their end"
+    )
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [{"malformed_lines": 1}, {"unread_files": 0}, {"unread_files": True}, {"unread_files": 2**31}],
+)
+def test_other_counts_are_malformed_lines(
+    run: Run, delivery: Delivery, counts: dict[str, Any]
+) -> None:
+    record(run, stated(**counts))
+    deliver_all(delivery)
+    assert found(run) == NotRecorded("1 malformed line", malformed_lines=1)
+
+
+def test_refused_bytes_of_a_stream_count_once(run: Run) -> None:
+    for size in (3, 7, 5):
+        refuse_bytes(run.id, "1/0/metrics", size)
+    refuse_bytes(run.id, "1/0/stdout", 2)
+    assert found(run) == NotRecorded("9 bytes of lost ranks", refused_bytes=9)
+
+
+def test_run_and_manifest_have_the_same_field(
+    api: TestClient, run: Run, delivery: Delivery
+) -> None:
+    make_ranks(run)
+    for path in ("", "/manifest"):
+        assert api.simulate_get(f"/api/runs/{run.id}{path}").json["not_recorded"] is None
+    record(run, b"no JSON\n")
+    deliver_all(delivery)
+    of_run, of_manifest = (
+        api.simulate_get(f"/api/runs/{run.id}{path}").json["not_recorded"]
+        for path in ("", "/manifest")
+    )
+    assert of_run == of_manifest
+    assert (of_run["text"], of_run["malformed_lines"]) == ("1 malformed line", 1)
