@@ -198,3 +198,28 @@ def test_what_one_of_several_processes_has_told_mlflow_is_of_its_rank(tmp_path: 
     process, line = recorded(attempt)
     assert process["process"] == {"rank": 9, "world_size": 16, "restart": 0}
     assert line == {"time": 1.5, "rank": 9, "step": 3, "metrics": {"loss": 0.5}}
+
+
+_REFUSED_CALL = """
+import os, urllib.error, urllib.request
+url = os.environ["MLFLOW_TRACKING_URI"] + "/api/2.0/mlflow/runs/log-metric"
+address, _, host = url.removeprefix("http://").rpartition("@")
+token = address.partition(":")[2]
+headers = {"Authorization": "Bearer " + token, "Content-Type": "application/json"}
+try:
+    urllib.request.urlopen(urllib.request.Request("http://" + host, b"{}", headers))
+except urllib.error.HTTPError as error:
+    assert error.code == 400
+"""
+
+
+def test_what_is_not_recorded_is_stated_at_the_end_if_there_is_something(tmp_path: Path) -> None:
+    def stated(code: str) -> list[Any]:
+        environ = {"PATH": os.environ["PATH"]}
+        attempt = run(tmp_path, sys.executable, "-c", code, environ=environ)
+        assert known(attempt.exit).code == 0, attempt.file("stderr").read_text()
+        lines = attempt.file("metrics").read_text().splitlines()
+        return [json.loads(line)["not_recorded"] for line in lines if "not_recorded" in line]
+
+    assert stated("pass") == []
+    assert stated(_REFUSED_CALL) == [{"refused_calls": 1}]

@@ -291,10 +291,13 @@ class Attempt:
         finally:
             span[1] = time.time()
 
-    def conclude(self, ended: Exit, failure: str = "", missing: str = "") -> None:
+    def conclude(
+        self, ended: Exit, failure: str = "", missing: str = "", unwritten: int = 0
+    ) -> None:
         """Take what the processes, which have ended, have still told; then note the end.
 
-        ``missing`` is what a job that others started could not record, which is no failure of it.
+        ``missing`` is what a job that others started could not record, which is no failure of it;
+        ``unwritten`` is the number of values that its processes could not write.
         """
         lines: list[Mapping[str, object]] = []
         disturbance = self._observation.close() if self._observation else None
@@ -309,6 +312,11 @@ class Attempt:
         if disturbance is not None:
             profiled = [(began, min(end, ended.at)) for began, end in self._profiled]
             lines.append({"disturbance": {**asdict(disturbance), "profiled": profiled}})
+        counts = {"unwritten_values": unwritten}
+        if self._observation is not None:
+            counts |= self._observation.not_recorded
+        if counts := {name: number for name, number in counts.items() if number}:
+            lines.append({"not_recorded": counts})
         if lines:
             with suppress(OSError):
                 # The process's last line may have been cut.

@@ -48,7 +48,7 @@ class ForeignRank:
                 words = f"{lost:,} values could not be written: no room was left for them"
                 say(f"{words}, of rank {self._attempt.assignment.rank}")
                 missing = "; ".join(filter(None, [words, missing]))
-            self._attempt.conclude(ended, failure, missing)
+            self._attempt.conclude(ended, failure, missing, lost)
             on_end()
 
         threading.Thread(target=run, name="rank", daemon=True).start()

@@ -68,6 +68,12 @@ class Observation:
         return self._follower.failure
 
     @property
+    def not_recorded(self) -> dict[str, int]:
+        """Counts of what is not recorded, by the fields of ``records.NotRecorded``."""
+        unread = self._follower.not_read + self._follower.damaged
+        return {**self._loopback.not_recorded, "unread_files": unread}
+
+    @property
     def measured(self) -> "Disturbance | None":
         """What was measured until now; None at first."""
         return self._watch.total if self._watch else None

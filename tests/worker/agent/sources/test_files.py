@@ -144,6 +144,7 @@ def test_a_damaged_event_file_is_a_failure_and_the_others_are_read(followed: Fol
     followed.stdout.write_text(mllog("eval_accuracy", "1000", 0.9))
     followed.wait_for(3)
     assert followed.end().startswith(f"the event file {damaged} is damaged at byte ")
+    assert (followed.not_read, followed._follower.damaged) == (0, 1)
     assert followed.values("eval_accuracy") == [0.9]
 
 

@@ -172,6 +172,36 @@ def test_a_process_is_let_out_by_the_token_where_it_may(
     door.close()
 
 
+def test_refused_calls_are_counted(loopback: Loopback, sink: Sink) -> None:
+    with closing(connect(loopback)) as connection:
+        assert call(connection, loopback.token)[0] == 200
+        assert call(connection, loopback.token, b"[")[0] == 400
+        assert call(connection, "wrong")[0] == 401
+        assert call(connection, loopback.token, path="/else")[0] == 404
+        sink.full = True
+        assert call(connection, loopback.token)[0] == 507
+    assert loopback.not_recorded == {"refused_calls": 2, "unanswered_calls": 0}
+
+
+def test_calls_that_break_off_or_time_out_are_counted(
+    loopback: Loopback, sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loopbacks, "_PATIENCE_SECONDS", 0.2)
+    head = f"POST /say HTTP/1.1\r\nAuthorization: Bearer {loopback.token}\r\nContent-Length: 9\r\n"
+    with (
+        socket.create_connection(address_of(loopback)),  # says nothing, as a pool's may
+        socket.create_connection(address_of(loopback)) as slow,
+        socket.create_connection(address_of(loopback)) as broken,
+    ):
+        slow.sendall(head.encode())
+        broken.sendall(f"{head}\r\n{{".encode())
+        broken.shutdown(socket.SHUT_WR)
+        wait_for(lambda: loopback.not_recorded["unanswered_calls"] == 2, what="both are counted")
+        time.sleep(0.5)
+    assert loopback.not_recorded == {"refused_calls": 0, "unanswered_calls": 2}
+    assert sink.lines == []
+
+
 def test_connections_that_drip_are_ended_and_others_are_heard(
     loopback: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +236,7 @@ def test_too_many_connections_are_told_in_the_log(
     server.close()
     [words] = sink.words
     assert words.startswith("4 connections to the server of this run were refused")
+    assert server.not_recorded == {"refused_calls": 0, "unanswered_calls": 4}
 
 
 _HOLD = """

@@ -57,6 +57,11 @@ class Follower:
         """Number of event files that are not recorded."""
         return self._events.not_read
 
+    @property
+    def damaged(self) -> int:
+        """Number of event files that could not be read to their end."""
+        return self._events.damaged
+
     def close(self) -> None:
         """Read to the end of what the processes, which have ended, wrote."""
         self._ending.set()

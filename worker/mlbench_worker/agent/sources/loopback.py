@@ -131,7 +131,7 @@ class Loopback:
         self.token = secrets.token_urlsafe(24)
         self.lets_out_to = lets_out_to
         self.root = root
-        self._refused = 0
+        self._refused_calls = self._unanswered_calls = self._refused = 0
         self._routes = routes
         self._append = append
         self._say = say
@@ -169,6 +169,17 @@ class Loopback:
             return {}
         return dict.fromkeys(("https_proxy", "HTTPS_PROXY"), self.address)
 
+    @property
+    def not_recorded(self) -> dict[str, int]:
+        """Number of calls that are not recorded, by the fields of ``records.NotRecorded``."""
+        unanswered = self._unanswered_calls + self._refused
+        return {"refused_calls": self._refused_calls, "unanswered_calls": unanswered}
+
+    def note_unanswered(self) -> None:
+        """Count a call that broke off, or timed out, before all of it was read."""
+        with self._turn:
+            self._unanswered_calls += 1
+
     def close(self) -> None:
         """Answer what was asked until now by processes that have ended, and stop."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
@@ -199,6 +210,7 @@ class Loopback:
                 answers = (route(request) for route in self._routes)
                 answer = next((reply for reply in answers if reply is not None), None)
             except ValueError as error:
+                self._refused_calls += not _only_asks(request)
                 return refusal(HTTPStatus.BAD_REQUEST, str(error))
             if answer is None:
                 words = f"there is nothing at {request.method} {request.path}"
@@ -207,6 +219,7 @@ class Loopback:
                 try:
                     self._append(self._of(caller, answer.lines))
                 except OSError as error:
+                    self._refused_calls += 1
                     words = f"it cannot be recorded: {error}"
                     return refusal(HTTPStatus.INSUFFICIENT_STORAGE, words)
             if answer.words and answer.words not in self._said:
@@ -261,6 +274,11 @@ class Loopback:
             del self._open[threading.current_thread()]
 
 
+def _only_asks(request: Request) -> bool:
+    """Check that a request would record nothing."""
+    return request.method == "GET" or request.path.endswith("/search")
+
+
 def no_proxy_for(environ: Mapping[str, str], *peers: str) -> dict[str, str]:
     """Return the variables that keep clients from asking a proxy for this machine, if need be.
 
@@ -281,9 +299,14 @@ def refusal(status: int, words: str, code: str = "") -> Answer:
 class _Patience(io.RawIOBase):
     """What a connection receives; a TimeoutError once a deadline is over, however it drips."""
 
-    def __init__(self, connection: socket.socket, seconds: float) -> None:
+    def __init__(
+        self, connection: socket.socket, seconds: float, on_timeout: Callable[[], None]
+    ) -> None:
+        """``on_timeout`` is called if something was received before the deadline."""
         self._connection = connection
         self._deadline: float | None = time.monotonic() + seconds
+        self._on_timeout = on_timeout
+        self._has_received = False
 
     def have_any(self) -> None:
         """Wait for as long as it takes from now on."""
@@ -294,12 +317,19 @@ class _Patience(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        if self._deadline is not None:
-            left = self._deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
-            self._connection.settimeout(left)
-        return self._connection.recv_into(buffer)
+        try:
+            if self._deadline is not None:
+                left = self._deadline - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError
+                self._connection.settimeout(left)
+            received = self._connection.recv_into(buffer)
+        except TimeoutError:
+            if self._has_received:
+                self._on_timeout()
+            raise
+        self._has_received = True
+        return received
 
 
 class _Conversation(BaseHTTPRequestHandler):
@@ -317,7 +347,8 @@ class _Conversation(BaseHTTPRequestHandler):
     def setup(self) -> None:
         """Read what the client sends with some patience."""
         super().setup()
-        self._patience = _Patience(self.connection, _PATIENCE_SECONDS)
+        note = self.server.note_unanswered
+        self._patience = _Patience(self.connection, _PATIENCE_SECONDS, note)
         self.rfile = io.BufferedReader(self._patience)
 
     def _respond(self) -> None:
@@ -373,6 +404,10 @@ class _Conversation(BaseHTTPRequestHandler):
         self._patience.have_any()
         url = urlsplit(self.path)
         body = self._read(int(length), at_most=_MOST_BODY_BYTES)
+        if body is not None and len(body) < int(length):
+            self.server.note_unanswered()
+            self.close_connection = True
+            return refusal(HTTPStatus.BAD_REQUEST, "the body is shorter than its Content-Length")
         request = Request(self.command, url.path, dict(parse_qsl(url.query)), body)
         return self.server.answer(request, self._caller)
 

@@ -102,6 +102,11 @@ class EventFiles:
         failures = (file.failure for file in self._followed.values())
         return next((failure for failure in failures if failure), "")
 
+    @property
+    def damaged(self) -> int:
+        """Number of event files that could not be read to their end."""
+        return sum(bool(file.failure) for file in self._followed.values())
+
     def close(self) -> None:
         """Close the files."""
         for file in self._followed.values():
