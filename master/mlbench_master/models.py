@@ -184,8 +184,8 @@ class Run(_Table):
     delivery = JSONField(null=True)
     """``{"recorded", "in_prometheus", "kept"}``: its samples, counted at its end."""
     added = JSONField(null=True)
-    """``{"samples", "first_at", "last_at", "archive", "sha256", "sealed"}``: what was posted after
-    its end, when that came, its archive, and how many samples that has."""
+    """``{"samples", "of_lost_ranks", "first_at", "last_at", "archive", "sha256", "sealed"}``: the
+    samples that came too late, when they came, their archive, and how many samples that has."""
     figures = JSONField(null=True)
     """What its result says in numbers, computed at its end (``mlbench/evaluation/figures.py``)."""
     settled_at = DoubleField(null=True, index=True)

@@ -218,6 +218,10 @@ def _delivery(run: Run) -> Iterator[tuple[str, str | Text]]:
         where = " by the master" if d.kept else ""
         held = f"in Prometheus {d.in_prometheus:,}, kept {d.kept:,}{where}"
         yield "delivery", f"recorded {d.recorded:,}, {'in its archive all' if run.origin else held}"
+    if run.added:
+        late = run.added.of_lost_ranks
+        of_lost = f", {late:,} of them from lost ranks" if late else ""
+        yield "added", f"{run.added.samples:,} samples, no part of the result{of_lost}"
     if run.not_recorded:
         yield "not recorded", Text(run.not_recorded.text, style="yellow")
 

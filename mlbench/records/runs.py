@@ -34,12 +34,14 @@ class Delivery(Record):
 
 @dataclass(frozen=True)
 class Added(Record):
-    """What was posted for a run after its end: it can be read, but is no part of the result."""
+    """Samples that are kept beside a run and are no part of its result: they came too late."""
 
     samples: int
     first_at: Time
     """When the first of them came."""
     last_at: Time
+    of_lost_ranks: int = 0
+    """Samples that ranks sent after they were lost. The others were posted after the run's end."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,7 @@ class Run(RunSpec, _RunHead):
     delivery: Delivery | None
     """None until its samples are counted: by its end, or soon after it was stopped or failed."""
     added: Added | None = None
-    """What was posted after its end; None: nothing."""
+    """What came too late to be part of its result; None: nothing."""
     not_recorded: NotRecorded | None = None
     """What its record lacks; None: nothing."""
     not_finite: NotFinite | None = None

@@ -20,14 +20,22 @@ from mlbench.series import SeriesKey
 from mlbench_master.database import exclusive, run_sql, store
 from mlbench_master.models import Stream, find_run, run_owner
 from mlbench_master.notify import Waiter
-from mlbench_master.recording import not_recorded
+from mlbench_master.recording import late, not_recorded
 from mlbench_master.recording.limits import admit, store_refused, summarize
 from mlbench_master.recording.plan import Plan, plan
 from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError
 from mlbench_master.recording.run_facts import Fact, store_facts
-from mlbench_master.recording.samples import MALFORMED, Sample, encoded_labels, show, whole_lines
+from mlbench_master.recording.samples import (
+    MALFORMED,
+    Sample,
+    Unrecorded,
+    encoded_labels,
+    show,
+    whole_lines,
+)
 from mlbench_master.recording.storing import keep, store_plan
 from mlbench_master.recording.streams import (
+    METRICS,
     POSTED,
     advance,
     forget_delivered,
@@ -340,6 +348,11 @@ def _store(
         store_refused(run, refused, most)
         if run.sealed_at is not None:
             store(run, sealed_at=None)
+    elif batches[0].stream.name == METRICS:
+        facts = [fact for batch in batches for fact in batch.facts]
+        lacking = [fact.counts for fact in facts if isinstance(fact, Unrecorded)]
+        lacking += [{"refused_values": len(refused)}] if refused else []
+        late.count(owner, sum(len(batch.samples) for batch in batches), lacking)
     # A run's samples stay until they were counted for the last time.
     if run is None or run.settled_at is not None:
         forget_delivered(owner)

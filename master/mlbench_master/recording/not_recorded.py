@@ -55,8 +55,9 @@ def without_counts(run: Run) -> dict[str, Any] | None:
 
 def describe(run: Run) -> NotRecorded | None:
     """Return what a run's record lacks; None if nothing is known to be missing."""
-    counts: dict[str, Any] = {"refused_values": (run.refused or {}).get("samples", 0)}
-    counts |= run.not_recorded or {}
+    counts: dict[str, Any] = dict(run.not_recorded or {})
+    refused = (run.refused or {}).get("samples", 0)
+    counts["refused_values"] = counts.get("refused_values", 0) + refused
     counts[_BYTES] = sum(counts.get(_BYTES, {}).values())
     phrases = [
         f"{number:,} {words[number > 1]}"

@@ -15,7 +15,7 @@ from mlbench_master.http import read_body, read_bytes
 from mlbench_master.models import run_owner
 from mlbench_master.openapi.operation import operation, whole
 from mlbench_master.pools.base import is_same_pod
-from mlbench_master.recording import files, streams
+from mlbench_master.recording import files, late, streams
 from mlbench_master.recording.limits import Spool
 from mlbench_master.runs import joining, workers
 from mlbench_master.serving.buffered import waited_seconds
@@ -33,7 +33,8 @@ _WRITTEN = whole(
 )
 # Spelled in SQL, as a thousand ranks ship every second or two.
 _RANK = """
-    SELECT run.state, run.attempt, run.num_workers, mine.worker, mine.pod_uid, mine.lost, pod.uid
+    SELECT run.state, run.attempt, run.num_workers, mine.worker, mine.pod_uid, mine.lost, pod.uid,
+        run.launcher, run.origin IS NULL
     FROM run
     LEFT JOIN pod ON pod.name = ?
     LEFT JOIN "rank" AS mine ON mine.run_id = run.id AND mine.attempt = ? AND mine.rank = ?
@@ -108,23 +109,30 @@ class StreamResource:
         offset may be beyond what was sent. Of files beyond those that a run may have, their list
         alone is held.
 
-        A stream of a run or an attempt that has ended, or of a lost rank, is closed: 409. A pod
-        writes what its own rank says, as long as it is the pod of its name: 403.
+        What a rank sends after it was lost is stored too: its samples as additions, which are no
+        part of the run's result. Any other stream of a run or an attempt that has ended is closed:
+        409. A lost rank of an external job has until the run's end. A pod writes what its own rank
+        says, as long as it is the pod of its name: 403.
         """
         if stream not in STREAMS:
             raise falcon.HTTPNotFound(description=f"stream: one of {', '.join(STREAMS)}")
         attempt, offset = _ATTEMPT.read(req), _OFFSET.read(req)
         if attempt is None or offset is None:
             raise BadFieldError("attempt and offset", "both are needed")
-        num_workers = _check_open(run_id, attempt, rank, req.context.pod)
         key = streams.StreamKey(run_owner(run_id), attempt, rank, stream)
         written = _WRITTEN.read(req) or 0
+        end = max(written, offset + (req.content_length or 0))
+        num_workers, is_late = _check_open(run_id, key, end, req.context.pod)
         if stream == streams.METRICS:
             self.spool.check_room()
-            held = streams.append(key, offset, read_bytes(req, _MAX_CHUNK_BYTES))
+            data = read_bytes(req, _MAX_CHUNK_BYTES)
+            append = late.append if is_late else streams.append
+            held = append(key, offset, data)
         else:
             check_room()
             data = read_bytes(req, _MAX_CHUNK_BYTES)
+            if is_late:
+                late.extend(key, end)
             if stream == files.FILES:
                 held = files.append(key, offset, data, written)
             else:
@@ -132,30 +140,38 @@ class StreamResource:
         resp.media = Held(held, workers.next_ship_seconds(num_workers, waited_seconds(req.env)))
 
 
-def _check_open(run_id: int, attempt: int, rank: int, asking: PodIdentity) -> int:
-    """Return the number of workers of a run whose rank may still send, and is the pod's that asks.
+def _check_open(
+    run_id: int, key: streams.StreamKey, end: int, asking: PodIdentity
+) -> tuple[int, bool]:
+    """Return the workers of a run whose rank may still send, and whether that rank was lost.
+
+    The stream has ``end`` bytes at its sender.
 
     Raises:
-        falcon.HTTPConflict: its run or attempt has ended, or it is lost (409).
+        falcon.HTTPConflict: its run or attempt has ended (409).
         falcon.HTTPForbidden: it is the rank of another pod, or of the one before (403).
         falcon.HTTPNotFound: there is no such rank (404).
     """
+    attempt, rank = key.attempt, key.rank
     its = (min(number, _LARGEST) for number in (attempt, rank, run_id))
     row = run_sql(_RANK, asking.name, *its).fetchone()
     if row is None:
         raise falcon.HTTPNotFound(description=f"run_id: there is no run {run_id}")
-    state, current, num_workers, worker, pod_uid, lost, pool_uid = row
-    if state not in ACTIVE_STATES:
+    state, current, num_workers, worker, pod_uid, lost, pool_uid, launcher, is_own_run = row
+    is_its_own = worker == asking.name and is_same_pod(pod_uid, asking.uid)
+    is_late = bool(lost and is_its_own and is_own_run)
+    has_ended = state not in ACTIVE_STATES
+    # The recorder of an external job keeps the rest, for `mlbench ship` to make a whole run of.
+    if has_ended and launcher and is_late:
+        late.refuse(run_id, key, end)
+    if has_ended and (launcher or not is_late):
         raise falcon.HTTPConflict(description=f"run {run_id} has ended")
-    if attempt < current:
+    if attempt < current and not is_late:
         raise falcon.HTTPConflict(description=f"attempt {attempt} of run {run_id} has ended")
     if worker is None:
         raise falcon.HTTPNotFound(
             description=f"rank: run {run_id} has no rank {rank} in attempt {attempt}"
         )
-    is_its_own = worker == asking.name and is_same_pod(pod_uid, asking.uid)
     if not is_its_own or not is_same_pod(pool_uid, asking.uid):
         raise falcon.HTTPForbidden(description=f"rank: rank {rank} is another pod's")
-    if lost:
-        raise falcon.HTTPConflict(description=f"rank {rank} is lost: {lost}")
-    return int(num_workers)
+    return int(num_workers), is_late

@@ -98,11 +98,12 @@ def _dated(record: Callable[..., _Dated], stored: Any, at: str) -> _Dated | None
 
 
 def added_to(run: Run) -> records.Added | None:
-    """Return how much was posted for a run after its end; None if nothing was."""
+    """Return the samples that came too late to be part of a run's result; None if none did."""
     if run.added is None:
         return None
-    times = (seconds_to_text(run.added[name]) for name in ("first_at", "last_at"))
-    return records.Added(run.added["samples"], *times)
+    first_at, last_at = (seconds_to_text(run.added[name]) for name in ("first_at", "last_at"))
+    of_lost_ranks = run.added.get("of_lost_ranks", 0)
+    return records.Added(run.added["samples"], first_at, last_at, of_lost_ranks)
 
 
 def goal_of(run: Run) -> records.Goal | None:

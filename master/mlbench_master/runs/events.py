@@ -11,7 +11,7 @@ from mlbench.report import figures
 from mlbench.words import count
 from mlbench_master.models import Rank, Run
 from mlbench_master.runs import autopsies
-from mlbench_master.runs.describing import STOPPED_BY, note_of, reason_of
+from mlbench_master.runs.describing import STOPPED_BY, added_to, note_of, reason_of
 from mlbench_master.runs.faults import LATE_SECONDS
 from mlbench_master.times import seconds_to_text
 
@@ -158,10 +158,15 @@ def _shipped(run: Run) -> Iterator[RunEvent]:
 
 
 def _added(run: Run) -> Iterator[RunEvent]:
-    if run.added is not None:
-        samples = f"{run.added['samples']:,}"
-        text = f"Samples were added after the end, which are no part of it: {samples}"
-        yield _event(run.added["first_at"], "added", run.attempt, None, text)
+    if (added := added_to(run)) is None:
+        return
+    late, posted = added.of_lost_ranks, added.samples - added.of_lost_ranks
+    for samples, text in (
+        (posted, "Samples were added after the end, which are no part of it"),
+        (late, "Ranks sent samples after they were lost, which are no part of the result"),
+    ):
+        if samples:
+            yield RunEvent(added.first_at, "added", run.attempt, None, f"{text}: {samples:,}")
 
 
 def _count(ranks: Sequence[Rank], of: str) -> str:

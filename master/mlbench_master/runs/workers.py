@@ -33,7 +33,7 @@ from mlbench_master.group_commit import PATIENT_SECONDS, GroupCommit
 from mlbench_master.models import Rank, Run, run_owner
 from mlbench_master.notify import notify
 from mlbench_master.pools.base import is_same_pod
-from mlbench_master.recording import streams
+from mlbench_master.recording import late, streams
 from mlbench_master.runs import autopsies, clock, faults, profiles
 from mlbench_master.runs.life import deadline_at, has_active
 
@@ -323,9 +323,13 @@ def _note_rank(pod: str, report: Report) -> bool:
     """
     its = (pod, report.run_id, report.attempt, report.rank)
     ranks = Rank.rows("worker = ? AND run_id = ? AND attempt = ? AND rank = ?", *its)
-    if not ranks or ranks[0].lost:
+    if not ranks:
         return False
     rank = ranks[0]
+    if rank.lost:
+        if report.state == "exited":
+            late.end(rank.run_id, rank.attempt, rank.rank, report.sizes)
+        return False
     if failed := bool(report.failure and not rank.failure):
         store(rank, failure=report.failure)
     if rank.exit_code is not None:

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from mlbench.cli import common, output
 from mlbench.home import Connection
-from mlbench.records import Delivery, Disturbance, Goal, NotRecorded, Origin, Pod
+from mlbench.records import Added, Delivery, Disturbance, Goal, NotRecorded, Origin, Pod
 from mlbench.results import AccuracyAfterTime, Cost, Goodput, RankDisturbance, TimeToAccuracy
 from tests.support.results import make_aimless, make_result, make_run
 from tests.support.rows import QUIET
@@ -76,6 +76,14 @@ def test_a_run_says_what_is_not_recorded(paper: io.StringIO) -> None:
     run = replace(_RUN, not_recorded=NotRecorded("3 malformed lines", malformed_lines=3))
     output.show_result(run, _RESULT, _CONNECTION, _METRICS)
     assert "not recorded 3 malformed lines" in shown(paper)
+
+
+def test_a_run_says_how_many_samples_came_too_late(paper: io.StringIO) -> None:
+    at = "2026-03-01T09:21:29.347960Z"
+    for late, marked in ((0, ""), (2, ", 2 of them from lost ranks")):
+        run = replace(_RUN, added=Added(3, at, at, late))
+        output.show_result(run, _RESULT, _CONNECTION, _METRICS)
+        assert f"added 3 samples, no part of the result{marked}" in shown(paper)
 
 
 def test_a_result_says_what_disturbed_it_or_how_long_it_waited(paper: io.StringIO) -> None:

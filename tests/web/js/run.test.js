@@ -5,7 +5,7 @@ import "./browser.js";
 import * as curves from "../../../master/mlbench_master/web/static/js/run/curves.js";
 import { addressOf, parseCsv } from "../../../master/mlbench_master/web/static/js/run/files.js";
 import { failedRank } from "../../../master/mlbench_master/web/static/js/run/logs.js";
-import { few, judgeDelivery } from "../../../master/mlbench_master/web/static/js/run/progress.js";
+import { addedTo, few, judgeDelivery } from "../../../master/mlbench_master/web/static/js/run/progress.js";
 import { rankFigures } from "../../../master/mlbench_master/web/static/js/run/ranks.js";
 import { toPath } from "../../../master/mlbench_master/web/static/js/workers/worker.js";
 
@@ -170,3 +170,13 @@ test("a file's address escapes all that means something there", () => {
 
 test("of many warnings alike, the first are shown and the others counted", () =>
   deepEqual(few([..."abcdef"]), ["a", "b", "c", "d", "2 more like this, which the API has"]));
+
+test("samples that came too late are told by their origin", () => {
+  const at = "2026-03-01T09:21:29.347960Z";
+  const tell = (samples, of_lost_ranks) =>
+    addedTo({ added: { samples, of_lost_ranks, first_at: at, last_at: at } }).map((text) => text.split(",")[0]);
+  deepEqual(addedTo({ added: null }), []);
+  deepEqual(tell(1, 0), ["1 sample was added after the end"]);
+  deepEqual(tell(3, 3), ["3 samples were sent by ranks after they were lost"]);
+  deepEqual(tell(3, 1), ["2 samples were added after the end", "1 sample was sent by ranks after they were lost"]);
+});

@@ -70,14 +70,20 @@ function overlapped(/** @type {Record<string, number>} */ phases) {
   return parts.length ? [`Overlapped with training in other threads: ${parts.join(", ")} a rank`] : [];
 }
 
-// What was posted after the end.
-function addedTo(/** @type {Run} */ { added }) {
+/** @returns {string[]} the samples that were posted after the end, and those of lost ranks. */
+export function addedTo(/** @type {Pick<Run, "added">} */ { added }) {
   if (!added) return [];
   const [first, last] = [moment(added.first_at), moment(added.last_at)];
   const when = first === last ? `at ${first}` : `from ${first} to ${last}`;
-  const [verb, pronoun] = added.samples === 1 ? ["was", "it is"] : ["were", "they are"];
-  const what = plural(added.samples, "sample");
-  return [`${what} ${verb} added after the end, ${when}; ${pronoun} no part of the result`];
+  const late = added.of_lost_ranks;
+  const sentence = (samples, how) => {
+    const [verb, pronoun] = samples === 1 ? ["was", "it is"] : ["were", "they are"];
+    return `${plural(samples, "sample")} ${verb} ${how}, ${when}; ${pronoun} no part of the result`;
+  };
+  return [
+    ...(added.samples > late ? [sentence(added.samples - late, "added after the end")] : []),
+    ...(late ? [sentence(late, "sent by ranks after they were lost")] : []),
+  ];
 }
 
 // The share of the way to the goal at a value: from 0 upwards, or from the first value down.
