@@ -8,7 +8,7 @@ import json
 import shutil
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +87,10 @@ def check(file: Path, archives: Sequence[Path]) -> list[str]:
 
 
 def _digest_of(file: Path) -> str:
-    with opened(file) as archive:
+    """Return the digest of an archive; empty if the file is not an archive."""
+    with suppress(ArchiveError), opened(file) as archive:
         return archive.digest
+    return ""
 
 
 def _about(file: Path) -> Any:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from mlbench import bundle, names, signature
-from mlbench.archive import RUN, Archive, ArchiveError, opened
+from mlbench.archive import RUN, Archive, opened
 from mlbench.cli.common import (
     FAILED,
     JsonOption,
@@ -137,12 +137,12 @@ def _check(file: Path) -> tuple[list[str], Counter[str]]:
     """Check an archive, or a set's file and its archives; return problems and counted notes."""
     run_set = bundle.read_set(file)
     if run_set is None:
-        [found] = _check_archives([file])
+        [found] = limited.check([file])
         return [*found.problems], Counter(found.notes)
     with TemporaryDirectory() as folder:
         archives = bundle.archives_in(file, Path(folder))
         problems = bundle.check(file, archives)
-        checked = _check_archives(archives)
+        checked = limited.check(archives)
     for i, (archive, found) in enumerate(zip(archives, checked, strict=True), 1):
         problems += [f"archive {i}: {text.replace(str(archive), 'it')}" for text in found.problems]
     archived = {one.run.id: (one.run, one.in_set) for one in checked if one.run}
@@ -150,13 +150,6 @@ def _check(file: Path) -> tuple[list[str], Counter[str]]:
     counted = Counter(note for one in checked for note in one.notes)
     counted.update([*notes, f"ledger {run_set.ledger_sha256}"])
     return problems + wrong, counted
-
-
-def _check_archives(files: list[Path]) -> list[limited.Checked]:
-    try:
-        return limited.check(files)
-    except ArchiveError as error:
-        return [limited.Checked([str(error)], [], None, None) for _ in files]
 
 
 def _write_blocks(file: Path, folder: Path) -> int:

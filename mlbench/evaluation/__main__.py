@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from mlbench.archive import RUN, ArchiveError, opened
+from mlbench.evaluation import limited
+from mlbench.evaluation.archived import errors_of_archives
 from mlbench.evaluation.checking import examine
 from mlbench.evaluation.comparing import compare_files
 from mlbench.evaluation.criteria import Criteria
@@ -48,9 +50,10 @@ def _check(*files: str) -> list[tuple[list[str], list[str], Any, Any]]:
     shows_progress = len(files) > 1 and sys.stderr.isatty()
     for file in files:
         try:
-            with opened(Path(file)) as archive:
+            with opened(Path(file)) as archive, errors_of_archives():
                 told = archive.document(RUN)
-                checked.append((*examine(archive), told["run"], told.get("set")))
+                limited.Checked.from_answer([], [], told["run"], in_set := told.get("set"))
+                checked.append((*examine(archive), told["run"], in_set))
         except ArchiveError as error:
             checked.append(([str(error)], [], None, None))
         if shows_progress:

@@ -44,20 +44,24 @@ class Checked:
         return cls(
             problems,
             notes,
-            Run.from_fields(run) if run else None,
-            SetAtSealing.from_fields(in_set) if in_set else None,
+            None if run is None else Run.from_fields(run),
+            None if in_set is None else SetAtSealing.from_fields(in_set),
         )
 
 
 def check(files: Sequence[Path]) -> list[Checked]:
     """Return the problems and the notes of each archive, as ``checking.examine`` does.
 
-    One process reads all of them. Its progress goes to stderr, if that is a terminal.
+    One process reads all of them. Its progress goes to stderr, if that is a terminal. If an
+    archive ends the process, the two halves are checked apart, until that archive is alone.
     """
     try:
         return [Checked.from_answer(*found) for found in _ask("check", *map(str, files))]
-    except (KeyError, TypeError, ValueError) as error:
-        raise ArchiveError(f"its run cannot be read: {error}") from None
+    except ArchiveError as error:
+        if len(files) <= 1:
+            return [Checked([str(error)], [], None, None) for _ in files]
+        half = len(files) // 2
+        return check(files[:half]) + check(files[half:])
 
 
 def check_digests(files: Sequence[Path]) -> None:

@@ -55,6 +55,14 @@ def test_every_changed_bit_of_a_set_is_found(file: Path, tmp_path: Path) -> None
         _problems(file, tmp_path)
 
 
+def test_a_member_that_is_not_an_archive_leaves_the_others_to_be_checked(
+    file: Path, archives: dict[int, Path], tmp_path: Path
+) -> None:
+    listed = bundle.archives_in(file, tmp_path)
+    listed[0].write_text("no archive")
+    assert bundle.check(file, listed) == ["the archive of run 1 is missing, or another one"]
+
+
 def test_a_set_that_was_written_anew_is_found(
     file: Path, archives: dict[int, Path], tmp_path: Path
 ) -> None:

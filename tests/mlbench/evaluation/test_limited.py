@@ -4,9 +4,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mlbench import archive, bundle
 from mlbench.archive import ArchiveError
 from mlbench.evaluation import limited
 from tests.support.results import make_archive, make_result
@@ -40,3 +42,49 @@ def test_what_is_no_archive_is_refused_with_the_reason(tmp_path: Path) -> None:
     [problem], notes = checked.problems, checked.notes
     assert "text is no archive of a run, or a damaged one" in problem
     assert notes == []
+
+
+@pytest.fixture
+def sound(tmp_path: Path) -> list[Path]:
+    """Archives of a published set."""
+    file = Path(__file__).parents[3] / "docs" / "archives" / "results-lstm.mlbench"
+    return bundle.archives_in(file, tmp_path)[:2]
+
+
+@pytest.mark.parametrize("name", ["run", "set"])
+@pytest.mark.parametrize("malformed", [[], "text", {"id": "one"}, None])
+def test_of_several_archives_the_malformed_one_is_named(
+    tmp_path: Path, sound: list[Path], name: str, malformed: object
+) -> None:
+    wrong = tmp_path / "wrong.mlbench"
+    with archive.opened(sound[0]) as found:
+        told = {**found.document(archive.RUN), name: malformed}
+        if malformed is None:
+            del told["run"]
+        documents = {archive.RUN: told, archive.ROWS: found.document(archive.ROWS)}
+        archive.write(wrong, documents, ((series, found.read(series)) for series in found.series))
+    first, named, last = limited.check([sound[0], wrong, sound[1]])
+    assert ([*first.problems], [*last.problems]) == ([], [])
+    assert first.run
+    assert last.run
+    assert named.run is None
+    assert "its run is invalid" in named.problems[0]
+
+
+def test_of_several_archives_the_one_that_ends_its_reader_is_named(
+    sound: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [*sound, Path("bomb"), sound[0]]
+    ask = limited._ask
+
+    def fail(what: Any, *words: str) -> Any:
+        if "bomb" in words:
+            raise ArchiveError("it cannot be checked")
+        return ask(what, *words)
+
+    monkeypatch.setattr(limited, "_ask", fail)
+    assert [[*found.problems] for found in limited.check(files)] == [
+        *([], []),
+        ["it cannot be checked"],
+        [],
+    ]
