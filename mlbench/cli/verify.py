@@ -91,7 +91,9 @@ def verify(
             out.print(f"{restored:,} samples were written")
         if added:
             when = f"{added.first_at} to {added.last_at}"
-            out.print(f"no part of it: {added.samples:,} added after the end ({when})")
+            late = added.of_lost_ranks
+            of_lost = f", {late:,} of them from lost ranks" if late else ""
+            out.print(f"no part of it: {added.samples:,} added after the end{of_lost} ({when})")
         if signer:
             out.print(f"signed by {signer}", soft_wrap=True)
         out.print("not verified" if problems else "verified: nothing is missing or damaged")
