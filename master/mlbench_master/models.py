@@ -271,7 +271,8 @@ class Rank(_Table):
     reported = BooleanField(default=False)
     """Whether the agent has reported it."""
     reported_at = DoubleField(null=True)
-    """When it did first; when the process exited, if that was sooner."""
+    """When it did first, or the process exited, if that was sooner. A process that others start
+    has begun before: then it is the beginning."""
     stop = BooleanField(default=False)
     exit_code = IntegerField(null=True)
     exited_at = DoubleField(null=True)

@@ -121,7 +121,7 @@ class RankRow(Record):
     worker: str = ""
     assigned_at: float = 0.0
     reported_at: float | None = None
-    """When its agent said first that its process runs."""
+    """When its agent said first that its process runs; its beginning, if others started it."""
     exit_code: int | None = None
     exited_at: float | None = None
     lost: str = ""

@@ -189,6 +189,7 @@ def _add(run: Run, order: JoinRequest) -> None:
         pod_uid=order.uid,
         assignment=asdict(assignment),
         assigned_at=began_at,
+        reported_at=began_at,
         clock_ahead=clock.was_set_by(run),
     )
     Run.update(delivery=None).where(Run.id == run.id).execute()

@@ -17,10 +17,12 @@ from mlbench_master.models import Pod, Rank, Run, Worker
 from mlbench_master.pools.base import PodStatus
 from mlbench_master.recording import streams
 from mlbench_master.runs import clock, describing, life
+from mlbench_master.runs.events import events_of
 from mlbench_master.runs.joining import JoinRequest, join
 from mlbench_master.runs.requests import RunRequest
 from mlbench_master.runs.workers import Report, poll
 from mlbench_master.settings import Limits
+from mlbench_master.times import parse
 from tests.conftest import AGENT_SECRET, as_pod
 from tests.support.rows import key, see_pod
 
@@ -84,6 +86,16 @@ def test_a_run_begins_with_the_first_of_its_processes_however_late_they_join(
     assert began == pytest.approx([now - 10, now - 60], abs=5)
     with pytest.raises(ValidationError, match="began_ago"):
         come(2, began_ago=-1)
+
+
+def test_ranks_of_a_job_have_started_when_their_processes_began(database: Database) -> None:
+    now = time.time()
+    for uid, ago in ((1, 60.0), (2, 50.0)):
+        joined = come(uid - 1, began_ago=ago)
+        report(joined, "exited", uid, exit_code=0, exited_at=now - 40)
+    events = events_of(Run.get_by_id(joined.run_id))
+    [started] = [event for event in events if event.kind == "started"]
+    assert parse(started.time) / 1e6 == pytest.approx(now - 50, abs=5)
 
 
 def test_the_others_join_it_and_asking_again_changes_nothing(database: Database) -> None:
