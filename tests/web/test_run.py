@@ -12,7 +12,7 @@ from mlbench import ApiClient
 from mlbench.home import Connection
 from mlbench.records import Run
 from tests.conftest import wait_for
-from tests.support.stacks import losses, order_steps, run_to_end
+from tests.support.stacks import losses, order_command, order_steps, run_to_end
 from tests.web.conftest import TALKER, TALKER_LINES, WORDY, section, sign_in, stop_runs
 from tests.web.watch import Watch
 
@@ -87,6 +87,19 @@ def test_a_value_with_a_foreign_date_does_not_stretch_the_charts(
     training = section(user, "Training")
     expect(training).to_contain_text("1 value with a date outside of the run: not drawn")
     expect(training.get_by_role("img").first).to_be_visible()
+
+
+@pytest.mark.usefixtures("no_run_left")
+def test_what_is_not_recorded_is_told_once(
+    user: Page, connection: Connection, client: ApiClient
+) -> None:
+    command = "sh -c 'echo nonsense >> $MLBENCH_METRICS_FILE'"
+    run = run_to_end(client, order_command(client, "nonsense", command))
+    user.goto(f"{connection.url}/runs/{run.id}")
+    expect(section(user, "Progress")).to_contain_text("Not recorded: 1 malformed line")
+    expect(section(user, "Manifest")).to_contain_text(
+        re.compile(r"not recorded\s*1 malformed line")
+    )
 
 
 @pytest.fixture

@@ -1,0 +1,109 @@
+"""What a run's record lacks is told on every surface, and late values of a lost rank are kept."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mlbench import ApiClient, names
+from mlbench.home import Home
+from tests.conftest import wait_for
+from tests.support.known import known
+from tests.support.stacks import order_command, reload, run_to_end
+
+_MLBENCH = Path(sys.executable).with_name("mlbench")
+# As the controller waits, and the time that the agent needs to be missed.
+_SILENT_SECONDS = 40.0
+
+_BROKEN = r"""
+import os, socket, sys, time, urllib.error, urllib.request
+from mlbench import Tracker
+with Tracker() as t:
+    t.log(a=1)
+with open(os.environ["MLBENCH_METRICS_FILE"], "a") as file:
+    file.write("nonsense\n{\n")
+url = os.environ["MLFLOW_TRACKING_URI"] + "/api/2.0/mlflow/runs/log-metric"
+address, _, host = url.removeprefix("http://").rpartition("@")
+headers = {"Authorization": "Bearer " + address.partition(":")[2]}
+try:
+    urllib.request.urlopen(urllib.request.Request("http://" + host, b"{}", headers))
+except urllib.error.HTTPError as error:
+    print(error)
+"""
+
+_VALUES = r"""
+import itertools, os, time
+from mlbench import Tracker
+t = Tracker()
+with open(f"written-{os.environ['RANK']}", "w", buffering=1) as written:
+    for i in itertools.count(1):
+        t.log(v=i, step=i)
+        written.write(f"{i}\n")
+        time.sleep(0.02)
+"""
+
+
+def test_a_run_says_what_is_not_recorded(client: ApiClient, stack: Home, tmp_path: Path) -> None:
+    def call(*words: str | Path) -> str:
+        environ = {**os.environ, names.ENV_HOME: str(stack.root)}
+        return subprocess.run(
+            [_MLBENCH, *words], env=environ, stdout=subprocess.PIPE, text=True, check=False
+        ).stdout
+
+    script = tmp_path / "broken.py"
+    for code, text in ((_BROKEN, "2 malformed lines, 1 refused client call"), ("pass", "")):
+        script.write_text(code)
+        ran = call("run", script, "--workers", "1")
+        run = client.get_runs().result().value[-1]
+        for printed in (ran, call("status", str(run.id))):
+            told = [line for line in printed.splitlines() if line.startswith("not recorded")]
+            assert [line.split(maxsplit=2)[2] for line in told] == ([text] if text else []), ran
+        manifest = client.get_manifest(run.id).result().value
+        assert manifest.not_recorded == run.not_recorded
+        assert (run.not_recorded.text if run.not_recorded else "") == text
+
+
+@pytest.mark.slow
+def test_an_agent_that_was_silent_brings_all_that_its_rank_wrote(
+    own_stack: Home, tmp_path: Path
+) -> None:
+    (tmp_path / "values.py").write_text(_VALUES)
+    with ApiClient.from_home(own_stack) as client:
+        command = f"{sys.executable} values.py"
+        run = order_command(client, "silent", command, num_workers=2, working_dir=str(tmp_path))
+
+        def values(rank: int) -> list[float]:
+            series = client.get_run_metrics(run.id).result().value
+            return [point.number for point in series.get(f"v @ {rank}", [])]
+
+        def written(rank: int) -> list[float]:
+            lines = (tmp_path / f"written-{rank}").read_text().splitlines()
+            return list(map(float, lines))
+
+        wait_for(lambda: values(0) and values(1), what="it has begun")
+        agent = _agent_of(own_stack, known(reload(client, run).ranks[0].pod))
+        agent.suspend()
+        time.sleep(_SILENT_SECONDS)
+        agent.resume()
+        ended = run_to_end(client, run)
+        assert (ended.state, "rank 0 is lost" in ended.reason) == ("FAILED", True)
+        wait_for(lambda: values(0) == written(0), what="the late values have come")
+        assert values(1) == written(1)
+        ended = reload(client, run)
+        # Of each value, the step is a sample too.
+        late = 2 * len(written(0)) + 2 * len(written(1)) - known(ended.delivery).recorded
+        assert late > 1000
+        assert known(ended.added).of_lost_ranks >= late
+
+
+def _agent_of(home: Home, pod: str) -> psutil.Process:
+    """Return the agent of a worker."""
+    wanted = {"mlbench_worker.agent", pod, str(home.root / "workers" / pod)}
+    [agent] = [
+        one for one in psutil.process_iter(["cmdline"]) if wanted <= {*(one.info["cmdline"] or ())}
+    ]
+    return agent
