@@ -19,6 +19,7 @@ from mlbench.home import Home
 from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import wait_for
 from tests.support.disks import fill, small_disk
+from tests.support.known import known
 from tests.support.processes import descendants, run_text
 from tests.support.recorded import RECORD, STEPS, at_stack, environ, left_in, run_of, sealed
 from tests.support.stacks import losses, order_command, run_to_end
@@ -273,6 +274,7 @@ def test_a_full_disk(client: ApiClient, stack: Home, tmp_path: Path) -> None:
         [lost] = re.findall(r"([\d,]+) values could not be written", done.stderr)
         assert (ended.state, f"{lost} values could not" in ended.reason) == ("FINISHED", True)
         assert len(losses(client, ended)) + int(lost.replace(",", "")) == 30_000
+        assert known(ended.not_recorded).unwritten_values == int(lost.replace(",", ""))
         fill(disk)
         done = run_text([*RECORD, "--", "sh", "-c", "echo done; exit 3"], env=user)
         assert (done.returncode, done.stdout) == (3, "done\n")

@@ -49,6 +49,8 @@ _COUNTERS, _AUTOPSY = "counters", "autopsy"
 OUTPUT = "output"
 """Beside the attempts' folders, so that a file that stays there outlives its attempt."""
 _LONGEST_FAILURE = 500  # as the master takes it
+# Taken at the beginning: the agent's last lines must fit on a disk that is full at the end.
+_ROOM, _ROOM_BYTES = "room", 8 << 10
 
 
 class Attempt:
@@ -112,6 +114,7 @@ class Attempt:
             with suppress(OSError):  # a file system without pipes
                 os.mkfifo(folder / _AUTOPSY / "stacks", 0o600)
             write_json(folder / _ASSIGNMENT, asdict(assignment))
+            (folder / _ROOM).write_bytes(os.urandom(_ROOM_BYTES))  # which nothing compresses
             attempt = cls(folder, assignment, create_stream)
             own_folder(attempt.output)
             return attempt
@@ -299,6 +302,9 @@ class Attempt:
         ``missing`` is what a job that others started could not record, which is no failure of it;
         ``unwritten`` is the number of values that its processes could not write.
         """
+        why = failure or self._why(ended)  # by the room that there is
+        with suppress(OSError):
+            (self.folder / _ROOM).unlink()
         lines: list[Mapping[str, object]] = []
         disturbance = self._observation.close() if self._observation else None
         if self._traffic is not None:
@@ -326,7 +332,7 @@ class Attempt:
             most = f", {limit / 2**20:.0f} MiB" if limit is not None else ""
             self.say(f"out of memory: the kernel killed a process at the worker's limit{most}")
         lost = self._observation.failure if self._observation else ""
-        words = failure or self._why(ended) or lost
+        words = why or lost
         if missing:
             words = words or (f"exit code {ended.code}" if ended.code else "")
             words = "; ".join(filter(None, [words, missing]))
