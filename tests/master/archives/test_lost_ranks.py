@@ -15,6 +15,8 @@ from tests.master.resources.agents import poll
 from tests.support import reading
 from tests.support.rows import deliver_all, line, reload
 
+pytestmark = pytest.mark.both_databases
+
 _WORKERS = (POD, "w-1")
 
 
