@@ -221,7 +221,7 @@ def _delivery(run: Run) -> Iterator[tuple[str, str | Text]]:
     if run.added:
         late = run.added.of_lost_ranks
         of_lost = f", {late:,} of them from lost ranks" if late else ""
-        yield "added", f"{run.added.samples:,} samples, no part of the result{of_lost}"
+        yield "added", f"{run.added.samples:,} samples, not part of the result{of_lost}"
     if run.not_recorded:
         yield "not recorded", Text(run.not_recorded.text, style="yellow")
 

@@ -206,4 +206,4 @@ class Manifest(Record):
     launcher: str = ""
     """Who started its processes; empty where MLBench did."""
     not_recorded: NotRecorded | None = None
-    """What the run's record lacks; None: nothing."""
+    """Counts of data that the run's record lacks; None if nothing is known to be missing."""

@@ -34,7 +34,7 @@ class Delivery(Record):
 
 @dataclass(frozen=True)
 class Added(Record):
-    """Samples that are kept beside a run and are no part of its result: they came too late."""
+    """Late samples of a run, which are kept apart from its result."""
 
     samples: int
     first_at: Time
@@ -46,7 +46,7 @@ class Added(Record):
 
 @dataclass(frozen=True)
 class NotRecorded(Record):
-    """What a run's processes told the recorder and the run's record does not have."""
+    """Counts of data that a run's processes reported and its record lacks."""
 
     text: str
     """All counts in a phrase, such as `3 malformed lines`."""
@@ -193,9 +193,9 @@ class Run(RunSpec, _RunHead):
     delivery: Delivery | None
     """None until its samples are counted: by its end, or soon after it was stopped or failed."""
     added: Added | None = None
-    """What came too late to be part of its result; None: nothing."""
+    """Late samples, which are not part of its result; None if there are none."""
     not_recorded: NotRecorded | None = None
-    """What its record lacks; None: nothing."""
+    """Counts of data that its record lacks; None if nothing is known to be missing."""
     not_finite: NotFinite | None = None
     """Since when its loss is no finite number; None if it is one."""
     outcome: Outcome | None = None

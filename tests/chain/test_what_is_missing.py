@@ -1,4 +1,4 @@
-"""What a run's record lacks is told on every surface, and late values of a lost rank are kept."""
+"""Missing data is shown on every surface, and late values of a lost rank are kept."""
 
 import os
 import subprocess

@@ -1,8 +1,8 @@
-"""What a rank sends after it was lost: kept and marked, and no part of its run's result.
+"""Data that a rank sends after it was lost: kept, marked, and not part of its run's result.
 
-An agent that was silent for a while has everything that its rank wrote meanwhile. Samples become
-additions to the run, as posted ones do after its end. Logs and files go on in their streams. The
-verdict on the rank stays.
+An agent that was silent for a while still has the data that its rank wrote. The samples become
+additions to the run, like samples that are posted after its end. Logs and files continue in their
+streams. The verdict on the rank stays.
 """
 
 import time
@@ -25,7 +25,7 @@ _CLOSE = f"""
 
 
 def append(key: StreamKey, offset: int, data: bytes) -> int:
-    """Store what is new of a lost rank's samples, and return the offset to send next."""
+    """Store new samples of a lost rank, and return the offset to send next."""
     begins_at = _held(key)
     new = data[max(0, begins_at - offset) :]
     return begins_at + streams.append(_late(key), max(0, offset - begins_at), new)
@@ -55,7 +55,7 @@ def refuse(run_id: int, key: StreamKey, size: int) -> None:
 
 
 def count(owner: str, samples: int, lacking: Iterable[Mapping[str, int]]) -> None:
-    """Count delivered samples of lost ranks among a run's additions, and what these lack."""
+    """Count delivered samples of lost ranks as additions, and add counts of missing data."""
     run = find_run(run_owner(int(owner.partition("/")[2])))
     if run is None:
         return

@@ -1,7 +1,7 @@
-"""Counts of what a run's processes told and its record does not have.
+"""Counts of data that a run's processes reported and its record lacks.
 
-Delivery counts malformed lines, agents state their own counts in the metrics stream, and the API
-counts the bytes that it refuses. Everything that shows the counts reads ``describe``.
+Delivery counts malformed lines. Agents report their own counts in the metrics stream. The API
+counts the bytes that it refuses. All surfaces show the counts from ``describe``.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from mlbench_master.database import exclusive, store
 from mlbench_master.models import Run, run_owner
 
 _BYTES = "refused_bytes"
-# One thing and several, in the order in which they are told.
+# Singular and plural, in the order of the phrase.
 _PHRASES: Mapping[str, tuple[str, str]] = {
     "malformed_lines": ("malformed line", "malformed lines"),
     "refused_values": ("value beyond the limit of series", "values beyond the limit of series"),
@@ -26,7 +26,7 @@ _PHRASES: Mapping[str, tuple[str, str]] = {
     _BYTES: ("byte of a lost rank", "bytes of lost ranks"),
 }
 STATED = frozenset({"refused_calls", "unanswered_calls", "unread_files", "unwritten_values"})
-"""The counts that an agent may state."""
+"""Counts that an agent may report."""
 
 
 def add(run: Run, counts: Mapping[str, int]) -> None:
@@ -38,7 +38,7 @@ def add(run: Run, counts: Mapping[str, int]) -> None:
 
 
 def refuse_bytes(run_id: int, stream: str, size: int) -> None:
-    """Note how many bytes of a stream were refused, however often they are sent."""
+    """Store the number of refused bytes of a stream; the same bytes count once."""
     with exclusive(run_owner(run_id)):
         run = Run.get_or_none(Run.id == run_id)
         if run is not None:
@@ -54,7 +54,7 @@ def without_counts(run: Run) -> dict[str, Any] | None:
 
 
 def describe(run: Run) -> NotRecorded | None:
-    """Return what a run's record lacks; None if nothing is known to be missing."""
+    """Return the counts of a run; None if nothing is known to be missing."""
     counts: dict[str, Any] = dict(run.not_recorded or {})
     refused = (run.refused or {}).get("samples", 0)
     counts["refused_values"] = counts.get("refused_values", 0) + refused

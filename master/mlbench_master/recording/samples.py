@@ -51,7 +51,7 @@ class Began:
 
 @dataclass(frozen=True, slots=True)
 class Unrecorded:
-    """Counts of what is not recorded, by the fields of ``records.NotRecorded``."""
+    """Counts of missing data, by the fields of ``records.NotRecorded``."""
 
     counts: Mapping[str, int]
 

@@ -109,10 +109,10 @@ class StreamResource:
         offset may be beyond what was sent. Of files beyond those that a run may have, their list
         alone is held.
 
-        What a rank sends after it was lost is stored too: its samples as additions, which are no
+        Data that a rank sends after it was lost is stored, its samples as additions that are not
         part of the run's result. Any other stream of a run or an attempt that has ended is closed:
-        409. A lost rank of an external job has until the run's end. A pod writes what its own rank
-        says, as long as it is the pod of its name: 403.
+        409. So is the stream of a lost rank of an external job that has ended. A pod writes for its
+        own rank only, as long as it is the pod of its name: 403.
         """
         if stream not in STREAMS:
             raise falcon.HTTPNotFound(description=f"stream: one of {', '.join(STREAMS)}")

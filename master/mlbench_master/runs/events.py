@@ -163,7 +163,7 @@ def _added(run: Run) -> Iterator[RunEvent]:
     late, posted = added.of_lost_ranks, added.samples - added.of_lost_ranks
     for samples, text in (
         (posted, "Samples were added after the end, which are no part of it"),
-        (late, "Ranks sent samples after they were lost, which are no part of the result"),
+        (late, "Samples that ranks sent after they were lost, not part of the result"),
     ):
         if samples:
             yield RunEvent(added.first_at, "added", run.attempt, None, f"{text}: {samples:,}")

@@ -1,4 +1,4 @@
-"""What a rank sends after it was lost is kept and marked, and is no part of its run's result."""
+"""Data that a rank sends after it was lost is kept, marked, and not part of the result."""
 
 import time
 from typing import Any
@@ -80,7 +80,7 @@ def test_samples_of_a_lost_rank_become_additions(master: Master) -> None:
     assert (described["added"]["samples"], described["added"]["of_lost_ranks"]) == (4, 4)
     assert described["not_recorded"]["malformed_lines"] == 1
     [text] = events(master, run)
-    assert text == "Ranks sent samples after they were lost, which are no part of the result: 4"
+    assert text == "Samples that ranks sent after they were lost, not part of the result: 4"
     points = reading.get_run(master.api, run).json["acc @ 0"]
     late = [point["value"] for point in points if "added" in point]
     assert late == ["99.5", "99.6"]

@@ -1,4 +1,4 @@
-"""Each run counts what its record lacks, once, on every surface; a complete run says nothing."""
+"""Each run counts missing data once, for every surface; a complete run has no counts."""
 
 import json
 import time

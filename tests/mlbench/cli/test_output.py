@@ -83,7 +83,7 @@ def test_a_run_says_how_many_samples_came_too_late(paper: io.StringIO) -> None:
     for late, marked in ((0, ""), (2, ", 2 of them from lost ranks")):
         run = replace(_RUN, added=Added(3, at, at, late))
         output.show_result(run, _RESULT, _CONNECTION, _METRICS)
-        assert f"added 3 samples, no part of the result{marked}" in shown(paper)
+        assert f"added 3 samples, not part of the result{marked}" in shown(paper)
 
 
 def test_a_result_says_what_disturbed_it_or_how_long_it_waited(paper: io.StringIO) -> None:

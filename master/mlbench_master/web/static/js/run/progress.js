@@ -77,8 +77,8 @@ export function addedTo(/** @type {Pick<Run, "added">} */ { added }) {
   const when = first === last ? `at ${first}` : `from ${first} to ${last}`;
   const late = added.of_lost_ranks;
   const sentence = (samples, how) => {
-    const [verb, pronoun] = samples === 1 ? ["was", "it is"] : ["were", "they are"];
-    return `${plural(samples, "sample")} ${verb} ${how}, ${when}; ${pronoun} no part of the result`;
+    const verb = samples === 1 ? "was" : "were";
+    return `${plural(samples, "sample")} ${verb} ${how}, ${when}; not part of the result`;
   };
   return [
     ...(added.samples > late ? [sentence(added.samples - late, "added after the end")] : []),
