@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _LEAST_SECONDS = 0.005
 _MOST_WARNINGS = 8
+# As long as the local stack keeps samples: a plain selector sees none 5 minutes after the last.
+_KEPT_FOR = "1y"
 _STATE_STYLES = {"FINISHED": "green", "FAILED": "red", "STOPPED": "yellow"}
 _OUTCOME_STYLES: Mapping[names.OutcomeKind, str] = {
     "reached": "green",
@@ -272,18 +274,18 @@ def _time_ranges(run: Run) -> tuple[str, str]:
 
 def _show_links(run: Run, connection: Connection, metric: str | None) -> None:
     # Prometheus never sees the samples of an imported run.
-    promql = None
+    selector = None
     if metric and not run.origin:
         quoted = json.dumps(metric, ensure_ascii=False)
-        promql = f'{names.RUN_METRIC}{{run_id="{run.id}",metric={quoted}}}'
+        selector = f'{names.RUN_METRIC}{{run_id="{run.id}",metric={quoted}}}'
     out.print(f"Web page    {page_url(connection, f'/runs/{run.id}', out)}", soft_wrap=True)
     out.print(f"API         {connection.url}/api/runs/{run.id}/", soft_wrap=True)
     graph_range, board_range = _time_ranges(run)
-    if promql and out.is_terminal and connection.prometheus_url:
-        graph = f"{connection.prometheus_url}/graph?g0.tab=0&g0.expr={quote(promql)}{graph_range}"
+    if selector and out.is_terminal and connection.prometheus_url:
+        graph = f"{connection.prometheus_url}/graph?g0.tab=0&g0.expr={quote(selector)}{graph_range}"
         out.print(f"Prometheus  {graph}", soft_wrap=True)
     if connection.grafana_url:
         board = f"{connection.grafana_url}/d/mlbench-run?var-run_id={run.id}{board_range}"
         out.print(f"Grafana     {board}", soft_wrap=True)
-    if promql:
-        out.print(f"PromQL      {promql}", soft_wrap=True)
+    if selector:
+        out.print(f"PromQL      last_over_time({selector}[{_KEPT_FOR}])", soft_wrap=True)

@@ -133,7 +133,7 @@ def test_the_links_lead_to_the_run_and_are_not_wrapped(paper: io.StringIO) -> No
     assert "=mlbench_run_metric%7Brun_id%3D%227%22%2Cmetric%3D%22train_loss%22%7D&" in graph
     # From 09:21:30 to the first whole minute after the end at 09:22:30.
     assert graph.endswith("&g0.range_input=90s&g0.end_input=2018-08-03%2009%3A23")
-    assert promql == 'PromQL mlbench_run_metric{run_id="7",metric="train_loss"}'
+    assert promql == 'PromQL last_over_time(mlbench_run_metric{run_id="7",metric="train_loss"}[1y])'
 
 
 def test_the_link_of_own_code_leads_to_what_it_is_judged_by(paper: io.StringIO) -> None:
@@ -141,16 +141,24 @@ def test_the_link_of_own_code_leads_to_what_it_is_judged_by(paper: io.StringIO) 
     own = replace(_RUN, benchmark="", goal=goal)
     output.show_result(own, _RESULT, _CONNECTION, [*_METRICS, goal.metric])
     *_, graph, promql = shown(paper)
-    assert promql == r'PromQL mlbench_run_metric{run_id="7",metric="val \"loss\""}'
+    assert (
+        promql == r'PromQL last_over_time(mlbench_run_metric{run_id="7",metric="val \"loss\""}[1y])'
+    )
     assert "metric%3D%22val%20%5C%22loss%5C%22%22%7D&" in graph
 
 
 def test_there_is_a_query_of_what_the_run_has_recorded_and_else_none(paper: io.StringIO) -> None:
     own = replace(_RUN, benchmark="", goal=Goal("never_recorded", 1.0))
     output.show_result(own, _RESULT, _CONNECTION, ["epoch", "train/loss"])
-    assert shown(paper)[-1] == 'PromQL mlbench_run_metric{run_id="7",metric="train/loss"}'
+    assert (
+        shown(paper)[-1]
+        == 'PromQL last_over_time(mlbench_run_metric{run_id="7",metric="train/loss"}[1y])'
+    )
     output.show_result(own, _RESULT, _CONNECTION, ["epoch", "step"])
-    assert shown(paper)[-1] == 'PromQL mlbench_run_metric{run_id="7",metric="epoch"}'
+    assert (
+        shown(paper)[-1]
+        == 'PromQL last_over_time(mlbench_run_metric{run_id="7",metric="epoch"}[1y])'
+    )
     imported = replace(own, origin=Origin("there", 3, own.created_at))
     for run, metrics in ((own, ()), (imported, _METRICS)):
         output.show_result(run, _RESULT, _CONNECTION, metrics)
@@ -185,7 +193,7 @@ def test_a_token_that_is_not_the_users_alone_is_not_shown(paper: io.StringIO) ->
         "Web page https://example.com/bench/runs/7",
         "API https://example.com/bench/api/runs/7/",
         "Grafana http://g:2/d/mlbench-run?var-run_id=7&from=1533288090000&to=1533288180000",
-        'PromQL mlbench_run_metric{run_id="7",metric="train_loss"}',
+        'PromQL last_over_time(mlbench_run_metric{run_id="7",metric="train_loss"}[1y])',
     ]
 
 

@@ -33,7 +33,8 @@ def test_a_run_is_watched_to_its_end(mlbench: Mlbench, client: ApiClient) -> Non
     assert lines[-3] == f"Web page    {connection.url}/runs/{run.id}"
     assert lines[-2] == f"API         {connection.url}/api/runs/{run.id}/"
     assert connection.token not in done.out + done.err, "it may be a log that others read"
-    assert lines[-1] == f'PromQL      mlbench_run_metric{{run_id="{run.id}",metric="train_loss"}}'
+    query = f'last_over_time(mlbench_run_metric{{run_id="{run.id}",metric="train_loss"}}[1y])'
+    assert lines[-1] == f"PromQL      {query}"
 
 
 def test_a_run_as_json_is_one_document(mlbench: Mlbench, client: ApiClient) -> None:
