@@ -1,0 +1,129 @@
+"""The queries of docs/promql.md answer for runs that ended half an hour ago."""
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from mlbench import names
+from mlbench_master.reading.promql import PrometheusClient, QueryResult
+from mlbench_master.recording.remote_write import TimeSeries
+from tests.conftest import PrometheusServer
+from tests.support.questions import Question, read_questions
+from tests.support.rows import level, series, write
+
+_README = Path(__file__).parents[2] / "README.md"
+_SECONDS = 20
+# By run, which is also its number of workers: samples per second, and seconds until the target.
+_RUNS = {1: (100.0, 10.0), 2: (180.0, 6.0), 4: (300.0, 4.0)}
+_ASKED = "2"
+# The labels that tell the series of an answer apart, and the newest value of each.
+_EXPECTED = {
+    "What was the last loss of each rank?": ("rank", {"0": 2.0, "1": 2.5}),
+    "What are all recorded values, with their times?": ("rank", {"0": 2.0, "1": 2.5}),
+    "What was the best validation accuracy?": ("", {"": 98.0}),
+    "How long did each run train until its target, and on how many workers?": (
+        "workers",
+        {"1": 10.0, "2": 6.0, "4": 4.0},
+    ),
+    "What is the mean time to target by number of workers?": (
+        "workers",
+        {"1": 10.0, "2": 6.0, "4": 4.0},
+    ),
+    "What is the speed-up of more workers over one?": ("workers", {"1": 1.0, "2": 1.8, "4": 3.0}),
+    "Which rank was slowest?": ("rank", {"1": 1.5}),
+    "How many cores did each rank use?": ("rank", {"0": 0.5, "1": 0.75}),
+    "How much memory did each rank need at most?": ("rank", {"0": 1e9, "1": 1.5e9}),
+    "Where did the time of the workers go?": ("bucket", {"compute": 0.75, "lost": 0.25}),
+    "Which alerts fired in a run, and for how many seconds?": ("alertname", {"MLBenchOne": 25.0}),
+    "How did the loss of each rank develop?": ("rank", {"0": 2.0, "1": 2.5}),
+    "How many samples per second did the run train?": ("", {"": 180.0}),
+    "How long did a step take on each rank?": ("rank", {"0": 0.01, "1": 0.015}),
+    "Which share of the training time was communication?": ("", {"": 0.125}),
+}
+
+
+@pytest.fixture
+def ended(own_prometheus: PrometheusServer) -> Iterator[tuple[PrometheusClient, float]]:
+    """A Prometheus that knows runs, and when they ended."""
+    ended_at = time.time() - 1800
+    for workers in _RUNS:
+        write(own_prometheus.url, _series(workers, ended_at))
+    with closing(PrometheusClient(own_prometheus.url)) as prometheus:
+        yield prometheus, ended_at
+
+
+def test_every_query_finds_the_figures_of_ended_runs(
+    ended: tuple[PrometheusClient, float],
+) -> None:
+    answers = {one.title: _ask(*ended, one) for one in read_questions(_ASKED)}
+    shown = {
+        title: {one.labels.get(_EXPECTED[title][0], ""): float(one.values[-1]) for one in answer}
+        for title, answer in answers.items()
+    }
+    assert shown == {title: pytest.approx(values) for title, (_, values) in _EXPECTED.items()}
+    everything = answers["What are all recorded values, with their times?"]
+    assert [len(one.values) for one in everything] == [_SECONDS] * 2
+    assert everything[0].times[-1] == pytest.approx(ended[1], abs=0.001)
+
+
+def test_the_query_of_the_readme_finds_the_values_of_an_ended_run(
+    ended: tuple[PrometheusClient, float],
+) -> None:
+    [query] = re.findall(r"^PromQL +(.+)$", _README.read_text(), re.MULTILINE)
+    assert query == read_questions("1")[0].query.strip()
+    assert [one.values for one in ended[0].query(query)] == [["2"]]
+    plain = query.removeprefix("last_over_time(").removesuffix("[1y])")
+    assert not ended[0].query(plain)
+
+
+def _ask(prometheus: PrometheusClient, ended_at: float, question: Question) -> list[QueryResult]:
+    if not question.is_graph:
+        return prometheus.query(question.query)
+    last_ms = round(ended_at * 1000)
+    return prometheus.query_range(question.query, last_ms - _SECONDS * 1000, last_ms, 1000)
+
+
+def _series(workers: int, ended_at: float) -> Iterator[TimeSeries]:
+    throughput, to_goal = _RUNS[workers]
+    during = [ended_at - second for second in reversed(range(_SECONDS))]
+    after = [ended_at + second for second in range(4, 12, 2)]
+    run_id = str(workers)
+
+    def constant(name: str, value: float, /, **labels: str) -> TimeSeries:
+        return level(name, during, value, run_id=run_id, **labels)
+
+    # A master that was restarted on another port leaves the same series twice.
+    for instance, times in (("127.0.0.1:8000", during), ("127.0.0.1:8001", after)):
+        info = {"name": f"run-{workers}", "benchmark": "digits", "workers": run_id}
+        yield level(names.RUN_INFO, times, 1, run_id=run_id, instance=instance, **info)
+    yield level(names.RUN_TIME_TO_GOAL, after, to_goal, run_id=run_id)
+    yield level(names.RUN_SAMPLES_PER_SECOND, after, throughput, run_id=run_id)
+    for bucket, seconds in (("compute", 30.0), ("lost", 10.0)):
+        yield level(names.RUN_GOODPUT, after, seconds, run_id=run_id, bucket=bucket)
+    accuracies = [*range(50, 50 + _SECONDS - 2), 98, 97]
+    metric = {"metric": names.VAL_ACCURACY, "rank": "0", "run_id": run_id}
+    yield series(names.RUN_METRIC, during, accuracies, **metric)
+    yield constant("run:mlbench_worker_samples:rate1m", throughput)
+    yield constant("run:mlbench_worker_communication:share1m", 0.125)
+    fired = during[:5]
+    alert = {"alertname": "MLBenchOne", "alertstate": "firing", "rank": "1"}
+    yield level("ALERTS", fired, 1, run_id=run_id, **alert)
+    yield level("ALERTS", fired, 1, run_id=run_id, **alert | {"alertstate": "pending"})
+    for rank in range(workers):
+        more = 1 + rank / 2
+        losses = [2 + rank / 2 + second for second in reversed(range(_SECONDS))]
+        of = {"rank": str(rank), "run_id": run_id}
+        yield series(names.RUN_METRIC, during, losses, metric=names.TRAIN_LOSS, **of)
+        yield constant("run_rank:mlbench_worker_straggler:ratio1m", more, rank=str(rank))
+        yield constant("run_rank:mlbench_worker_step_seconds:p50_1m", 0.01 * more, rank=str(rank))
+        pod = {"rank": str(rank), "pod": f"w-{rank}"}
+        cpu, memory = (
+            "container_cpu_usage_seconds:irate1m",
+            "container_memory_working_set_bytes:sum",
+        )
+        yield constant(f"run_rank_pod:{cpu}", 0.5 * more, **pod)
+        yield constant(f"run_rank_pod:{memory}", 1e9 * more, **pod)
