@@ -9,8 +9,8 @@ BIN := .venv/bin
 help: ## show this list (the default)
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile
 
-run: install ## start everything on this machine and watch a first run
-	@$(BIN)/mlbench demo
+run: install ## start everything on this machine, watch a first run, and fetch Grafana if there is none
+	@$(BIN)/mlbench grafana install --background & $(BIN)/mlbench demo
 
 install: .venv/.local ## make .venv, install mlbench into it, and fetch Prometheus if there is none
 	@scripts/get-prometheus.sh >/dev/null

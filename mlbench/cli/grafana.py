@@ -1,22 +1,94 @@
-"""``mlbench grafana push``: folder, data source and dashboards for a Grafana of yours."""
+"""``mlbench grafana``: install a Grafana, or bring the dashboards to one that is running."""
 
 import os
-from dataclasses import asdict
+import subprocess
+import sys
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
 from mlbench import names
 from mlbench.assets import grafana_folder
 from mlbench.cli.command import Command
-from mlbench.cli.common import JsonOption, UsageError, out, print_json
+from mlbench.cli.common import JsonOption, UsageError, err, out, print_json, tell
 from mlbench.discovery import find_connection
 from mlbench.distribution import how_to_install
-from mlbench.errors import NotConnectedError
+from mlbench.errors import NotConnectedError, StackError
+from mlbench.home import Home
+from mlbench.stack import grafana_archive
+from mlbench.stack.grafana import find_grafana
 
-app = typer.Typer(help="Bring dashboards to a Grafana.", no_args_is_help=True, add_completion=False)
-# With one command alone, typer would leave its name out.
-app.callback()(lambda: None)
+app = typer.Typer(
+    help="Install Grafana, or bring dashboards to one.", no_args_is_help=True, add_completion=False
+)
+
+
+@app.command(cls=Command)
+def install(
+    mirror: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Another address of the same archive."),
+    ] = None,
+    background: Annotated[
+        bool,
+        typer.Option(
+            "--background", help="Return at once; do nothing if a Grafana is found or none reached."
+        ),
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Download Grafana into $MLBENCH_HOME; the next `mlbench up` starts it.
+
+    The archive is Grafana's own for Linux, about 200 MB, and checked by its SHA-256.
+    """
+    home, archive = Home.from_environ(), grafana_archive.official_archive()
+    if mirror:
+        archive = replace(archive, url=mirror)
+    if background:
+        if not find_grafana(home=home):
+            _install_in_background(home, archive)
+        return
+    was_installed = grafana_archive.is_installed(home, archive)
+    if not was_installed:
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+        with Progress(*columns, console=err, disable=not err.is_terminal) as progress:
+            task = progress.add_task(f"Grafana {grafana_archive.VERSION}", total=None)
+            grafana_archive.install(
+                home,
+                archive,
+                lambda received, total: progress.update(
+                    task, completed=received, total=total or None
+                ),
+            )
+    state = "was installed already" if was_installed else "is installed"
+    folder = str(home.grafana_program)
+    tell(
+        {"version": grafana_archive.VERSION, "folder": folder, "installed": not was_installed},
+        f"Grafana {grafana_archive.VERSION} {state} in {folder}.",
+        "`mlbench up` starts it with the dashboards; a running stack needs `mlbench down` first.",
+        as_json=json,
+    )
+
+
+def _install_in_background(home: Home, archive: grafana_archive.GrafanaArchive) -> None:
+    """Start the installation as a process of low priority, if the archive can be reached."""
+    try:
+        grafana_archive.check_reachable(archive)
+    except StackError:
+        return  # `mlbench up` says how to get a Grafana
+    home.make()
+    home.logs.mkdir(exist_ok=True)
+    command = [sys.executable, "-P", "-m", "mlbench", "grafana", "install", "--mirror", archive.url]
+    with (home.logs / "grafana-install.log").open("ab") as log:
+        subprocess.Popen(
+            ["nice", "-n", "19", *command],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
 
 
 @app.command(cls=Command)

@@ -20,7 +20,7 @@ from mlbench.cli.run import run_and_show
 from mlbench.client import ApiClient
 from mlbench.home import Connection, Home
 from mlbench.signals import on_termination
-from mlbench.stack import launch
+from mlbench.stack import grafana_archive, launch
 from mlbench.stack.grafana import NONE_FOUND
 from mlbench.stack.services import LOOPBACK, Listen
 
@@ -160,6 +160,8 @@ def _pages_line(connection: Connection, console: Console) -> str:
 
 def _grafana_line(connection: Connection) -> str:
     if connection.grafana_url is None:
+        if grafana_archive.is_being_installed(Home.from_environ()):
+            return "  Grafana: being installed; the next `mlbench up` or `make run` starts it"
         return f"  Grafana: {NONE_FOUND}"
     line = f"  Grafana     {connection.grafana_url}"
     health = _health(connection.grafana_url)

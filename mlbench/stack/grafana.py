@@ -8,11 +8,11 @@ from pathlib import Path
 
 from mlbench import names
 from mlbench.assets import grafana_folder
+from mlbench.home import Home
 from mlbench.login import Login
+from mlbench.stack.grafana_archive import MONITORING_PAGE
 
-NONE_FOUND = (
-    "none found; install it, or name its program or home folder in $GRAFANA, to see the dashboards"
-)
+NONE_FOUND = f"none found; `mlbench grafana install` brings one, or see {MONITORING_PAGE}"
 
 _PROGRAMS = ("grafana", "grafana-server")
 _USUAL_HOME = Path("/usr/share/grafana")
@@ -34,11 +34,19 @@ class InstalledGrafana:
         return (str(self.program), *subcommand, *home)
 
 
-def find_grafana(environ: Mapping[str, str] = os.environ) -> InstalledGrafana | None:
-    """Return the Grafana in $GRAFANA (its program or home folder), or else the one on the path."""
+def find_grafana(
+    environ: Mapping[str, str] = os.environ, home: Home | None = None
+) -> InstalledGrafana | None:
+    """Return the Grafana that the stack uses, or None.
+
+    That is the one in $GRAFANA (its program or home folder), else the one that ``mlbench grafana
+    install`` has unpacked, else the one on the path.
+    """
     named = environ.get("GRAFANA")
     if named and Path(named).is_dir():
         return _in_home(Path(named).absolute())
+    if not named and home and (unpacked := _in_home(home.grafana_program)):
+        return unpacked
     programs = [str(Path(named).absolute())] if named else _PROGRAMS
     program = _which(environ.get("PATH"), programs)
     if program is None:
@@ -48,8 +56,8 @@ def find_grafana(environ: Mapping[str, str] = os.environ) -> InstalledGrafana | 
     if _is_home(packaged) and not _is_home(prefix):
         # A package puts a wrapper on the path, which reads settings that only root may read.
         return _in_home(packaged) or InstalledGrafana(program, packaged)
-    home = next(filter(_is_home, (prefix, _USUAL_HOME)), None)
-    return InstalledGrafana(program, home)
+    folder = next(filter(_is_home, (prefix, _USUAL_HOME)), None)
+    return InstalledGrafana(program, folder)
 
 
 def _in_home(home: Path) -> InstalledGrafana | None:

@@ -170,7 +170,7 @@ class Services:
         if not listen.is_local:
             hosts = {listen.host, socket.gethostname(), os.environ.get(_ALLOWED_HOSTS, "")}
             self._master_environ[_ALLOWED_HOSTS] = ",".join(sorted(filter(None, hosts)))
-        installed = grafana.find_grafana()
+        installed = grafana.find_grafana(home=home)
         grafana_service = self._grafana(installed) if installed else None
         self.grafana_url = f"http://{grafana_service.address}" if grafana_service else None
         environ = with_tools(self._environ)

@@ -1,4 +1,4 @@
-"""``mlbench grafana push``: everything is brought to a Grafana, or it is said why not."""
+"""``mlbench grafana``: a Grafana is installed, the boards are pushed, or it is said why not."""
 
 import re
 
@@ -7,7 +7,11 @@ import pytest
 from mlbench import names
 from mlbench.assets import grafana_folder
 from mlbench.home import Connection
+from mlbench.stack import grafana_archive
+from mlbench.stack.grafana import find_grafana
+from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
+from tests.support.archive_server import serving
 from tests.support.grafana_server import ADMIN, PASSWORD, GrafanaServer
 
 _PROMETHEUS = ("--prometheus-url", "http://prometheus:9090")
@@ -81,3 +85,28 @@ def test_dashboards_that_cannot_be_changed_are_told(alone: Mlbench, server: Graf
     assert "dashboard mlbench-run: provisioned\n" in done.out
     assert "dashboard mlbench-runs: created\n" in done.out
     assert done.err.startswith("mlbench: not pushed: mlbench-run: they come from Grafana's provis")
+
+
+def test_grafana_is_installed_once(alone: Mlbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving() as server:
+        monkeypatch.setattr(grafana_archive, "official_archive", lambda: server.archive)
+        folder = str(alone.home.grafana_program)
+        known = {"version": grafana_archive.VERSION, "folder": folder}
+        assert alone("grafana", "install", "--json").json == {**known, "installed": True}
+        assert alone("grafana", "install", "--json").json == {**known, "installed": False}
+        server.breaks_off = True
+        again = alone("grafana", "install").output
+        assert again.startswith(f"Grafana {grafana_archive.VERSION} was installed already in ")
+    assert find_grafana({"PATH": ""}, alone.home)
+
+
+def test_a_background_installation_returns_at_once_and_logs(alone: Mlbench) -> None:
+    with serving() as server:
+        done = alone.process("grafana", "install", "--background", "--mirror", server.url)
+        assert (done.code, done.out, done.err) == (0, "", "")
+        log = alone.home.logs / "grafana-install.log"
+        # The archive of this server is not the pinned one.
+        wait_for(lambda: "not the expected archive" in " ".join(log.read_text().split()), 60)
+    assert not alone.home.grafana_program.exists()
+    gone = alone.process("grafana", "install", "--background", "--mirror", server.url)
+    assert (gone.code, gone.out, gone.err) == (0, "", "")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mlbench.home import Home
 from mlbench.login import Login
 from mlbench.stack import grafana
 from mlbench.stack.grafana import InstalledGrafana, find_grafana, settings
@@ -55,6 +56,15 @@ def test_the_home_of_a_program_is_beside_it_packaged_or_the_usual_one(tmp_path: 
     assert find_grafana(on_path(alone)) == InstalledGrafana(program, None)
     usual = install(tmp_path / "usual", "grafana")
     assert find_grafana(on_path(alone)) == InstalledGrafana(program, usual)
+
+
+def test_a_downloaded_one_comes_before_the_path_and_after_a_named_one(tmp_path: Path) -> None:
+    home, other = Home(tmp_path / "home"), install(tmp_path / "other", "grafana")
+    unpacked = install(home.grafana_program, "grafana")
+    found = find_grafana(on_path(other), home)
+    assert found == InstalledGrafana(unpacked / "bin" / "grafana", unpacked)
+    named = {**on_path(unpacked), "GRAFANA": str(other)}
+    assert find_grafana(named, home) == InstalledGrafana(other / "bin" / "grafana", other)
 
 
 def test_a_named_one_comes_before_the_path(tmp_path: Path) -> None:
