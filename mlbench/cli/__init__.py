@@ -55,7 +55,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "import": ("share.import_", "Show runs of elsewhere beside your own, read only."),
     "publish": ("share.publish", "Make a static site of archives."),
     "token": ("token.token", "Print a token for recording jobs that others start."),
-    "grafana": ("grafana.app", "Bring dashboards to a Grafana."),
+    "grafana": ("grafana.app", "Install Grafana, or bring dashboards to one."),
 }
 
 
