@@ -9,24 +9,16 @@ import yaml
 from mlbench.stack.grafana import find_grafana
 from mlbench.stack.grafana_archive import MONITORING_PAGE, VERSION, official_archive
 from tests.support.archive_server import serving
+from tests.support.monitoring_page import PAGE, commands_below
 
 _ROOT = Path(__file__).parents[2]
-_PAGE = (_ROOT / "docs" / "monitoring.md").read_text()
-
-
-def _commands(heading: str) -> str:
-    """Return the first block of commands below a heading."""
-    [text] = re.findall(rf"^#+ {heading}\n(.*?)^#", _PAGE, re.MULTILINE | re.DOTALL)
-    block = re.search(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert block
-    return block[1]
 
 
 def test_the_commands_for_the_archive_unpack_a_grafana(tmp_path: Path) -> None:
     intel, arm = map(official_archive, ("x86_64", "aarch64"))
-    commands = _commands("From the archive")
+    commands = commands_below("From the archive")
     assert arm.url == intel.url.replace("amd64", "arm64")
-    assert arm.sha256 in _PAGE
+    assert arm.sha256 in PAGE
     with serving() as server:
         for pinned, local in ((intel.url, server.url), (intel.sha256, server.archive.sha256)):
             assert pinned in commands
@@ -39,7 +31,7 @@ def test_the_commands_for_the_archive_unpack_a_grafana(tmp_path: Path) -> None:
 
 
 def test_the_container_gets_all_that_the_provisioning_files_need() -> None:
-    commands = _commands("In a container")
+    commands = commands_below("In a container")
     provisioning = _ROOT / "grafana" / "provisioning"
     needed = {
         variable
@@ -55,9 +47,9 @@ def test_the_container_gets_all_that_the_provisioning_files_need() -> None:
 def test_every_place_names_the_same_grafana() -> None:
     values = yaml.safe_load((_ROOT / "helm" / "mlbench" / "values.yaml").read_text())
     assert values["grafana"]["image"]["tag"] == VERSION
-    assert set(re.findall(r"grafana/grafana:(\S+)", _PAGE)) == {VERSION}
-    assert f"downloads Grafana {VERSION} " in _PAGE
+    assert set(re.findall(r"grafana/grafana:(\S+)", PAGE)) == {VERSION}
+    assert f"downloads Grafana {VERSION} " in PAGE
     page, _, anchor = MONITORING_PAGE.partition("#")
     heading = anchor.replace("-", " ")
-    assert f"\n## {heading.capitalize().replace('grafana', 'Grafana')}\n" in _PAGE
+    assert f"\n## {heading.capitalize().replace('grafana', 'Grafana')}\n" in PAGE
     assert (_ROOT / page).is_file()
