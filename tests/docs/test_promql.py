@@ -1,6 +1,9 @@
 """The queries of docs/promql.md answer for runs that ended half an hour ago."""
 
+import json
+import os
 import re
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -9,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from mlbench import names
+from mlbench.home import Connection, Home
 from mlbench_master.reading.promql import PrometheusClient, QueryResult
 from mlbench_master.recording.remote_write import TimeSeries
 from tests.conftest import PrometheusServer
-from tests.support.questions import Question, read_questions
-from tests.support.rows import level, series, write
+from tests.support.questions import PAGE, Question, read_questions
+from tests.support.rows import level, write
+from tests.support.rows import series as make_series
 
 _README = Path(__file__).parents[2] / "README.md"
 _SECONDS = 20
@@ -59,14 +64,17 @@ def ended(own_prometheus: PrometheusServer) -> Iterator[tuple[PrometheusClient, 
 def test_every_query_finds_the_figures_of_ended_runs(
     ended: tuple[PrometheusClient, float],
 ) -> None:
-    answers = {one.title: _ask(*ended, one) for one in read_questions(_ASKED)}
-    shown = {
-        title: {one.labels.get(_EXPECTED[title][0], ""): float(one.values[-1]) for one in answer}
+    answers = {asked.title: _ask(*ended, asked) for asked in read_questions(_ASKED)}
+    newest = {
+        title: {
+            series.labels.get(_EXPECTED[title][0], ""): float(series.values[-1])
+            for series in answer
+        }
         for title, answer in answers.items()
     }
-    assert shown == {title: pytest.approx(values) for title, (_, values) in _EXPECTED.items()}
+    assert newest == {title: pytest.approx(values) for title, (_, values) in _EXPECTED.items()}
     everything = answers["What are all recorded values, with their times?"]
-    assert [len(one.values) for one in everything] == [_SECONDS] * 2
+    assert [len(series.values) for series in everything] == [_SECONDS] * 2
     assert everything[0].times[-1] == pytest.approx(ended[1], abs=0.001)
 
 
@@ -75,9 +83,24 @@ def test_the_query_of_the_readme_finds_the_values_of_an_ended_run(
 ) -> None:
     [query] = re.findall(r"^PromQL +(.+)$", _README.read_text(), re.MULTILINE)
     assert query == read_questions("1")[0].query.strip()
-    assert [one.values for one in ended[0].query(query)] == [["2"]]
+    assert [series.values for series in ended[0].query(query)] == [["2"]]
     plain = query.removeprefix("last_over_time(").removesuffix("[1y])")
     assert not ended[0].query(plain)
+
+
+def test_the_commands_for_scripts_reach_prometheus(
+    ended: tuple[PrometheusClient, float], own_prometheus: PrometheusServer, tmp_path: Path
+) -> None:
+    home = Home(tmp_path / ".local" / "share" / "mlbench")
+    home.make()
+    home.write_connection(Connection("http://127.0.0.1:8000", "secret", own_prometheus.url))
+    block = re.search(r"^```\n(PROMETHEUS_URL=.*?)^```$", PAGE.read_text(), re.M | re.S)
+    assert block
+    environ = {**os.environ, "HOME": str(tmp_path)}
+    command = ["bash", "-ec", block[1]]
+    answer = subprocess.run(command, env=environ, check=True, capture_output=True).stdout
+    [series] = json.loads(answer)["data"]["result"]
+    assert series["value"][1] == "2"
 
 
 def _ask(prometheus: PrometheusClient, ended_at: float, question: Question) -> list[QueryResult]:
@@ -106,7 +129,7 @@ def _series(workers: int, ended_at: float) -> Iterator[TimeSeries]:
         yield level(names.RUN_GOODPUT, after, seconds, run_id=run_id, bucket=bucket)
     accuracies = [*range(50, 50 + _SECONDS - 2), 98, 97]
     metric = {"metric": names.VAL_ACCURACY, "rank": "0", "run_id": run_id}
-    yield series(names.RUN_METRIC, during, accuracies, **metric)
+    yield make_series(names.RUN_METRIC, during, accuracies, **metric)
     yield constant("run:mlbench_worker_samples:rate1m", throughput)
     yield constant("run:mlbench_worker_communication:share1m", 0.125)
     fired = during[:5]
@@ -116,8 +139,8 @@ def _series(workers: int, ended_at: float) -> Iterator[TimeSeries]:
     for rank in range(workers):
         more = 1 + rank / 2
         losses = [2 + rank / 2 + second for second in reversed(range(_SECONDS))]
-        of = {"rank": str(rank), "run_id": run_id}
-        yield series(names.RUN_METRIC, during, losses, metric=names.TRAIN_LOSS, **of)
+        labels = {"rank": str(rank), "run_id": run_id}
+        yield make_series(names.RUN_METRIC, during, losses, metric=names.TRAIN_LOSS, **labels)
         yield constant("run_rank:mlbench_worker_straggler:ratio1m", more, rank=str(rank))
         yield constant("run_rank:mlbench_worker_step_seconds:p50_1m", 0.01 * more, rank=str(rank))
         pod = {"rank": str(rank), "pod": f"w-{rank}"}

@@ -67,11 +67,11 @@ def test_a_panel_in_error_is_noticed(chromium: Browser) -> None:
     with answering(answer) as server:
         faults = {path: list(_faults(chromium, f"{server.url}{path}")) for path in pages}
     assert faults.pop("/good") == []
-    assert [len(found) for found in faults.values()] == [1] * 5, faults
+    assert [len(errors) for errors in faults.values()] == [1] * 5, faults
 
 
 def _faults(browser: Browser, url: str) -> Iterator[str]:
-    """Open a page of one panel; yield what is wrong with it."""
+    """Open a page that shows one panel, and yield its errors."""
     refused: list[str] = []
     crashes: list[str] = []
 
@@ -88,10 +88,10 @@ def _faults(browser: Browser, url: str) -> Iterator[str]:
         marked = [mark.get_attribute("aria-label") or "" for mark in page.locator(_ERROR).all()]
     finally:
         page.close()
-    shown = [words for words in _BROKEN if words in text]
+    messages = [words for words in _BROKEN if words in text]
     if not text.strip() and not marked:
-        shown = ["an empty page"]
-    for fault in (*refused, *crashes, *marked, *shown):
+        messages = ["an empty page"]
+    for fault in (*refused, *crashes, *marked, *messages):
         yield f"{url}: {fault}"
 
 
@@ -108,13 +108,13 @@ def _container(home: Home) -> Iterator[str]:
     name, port = f"mlbench-{uuid.uuid4().hex[:8]}", free_port()
     prometheus = urlsplit(home.read_connection().prometheus_url or "")
     commands = commands_below("In a container")
-    for told, ours in (
+    for documented, actual in (
         ("docker run --rm", f"docker run --rm --name {name} --env GF_SERVER_HTTP_PORT={port}"),
         ("127.0.0.1:9090", f"127.0.0.1:{prometheus.port}"),
         (f"docker.io/grafana/grafana:{VERSION}", _IMAGE or ""),
     ):
-        assert told in commands
-        commands = commands.replace(told, ours)
+        assert documented in commands
+        commands = commands.replace(documented, actual)
     environ = {**os.environ, names.ENV_HOME: str(home.root)}
     container = subprocess.Popen(["bash", "-ec", commands], cwd=ROOT, env=environ)
     url = f"http://127.0.0.1:{port}"
@@ -130,7 +130,7 @@ def _container(home: Home) -> Iterator[str]:
 def _has_boards(url: str) -> bool:
     try:
         return all(
-            httpx.get(f"{url}/api/dashboards/uid/{one.uid}").is_success for one in load_all()
+            httpx.get(f"{url}/api/dashboards/uid/{board.uid}").is_success for board in load_all()
         )
     except httpx.HTTPError:
         return False

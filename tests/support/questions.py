@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-_PAGE = Path(__file__).parents[2] / "docs" / "promql.md"
+PAGE = Path(__file__).parents[2] / "docs" / "promql.md"
 _QUESTION = re.compile(r"^(#{2,3}) (.+?)\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 _QUERY = re.compile(r"^```promql\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -22,7 +22,7 @@ class Question:
 def read_questions(run_id: str) -> list[Question]:
     """Return the questions of the page, asked about one run."""
     questions, section = [], ""
-    for level, title, text in _QUESTION.findall(_PAGE.read_text()):
+    for level, title, text in _QUESTION.findall(PAGE.read_text()):
         if level == "##":
             section = title
             continue

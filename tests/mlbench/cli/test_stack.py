@@ -1,14 +1,16 @@
 """``mlbench up``, ``down`` and ``demo``: a stack is started once and leaves nothing behind."""
 
+import fcntl
 import re
 import signal
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import psutil
 import pytest
 
-from mlbench import ApiClient
+from mlbench import ApiClient, names
 from mlbench.cli.stack import _grafana_line as grafana_line
 from mlbench.home import Connection, Home
 from mlbench.stack import launch
@@ -37,6 +39,17 @@ def test_a_stack_that_runs_is_shown_and_left_alone(mlbench: Mlbench) -> None:
     assert launch.running_supervisor(mlbench.home) == before
     other = mlbench("up", "--workers", "4").refusal
     assert "a stack is already running, without --workers 4 (it keeps 2): `mlbench d" in other
+
+
+def test_a_grafana_that_is_being_installed_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(names.ENV_HOME, str(tmp_path))
+    connection = Connection("http://127.0.0.1:1", "t", None)
+    with Home(tmp_path).grafana_lock.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert grafana_line(connection).startswith("  Grafana: being installed; ")
+    assert grafana_line(connection).startswith("  Grafana: none found; `mlbench grafana in")
 
 
 def test_it_is_told_how_the_stacks_grafana_is() -> None:
