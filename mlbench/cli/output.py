@@ -60,12 +60,26 @@ def prometheus_url(connection: Connection) -> str | None:
     return origin_of(url)
 
 
+# What `mlbench run` leaves to `mlbench status RUN`, unless it is out of the ordinary.
+_DETAILS = {"division", "settings", "last value", "after time", "epochs", "waiting", "cost"}
+
+
 def show_result(
-    run: Run, result: "Result | None", connection: Connection, metrics: Collection[str]
+    run: Run,
+    result: "Result | None",
+    connection: Connection,
+    metrics: Collection[str],
+    *,
+    brief: bool = False,
 ) -> None:
     """Print how a run went, its result if that is available, and where to look further.
 
-    ``metrics`` are those that it has recorded numbers of.
+    Args:
+        run: the run, which has ended.
+        result: None if it is not available.
+        connection: how to reach the master and Prometheus.
+        metrics: the metrics that the run has recorded numbers of.
+        brief: whether to leave out details, which ``mlbench status RUN`` shows.
     """
     out.print(f"run {run.id} ({run.title}):", _outcome(run, result))
     if run.tags:
@@ -80,14 +94,15 @@ def show_result(
         out.print(f"imported: {run.origin}, read only", soft_wrap=True)
     elif run.launcher:
         out.print(f"started by {run.launcher}")
-    print_pairs([*(_facts(run, result) if result else ()), *_delivery(run)])
+    facts = [*(_facts(run, result) if result else ()), *_delivery(run)]
+    print_pairs([(label, text) for label, text in facts if not brief or label not in _DETAILS])
     if result and result.goodput:
-        out.print(_goodput_table(result.goodput))
+        out.print(_goodput_table(result.goodput, 0.05 if brief else 0.0))
     # What own code is judged by, or else the loss, or else any metric that is there.
     metric = names.loss_among(metrics) or next(iter(metrics), None)
     if run.goal and not run.benchmark and run.goal.metric in metrics:
         metric = run.goal.metric
-    _show_links(run, connection, metric)
+    _show_links(run, connection, metric, brief=brief)
 
 
 def show_runs(runs: list[Run], pods: list[Pod], of: int) -> None:
@@ -239,8 +254,8 @@ def _time_to_accuracy(result: "Result") -> str:
     return f"{figures.seconds(reached.training_seconds)} of training, {wall}"
 
 
-def _goodput_table(goodput: "Goodput") -> Table:
-    """Return where all worker-seconds went, with the share of each bucket."""
+def _goodput_table(goodput: "Goodput", least_share: float) -> Table:
+    """Return where all worker-seconds went, with the share of each bucket that is large enough."""
     right = (Column("worker-seconds", justify="right"), Column("share", justify="right"))
     table = Table("", *right, "", box=None, pad_edge=False)
     table.title = "time breakdown"
@@ -251,7 +266,7 @@ def _goodput_table(goodput: "Goodput") -> Table:
     table.title_justify = "left"
     total = sum(goodput.seconds.values())
     for bucket, seconds in goodput.seconds.items():
-        if seconds < _LEAST_SECONDS:
+        if seconds < max(_LEAST_SECONDS, least_share * total):
             continue
         bar = "█" * round(seconds / total * 30)
         table.add_row(TITLES[bucket], f"{seconds:.2f}", f"{seconds / total:.1%}", bar)
@@ -272,14 +287,17 @@ def _time_ranges(run: Run) -> tuple[str, str]:
     return graph, f"&from={math.floor(began.timestamp()) * 1000}&to={until * 1000}"
 
 
-def _show_links(run: Run, connection: Connection, metric: str | None) -> None:
+def _show_links(run: Run, connection: Connection, metric: str | None, *, brief: bool) -> None:
     # Prometheus never sees the samples of an imported run.
     selector = None
     if metric and not run.origin:
         quoted = json.dumps(metric, ensure_ascii=False)
         selector = f'{names.RUN_METRIC}{{run_id="{run.id}",metric={quoted}}}'
     out.print(f"Web page    {page_url(connection, f'/runs/{run.id}', out)}", soft_wrap=True)
-    out.print(f"API         {connection.url}/api/runs/{run.id}/", soft_wrap=True)
+    if brief:
+        out.print(f"Details     mlbench status {run.id}")
+    else:
+        out.print(f"API         {connection.url}/api/runs/{run.id}/", soft_wrap=True)
     graph_range, board_range = _time_ranges(run)
     if selector and out.is_terminal and connection.prometheus_url:
         graph = f"{connection.prometheus_url}/graph?g0.tab=0&g0.expr={quote(selector)}{graph_range}"

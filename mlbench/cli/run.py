@@ -89,7 +89,7 @@ def run_and_show(
         if stack_stays:
             err.print(f"run {ordered.id} goes on; `mlbench stop {ordered.id}` stops it")
         return INTERRUPTED
-    has_result = show_run(client, connection, ended, as_json=as_json)
+    has_result = show_run(client, connection, ended, as_json=as_json, brief=True)
     return 0 if has_result and ended.state == "FINISHED" else FAILED
 
 

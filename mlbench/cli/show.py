@@ -158,8 +158,10 @@ def _cell(name: str, value: Setting) -> str:
     return spell(value)
 
 
-def show_run(client: ApiClient, connection: Connection, run: Run, *, as_json: bool) -> bool:
-    """Print a run and its result; return whether the result is available."""
+def show_run(
+    client: ApiClient, connection: Connection, run: Run, *, as_json: bool, brief: bool = False
+) -> bool:
+    """Print a run and its result, without details if brief; return whether there is a result."""
     result, problem = None, ""
     # Without a count, Prometheus may not answer at all about the run.
     seconds = _COUNT_SECONDS if run.delivery is None else AWAY_SECONDS
@@ -172,7 +174,8 @@ def show_run(client: ApiClient, connection: Connection, run: Run, *, as_json: bo
         web_url = page_url(connection, f"/runs/{run.id}")
         print_json({**run.fields, "web_url": web_url, "result": fields})
     else:
-        show_result(run, result, connection, last_numbers(read_last_values(client, run)))
+        metrics = last_numbers(read_last_values(client, run))
+        show_result(run, result, connection, metrics, brief=brief)
         from mlbench.cli.autopsy import latest_autopsy  # noqa: PLC0415 - as mlbench.results
 
         if (asked := latest_autopsy(client, run)) and asked.done:

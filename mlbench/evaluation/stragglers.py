@@ -130,7 +130,9 @@ def _cost(
     elif len(often) > 1 and speed >= _WORTH_A_WORD:
         text = f"ranks {', '.join(often)} were late; with no rank late {speed:.2f} times as fast"
     elif speed >= _WORTH_A_WORD_IN_TURNS:
-        text = f"ranks were late in turns{_while_contended(saved, sum(waited.values()))}"
+        text = (
+            f"ranks were late in turns{_while_contended(saved, sum(waited.values()) / len(ranks))}"
+        )
         text += f"; with no rank late {speed:.2f} times as fast"
     else:
         text = ""

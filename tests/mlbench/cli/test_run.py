@@ -28,10 +28,11 @@ def test_a_run_is_watched_to_its_end(mlbench: Mlbench, client: ApiClient) -> Non
     connection = mlbench.home.read_connection()
     lines = done.out.splitlines()
     assert lines[0] == f"run {run.id} (watched): completed without a target"
-    assert re.search(r"^epochs +2 *$", done.out, re.MULTILINE)
+    assert re.search(r"^throughput +[\d,]+ samples/s *$", done.out, re.MULTILINE)
+    assert "epochs" not in done.out, "a detail, which the next command shows"
     assert f"recorded {run.delivery.recorded:,}, in Prometheus" in done.out
     assert lines[-3] == f"Web page    {connection.url}/runs/{run.id}"
-    assert lines[-2] == f"API         {connection.url}/api/runs/{run.id}/"
+    assert lines[-2] == f"Details     mlbench status {run.id}"
     assert connection.token not in done.out + done.err, "it may be a log that others read"
     query = f'last_over_time(mlbench_run_metric{{run_id="{run.id}",metric="train_loss"}}[1y])'
     assert lines[-1] == f"PromQL      {query}"
