@@ -252,7 +252,7 @@ SCRIPT = CUSTOM | {"custom_image_name": "local"}
         (
             LIMITS,
             {"args": {"framework": "jax"}},
-            r"args.framework: jax is not installed here: pip i",
+            r"args.framework: jax is not installed here: `pip i",
         ),
         (
             CLUSTER,
