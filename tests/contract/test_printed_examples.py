@@ -4,7 +4,7 @@ Where the documentation contradicts itself or what a run is here, the tests say 
 - it names ``Host: example.com``, which stands for the address at which the master is;
 - it prints ``GET /api/metrics`` twice; the second stands for ``GET /api/metrics/{pod}``, whose
   answer it shows;
-- its posted sample names a run and a pod at once, though it says that they exclude each other;
+- its posted sample names a run and a pod, and the printed answer has the pod alone;
 - that sample, and the answer to it, has Python's ``False``, which is no JSON;
 - its run is called "Name of the run"; here `display_name` has that, and `name` one that Kubernetes
   takes.
@@ -144,10 +144,12 @@ def test_a_sample_of_a_run(http: httpx.Client, going: dict[str, Any]) -> None:
 
 
 def test_a_sample_of_a_run_and_a_pod(http: httpx.Client, going: dict[str, Any]) -> None:
-    body = {"pod_name": "local-mlbench-worker-1", "run_id": going["id"], **_SAMPLE}
-    answer = http.post("/api/metrics", content=json.dumps(body), headers=ACCEPT)
-    message = as_printed(answer, 400)["message"]
-    assert "run_id and pod_name: give one of the two" in message
+    sample = {"pod_name": "local-mlbench-worker-1", **_SAMPLE, "name": "of both"}
+    body = json.dumps(sample | {"run_id": going["id"]})
+    assert as_printed(http.post("/api/metrics", content=body, headers=ACCEPT), 201) == sample
+    of_run = http.get(f"/api/metrics/{going['id']}", params={"metric_type": "run"}).json()
+    assert "of both" not in of_run
+    assert "of both" in http.get("/api/metrics/local-mlbench-worker-1").json()
 
 
 def test_pythons_false(http: httpx.Client, going: dict[str, Any]) -> None:

@@ -75,12 +75,9 @@ Value = Annotated[
 ]
 
 
-def _only(owner: str, other: str) -> JsonValue:
-    """Return the JSON schema of a sample with the one owner and not the other."""
-    return {
-        "required": [owner],
-        "properties": {owner: {"not": {"type": "null"}}, other: {"type": "null"}},
-    }
+def _owned_by(owner: str) -> JsonValue:
+    """Return the JSON schema of a sample that names this owner."""
+    return {"required": [owner], "properties": {owner: {"not": {"type": "null"}}}}
 
 
 class PostedSample(BaseModel):
@@ -89,10 +86,10 @@ class PostedSample(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
         allow_inf_nan=True,
-        json_schema_extra={"oneOf": [_only("run_id", "pod_name"), _only("pod_name", "run_id")]},
+        json_schema_extra={"anyOf": [_owned_by("run_id"), _owned_by("pod_name")]},
     )
 
-    run_id: int | None = None
+    run_id: int | None = Field(default=None, description="Ignored where `pod_name` is given")
     pod_name: str | None = Field(default=None, max_length=253)
     name: str = Field(min_length=1, max_length=MAX_NAME_LENGTH, pattern=NO_NUL)
     date: datetime = Field(
@@ -125,8 +122,11 @@ class PostedSample(BaseModel):
 
     @model_validator(mode="after")
     def _has_one_owner(self) -> Self:
-        if (self.run_id is None) == (self.pod_name is None):
-            raise ValueError("run_id and pod_name: give one of the two")
+        if self.run_id is None and self.pod_name is None:
+            raise ValueError("run_id and pod_name: one of the two is required")
+        if self.pod_name is not None:
+            # The original MLBench did the same: its documentation posts both, and gets the pod.
+            self.run_id = None
         return self
 
 

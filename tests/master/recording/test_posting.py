@@ -108,7 +108,6 @@ def test_a_run_that_is_deleted_takes_no_more(run: Run) -> None:
         ({"date": "0001-01-01T00:00:00+00:01"}, "years 1 to 9999"),
         ({"date": "9999-12-31T23:59:59-00:01"}, "years 1 to 9999"),
         ({"date": 10**30}, "date"),
-        ({"pod_name": "both"}, "run_id and pod_name"),
         ({"run_id": True}, "run_id"),
         ({"extra": 1}, "extra"),
         ({"run_id": None}, "run_id and pod_name"),
