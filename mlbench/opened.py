@@ -79,7 +79,7 @@ class OpenedRun:
         if (times[1:] < times[:-1]).any():
             samples = samples.sort_by("time")  # Prometheus's samples come before the kept ones.
         same = {
-            "run": f"{self.run.name}-{self.run.id}",
+            "run": f"{self.run.resource_name}-{self.run.id}",
             "rank": int(name.rank) if name.rank else None,
             "metric": name.metric,
             **dict.fromkeys((names.STEP, names.EPOCH)),

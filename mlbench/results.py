@@ -202,6 +202,7 @@ class Result(Record):
 
     run_id: int
     name: str
+    """The name that its user gave the run; in archives of earlier versions, its resource name."""
     benchmark: str
     """The official task; empty for a run of one's own code."""
     state: str
@@ -249,7 +250,7 @@ class Result(Record):
     world_size: int = 0
     """How many processes trained, a rank each."""
     display_name: str = ""
-    """The run's own name, as it was ordered; empty in archives from before there were any."""
+    """Same as `name`: for clients of earlier versions."""
     bytes_sent_per_step: float | None = None
     """By a rank, to exchange gradients or weights: the mean over steps and ranks."""
     swept: Mapping[str, str] = field(default_factory=dict)

@@ -1,10 +1,8 @@
 """MLBench's original client, mlbench-core 3.0.0: how it is known, and what it alone is answered.
 
-Its command line prints each field of the list of runs as a column, finds runs by the name that
-their user gave, and looks for those whose state is "finished".
+Its command line prints each field of the list of runs as a column, and looks for
+those whose state is "finished".
 """
-
-from dataclasses import replace
 
 from falcon import Request
 
@@ -22,16 +20,11 @@ def is_original(req: Request) -> bool:
     return is_plain and (req.auth or "").lower().startswith("basic ")
 
 
-def with_its_name(run: Run) -> Run:
-    """Return a run under its own name, by which this client finds it in the list again."""
-    return replace(run, name=run.own_name)
-
-
 def listed(run: Run) -> OriginalRun:
     """Return a run as it is in the list for this client."""
     return OriginalRun(
         run.id,
-        run.own_name,
+        run.name,
         run.created_at,
         run.state.lower(),
         run.num_workers,

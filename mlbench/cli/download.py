@@ -78,7 +78,7 @@ def download(
         if output == _STDOUT and (json or sys.stdout.isatty() or kind in {_TENSORBOARD, _PARQUET}):
             raise UsageError("-o -: stdout must be a file or a pipe, and --json must not be given")
         run = find_run(client, wanted)
-        target = output or Path(f"metrics_{run.name}.{kind}")
+        target = output or Path(f"metrics_{run.resource_name}.{kind}")
         try:
             size = _save(client, run, kind, target)
         except KeyboardInterrupt:

@@ -307,7 +307,7 @@ class RunCalls(Calls):
             return self.get_run(int(wanted)).result().value
         words = " ".join(f'"{part}"' for part in wanted.split('"'))
         runs = self.get_runs(query=words).result().value
-        named = [run for run in runs if wanted in {run.name, run.own_name, run.title}]
+        named = [run for run in runs if wanted in {run.name, run.resource_name, run.title}]
         return named[-1] if named else None
 
     def download_archive(self, run_id: int | str, file: BinaryIO) -> int:

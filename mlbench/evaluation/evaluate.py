@@ -165,7 +165,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
     }
     return Result(
         run_id=run.id,
-        name=run.name,
+        name=run.title,
         display_name=run.title,
         benchmark=run.benchmark,
         state=run.state,

@@ -44,7 +44,7 @@ def _contradictions(run_set: RunSet, place: SetPlace, trial: Trial, run: Run) ->
     both = {
         "set": (run_set.name, run.set_name),
         "place": (place.number, run.place),
-        "name": (place.name, run.name),
+        "name": (place.name, run.resource_name),
         "workers": (place.num_workers, run.num_workers),
         "swept values": (dict(place.swept), dict(run.swept)),
         "seed": (trial.seed, run.seed),

@@ -137,9 +137,11 @@ class _RunHead(Record):
 
     id: int
     name: str
-    """As Kubernetes takes names; of a run whose own is no such name, made from that."""
+    """The name that its user gave the run."""
+    resource_name: str = ""
+    """The name in Kubernetes and of files: `name` if Kubernetes allows it, else derived from it."""
     display_name: str = ""
-    """Its own name, as it was ordered; empty in archives from before there were any."""
+    """Same as `name`: for clients of earlier versions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,25 +225,25 @@ class Run(RunSpec, _RunHead):
     """Of the fields that `columns` asks for, by name; None where it has none."""
 
     def __post_init__(self) -> None:
-        """Check names that become file names; an archive has no title, so use the own name.
+        """Check names that become file names, and set those that earlier versions lack.
 
         Raises:
             ValueError: a name could lead to another folder.
         """
-        for field_name, name in (("name", self.name), ("archive", self.archive)):
+        if not self.resource_name:
+            # Up to 0.1.0, `name` was the resource name, and `display_name` the user's.
+            object.__setattr__(self, "resource_name", self.name)
+            object.__setattr__(self, "name", self.display_name or self.name)
+        object.__setattr__(self, "display_name", self.name)
+        object.__setattr__(self, "title", self.title or self.name)
+        for field_name, name in (("resource_name", self.resource_name), ("archive", self.archive)):
             if name is not None and not is_file_name(name):
                 raise ValueError(f"{field_name}: must be the name of a file (got {name!r:.100})")
-        object.__setattr__(self, "title", self.title or self.own_name)
-
-    @property
-    def own_name(self) -> str:
-        """The name that it was ordered with."""
-        return self.display_name or self.name
 
     @property
     def words(self) -> "Words":
         """What its user says of it."""
-        title = "" if self.title == self.own_name else self.title
+        title = "" if self.title == self.name else self.title
         return Words(title, self.tags, self.note)
 
     @property

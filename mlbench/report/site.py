@@ -43,7 +43,7 @@ class Entry:
     @property
     def stem(self) -> str:
         """The name of its files: the archive's in ``archives/``, and the page's in ``runs/``."""
-        return f"{archive.file_stem(self.run.name)}-{self.digest[:_SHORT]}"
+        return f"{archive.file_stem(self.run.resource_name)}-{self.digest[:_SHORT]}"
 
     @property
     def task(self) -> str:

@@ -5,9 +5,7 @@ Where the documentation contradicts itself or what a run is here, the tests say 
 - it prints ``GET /api/metrics`` twice; the second stands for ``GET /api/metrics/{pod}``, whose
   answer it shows;
 - its posted sample names a run and a pod, and the printed answer has the pod alone;
-- that sample, and the answer to it, has Python's ``False``, which is no JSON;
-- its run is called "Name of the run"; here `display_name` has that, and `name` one that Kubernetes
-  takes.
+- that sample, and the answer to it, has Python's ``False``, which is not JSON.
 """
 
 import json
@@ -61,8 +59,8 @@ def assert_series(series: dict[str, Any]) -> None:
 
 def assert_run(run: dict[str, Any]) -> None:
     assert isinstance(run["id"], int)
-    assert run["display_name"] == NAME
-    assert re.fullmatch(r"name-of-the-run-[0-9a-f]{6}", run["name"])
+    assert run["name"] == run["display_name"] == NAME
+    assert re.fullmatch(r"name-of-the-run-[0-9a-f]{6}", run["resource_name"])
     assert _DATE.fullmatch(run["created_at"])
     assert run["state"] in {"INITIALIZED", "STARTED", "FINISHED", "FAILED", "STOPPED"}
     assert str(uuid.UUID(run["job_id"])) == run["job_id"]

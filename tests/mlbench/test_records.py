@@ -11,6 +11,14 @@ def test_unknown_fields_are_passed_over_and_kept() -> None:
     assert run.fields["new"] == [1]
 
 
+def test_a_run_of_an_earlier_version_has_the_name_of_its_user() -> None:
+    fields = {**make_run().to_fields(), "name": "my-run-d59c4f", "display_name": "My run"}
+    del fields["resource_name"], fields["title"]
+    run = Run.from_fields(fields)
+    assert (run.name, run.display_name, run.title) == ("My run", "My run", "My run")
+    assert run.resource_name == "my-run-d59c4f"
+
+
 def test_an_installation_in_a_cluster_may_limit_bandwidth() -> None:
     limits = {"workers": 8, "cpus": 0.5, "whole_cpus": False, "gpus": 1}
     fields = {

@@ -9,7 +9,7 @@ from mlbench.names import RUN_STATES
 from mlbench.records import Manifest, OriginalRun, Run, RunCounts, RunEvent, RunField, RunGroup
 from mlbench_master.http import read_body
 from mlbench_master.openapi.operation import flag, names, one_of, operation, parsed, text, whole
-from mlbench_master.original import is_original, listed, with_its_name
+from mlbench_master.original import is_original, listed
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.runs import columns, describing, groups, life, listing, manifest, words
 from mlbench_master.runs.events import events_of
@@ -104,8 +104,7 @@ class RunsResource:
     )
     def on_post(self, req: Request, resp: Response) -> None:
         """Order a run."""
-        created = describing.describe(life.create(read_body(req, RunRequest), self.limits))
-        resp.media = with_its_name(created) if is_original(req) else created
+        resp.media = describing.describe(life.create(read_body(req, RunRequest), self.limits))
 
     @operation("count_runs", "The counts.", RunCounts, parameters=(_QUERY,))
     def on_get_counts(self, req: Request, resp: Response) -> None:

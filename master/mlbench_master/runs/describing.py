@@ -64,7 +64,8 @@ def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
     # What MLBench's dashboard told of a job, by the same names.
     job = {"command": run.shown_command or run.benchmark, "master_name": next(iter(pods), None)}
     others = {
-        "display_name": run.own_name,
+        "name": run.own_name,
+        "resource_name": run.name,
         "job_metadata": job | {"pods": pods},
         "created_at": seconds_to_text(run.created_at),
         "started_at": seconds_to_text(run.started_at),

@@ -121,7 +121,7 @@ class CommonRequest(CommonSpec, Checked):
     """What to run and how: what all runs of a set share."""
 
     name: DisplayName
-    """Any text; see `display_name` of a run."""
+    """Any text."""
     benchmark: Task | None = None
     """An official task. ``digits`` where no other field says what to run."""
     image_name: ImageName | None = None

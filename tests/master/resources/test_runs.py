@@ -70,7 +70,7 @@ def test_a_run_that_goes_on(api: TestClient) -> None:
         {"rank": 1, "pod": "w-2", "exit_code": 1, "stopped": "", "processes": [1]},
     ]
     job = {"command": "steps", "master_name": "w-1", "pods": ["w-1", "w-2"]}
-    assert (answer["job_metadata"], answer["display_name"]) == (job, "made")
+    assert (answer["job_metadata"], answer["name"], answer["display_name"]) == (job, "made", "made")
 
 
 @pytest.mark.both_databases
@@ -215,7 +215,7 @@ def test_a_wrong_field_is_named(api: TestClient) -> None:
 @pytest.mark.both_databases
 def test_a_name_is_free_text(api: TestClient) -> None:
     run = post(api, name="Größe: 7").json
-    assert (run["name"], run["display_name"]) == (kubernetes_name("Größe: 7"), "Größe: 7")
+    assert (run["name"], run["resource_name"]) == ("Größe: 7", kubernetes_name("Größe: 7"))
     assert api.simulate_get("/api/runs/").json == [run]
 
 
