@@ -228,7 +228,18 @@ IMAGES = {
     "mlbench/pytorch-cifar10-resnet20-all-reduce": Image("cifar10-resnet", {"exchange": "flat"}),
     "mlbench/pytorch-cifar10-resnet20-ddp": Image("cifar10-resnet", {"exchange": "ddp"}),
     "mlbench/pytorch-epsilon-logistic-regression-all-reduce": Image("logistic-regression"),
+    "mlbench/pytorch-wikitext2-lstm-all-reduce": Image("wikitext2-lstm"),
     "mlbench/pytorch-backend-benchmark": Image("communication"),
+}
+_NO_TRANSLATION = "machine translation is not a benchmark here"
+# Images of MLBench without a benchmark here, and why. By name, without the tag.
+MISSING_IMAGES = {
+    "mlbench/pytorch-wmt16-gnmt-all-reduce": _NO_TRANSLATION,
+    "mlbench/pytorch-wmt17-transformer-all-reduce": _NO_TRANSLATION,
+    "mlbench/tensorflow-cifar10-resnet": (
+        "TensorFlow does not use Open MPI here: name the benchmark cifar10-resnet with "
+        "args framework=tensorflow"
+    ),
 }
 # An image's name as orders may write it, with or without a tag.
 IMAGE_PATTERN = rf"({'|'.join(IMAGES)})(:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?"

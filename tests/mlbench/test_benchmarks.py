@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from mlbench.benchmarks import BENCHMARKS, IMAGES, Benchmark, find_image
+from mlbench.benchmarks import BENCHMARKS, IMAGES, MISSING_IMAGES, Benchmark, find_image
+from mlbench.client import MLBENCH_IMAGES
 from mlbench.options import describe, read
 
 EACH = pytest.mark.parametrize("benchmark", BENCHMARKS.values(), ids=list(BENCHMARKS))
@@ -32,6 +33,7 @@ for module in sys.argv[1:]:
 _RUN_ALL = """
 import importlib, json, os, sys
 from mlbench import MLBenchError
+from mlbench.client import MLBENCH_IMAGES
 from mlbench.options import read
 from mlbench.benchmarks import BENCHMARKS
 for line in sys.stdin:
@@ -55,6 +57,13 @@ def test_a_task_takes_what_an_order_may_make_of_its_entry(benchmark: Benchmark) 
     read(benchmark.options, arguments)
 
 
+def test_every_image_of_the_original_is_mapped_or_refused_with_a_reason() -> None:
+    images = {image.partition(":")[0] for image, *_ in MLBENCH_IMAGES.values()}
+    assert IMAGES.keys() | MISSING_IMAGES.keys() == images
+    assert not IMAGES.keys() & MISSING_IMAGES.keys()
+    assert all(image.benchmark in BENCHMARKS for image in IMAGES.values())
+
+
 def test_images_stand_for_benchmarks() -> None:
     for name, image in IMAGES.items():
         for tag in ("", ":latest", ":v2.1.0"):
@@ -68,7 +77,7 @@ def test_images_stand_for_benchmarks() -> None:
         "",
         "digits",
         "custom_image",
-        "mlbench/pytorch-wikitext2-lstm-all-reduce:latest",
+        "mlbench/pytorch-wmt16-gnmt-all-reduce:latest",
         "pytorch-backend-benchmark",
         "mlbench/pytorch-backend-benchmark@latest",
         "mlbench/pytorch-backend-benchmark:",

@@ -29,6 +29,7 @@ from mlbench.benchmarks import (
     DEFAULT,
     IMAGE_PATTERN,
     IMAGES,
+    MISSING_IMAGES,
     Benchmark,
     Image,
     find_image,
@@ -220,7 +221,7 @@ class CommonRequest(CommonSpec, Checked):
     @classmethod
     def _is_known(cls, name: str | None) -> str | None:
         if name not in (None, _CUSTOM_IMAGE, *BENCHMARKS):
-            raise ValueError(_what_there_is("benchmark", BENCHMARKS))
+            raise ValueError(_what_there_is("there is no such benchmark here", BENCHMARKS))
         return name
 
     @field_validator("image_name")
@@ -228,7 +229,8 @@ class CommonRequest(CommonSpec, Checked):
     def _is_known_image(cls, name: str | None) -> str | None:
         known = name in (None, _CUSTOM_IMAGE, *BENCHMARKS) or find_image(name or "")
         if not known:
-            raise ValueError(_what_there_is("image", [*BENCHMARKS, *IMAGES]))
+            reason = MISSING_IMAGES.get(str(name).partition(":")[0], "there is no such image here")
+            raise ValueError(_what_there_is(reason, [*BENCHMARKS, *IMAGES]))
         return name
 
     @field_validator("args", mode="before")
@@ -367,8 +369,5 @@ class NextRunRequest(Checked):
     """Whether to wait for the active run, instead of being refused."""
 
 
-def _what_there_is(kind: str, known: Iterable[str]) -> str:
-    return (
-        f"there is no such {kind} here; there are {', '.join(known)}, "
-        f"or your own with image_name={_CUSTOM_IMAGE}"
-    )
+def _what_there_is(problem: str, known: Iterable[str]) -> str:
+    return f"{problem}; there are {', '.join(known)}, or your own with image_name={_CUSTOM_IMAGE}"

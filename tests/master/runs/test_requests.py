@@ -88,6 +88,11 @@ def test_wrong_fields_are_named(field: str, fields: dict[str, object]) -> None:
         order(**fields)
 
 
+def test_an_image_without_a_benchmark_is_refused_with_the_reason() -> None:
+    with pytest.raises(ValidationError, match="machine translation is not a benchmark here"):
+        order(image_name="mlbench/pytorch-wmt16-gnmt-all-reduce:latest")
+
+
 @pytest.mark.parametrize("name", ["a", "7", "digits-2", "a" * 40, "a--b"])
 def test_names_that_kubernetes_takes_stay(name: str) -> None:
     assert kubernetes_name(order(name=name).name) == name
@@ -161,6 +166,7 @@ def test_seed_and_light_goal_are_arguments_of_the_task() -> None:
             "logistic-regression",
             {"model": "logistic"},
         ),
+        ({"image_name": "mlbench/pytorch-wikitext2-lstm-all-reduce"}, "wikitext2-lstm", {}),
         ({"image_name": "mlbench/pytorch-backend-benchmark:latest"}, "communication", {}),
         ({"image_name": "steps"}, "steps", {}),
     ],
