@@ -42,7 +42,7 @@ class CommandLine:
 
     def order(self, name: str, *numbers: int, command: str, backend: str = _GLOO) -> list[str]:
         """Order runs of a command on these numbers of workers; return what it says of each."""
-        answers = (_CUSTOM_IMAGE, "none/needed", command, backend)
+        answers = (_CUSTOM_IMAGE, "local", command, backend)
         # It takes one for itself.
         lines = self("run", "--num-cpus", "2", name, *map(str, numbers), answers=answers)
         return lines[-len(numbers) :]

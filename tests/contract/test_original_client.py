@@ -12,7 +12,7 @@ from tests.support.stacks import run_to_end
 
 _BEGIN = datetime(2018, 8, 3, 9, 21, 29, 347960)
 _PREC = "val_global_Prec@1 @ 0"
-CUSTOM = {"custom_image_name": "none/needed", "custom_image_command": "true"}
+CUSTOM = {"custom_image_name": "local", "custom_image_command": "true"}
 
 
 def values(entries: list[dict[str, Any]]) -> list[str]:

@@ -108,7 +108,7 @@ def order_steps(
 def order_command(
     client: ApiClient, name: str, command: str, *, num_workers: int = 1, **options: Any
 ) -> Run:
-    what = {"custom_image_name": "none/needed", "custom_image_command": command}
+    what = {"custom_image_name": names.THIS_MACHINE, "custom_image_command": command}
     order = client.create_run(name, num_workers, **{"num_cpus": None, **what, **options})
     return order.result().value
 

@@ -32,12 +32,8 @@ def check_feasible(order: RunRequest, limits: Limits) -> None:
     for name in IMPAIRMENTS:
         if limits.no_latency and getattr(order, name) is not None:
             raise BadFieldError(name, f"{limits.no_latency}; leave it out")
-    if order.custom_image_name == THIS_MACHINE and limits.pool == "kubernetes":
-        raise BadFieldError(
-            "custom_image_name",
-            "the workers are in a cluster, where no file of yours is: name an image that has your "
-            "code (--image)",
-        )
+    if order.custom_image_name is not None:
+        _check_image(order.custom_image_name, limits)
     if order.faults:
         _check_faults(order, order.faults, limits)
     if order.gpu_enabled and not limits.gpus:
@@ -54,6 +50,22 @@ def check_workers(wanted: int, limits: Limits) -> None:
     if wanted > limits.workers:
         right = f"at most {limits.workers}, or raise MLBENCH_LIMIT_WORKERS"
         raise BadFieldError("num_workers", f"{right} (not {wanted})")
+
+
+def _check_image(image: str, limits: Limits) -> None:
+    problem = ""
+    if image == THIS_MACHINE and limits.pool == "kubernetes":
+        problem = (
+            "the workers are in a cluster, where no file of yours is: name an image that has your "
+            "code (--image)"
+        )
+    elif image != THIS_MACHINE and limits.pool == "local":
+        problem = (
+            f"local workers cannot run images (got {image}). Use a cluster, or name the image "
+            f"{THIS_MACHINE} to run the command on this machine itself"
+        )
+    if problem:
+        raise BadFieldError("custom_image_name", problem)
 
 
 def _check_cpus(wanted: float, limits: Limits) -> None:

@@ -118,7 +118,7 @@ def test_an_official_set_may_choose_what_its_rules_leave_free(api: TestClient) -
     chosen = {"exchange": "flat", "backend": "gloo"}
     light = register(api, official=True, args=chosen, places=TEN, light_target=True)
     assert light.json["order"]["args"] == chosen
-    own = {"image_name": "custom_image", "custom_image_name": "a", "custom_image_command": "b"}
+    own = {"image_name": "custom_image", "custom_image_name": "local", "custom_image_command": "b"}
     body = {"name": "own", "official": True, "places": TEN, **own}
     assert api.simulate_post("/api/sets/", json=body).status_code == 200
 

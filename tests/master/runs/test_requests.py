@@ -13,7 +13,7 @@ from mlbench_master.settings import Limits
 LIMITS = Limits(workers=4, cpus=2)
 CUSTOM = {
     "image_name": "custom_image",
-    "custom_image_name": "localhost/mine:latest",
+    "custom_image_name": "local",
     "custom_image_command": "python main.py --rank {rank}",
 }
 
@@ -216,7 +216,6 @@ def test_a_forms_texts_are_understood() -> None:
 CLUSTER = Limits(workers=8, cpus=1.5, pool="kubernetes")
 HERE = Limits(no_bandwidth="it cannot be limited", no_latency="no sch_netem")
 LARGE = Limits(workers=8, cpus=4, bandwidth=500, gpus=1, pool="kubernetes")
-SCRIPT = CUSTOM | {"custom_image_name": "local"}
 
 
 @pytest.mark.parametrize(
@@ -287,7 +286,13 @@ SCRIPT = CUSTOM | {"custom_image_name": "local"}
         (LIMITS, {"args": {"device": "cuda"}}, "args.device: cuda needs GPUs: workers here have n"),
         (LARGE, {"args": {"device": "cuda"}}, "args.device: cuda needs GPUs: say gpu_enabled=true"),
         # A file of the user's machine is not in a cluster.
-        (CLUSTER, SCRIPT, "custom_image_name: the workers are in a cluster"),
+        (CLUSTER, CUSTOM, "custom_image_name: the workers are in a cluster"),
+        # Nor does a local worker have containers: the command would run without the image.
+        (
+            LIMITS,
+            CUSTOM | {"custom_image_name": "me/train:1"},
+            "custom_image_name: local workers cannot run images (got me/train:1)",
+        ),
     ],
 )
 def test_orders_beyond_the_limits_are_refused(
@@ -305,7 +310,7 @@ def test_orders_beyond_the_limits_are_refused(
         *((CLUSTER, {"num_cpus": cores}) for cores in (0.5, 1.5)),
         *((CLUSTER, {"max_bandwidth": bandwidth}) for bandwidth in (20, 1e5)),
         (LIMITS, {"max_bandwidth": 0.5, "latency_ms": 0.1, "loss_percent": 0.1}),
-        (LIMITS, SCRIPT),
+        (CLUSTER, CUSTOM | {"custom_image_name": "me/train:1"}),
         (Limits(gpus=1), {"args": {"device": "cuda"}}),
         (Limits(backends=("mpi",)), CUSTOM | {"backend": "MPI"}),
         (Limits(backends=("mpi",)), CUSTOM),

@@ -66,7 +66,7 @@ def test_further_options_of_an_order(mlbench: Mlbench) -> None:
 
 def test_a_failed_run_says_which_rank_and_why(mlbench: Mlbench) -> None:
     program, *words = shlex.split(FAILS)
-    done = mlbench("run", "--image", "any", "--name", "wrong", program, "--", *words)
+    done = mlbench("run", "--image", "local", "--name", "wrong", program, "--", *words)
     assert done.code == 1
     assert re.search(r"^run \d+ \(wrong\): crashed$", done.out, re.MULTILINE)
     assert re.search(
