@@ -29,6 +29,7 @@ from tests.helm.pods import environment, master_containers, pod_spec, worker_spe
         ("master.ingress.enabled=true", "master.ingress.host: set the name"),
         ("worker.replicas=9", "worker.replicas: 9 idle workers are more than limits.workers"),
         ("worker.resources.limits.cpu=2", "a worker's cores are set by limits.cpu"),
+        ("weave.enabled=true", "weave.enabled: this chart does not install Weave Net"),
         ("extraLabels.app=mine", 'extraLabels: Property name of "app" does not match'),
         ("prometheus.scrapeInterval=30s", "prometheus.scrapeInterval: Does not match pattern"),
     ],
@@ -36,6 +37,11 @@ from tests.helm.pods import environment, master_containers, pod_spec, worker_spe
 def test_a_wrong_value_is_named(render: Render, wrong: str, told: str) -> None:
     with pytest.raises(ChartError, match=re.escape(told)):
         render(wrong)
+
+
+def test_weave_may_be_off_as_in_the_original_values(render: Render) -> None:
+    objects = [[one["kind"] for one in render(*values)] for values in ([], ["weave.enabled=false"])]
+    assert objects[0] == objects[1]
 
 
 def _defaults(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
