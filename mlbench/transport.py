@@ -39,12 +39,12 @@ class Answer(Generic[Value]):
     """The body as it was received."""
 
     def json(self) -> Any:
-        """Return the body, parsed as JSON.
+        """Return the body, parsed as JSON; None where there is none, as after a deletion.
 
         Raises:
             ValueError: it is not JSON, e.g. a zip file.
         """
-        return json.loads(self.content)
+        return json.loads(self.content) if self.content else None
 
 
 class HttpClient:

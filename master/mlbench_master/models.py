@@ -107,6 +107,8 @@ class Run(_Table):
     """The official task; empty for a ``command``."""
     by_default = BooleanField(default=False)
     """Whether its order named nothing to run, so that it is the default task."""
+    adjustments = TextField(default="")
+    """How the request of the original client was adapted to the pool; empty if it was not."""
     args = JSONField()
     image = TextField(default="")
     command = TextField(default="")

@@ -4,9 +4,45 @@ Its command line prints each field of the list of runs as a column, and looks fo
 those whose state is "finished".
 """
 
+from dataclasses import replace
+from typing import Any
+
 from falcon import Request
+from pydantic import field_validator
+from pydantic.dataclasses import dataclass as request
 
 from mlbench.records import OriginalRun, Run
+from mlbench_master.runs.requests import STRICT, RunRequest
+from mlbench_master.settings import Limits
+
+
+@request(frozen=True, kw_only=True, config=STRICT)
+class OriginalRunRequest(RunRequest):
+    """The body of ``POST /api/runs/`` as this client sends it."""
+
+    @field_validator("num_cpus", mode="before")
+    @classmethod
+    def _has_a_core(cls, cores: Any) -> Any:
+        """Give `mlbench run -c 1` a core: the command line asks for one less than it is told."""
+        return 1 if cores == 0 and not isinstance(cores, bool) else cores
+
+
+def fit(order: RunRequest, limits: Limits) -> tuple[RunRequest, str]:
+    """Return a request of this client as the pool can run it, and how it was adapted.
+
+    The defaults of its command line are three cores and MPI, which few installations have.
+    """
+    notes = []
+    if order.num_cpus is not None and order.num_cpus > limits.cpus:
+        notes.append(
+            f"each worker has {limits.cpus:g} cores, the most here, not {order.num_cpus:g}"
+        )
+        order = replace(order, num_cpus=limits.cpus)
+    task = order.task
+    if task and order.backend_name == "mpi" and "mpi" not in task.backends_among(limits.backends):
+        notes.append("it runs with gloo, not MPI, which PyTorch does not have here")
+        order = replace(order, backend="gloo")
+    return order, "; ".join(notes)
 
 
 def is_original(req: Request) -> bool:

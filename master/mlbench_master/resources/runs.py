@@ -9,7 +9,7 @@ from mlbench.names import RUN_STATES
 from mlbench.records import Manifest, OriginalRun, Run, RunCounts, RunEvent, RunField, RunGroup
 from mlbench_master.http import read_body
 from mlbench_master.openapi.operation import flag, names, one_of, operation, parsed, text, whole
-from mlbench_master.original import is_original, listed
+from mlbench_master.original import OriginalRunRequest, fit, is_original, listed
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.runs import columns, describing, groups, life, listing, manifest, words
 from mlbench_master.runs.events import events_of
@@ -104,7 +104,12 @@ class RunsResource:
     )
     def on_post(self, req: Request, resp: Response) -> None:
         """Order a run."""
-        resp.media = describing.describe(life.create(read_body(req, RunRequest), self.limits))
+        if is_original(req):
+            order, adjustments = fit(read_body(req, OriginalRunRequest), self.limits)
+        else:
+            order, adjustments = read_body(req, RunRequest), ""
+        created = life.create(order, self.limits, adjustments=adjustments)
+        resp.media = describing.describe(created)
 
     @operation("count_runs", "The counts.", RunCounts, parameters=(_QUERY,))
     def on_get_counts(self, req: Request, resp: Response) -> None:
@@ -163,6 +168,11 @@ class RunsResource:
             words.keep(found, self.archives)
         if not life.delete(found, keep_archive=keep_archive):
             resp.status = falcon.HTTP_ACCEPTED
+        if is_original(req):
+            # Its documentation has users call json() on the answer.
+            resp.media = {}
+            if resp.status != falcon.HTTP_ACCEPTED:
+                resp.status = falcon.HTTP_OK
 
     @operation("stop_run", "The run, whose `stop_requested` is now true.", Run, errors=(409,))
     def on_post_stop(self, req: Request, resp: Response, run_id: int) -> None:

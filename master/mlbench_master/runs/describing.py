@@ -159,10 +159,9 @@ def _describe_ranks(rows: Sequence[_RankRow]) -> Iterator[records.Rank]:
 
 
 def note_of(run: Run) -> str:
-    """Say that a run is of the default task, if its order named nothing to run."""
-    if not run.by_default:
-        return ""
-    return f"no benchmark was named, so {run.benchmark} was taken, the default"
+    """Return what was run instead of the request: a default task, fewer cores; else nothing."""
+    default = f"no benchmark was named, so {run.benchmark} was taken, the default"
+    return "; ".join(filter(None, [default if run.by_default else "", run.adjustments]))
 
 
 def reason_of(run: Run) -> str:

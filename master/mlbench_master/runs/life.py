@@ -48,8 +48,20 @@ _RECORDED = "state = ? AND launcher <> '' ORDER BY id"
 _HAS_ACTIVE = "SELECT 1 FROM run WHERE state IN (?, ?) LIMIT 1"
 
 
-def create(order: RunRequest, limits: Limits, in_set: Mapping[str, Any] | None = None) -> Run:
-    """Store a new run, for the controller to start; ``in_set`` says where in a set it is.
+def create(
+    order: RunRequest,
+    limits: Limits,
+    in_set: Mapping[str, Any] | None = None,
+    *,
+    adjustments: str = "",
+) -> Run:
+    """Store a new run, for the controller to start.
+
+    Args:
+        order: the request.
+        limits: the limits of the pool.
+        in_set: the columns of a run of a benchmark set: its set, place and swept values.
+        adjustments: how the request was adapted, for the run's ``reason``.
 
     Raises:
         BadFieldError: it asks for more than the pool can give (400).
@@ -71,6 +83,7 @@ def create(order: RunRequest, limits: Limits, in_set: Mapping[str, Any] | None =
             "display_name": order.name,
             "benchmark": order.task.name if order.task else "",
             "by_default": order.by_default,
+            "adjustments": adjustments,
             "args": order.all_args,
             "image": order.custom_image_name or limits.framework_images.get(order.framework, ""),
             "command": order.custom_image_command or "",

@@ -91,7 +91,7 @@ MOST_RUNS = 200
 """Of a set, and of a comparison."""
 _MOST_SWEPT = 10
 
-_STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
 
 class Checked:
@@ -108,6 +108,13 @@ class Checked:
         option = options_of(cls).get(name)
         return refuse_truth_value(value) if option and option.is_number else value
 
+    @field_validator("num_cpus", mode="before", check_fields=False)
+    @classmethod
+    def _may_be_millicores(cls, cores: object) -> object:
+        """Read the notation of Kubernetes too: ``2000m`` is 2 cores."""
+        millicores = re.fullmatch(r"([0-9]{1,9})m", cores) if isinstance(cores, str) else None
+        return int(millicores[1]) / 1000 if millicores else cores
+
     @field_validator("*")
     @classmethod
     def _within_bounds(cls, value: object, info: ValidationInfo) -> object:
@@ -117,7 +124,7 @@ class Checked:
         return value
 
 
-@request(frozen=True, kw_only=True, config=_STRICT)
+@request(frozen=True, kw_only=True, config=STRICT)
 class CommonRequest(CommonSpec, Checked):
     """What to run and how: what all runs of a set share."""
 
@@ -277,7 +284,7 @@ def kubernetes_name(name: str) -> str:
     return f"{stem or 'run'}-{digest}"
 
 
-@request(frozen=True, kw_only=True, config=_STRICT)
+@request(frozen=True, kw_only=True, config=STRICT)
 class RunRequest(CommonRequest, RunSpec):
     """The body of ``POST /api/runs/``."""
 
@@ -291,7 +298,7 @@ class RunRequest(CommonRequest, RunSpec):
         return super().stated_args | said
 
 
-@request(frozen=True, kw_only=True, config=_STRICT)
+@request(frozen=True, kw_only=True, config=STRICT)
 class PlaceRequest(Repeat, Checked):
     """A place of a set: what is run there, and its seed, which no other on as many workers has."""
 
@@ -299,7 +306,7 @@ class PlaceRequest(Repeat, Checked):
     """What this place varies, by option of the task, or ``bandwidth``, ``cpus``, and so on."""
 
 
-@request(frozen=True, kw_only=True, config=_STRICT)
+@request(frozen=True, kw_only=True, config=STRICT)
 class SetRequest(CommonRequest):
     """The body of ``POST /api/sets/``."""
 
@@ -360,7 +367,7 @@ class SetRequest(CommonRequest):
         return given
 
 
-@request(frozen=True, kw_only=True, config=_STRICT)
+@request(frozen=True, kw_only=True, config=STRICT)
 class NextRunRequest(Checked):
     """The body of ``POST /api/sets/{name}/runs/``."""
 

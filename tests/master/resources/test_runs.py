@@ -12,10 +12,17 @@ from falcon.testing import TestClient
 from mlbench import records
 from mlbench_master.models import Run
 from mlbench_master.runs.requests import kubernetes_name
+from mlbench_master.settings import Limits
 from tests.conftest import USER_TOKEN
 from tests.support.rows import make_ranks, make_run
 
 ORDER = {"name": "a", "benchmark": "steps"}
+# By which MLBench's original client is recognised.
+ORIGINAL = {
+    "Accept": "*/*",
+    "User-Agent": "python-requests/2.32",
+    "Authorization": f"Basic {b64encode(f'user:{USER_TOKEN}'.encode()).decode()}",
+}
 
 
 def post(api: TestClient, **fields: Any) -> Any:
@@ -232,11 +239,36 @@ def test_the_original_client_alone_gets_a_short_list(
     api: TestClient, changed: dict[str, str], is_known: bool
 ) -> None:
     make_run(display_name="Made", state="FAILED", reason="because " * 99)
-    login = b64encode(f"user:{USER_TOKEN}".encode()).decode()
-    its = {"Accept": "*/*", "User-Agent": "python-requests/2.32", "Authorization": f"Basic {login}"}
-    [run] = api.simulate_get("/api/runs/", headers=its | changed).json
+    [run] = api.simulate_get("/api/runs/", headers=ORIGINAL | changed).json
     told = {"name": "Made", "state": "failed", "num_workers": 2}
     assert (told.items() <= run.items(), "reason" not in run) == (is_known, is_known)
+
+
+@pytest.mark.both_databases
+def test_the_defaults_of_the_original_command_line_can_be_run(api: TestClient) -> None:
+    image = "mlbench/pytorch-cifar10-resnet20-all-reduce:latest"
+    order = {"name": "x-2", "num_workers": 2, "max_bandwidth": 1000, "image_name": image}
+    order |= {"backend": "MPI", "queue": True}
+    several = order | {"num_cpus": 1000}
+    assert api.simulate_post("/api/runs/", json=several).status_code == 400, "only for that client"
+    run = api.simulate_post("/api/runs/", json=several, headers=ORIGINAL).json
+    most = Limits().cpus
+    assert (run["num_cpus"], run["backend"], run["benchmark"]) == (most, "gloo", "cifar10-resnet")
+    assert run["reason"] == (
+        f"each worker has {most:g} cores, the most here, not 1000; "
+        "it runs with gloo, not MPI, which PyTorch does not have here"
+    )
+    run = api.simulate_post("/api/runs/", json=order | {"num_cpus": 0}, headers=ORIGINAL).json
+    assert run["num_cpus"] == 1
+
+
+def test_the_original_client_gets_json_when_it_deletes(api: TestClient) -> None:
+    run = make_run()
+    answer = api.simulate_delete(f"/api/runs/{run.id}", headers=ORIGINAL)
+    assert (answer.status_code, answer.json) == (202, {})
+    Run.update(state="FINISHED").where(Run.id == run.id).execute()
+    answer = api.simulate_delete(f"/api/runs/{run.id}", headers=ORIGINAL)
+    assert (answer.status_code, answer.json) == (200, {})
 
 
 @pytest.mark.both_databases

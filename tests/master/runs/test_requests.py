@@ -116,6 +116,15 @@ def test_other_names_get_one_that_kubernetes_takes(name: str, stem: str) -> None
     assert made != kubernetes_name(f"{name[:-1]}!"), "another name"
 
 
+def test_cores_may_be_in_the_notation_of_kubernetes() -> None:
+    assert [order(num_cpus=cores).num_cpus for cores in ("2000m", "500m", "2", 1.5)] == [
+        *(2, 0.5, 2, 1.5)
+    ]
+    for wrong in ("m", "0m", "-1m", "1.5m", "2000M"):
+        with pytest.raises(ValidationError, match="num_cpus"):
+            order(num_cpus=wrong)
+
+
 def test_a_custom_command_may_have_a_folder_a_seed_and_a_deadline() -> None:
     found = order(working_dir="/home/me/my code", seed="7", deadline_seconds="0.5", **CUSTOM)
     check_feasible(found, LIMITS)
