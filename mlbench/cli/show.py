@@ -86,7 +86,7 @@ def status(
 def runs(
     query: Annotated[
         str | None,
-        typer.Option("--query", "-q", help="E.g. 'exchange=topk accuracy>95 workers>=2 words'."),
+        typer.Option("--query", "-q", help="E.g. 'accuracy > 95 created>7d a OR b NOT tag:old'."),
     ] = None,
     order: Annotated[
         str | None, typer.Option(help="Sort by this field; -FIELD: the largest first.")
@@ -118,6 +118,8 @@ def runs(
         cells = (_cell(name, run.values[name]) for name in wanted)
         table.add_row(str(run.id), run.title, *cells)
     out.print(table)
+    if not listed and counted.query:
+        out.print(f"no run matches {counted.query}", markup=False, soft_wrap=True)
     if len(listed) < (matching := sum(counted.states.values())):
         out.print(f"{len(listed):,} of {matching:,} runs; --limit shows more", style="dim")
 

@@ -58,7 +58,7 @@ class RunCalls(Calls):
             before=before,
             limit=limit,
             state=state,
-            q=query or None,
+            query=query or None,
             order=order,
             columns=",".join(columns) or None,
         )
@@ -66,7 +66,7 @@ class RunCalls(Calls):
 
     def count_runs(self, *, query: str | None = None) -> Future[Answer[RunCounts]]:
         """Get how many runs there are, and in each state of those that match a query."""
-        return self._get("/api/runs/counts/", to_record(RunCounts), given(q=query or None))
+        return self._get("/api/runs/counts/", to_record(RunCounts), given(query=query or None))
 
     def group_runs(
         self,
@@ -89,7 +89,7 @@ class RunCalls(Calls):
         """
         wanted = given(
             group=",".join(by),
-            q=query or None,
+            query=query or None,
             state=state,
             order=order,
             columns=",".join(columns) or None,

@@ -270,6 +270,8 @@ class RunCounts(Record):
     """In all."""
     states: Mapping[RunState, int]
     """Of those that match, by state; a state that none is in is left out."""
+    query: str = ""
+    """How the query was read, such as `accuracy>95 and "first"`; empty without one."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def test_a_page_leads_to_signing_in_and_back(
     page: Page, connection: Connection, watch: Watch
 ) -> None:
     watch.expect(_REFUSED)
-    page.goto(f"{connection.url}/runs?search=digits&state=FAILED")
+    page.goto(f"{connection.url}/runs?query=digits&state=FAILED")
     token = page.get_by_label("Token")
     expect(token).to_be_focused()
     _enter(page, "wrong")
@@ -42,7 +42,7 @@ def test_a_page_leads_to_signing_in_and_back(
     )
     expect(token).to_have_value("")
     _enter(page, connection.token)
-    page.wait_for_url(f"{connection.url}/runs?search=digits&state=FAILED")
+    page.wait_for_url(f"{connection.url}/runs?query=digits&state=FAILED")
     expect(page.get_by_role("heading", level=1, name="Runs")).to_be_visible()
 
     page.get_by_role("button", name="Sign out").click()

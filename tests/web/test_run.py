@@ -125,7 +125,7 @@ def test_why_a_run_does_not_go_on_is_told_with_the_stacks_of_all_ranks(talked: P
 
 
 def test_what_held_up_a_run_that_has_finished_is_no_warning(page: Page, still: Connection) -> None:
-    sign_in(page, still, "/runs?q=reached")
+    sign_in(page, still, "/runs?query=reached")
     page.get_by_role("link", name="reached").click()
     expect(section(page, "Hang diagnosis")).to_have_class(re.compile("going"))
 

@@ -59,7 +59,7 @@ def test_words_are_changed_in_the_page_and_shown_in_the_list(
     assert (run.title, run.tags, run.display_name) == ("The <b>best</b>", ("lr:0.1", "paper"), name)
 
     page.get_by_role("list", name="Tags").get_by_role("link", name="paper").click()
-    page.wait_for_url("**/runs?search=tag%3Apaper")
+    page.wait_for_url("**/runs?query=tag%3Apaper")
     rows = page.get_by_role("row").filter(has=page.get_by_role("checkbox"))
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("The <b>best</b>")

@@ -45,10 +45,14 @@ class Parameter(Generic[_Value]):
     """What a wrong text should have been; empty if the error of ``parse`` says it."""
     example: Any = None
     required: bool = False
+    alias: str = ""
+    """The name of the parameter in earlier versions, which is read too; empty for none."""
 
     def read(self, req: Request) -> _Value:
         """Return the value in a request, or the default."""
         text = req.get_param(self.name)
+        if text is None and self.alias:
+            text = req.get_param(self.alias)
         if text is None:
             return self.default
         try:
@@ -92,12 +96,13 @@ def operation(
     """
     described = Operation(name, answer, model, **facts)
     allowed = [parameter.name for parameter in described.parameters]
+    aliases = [parameter.alias for parameter in described.parameters if parameter.alias]
 
     def describe(method: _Method) -> _Method:
         @wraps(method)
         def respond(self: Any, req: Request, resp: Response, **variables: Any) -> None:
             for given in req.params:
-                if given not in allowed:  # it would be ignored if it is misspelt
+                if given not in {*allowed, *aliases}:  # it would be ignored if it is misspelt
                     raise BadFieldError(
                         given, f"no such parameter here{_alternatives(given, allowed)}"
                     )

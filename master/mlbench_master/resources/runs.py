@@ -27,13 +27,17 @@ _STATE = replace(
     one_of("state", ("", *RUN_STATES), "Only runs in this state."),
     schema={"type": "string", "enum": [*RUN_STATES]},
 )
-_QUERY = parsed(
-    "q",
-    "Only runs of which each term holds, such as `exchange=topk` or `accuracy>95`, and that have "
-    "each other word in their id, names, benchmark, command, set, swept values, state or tags.",
-    parse_query,
-    ANY,
-    "benchmark=digits workers>=2 first",
+_QUERY = replace(
+    parsed(
+        "query",
+        "Only runs of which each term holds, such as `exchange=topk`, `accuracy > 95` or "
+        "`created>7d`, and that have each other word in their id, names, benchmark, command, set, "
+        "swept values, state or tags. `a OR b` needs one of the two, and `NOT a` the opposite.",
+        parse_query,
+        ANY,
+        "benchmark=digits workers>=2 first",
+    ),
+    alias="q",
 )
 _ORDER = text(
     "order", "The field by which runs are sorted, `-` before it for the largest first.", "-created"

@@ -3,6 +3,7 @@
 import json
 import operator
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -26,6 +27,7 @@ from mlbench_master.runs.query import QueryError, Term
 _SQL = Any  # of peewee, which has no types
 
 _SECONDS = {"ms": 0.001, "s": 1, "min": 60, "h": 3600, "d": 86400}
+_AGO = {"min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _MBIT = {"kbit": 0.001, "mbit": 1, "gbit": 1000}
 _PERCENT = {"%": 1}
 _SHARE = {"%": 0.01}
@@ -273,21 +275,26 @@ def _occurs(text: str, columns: Iterable[_SQL]) -> bool:
 
 
 def condition(term: Term) -> _SQL:
-    """Return a term of the parameter ``q`` in SQL.
+    """Return a term of the parameter ``query`` in SQL.
 
     Raises:
         BadFieldError: there is no such field, or its value or operator cannot be (400).
     """
     try:
-        return _condition(find(term.field, "q"), term.operator, term.value)
+        return _condition(find(term.field, "query"), term.operator, term.value)
     except QueryError as error:
-        raise BadFieldError("q", f"{term}: {error}") from None
+        raise BadFieldError("query", f"{term}: {error}") from None
+
+
+def negation(condition: _SQL) -> _SQL:
+    """Return the opposite of a condition, which also holds where there is no value."""
+    return Case(None, ((condition, 0),), 1) == 1
 
 
 def _condition(of: Field, sign: str, value: str) -> _SQL:
     if sign == "!=":
         same = _condition(of, "=", value)
-        return Case(None, ((same, 0),), 1) == 1  # also where there is no value
+        return negation(same)
     sql = of.sql()
     if not value and sign in "=:":
         return sql.is_null() | (sql.cast("text") == ("[]" if of.kind == "tags" else ""))
@@ -307,6 +314,8 @@ def _condition(of: Field, sign: str, value: str) -> _SQL:
 
 def _moment_condition(sql: _SQL, sign: str, value: str) -> _SQL:
     moment = _read_moment(value)
+    if sign in "=:" and not value[:4].isdecimal():
+        raise QueryError(f"a relative time goes with >, >=, < or <= (not {sign!r})")
     if _DAY.match(value) and sign in "=:":
         return (sql >= moment) & (sql < moment + _SECONDS["d"])
     return _COMPARE[sign](sql, moment)
@@ -349,7 +358,12 @@ def _read_setting(text: str) -> Setting:
 
 
 def _read_moment(text: str) -> float:
+    ago = _read_number(text, _AGO) if text[-1:].isalpha() else None
+    if ago is not None:
+        return time.time() - ago
     try:
         return times.parse(text) / 1e6
     except ValueError:
-        raise QueryError(f"a time like 2018-08-03 or 2018-08-03T09:21 (not {text!r})") from None
+        raise QueryError(
+            f"a time like 2018-08-03, 2018-08-03T09:21 or 7d, which is 7 days ago (not {text!r})"
+        ) from None

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
+from typing import Any
 
 from peewee import ColumnBase, Expression, Ordering, fn
 
@@ -11,7 +12,7 @@ from mlbench import records
 from mlbench_master.database import database, snapshot
 from mlbench_master.models import Rank, Run
 from mlbench_master.runs import columns, describing
-from mlbench_master.runs.query import ANY, Query
+from mlbench_master.runs.query import ANY, Query, Term
 
 # In one text, as looking for a word in each takes twice as long; no word has a line's end.
 _SEARCHED: ColumnBase = Run.id.cast("text")
@@ -110,7 +111,7 @@ def count_runs(query: Query) -> records.RunCounts:
     by_state = Run.select(Run.state, fn.COUNT(Run.id)).where(matching(Wanted(query=query)))
     with snapshot():
         states = dict(database.execute(by_state.group_by(Run.state)))
-        return records.RunCounts(Run.select().count(), states)
+        return records.RunCounts(Run.select().count(), states, str(query))
 
 
 def matching(wanted: Wanted) -> Expression:
@@ -129,9 +130,16 @@ def matching(wanted: Wanted) -> Expression:
         # Another installation's pod may have the same name.
         condition &= Run.origin.is_null()
         condition &= fn.EXISTS(there.where(Rank.attempt == Run.attempt))
-    for term in wanted.query.terms:
-        condition &= columns.condition(term)
-    for word in wanted.query.words:
-        marks = [has_it for mark, has_it in _MARKS.items() if word.lower() in mark]
-        condition &= reduce(or_, marks, _SEARCHED.contains(word))
+    for terms in wanted.query.clauses:
+        condition &= reduce(or_, map(_condition, terms))
     return condition
+
+
+def _condition(term: Term) -> Any:
+    """Return a term of a query in SQL."""
+    if term.field:
+        condition = columns.condition(term)
+    else:
+        marks = [has_it for mark, has_it in _MARKS.items() if term.value.lower() in mark]
+        condition = reduce(or_, marks, _SEARCHED.contains(term.value))
+    return columns.negation(condition) if term.negated else condition

@@ -1,18 +1,19 @@
-"""The language in which runs are searched: ``exchange=powersgd accuracy>95 tag:paper some words``.
+"""The language in which runs are searched: ``exchange=powersgd accuracy > 95 tag:paper words``.
 
-Terms are separated by spaces, and all must hold. A term is FIELD, an operator and a value; anything
-else is a word. In double quotes, a value has spaces, and a word operators;
-two quotes in them are one, and ``""`` alone is no value.
+Terms are separated by spaces, and all must hold. A term is FIELD, an operator and a value, and may
+have spaces around the operator, unless that is a colon; anything else is a word. ``a OR b`` holds
+if either does, so that ``a OR b c`` needs c; ``NOT a`` if a does not. In double quotes, a value has
+spaces, and a word operators; two quotes in them are one, and ``""`` alone is no value.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 MOST_TERMS = 50
-OPERATORS = (">=", "<=", "!=", "=", ":", ">", "<")
+OPERATORS = (">=", "<=", "!=", "=", ">", "<", ":")
 FIELD = r"[A-Za-z_][A-Za-z0-9_@./-]*"
 _TERM = re.compile(
-    rf"""(?:(?P<field>{FIELD})(?P<operator>{"|".join(OPERATORS)}))?"""
+    rf"""(?:(?P<field>{FIELD})(?P<operator>:|\s*(?:{"|".join(OPERATORS[:-1])})\s*))?"""
     r"""(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<plain>\S+))?"""
 )
 
@@ -23,53 +24,78 @@ class QueryError(ValueError):
 
 @dataclass(frozen=True)
 class Term:
-    """What must hold of a field."""
+    """A condition on a field, or a word that a run must have."""
 
     field: str
+    """Empty for a word."""
     operator: str
     value: str
+    negated: bool = False
 
     def __str__(self) -> str:
-        return f"{self.field}{self.operator}{self.value}"
+        text = f"{self.field}{self.operator}{self.value}" if self.field else f'"{self.value}"'
+        return f"not {text}" if self.negated else text
 
 
 @dataclass(frozen=True)
 class Query:
-    """What runs must have."""
+    """Conditions that runs must meet."""
 
-    words: tuple[str, ...] = ()
-    terms: tuple[Term, ...] = ()
+    clauses: tuple[tuple[Term, ...], ...] = ()
+    """Of each clause, one term must hold."""
+
+    def __str__(self) -> str:
+        several = len(self.clauses) > 1
+        texts = (
+            (f"({text})" if several and len(terms) > 1 else text)
+            for terms in self.clauses
+            for text in [" or ".join(map(str, terms))]
+        )
+        return " and ".join(texts)
 
 
 ANY = Query()
-"""Of all runs."""
+"""The query that all runs match."""
 
 
 def parse(text: str) -> Query:
     """Read a query.
 
     Raises:
-        QueryError: a term has no value, or there are too many.
+        QueryError: a term has no value, OR or NOT has no term, or there are too many terms.
     """
-    words: list[str] = []
-    terms: list[Term] = []
+    clauses: list[list[Term]] = []
+    waiting = ""  # the OR or NOT whose term follows
+    joined = negated = False
     at = 0
     while rest := text[at:].lstrip():
         at = len(text) - len(rest)
         match = _TERM.match(text, at)
         assert match
         at = match.end()
-        field, operator = match["field"], match["operator"]
-        quoted = match["quoted"]
-        value = match["plain"] if quoted is None else quoted.replace('""', '"')
-        if field is None:
-            words.append(value)
-        elif value or quoted is not None:
-            terms.append(Term(field, operator, value))
-        else:
-            raise QueryError(
-                f'{match[0]} lacks a value: {field}{operator}VALUE, or "{match[0]}" for a word'
-            )
-    if len(words) + len(terms) > MOST_TERMS:
-        raise QueryError(f"at most {MOST_TERMS} terms and words (not {len(words) + len(terms)})")
-    return Query(tuple(filter(None, words)), tuple(terms))
+        term = _read_term(match)
+        if match["field"] is None and match["plain"] in {"OR", "NOT"}:
+            waiting = match["plain"]
+            if waiting == "OR" and (joined or negated or not clauses):
+                break
+            joined, negated = joined or waiting == "OR", negated != (waiting == "NOT")
+        elif term.field or term.value:
+            term = replace(term, negated=negated)
+            clauses[-1].append(term) if joined else clauses.append([term])
+            waiting, joined, negated = "", False, False
+    if waiting:
+        raise QueryError(f'{waiting} lacks a term beside it; write "{waiting}" for the word')
+    count = sum(map(len, clauses))
+    if count > MOST_TERMS:
+        raise QueryError(f"at most {MOST_TERMS} terms and words (not {count})")
+    return Query(tuple(map(tuple, clauses)))
+
+
+def _read_term(match: re.Match[str]) -> Term:
+    field, operator = match["field"] or "", (match["operator"] or "").strip()
+    quoted = match["quoted"]
+    value = (match["plain"] or "") if quoted is None else quoted.replace('""', '"')
+    if field and not value and quoted is None:
+        written = f"{field}{operator}"
+        raise QueryError(f'{written} lacks a value: {written}VALUE, or "{written}" for a word')
+    return Term(field, operator, value)

@@ -17,6 +17,7 @@ from tests.conftest import USER_TOKEN
 from tests.support.rows import make_ranks, make_run
 
 ORDER = {"name": "a", "benchmark": "steps"}
+_NO_VALUE = 'query: workers= lacks a value: workers=VALUE, or "workers=" for a word'
 # By which MLBench's original client is recognised.
 ORIGINAL = {
     "Accept": "*/*",
@@ -121,14 +122,15 @@ def test_a_page_has_the_newest_that_match(api: TestClient) -> None:
         ("no-such-word number", []),
     ):
         assert ids(q=words) == expected, words
-    counts = api.simulate_get("/api/runs/counts/", params={"q": "number"}).json
-    assert counts == {"runs": 4, "states": {"FINISHED": 2, "FAILED": 1}}
+    counts = api.simulate_get("/api/runs/counts/", params={"query": "number"}).json
+    states = {"FINISHED": 2, "FAILED": 1}
+    assert counts == {"runs": 4, "states": states, "query": '"number"'}
     for name, wrong in (
         ("limit", "0"),
         ("before", "x"),
         ("state", "DONE"),
-        ("q", "a " * 51),
-        ("q", "a\0"),
+        ("query", "a " * 51),
+        ("query", "a\0"),
         ("pod", "\0"),
     ):
         answer = api.simulate_get("/api/runs/", params={name: wrong})
@@ -140,7 +142,7 @@ def test_a_page_has_the_newest_that_match(api: TestClient) -> None:
 def test_runs_are_queried_sorted_and_have_the_columns_asked_for(api: TestClient) -> None:
     for exchange, workers in (("topk", 4), ("topk", 2), ("ddp", 3)):
         make_run(workers, state="FINISHED", args={"exchange": exchange})
-    wanted = {"q": "exchange=topk workers>1", "order": "workers", "columns": "workers,exchange"}
+    wanted = {"query": "exchange=topk workers>1", "order": "workers", "columns": "workers,exchange"}
     answer = api.simulate_get("/api/runs/", params=wanted)
     assert [run["values"] for run in answer.json] == [
         {"workers": 2, "exchange": "topk"},
@@ -148,11 +150,11 @@ def test_runs_are_queried_sorted_and_have_the_columns_asked_for(api: TestClient)
     ]
     first = api.simulate_get("/api/runs/", params={"order": "-workers", "limit": "1"}).json
     assert [run["num_workers"] for run in first] == [4]
-    counts = api.simulate_get("/api/runs/counts/", params={"q": "exchange=topk"}).json
-    assert counts == {"runs": 3, "states": {"FINISHED": 2}}
+    counts = api.simulate_get("/api/runs/counts/", params={"query": "exchange=topk"}).json
+    assert counts == {"runs": 3, "states": {"FINISHED": 2}, "query": "exchange=topk"}
     for name, wrong, message in (
-        ("q", "exchnge=topk", "q: there is no field exchnge: do you mean exchange?"),
-        ("q", "workers=", 'q: workers= lacks a value: workers=VALUE, or "workers=" for a word'),
+        ("query", "exchnge=topk", "query: there is no field exchnge: do you mean exchange?"),
+        ("query", "workers=", _NO_VALUE),
         ("order", "-worker", "order: there is no field worker: do you mean workers?"),
         ("columns", "id,worker", "columns: there is no field worker: do you mean workers?"),
         ("columns", "\0", "columns: a text without NUL"),

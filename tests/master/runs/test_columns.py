@@ -1,5 +1,6 @@
 """Fields of runs: what each is, which runs a term finds, and in which order they are."""
 
+import time
 from dataclasses import asdict
 from typing import Any
 
@@ -101,6 +102,12 @@ def test_a_term_finds_its_runs(runs: dict[str, Run]) -> None:
         ('tag:paper tag="a b" name=later', ["waits"]),
         ("tag:pape", []),
         ("tag!=paper", ["fast", "slow"]),
+        ("accuracy > 95", ["fast"]),
+        ("NOT tag:paper", ["fast", "slow"]),
+        ("NOT accuracy>95", ["slow", "waits"]),
+        ("exchange=topk OR exchange=powersgd", ["fast", "slow"]),
+        ("exchange=topk OR exchange=powersgd best=91", ["slow"]),
+        ("NOT fast", ["slow", "waits"]),
         ("id<1e300 id>-1e999", ["fast", "slow", "waits"]),
         ("id=" + "9" * 40, []),
     ):
@@ -142,15 +149,30 @@ def test_metrics_of_runs_are_among_the_fields(runs: dict[str, Run]) -> None:
 
 def test_what_cannot_be_is_refused(database: Database) -> None:
     for query, problem in (
-        ("exchnge=topk", "q: there is no field exchnge: do you mean exchange?"),
-        ("zzzz:1", "q: there is no field zzzz: there are id, name, "),
-        ("workers=two", "q: workers=two: a number (not 'two')"),
-        ("duration>1week", "q: duration>1week: a number, also with ms, s, min, h, d (not '1week')"),
-        ("state=done", "q: state=done: one of INITIALIZED, STARTED, FINISHED, FAILED, STOPPED"),
-        ("name>a", "q: name>a: one of the operators =, != and : (not '>')"),
-        ("exchange>a", "q: exchange>a: a number (not 'a')"),
-        ("created>soon", "q: created>soon: a time like 2018-08-03"),
+        ("exchnge=topk", "query: there is no field exchnge: do you mean exchange?"),
+        ("zzzz:1", "query: there is no field zzzz: there are id, name, "),
+        ("workers=two", "query: workers=two: a number (not 'two')"),
+        (
+            "duration>1week",
+            "query: duration>1week: a number, also with ms, s, min, h, d (not '1week')",
+        ),
+        ("state=done", "query: state=done: one of INITIALIZED, STARTED, FINISHED, FAILED, STOPPED"),
+        ("name>a", "query: name>a: one of the operators =, != and : (not '>')"),
+        ("exchange>a", "query: exchange>a: a number (not 'a')"),
+        ("created>soon", "query: created>soon: a time like 2018-08-03"),
+        ("created=7d", "query: created=7d: a relative time goes with >, >=, < or <="),
     ):
         with pytest.raises(BadFieldError) as refused:
             found(query)
         assert str(refused.value).startswith(problem)
+
+
+def test_a_relative_time_counts_back_from_now() -> None:
+    for days in (1, 5, 20):
+        make_run(name=f"ago-{days}", created_at=time.time() - days * 86400)
+    for query, names in (
+        ("created>7d", ["ago-1", "ago-5"]),
+        ("created < 1w", ["ago-20"]),
+        ("created>=3w created<=36h", ["ago-5", "ago-20"]),
+    ):
+        assert found(query) == names, query

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlbench_master.runs.query import Query, QueryError, Term, parse
+from mlbench_master.runs.query import QueryError, Term, parse
 
 
 @pytest.mark.parametrize(
@@ -25,14 +25,40 @@ from mlbench_master.runs.query import Query, QueryError, Term, parse
         ("image=a:b=c", (), (("image", "=", "a:b=c"),)),
     ],
 )  # fmt: skip
-def test_terms_and_words(text: str, words: tuple[str, ...], terms: tuple[tuple[str, ...]]) -> None:
-    assert parse(text) == Query(words, tuple(Term(*term) for term in terms))
+def test_terms_and_words(
+    text: str, words: tuple[str, ...], terms: tuple[tuple[str, str, str], ...]
+) -> None:
+    read = [clause[0] for clause in parse(text).clauses]
+    assert tuple(term.value for term in read if not term.field) == words
+    assert [term for term in read if term.field] == [Term(*term) for term in terms]
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("accuracy > 95 some", 'accuracy>95 and "some"'),
+        ('name = "two words" workers>= 2', "name=two words and workers>=2"),
+        ("a b:c d", '"a" and b:c and "d"'),
+        ("a OR b=1 c", '("a" or b=1) and "c"'),
+        ("a OR NOT b OR c", '"a" or not "b" or "c"'),
+        ("NOT state:failed NOT NOT x", 'not state:failed and "x"'),
+        ('"OR" "NOT" or not', '"OR" and "NOT" and "or" and "not"'),
+        ("", ""),
+    ],
+)
+def test_a_query_says_how_it_was_read(text: str, meaning: str) -> None:
+    assert str(parse(text)) == meaning
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("a seed= b", 'seed= lacks a value: seed=VALUE, or "seed=" for a word'),
+        ("a seed=", 'seed= lacks a value: seed=VALUE, or "seed=" for a word'),
+        ("a tag: b", 'tag: lacks a value: tag:VALUE, or "tag:" for a word'),
+        ("a OR", 'OR lacks a term beside it; write "OR" for the word'),
+        ("OR a", "OR lacks a term beside it"),
+        ("a OR OR b", "OR lacks a term beside it"),
+        ("a NOT", "NOT lacks a term beside it"),
         ("a " * 30 + "a=b " * 21, r"at most 50 terms and words \(not 51\)"),
     ],
 )

@@ -99,7 +99,7 @@ def test_a_wrong_token_is_told_beside_the_field(browser: TestClient) -> None:
     ("text", "path"),
     [
         ("/runs/3?x=1&y=%20#z", "/runs/3?x=1&y=%20#z"),
-        ("/runs?search=ü b", "/runs?search=%C3%BC%20b"),
+        ("/runs?query=ü b", "/runs?query=%C3%BC%20b"),
         ("", "/"),
         ("runs", "/"),
         ("//evil.example", "/"),

@@ -34,7 +34,7 @@ export function setRunBadge(/** @type {HTMLElement} */ element, /** @type {Judge
 export function showTags(/** @type {HTMLElement} */ list, /** @type {string[]} */ tags) {
   list.hidden = tags.length === 0;
   const create = (/** @type {string} */ tag) =>
-    h("li", {}, h("a", { href: `/runs${query({ search: `tag:${tag}` })}` }, tag));
+    h("li", {}, h("a", { href: `/runs${query({ query: `tag:${tag}` })}` }, tag));
   reconcile(list, tags, String, create);
 }
 

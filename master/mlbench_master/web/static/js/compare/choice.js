@@ -161,7 +161,7 @@ class Recent {
   async #fetch() {
     const q = this.#search.value.trim();
     try {
-      const runs = await get("/api/runs/", { limit: MAX_RECENT, q: q || null });
+      const runs = await get("/api/runs/", { limit: MAX_RECENT, query: q || null });
       if (q !== this.#search.value.trim()) return; // the answer to a later search counts
       this.#runs = runs.toReversed();
       this.#fill();

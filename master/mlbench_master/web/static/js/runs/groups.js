@@ -34,17 +34,17 @@ export function orderOf(/** @type {import("./columns.js").Columns} */ columns) {
  * Show groups, each with a link to its runs.
  * @param {RunGroup[]} groups in their order
  * @param {import("./columns.js").Columns} columns
- * @param {{ q: string | null, state: string | null }} wanted what the runs of all groups match
+ * @param {{ query: string | null, state: string | null }} wanted what the runs of all groups match
  */
-export function showGroups(groups, columns, { q, state }) {
+export function showGroups(groups, columns, { query: asked, state }) {
   const { tHead, tBodies } = /** @type {HTMLTableElement} */ (byId("groups"));
   const keys = Object.keys(groups[0]?.values ?? {});
   const means = meansOf(columns).filter((name) => groups.some((group) => group.means[name]));
   reconcile(tHead.rows[0], [...keys, "runs", ...means], String, (name) => headCell(name, !keys.includes(name)));
   reconcile(tBodies[0], groups, ({ values }) => termsOf(values), () => h("tr"), (row, group) => {
     const terms = termsOf(group.values);
-    const search = [q, terms].filter(Boolean).join(" ");
-    const href = `/runs${query({ search, state, columns: columns.names.join(",") || null })}`;
+    const narrowed = [asked, terms].filter(Boolean).join(" ");
+    const href = `/runs${query({ query: narrowed, state, columns: columns.names.join(",") || null })}`;
     reconcile(row, [...keys, "runs", ...means], String, (name) => cellOf(name, keys), (cell, name) => {
       if (name === keys[0]) showLink(cell.firstElementChild, textOf(group.values[name]), href, `Runs of ${terms}`);
       else if (keys.includes(name)) setText(cell, textOf(group.values[name]));

@@ -37,7 +37,7 @@ let counts = null;
 let maxShown = PAGE;
 
 function wanted() {
-  return { q: search.value.trim() || null, state: stateSelect.value || null };
+  return { query: search.value.trim() || null, state: stateSelect.value || null };
 }
 
 function askForRuns() {
@@ -53,16 +53,17 @@ function askForRuns() {
 async function fetchRuns() {
   const { group, order } = columns;
   try {
-    const asked = [askForRuns(), get("/api/runs/counts/", { q: wanted().q })];
+    const asked = [askForRuns(), get("/api/runs/counts/", { query: wanted().query })];
     const [rows, counted] = await Promise.all(asked);
     counts = counted;
     runs = group.length ? [] : order ? rows : rows.toReversed();
     groups = group.length ? rows : [];
   } catch (error) {
-    // What is being typed may be no query yet: the last answer stays.
     if (!(error instanceof ApiError) || error.status !== 400) throw error;
     byId("loading").hidden = true;
     byId("filters").hidden = false;
+    for (const id of ["table", "groups-table", "no-match", "none", "rest"]) byId(id).hidden = true;
+    setText(byId("summary"), "");
     setNotice(refused, error.message);
     return POLL_MS;
   }
@@ -86,6 +87,7 @@ function show() {
   byId("none").hidden = !isNone;
   byId("start").hidden = isNone;
   byId("no-match").hidden = isNone || runs.length + groups.length > 0;
+  setText(byId("query-read"), counts.query && `The query was read as ${counts.query}`);
   showGroups(groups, columns, wanted());
   showRows(body, runs, selection.ids, now(), columns.names);
   curves.show(body, runs).catch(() => {}); // the list is there without them
@@ -110,7 +112,7 @@ function showCounts() {
 }
 
 function filter() {
-  setParams({ search: search.value.trim(), state: stateSelect.value });
+  setParams({ query: search.value.trim(), search: "", state: stateSelect.value });
   maxShown = PAGE;
   poller.now();
 }
@@ -125,7 +127,7 @@ function tryAgain() {
   poller.now();
 }
 
-search.value = getParam("search");
+search.value = getParam("query") || getParam("search"); // the name in earlier versions
 stateSelect.value = STATES.includes(getParam("state")) ? getParam("state") : "";
 search.addEventListener("input", filter);
 stateSelect.addEventListener("change", filter);

@@ -37,9 +37,9 @@ const COLUMNS = [
   {
     title: "Runs",
     fill: (cell, { name }) => fillOnce(cell, () => {
-      const search = termsOf({ set: name });
-      const href = `/runs${query({ search, group: "set" })}`;
-      return [h("a", { href: `/runs${query({ search })}` }, "List"), " ", h("a", { href }, "In groups")];
+      const terms = termsOf({ set: name });
+      const href = `/runs${query({ query: terms, group: "set" })}`;
+      return [h("a", { href: `/runs${query({ query: terms })}` }, "List"), " ", h("a", { href }, "In groups")];
     }),
   },
   { title: "So far", text: ({ text }) => text },
