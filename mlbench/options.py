@@ -11,7 +11,7 @@ import dataclasses
 import inspect
 import operator
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -166,11 +166,23 @@ def read(config: type[C], texts: Mapping[str, str]) -> C:
     for given, text in texts.items():
         name = given.replace("-", "_")
         if name not in options:
-            close = get_close_matches(name, options, n=1)
-            hint = f"do you mean {close[0]}?" if close else f"there are {', '.join(options)}"
+            meant = _meant(name, options)
+            hint = f"do you mean {meant}?" if meant else f"there are {', '.join(options)}"
             raise OptionError(given, f"is no option of this task: {hint}")
         values[name] = options[name].read(text)
     return config(**config.implied(values) | values)
+
+
+def _meant(name: str, options: Iterable[str]) -> str | None:
+    """Return the option that a wrong name is close to, such as learning_rate for lr or rate."""
+    if close := get_close_matches(name, options, n=1):
+        return close[0]
+    for option in options:
+        if name == "".join(word[0] for word in option.split("_")):
+            return option
+        if len(name) > 2 and (name in option or option in name):  # noqa: PLR2004 - not "a" or "no"
+            return option
+    return None
 
 
 def _sentences(config: type) -> dict[str, str]:

@@ -260,6 +260,10 @@ LARGE = Limits(workers=8, cpus=4, bandwidth=500, gpus=1, pool="kubernetes")
             {"args": {"learning-rte": "1"}},
             "args.learning-rte: is no option of this task: do you mean learning_rate?",
         ),
+        *(
+            (LIMITS, {"args": {wrong: "1"}}, f"args.{wrong}: is no option of this task: do you m")
+            for wrong in ("lr", "rate", "num_epochs")
+        ),
         (LIMITS, {"args": {"nonsense": "1"}}, "args.nonsense: is no option of this task: there ar"),
         (LIMITS, {"args": {"epochs": "many"}}, "args.epochs: must be a whole number (not 'many')"),
         (LIMITS, {"args": {"epochs": "9" * 20}}, "args.epochs: must be finite, and below 2^63"),
