@@ -4,6 +4,7 @@ import html
 import sys
 import time
 import webbrowser
+from bisect import bisect_right
 from typing import Annotated, Literal
 
 import typer
@@ -31,7 +32,9 @@ from mlbench.client import ApiClient
 from mlbench.discovery import find_connection
 from mlbench.errors import ApiError
 from mlbench.home import Connection, Home, write_private
+from mlbench.names import STEP
 from mlbench.records import GroupMean, LogPage, Point, Run, RunGroup, Series
+from mlbench.series import series_name, split_name
 from mlbench.stated import Setting, spell
 from mlbench.words import visible
 
@@ -259,12 +262,22 @@ def logs(
 
 def metrics(
     wanted: RunArgument,
-    metric: Annotated[str | None, typer.Option(help="Print every value of this metric.")] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="Print the values of this metric, each with its step.")
+    ] = None,
+    tail: Annotated[
+        int | None, typer.Option("--tail", min=1, help="Only the last values of each series.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Show a run's metrics, or every value of one."""
+    """Show a run's metrics, or the values of one."""
+    if tail is not None and metric is None:
+        raise UsageError("--tail: needs --metric")
     with connected_to(wanted) as (client, run):
-        answer = client.get_run_metrics(run.id, metric_filter=metric).result()
+        answer = client.get_run_metrics(run.id, metric_filter=metric, last_n=tail).result()
+        steps: Series = {}
+        if metric is not None and not json:
+            steps = client.get_run_metrics(run.id, metric_filter=STEP).result().value
         if metric is not None and not answer.value:
             raise UsageError(
                 f"run {run.id} has no metric {metric!r}; `mlbench metrics {run.id}` lists them"
@@ -274,7 +287,7 @@ def metrics(
     elif metric is None:
         _show_overview(answer.value)
     else:
-        _show_values(answer.value)
+        _show_values(answer.value, steps)
 
 
 def _show_overview(series: Series) -> None:
@@ -285,12 +298,17 @@ def _show_overview(series: Series) -> None:
     out.print(table)
 
 
-def _show_values(series: Series) -> None:
+def _show_values(series: Series, steps: Series) -> None:
     # Plain lines: there can be a million, more than a table can be laid out for.
     width = max(len(name) for name in series)
+    print_line(f"{'series':{width}}  {'date':27}  {'step':>8}  value")
     for name, points in series.items():
+        of_rank = steps.get(series_name(STEP, split_name(name)[1]), [])
+        dates = [point.date for point in of_rank]
         for point in points:
-            print_line(f"{name:{width}}  {point.date}  {point.value}")
+            at = bisect_right(dates, point.date)
+            step = _short(of_rank[at - 1]) if at else "-"
+            print_line(f"{name:{width}}  {point.date}  {step:>8}  {point.value}")
 
 
 def _short(point: Point) -> str:

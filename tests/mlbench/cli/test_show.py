@@ -96,7 +96,15 @@ def test_metrics_are_an_overview_or_every_value_of_one(
     # Names and texts are printed as they are.
     assert re.search(rf"^{re.escape(name)} +1 ", overview, re.MULTILINE)
     values = mlbench("metrics", "finished", "--metric", name).output
-    assert values == f"{name}  {_DATE}  [/] text :smile:\n"
+    first, value = values.splitlines()
+    assert first.split() == ["series", "date", "step", "value"]
+    assert value == f"{name}  {_DATE}  {'-':>8}  [/] text :smile:"
+    tail = mlbench("metrics", "finished", "--metric", "train_loss", "--tail", "2").output
+    rows = [line.split() for line in tail.splitlines()[1:]]
+    assert [(row[2], row[4]) for row in rows] == [
+        (rank, step) for rank in "01" for step in ("199", "200")
+    ]
+    assert mlbench("metrics", "finished", "--tail", "2").refusal.startswith("mlbench: --tail: ")
     assert mlbench("metrics", "finished", "--metric", "nothing").refusal == (
         f"mlbench: run {finished.id} has no metric 'nothing'; "
         f"`mlbench metrics {finished.id}` lists them\n"
