@@ -29,7 +29,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "stop": ("run.stop", "Stop a run, and wait until it has."),
     "edit": ("run.edit", "Change the title, the tags or the note of a run, also after its end."),
-    "delete": ("run.delete", "Delete a run; one that is active is stopped first."),
+    "delete": ("run.delete", "Delete runs with their series and archives."),
     "prune": ("prune.prune", "Delete the runs that ended longer ago; imported ones stay."),
     "bench": ("bench.bench", "Run a benchmark on several numbers of workers, and compare."),
     "compare": (

@@ -1,6 +1,8 @@
 """Shared by all commands: the client, finding a run, exit codes, printing."""
 
 import json
+import re
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
@@ -120,6 +122,17 @@ def connected_to(wanted: str) -> Iterator[tuple[ApiClient, Run]]:
     """Connect to a master, and find a run there as ``find_run`` does."""
     with connected() as client:
         yield client, find_run(client, wanted)
+
+
+def confirm(question: str) -> None:
+    """Ask the user, and abort unless the answer is yes.
+
+    Raises:
+        UsageError: standard input is not a terminal.
+    """
+    if not sys.stdin.isatty():
+        raise UsageError("--yes: required where standard input is not a terminal")
+    typer.confirm(question, abort=True)
 
 
 def if_there(asked: Future[Answer[Value]]) -> Value | None:

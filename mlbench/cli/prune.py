@@ -1,14 +1,13 @@
 """``mlbench prune``: delete the runs that ended long ago."""
 
 import re
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
 
-from mlbench.cli.common import JsonOption, UsageError, connected, tell
+from mlbench.cli.common import JsonOption, UsageError, confirm, connected, tell
 from mlbench.client import ApiClient
 from mlbench.records import Run
 
@@ -36,7 +35,7 @@ def prune(
     with connected() as client:
         runs = [run for run in _all_runs(client) if _ended_before(run, until)]
         if runs and not yes:
-            _ask(runs)
+            _ask(runs, keep_archives=keep_archives)
         for run in runs:
             client.delete_run(run.id, keep_archive=keep_archives).result()
     fields = {"deleted": [run.id for run in runs]}
@@ -56,9 +55,8 @@ def _ended_before(run: Run, until: datetime) -> bool:
     return ended is not None and datetime.fromisoformat(ended) < until
 
 
-def _ask(runs: list[Run]) -> None:
-    if not sys.stdin.isatty():
-        raise UsageError("--yes: it is needed where nobody can be asked")
+def _ask(runs: list[Run], *, keep_archives: bool) -> None:
     newest, oldest = runs[0], runs[-1]
     which = f"from {oldest.id} ({oldest.title}) to {newest.id} ({newest.title})"
-    typer.confirm(f"Delete {len(runs):,} runs, {which}, with their series?", abort=True)
+    archives = "" if keep_archives else " and archives"
+    confirm(f"Delete {len(runs):,} runs, {which}, with their series{archives}?")

@@ -13,9 +13,11 @@ from mlbench.cli.common import (
     JsonOption,
     RunArgument,
     UsageError,
+    confirm,
     connected,
     connected_to,
     err,
+    find_run,
     if_there,
     tell,
 )
@@ -130,13 +132,27 @@ def edit(
     tell(edited.fields, f"run {edited.id} ({edited.title}){tagged}", as_json=json)
 
 
-def delete(wanted: RunArgument, json: JsonOption = False) -> None:
-    """Delete a run; one that is active is stopped first."""
-    with connected_to(wanted) as (client, run):
-        client.delete_run(run.id).result()
-        while if_there(client.get_run(run.id)):
-            time.sleep(0.1)
-    tell({"deleted": run.id}, f"run {run.id} ({run.title}) is deleted", as_json=json)
+def delete(
+    wanted: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN...", help="Ids or names; the newest, if several have a name."),
+    ],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Delete runs with their series and archives; an active run is stopped first."""
+    with connected() as client:
+        runs = {run.id: run for run in (find_run(client, name) for name in wanted)}
+        names = [f"run {run.id} ({run.title})" for run in runs.values()]
+        if not yes:
+            confirm(f"Delete {', '.join(names)}, with their series and archives?")
+        for run_id in runs:
+            client.delete_run(run_id).result()
+        for run_id in runs:
+            while if_there(client.get_run(run_id)):
+                time.sleep(0.1)
+    lines = "\n".join(f"{name} is deleted" for name in names)
+    tell({"deleted": list(runs)}, lines, as_json=json)
 
 
 def _page_line(ordered: Run, connection: Connection) -> str:

@@ -50,7 +50,7 @@ def test_a_task_is_profiled_which_disturbs_its_run_and_goes_with_it(
     assert here("files", str(again.id), "-o", "files").code == 0
     kept = (tmp_path / "files/rank-1" / file.name).read_bytes()
     assert kept == (tmp_path / "a.json.gz").read_bytes()
-    assert here("delete", str(again.id)).code == 0
+    assert here("delete", "--yes", str(again.id)).code == 0
 
 
 def test_code_without_pytorch_is_profiled_by_py_spy(

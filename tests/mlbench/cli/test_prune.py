@@ -23,7 +23,7 @@ def test_runs_that_ended_long_ago_are_deleted(
         ended = time.time() - 91 * 86_400
         database.execute("UPDATE run SET finished_at = ? WHERE id = ?", (ended, old.id))
     assert mlbench("prune", "--older-than", "92d", "--json").json == {"deleted": []}
-    assert "--yes: it is needed" in mlbench("prune", "--older-than", "90d").refusal
+    assert "--yes: required" in mlbench("prune", "--older-than", "90d").refusal
     printed = mlbench("prune", "--older-than", "90d", "--yes").output
     assert printed == "1 runs are deleted\n"
     ids = {run.id for run in client.get_runs().result().value}
@@ -43,8 +43,16 @@ def test_the_words_of_a_run_are_kept_beside_its_archive(
     assert mlbench("import", str(archive)).code == 0
     again = client.get_runs().result().value[-1]
     assert again.words == Words("Løss", ("paper",), "*N*")
-    assert mlbench("delete", str(again.id)).code == 0
+    assert mlbench("delete", "--yes", str(again.id)).code == 0
     archive.unlink()
+
+
+def test_delete_asks_and_an_answer_of_no_deletes_nothing(mlbench: Mlbench, finished: Run) -> None:
+    with mlbench.on_terminal("delete", "finished") as terminal:
+        terminal.type("n")
+        assert terminal.wait() == 1
+    assert f"Delete run {finished.id} (finished), with their series and archives?" in terminal.text
+    assert mlbench("status", "finished").code == 0
 
 
 @pytest.mark.parametrize("age", ["90", "1.5d", "d", "90 days", "-1d"])

@@ -94,13 +94,18 @@ def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
     assert mlbench("stop", "detached").output == f"run {run_id} (detached): STOPPED\n"
     assert mlbench("stop", run_id, "--json").json["state"] == "STOPPED"
 
-    assert mlbench("delete", run_id).output == f"run {run_id} (detached) is deleted\n"
-    assert mlbench("delete", run_id).refusal == f"mlbench: there is no run {run_id}\n"
+    assert mlbench("delete", run_id).refusal == (
+        "mlbench: --yes: required where standard input is not a terminal\n"
+    )
+    again = mlbench("run", "steps", "--name", "again", *_FAST, "--json").json["id"]
+    deleted = f"run {run_id} (detached) is deleted\nrun {again} (again) is deleted\n"
+    assert mlbench("delete", "--yes", run_id, "again", run_id).output == deleted
+    assert mlbench("delete", "--yes", run_id).refusal == f"mlbench: there is no run {run_id}\n"
 
     # One that is active is stopped first.
     name = "Not for long"
     other = mlbench("run", "steps", "--name", name, *_ENDLESS, "--detach", "--json").json
-    assert mlbench("delete", name).output == f"run {other['id']} ({name}) is deleted\n"
+    assert mlbench("delete", "-y", name).output == f"run {other['id']} ({name}) is deleted\n"
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_a_run_leaves_and_comes_back_read_only(here: Mlbench, client: ApiClient)
     assert "was imported: it is read only" in here("stop", str(again.id)).refusal
     published = here("publish", "traveller.mlbench", "-o", "site").output
     assert published == "site/index.html: 1 run\n"
-    assert here("delete", str(again.id)).code == 0
+    assert here("delete", "--yes", str(again.id)).code == 0
 
 
 @pytest.mark.slow

@@ -67,7 +67,7 @@ export class Head {
   async #deleteRun() {
     const first = isActive(this.run) ? "It is stopped first. " : "";
     const text =
-      `${first}“${this.run.title}” goes, with its logs and what the database keeps of it. ` +
+      `${first}“${this.run.title}” goes, with its logs, its archive and what the database keeps of it. ` +
       "Its samples in Prometheus stay until they are too old.";
     if (!(await confirm("Delete this run?", text, "Delete"))) return;
     await this.#try(this.#delete, async () => {
