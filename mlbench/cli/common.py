@@ -1,7 +1,6 @@
 """Shared by all commands: the client, finding a run, exit codes, printing."""
 
 import json
-import re
 import sys
 import time
 from collections.abc import Iterable, Iterator
