@@ -10,6 +10,7 @@ import os
 import select
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -21,13 +22,15 @@ from typing import Any
 from mlbench import names
 from mlbench.discovery import find_connection
 from mlbench.errors import MLBenchError, NotConnectedError
-from mlbench.home import Home
+from mlbench.home import Home, write_private
 from mlbench.job import Job, find_job
 from mlbench.masking import mask_words
 
 # A companion that takes longer to begin is not waited for.
 _BEGIN_SECONDS = 20.0
 _LONGEST_NAME = 100
+# A companion that is killed again and again, as by a limit of memory, is not worth a fourth one.
+_MAX_REPLACEMENTS = 3
 # It imports from where this process does, be that one file.
 _START = """\
 import gc, sys
@@ -62,7 +65,7 @@ class Companion:
             if os.environ.get(names.ENV_URL) or os.environ.get(names.ENV_TOKEN):
                 raise
             nowhere = str(error)
-        wanted = {
+        self._wanted = {
             "job": asdict(job),
             "name": _as_name(name),
             "command": mask_words(command),
@@ -72,21 +75,16 @@ class Companion:
             "nowhere": nowhere,
         }
         # By the job's key, the other ranks know that it is no stranger on their cores.
-        variables = {names.ENV_URL: url, names.ENV_TOKEN: token, names.ENV_JOB: job.key}
+        self._environ = {names.ENV_URL: url, names.ENV_TOKEN: token, names.ENV_JOB: job.key}
         if hide_command:
-            variables[names.ENV_HIDE_COMMAND] = "1"
+            self._environ[names.ENV_HIDE_COMMAND] = "1"
+        self._pid: int | None = None
+        self._replacements = 0
+        self._has_ended = False
+        self._lock = threading.Lock()
+        self._missing = ""
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", _START.format(path=_path())],
-                env={**os.environ, **variables},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                start_new_session=True,
-            )
-            assert self._process.stdin is not None
-            assert self._process.stdout is not None
-            self._words, self._answers = self._process.stdin, self._process.stdout
-            self._tell(wanted)
+            self._start()
             answer = self._hear()
         except OSError as error:
             raise MLBenchError(f"its companion cannot be started: {error}") from None
@@ -98,9 +96,55 @@ class Companion:
         self.logs = [Path(path) for path in answer["logs"]]
         """The files for its standard output and error."""
 
+    def _start(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _START.format(path=_path())],
+            env={**os.environ, **self._environ},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._words, self._answers = self._process.stdin, self._process.stdout
+        self._tell(self._wanted)
+
     def begin(self, pid: int) -> None:
-        """Tell it which command is the rank, so that it asks that to end when the master does."""
+        """Tell it which command is the rank, so that it asks that to end when the master does.
+
+        From then on it is replaced at once if it is killed.
+        """
+        self._pid = pid
         self._tell({"pid": pid})
+        threading.Thread(target=self._watch, name="companion", daemon=True).start()
+
+    def _watch(self) -> None:
+        while self._process.wait() and not self._has_ended and self._replace():
+            pass
+
+    def _replace(self) -> bool:
+        """Start another companion if this one was killed; return whether one is running."""
+        with self._lock:
+            code = self._process.poll()
+            if not code:
+                return code is None
+            how = f"signal {-code}" if code < 0 else f"an error, exit code {code}"
+            self._missing = (
+                f"its companion was killed by {how}: "
+                "values that only MLflow, TensorBoard or MLLOG had may be missing"
+            )
+            if self._replacements == _MAX_REPLACEMENTS:
+                return False
+            self._replacements += 1
+            print(f"mlbench: {self._missing}", file=sys.stderr, flush=True)
+            self._wanted |= {"folder": str(self.folder)}
+            try:
+                self._start()
+            except OSError:
+                return False
+            if self._pid is not None:
+                self._tell({"pid": self._pid})
+            return True
 
     def end(
         self, code: int, failure: str = "", *, missing: str = "", at: float | None = None
@@ -111,10 +155,26 @@ class Companion:
         now.
         """
         ended_at = time.time() if at is None else at
-        self._tell({"exit": code, "at": ended_at, "failure": failure, "missing": missing})
-        if self._process.wait() < 0:
-            words = f"mlbench: not recorded to its end, as its companion was killed: {self.folder}"
-            print(words, "has what came before", file=sys.stderr, flush=True)
+        self._has_ended = True
+        while self._replace():
+            words = "; ".join(filter(None, [missing, self._missing]))
+            end = {"exit": code, "at": ended_at, "failure": failure, "missing": words}
+            self._tell(end)
+            if not self._process.wait():
+                return
+        if self._process.returncode:
+            self._note_exit(code, ended_at, failure, missing)
+
+    def _note_exit(self, code: int, at: float, failure: str, missing: str) -> None:
+        """Write how the rank ended, for ``mlbench ship``, where no companion is left to do it."""
+        failure = failure or (f"exit code {code}" if code else "")
+        words = "; ".join(filter(None, [failure, missing, self._missing]))
+        file = self.folder / names.EXIT_FILE
+        with suppress(OSError):
+            if not file.exists():
+                write_private(file, json.dumps({"code": code, "at": at, "failure": words}))
+        lies = f"{self.folder} has what is not shipped, and `mlbench ship {self.folder}` sends it"
+        print(f"mlbench: {self._missing}; {lies}", file=sys.stderr, flush=True)
 
     @property
     def folder(self) -> Path:
@@ -128,6 +188,8 @@ class Companion:
         """
         import ctypes  # noqa: PLC0415 - at the end of a process, which has mostly imported it
 
+        self._has_ended = True
+        self._replace()
         libc = ctypes.CDLL(None)
         on_exit, await_end = libc.on_exit, libc["__cxa_atexit"]
         libc.fdopen.restype = ctypes.c_void_p
@@ -135,7 +197,7 @@ class Companion:
         answers = ctypes.c_void_p(libc.fdopen(os.dup(self._answers.fileno()), b"r"))
         code = ctypes.c_void_p(libc.fdopen(os.dup(self._words.fileno()), b"w"))
         libc.setbuf(code, None)
-        self._tell({"exits": True})
+        self._tell({"exits": True, "missing": self._missing})
         # The last one is called first: fputc(status, code), then fgetc(answers), until these end.
         await_end(libc.fgetc, answers, None)
         on_exit(libc.fputc, code)

@@ -312,6 +312,10 @@ def totals_file(metrics_file: str, rank: int | str) -> str:
     return f"{metrics_file}.{rank}.totals"
 
 
+EXIT_FILE: Final = "exit.json"
+"""The file in a rank's folder that says how the rank ended: ``code``, ``at`` and ``failure``."""
+
+
 def own_names_file(metrics_file: str, pid: int) -> str:
     """Return the file beside a metrics file that lists, a line each, what a process records itself.
 

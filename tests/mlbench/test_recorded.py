@@ -1,5 +1,6 @@
 """``mlbench record``: a command runs as without it. ``mlbench.record()``, in a script."""
 
+import contextlib
 import os
 import re
 import signal
@@ -135,16 +136,53 @@ def test_a_killed_recorder_ends_the_command(client: ApiClient, user: dict[str, s
     assert not psutil.wait_procs(shells, 10)[1]
 
 
-def test_a_killed_companion_leaves_the_command_alone(user: dict[str, str]) -> None:
-    command = [*RECORD, "--", "sh", "-c", "echo begun; sleep 2; exit 5"]
-    with subprocess.Popen(command, env=user, stdout=-1, stderr=-1, text=True) as process:
-        assert process.stdout
-        process.stdout.readline()
-        next(one for one in descendants(process.pid) if one.cmdline()[1] == "-c").kill()
+def _kill_companion(process: psutil.Process) -> bool:
+    """Kill the companion of a recorder or script, if one is running."""
+    killed = False
+    for child in process.children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if child.cmdline()[:2] == [sys.executable, "-c"]:
+                child.kill()
+                killed = True
+    return killed
+
+
+@pytest.mark.parametrize("code", [0, 5])
+def test_a_killed_companion_is_replaced(client: ApiClient, user: dict[str, str], code: int) -> None:
+    command = [*RECORD, "--", "sh", "-c", f"{STEPS} exit {code}", "40", "0.1"]
+    with subprocess.Popen(command, env=user, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
+        run = run_of(client, process.stderr.readline())
+        wait_for(lambda: losses(client, run), what="it records")
+        assert _kill_companion(psutil.Process(process.pid))
+        _, words = process.communicate(timeout=40)
+    assert process.returncode == code
+    ended = sealed(client, run)
+    assert (ended.state, ended.ranks[0].exit_code) == ("FAILED" if code else "FINISHED", code)
+    assert losses(client, ended) == [*range(40)]
+    for text in (words, ended.reason):
+        assert "companion was killed by signal 9" in text
+    assert left_in(user) == []
+
+
+def test_the_end_is_known_where_every_companion_is_killed(
+    client: ApiClient, user: dict[str, str]
+) -> None:
+    command = [*RECORD, "--", "sh", "-c", STEPS, "60", "0.1"]
+    with subprocess.Popen(command, env=user, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
+        run_of(client, process.stderr.readline())
+        recorder = psutil.Process(process.pid)
+        while process.poll() is None:
+            _kill_companion(recorder)
+            time.sleep(0.05)
         _, words = process.communicate(timeout=20)
-    assert process.returncode == 5
-    assert "not recorded to its end, as its companion was killed" in words
-    assert str(left_in(user)[0]) in words
+    [folder] = left_in(user)
+    assert (process.returncode, f"`mlbench ship {folder}` sends" in words) == (0, True), words
+    done = run_text([RECORD[0], "ship", folder], env=user)
+    ended = sealed(client, run_of(client, done.stderr))
+    assert (ended.state, ended.ranks[0].exit_code) == ("FINISHED", 0)
+    assert losses(client, ended) == [*range(60)]
 
 
 # --- mlbench.record() ---
@@ -155,6 +193,7 @@ mlbench.record(name="script"); mlbench.record()
 tracker = mlbench.Tracker()
 tracker.log(train_loss=1.0); tracker.log(train_loss=2.0)
 """
+_KILL = "import psutil; [child] = psutil.Process().children(); child.kill(); time.sleep(1)"
 
 
 @pytest.mark.parametrize(
@@ -167,6 +206,8 @@ tracker.log(train_loss=1.0); tracker.log(train_loss=2.0)
         ("sys.exit('no data')", 1, "code 1"),
         ("if os.fork() == 0: sys.exit(4)\nos.wait(); tracker.log(train_loss=3)", 0, ""),
         ("if os.fork() == 0: time.sleep(20)\nos.kill(os.getpid(), 9)", -9, "without a word"),
+        (_KILL, 0, "companion was killed"),
+        (f"{_KILL}; sys.exit(3)", 3, "code 3; its companion was killed"),
     ],
 )
 def test_a_script_that_has_itself_recorded(

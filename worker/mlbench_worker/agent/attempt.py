@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_ASSIGNMENT, _EXIT = "assignment.json", "exit.json"
+_ASSIGNMENT = "assignment.json"
 _COUNTERS, _AUTOPSY = "counters", "autopsy"
 OUTPUT = "output"
 """Beside the attempts' folders, so that a file that stays there outlives its attempt."""
@@ -141,9 +141,18 @@ class Attempt:
         Raises:
             FileNotFoundError, ValueError: it holds none, or not as it was made.
         """
-        attempt = cls(folder, Assignment.from_fields(read_json(folder / _ASSIGNMENT)), open_regular)
-        attempt._note_exit(*read_exit(folder / _EXIT))
+        attempt = cls.open_running(folder)
+        attempt._note_exit(*read_exit(folder / names.EXIT_FILE))
         return attempt
+
+    @classmethod
+    def open_running(cls, folder: Path) -> "Attempt":
+        """Return the attempt that a folder holds, whose process another one watches.
+
+        Raises:
+            FileNotFoundError, ValueError: as ``open``.
+        """
+        return cls(folder, Assignment.from_fields(read_json(folder / _ASSIGNMENT)), open_regular)
 
     @property
     def pid(self) -> int | None:
@@ -384,7 +393,7 @@ class Attempt:
         if self.exit is None or self._remembered:
             return
         with suppress(OSError):
-            write_exit(self.folder / _EXIT, self.exit, self.failure)
+            write_exit(self.folder / names.EXIT_FILE, self.exit, self.failure)
             self._remembered = True
 
     def _note_exit(self, ended: Exit, failure: str = "") -> None:

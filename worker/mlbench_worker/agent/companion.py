@@ -62,7 +62,8 @@ def main() -> None:
         sys.exit(ship(Path(sys.argv[2]), url, token))
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # they are the rank's
-    record(json.loads(sys.stdin.buffer.readline()), url, token)
+    wanted = json.loads(sys.stdin.buffer.readline())
+    (resume if "folder" in wanted else record)(wanted, url, token)
 
 
 def record(wanted: Mapping[str, Any], url: str, token: str) -> None:
@@ -122,6 +123,16 @@ def record(wanted: Mapping[str, Any], url: str, token: str) -> None:
     recording = Recording(attempt, order, url, token, facts, rank, wanted["nowhere"])
     rank.listen(recording.describe, recording.wake)
     trainjob.start(attempt, os.environ)
+    recording.run()
+
+
+def resume(wanted: Mapping[str, Any], url: str, token: str) -> None:
+    """Ship on from a ``folder`` whose companion was killed; the rest is as for ``record``."""
+    attempt = Attempt.open_running(Path(wanted["folder"]))
+    order = read_json(attempt.folder / _JOB)
+    rank = ForeignRank(attempt, int(wanted["root"]))
+    recording = Recording(attempt, order, url, token, rank=rank, nowhere=wanted["nowhere"])
+    rank.listen(lambda: None, recording.wake)
     recording.run()
 
 

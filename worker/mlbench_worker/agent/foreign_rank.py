@@ -68,7 +68,7 @@ class ForeignRank:
             if "exits" in message:  # and then a byte is the code
                 byte = sys.stdin.buffer.read(1)
                 if byte:
-                    return Exit(byte[0], time.time()), "", ""
+                    return Exit(byte[0], time.time()), "", message["missing"]
             elif "exit" in message:
                 code = max(-255, min(255, message["exit"]))
                 return Exit(code, message["at"]), message["failure"], message["missing"]
