@@ -32,6 +32,9 @@ _STDOUT, _STDERR = 1, 2
 _CHUNK_BYTES = 1 << 16
 # What a command leaves behind may hold its output open.
 _OUTPUT_SECONDS = 1.0
+# timeout and some launchers signal a process and then its group. The second of such a pair is not
+# passed on, as the kernel merges signals that are pending.
+_REPEAT_SECONDS = 0.1
 _OF_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGWINCH)
 _PASSED_ON = (
     *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT),
@@ -83,8 +86,8 @@ def _run(command: Sequence[str], companion: Companion | None, signals: "_Signals
             env={**os.environ, **(companion.variables if companion else {})},
             stdout=pipe,
             stderr=pipe,
-            # Signals to the group of this process would reach it twice.
-            process_group=0 if companion and not signals.come_from_terminal else None,
+            # Signals to the group of this process would reach the command twice.
+            process_group=None if signals.come_from_terminal else 0,
         )
     except OSError as error:
         words = f"cannot start {command[0]}: {error.strerror}"
@@ -163,12 +166,15 @@ def _write(target: int, data: bytes) -> None:
 
 
 class _Signals:
-    """Passes on to the command what signals come, those too that come before it has begun."""
+    """Passes signals on to the command once, including those that come before it has begun."""
 
     def __init__(self) -> None:
-        self.come_from_terminal = _foreground_group() is not None
+        self.come_from_terminal = _foreground_group() == os.getpgrp()
+        """Whether the command shares this process's group, which the terminal signals."""
         self._pid: int | None = None
         self._early: list[int] = []
+        self._has_ended = False
+        self._last: dict[int, float] = {}
         for number in _PASSED_ON:
             # What is ignored here, as by nohup, the command ignores too.
             if signal.getsignal(number) is not signal.SIG_IGN:
@@ -181,17 +187,26 @@ class _Signals:
             self._send(self._early.pop(0))
 
     def end(self) -> None:
-        """Have the next one end the wait for what is yet to be shipped."""
-        self._pid = None
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            if signal.getsignal(number) == self._pass_on:
-                signal.signal(number, signal.default_int_handler)
+        """Have the next signal end the wait for what is yet to be shipped."""
+        self._has_ended = True
 
     def _pass_on(self, number: int, _: object) -> None:
-        if self._pid is None:
+        now = time.monotonic()
+        is_repeat = now - self._last.get(number, -_REPEAT_SECONDS) < _REPEAT_SECONDS
+        self._last[number] = now
+        if is_repeat:
+            return
+        if self._has_ended:
+            if number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                raise KeyboardInterrupt
+        elif self._pid is None:
             self._early.append(number)
-        # Those of the terminal reach the command anyway.
-        elif number not in _OF_TERMINAL or _foreground_group() != os.getpgrp():
+        # Signals of the terminal reach a command in the same group anyway.
+        elif not (
+            self.come_from_terminal
+            and number in _OF_TERMINAL
+            and _foreground_group() == os.getpgrp()
+        ):
             self._send(number)
 
     def _send(self, number: int) -> None:

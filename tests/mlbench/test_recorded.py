@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -108,6 +109,52 @@ def test_signals_reach_the_command_once(user: dict[str, str], tmp_path: Path) ->
         wait_for(lambda: re.search(r"SigCgt:\s*\w+[4-7c-f]\w{3}\n", status.read_text()))
         process.terminate()
         assert process.wait(20) == -signal.SIGTERM
+
+
+_COUNT = """\
+import os, signal, sys, time
+count = 0
+def note(*_):
+    global count
+    count += 1
+signal.signal(getattr(signal, sys.argv[1]), note)
+print(flush=True)
+while not count: time.sleep(0.01)
+time.sleep(0.5)
+sys.exit(count)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize("master", ["", "http://no address"])
+def test_a_signal_to_it_and_its_group_reaches_the_command_once(
+    tmp_path: Path, number: signal.Signals, master: str
+) -> None:
+    command = [*RECORD, "--", sys.executable, "-c", _COUNT, number.name]
+    user = environ(tmp_path, master, "")
+    how: Any = {"env": user, "stdout": subprocess.PIPE, "start_new_session": True}
+    with subprocess.Popen(command, **how) as process:
+        assert process.stdout
+        process.stdout.readline()
+        process.send_signal(number)  # as timeout does
+        time.sleep(0.01)
+        os.killpg(process.pid, number)
+        assert process.wait(20) == 1
+
+
+def test_a_signal_to_a_job_in_the_background_reaches_the_command_once(tmp_path: Path) -> None:
+    # A shell with job control signals a job's group.
+    job = shlex.join([*RECORD, "--", sys.executable, "-c", _COUNT, "SIGTERM"])
+    shell = f"exec 3>&1; {job} > {tmp_path}/out & until [ -s {tmp_path}/out ]; do sleep 0.1; done\n"
+    script = f"{shell}kill %1; wait %1; echo code $?; exit\n"
+    controller, terminal = os.openpty()
+    how: Any = {"env": environ(tmp_path, "", ""), "start_new_session": True}
+    command = ["setsid", "--ctty", "bash", "--norc", "-i", "-c", f"set -m; {script}"]
+    with subprocess.Popen(command, stdin=terminal, stdout=subprocess.PIPE, **how) as process:
+        out, _ = process.communicate(timeout=60)
+    os.close(controller)
+    os.close(terminal)
+    assert b"code 1\n" in out
 
 
 def test_what_is_left_behind_with_its_output_holds_nothing_up(user: dict[str, str]) -> None:
