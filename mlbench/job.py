@@ -146,11 +146,13 @@ def _kubeflow(v: Variables) -> Found | None:
 
 
 def _environment(v: Variables) -> Found | None:
-    rank = v.number("RANK")
+    """An address does not identify a job of one rank: images set the same one for all."""
+    rank, size = v.number("RANK"), v.number("WORLD_SIZE")
     if rank is None:
         return None
     attempt = v.count("SLURM_RESTART_COUNT") + 1
-    return Found(_joined(v.slurm_job(), v.master()), rank, v.number("WORLD_SIZE"), attempt)
+    address = None if (v.workers or size) == 1 else v.master()
+    return Found(_joined(v.slurm_job(), address), rank, size, attempt)
 
 
 def _slurm(v: Variables) -> Found | None:
@@ -191,7 +193,7 @@ def _job(v: Variables) -> Found | None:
 
 
 def _shell(v: Variables) -> Found:
-    return Found(os.urandom(8).hex(), None, v.number("WORLD_SIZE") or 1)
+    return Found(None, None, v.number("WORLD_SIZE") or 1)
 
 
 @dataclass(frozen=True)
@@ -253,13 +255,14 @@ def find_job(
             f"there is no rank {rank} of {size}, as they count from 0: "
             f"correct {launcher.variables}, or --workers"
         )
-    if not key and not stated.key:
+    own_key = stated.key or (os.urandom(8).hex() if size == 1 else None)
+    if not key and not own_key:
         raise JobError(
             f"nothing names the job that {launcher.variables} belong to: "
             "say --key, the same for all of its ranks and for no other job"
         )
     return Job(
-        key=key or f"{launcher.name}-{stated.key}",
+        key=key or f"{launcher.name}-{own_key}",
         rank=rank,
         num_workers=size,
         launcher=launcher.name,

@@ -153,10 +153,26 @@ def test_what_the_user_says_counts() -> None:
     assert find_job({}, key="mine", workers=1) == Job("mine", 0, 1, "shell")
 
 
-def test_a_process_alone_is_a_job_of_its_own() -> None:
-    job, other = find_job({"PATH": "/bin", "RANK": ""}), find_job({})
-    assert (job.rank, job.num_workers, job.launcher) == (0, 1, "shell")
-    assert job.key.startswith("shell-")
+@pytest.mark.parametrize(
+    ("environ", "workers", "launcher"),
+    [
+        ({"PATH": "/bin", "RANK": ""}, None, "shell"),
+        ({"WORLD_SIZE": "1"}, None, "shell"),
+        (_variables("RANK=0 WORLD_SIZE=1"), None, "shell"),
+        (_variables("RANK=0 WORLD_SIZE=1 MASTER_ADDR=localhost MASTER_PORT=1"), None, "shell"),
+        (_variables("RANK=0 MASTER_ADDR=localhost MASTER_PORT=1"), 1, "shell"),
+        (_variables("PMI_RANK=0 PMI_SIZE=1"), None, "mpi"),
+        (_variables("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1"), None, "mpi"),
+        (_variables("PET_NNODES=1"), None, "kubeflow"),
+        (_variables("JOB_COMPLETION_INDEX=0"), 1, "job"),
+    ],
+)
+def test_a_job_of_one_rank_needs_no_key(
+    environ: dict[str, str], workers: int | None, launcher: str
+) -> None:
+    job, other = find_job(environ, workers=workers), find_job(environ, workers=workers)
+    assert (job.rank, job.num_workers, job.launcher) == (0, 1, launcher)
+    assert job.key.startswith(f"{launcher}-")
     assert job.key != other.key
 
 
