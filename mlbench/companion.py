@@ -14,7 +14,8 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from html import escape
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -25,10 +26,13 @@ from mlbench.errors import MLBenchError, NotConnectedError
 from mlbench.home import Home, write_private
 from mlbench.job import Job, find_job
 from mlbench.masking import mask_words
+from mlbench.notebook import current_shell, is_notebook, notebook_path
 
 # A companion that takes longer to begin is not waited for.
 _BEGIN_SECONDS = 20.0
 _LONGEST_NAME = 100
+# A notebook's cell is held up no longer for the address of its run.
+_JOIN_SECONDS = 2.0
 # A companion that is killed again and again, as by a limit of memory, is not worth a fourth one.
 _MAX_REPLACEMENTS = 3
 # It imports from where this process does, be that one file.
@@ -83,6 +87,7 @@ class Companion:
         self._has_ended = False
         self._lock = threading.Lock()
         self._missing = ""
+        self._run_page: str | None = None
         try:
             self._start()
             answer = self._hear()
@@ -202,6 +207,24 @@ class Companion:
         await_end(libc.fgetc, answers, None)
         on_exit(libc.fputc, code)
 
+    def rest(self, code: int | None, failure: str = "") -> None:
+        """Tell it how the rank has ended if nothing more comes, as its notebook is killed at rest.
+
+        ``code`` is None while a cell runs.
+        """
+        self._tell({"rest": None if code is None else {"code": code, "failure": failure}})
+
+    def address(self) -> str:
+        """Return the page of the run, or of all runs while it has not joined; "" if nowhere."""
+        deadline = time.monotonic() + _JOIN_SECONDS
+        while self.url and self._run_page is None and time.monotonic() < deadline:
+            with suppress(OSError, ValueError):
+                run_id = json.loads((self.folder / names.RUN_FILE).read_text())
+                self._run_page = f"{self.url}/runs/{int(run_id)}"
+                break
+            time.sleep(_JOIN_SECONDS / 40)
+        return self._run_page or (self.url and f"{self.url}/runs")
+
     def leave(self) -> None:
         """Have a fork no longer tell that the rank goes on."""
         os.close(self._words.fileno())
@@ -270,28 +293,51 @@ def record(
     if names.ENV_METRICS_FILE in os.environ:
         return nullcontext()
     job = find_job(os.environ, key=key, workers=workers)
-    name = name or Path(sys.argv[0]).name or "python"
-    companion = Companion(job, name, sys.orig_argv, hide_command=hide_command)
+    program, command, shell = sys.argv[0], sys.orig_argv, current_shell()
+    if is_notebook(shell):
+        program = notebook_path(shell)
+        command = [program]
+        if job.launcher == "shell":
+            job = replace(job, launcher="notebook")
+    name = name or Path(program).name or "python"
+    companion = Companion(job, name, command, hide_command=hide_command)
     os.environ.update(companion.variables)
-    end = _End(companion)
+    end = _End(companion, name, shell)
     where = f"{companion.url}/runs" if companion.url else companion.folder
     print(f"mlbench: {name} is recorded: {where}", file=sys.stderr)
     return end
 
 
 class _End(AbstractContextManager[object]):
-    """Tells a companion how this interpreter ends, from when it is made."""
+    """Tells a companion how this interpreter ends, from when it is made.
 
-    def __init__(self, companion: Companion) -> None:
+    A notebook ends as its last cell did, because its kernel may be killed at rest.
+    """
+
+    def __init__(self, companion: Companion, name: str, shell: Any) -> None:
         self._companion = companion
+        self._name = name
         self._failure = ""
         self._code = 0
         self._hook = sys.excepthook
         self._owner = os.getpid()
+        self._shell = shell
         sys.excepthook = self._note
         os.register_at_fork(after_in_child=self._companion.leave)
         # Trackers, which are made later, are closed before.
         atexit.register(self._tell)
+        if shell is not None:
+            shell.events.register("pre_run_cell", self._begin_cell)
+            shell.events.register("post_run_cell", self._end_cell)
+
+    def __repr__(self) -> str:
+        return f"{self._name} is recorded: {self._companion.address() or self._companion.folder}"
+
+    def _repr_html_(self) -> str:
+        if not (address := self._companion.address()):
+            return escape(repr(self))
+        link = f'<a href="{escape(address)}" target="_blank" rel="noopener">{escape(address)}</a>'
+        return f"{escape(self._name)} is recorded: {link}"
 
     def __enter__(self) -> None:
         """A block ends the recording where the process goes on, or is killed, as Ray's are."""
@@ -307,11 +353,25 @@ class _End(AbstractContextManager[object]):
             self._code = code & 0xFF if isinstance(code, int) else int(code is not None)
         elif kind is not None:
             self._code, self._failure = 1, f"{kind.__name__}: {error}"
+        else:
+            self._code, self._failure = 0, ""
         atexit.unregister(self._tell)
+        if self._shell is not None:
+            self._shell.events.unregister("pre_run_cell", self._begin_cell)
+            self._shell.events.unregister("post_run_cell", self._end_cell)
         if os.getpid() == self._owner:
             self._companion.end(self._code, self._failure)
         for variable in self._companion.variables:
             os.environ.pop(variable, None)
+
+    def _begin_cell(self, _: object) -> None:
+        self._companion.rest(None)
+
+    def _end_cell(self, result: Any) -> None:
+        error = result.error_before_exec or result.error_in_exec
+        self._code = int(error is not None)
+        self._failure = f"{type(error).__name__}: {error}" if error else ""
+        self._companion.rest(self._code, self._failure)
 
     def _note(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
@@ -322,7 +382,7 @@ class _End(AbstractContextManager[object]):
     def _tell(self) -> None:
         if os.getpid() != self._owner:  # a fork
             return
-        if not self._code:
+        if not self._code and self._shell is None:
             # Of a code that sys.exit() or SystemExit has, no hook is told.
             with suppress(OSError, AttributeError):
                 self._companion.end_with_exit()

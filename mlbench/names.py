@@ -312,6 +312,8 @@ def totals_file(metrics_file: str, rank: int | str) -> str:
     return f"{metrics_file}.{rank}.totals"
 
 
+RUN_FILE: Final = "run.json"
+"""The file in a rank's folder that holds the id of its run, once the master has told it."""
 EXIT_FILE: Final = "exit.json"
 """The file in a rank's folder that says how the rank ended: ``code``, ``at`` and ``failure``."""
 

@@ -275,6 +275,49 @@ def test_a_script_that_has_itself_recorded(
     assert losses(client, ended) == ([1, 2, 3] if "=3" in rest else [1, 2])
 
 
+_NOTEBOOK = """\
+import os, sys, time, types
+calls = {}
+shell = types.SimpleNamespace(kernel=None, user_ns={"__vsc_ipynb_file__": "/home/ada/learn.ipynb"})
+shell.events = types.SimpleNamespace(register=calls.__setitem__, unregister=calls.__delitem__)
+sys.modules["IPython"] = types.SimpleNamespace(get_ipython=lambda: shell)
+import mlbench
+end = mlbench.record()
+def end_cell(error):
+    result = types.SimpleNamespace(error_before_exec=None, error_in_exec=error)
+    calls["post_run_cell"](result)
+end_cell(ValueError("diverged"))
+calls["pre_run_cell"](None)
+mlbench.Tracker().log(train_loss=1.0)
+print(repr(end), end._repr_html_())
+"""
+
+
+@pytest.mark.parametrize(
+    ("rest", "reason"),
+    [
+        ("end_cell(None)", ""),
+        ("end_cell(None); os.kill(os.getpid(), 9)", ""),
+        ("os.kill(os.getpid(), 9)", "without a word"),
+        ("end_cell(OSError('no data')); os.kill(os.getpid(), 9)", "OSError: no data"),
+    ],
+)
+def test_a_notebook_ends_as_its_last_cell(
+    client: ApiClient, user: dict[str, str], tmp_path: Path, rest: str, reason: str
+) -> None:
+    words = tmp_path / "stderr"
+    with words.open("w") as stderr:
+        subprocess.run(
+            [sys.executable, "-c", _NOTEBOOK + rest], env=user, stderr=stderr, check=False
+        )
+    wait_for(lambda: "recorded as run" in words.read_text(), what="it has joined")
+    ended = sealed(client, run_of(client, words.read_text()))
+    assert (ended.title, ended.launcher) == ("learn.ipynb", "notebook")
+    assert ended.state == ("FAILED" if reason else "FINISHED")
+    assert reason in ended.reason
+    assert losses(client, ended) == [1]
+
+
 _BLOCKS = """\
 import contextlib, mlbench, os, sys
 for value in (1, 2):

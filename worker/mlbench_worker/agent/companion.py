@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -121,7 +122,7 @@ def record(wanted: Mapping[str, Any], url: str, token: str) -> None:
     observation.measure(f"{names.ENV_JOB}={job.key}", name_others=True)
     rank = ForeignRank(attempt, root)
     recording = Recording(attempt, order, url, token, facts, rank, wanted["nowhere"])
-    rank.listen(recording.describe, recording.wake)
+    rank.listen(recording.describe, recording.wake, recording.hurry)
     trainjob.start(attempt, os.environ)
     recording.run()
 
@@ -132,7 +133,7 @@ def resume(wanted: Mapping[str, Any], url: str, token: str) -> None:
     order = read_json(attempt.folder / _JOB)
     rank = ForeignRank(attempt, int(wanted["root"]))
     recording = Recording(attempt, order, url, token, rank=rank, nowhere=wanted["nowhere"])
-    rank.listen(lambda: None, recording.wake)
+    rank.listen(lambda: None, recording.wake, recording.hurry)
     recording.run()
 
 
@@ -231,6 +232,11 @@ class Recording:
         """Have the master told of the rank's end at once."""
         self._wake.set()
 
+    def hurry(self) -> None:
+        """Ship at once, because a notebook's kernel may end here, and its machine with it."""
+        if self._shipper is not None:
+            self._shipper.hurry()
+
     def describe(self) -> None:
         """Have the machine described before all is counted, in a few seconds."""
         self._is_polled.wait(_POLL_SECONDS)
@@ -305,6 +311,8 @@ class Recording:
         self._shipper = Shipper(attempt, self._connect())
         self._shipper.start()
         self._joined = joined
+        with suppress(OSError):
+            write_json(attempt.folder / names.RUN_FILE, run_id)
         if attempt.assignment.rank == 0:
             say(f"recorded as run {run_id}: {self._url}/runs/{run_id}")
         return joined

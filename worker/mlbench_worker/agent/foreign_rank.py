@@ -32,17 +32,23 @@ class ForeignRank:
         """The process that the rank's processes descend from."""
         self._command: int | None = None
         self._is_asked_to_stop = False
+        self._rest: tuple[int, str] | None = None
 
     @property
     def pid(self) -> int:
         """The first process of the rank's own."""
         return self._command or self.root
 
-    def listen(self, before_end: Callable[[], None], on_end: Callable[[], None]) -> None:
-        """Note the rank's end, in a thread."""
+    def listen(
+        self,
+        before_end: Callable[[], None],
+        on_end: Callable[[], None],
+        on_rest: Callable[[], None],
+    ) -> None:
+        """Note the rank's end, in a thread; call ``on_rest`` at the end of a notebook's cell."""
 
         def run() -> None:
-            ended, failure, missing = self._wait()
+            ended, failure, missing = self._wait(on_rest)
             before_end()
             if lost := sum(totals.lost for totals in totals_of(self._attempt)):
                 words = f"{lost:,} values could not be written: no room was left for them"
@@ -61,7 +67,7 @@ class ForeignRank:
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGTERM)
 
-    def _wait(self) -> tuple[Exit, str, str]:
+    def _wait(self, on_rest: Callable[[], None]) -> tuple[Exit, str, str]:
         """Return how the rank ended, once it has, a failure besides, and what is missing."""
         for line in sys.stdin.buffer:
             message = json.loads(line)
@@ -72,10 +78,17 @@ class ForeignRank:
             elif "exit" in message:
                 code = max(-255, min(255, message["exit"]))
                 return Exit(code, message["at"]), message["failure"], message["missing"]
+            elif "rest" in message:
+                rest = message["rest"]
+                self._rest = rest and (rest["code"], rest["failure"])
+                on_rest()
             else:
                 self._command = message["pid"]
         if self._command is not None:
             _end(self._command)
+        if self._rest is not None:
+            code, failure = self._rest
+            return Exit(code, time.time()), failure, ""
         failure = _UNKNOWN if self._command is None else _KILLED
         return Exit(-signal.SIGKILL, time.time()), failure, ""
 
