@@ -87,7 +87,7 @@ class Companion:
         self._has_ended = False
         self._lock = threading.Lock()
         self._missing = ""
-        self._run_page: str | None = None
+        self._run_page = ""
         try:
             self._start()
             answer = self._hear()
@@ -214,16 +214,16 @@ class Companion:
         """
         self._tell({"rest": None if code is None else {"code": code, "failure": failure}})
 
-    def address(self) -> str:
-        """Return the page of the run, or of all runs while it has not joined; "" if nowhere."""
+    def run_page(self) -> str:
+        """Return the address of the run's page; "" if the master has not responded by then."""
         deadline = time.monotonic() + _JOIN_SECONDS
-        while self.url and self._run_page is None and time.monotonic() < deadline:
+        while self.url and not self._run_page and time.monotonic() < deadline:
             with suppress(OSError, ValueError):
                 run_id = json.loads((self.folder / names.RUN_FILE).read_text())
                 self._run_page = f"{self.url}/runs/{int(run_id)}"
                 break
             time.sleep(_JOIN_SECONDS / 40)
-        return self._run_page or (self.url and f"{self.url}/runs")
+        return self._run_page
 
     def leave(self) -> None:
         """Have a fork no longer tell that the rank goes on."""
@@ -302,10 +302,7 @@ def record(
     name = name or Path(program).name or "python"
     companion = Companion(job, name, command, hide_command=hide_command)
     os.environ.update(companion.variables)
-    end = _End(companion, name, shell)
-    where = f"{companion.url}/runs" if companion.url else companion.folder
-    print(f"mlbench: {name} is recorded: {where}", file=sys.stderr)
-    return end
+    return _End(companion, name, shell)
 
 
 class _End(AbstractContextManager[object]):
@@ -322,6 +319,7 @@ class _End(AbstractContextManager[object]):
         self._hook = sys.excepthook
         self._owner = os.getpid()
         self._shell = shell
+        self._is_shown = False
         sys.excepthook = self._note
         os.register_at_fork(after_in_child=self._companion.leave)
         # Trackers, which are made later, are closed before.
@@ -331,13 +329,20 @@ class _End(AbstractContextManager[object]):
             shell.events.register("post_run_cell", self._end_cell)
 
     def __repr__(self) -> str:
-        return f"{self._name} is recorded: {self._companion.address() or self._companion.folder}"
+        self._is_shown = True
+        page, url = self._companion.run_page(), self._companion.url
+        waits = f" ({url} has not responded yet)" if url and not page else ""
+        return f"{self._name} is recorded: {page or self._companion.folder}{waits}"
 
     def _repr_html_(self) -> str:
-        if not (address := self._companion.address()):
-            return escape(repr(self))
-        link = f'<a href="{escape(address)}" target="_blank" rel="noopener">{escape(address)}</a>'
-        return f"{escape(self._name)} is recorded: {link}"
+        text, page = escape(repr(self)), escape(self._companion.run_page())
+        link = f'<a href="{page}" target="_blank" rel="noopener">{page}</a>'
+        return text.replace(page, link) if page else text
+
+    def _show(self) -> None:
+        """Show in a notebook where the run is: the words of the companion go to its server."""
+        if self._shell is not None and not self._is_shown:
+            print(f"mlbench: {self!r}", file=sys.stderr)
 
     def __enter__(self) -> None:
         """A block ends the recording where the process goes on, or is killed, as Ray's are."""
@@ -357,6 +362,7 @@ class _End(AbstractContextManager[object]):
             self._code, self._failure = 0, ""
         atexit.unregister(self._tell)
         if self._shell is not None:
+            self._show()
             self._shell.events.unregister("pre_run_cell", self._begin_cell)
             self._shell.events.unregister("post_run_cell", self._end_cell)
         if os.getpid() == self._owner:
@@ -368,6 +374,7 @@ class _End(AbstractContextManager[object]):
         self._companion.rest(None)
 
     def _end_cell(self, result: Any) -> None:
+        self._show()
         error = result.error_before_exec or result.error_in_exec
         self._code = int(error is not None)
         self._failure = f"{type(error).__name__}: {error}" if error else ""

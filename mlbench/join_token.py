@@ -7,6 +7,7 @@ token of the user ends them all.
 import hashlib
 import hmac
 import secrets
+import time
 
 _KIND = "join"
 _HOLDER_BYTES = 16
@@ -34,6 +35,17 @@ def holder_of(shown: str, user_token: str, now: float) -> str | None:
     # In constant time, so that the duration tells nothing about the right signature.
     is_right = hmac.compare_digest(signature.encode(), _sign(user_token, holder, expiry).encode())
     return holder if is_right and kind == _KIND and now < int(expiry) else None
+
+
+def why_refused(shown: str, now: float) -> str:
+    """Return why a master may have refused a token, for somebody who does not know its secret."""
+    kind, _, rest = shown.partition(".")
+    expiry = rest.partition(".")[2].partition(".")[0]
+    if kind != _KIND or not is_expiry(expiry):
+        return "the token is not this master's"
+    if now < int(expiry):
+        return "the joining token was revoked, or is another master's"
+    return f"the joining token expired on {time.strftime('%Y-%m-%d', time.gmtime(int(expiry)))}"
 
 
 def is_expiry(text: str) -> bool:

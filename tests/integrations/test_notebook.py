@@ -77,7 +77,7 @@ def test_a_notebook_fails_as_its_last_cell(
 
 def test_a_notebook_without_a_master_shows_the_folder(integrations: str, tmp_path: Path) -> None:
     user = environ(tmp_path, "", "")
-    code, outputs, words = _convert(integrations, user, tmp_path, _RECORD, _LOG)
+    code, outputs, words = _convert(integrations, user, tmp_path, f"{_RECORD};", _LOG)
     assert code == 0, words
     [folder] = left_in(user)
     assert f"learn.ipynb is recorded: {folder}" in outputs

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlbench.join_token import holder_of, make, new_holder
+from mlbench.join_token import holder_of, make, new_holder, why_refused
 
 NOW = 1_800_000_000
 TOKEN = make("user-token", NOW, "ab12")
@@ -34,3 +34,16 @@ def test_no_two_holders_are_the_same() -> None:
 )
 def test_what_was_changed_is_none(shown: str) -> None:
     assert holder_of(shown, "user-token", 0) is None
+
+
+@pytest.mark.parametrize(
+    ("shown", "now", "why"),
+    [
+        (TOKEN, NOW, "the joining token expired on 2027-01-15"),
+        (TOKEN, NOW - 1, "the joining token was revoked, or is another master's"),
+        ("secret", NOW, "the token is not this master's"),
+        ("join.ab12.soon.x", NOW, "the token is not this master's"),
+    ],
+)
+def test_why_a_token_was_refused(shown: str, now: float, why: str) -> None:
+    assert why_refused(shown, now) == why

@@ -425,6 +425,7 @@ def test_no_master_is_named(
     assert done.returncode == 3
     [folder] = left_in(nowhere)
     assert "are at no master (no stack is running here" in done.stderr
+    assert done.stderr.count(f"rank 0 is recorded in {folder}\n") == 1
     assert f"they lie in {folder}, and `mlbench ship {folder}` sends them" in done.stderr
     took = time.monotonic() - began
     time.sleep(11.0)

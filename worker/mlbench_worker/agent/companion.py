@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from mlbench.assignment import Assignment
 from mlbench.backoff import Backoff
 from mlbench.job import Job
 from mlbench.job_totals import JobTotals
+from mlbench.join_token import why_refused
 from mlbench.names import ProgressName
 from mlbench_worker.agent import environment
 from mlbench_worker.agent.attempt import Attempt
@@ -161,7 +163,7 @@ def ship(folder: Path, url: str, token: str) -> int:
         recording = Recording(attempt, {**order, "uid": uid}, url, token)
         if recording.run():
             return 0
-        if not recording.is_refused:
+        if recording.is_unauthorized or not recording.is_refused:
             break
     return 1
 
@@ -218,7 +220,9 @@ class Recording:
         self._shipper: Shipper | None = None
         self._problem = nowhere or "it does not answer"
         self.is_refused = bool(nowhere)
+        self.is_unauthorized = False
         self._has_told_end = False
+        self._has_warned = False
         self._taken: object = None
         self._taken_at = 0.0
         self._describer = threading.Thread(target=self._state, name="describer", daemon=True)
@@ -248,8 +252,11 @@ class Recording:
         if self._url:
             # A master that never ends its answer keeps that thread, and nothing else.
             threading.Thread(target=self._talk, name="talk", daemon=True).start()
+            if not self._attempt.ended.wait(_PATIENCE_SECONDS):
+                self._warn()
         else:
             self._is_polled.set()
+            self._warn()
         self._attempt.ended.wait()
         while not (self._is_done() or self._is_stuck()):
             time.sleep(LOOK_SECONDS)
@@ -270,17 +277,32 @@ class Recording:
                 self.is_refused = False
                 self._is_polled.set()
             except RefusedError as error:
-                if str(error) != self._problem:
-                    say(f"not recorded: {error}")
-                self._problem, self.is_refused = str(error), True
+                self.is_unauthorized = error.status == HTTPStatus.UNAUTHORIZED
+                problem = str(error)
+                if self.is_unauthorized:
+                    why = why_refused(self._token, time.time())
+                    problem = f"{why}. `mlbench token join` prints a new one"
+                if problem != self._problem:
+                    say(f"not recorded at {self._url}: {problem}")
+                self._problem, self.is_refused = problem, True
                 if self._joined is not None:
                     return
                 # The run of a job before may go on for a while.
                 patience = _LONGEST_BACKOFF_SECONDS
             except Exception as error:
                 # Whoever listens there may answer anything.
-                self._problem, patience = str(error), backoff.seconds()
+                self._problem, patience = str(error) or type(error).__name__, backoff.seconds()
+                self._warn()
             self._wake.wait(patience)
+
+    def _warn(self) -> None:
+        """Say once, while the rank runs, that no master has it."""
+        if self._rank is None or self._joined or self._has_warned or self._attempt.ended.is_set():
+            return
+        self._has_warned = True
+        who = f"{self._url} does not respond" if self._url else "no master is named"
+        rank, folder = self._order["rank"], self._attempt.folder
+        say(f"{who} ({self._problem}): rank {rank} is recorded in {folder}")
 
     def _turn(self) -> float:
         """Join, or report and do what the master asks; return the seconds until the next time."""

@@ -35,6 +35,11 @@ class LinkError(Exception):
 class RefusedError(Exception):
     """The master refuses this request for good: it is wrong, or not this pod's."""
 
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+        """The HTTP status of the response; 0 if it is not known."""
+
 
 @dataclass(frozen=True)
 class Offset:
@@ -183,7 +188,7 @@ class Link:
                 raise LinkError(f"{method} {path}: {error or type(error).__name__}") from error
             return self._request(method, path, body, parse, refused)
         if status in refused:
-            raise RefusedError(f"{method} {path}: {status} {text}")
+            raise RefusedError(f"{method} {path}: {status} {_message(text)}", status)
         if status not in _DONE:
             raise LinkError(f"{method} {path}: {status} {text}")
         try:
@@ -202,6 +207,14 @@ class Link:
         except (OSError, http.client.HTTPException):
             self._connection.close()
             raise
+
+
+def _message(text: str) -> str:
+    """Return the message of a master's answer, or else the answer as it is."""
+    try:
+        return str(json.loads(text)["message"])
+    except (ValueError, TypeError, KeyError):
+        return text
 
 
 def send_patiently(connect: Callable[[], Link], path: str, body: bytes) -> None:
