@@ -265,11 +265,20 @@ def _kept_in() -> Path:
     with suppress(OSError, RuntimeError):
         home = Home.from_environ()
         home.make()
-        if os.access(home.root, os.W_OK):
-            return home.root / "recorded"
+        folder = home.root / "recorded"
+        if os.access(home.root, os.W_OK) and not _is_of_another_user(folder):
+            return folder
     import tempfile  # noqa: PLC0415 - it takes a while to import
 
-    return Path(tempfile.gettempdir()) / f"mlbench-{os.getuid()}"
+    folder = Path(tempfile.gettempdir()) / f"mlbench-{os.getuid()}"
+    if not _is_of_another_user(folder):
+        return folder
+    print(f"mlbench: {folder} belongs to another user and is not used", file=sys.stderr)
+    return Path(tempfile.mkdtemp(prefix=f"{folder.name}-"))
+
+
+def _is_of_another_user(path: Path) -> bool:
+    return os.path.lexists(path) and path.lstat().st_uid != os.getuid()
 
 
 def record(

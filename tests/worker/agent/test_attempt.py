@@ -3,6 +3,8 @@
 import itertools
 import json
 import os
+import shutil
+import socket
 import sys
 import time
 from collections.abc import Mapping
@@ -60,6 +62,18 @@ def test_how_it_ended_is_remembered_until_it_is_forgotten(attempt: Attempt) -> N
     attempt.forget()
     assert Attempt.resume(folder) is None
     assert attempt.counters.is_dir()
+
+
+def test_a_folder_can_be_copied_once_the_process_has_ended(
+    attempt: Attempt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(attempt.autopsy)  # a socket's path has to be short
+    (attempt.autopsy / "17.json").write_text("{}")
+    with socket.socket(socket.AF_UNIX) as torch:
+        torch.bind("17.sock")
+    attempt._note_exit(Exit(3, 1234.5))
+    shutil.copytree(attempt.folder, tmp_path / "backup")
+    assert [path.name for path in attempt.autopsy.iterdir()] == ["17.json"]
 
 
 @pytest.mark.parametrize(

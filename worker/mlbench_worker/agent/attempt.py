@@ -48,6 +48,7 @@ _ASSIGNMENT = "assignment.json"
 _COUNTERS, _AUTOPSY = "counters", "autopsy"
 OUTPUT = "output"
 """Beside the attempts' folders, so that a file that stays there outlives its attempt."""
+_MAX_TRIES = 10
 _LONGEST_FAILURE = 500  # as the master takes it
 # Taken at the beginning: the agent's last lines must fit on a disk that is full at the end.
 _ROOM, _ROOM_BYTES = "room", 8 << 10
@@ -104,10 +105,16 @@ class Attempt:
     def create(cls, parent: Path, assignment: Assignment) -> "Attempt":
         """Make the folder of a new attempt, which others may not enter, or raise an OSError."""
         a = assignment
-        own_folder(parent)
         # A new name, whatever was left here.
         prefix = f"run-{a.run_id}-attempt-{a.attempt}-rank-{a.rank}-"
-        folder = Path(tempfile.mkdtemp("", prefix, parent))
+        for _ in range(_MAX_TRIES):
+            # Another rank of this machine, which has ended, removes the parent if it is empty.
+            with suppress(FileNotFoundError):
+                own_folder(parent)
+                folder = Path(tempfile.mkdtemp("", prefix, parent))
+                break
+        else:
+            raise FileNotFoundError(f"{parent} does not stay")
         try:
             for name in (_COUNTERS, _AUTOPSY):
                 (folder / name).mkdir(mode=0o700)
@@ -399,11 +406,19 @@ class Attempt:
     def _note_exit(self, ended: Exit, failure: str = "") -> None:
         """Note the end: first in memory, where it can be reported whatever the disk does."""
         self._pack_output()
+        self._remove_pipes()
         self._metrics.size()  # looks once more whether all that was recorded is still there
         self._failure = failure
         self.exit = ended
         self.ended.set()
         self.remember_exit()
+
+    def _remove_pipes(self) -> None:
+        """Remove pipes and sockets, which no backup of the home folder can copy."""
+        with suppress(OSError):
+            for path in self.autopsy.iterdir():
+                if not (path.is_file() or path.is_symlink()):
+                    path.unlink()
 
     def _pack_output(self) -> None:
         """Pack what is in the output folder, unless a former agent has: then it may be shipped."""

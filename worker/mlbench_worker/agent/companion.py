@@ -101,6 +101,7 @@ def record(wanted: Mapping[str, Any], url: str, token: str) -> None:
         "began_at": time.time(),
     }
     root = int(wanted["root"])
+    attempt = None
     try:
         attempt = Attempt.create(Path(wanted["kept_in"]), assignment)
         write_json(attempt.folder / _JOB, order)
@@ -113,6 +114,8 @@ def record(wanted: Mapping[str, Any], url: str, token: str) -> None:
         }
     except (OSError, RuntimeError, ValueError) as error:
         print(json.dumps({"error": str(error)}), flush=True)
+        if attempt is not None:
+            _remove(attempt)
         return
     logs = [str(attempt.file(stream)) for stream in ("stdout", "stderr")]
     print(json.dumps({"variables": variables, "logs": logs}), flush=True)
@@ -166,6 +169,14 @@ def ship(folder: Path, url: str, token: str) -> int:
         if recording.is_unauthorized or not recording.is_refused:
             break
     return 1
+
+
+def _remove(attempt: Attempt) -> None:
+    """Remove the folder of an attempt, and its parent if that is empty."""
+    attempt.forget()
+    remove(attempt.folder)
+    with suppress(OSError):
+        attempt.folder.parent.rmdir()
 
 
 def _last_step(attempt: Attempt) -> JobTotals:
@@ -372,8 +383,7 @@ class Recording:
     def _finish(self) -> bool:
         folder = self._attempt.folder
         if self._is_done():
-            self._attempt.forget()
-            remove(folder)
+            _remove(self._attempt)
             return True
         if self._shipper is not None:
             self._shipper.quit()
