@@ -37,15 +37,21 @@ def holder_of(shown: str, user_token: str, now: float) -> str | None:
     return holder if is_right and kind == _KIND and now < int(expiry) else None
 
 
-def why_refused(shown: str, now: float) -> str:
-    """Return why a master may have refused a token, for somebody who does not know its secret."""
+def expiry_of(shown: str) -> int:
+    """Return when a joining token expires, in Unix seconds, unverified; 0 for another token."""
     kind, _, rest = shown.partition(".")
     expiry = rest.partition(".")[2].partition(".")[0]
-    if kind != _KIND or not is_expiry(expiry):
+    return int(expiry) if kind == _KIND and is_expiry(expiry) else 0
+
+
+def why_refused(shown: str, now: float) -> str:
+    """Return why a master may have refused a token, for somebody who does not know its secret."""
+    expires_at = expiry_of(shown)
+    if not expires_at:
         return "the token is not this master's"
-    if now < int(expiry):
+    if now < expires_at:
         return "the joining token was revoked, or is another master's"
-    return f"the joining token expired on {time.strftime('%Y-%m-%d', time.gmtime(int(expiry)))}"
+    return f"the joining token expired on {time.strftime('%Y-%m-%d', time.gmtime(expires_at))}"
 
 
 def is_expiry(text: str) -> bool:

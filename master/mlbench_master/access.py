@@ -19,6 +19,7 @@ from falcon import Request, Response
 from mlbench import join_token, pod_token
 from mlbench.pod_token import PodIdentity
 from mlbench.serving import is_address
+from mlbench_master.runs import join_tokens
 
 Access = Literal["open", "user", "agent", "join", "scrape"]
 """Who may call a resource; ``scrape``: everybody directly, and users through a proxy."""
@@ -33,7 +34,10 @@ _UNSHOWN = (
     "Authorization: show the token, as `Bearer TOKEN` or as the password of HTTP Basic; it is in "
     "connection.json of a local stack's home folder, in a cluster in the release's Secret"
 )
-_EXPIRED = "Authorization: the joining token has expired; `mlbench token join` prints another one"
+_ANOTHER = "`mlbench token join` prints a new one"
+_EXPIRED = f"Authorization: the joining token has expired. {_ANOTHER}"
+_REVOKED = f"Authorization: the joining token was revoked. {_ANOTHER}"
+_FOREIGN = f"Authorization: the joining token is another master's. {_ANOTHER}"
 
 
 def access_of(resource: object) -> Access:
@@ -69,7 +73,8 @@ class TokenMiddleware:
         """Refuse the request with 401 if it shows no token, with 403 if it shows another kind.
 
         An agent's resource finds the pod that asks, a ``PodIdentity``, in ``req.context.pod``, and
-        one for joining the holder of the token, empty for a user, in ``req.context.holder``.
+        one for joining the holder of the token, empty for a user, in ``req.context.holder``, and
+        when the token expires in ``req.context.expires_at``.
         """
         access = access_of(resource)
         if access == "scrape":
@@ -79,7 +84,7 @@ class TokenMiddleware:
         shown = _shown_token(req)
         is_user = is_token(shown, self.user_token)
         if access in ("user", "join") and (is_user or self._has_session(req)):
-            req.context.holder = ""
+            req.context.holder, req.context.expires_at = "", 0.0
             return
         pod = pod_token.identify(shown, self.agent_secret)
         if access == "agent" and pod is not None:
@@ -87,14 +92,17 @@ class TokenMiddleware:
             return
         holder = join_token.holder_of(shown, self.user_token, time.time())
         if access == "join" and holder is not None:
-            req.context.holder = holder
+            if join_tokens.is_revoked(holder):
+                raise falcon.HTTPUnauthorized(description=_REVOKED, challenges=_challenges(req))
+            req.context.holder, req.context.expires_at = holder, join_token.expiry_of(shown)
             return
         if pod is not None or holder is not None or is_user:
             raise falcon.HTTPForbidden(description=f"this route is for {_WHOM[access]}")
-        has_expired = join_token.holder_of(shown, self.user_token, 0.0) is not None
-        raise falcon.HTTPUnauthorized(
-            description=_EXPIRED if has_expired else _UNSHOWN, challenges=_challenges(req)
-        )
+        why = _UNSHOWN
+        if join_token.expiry_of(shown):
+            has_expired = join_token.holder_of(shown, self.user_token, 0.0) is not None
+            why = _EXPIRED if has_expired else _FOREIGN
+        raise falcon.HTTPUnauthorized(description=why, challenges=_challenges(req))
 
     def _is_from_outside(self, req: Request) -> bool:
         """Check if a request came through a proxy, or by the name that browsers use.

@@ -35,6 +35,7 @@ from mlbench_master.resources.profiles import GivenProfileResource, ProfilesReso
 from mlbench_master.resources.results import ResultsResource
 from mlbench_master.resources.runs import RunsResource
 from mlbench_master.resources.sets import SetsResource
+from mlbench_master.resources.tokens import TokensResource
 from mlbench_master.resources.workers import JoinResource, PollResource, StreamResource
 from mlbench_master.runs.autopsies import verdicts_of
 from mlbench_master.settings import Settings
@@ -89,6 +90,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     runs = RunsResource(settings.limits, reader.archives)
     sets = SetsResource(settings.limits)
     stream = StreamResource(spool, settings.log_bytes)
+    tokens = TokensResource(settings.token)
     routes = [
         Route("/api/pods", PodsResource()),
         Route("/api/metrics", metrics),
@@ -124,6 +126,8 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         Route("/api/alerts", alerts),
         Route("/api/benchmarks", info, "benchmarks"),
         Route("/api/info", info),
+        Route("/api/tokens", tokens),
+        Route("/api/tokens/{token_id}", tokens, "one"),
         # The agents' two, and the recorders' first.
         Route("/api/join", JoinResource(settings.limits, settings.agent_secret)),
         Route("/api/workers/{pod}/poll", PollResource()),

@@ -22,6 +22,10 @@ class ConflictError(RefusedError):
     """It cannot be done to the thing as it is."""
 
 
+class TooManyError(RefusedError):
+    """A quota is used up for the moment."""
+
+
 class TooLargeError(RefusedError):
     """It is larger than what is taken."""
 

@@ -18,6 +18,7 @@ _STATUS = {
     errors.NotFoundError: falcon.HTTP_404,
     errors.ConflictError: falcon.HTTP_409,
     errors.TooLargeError: falcon.HTTP_413,
+    errors.TooManyError: falcon.HTTP_429,
 }
 
 

@@ -419,6 +419,24 @@ class Pod(_Table):
     """Whether it is of a recorded run, not of the pool."""
 
 
+class JoinToken(_Table):
+    """A joining token, by its holder. One that this master did not list has a row once used."""
+
+    holder = CharField(primary_key=True)
+    name = CharField(default="")
+    """Who uses it, as its maker said."""
+    created_at = DoubleField(null=True)
+    """None if it was made without this list."""
+    expires_at = DoubleField()
+    revoked_at = DoubleField(null=True)
+    last_used_at = DoubleField(null=True)
+    runs = IntegerField(default=0)
+    """Number of runs that processes with this token have ordered."""
+    recent_runs = DoubleField(default=0)
+    """Fill level of the bucket that limits the rate of new runs, as of ``recent_at``."""
+    recent_at = DoubleField(default=0)
+
+
 class Stream(_Table):
     """An append-only stream of bytes: a rank's stdout, stderr, metrics or files, or posted samples.
 
@@ -552,7 +570,20 @@ class DeletedRun(_Table):
 
 
 TABLES = (
-    *(Run, RunSet, Rank, Autopsy, RankEvidence, Profile, Worker, Hearing, Pod, Stream, Chunk),
+    *(
+        Run,
+        RunSet,
+        Rank,
+        Autopsy,
+        RankEvidence,
+        Profile,
+        Worker,
+        Hearing,
+        Pod,
+        JoinToken,
+        Stream,
+        Chunk,
+    ),
     *(Series, SeriesName, KeptSample, Detail, PostedBody),
     *(Deletion, DeletedRun),
 )

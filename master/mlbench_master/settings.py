@@ -50,6 +50,12 @@ class Limits:
     """Whether a run waits for active ones even if its order does not say so."""
     concurrent_runs: int = 1
     """How many runs go on at a time, where there is room for them."""
+    join_runs: int = 200
+    """Maximum number of active runs of a joining token."""
+    join_ranks: int = 4096
+    """Maximum number of ranks in the active runs of a joining token."""
+    join_rate: int = 60
+    """Maximum number of runs that a joining token orders in a minute."""
 
 
 @dataclass(frozen=True)
@@ -220,6 +226,9 @@ def _limits(environ: Mapping[str, str], pool: PoolKind) -> Limits:
         framework_images=_pairs(environ, "MLBENCH_FRAMEWORK_IMAGES"),
         always_queue=_one_of(environ, "MLBENCH_QUEUE", "asked", "always") == "always",
         concurrent_runs=_whole(environ, "MLBENCH_CONCURRENT_RUNS", 1, least=1),
+        join_runs=_whole(environ, "MLBENCH_JOIN_RUNS", Limits.join_runs, least=1),
+        join_ranks=_whole(environ, "MLBENCH_JOIN_RANKS", Limits.join_ranks, least=1),
+        join_rate=_whole(environ, "MLBENCH_JOIN_RATE", Limits.join_rate, least=1),
     )
 
 

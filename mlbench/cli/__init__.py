@@ -54,7 +54,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "export": ("share.export", "Write the archive of a run, or those of a set, to a file."),
     "import": ("share.import_", "Show runs of elsewhere beside your own, read only."),
     "publish": ("share.publish", "Make a static site of archives."),
-    "token": ("token.token", "Print a token for recording jobs that others start."),
+    "token": ("token.app", "Make, list or revoke tokens for recording external jobs."),
     "grafana": ("grafana.app", "Install Grafana, or bring dashboards to one."),
 }
 

@@ -1,26 +1,52 @@
-"""``mlbench token join``: a token with which jobs are recorded that MLBench does not start."""
+"""``mlbench token``: tokens with which external jobs are recorded."""
 
-import time
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
+from rich.table import Table
 
-from mlbench import join_token
-from mlbench.cli.common import connected
+from mlbench.cli.command import Command
+from mlbench.cli.common import JsonOption, connected, out, print_json
 from mlbench.discovery import find_connection
 
-_DAY_SECONDS = 24 * 3600
+app = typer.Typer(
+    help="Make, list or revoke tokens for recording external jobs.",
+    no_args_is_help=True,
+    add_completion=False,
+)
 
 
-def token(
-    kind: Annotated[
-        Literal["join"], typer.Argument(metavar="KIND", help="join: it reaches one route alone.")
-    ],
-    days: Annotated[int, typer.Option(min=1, max=3650, help="How many days it is good for.")] = 30,
+@app.command(cls=Command)
+def join(
+    days: Annotated[int, typer.Option(min=1, max=3650, help="Days until the token expires.")] = 30,
+    name: Annotated[str, typer.Option(help="Who uses the token, or for what.")] = "",
 ) -> None:
-    """Print a token for recording jobs that others start."""
-    connection = find_connection()
-    with connected(connection) as client:
-        client.get_info().result()  # a token that the master refuses would sign in vain
-    expires_at = int(time.time()) + days * _DAY_SECONDS
-    typer.echo(join_token.make(connection.token, expires_at, join_token.new_holder()))
+    """Print a joining token: with it, `mlbench record` records jobs here, and nothing else."""
+    with connected(find_connection()) as client:
+        typer.echo(client.create_token(name, days).result().value.token)
+
+
+@app.command("list", cls=Command)
+def list_(json: JsonOption = False) -> None:
+    """List the joining tokens that have not expired."""
+    with connected(find_connection()) as client:
+        answer = client.get_tokens().result()
+    if json:
+        print_json(answer.json())
+        return
+    table = Table("id", "name", "created", "expires", "last used", "runs", "", box=None)
+    for token in answer.value:
+        times = (token.created_at, token.expires_at, token.last_used_at)
+        days = [time[:10] if time else "-" for time in times]
+        revoked = "revoked" if token.revoked_at else ""
+        table.add_row(token.id, token.name, *days, str(token.runs), revoked)
+    out.print(table if answer.value else "no joining tokens; `mlbench token join` makes one")
+
+
+@app.command(cls=Command)
+def revoke(
+    token_id: Annotated[str, typer.Argument(metavar="ID", help="The id in `mlbench token list`.")],
+) -> None:
+    """Revoke a joining token: no more processes join with it."""
+    with connected(find_connection()) as client:
+        client.revoke_token(token_id).result()

@@ -3,7 +3,7 @@
 from concurrent.futures import Future
 
 from mlbench.address import Address, parse_address
-from mlbench.client.base import to_record, to_records
+from mlbench.client.base import path_of, to_record, to_records
 from mlbench.client.metrics import MetricCalls, Sample
 from mlbench.client.results import ResultCalls
 from mlbench.client.runs import RunCalls
@@ -17,7 +17,7 @@ from mlbench.discovery import (
 )
 from mlbench.home import Connection, Home
 from mlbench.original import MLBENCH_BACKENDS, MLBENCH_IMAGES
-from mlbench.records import Alert, Benchmark, Info, Pod
+from mlbench.records import Alert, Benchmark, Info, JoinToken, Pod
 from mlbench.transport import Answer, HttpClient
 
 __all__ = ["MLBENCH_BACKENDS", "MLBENCH_IMAGES", "ApiClient", "Sample"]
@@ -123,3 +123,19 @@ class ApiClient(RunCalls, ResultCalls, MetricCalls):
     def get_info(self) -> Future[Answer[Info]]:
         """Get the version and pool of the installation, and what a run may ask for."""
         return self._get("/api/info/", to_record(Info))
+
+    # --- Joining tokens ---
+
+    def get_tokens(self) -> Future[Answer[list[JoinToken]]]:
+        """Get the joining tokens that have not expired, the oldest first, without their texts."""
+        return self._get("/api/tokens/", to_records(JoinToken))
+
+    def create_token(self, name: str = "", days: int = 30) -> Future[Answer[JoinToken]]:
+        """Make a joining token that is valid for some days; the answer alone has its text."""
+        body, decode = {"name": name, "days": days}, to_record(JoinToken)
+        # Not repeated: nobody would know of the first one.
+        return self._http.request("POST", "/api/tokens/", decode, body=body, repeatable=False)
+
+    def revoke_token(self, token_id: str) -> Future[Answer[JoinToken]]:
+        """Revoke a joining token, so that no more processes join with it."""
+        return self._http.request("DELETE", path_of("tokens", token_id), to_record(JoinToken))

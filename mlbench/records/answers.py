@@ -39,6 +39,28 @@ class Joined(Record):
 
 
 @dataclass(frozen=True)
+class JoinToken(Record):
+    """A joining token, with which other programs record jobs."""
+
+    id: str
+    """The holder of the token: only its own runs are found with it."""
+    name: str
+    """Who uses the token, or for what; may be empty."""
+    created_at: str | None
+    """When it was made; None if that was not noted."""
+    expires_at: str
+    """When it expires."""
+    revoked_at: str | None
+    """When it was revoked; None if it was not."""
+    last_used_at: str | None
+    """When a process last joined with it; None if none has."""
+    runs: int
+    """Number of runs that were ordered with it."""
+    token: str | None = None
+    """The text of the token, only in the response that makes it."""
+
+
+@dataclass(frozen=True)
 class Held(Record):
     """How much of a stream the master has."""
 

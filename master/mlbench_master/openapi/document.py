@@ -51,6 +51,12 @@ _PATH_PARAMETERS = {
         ("profile_id", {"type": "integer"}, "The profile, as the reply to a poll says.", 1),
         ("fault_id", {"type": "integer"}, "The failure, as the reply to a poll says.", 1),
         ("name", {"type": "string"}, "The set's name.", "scaling"),
+        (
+            "token_id",
+            {"type": "string"},
+            "The id of the joining token.",
+            "5f0c2a6de1b94d3f8a7c6b5d4e3f2a10",
+        ),
     )
 }
 
@@ -82,6 +88,11 @@ _FAILURES = {
     413: ("BodyTooLarge", "The body is too large.", "body: at most 1048576 bytes"),
     414: ("UrlTooLong", "The URL is too long.", "Request Line is too large (8192 > 4094)"),
     421: ("ForeignHost", "For another host.", "Host: this master is localhost (not 'a.com')"),
+    429: (
+        "QuotaUsedUp",
+        "The quota of the token is used up for the moment.",
+        "token: at most 60 new runs in a minute. Try again in a few seconds",
+    ),
     431: ("HeadersTooLarge", "The headers are too large.", "limit request headers fields"),
     502: (
         "Incomplete",

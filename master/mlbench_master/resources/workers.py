@@ -55,16 +55,18 @@ class JoinResource:
         "Its run and attempt, and a pod's name and token, to poll and to ship as an agent does.",
         Joined,
         body=joining.JoinRequest,
-        errors=(409,),
+        errors=(409, 429),
     )
     def on_post(self, req: Request, resp: Response) -> None:
         """Have a process join the run of its job; the first to come orders it.
 
         The same request again has the same answer. 409: the rank is another process's, or the run
-        has ended or is at a later attempt, or it has another number of ranks.
+        has ended or is at a later attempt, or it has another number of ranks. 429: the quota of
+        the joining token is used up.
         """
         order = read_body(req, joining.JoinRequest)
-        resp.media = joining.join(order, req.context.holder, self.limits, self.agent_secret)
+        holder, expires_at = req.context.holder, req.context.expires_at
+        resp.media = joining.join(order, holder, self.limits, self.agent_secret, expires_at)
 
 
 class PollResource:

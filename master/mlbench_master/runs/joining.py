@@ -19,14 +19,17 @@ from mlbench_master.models import Pod, Rank, Run, Stream, Worker, run_owner
 from mlbench_master.notify import notify
 from mlbench_master.pools.base import RUNNING
 from mlbench_master.recording import streams
-from mlbench_master.runs import clock
+from mlbench_master.runs import clock, join_tokens
 from mlbench_master.runs.feasible import check_workers
 from mlbench_master.runs.reachability import read_reachability
 from mlbench_master.runs.requests import Command, DisplayName, Folder, Word, kubernetes_name
 from mlbench_master.settings import Limits
 
 _LARGEST = 2**31 - 1
-_LONGEST_AGO = 10 * 365 * 86400.0
+# A recording may be shipped long after its end, but its date has to be plausible.
+_LONGEST_AGO = 366 * 86400.0
+# A later attempt than any launcher reaches would shut out all that are real.
+_MAX_ATTEMPT = 10_000
 _Index = Annotated[int, Field(ge=0, le=_LARGEST), BeforeValidator(refuse_truth_value)]
 _Count = Annotated[int, Field(ge=1, le=_LARGEST), BeforeValidator(refuse_truth_value)]
 
@@ -41,7 +44,7 @@ class JoinRequest(BaseModel):
     rank: _Index
     num_workers: _Count
     """How many ranks join."""
-    attempt: _Count = 1
+    attempt: Annotated[_Count, Field(le=_MAX_ATTEMPT)] = 1
     """From 1 on, one more for each time that its launcher begins it anew."""
     max_restarts: _Index = 0
     """How often its launcher begins it anew."""
@@ -68,18 +71,24 @@ class JoinRequest(BaseModel):
         return self
 
 
-def join(order: JoinRequest, holder: str, limits: Limits, agent_secret: str) -> Joined:
+def join(
+    order: JoinRequest, holder: str, limits: Limits, agent_secret: str, expires_at: float = 0.0
+) -> Joined:
     """Have a process join the run of its job, and order that if it is the first.
 
-    ``holder``: whose joining token it shows; nobody finds another one's jobs.
+    ``holder``: whose joining token it shows, and "" for a user; nobody finds another one's jobs.
+    ``expires_at``: when that token expires, in Unix seconds.
 
     Raises:
         BadFieldError: the job has more ranks than a run may have (400).
+        TooManyError: the quota of the token is used up (429).
         ConflictError: its rank is another process's, or its run is past that (409).
     """
     check_workers(order.num_workers, limits)
     with exclusive(STATE):
-        run = _find_or_create(order, f"{holder}/{order.key}")
+        if holder:
+            join_tokens.note_use(holder, expires_at)
+        run = _find_or_create(order, holder, limits)
         if _find_rank(run, order.rank) is None:
             _add(run, order)
     notify()
@@ -87,11 +96,12 @@ def join(order: JoinRequest, holder: str, limits: Limits, agent_secret: str) -> 
     return Joined(run.id, order.attempt, pod.name, derive(pod, agent_secret))
 
 
-def _find_or_create(order: JoinRequest, job_key: str) -> Run:
+def _find_or_create(order: JoinRequest, holder: str, limits: Limits) -> Run:
     """Return the run of a job, at the attempt that a process is of."""
+    job_key = f"{holder}/{order.key}"
     runs = Run.rows("job_key = ? ORDER BY id DESC LIMIT 1", job_key)
     if not runs:
-        return _create(order, job_key)
+        return _create(order, holder, limits)
     [run] = runs
     rank, its = order.rank, _find_rank(run, order.rank)
     if its is not None and its.pod_uid == order.uid and order.attempt == run.attempt:
@@ -101,7 +111,7 @@ def _find_or_create(order: JoinRequest, job_key: str) -> Run:
         if its is None and is_same:
             raise ConflictError(f"run {run.id} of this job has ended: rank {rank} came too late")
         # Keys come again, such as the default port of torchrun.
-        return _create(order, job_key)
+        return _create(order, holder, limits)
     if order.num_workers != run.num_workers:
         ranks = f"{run.num_workers} ranks (not {order.num_workers})"
         raise ConflictError(f"run {run.id} of this job has {ranks}")
@@ -120,11 +130,13 @@ def _find_rank(run: Run, rank: int) -> Rank | None:
     return found
 
 
-def _create(order: JoinRequest, job_key: str) -> Run:
+def _create(order: JoinRequest, holder: str, limits: Limits) -> Run:
+    if holder:
+        join_tokens.admit_run(holder, order.num_workers, limits)
     name, now = order.name or f"{order.launcher} job", time.time()
     created: Run = Run.create(
         job_id=str(uuid.uuid4()),
-        job_key=job_key,
+        job_key=f"{holder}/{order.key}",
         name=kubernetes_name(name),
         display_name=name,
         launcher=order.launcher,

@@ -11,7 +11,7 @@ import pytest
 from peewee import Database
 
 from mlbench.evaluation.rows import InjectedFault
-from mlbench_master.models import Autopsy, Pod, Profile, Run
+from mlbench_master.models import Autopsy, JoinToken, Pod, Profile, Run
 from mlbench_master.recording import streams
 from mlbench_master.runs import sets
 from mlbench_master.runs.requests import SetRequest
@@ -34,6 +34,7 @@ def example_run(database: Database) -> Run:
     """Run 1 of the examples: active, of a set, with a log and a sample; others have ended."""
     for name in _PODS:
         Pod.create(name=name, phase="Running", ip="127.0.0.1", node="here", labels={})
+    JoinToken.create(holder="5f0c2a6de1b94d3f8a7c6b5d4e3f2a10", expires_at=time.time() + 60)
     sets.register(SetRequest(**_SET), Limits())
     hand = asdict(InjectedFault(rank=0, fault="kill", due_at=time.time()))
     run = make_run(id=1, set_name="scaling", place=1, injected=[hand])

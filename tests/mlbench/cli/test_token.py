@@ -1,4 +1,4 @@
-"""``mlbench token join``: what it prints opens the route for joining, and no other."""
+"""``mlbench token``: a joining token opens one route, is listed, and is revoked alone."""
 
 import time
 
@@ -18,9 +18,28 @@ def test_a_joining_token(mlbench: Mlbench, stack: Home) -> None:
     assert not holder_of(shown, connection.token, later + 60)
     with httpx.Client(base_url=connection.url, auth=("me", shown)) as http:
         assert http.get("/api/runs/").status_code == 403
+        assert http.get("/api/tokens/").status_code == 403
         assert http.post("/api/join/", json={}).status_code == 400
 
 
-@pytest.mark.parametrize("wrong", [["user"], [], ["join", "--days=0"], ["join", "--days=3651"]])
+def test_a_token_is_revoked_alone(mlbench: Mlbench, stack: Home) -> None:
+    connection = stack.read_connection()
+    tokens = [mlbench("token", "join", "--name", name).out.strip() for name in ("ada", "bob")]
+    ids = [str(holder_of(token, connection.token, 0)) for token in tokens]
+    listed = mlbench("token", "list").out
+    assert all(token_id in listed for token_id in ids)
+    assert mlbench("token", "revoke", ids[0]).code == 0
+    statuses = [
+        httpx.post(f"{connection.url}/api/join/", json={}, auth=("me", token)).status_code
+        for token in tokens
+    ]
+    assert statuses == [401, 400]
+    rows = {row["id"]: row for row in mlbench("token", "list", "--json").json}
+    assert [rows[token_id]["name"] for token_id in ids] == ["ada", "bob"]
+    assert [bool(rows[token_id]["revoked_at"]) for token_id in ids] == [True, False]
+    assert "not found" in mlbench("token", "revoke", "nobody").err
+
+
+@pytest.mark.parametrize("wrong", [["user"], ["join", "--days=0"], ["join", "--days=3651"]])
 def test_what_is_no_such_token(mlbench: Mlbench, wrong: list[str]) -> None:
     assert mlbench("token", *wrong).code == 2

@@ -66,7 +66,7 @@ def test_whoever_answers_the_command_runs_and_all_is_kept(
             assert words.count(f"mlbench: not recorded at {urls[name]}: {why}") == 1
         elif name in ("garbage", "another kind", "overloaded", "cut", "nobody"):
             said = re.findall(
-                f"{urls[name]} does not respond .*: rank 0 is recorded in {folder}", words
+                f"{urls[name]} has not accepted it yet .*: rank 0 is recorded in {folder}", words
             )
             assert len(said) == 1
         done = run_text([RECORD[0], "ship", folder], env=user)

@@ -307,11 +307,11 @@ class Recording:
             self._wake.wait(patience)
 
     def _warn(self) -> None:
-        """Say once, while the rank runs, that no master has it."""
+        """Say once, while the rank runs, that no master has accepted it."""
         if self._rank is None or self._joined or self._has_warned or self._attempt.ended.is_set():
             return
         self._has_warned = True
-        who = f"{self._url} does not respond" if self._url else "no master is named"
+        who = f"{self._url} has not accepted it yet" if self._url else "no master is named"
         rank, folder = self._order["rank"], self._attempt.folder
         say(f"{who} ({self._problem}): rank {rank} is recorded in {folder}")
 

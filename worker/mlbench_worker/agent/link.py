@@ -190,7 +190,7 @@ class Link:
         if status in refused:
             raise RefusedError(f"{method} {path}: {status} {_message(text)}", status)
         if status not in _DONE:
-            raise LinkError(f"{method} {path}: {status} {text}")
+            raise LinkError(f"{method} {path}: {status} {_message(text)}")
         try:
             return parse(json.loads(text or "null"))
         except (KeyError, TypeError, ValueError) as error:

@@ -1,0 +1,42 @@
+"""``/api/tokens``: the joining tokens, with which other programs record jobs."""
+
+from dataclasses import dataclass
+
+from falcon import Request, Response
+
+from mlbench.records import JoinToken
+from mlbench_master.http import read_body
+from mlbench_master.openapi.operation import operation
+from mlbench_master.runs import join_tokens
+
+
+@dataclass(frozen=True)
+class TokensResource:
+    """The joining tokens of this master."""
+
+    user_token: str
+
+    @operation("list_tokens", "The tokens that have not expired.", list[JoinToken])
+    def on_get(self, req: Request, resp: Response) -> None:
+        """List the joining tokens, the oldest first, without their texts."""
+        resp.media = join_tokens.list_all()
+
+    @operation(
+        "create_token",
+        "The token with its text, which is not shown again.",
+        JoinToken,
+        status=201,
+        body=join_tokens.TokenRequest,
+    )
+    def on_post(self, req: Request, resp: Response) -> None:
+        """Make a joining token."""
+        request = read_body(req, join_tokens.TokenRequest)
+        resp.media = join_tokens.create(request, self.user_token)
+
+    @operation("revoke_token", "The token, which is revoked.", JoinToken)
+    def on_delete_one(self, req: Request, resp: Response, token_id: str) -> None:
+        """Revoke a joining token: no more processes join with it.
+
+        Ranks that have joined keep their own tokens until their run ends.
+        """
+        resp.media = join_tokens.revoke(token_id)

@@ -1,0 +1,124 @@
+"""The joining tokens of this master: who holds one, what was recorded with it, and its quota."""
+
+import time
+from typing import Annotated
+
+from peewee import fn
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from mlbench import join_token
+from mlbench.names import ACTIVE_STATES
+from mlbench.records import JoinToken as TokenRecord
+from mlbench_master.database import STATE, exclusive, run_sql, store
+from mlbench_master.errors import NotFoundError, TooManyError
+from mlbench_master.fields import NO_NUL, refuse_truth_value
+from mlbench_master.models import JoinToken
+from mlbench_master.settings import Limits
+from mlbench_master.times import seconds_to_text
+
+_DAY_SECONDS = 24 * 3600
+_STATES = ", ".join("?" * len(ACTIVE_STATES))
+_ACTIVE = f"""
+    SELECT COUNT(*), COALESCE(SUM(num_workers), 0) FROM run
+    WHERE substr(job_key, 1, ?) = ? AND state IN ({_STATES})
+"""  # noqa: S608 - question marks alone
+
+
+class TokenRequest(BaseModel):
+    """The body of ``POST /api/tokens/``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    name: str = Field(default="", max_length=100, pattern=NO_NUL)
+    """Who uses the token, or for what."""
+    days: Annotated[int, BeforeValidator(refuse_truth_value)] = Field(default=30, ge=1, le=3650)
+    """How many days it is valid."""
+
+
+def create(request: TokenRequest, user_token: str) -> TokenRecord:
+    """Make a token, and return it with its text, which is not stored."""
+    now = time.time()
+    JoinToken.delete().where(JoinToken.expires_at < now).execute()
+    holder, expires_at = join_token.new_holder(), int(now) + request.days * _DAY_SECONDS
+    token = JoinToken.create(
+        holder=holder, name=request.name, created_at=now, expires_at=expires_at
+    )
+    return _describe(token, join_token.make(user_token, expires_at, holder))
+
+
+def list_all() -> list[TokenRecord]:
+    """Return the tokens that have not expired, the oldest first."""
+    by_age = fn.COALESCE(JoinToken.created_at, 0)
+    valid = JoinToken.select().where(JoinToken.expires_at >= time.time())
+    return [_describe(token) for token in valid.order_by(by_age, JoinToken.holder)]
+
+
+def revoke(holder: str) -> TokenRecord:
+    """Have a token join no more processes; a rank that has joined keeps its own token."""
+    with exclusive(STATE):
+        token = _find(holder)
+        if token is None:
+            raise NotFoundError(f"token_id: token {holder} not found. `mlbench token list`")
+        if token.revoked_at is None:
+            store(token, revoked_at=time.time())
+    return _describe(token)
+
+
+def is_revoked(holder: str) -> bool:
+    """Check whether a token of a holder was revoked."""
+    token = _find(holder)
+    return token is not None and token.revoked_at is not None
+
+
+def note_use(holder: str, expires_at: float) -> None:
+    """Note that a process joins with a token, which may be older than the list."""
+    now = time.time()
+    if _find(holder) is None:
+        JoinToken.create(holder=holder, expires_at=expires_at)
+    JoinToken.update(last_used_at=now).where(JoinToken.holder == holder).execute()
+
+
+def admit_run(holder: str, num_workers: int, limits: Limits) -> None:
+    """Count a run against the quota of its token.
+
+    Raises:
+        TooManyError: the token has too many active runs or ranks, or orders runs too fast.
+    """
+    prefix = f"{holder}/"
+    runs, ranks = run_sql(_ACTIVE, len(prefix), prefix, *ACTIVE_STATES).fetchone()
+    if runs >= limits.join_runs:
+        raise TooManyError(
+            f"token: it has {runs} active runs, the most that it may have. Wait for one to end"
+        )
+    if ranks + num_workers > limits.join_ranks:
+        raise TooManyError(
+            f"num_workers: at most {limits.join_ranks - ranks} (got {num_workers}), because the "
+            f"token's active runs have {ranks} of {limits.join_ranks} ranks. Wait for one to end"
+        )
+    token, now = JoinToken.get_by_id(holder), time.time()
+    # A bucket that leaks at the permitted rate, and holds the runs of a minute.
+    leaked = max(0.0, now - token.recent_at) * limits.join_rate / 60
+    recent = max(0.0, token.recent_runs - leaked) + 1
+    if recent > limits.join_rate:
+        raise TooManyError(
+            f"token: at most {limits.join_rate} new runs in a minute. Try again in a few seconds"
+        )
+    store(token, recent_runs=recent, recent_at=now, runs=token.runs + 1)
+
+
+def _find(holder: str) -> JoinToken | None:
+    found: JoinToken | None = JoinToken.get_or_none(JoinToken.holder == holder)
+    return found
+
+
+def _describe(token: JoinToken, text: str | None = None) -> TokenRecord:
+    return TokenRecord(
+        id=token.holder,
+        name=token.name,
+        created_at=seconds_to_text(token.created_at),
+        expires_at=seconds_to_text(token.expires_at),
+        revoked_at=seconds_to_text(token.revoked_at),
+        last_used_at=seconds_to_text(token.last_used_at),
+        runs=token.runs,
+        token=text,
+    )

@@ -1,0 +1,114 @@
+"""Joining tokens: each is listed, revoked alone, and has a quota."""
+
+import time
+from typing import Any
+
+import pytest
+from falcon.testing import TestClient
+from peewee import Database
+from pydantic import ValidationError
+
+from mlbench.join_token import make
+from mlbench_master.errors import TooManyError
+from mlbench_master.models import JoinToken, Run
+from mlbench_master.runs import join_tokens
+from mlbench_master.runs.join_tokens import TokenRequest
+from mlbench_master.runs.joining import JoinRequest, join
+from mlbench_master.settings import Limits
+from tests.conftest import AGENT_SECRET, USER_TOKEN
+from tests.master.runs.test_joining import JOB
+
+pytestmark = pytest.mark.both_databases
+
+LIMITS = Limits(join_runs=3, join_ranks=10, join_rate=5)
+
+
+def order(key: str, holder: str = "ab12", num_workers: int = 1) -> Run:
+    fields = JOB | {"key": key, "num_workers": num_workers}
+    joined = join(JoinRequest(**fields), holder, LIMITS, AGENT_SECRET, time.time() + 60)
+    found: Run = Run.get_by_id(joined.run_id)
+    return found
+
+
+def end_all() -> None:
+    Run.update(state="FINISHED").execute()
+
+
+def test_a_token_has_few_active_runs(database: Database) -> None:
+    first, *_ = [order(f"{number}") for number in range(3)]
+    with pytest.raises(TooManyError, match="it has 3 active runs"):
+        order("3")
+    assert order("0").id == first.id  # asking again takes nothing
+    order("3", holder="ab13")
+    order("3", holder="")
+    end_all()
+    order("3")
+
+
+def test_a_token_has_few_active_ranks(database: Database) -> None:
+    order("0", num_workers=8)
+    with pytest.raises(TooManyError, match=r"num_workers: at most 2 \(got 3\)"):
+        order("1", num_workers=3)
+    order("1", num_workers=2)
+
+
+def test_a_token_orders_few_runs_in_a_minute(database: Database) -> None:
+    for number in range(5):
+        order(f"{number}")
+        end_all()
+    with pytest.raises(TooManyError, match="at most 5 new runs in a minute"):
+        order("5")
+    JoinToken.update(recent_at=JoinToken.recent_at - 13).execute()  # one of five leaks in 12 s
+    order("5")
+    assert JoinToken.get_by_id("ab12").runs == 6
+
+
+@pytest.mark.parametrize("field", [{"attempt": 10_001}, {"began_ago": 367 * 86400.0}])
+def test_what_cannot_be_is_refused(field: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(field))):
+        JoinRequest(**JOB | field)
+
+
+def test_tokens_are_listed_and_revoked_alone(database: Database, api: TestClient) -> None:
+    ada, bob = (join_tokens.create(TokenRequest(name=name), USER_TOKEN) for name in ("ada", "bob"))
+    assert api.simulate_post("/api/join/", json=JOB, headers=_bearer(ada.token)).status_code == 200
+    answer = api.simulate_delete(f"/api/tokens/{ada.id}/")
+    assert (answer.status_code, bool(answer.json["revoked_at"])) == (200, True)
+    refused = api.simulate_post("/api/join/", json=JOB | {"rank": 1}, headers=_bearer(ada.token))
+    assert (refused.status_code, "was revoked" in refused.json["message"]) == (401, True)
+    assert api.simulate_post("/api/join/", json=JOB, headers=_bearer(bob.token)).status_code == 200
+    listed = api.simulate_get("/api/tokens/").json
+    assert [(row["name"], row["runs"], row["token"]) for row in listed] == [
+        ("ada", 1, None),
+        ("bob", 1, None),
+    ]
+    assert api.simulate_delete("/api/tokens/nobody/").status_code == 404
+
+
+def test_a_token_from_before_the_list_is_listed_once_used(
+    database: Database, api: TestClient
+) -> None:
+    token = make(USER_TOKEN, int(time.time()) + 60, "ab12")
+    assert api.simulate_get("/api/tokens/").json == []
+    assert api.simulate_post("/api/join/", json=JOB, headers=_bearer(token)).status_code == 200
+    [row] = api.simulate_get("/api/tokens/").json
+    assert (row["id"], row["created_at"], bool(row["last_used_at"])) == ("ab12", None, True)
+
+
+@pytest.mark.parametrize(
+    ("token", "why"),
+    [
+        (make(USER_TOKEN, 1, "ab12"), "the joining token has expired"),
+        (make("another", 2**33, "ab12"), "the joining token is another master's"),
+        ("nonsense", "show the token"),
+    ],
+)
+def test_a_refused_token_is_told_why(
+    database: Database, api: TestClient, token: str, why: str
+) -> None:
+    answer = api.simulate_post("/api/join/", json=JOB, headers=_bearer(token))
+    assert (answer.status_code, why in answer.json["message"]) == (401, True)
+
+
+def _bearer(token: str | None) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
