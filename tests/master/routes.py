@@ -49,6 +49,8 @@ USER_ROUTES = _routes(
         "/api/alerts": "GET",
         "/api/benchmarks": "GET",
         "/api/info": "GET",
+        "/api/tokens": "GET POST",
+        "/api/tokens/{token_id}": "DELETE",
     }
 )
 AGENT_ROUTES = _routes(
@@ -80,7 +82,7 @@ _USUAL = {
     **dict.fromkeys(("owner", "run_id", "autopsy_id", "profile_id", "fault_id"), "1"),
     **{"rank": "0", "pod": "w-0", "stream": "metrics", "file": "plots/loss.csv"},
     **{"name": "scaling", "set_name": "scaling", "version": "0", "path": "style.css"},
-    "alert": "MLBenchRunStalled",
+    **{"alert": "MLBenchRunStalled", "token_id": "ab12"},
 }
 
 
