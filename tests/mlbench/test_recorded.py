@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from mlbench import ApiClient, archive
+from mlbench import ApiClient, archive, names
 from mlbench.home import Home
 from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import wait_for
@@ -250,6 +250,21 @@ def test_the_end_is_known_where_every_companion_is_killed(
     ended = sealed(client, run_of(client, done.stderr))
     assert (ended.state, ended.ranks[0].exit_code) == ("FINISHED", 0)
     assert losses(client, ended) == [*range(60)]
+
+
+def test_an_end_that_nobody_saw_is_not_invented(client: ApiClient, user: dict[str, str]) -> None:
+    nowhere = user | {names.ENV_URL: "", names.ENV_TOKEN: ""}
+    command = [*RECORD, "--", "sh", "-c", f"{STEPS} echo; sleep 60", "3", "0.01"]
+    with subprocess.Popen(command, env=nowhere, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        process.stdout.readline()
+        for left in [psutil.Process(process.pid), *descendants(process.pid)]:
+            left.kill()
+    [folder] = left_in(user)
+    done = run_text([RECORD[0], "ship", folder], env=user)
+    ended = sealed(client, run_of(client, done.stderr))
+    assert (ended.state, losses(client, ended)) == ("FAILED", [0, 1, 2])
+    assert "nobody knows how it ended" in ended.reason
 
 
 # --- mlbench.record() ---

@@ -142,14 +142,16 @@ class Attempt:
         return None
 
     @classmethod
-    def open(cls, folder: Path) -> "Attempt":
+    def open(cls, folder: Path, unknown: str = "") -> "Attempt":
         """Return the attempt that a folder holds, whose process has ended.
+
+        ``unknown`` is its failure if the folder does not say how.
 
         Raises:
             FileNotFoundError, ValueError: it holds none, or not as it was made.
         """
         attempt = cls.open_running(folder)
-        attempt._note_exit(*read_exit(folder / names.EXIT_FILE))
+        attempt._note_exit(*read_exit(folder / names.EXIT_FILE, unknown))
         return attempt
 
     @classmethod

@@ -54,6 +54,7 @@ _LONGEST_COMMAND = 4090  # the master takes six more
 _LONGEST_REST_SECONDS = 60.0
 # At the end of a rank that was short.
 _POLL_SECONDS, _DESCRIBE_SECONDS = 0.5, 5.0
+_UNKNOWN = "nobody knows how it ended: its recorder and its companion were killed"
 _NOBODY = "http://master.invalid"
 
 
@@ -157,7 +158,7 @@ def _as_text(command: Sequence[str]) -> str:
 def ship(folder: Path, url: str, token: str) -> int:
     """Ship what a rank has left in a folder, and return an exit code."""
     try:
-        attempt, order = Attempt.open(folder), read_json(folder / _JOB)
+        attempt, order = Attempt.open(folder, _UNKNOWN), read_json(folder / _JOB)
     except (FileNotFoundError, ValueError) as error:
         print(f"mlbench: {folder} holds nothing to ship: {error}", file=sys.stderr)
         return 2

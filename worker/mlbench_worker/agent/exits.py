@@ -31,10 +31,11 @@ def write_exit(path: Path, ended: Exit, failure: str) -> None:
     write_json(path, {**asdict(ended), "failure": failure})
 
 
-def read_exit(path: Path) -> tuple[Exit, str]:
+def read_exit(path: Path, unknown: str) -> tuple[Exit, str]:
     """Read from a former agent's file how a process ended, and its failure.
 
-    If it did not, or the file was damaged, the process was killed with the agent.
+    If it did not, or the file was damaged, the process was killed with the agent, or nobody knows:
+    then the failure is ``unknown``.
     """
     try:
         record = read_json(path)
@@ -45,7 +46,7 @@ def read_exit(path: Path) -> tuple[Exit, str]:
         pass
     except (ValueError, TypeError, KeyError, OverflowError) as error:
         log.warning("%s does not say how the process ended: %s", path, error)
-    return Exit(_KILLED, time.time()), ""
+    return Exit(_KILLED, time.time()), unknown
 
 
 def why_silent(ended: Exit, folder: Path) -> str:
