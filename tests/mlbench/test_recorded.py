@@ -124,7 +124,7 @@ def test_a_folder_of_another_user_is_not_used(tmp_path: Path) -> None:
             except PermissionError:
                 pytest.skip("root alone can give a folder away")
         done = run_text([*RECORD, "--", "true"], env=user)
-        [folder] = re.findall(r"rank 0 is recorded in (.*)", done.stderr)
+        [folder] = re.findall(r"rank 0 is recorded in (.*): no master", done.stderr)
         assert (Path(folder).parent == shared) is not is_foreign
         assert (f"{shared} belongs to another user" in done.stderr) is is_foreign
         assert Path(folder).is_dir()
@@ -460,7 +460,8 @@ def test_no_master_is_named(
     assert done.returncode == 3
     [folder] = left_in(nowhere)
     assert "are at no master (no stack is running here" in done.stderr
-    assert done.stderr.count(f"rank 0 is recorded in {folder}\n") == 1
+    assert done.stderr.count(f"rank 0 is recorded in {folder}: no master is named (") == 1
+    assert [*folder.parent.iterdir()] == [folder]
     assert f"they lie in {folder}, and `mlbench ship {folder}` sends them" in done.stderr
     took = time.monotonic() - began
     shutil.copytree(tmp_path / "nowhere", tmp_path / "backup")

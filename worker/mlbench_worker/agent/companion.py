@@ -314,7 +314,7 @@ class Recording:
         self._has_warned = True
         who = f"{self._url} has not accepted it yet" if self._url else "no master is named"
         rank, folder = self._order["rank"], self._attempt.folder
-        say(f"{who} ({self._problem}): rank {rank} is recorded in {folder}")
+        say(f"rank {rank} is recorded in {folder}: {who} ({self._problem})")
 
     def _turn(self) -> float:
         """Join, or report and do what the master asks; return the seconds until the next time."""
@@ -389,6 +389,9 @@ class Recording:
         if self._shipper is not None:
             self._shipper.quit()
         self._attempt.remember_exit()
+        with suppress(OSError):  # unless the rank has left files
+            self._attempt.output.rmdir()
+            self._attempt.output.parent.rmdir()
         where = f"not at {self._url}" if self._url else "at no master"
         say(
             f"{self._left():,} bytes of what rank {self._order['rank']} recorded are {where} "
