@@ -300,7 +300,7 @@ def record(
         MLBenchError: a master is named in part, or it is not known which rank this is.
     """
     if names.ENV_METRICS_FILE in os.environ:
-        return nullcontext()
+        return _Again()
     job = find_job(os.environ, key=key, workers=workers)
     program, command, shell = sys.argv[0], sys.orig_argv, current_shell()
     if is_notebook(shell):
@@ -312,6 +312,13 @@ def record(
     companion = Companion(job, name, command, hide_command=hide_command)
     os.environ.update(companion.variables)
     return _End(companion, name, shell)
+
+
+class _Again(nullcontext[None]):
+    """Does nothing, because this process is recorded already."""
+
+    def __repr__(self) -> str:
+        return "this process is recorded already"
 
 
 class _End(AbstractContextManager[object]):

@@ -325,6 +325,7 @@ end_cell(ValueError("diverged"))
 calls["pre_run_cell"](None)
 mlbench.Tracker().log(train_loss=1.0)
 print(repr(end), end._repr_html_())
+assert repr(mlbench.record()) == "this process is recorded already"
 """
 
 

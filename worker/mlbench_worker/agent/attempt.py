@@ -76,6 +76,8 @@ class Attempt:
         """The folder for the rank's files. What is too large to be shipped stays there."""
         self.assignment = assignment
         self.ended = threading.Event()
+        self.hurry = threading.Event()
+        """Set when the streams should be shipped at once, as at the end."""
         self.exit: Exit | None = None
         stdout, stderr, metrics, files = (self.file(stream) for stream in names.STREAMS)
         self._metrics = MetricsFile(metrics, open_stream(metrics))
@@ -413,6 +415,7 @@ class Attempt:
         self._failure = failure
         self.exit = ended
         self.ended.set()
+        self.hurry.set()
         self.remember_exit()
 
     def _remove_pipes(self) -> None:

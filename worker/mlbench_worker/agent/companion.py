@@ -250,8 +250,7 @@ class Recording:
 
     def hurry(self) -> None:
         """Ship at once, because a notebook's kernel may end here, and its machine with it."""
-        if self._shipper is not None:
-            self._shipper.hurry()
+        self._attempt.hurry.set()
 
     def describe(self) -> None:
         """Have the machine described before all is counted, in a few seconds."""

@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 
 from mlbench.backoff import Backoff
 from mlbench.names import StreamName
@@ -34,7 +33,6 @@ class Shipper(threading.Thread):
         self._offsets: dict[StreamName, int] = dict.fromkeys(_IN_TURN, 0)
         self._gather_seconds = _GATHER_SECONDS
         self._quit = threading.Event()
-        self._hurry = threading.Event()
         self.has_shipped_all = False
         self.refusal = ""
         """Why the master takes no more; empty while it does."""
@@ -66,23 +64,14 @@ class Shipper(threading.Thread):
                 self.has_shipped_all = True
                 return
             # Behind a whole chunk there is more; and at the end of the process, there is no rest.
-            if max(moved) < _CHUNK_BYTES:
-                self._gather(self._gather_seconds if any(moved) else _IDLE_SECONDS)
-
-    def hurry(self) -> None:
-        """Ship at once."""
-        self._hurry.set()
+            if max(moved) < _CHUNK_BYTES and not ended:
+                hurry = self._attempt.hurry
+                hurry.wait(self._gather_seconds if any(moved) else _IDLE_SECONDS)
+                hurry.clear()
 
     def quit(self) -> None:
         """End soon, without shipping the rest."""
         self._quit.set()
-
-    def _gather(self, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while not self._hurry.is_set() and (left := deadline - time.monotonic()) > 0:
-            if self._attempt.ended.wait(min(left, _IDLE_SECONDS)):
-                break
-        self._hurry.clear()
 
     def _ship(self, stream: StreamName, ended: bool) -> int:
         """Send the next piece of a stream; return by how much the master's offset moved."""
