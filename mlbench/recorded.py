@@ -67,6 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception as error:  # whatever it is, the command runs
         print(f"mlbench: not recorded: {error}", file=sys.stderr, flush=True)
         companion = None
+    if companion is None:
+        sys.exit(_become(options.command, signals))
     _end_as(_run(options.command, companion, signals))
 
 
@@ -77,28 +79,41 @@ def _name_of(command: Sequence[str]) -> str:
     return Path(next(words, masked[0])).name
 
 
-def _run(command: Sequence[str], companion: Companion | None, signals: "_Signals") -> int:
+def _say_not_started(command: Sequence[str], error: OSError) -> tuple[int, str]:
+    """Say that a command cannot be started; return the exit code of a shell, and the words."""
+    words = f"cannot start {command[0]}: {error.strerror}"
+    print(f"mlbench: {words}", file=sys.stderr, flush=True)
+    code = _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
+    return code, words
+
+
+def _become(command: Sequence[str], signals: "_Signals") -> int:
+    """Become a command that is not recorded; return an exit code if that cannot be."""
+    signals.give_up()
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvp(command[0], [*command])  # noqa: S606 - a shell would change its words
+    except OSError as error:
+        return _say_not_started(command, error)[0]
+
+
+def _run(command: Sequence[str], companion: Companion, signals: "_Signals") -> int:
     """Run a command to its end, and return its exit code (negative: the signal)."""
-    pipe = subprocess.PIPE if companion else None
     try:
         process = subprocess.Popen(
             command,
-            env={**os.environ, **(companion.variables if companion else {})},
-            stdout=pipe,
-            stderr=pipe,
+            env={**os.environ, **companion.variables},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             # Signals to the group of this process would reach the command twice.
             process_group=None if signals.come_from_terminal else 0,
         )
     except OSError as error:
-        words = f"cannot start {command[0]}: {error.strerror}"
-        print(f"mlbench: {words}", file=sys.stderr, flush=True)
-        code = _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
-        if companion is not None:
-            companion.end(code, words)
+        code, words = _say_not_started(command, error)
+        companion.end(code, words)
         return code
     signals.begin(process.pid)
-    if companion is None:
-        return process.wait()
     companion.begin(process.pid)
     assert process.stdout is not None
     assert process.stderr is not None
@@ -185,6 +200,14 @@ class _Signals:
         self._pid = pid
         while self._early:
             self._send(self._early.pop(0))
+
+    def give_up(self) -> None:
+        """Leave all signals to this process, those too that have come."""
+        for number in _PASSED_ON:
+            if signal.getsignal(number) == self._pass_on:
+                signal.signal(number, signal.SIG_DFL)
+        while self._early:
+            os.kill(os.getpid(), self._early.pop(0))
 
     def end(self) -> None:
         """Have the next signal end the wait for what is yet to be shipped."""

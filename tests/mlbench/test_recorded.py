@@ -55,6 +55,25 @@ def test_it_ends_as_its_command(
     assert left_in(user) == []
 
 
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["true"], 0),
+        (["sh", "-c", "exit 3"], 3),
+        (["no-such-program"], 127),
+        (["/dev/null"], 126),
+        (["sh", "-c", "kill -9 $$"], -9),
+        (["sh", "-c", f"yes | {sys.executable} -c 'import time; time.sleep(1)'; exit 5"], 5),
+    ],
+)
+def test_what_is_not_recorded_ends_as_its_command(
+    tmp_path: Path, command: Sequence[str], code: int
+) -> None:
+    user = environ(tmp_path, "http://no address", "")
+    done = run_text([*RECORD, "--", *command], env=user, timeout=20)
+    assert (done.returncode, "mlbench: not recorded" in done.stderr) == (code, True)
+
+
 def test_the_first_process_of_a_container_tells_a_signal_by_its_code(user: dict[str, str]) -> None:
     unshare = ["unshare", "--pid", "--fork"]
     if run_text([*unshare, "true"]).returncode:
@@ -146,12 +165,11 @@ sys.exit(count)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
-@pytest.mark.parametrize("master", ["", "http://no address"])
 def test_a_signal_to_it_and_its_group_reaches_the_command_once(
-    tmp_path: Path, number: signal.Signals, master: str
+    tmp_path: Path, number: signal.Signals
 ) -> None:
     command = [*RECORD, "--", sys.executable, "-c", _COUNT, number.name]
-    user = environ(tmp_path, master, "")
+    user = environ(tmp_path, "", "")
     how: Any = {"env": user, "stdout": subprocess.PIPE, "start_new_session": True}
     with subprocess.Popen(command, **how) as process:
         assert process.stdout
