@@ -29,8 +29,8 @@ class TokenRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    name: str = Field(default="", max_length=100, pattern=NO_NUL)
-    """Who uses the token, or for what."""
+    name: str = Field(max_length=100, pattern=NO_NUL)
+    """Who uses the token, or for what; may be empty."""
     days: Annotated[int, BeforeValidator(refuse_truth_value)] = Field(default=30, ge=1, le=3650)
     """How many days it is valid."""
 
