@@ -29,7 +29,10 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "stop": ("run.stop", "Stop a run, and wait until it has."),
     "edit": ("run.edit", "Change the title, the tags or the note of a run, also after its end."),
-    "delete": ("run.delete", "Delete runs with their series and archives."),
+    "delete": (
+        "run.delete",
+        "Delete runs with their series and archives; an active run is stopped first.",
+    ),
     "prune": ("prune.prune", "Delete the runs that ended longer ago; imported ones stay."),
     "bench": ("bench.bench", "Run a benchmark on several numbers of workers, and compare."),
     "compare": (
@@ -47,7 +50,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "fault": ("fault.fault", "Have a failure hit a rank of a run that is going on."),
     "files": ("files.files", "List the files that a run left, or download them."),
-    "metrics": ("show.metrics", "Show a run's metrics, or every value of one."),
+    "metrics": ("show.metrics", "Show a run's metrics, or the values of one."),
     "manifest": ("show.manifest", "Show what a run ran, and on which machines."),
     "download": ("download.download", "Download a run's metrics: every value of every series."),
     "verify": ("verify.verify", "Check the archive of a run: digests, counts, and its result."),

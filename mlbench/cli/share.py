@@ -56,7 +56,7 @@ def export(
     """Write the archive of a run, or those of a set, to a file."""
     with connected() as client, TemporaryDirectory() as folder:
         run_set, runs = _find(client, wanted)
-        stem = run_set.name if isinstance(run_set, Run) else file_stem(run_set.name)
+        stem = run_set.resource_name if isinstance(run_set, Run) else file_stem(run_set.name)
         target = output or Path(f"{stem}{SUFFIX}")
         files = [_download(client, run, Path(folder)) for run in runs]
         with writing(target), replacing(target.resolve()) as file:

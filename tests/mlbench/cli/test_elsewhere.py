@@ -79,6 +79,6 @@ def test_the_commands_of_the_local_stack_are_about_that(elsewhere: Mlbench) -> N
         assert up.err.startswith("$MLBENCH_URL is set: the other commands talk to the master there")
         demo = elsewhere.process("demo", "steps", "--workers", "1")
         assert demo.code == 0, demo.err
-        assert f"{up.json['url']}/api/runs/1/" in demo.out
+        assert f"{up.json['url']}/runs/1" in demo.out
     finally:
         assert elsewhere("down").out == "stopped\n"

@@ -103,7 +103,8 @@ def test_a_master_names_no_file_outside_of_the_folder(tmp_path: Path) -> None:
         here = Mlbench(Home(tmp_path / "none"), tmp_path, folder=folder, more=variables)
         assert here("export", "../outside").out == "---outside.mlbench: 1 run\n"
         run["name"] = "../outside"
+        run["resource_name"] = "../outside"
         for command in ("export", "download"):
-            assert "name: must be the name of a file" in here(command, "9").err
+            assert "resource_name: must be the name of a file" in here(command, "9").err
     assert [path.name for path in folder.iterdir()] == ["---outside.mlbench"]
     assert {path.name for path in tmp_path.iterdir()} == {"folder", "9.mlbench"}
