@@ -174,7 +174,7 @@ def main() -> None:
     """Run a stack with $MLBENCH_HOME until SIGTERM."""
     parser = argparse.ArgumentParser(prog="mlbench.stack", description=main.__doc__)
     parser.add_argument("--workers", type=int, required=True)
-    parser.add_argument("--host", required=True)
+    parser.add_argument("--host", default=_LISTEN.host)
     parser.add_argument("--port", type=int)
     parser.add_argument("--prometheus-port", type=int)
     options = parser.parse_args()

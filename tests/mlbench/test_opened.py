@@ -121,7 +121,7 @@ def test_samples_that_would_fill_memory_are_refused(
 
 
 @pytest.mark.parametrize("name", ["/tmp/x", "../x", "a/../../x", "..", "a\x1bb"])
-@pytest.mark.parametrize("field", ["name", "archive"])
+@pytest.mark.parametrize("field", ["resource_name", "archive"])
 def test_a_name_of_a_master_leads_to_no_file_of_the_reader(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, field: str
 ) -> None:

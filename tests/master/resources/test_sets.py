@@ -124,7 +124,7 @@ def test_an_official_set_may_choose_what_its_rules_leave_free(api: TestClient) -
 
 
 def test_a_set_tells_no_secret_of_its_command(api: TestClient) -> None:
-    own = {"image_name": "custom_image", "custom_image_name": "a"}
+    own = {"image_name": "custom_image", "custom_image_name": "local"}
     body = {"name": "own", "places": [{"num_workers": 1}], **own}
     told = []
     for secret in ("hunter3", "hunter3", "hunter4"):
