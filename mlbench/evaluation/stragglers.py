@@ -10,7 +10,8 @@ After Lin et al.: Understanding Stragglers in Large Model Training Using What-if
 
 A rank is named only if it was last more often than chance allows, and if the run would be at
 least 5 % faster without its delay. Otherwise noise would name a rank of every healthy run. Ranks
-that are late in turns are mentioned from 10 % on, because the noise of healthy steps costs less.
+that are late in turns are mentioned if delays of more than half a step cost at least 10 %: the
+short delays of healthy steps add up to as much, and nobody can do anything about them.
 """
 
 from collections import Counter
@@ -99,6 +100,9 @@ def _cost(
     trained = max(of_rank[names.TRAIN_SECONDS].values[-1] for of_rank in totals.values())
     if not (isfinite(trained) and saved < trained):
         return None
+    half_a_step = (trained - saved) / sum(exchange.steps for exchange in exchanges) / 2
+    delays = ((one.steps, _delay(one.seconds, middle)) for one in exchanges)
+    long = sum(steps * delay for steps, delay in delays if delay > half_a_step)
     parts = _parts(totals)
     by_rank = [
         LateRank(
@@ -129,7 +133,7 @@ def _cost(
             text += f"; with no rank late {speed:.2f} times as fast"
     elif len(often) > 1 and speed >= _WORTH_A_WORD:
         text = f"ranks {', '.join(often)} were late; with no rank late {speed:.2f} times as fast"
-    elif speed >= _WORTH_A_WORD_IN_TURNS:
+    elif trained / (trained - long) >= _WORTH_A_WORD_IN_TURNS:
         text = (
             f"ranks were late in turns{_while_contended(saved, sum(waited.values()) / len(ranks))}"
         )
@@ -142,6 +146,12 @@ def _cost(
 def _ranked(seconds: Mapping[str, float]) -> list[str]:
     """Return the ranks from the one that communicated longest, which came first, to the last."""
     return sorted(seconds, key=seconds.__getitem__, reverse=True)
+
+
+def _delay(seconds: Mapping[str, float], middle: int) -> float:
+    """Return by how much the last rank was later than the typical one, in seconds."""
+    communication = sorted(seconds.values(), reverse=True)
+    return communication[middle] - communication[-1]
 
 
 def _blocks(exchanges: Sequence[Exchange]) -> Iterator[list[str]]:

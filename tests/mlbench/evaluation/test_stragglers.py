@@ -145,10 +145,12 @@ def test_ranks_late_in_turns_within_a_second_cost_what_they_cost(
     assert f"with no rank late {found.times_as_fast:.2f} times as fast" in found.text
 
 
-def test_small_noise_is_not_worth_a_word() -> None:
+@pytest.mark.parametrize("spread", [0.04, 0.15])
+def test_the_noise_of_healthy_steps_is_not_worth_a_word(spread: float) -> None:
     noise = Random(1)  # noqa: S311 - reproducible
-    found = cost(2, lambda *_: (0.0, 0.05 * noise.lognormvariate(0, 0.04)))
+    found = cost(2, lambda *_: (0.0, 0.05 * noise.lognormvariate(0, spread)))
     assert (found.text, found.named) == ("", None)
+    assert found.times_as_fast == pytest.approx(1 + spread, abs=0.08)
 
 
 def test_a_rank_that_died_held_nobody_up() -> None:
