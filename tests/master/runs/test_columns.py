@@ -167,7 +167,7 @@ def test_what_cannot_be_is_refused(database: Database) -> None:
         assert str(refused.value).startswith(problem)
 
 
-def test_a_relative_time_counts_back_from_now() -> None:
+def test_a_relative_time_counts_back_from_now(database: Database) -> None:
     for days in (1, 5, 20):
         make_run(name=f"ago-{days}", created_at=time.time() - days * 86400)
     for query, names in (
