@@ -88,20 +88,21 @@ def _cost(
     ranks = list(exchanges[0].seconds)
     middle = (len(ranks) - 1) // 2
     saved = 0.0
+    delays: list[tuple[float, float]] = []
     saved_alone, late = dict.fromkeys(ranks, 0.0), dict.fromkeys(ranks, 0.0)
     for exchange in exchanges:
         seconds, steps = exchange.seconds, exchange.steps
         ranked = _ranked(seconds)
         last, typical = ranked[-1], seconds[ranked[middle]]
-        saved += steps * (typical - seconds[last])
+        delays.append((steps, typical - seconds[last]))
+        saved += steps * delays[-1][1]
         saved_alone[last] += steps * (seconds[ranked[-2]] - seconds[last])
         for rank in ranked[middle + 1 :]:
             late[rank] += steps * (typical - seconds[rank])
     trained = max(of_rank[names.TRAIN_SECONDS].values[-1] for of_rank in totals.values())
     if not (isfinite(trained) and saved < trained):
         return None
-    half_a_step = (trained - saved) / sum(exchange.steps for exchange in exchanges) / 2
-    delays = ((one.steps, _delay(one.seconds, middle)) for one in exchanges)
+    half_a_step = (trained - saved) / sum(steps for steps, _ in delays) / 2
     long = sum(steps * delay for steps, delay in delays if delay > half_a_step)
     parts = _parts(totals)
     by_rank = [
@@ -146,12 +147,6 @@ def _cost(
 def _ranked(seconds: Mapping[str, float]) -> list[str]:
     """Return the ranks from the one that communicated longest, which came first, to the last."""
     return sorted(seconds, key=seconds.__getitem__, reverse=True)
-
-
-def _delay(seconds: Mapping[str, float], middle: int) -> float:
-    """Return by how much the last rank was later than the typical one, in seconds."""
-    communication = sorted(seconds.values(), reverse=True)
-    return communication[middle] - communication[-1]
 
 
 def _blocks(exchanges: Sequence[Exchange]) -> Iterator[list[str]]:
