@@ -18,10 +18,9 @@ from mlbench import names
 from mlbench.errors import MLBenchError, NotConnectedError, StackError
 from mlbench.home import Connection, Home
 from mlbench.signals import on_termination
-from mlbench.stack.services import Listen, Services, check_installed
+from mlbench.stack.services import THIS_MACHINE, Listen, Services, check_installed
 from mlbench.stack.supervisor import Supervisor
 
-_LISTEN = Listen()
 _START_SECONDS = 90.0
 _STOP_SECONDS = 60.0
 _PRIVATE = 0o077
@@ -30,7 +29,7 @@ _PRIVATE = 0o077
 def run_in_front(
     home: Home,
     workers: int,
-    listen: Listen = _LISTEN,
+    listen: Listen = THIS_MACHINE,
     on_ready: Callable[[Connection], None] = lambda _: None,
 ) -> None:
     """Run a stack until SIGTERM or Ctrl-C; StackError if it cannot be started, or runs already."""
@@ -46,7 +45,7 @@ def run_in_front(
         raise StackError(f"the stack cannot use {home.root}: {error}") from error
 
 
-def start_detached(home: Home, workers: int, listen: Listen = _LISTEN) -> Connection:
+def start_detached(home: Home, workers: int, listen: Listen = THIS_MACHINE) -> Connection:
     """Start a stack that outlives this process, and wait until it is ready.
 
     If it cannot be started, a StackError ends with its last output.
@@ -174,7 +173,7 @@ def main() -> None:
     """Run a stack with $MLBENCH_HOME until SIGTERM."""
     parser = argparse.ArgumentParser(prog="mlbench.stack", description=main.__doc__)
     parser.add_argument("--workers", type=int, required=True)
-    parser.add_argument("--host", default=_LISTEN.host)
+    parser.add_argument("--host", default=THIS_MACHINE.host)
     parser.add_argument("--port", type=int)
     parser.add_argument("--prometheus-port", type=int)
     options = parser.parse_args()

@@ -126,13 +126,14 @@ class Service:
                 return False
 
 
-_LISTEN = Listen()
+THIS_MACHINE = Listen()
+"""The API for this machine alone, at the usual ports."""
 
 
 class Services:
     """All processes of one stack. Ports and tokens stay the same while it runs."""
 
-    def __init__(self, home: Home, workers: int, listen: Listen = _LISTEN) -> None:
+    def __init__(self, home: Home, workers: int, listen: Listen = THIS_MACHINE) -> None:
         self._home = home
         self._listen = listen
         self._worker_ports: dict[int, int] = {}
