@@ -9,7 +9,7 @@ from resource import RUSAGE_CHILDREN, getrusage
 
 from benchmarks.measure import Figure, Measure, alternate
 from benchmarks.stacks import local_stack
-from mlbench import names
+from mlbench.contract import names
 
 _COMMANDS = ("--help", "status", "run --help")
 

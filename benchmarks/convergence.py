@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import machine
-from mlbench import names
 from mlbench.benchmarks import BENCHMARKS, Benchmark
-from mlbench.stated import reaches
+from mlbench.contract import names
+from mlbench.contract.stated import reaches
 
 _SEEDS = range(1000, 1020)
 _MOST_EPOCHS = 100

@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.measure import Figure, alternate
 from benchmarks.stacks import local_stack, run_to_end
 from mlbench import ApiClient
-from mlbench.results import Result
+from mlbench.contract.results import Result
 from mlbench_worker.agent.kernel import Kernel
 
 _TIMES = 10

@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.measure import Figure
 from benchmarks.stacks import local_stack, run_to_end
 from mlbench import ApiClient
-from mlbench.comparisons import Evidence
+from mlbench.contract.comparisons import Evidence
 
 _seeds = count(1)
 

@@ -18,7 +18,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import LinearSVC
 
 from benchmarks.loops import session
-from mlbench import Tracker, names
+from mlbench import Tracker
+from mlbench.contract import names
 from mlbench.options import read
 from mlbench.tasks import LinearModel, LinearOptions
 from mlbench_worker.data.libsvm.dataset import Dataset, Samples, load_dataset

@@ -14,8 +14,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.loops import plain_training, session, tracker_of_a_run
 from benchmarks.measure import Figure, Measure, alternate, timed
-from mlbench import Tracker, names
-from mlbench.names import Phase
+from mlbench import Tracker
+from mlbench.contract import names
+from mlbench.contract.names import Phase
 from mlbench.task_options import DeviceOptions
 from mlbench.tasks import LinearOptions
 from mlbench_worker.data.libsvm.dataset import Dataset, Samples

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.measure import Figure, Ratio
 from benchmarks.rivals import serving_mlflow
-from mlbench import names
+from mlbench.contract import names
 from mlbench_worker.agent.sources.loopback import Line, Loopback
 from mlbench_worker.agent.sources.mlflow import Tracking, variables
 

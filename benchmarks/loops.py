@@ -14,7 +14,8 @@ import torch
 from torch import nn
 
 from benchmarks.measure import Figure, alternate, timed
-from mlbench import Tracker, names
+from mlbench import Tracker
+from mlbench.contract import names
 from mlbench.task_options import DeviceOptions
 from mlbench_worker.ranks.distributed import World, set_up
 from mlbench_worker.training.session import Session

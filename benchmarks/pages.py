@@ -14,7 +14,7 @@ from benchmarks.measure import Figure
 from benchmarks.servers import Master
 from benchmarks.stored import append, line, store_delivered, store_run
 from benchmarks.watching import WORKERS, serving_workers, write_targets
-from mlbench import names
+from mlbench.contract import names
 from mlbench_master.models import Pod, Run, Worker, open_database
 from tests.support.chromium import running_chromium
 

@@ -13,8 +13,8 @@ from unittest.mock import patch
 
 from benchmarks.measure import Figure, alternate, timed
 from benchmarks.stacks import local_stack
-from mlbench import names
-from mlbench.join_token import make, new_holder
+from mlbench.contract import names
+from mlbench.contract.join_token import make, new_holder
 from mlbench_worker.agent.link import Link
 
 _RANKS, _CALLERS = 1000, 32

@@ -14,7 +14,7 @@ import httpx
 import psutil
 
 from benchmarks.measure import Figure
-from mlbench import names
+from mlbench.contract import names
 from tests.support import kubelet_server
 from tests.support.exporting import Exporter, exporter
 from tests.support.kubelet_server import RELEASE, TEXT

@@ -13,10 +13,10 @@ from pathlib import Path
 import httpx
 import psutil
 
-from mlbench import names
 from mlbench.assets import prometheus_folder
+from mlbench.contract import names
+from mlbench.contract.pod_token import PodIdentity, derive
 from mlbench.home import Home
-from mlbench.pod_token import PodIdentity, derive
 from mlbench.pool import LocalWorker, PoolFiles
 from mlbench.stack.services import find_prometheus, port_near
 from mlbench_master.models import open_database

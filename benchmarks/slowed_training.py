@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mlbench import Tracker, names
+from mlbench import Tracker
+from mlbench.contract import names
 
 _SECONDS, _BATCH, _HIDDEN = 2.0, 128, 256
 _RATE = 0.1

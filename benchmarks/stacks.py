@@ -9,9 +9,9 @@ from typing import Any
 import psutil
 
 from mlbench import ApiClient
+from mlbench.contract.names import THIS_MACHINE
+from mlbench.contract.records import Run
 from mlbench.home import Home
-from mlbench.names import THIS_MACHINE
-from mlbench.records import Run
 from mlbench.stack import launch
 
 

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from benchmarks.measure import Figure, Measure, alternate
 from benchmarks.stacks import local_stack, run_to_end, wait_for_end
-from mlbench import ApiClient, names
-from mlbench.records import Run
+from mlbench import ApiClient
+from mlbench.contract import names
+from mlbench.contract.records import Run
 
 _STEPS = {"steps": "20", "rate": "1000"}
 _EPOCH = {"epochs": "1"}

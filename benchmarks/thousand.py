@@ -23,8 +23,9 @@ from benchmarks.measure import Figure, timed
 from benchmarks.servers import Master, agent_token, know_pods, measured_master
 from benchmarks.stacks import stopped, wait_for_end
 from benchmarks.watching import ask_board
-from mlbench import ApiClient, names
-from mlbench.records import Run
+from mlbench import ApiClient
+from mlbench.contract import names
+from mlbench.contract.records import Run
 from mlbench_master import times
 from mlbench_master.models import Stream, run_owner
 from mlbench_master.reading.promql import PrometheusClient

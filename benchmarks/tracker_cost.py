@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.measure import Figure, Measure, alternate, cost
-from mlbench import Tracker, names
+from mlbench import Tracker
+from mlbench.contract import names
 
 _CALLS = 20_000
 _LOSS = 0.3123456789

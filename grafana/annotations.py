@@ -6,8 +6,8 @@ from grafana_foundation_sdk.models.common import DataSourceRef
 from grafana_foundation_sdk.models.dashboard import AnnotationQuery
 
 from grafana.queries import DATASOURCE, Query, by, called
-from mlbench.names import RUN_AUTOPSY
-from mlbench.palette import BLUE, GREEN, GREY, RED
+from mlbench.contract.names import RUN_AUTOPSY
+from mlbench.contract.palette import BLUE, GREEN, GREY, RED
 
 # Without it Grafana looks once a minute, and misses the events of shorter runs. Up to version 11 it
 # reads the annotation's step, from 12 on the interval of its query.

@@ -1,7 +1,7 @@
 """PromQL that leaves out what a restarted run recorded after the checkpoint it went on from."""
 
 from grafana.queries import RECORDED_INTERVAL, Query, called
-from mlbench import names
+from mlbench.contract import names
 
 
 def _restored(runs: str) -> str:

@@ -22,7 +22,7 @@ from grafana_foundation_sdk.models.dashboard import (
 
 from grafana.queries import DATASOURCE, Query
 from grafana.thresholds import GOOD
-from mlbench import palette
+from mlbench.contract import palette
 
 # The options are those of Grafana 10.0; later versions migrate them by this number.
 _PLUGIN_VERSION: Final = "10.0.0"

@@ -6,7 +6,7 @@ from typing import Final
 from grafana_foundation_sdk.models.common import DataSourceRef
 from grafana_foundation_sdk.models.prometheus import Dataquery, PromQueryFormat, QueryEditorMode
 
-from mlbench import names
+from mlbench.contract import names
 
 DATASOURCE: Final = DataSourceRef(type_val="prometheus", uid="${datasource}")
 

@@ -17,9 +17,9 @@ from grafana_foundation_sdk.models.dashboard import (
     ValueMappingResult,
 )
 
-from mlbench import names, palette
-from mlbench.names import DISTURBED_SHARE
-from mlbench.palette import BLUE, GREEN, GREY, ORANGE, RED, YELLOW
+from mlbench.contract import names, palette
+from mlbench.contract.names import DISTURBED_SHARE
+from mlbench.contract.palette import BLUE, GREEN, GREY, ORANGE, RED, YELLOW
 
 
 def thresholds(start: str, steps: Mapping[float, str] | None = None) -> ThresholdsConfig:

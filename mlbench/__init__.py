@@ -7,7 +7,7 @@ the values of runs and archives as tables; ``record`` records this process as a 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from mlbench.errors import MLBenchError
+from mlbench.contract.errors import MLBenchError
 from mlbench.tracker import Tracker
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import get_args
 
 from mlbench import tasks
+from mlbench.contract.records import Goal
+from mlbench.contract.stated import Setting
 from mlbench.options import Options, describe
-from mlbench.records import Goal
-from mlbench.stated import Setting
 from mlbench.task_options import Backend, TrainingOptions
 
 Rules = Mapping[str, tuple[Setting, ...]]

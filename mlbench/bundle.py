@@ -21,7 +21,7 @@ from mlbench.archive import (
     put_digest,
     read_bounded,
 )
-from mlbench.records import RunSet
+from mlbench.contract.records import RunSet
 
 _SET = "set.json"
 # As JSON, Python needs up to twenty times as much memory. 10,000 runs take about 5 MB.

@@ -20,12 +20,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from mlbench import names
+from mlbench.contract import names
+from mlbench.contract.errors import MLBenchError, NotConnectedError
+from mlbench.contract.masking import mask_words
 from mlbench.discovery import find_connection
-from mlbench.errors import MLBenchError, NotConnectedError
 from mlbench.home import Home, write_private
 from mlbench.job import Job, find_job
-from mlbench.masking import mask_words
 from mlbench.notebook import current_shell, is_notebook, notebook_path
 
 # A companion that takes longer to begin is not waited for.

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mlbench import names
-from mlbench.address import Address, parse_address
-from mlbench.distribution import how_to_install
-from mlbench.errors import DiscoveryError, MLBenchError, NotConnectedError
+from mlbench.contract import names
+from mlbench.contract.address import Address, parse_address
+from mlbench.contract.distribution import how_to_install
+from mlbench.contract.errors import DiscoveryError, MLBenchError, NotConnectedError
 from mlbench.home import Connection, Home
 
 HINT_ELSEWHERE = (

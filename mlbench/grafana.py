@@ -17,9 +17,9 @@ from grafana_api.grafana_api import GrafanaException
 from grafana_api.grafana_face import GrafanaFace
 
 from mlbench.assets import too_old_for_dashboards
-from mlbench.distribution import own_version
-from mlbench.errors import MLBenchError
-from mlbench.login import split_login
+from mlbench.contract.distribution import own_version
+from mlbench.contract.errors import MLBenchError
+from mlbench.contract.login import split_login
 
 FOLDER_UID = "mlbench"
 FOLDER_TITLE = "MLBench"

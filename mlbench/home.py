@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from mlbench import names
-from mlbench.errors import NotConnectedError
+from mlbench.contract import names
+from mlbench.contract.errors import NotConnectedError
 
 
 @dataclass(frozen=True)

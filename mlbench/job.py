@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from mlbench.errors import JobError
+from mlbench.contract.errors import JobError
 
 
 @dataclass(frozen=True)

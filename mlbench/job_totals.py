@@ -12,7 +12,7 @@ from math import isfinite
 from pathlib import Path
 from struct import Struct
 
-from mlbench.names import Phase
+from mlbench.contract.names import Phase
 
 _FORMAT = Struct("<qddq")
 

@@ -14,17 +14,17 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlbench import names
-from mlbench.address import Address, parse_address
 from mlbench.archive import RUN, SUFFIX, SeriesName, opened, pyarrow
 from mlbench.bundle import archives_in
 from mlbench.client import ApiClient
+from mlbench.contract import names
+from mlbench.contract.address import Address, parse_address
+from mlbench.contract.errors import ApiError, MLBenchError, NotConnectedError
+from mlbench.contract.records import Point, Run
+from mlbench.contract.series import number_or_text, split_name
 from mlbench.discovery import find_connection
-from mlbench.errors import ApiError, MLBenchError, NotConnectedError
 from mlbench.evaluation.archived import errors_of_archives
 from mlbench.evaluation.limited import check_digests
-from mlbench.records import Point, Run
-from mlbench.series import number_or_text, split_name
 
 if TYPE_CHECKING:
     import pyarrow as pa

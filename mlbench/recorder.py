@@ -17,12 +17,12 @@ from math import isfinite
 from pathlib import Path
 from typing import SupportsFloat
 
-from mlbench import names
-from mlbench.clock import SteadyClock
+from mlbench.contract import names
+from mlbench.contract.clock import SteadyClock
+from mlbench.contract.process import of_worker, this_process
+from mlbench.contract.series import storable_text
+from mlbench.contract.stated import LONGEST_NAME, Setting, check_settings, is_plain
 from mlbench.job_totals import TotalsFile
-from mlbench.process import of_worker, this_process
-from mlbench.series import storable_text
-from mlbench.stated import LONGEST_NAME, Setting, check_settings, is_plain
 
 Value = SupportsFloat | str
 

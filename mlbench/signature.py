@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from mlbench.errors import MLBenchError
+from mlbench.contract.errors import MLBenchError
 
 _NAMESPACE = "mlbench"
 """A signature for anything else does not hold for a file of ours."""

@@ -7,9 +7,9 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from msgspec import Meta
 
-from mlbench.names import VAL_ACCURACY, VAL_PERPLEXITY
+from mlbench.contract.names import VAL_ACCURACY, VAL_PERPLEXITY
+from mlbench.contract.stated import Setting, spell
 from mlbench.options import FREE, Options, ruled
-from mlbench.stated import Setting, spell
 
 Count = Annotated[int, Meta(ge=1)]
 Positive = Annotated[float, Meta(gt=0)]

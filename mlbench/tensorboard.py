@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import cache
 from typing import BinaryIO, NamedTuple
 
-from mlbench.stated import LONGEST_NAME, LONGEST_TEXT, Setting, is_setting
+from mlbench.contract.stated import LONGEST_NAME, LONGEST_TEXT, Setting, is_setting
 
 _HEADER = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")

@@ -8,8 +8,8 @@ import time
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from mlbench import names
-from mlbench.names import Phase
+from mlbench.contract import names
+from mlbench.contract.names import Phase
 
 _LABELS = ("run_id", "rank")
 _STEPS = Counter(names.WORKER_STEPS, "Training steps done.", _LABELS)

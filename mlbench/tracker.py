@@ -11,13 +11,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, SupportsFloat
 
-from mlbench import names
-from mlbench.names import PHASES, Phase
-from mlbench.phase_mark import Mark, open_mark
-from mlbench.process import this_process
+from mlbench.contract import names
+from mlbench.contract.names import PHASES, Phase
+from mlbench.contract.phase_mark import Mark, open_mark
+from mlbench.contract.process import this_process
+from mlbench.contract.sampled_steps import is_sampled
+from mlbench.contract.stated import Setting, reaches
 from mlbench.recorder import Recorder, Value, check_name, to_float, to_number
-from mlbench.sampled_steps import is_sampled
-from mlbench.stated import Setting, reaches
 
 if TYPE_CHECKING:
     from mlbench.job_totals import TotalsFile
@@ -217,7 +217,7 @@ class Tracker:
         does not look like a run that is stuck.
 
         Raises:
-            ValueError: the phase is not in ``mlbench.names.PHASES``.
+            ValueError: the phase is not in ``mlbench.contract.names.PHASES``.
         """
         if phase == "evaluation" and self._totals is not None:
             self._totals.mark_progress()

@@ -11,8 +11,8 @@ from typing import Any, BinaryIO, Generic, TypeVar
 
 import httpx
 
-from mlbench.address import Address
-from mlbench.errors import ApiError, NoAnswerError
+from mlbench.contract.address import Address
+from mlbench.contract.errors import ApiError, NoAnswerError
 
 Value = TypeVar("Value")
 Params = Mapping[str, str | int | Sequence[str]]

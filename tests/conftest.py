@@ -22,10 +22,11 @@ from falcon.testing.helpers import DEFAULT_HOST
 from peewee import Database
 from playwright.sync_api import Browser
 
-from mlbench import ApiClient, names
-from mlbench.errors import StackError
+from mlbench import ApiClient
+from mlbench.contract import names
+from mlbench.contract.errors import StackError
+from mlbench.contract.pod_token import PodIdentity, derive
 from mlbench.home import Home
-from mlbench.pod_token import PodIdentity, derive
 from mlbench.stack import launch
 from mlbench.stack.services import find_prometheus
 from mlbench_master.app import create_app

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader
 
 from mlbench.cli import load_command
 from mlbench.client import ApiClient
-from mlbench.runspec import IMPAIRMENTS, Option, RunOptions, RunSpec, options_of
+from mlbench.contract.runspec import IMPAIRMENTS, Option, RunOptions, RunSpec, options_of
 from mlbench_master.openapi.document import build
 from mlbench_master.openapi.operation import Route
 from mlbench_master.reading.store import ArchiveStore

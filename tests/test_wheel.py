@@ -22,7 +22,7 @@ _TYPED_SCRIPT = """
 from typing import assert_type
 
 from mlbench import ApiClient, Tracker
-from mlbench.records import Run
+from mlbench.contract.records import Run
 
 with Tracker() as t, t.phase("forward"):
     assert_type(t, Tracker)

@@ -28,8 +28,8 @@ from unittest.mock import patch
 import psutil
 
 from benchmarks.autopsies import rank
-from mlbench.assignment import Assignment
-from mlbench.autopsy import Evidence, Verdict
+from mlbench.contract.assignment import Assignment
+from mlbench.contract.autopsy import Evidence, Verdict
 from mlbench.evaluation.autopsy import judge
 from mlbench.job_totals import JobTotals
 from mlbench_worker.agent.attempt import Attempt

@@ -11,7 +11,7 @@ from unittest.mock import patch
 from benchmarks.faults import disturb
 from benchmarks.faults.runs import Ledger
 from benchmarks.stacks import local_stack
-from mlbench import names
+from mlbench.contract import names
 from mlbench.home import Home
 from tests.support import postgres
 from tests.support.disks import small_disk

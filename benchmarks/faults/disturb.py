@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.stacks import stopped
-from mlbench import names
+from mlbench.contract import names
 from mlbench.home import Home
 from mlbench.stack import launch
 from tests.conftest import wait_for

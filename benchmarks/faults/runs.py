@@ -11,9 +11,9 @@ from pathlib import Path
 from benchmarks.faults import training
 from benchmarks.faults.disturb import WORKERS
 from mlbench import ApiClient
-from mlbench.errors import MLBenchError
+from mlbench.contract.errors import MLBenchError
+from mlbench.contract.records import Run
 from mlbench.home import Home
-from mlbench.records import Run
 from tests.conftest import wait_for
 from tests.support.stacks import order_command
 

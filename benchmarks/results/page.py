@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.results.parts import Block, of_report, to_goals
 from benchmarks.results.sections import SECTIONS, Section
 from benchmarks.results.sets import Bench, Measured, read
-from mlbench import palette
+from mlbench.contract import palette
 from mlbench.report.drawing import Plot
 from mlbench.report.formats import escape, markdown_list, markdown_table
 from mlbench.report.statement import machine_text

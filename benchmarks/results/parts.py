@@ -5,12 +5,12 @@ from dataclasses import replace
 
 from benchmarks.results.sections import Section
 from benchmarks.results.sets import Measured
-from mlbench.comparisons import Comparison, Group
+from mlbench.contract.comparisons import Comparison, Group
+from mlbench.contract.results import Summary
 from mlbench.evaluation.statistics import of_figures
 from mlbench.report import figures, plots, tables
 from mlbench.report.drawing import Plot
 from mlbench.report.tables import Heading, Table
-from mlbench.results import Summary
 
 Block = Table | Plot
 

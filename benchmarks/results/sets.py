@@ -5,12 +5,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from mlbench import bundle, records
+from mlbench import bundle
 from mlbench.archive import RUN, SUFFIX, ArchiveError, opened
-from mlbench.comparisons import Comparison
+from mlbench.contract import records
+from mlbench.contract.comparisons import Comparison
+from mlbench.contract.records import Goal, Manifest, RunSet
 from mlbench.evaluation.comparing import compare_files
 from mlbench.evaluation.criteria import Criteria
-from mlbench.records import Goal, Manifest, RunSet
 
 
 @dataclass(frozen=True)

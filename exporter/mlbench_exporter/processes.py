@@ -22,7 +22,7 @@ from pathlib import Path
 
 import psutil
 
-from mlbench import names
+from mlbench.contract import names
 from mlbench.proc import read_proc
 from mlbench.traffic import parse_traffic
 from mlbench_exporter import series

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from mlbench import names
+from mlbench.contract import names
 
 WORKER: Final = "worker"
 """The container of a worker pod in which the agent and the training run."""

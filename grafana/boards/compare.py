@@ -14,7 +14,7 @@ from grafana.panels import BUCKET_COLOURS, PHASE_COLOURS, RUN_COLOURS, Overrides
 from grafana.queries import by, called, column, latest, named, of_result, or_none, state_or_outcome
 from grafana.tables import RANGE_OF_RUN, Column, ranking, rows, share
 from grafana.transformations import in_parts, over, over_clock
-from mlbench import names, palette
+from mlbench.contract import names, palette
 
 _RUNS: Final = 'run_id=~"$run_id"'
 _PHASES: Final = "|".join(names.phase_metric(phase) for phase in names.PHASES)

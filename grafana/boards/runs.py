@@ -26,8 +26,8 @@ from grafana.queries import (
     value,
 )
 from grafana.tables import RANGE_OF_RUN, Column, rows, share
-from mlbench import names
-from mlbench.palette import BLUE, GREY
+from mlbench.contract import names
+from mlbench.contract.palette import BLUE, GREY
 
 _ACTIVE: Final = 'max by (run_id) (mlbench_run_state{state="STARTED"}) == 1'
 _QUEUED: Final = 'max by (run_id) (mlbench_run_state{state="INITIALIZED"}) == 1'

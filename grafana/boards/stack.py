@@ -21,7 +21,7 @@ from grafana.queries import (
     value,
 )
 from grafana.tables import Column, ranking, rows
-from mlbench.palette import GREEN, RED
+from mlbench.contract.palette import GREEN, RED
 
 _JOBS: Final = 'job=~"prometheus|master|controller|exporter|workers"'
 

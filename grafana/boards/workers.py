@@ -26,7 +26,7 @@ from grafana.queries import (
 )
 from grafana.tables import Column, rows, share
 from grafana.transformations import states
-from mlbench.palette import GREY, RED
+from mlbench.contract.palette import GREY, RED
 
 _PODS: Final = 'pod=~"$pod"'
 _NODES: Final = 'node=~"$node"'

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 import falcon
 from falcon import Request, Response
 
-from mlbench import join_token, pod_token
-from mlbench.pod_token import PodIdentity
+from mlbench.contract import join_token, pod_token
+from mlbench.contract.pod_token import PodIdentity
 from mlbench.serving import is_address
 from mlbench_master.runs import join_tokens
 

@@ -9,7 +9,7 @@ from falcon import Request, Response
 from gunicorn.arbiter import Arbiter
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
-from mlbench.errors import MLBenchError
+from mlbench.contract.errors import MLBenchError
 from mlbench_master import http, http_errors
 from mlbench_master.access import OriginMiddleware, TokenMiddleware
 from mlbench_master.archives.verifying import Verifier

@@ -32,7 +32,7 @@ from peewee import (
 from playhouse.db_url import parse
 
 from mlbench.archive.format import SUFFIX
-from mlbench.errors import MLBenchError
+from mlbench.contract.errors import MLBenchError
 from mlbench_master.errors import ServiceUnavailableError
 from mlbench_master.reserve import Reserve
 

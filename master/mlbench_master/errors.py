@@ -1,6 +1,6 @@
 """What the rules of the master refuse, and how that is said; ``http_errors.py`` answers with it."""
 
-from mlbench.errors import MLBenchError
+from mlbench.contract.errors import MLBenchError
 
 
 class RefusedError(MLBenchError):

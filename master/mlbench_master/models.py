@@ -27,9 +27,9 @@ from peewee import (
     TextField,
 )
 
+from mlbench.contract.masking import mask_command
+from mlbench.contract.pod_token import PodIdentity
 from mlbench.evaluation.rows import RankRow, RunRow
-from mlbench.masking import mask_command
-from mlbench.pod_token import PodIdentity
 from mlbench_master.database import (
     UnreachableDatabaseError,
     connect,
@@ -131,7 +131,7 @@ class Run(_Table):
     deadline_seconds = DoubleField(null=True)
     """When training shall end, after its start."""
     faults = TextField(null=True)
-    """The failures that it was ordered with, as ``mlbench/faults.py`` reads them."""
+    """The failures that it was ordered with, as ``mlbench/contract/faults.py`` reads them."""
     injected = JSONField(default=list)
     """The fields of a ``records.InjectedFault`` for each, planned or ordered by hand."""
     set_name = CharField(null=True, index=True)
@@ -268,7 +268,7 @@ class Rank(_Table):
     image = TextField(null=True)
     """The pod's image with its digest; null where it runs none."""
     assignment = JSONField()
-    """The fields of an ``mlbench.assignment.Assignment``."""
+    """The fields of an ``mlbench.contract.assignment.Assignment``."""
     assigned_at = DoubleField()
     reported = BooleanField(default=False)
     """Whether the agent has reported it."""
@@ -338,7 +338,7 @@ class RankEvidence(_Table):
     autopsy = ForeignKeyField(Autopsy, on_delete="CASCADE")
     rank = IntegerField()
     evidence = JSONField()
-    """The fields of an ``mlbench.autopsy.Evidence``."""
+    """The fields of an ``mlbench.contract.autopsy.Evidence``."""
 
     class Meta:
         primary_key = CompositeKey("autopsy", "rank")
@@ -355,7 +355,7 @@ class Profile(_Table):
     seconds = IntegerField()
     asked_at = DoubleField()
     recorded = JSONField(null=True)
-    """The fields of an ``mlbench.profiles.Recorded``; null until its agent has brought it."""
+    """The fields of ``mlbench.contract.profiles.Recorded``; null until its agent has brought it."""
     size = IntegerField(default=0)
     sha256 = CharField(default="")
     content = BlobField(null=True)

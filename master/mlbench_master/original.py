@@ -11,7 +11,7 @@ from falcon import Request
 from pydantic import field_validator
 from pydantic.dataclasses import dataclass as request
 
-from mlbench.records import OriginalRun, Run
+from mlbench.contract.records import OriginalRun, Run
 from mlbench_master.runs.requests import STRICT, RunRequest
 from mlbench_master.settings import Limits
 

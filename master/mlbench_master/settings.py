@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, cast, get_args
 
-from mlbench import names
-from mlbench.errors import MLBenchError
+from mlbench.contract import names
+from mlbench.contract.errors import MLBenchError
 from mlbench.home import Home
 
 

@@ -14,11 +14,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from mlbench import names
-from mlbench.distribution import own_version
+from mlbench.contract import names
+from mlbench.contract.distribution import own_version
+from mlbench.contract.names import ACTIVE_STATES, RunState
+from mlbench.contract.words import swept
 from mlbench.evaluation.figures import Figures
-from mlbench.names import ACTIVE_STATES, RunState
-from mlbench.words import swept
 from mlbench_master.database import find_room, run_sql
 from mlbench_master.models import KeptSample, Pod, Rank, Run, Worker, run_owner
 from mlbench_master.reading.counting import delivered_so_far

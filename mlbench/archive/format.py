@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from mlbench.distribution import how_to_install
-from mlbench.errors import MLBenchError
-from mlbench.series import series_name
+from mlbench.contract.distribution import how_to_install
+from mlbench.contract.errors import MLBenchError
+from mlbench.contract.series import series_name
 
 if TYPE_CHECKING:
     from array import array

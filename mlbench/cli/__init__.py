@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from mlbench.distribution import own_version
+from mlbench.contract.distribution import own_version
 
 # Of each, the function with its module, and what `mlbench --help` says of it: the first sentence of
 # its own help.

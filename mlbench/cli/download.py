@@ -23,7 +23,6 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from mlbench import names
 from mlbench.archive import pyarrow
 from mlbench.cli.common import (
     INTERRUPTED,
@@ -37,10 +36,11 @@ from mlbench.cli.common import (
     writing,
 )
 from mlbench.client import ApiClient
+from mlbench.contract import names
+from mlbench.contract.records import Run
+from mlbench.contract.series import split_name
 from mlbench.home import replacing
 from mlbench.opened import open_runs
-from mlbench.records import Run
-from mlbench.series import split_name
 from mlbench.tensorboard import Scalar, first_record, to_record
 from mlbench.transport import OnProgress
 

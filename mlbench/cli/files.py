@@ -19,8 +19,8 @@ from mlbench.cli.common import (
     writing,
 )
 from mlbench.client import ApiClient
-from mlbench.output import is_name
-from mlbench.records import Run, RunFile
+from mlbench.contract.output import is_name
+from mlbench.contract.records import Run, RunFile
 
 
 def files(

@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-from mlbench import names
 from mlbench.assets import grafana_folder
 from mlbench.cli.command import Command
 from mlbench.cli.common import JsonOption, UsageError, err, out, print_json, tell
+from mlbench.contract import names
+from mlbench.contract.distribution import how_to_install
+from mlbench.contract.errors import NotConnectedError, StackError
 from mlbench.discovery import find_connection
-from mlbench.distribution import how_to_install
-from mlbench.errors import NotConnectedError, StackError
 from mlbench.home import Home
 from mlbench.stack import grafana_archive
 from mlbench.stack.grafana import find_grafana

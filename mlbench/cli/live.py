@@ -15,14 +15,14 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from mlbench import names
 from mlbench.cli.common import Value, err
 from mlbench.client import ApiClient
-from mlbench.errors import ApiError, MLBenchError, NoAnswerError
-from mlbench.records import Alert, Run, Series
+from mlbench.contract import names
+from mlbench.contract.errors import ApiError, MLBenchError, NoAnswerError
+from mlbench.contract.records import Alert, Run, Series
+from mlbench.contract.series import split_name
+from mlbench.contract.words import count
 from mlbench.report import figures
-from mlbench.series import split_name
-from mlbench.words import count
 
 _REFRESH_SECONDS = 0.3
 # Looking takes time from what is measured: at a run that goes on, less and less often.

@@ -15,8 +15,8 @@ import typer
 
 from mlbench.cli.command import Command
 from mlbench.cli.common import UsageError
-from mlbench.names import THIS_MACHINE, UNASKED_BANDWIDTH
-from mlbench.runspec import CommonSpec, part
+from mlbench.contract.names import THIS_MACHINE, UNASKED_BANDWIDTH
+from mlbench.contract.runspec import CommonSpec, part
 
 # Kubernetes takes this many characters, and so do the names that sets give to their runs.
 LONGEST_NAME = 40

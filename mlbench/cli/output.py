@@ -11,17 +11,17 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from mlbench import names
-from mlbench.buckets import TITLES
 from mlbench.cli.common import out, print_pairs
+from mlbench.contract import names
+from mlbench.contract.buckets import TITLES
+from mlbench.contract.login import origin_of
+from mlbench.contract.records import Alert, Pod, Run
+from mlbench.contract.words import spans
 from mlbench.home import Connection
-from mlbench.login import origin_of
-from mlbench.records import Alert, Pod, Run
 from mlbench.report import figures
-from mlbench.words import spans
 
 if TYPE_CHECKING:
-    from mlbench.results import Goodput, Result
+    from mlbench.contract.results import Goodput, Result
 
 _LEAST_SECONDS = 0.005
 _MOST_WARNINGS = 8

@@ -18,8 +18,8 @@ from mlbench.cli.common import (
     writing,
 )
 from mlbench.client import ApiClient
-from mlbench.profiles import MOST_SECONDS, RankProfile
-from mlbench.records import Run
+from mlbench.contract.profiles import MOST_SECONDS, RankProfile
+from mlbench.contract.records import Run
 
 _LOOK_SECONDS = 0.5
 _FIGURES = ("by itself", "in all", "calls")

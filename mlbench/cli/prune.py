@@ -9,7 +9,7 @@ import typer
 
 from mlbench.cli.common import JsonOption, UsageError, confirm, connected, tell
 from mlbench.client import ApiClient
-from mlbench.records import Run
+from mlbench.contract.records import Run
 
 _AGE = re.compile(r"([0-9]{1,5})([dw])")
 _DAYS = {"d": 1, "w": 7}

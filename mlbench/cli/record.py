@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mlbench import names
+from mlbench.contract import names
 from mlbench.discovery import find_connection
 
 

@@ -26,10 +26,10 @@ from mlbench.cli.output import page_url
 from mlbench.cli.show import show_run
 from mlbench.cli.spec import FILLED_IN, takes
 from mlbench.client import ApiClient
+from mlbench.contract.records import Run
+from mlbench.contract.runspec import RunSpec
 from mlbench.discovery import find_connection
 from mlbench.home import Connection
-from mlbench.records import Run
-from mlbench.runspec import RunSpec
 
 
 @takes(RunSpec)

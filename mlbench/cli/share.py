@@ -24,12 +24,12 @@ from mlbench.cli.common import (
     writing,
 )
 from mlbench.client import ApiClient
-from mlbench.distribution import how_to_install
-from mlbench.errors import ApiError
+from mlbench.contract.distribution import how_to_install
+from mlbench.contract.errors import ApiError
+from mlbench.contract.records import Run, RunSet, Words
+from mlbench.contract.words import count
 from mlbench.evaluation import limited
 from mlbench.home import replacing
-from mlbench.records import Run, RunSet, Words
-from mlbench.words import count
 
 if TYPE_CHECKING:
     from mlbench.report.site import SetEntry

@@ -29,14 +29,14 @@ from mlbench.cli.common import (
 from mlbench.cli.live import AWAY_SECONDS, last_numbers, patiently, read_last_values
 from mlbench.cli.output import page_url, show_alerts, show_result, show_runs, sign_in_url
 from mlbench.client import ApiClient
+from mlbench.contract.errors import ApiError
+from mlbench.contract.names import STEP
+from mlbench.contract.records import GroupMean, LogPage, Point, Run, RunGroup, Series
+from mlbench.contract.series import series_name, split_name
+from mlbench.contract.stated import Setting, spell
+from mlbench.contract.words import visible
 from mlbench.discovery import find_connection
-from mlbench.errors import ApiError
 from mlbench.home import Connection, Home, write_private
-from mlbench.names import STEP
-from mlbench.records import GroupMean, LogPage, Point, Run, RunGroup, Series
-from mlbench.series import series_name, split_name
-from mlbench.stated import Setting, spell
-from mlbench.words import visible
 
 _FOLLOW_SECONDS = 0.3
 # How long to wait for the result of a run whose samples are not counted yet.

@@ -1,4 +1,4 @@
-"""The options of a command that order a run, made of ``mlbench/runspec.py``."""
+"""The options of a command that order a run, made of ``mlbench/contract/runspec.py``."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from mlbench.runspec import Option, options_of
+from mlbench.contract.runspec import Option, options_of
 
 _Command = TypeVar("_Command", bound=Callable[..., None])
 

@@ -11,13 +11,13 @@ import httpx
 import typer
 from rich.console import Console
 
-from mlbench import names
 from mlbench.assets import too_old_for_dashboards
 from mlbench.cli.common import JsonOption, UsageError, connected, err, out, tell, warn
 from mlbench.cli.order import make_name
 from mlbench.cli.output import page_url, prometheus_url
 from mlbench.cli.run import run_and_show
 from mlbench.client import ApiClient
+from mlbench.contract import names
 from mlbench.home import Connection, Home
 from mlbench.signals import on_termination
 from mlbench.stack import grafana_archive, launch

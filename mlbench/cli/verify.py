@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from mlbench import bundle, names, signature
+from mlbench import bundle, signature
 from mlbench.archive import RUN, Archive, opened
 from mlbench.cli.common import (
     FAILED,
@@ -23,11 +23,12 @@ from mlbench.cli.common import (
     wait_until_sealed,
     warn,
 )
+from mlbench.contract import names
+from mlbench.contract.errors import NotConnectedError
+from mlbench.contract.records import Verification
 from mlbench.discovery import find_connection
-from mlbench.errors import NotConnectedError
 from mlbench.evaluation import limited
 from mlbench.evaluation.set_check import check_ledger
-from mlbench.records import Verification
 from mlbench.stack.services import find_prometheus
 
 # In labels of Prometheus's text format.

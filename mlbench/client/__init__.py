@@ -2,11 +2,13 @@
 
 from concurrent.futures import Future
 
-from mlbench.address import Address, parse_address
 from mlbench.client.base import path_of, to_record, to_records
 from mlbench.client.metrics import MetricCalls, Sample
 from mlbench.client.results import ResultCalls
 from mlbench.client.runs import RunCalls
+from mlbench.contract.address import Address, parse_address
+from mlbench.contract.original import MLBENCH_BACKENDS, MLBENCH_IMAGES
+from mlbench.contract.records import Alert, Benchmark, Info, JoinToken, Pod
 from mlbench.discovery import (
     HINT_ELSEWHERE,
     Place,
@@ -16,8 +18,6 @@ from mlbench.discovery import (
     find_token,
 )
 from mlbench.home import Connection, Home
-from mlbench.original import MLBENCH_BACKENDS, MLBENCH_IMAGES
-from mlbench.records import Alert, Benchmark, Info, JoinToken, Pod
 from mlbench.transport import Answer, HttpClient
 
 __all__ = ["MLBENCH_BACKENDS", "MLBENCH_IMAGES", "ApiClient", "Sample"]

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from mlbench.records import Record
+from mlbench.contract.records import Record
 from mlbench.transport import Answer, HttpClient, Params
 
 Value = TypeVar("Value")

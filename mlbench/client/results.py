@@ -5,13 +5,13 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from mlbench.client.base import Calls, given, path_of, to_record, to_records
-from mlbench.records import Planned, Run, RunSet
+from mlbench.contract.records import Planned, Run, RunSet
 from mlbench.transport import Answer
 
 if TYPE_CHECKING:
-    from mlbench.comparisons import Comparison
-    from mlbench.results import Goodput, Result
-    from mlbench.sweeps import SetAnalysis
+    from mlbench.contract.comparisons import Comparison
+    from mlbench.contract.results import Goodput, Result
+    from mlbench.contract.sweeps import SetAnalysis
 
 
 class ResultCalls(Calls):
@@ -48,7 +48,7 @@ class ResultCalls(Calls):
 
     def get_set_analysis(self, name: str) -> "Future[Answer[SetAnalysis]]":
         """Get what a set has shown so far, and how long the rest of it takes."""
-        from mlbench.sweeps import SetAnalysis  # noqa: PLC0415 - as in get_result
+        from mlbench.contract.sweeps import SetAnalysis  # noqa: PLC0415 - as in get_result
 
         return self._get(path_of("sets", name, "analysis"), to_record(SetAnalysis))
 
@@ -84,14 +84,14 @@ class ResultCalls(Calls):
             after_seconds: the time of accuracy after time, instead of the run's deadline or 2 h.
             price: of a worker-second, in any currency.
         """
-        from mlbench.results import Result  # noqa: PLC0415 - its classes take a while to make
+        from mlbench.contract.results import Result  # noqa: PLC0415 - its classes take a while to make
 
         params = given(goal=goal, after=after_seconds, price=price)
         return self._get(path_of("runs", run_id, "result"), to_record(Result), params)
 
     def get_goodput(self, run_id: int | str) -> "Future[Answer[Goodput]]":
         """Get where every worker-second of a run went, or so far; empty before its start."""
-        from mlbench.results import Goodput  # noqa: PLC0415 - as in get_result
+        from mlbench.contract.results import Goodput  # noqa: PLC0415 - as in get_result
 
         return self._get(path_of("runs", run_id, "goodput"), to_record(Goodput))
 
@@ -107,7 +107,7 @@ class ResultCalls(Calls):
 
         The options are those of ``get_result``.
         """
-        from mlbench.comparisons import Comparison  # noqa: PLC0415 - its classes take a while to make
+        from mlbench.contract.comparisons import Comparison  # noqa: PLC0415 - its classes take a while to make
 
         runs = ",".join(map(str, run_ids))
         params = given(runs=runs, goal=goal, after=after_seconds, price=price)

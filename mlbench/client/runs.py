@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, BinaryIO, Unpack
 from urllib.parse import quote
 
 from mlbench.client.base import Calls, given, path_of, to_record, to_records
-from mlbench.names import RunState
-from mlbench.original import MLBENCH_IMAGES
-from mlbench.records import (
+from mlbench.contract.names import RunState
+from mlbench.contract.original import MLBENCH_IMAGES
+from mlbench.contract.records import (
     Imported,
     Manifest,
     Run,
@@ -20,12 +20,12 @@ from mlbench.records import (
     RunGroup,
     Verification,
 )
-from mlbench.runspec import RunOptions
+from mlbench.contract.runspec import RunOptions
 from mlbench.transport import Answer
 
 if TYPE_CHECKING:
-    from mlbench.autopsy import Autopsy
-    from mlbench.profiles import RankProfile
+    from mlbench.contract.autopsy import Autopsy
+    from mlbench.contract.profiles import RankProfile
 
 
 class RunCalls(Calls):
@@ -231,7 +231,7 @@ class RunCalls(Calls):
 
     def get_autopsy(self, run_id: int | str, *, evidence: bool = True) -> "Future[Answer[Autopsy]]":
         """Get why a run does not go on, as its ranks told when they were last asked."""
-        from mlbench.autopsy import Autopsy  # noqa: PLC0415 - its classes take a while to make
+        from mlbench.contract.autopsy import Autopsy  # noqa: PLC0415 - its classes take a while to make
 
         params = {} if evidence else {"evidence": "false"}
         return self._get(path_of("runs", run_id, "autopsy"), to_record(Autopsy), params)
@@ -243,7 +243,7 @@ class RunCalls(Calls):
 
         Of the rank ``native``, they are asked for the frames of C too, for which it stands still.
         """
-        from mlbench.autopsy import Autopsy  # noqa: PLC0415 - its classes take a while to make
+        from mlbench.contract.autopsy import Autopsy  # noqa: PLC0415 - its classes take a while to make
 
         params = {} if native is None else {"native": native}
         path = path_of("runs", run_id, "autopsy")
@@ -251,7 +251,7 @@ class RunCalls(Calls):
 
     def get_profiles(self, run_id: int | str) -> "Future[Answer[list[RankProfile]]]":
         """Get the profiles of a run's ranks, the last five; their files are among the run's."""
-        from mlbench.profiles import RankProfile  # noqa: PLC0415 - its classes take a while to make
+        from mlbench.contract.profiles import RankProfile  # noqa: PLC0415 - its classes take a while to make
 
         return self._get(path_of("runs", run_id, "profiles"), to_records(RankProfile))
 
@@ -259,7 +259,7 @@ class RunCalls(Calls):
         self, run_id: int | str, *, rank: int = 0, seconds: int = 5
     ) -> "Future[Answer[RankProfile]]":
         """Profile a rank for some seconds, at most 60; ``get_profiles`` tells once it is done."""
-        from mlbench.profiles import RankProfile  # noqa: PLC0415 - its classes take a while to make
+        from mlbench.contract.profiles import RankProfile  # noqa: PLC0415 - its classes take a while to make
 
         path, body = path_of("runs", run_id, "profiles"), {"rank": rank, "seconds": seconds}
         return self._http.request("POST", path, to_record(RankProfile), body=body, repeatable=False)

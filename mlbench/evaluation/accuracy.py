@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Literal, NamedTuple
 
+from mlbench.contract.records import Goal
+from mlbench.contract.results import AccuracyAfterTime, Curve, TimeToAccuracy
+from mlbench.contract.stated import reaches
 from mlbench.evaluation.columns import ByRank, Column
 from mlbench.evaluation.dates import Dates
-from mlbench.records import Goal
-from mlbench.results import AccuracyAfterTime, Curve, TimeToAccuracy
-from mlbench.stated import reaches
 
 # The most points of a curve, about the pixels of a plot's width.
 _CURVE_POINTS = 300

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from functools import partial
 
 from mlbench.archive import AUTOPSIES, ROWS, RUN, Archive, ArchiveError, Piece, SeriesName
-from mlbench.autopsy import Autopsy
+from mlbench.contract.autopsy import Autopsy
+from mlbench.contract.records import Manifest
+from mlbench.contract.results import Result
+from mlbench.contract.series import EXACT_INTEGERS, number_or_text, spell
 from mlbench.evaluation.columns import Column, Columns
 from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
 from mlbench.evaluation.evaluate import RunContext, evaluate, read_series
 from mlbench.evaluation.rows import RankRow, RunRow
-from mlbench.records import Manifest
-from mlbench.results import Result
-from mlbench.series import EXACT_INTEGERS, number_or_text, spell
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mlbench.autopsy import Collective, Evidence, Verdict
+from mlbench.contract.autopsy import Collective, Evidence, Verdict
 from mlbench.evaluation.seen import RankSeen, Seen, by_text, name_of, name_ranks, spell
 from mlbench.evaluation.stacks import mark_frame, spell_frame
 

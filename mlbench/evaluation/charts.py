@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mlbench import palette
-from mlbench.comparisons import Group
+from mlbench.contract import palette
+from mlbench.contract.comparisons import Group
+from mlbench.contract.results import Summary
+from mlbench.contract.sweeps import Cell, Chart, Panel, Sweep
 from mlbench.evaluation.sweeps import is_wide_range
-from mlbench.results import Summary
-from mlbench.sweeps import Cell, Chart, Panel, Sweep
 
 
 @dataclass(frozen=True)

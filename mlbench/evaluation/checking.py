@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mlbench import names
 from mlbench.archive import ROWS, RUN, Archive, SeriesName, file_member
+from mlbench.contract import names
 from mlbench.evaluation.archived import context_of, errors_of_archives, recompute
 from mlbench.evaluation.common_step import ENDED_BADLY
 

@@ -5,7 +5,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from mlbench.series import SeriesKey, series_name
+from mlbench.contract.series import SeriesKey, series_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ death, and the others made theirs after they had waited for it.
 
 from collections.abc import Mapping
 
-from mlbench import names
+from mlbench.contract import names
+from mlbench.contract.names import PHASES
 from mlbench.evaluation.columns import Column, Columns, finite_by_rank
 from mlbench.evaluation.ranks import value_at
-from mlbench.names import PHASES
 
 ENDED_BADLY = ("FAILED", "STOPPED")
 """The states of runs whose ranks may have ended at different steps."""

@@ -9,7 +9,10 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
-from mlbench.comparisons import Comparison, Difference, Group, Value
+from mlbench.contract.comparisons import Comparison, Difference, Group, Value
+from mlbench.contract.records import RunSet
+from mlbench.contract.results import Result, Summary
+from mlbench.contract.words import count
 from mlbench.evaluation import contention, intervals, judgement, scoring, statistics, sweeps
 from mlbench.evaluation.charts import charts
 from mlbench.evaluation.configurations import (
@@ -26,9 +29,6 @@ from mlbench.evaluation.goodput import largest
 from mlbench.evaluation.intervals import of_ratio
 from mlbench.evaluation.statistics import mean, ratio
 from mlbench.evaluation.sweeps import SweepPoint
-from mlbench.records import RunSet
-from mlbench.results import Result, Summary
-from mlbench.words import count
 
 # More than as many times as fast as there are times as many workers, by this factor, is doubtful.
 _PLAUSIBLE_EFFICIENCY = 1.05

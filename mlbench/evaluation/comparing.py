@@ -7,14 +7,14 @@ from tempfile import TemporaryDirectory
 
 from mlbench import bundle
 from mlbench.archive import ArchiveError, opened
-from mlbench.comparisons import Comparison
+from mlbench.contract.comparisons import Comparison
+from mlbench.contract.records import Manifest, RunSet
+from mlbench.contract.results import Result
 from mlbench.evaluation.archived import context_of, origin_of, recompute
 from mlbench.evaluation.compare import compare
 from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
 from mlbench.evaluation.differences import ORIGIN, Facts
 from mlbench.evaluation.facts import facts_of
-from mlbench.records import Manifest, RunSet
-from mlbench.results import Result
 
 
 def compare_files(

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from mlbench.contract.results import Result
+from mlbench.contract.runspec import Network, options_of
+from mlbench.contract.words import count, swept
 from mlbench.evaluation.differences import COMMAND, DATA, GOAL, NUM_CPUS, Facts, is_learned
 from mlbench.evaluation.sweeps import SweepPoint
-from mlbench.results import Result
-from mlbench.runspec import Network, options_of
-from mlbench.words import count, swept
 
 _NONE = "none"
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from mlbench.comparisons import Group
+from mlbench.contract.comparisons import Group
+from mlbench.contract.results import Result
 from mlbench.evaluation.statistics import mean
-from mlbench.results import Result
 
 COST = 1.3
 """By how much a run takes longer for each part of its time that a rank waited for a core.

@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from mlbench.records import Goal, Record
-from mlbench.series import MAX_NAME_LENGTH
+from mlbench.contract.records import Goal, Record
+from mlbench.contract.series import MAX_NAME_LENGTH
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from mlbench.clock import SLACK_SECONDS
+from mlbench.contract.clock import SLACK_SECONDS
 from mlbench.evaluation.columns import Column, Columns
 from mlbench.evaluation.rows import RankRow
 

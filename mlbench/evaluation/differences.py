@@ -7,9 +7,9 @@ cores and bandwidth, its shape, are always known.
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from mlbench.comparisons import Breaks, Difference, Value
-from mlbench.runspec import SWEPT
-from mlbench.words import numbered
+from mlbench.contract.comparisons import Breaks, Difference, Value
+from mlbench.contract.runspec import SWEPT
+from mlbench.contract.words import numbered
 
 Facts = Mapping[str, str]
 

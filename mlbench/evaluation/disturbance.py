@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from mlbench.contract.names import DISTURBED_SHARE
+from mlbench.contract.records import Disturbance
+from mlbench.contract.results import RankDisturbance
+from mlbench.contract.words import count
 from mlbench.evaluation.rows import RankRow
-from mlbench.names import DISTURBED_SHARE
-from mlbench.records import Disturbance
-from mlbench.results import RankDisturbance
-from mlbench.words import count
 
 # Programs that used less of a core are not worth a word.
 _LEAST_CORES = 0.05

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from mlbench.benchmarks import BENCHMARKS
+from mlbench.contract.names import ACTIVE_STATES
+from mlbench.contract.records import Division, Machine
+from mlbench.contract.runspec import IMPAIRMENTS, options_of
 from mlbench.evaluation.facts import to_text
 from mlbench.evaluation.rows import RunRow
-from mlbench.names import ACTIVE_STATES
-from mlbench.records import Division, Machine
-from mlbench.runspec import IMPAIRMENTS, options_of
 
 # Kernels round limits.
 _TOLERANCE = 1.01

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import StatisticsError, correlation, fmean
 
+from mlbench.contract.records import RunSet, SetPlace
+from mlbench.contract.sweeps import Axis, Effect, SetAnalysis, SetPoint
+from mlbench.contract.words import count, swept
 from mlbench.evaluation.charts import RATE, TIME
 from mlbench.evaluation.evidence import doubled_ranks
 from mlbench.evaluation.intervals import CONFIDENCE, Interval, t_quantile
 from mlbench.evaluation.sweeps import axes_of, coordinates
-from mlbench.records import RunSet, SetPlace
-from mlbench.sweeps import Axis, Effect, SetAnalysis, SetPoint
-from mlbench.words import count, swept
 
 # With fewer runs, an interval says nothing.
 _FEWEST = 5

@@ -1,4 +1,4 @@
-"""Computing the result of a run from its stored series. Pure; ``mlbench.results`` has the terms."""
+"""Compute the result of a run from its stored series (terms: ``mlbench.contract.results``)."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,8 +6,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 
-from mlbench import names
-from mlbench.autopsy import Autopsy
+from mlbench.contract import names
+from mlbench.contract.autopsy import Autopsy
+from mlbench.contract.names import PHASES, Phase
+from mlbench.contract.records import Goal, Machine
+from mlbench.contract.results import DEFAULT_AFTER_SECONDS, CheckpointCost, Cost, Result
 from mlbench.evaluation import original
 from mlbench.evaluation.accuracy import Accuracy, Evaluation
 from mlbench.evaluation.columns import ByRank, Columns, Read, by_rank, finite_by_rank
@@ -31,9 +34,6 @@ from mlbench.evaluation.rows import RankRow, RunRow
 from mlbench.evaluation.statistics import mean_or_none, ratio
 from mlbench.evaluation.stops import stopped_spans
 from mlbench.evaluation.stragglers import stragglers_of
-from mlbench.names import PHASES, Phase
-from mlbench.records import Goal, Machine
-from mlbench.results import DEFAULT_AFTER_SECONDS, CheckpointCost, Cost, Result
 
 # A larger number is no count of epochs.
 _LARGEST_COUNT = 2**53

@@ -15,7 +15,7 @@ from functools import lru_cache
 from statistics import NormalDist, fmean, stdev
 from typing import Literal
 
-from mlbench.comparisons import Evidence
+from mlbench.contract.comparisons import Evidence
 from mlbench.evaluation.intervals import t_probability
 
 _LEVEL = 0.05

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
 
-from mlbench import names
+from mlbench.contract import names
+from mlbench.contract.sampled_steps import steps_per_sample
 from mlbench.evaluation.columns import Column
-from mlbench.sampled_steps import steps_per_sample
 
 _COMMUNICATION = names.phase_metric("communication")
 # More values than this, over all ranks, tell no more and take long to compare.

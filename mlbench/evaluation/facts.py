@@ -4,12 +4,12 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from mlbench.contract.records import Goal, Machine
+from mlbench.contract.results import Result
+from mlbench.contract.runspec import SWEPT
+from mlbench.contract.series import spell
 from mlbench.evaluation import differences as names
 from mlbench.evaluation.rows import RankRow, RunRow
-from mlbench.records import Goal, Machine
-from mlbench.results import Result
-from mlbench.runspec import SWEPT
-from mlbench.series import spell
 
 _NONE = "none"
 _HERE, _ELSEWHERE = "here", "elsewhere"

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from mlbench.buckets import BEGINNING
-from mlbench.comparisons import Failures, Group
+from mlbench.contract.buckets import BEGINNING
+from mlbench.contract.comparisons import Failures, Group
+from mlbench.contract.results import Result
 from mlbench.evaluation.differences import Facts
 from mlbench.evaluation.statistics import known, mean_or_none, of_figures
 from mlbench.evaluation.young_daly import Costs, best_interval, goodput
-from mlbench.results import Result
 
 FAULTS = "faults"
 # What a run would have needed without failures and checkpoints, too.

@@ -7,8 +7,8 @@ from math import ceil, isfinite
 from typing import Any
 
 from mlbench.archive import Archive, SeriesName
-from mlbench.records import Outcome
-from mlbench.results import Curve, Result
+from mlbench.contract.records import Outcome
+from mlbench.contract.results import Curve, Result
 
 _CURVE_POINTS = 60
 _MOST_METRICS = 100

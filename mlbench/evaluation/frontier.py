@@ -11,12 +11,12 @@ from itertools import pairwise, permutations
 from random import Random
 from statistics import fmean, median
 
+from mlbench.contract.results import Result
+from mlbench.contract.sweeps import Crossing, Frontier, Profile
+from mlbench.contract.words import count
 from mlbench.evaluation import statistics
 from mlbench.evaluation.intervals import CONFIDENCE, Interval, log_mean
 from mlbench.evaluation.sweeps import keys_of
-from mlbench.results import Result
-from mlbench.sweeps import Crossing, Frontier, Profile
-from mlbench.words import count
 
 _BANDWIDTH = "bandwidth"
 # What else is swept that is no part of an algorithm.

@@ -36,8 +36,11 @@ from itertools import chain, pairwise
 from statistics import fmean
 from typing import Literal
 
-from mlbench import names
-from mlbench.buckets import BEGINNING, PRODUCTIVE, WHOLE_STEPS
+from mlbench.contract import names
+from mlbench.contract.buckets import BEGINNING, PRODUCTIVE, WHOLE_STEPS
+from mlbench.contract.names import ACTIVE_STATES, BUCKETS, Bucket
+from mlbench.contract.records import Disturbance
+from mlbench.contract.results import Goodput, RankGoodput
 from mlbench.evaluation.columns import Column, Columns
 from mlbench.evaluation.dates import dates_of
 from mlbench.evaluation.exchanges import exchanges_of, outside
@@ -45,9 +48,6 @@ from mlbench.evaluation.line import line_of
 from mlbench.evaluation.lives import Key, Life, kept_until, lives_of, whole_us
 from mlbench.evaluation.rows import RankRow, RunRow
 from mlbench.evaluation.stops import stops_of
-from mlbench.names import ACTIVE_STATES, BUCKETS, Bucket
-from mlbench.records import Disturbance
-from mlbench.results import Goodput, RankGoodput
 
 _BEFORE_TRAINING: tuple[Literal["compile", "restore"], ...] = ("compile", "restore")
 _NEVER_US = 1 << 62

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite
 
-from mlbench.comparisons import Comparison, Fastest, Judgement, Verdict
-from mlbench.results import Result
-from mlbench.words import numbered
+from mlbench.contract.comparisons import Comparison, Fastest, Judgement, Verdict
+from mlbench.contract.results import Result
+from mlbench.contract.words import numbered
 
 # By verdict: what is so, how a report says that in one sentence, and why, in another one.
 _SENTENCES: Mapping[Verdict, tuple[str, str, str]] = {

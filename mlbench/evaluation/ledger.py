@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mlbench.names import ACTIVE_STATES
-from mlbench.records import Planned, SetPlace, Trial
-from mlbench.words import count
+from mlbench.contract.names import ACTIVE_STATES
+from mlbench.contract.records import Planned, SetPlace, Trial
+from mlbench.contract.words import count
 
 
 @dataclass(frozen=True)

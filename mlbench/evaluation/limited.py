@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mlbench.archive import ArchiveError
-from mlbench.comparisons import Comparison
+from mlbench.contract.comparisons import Comparison
+from mlbench.contract.records import Manifest, Run
 from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
 from mlbench.evaluation.set_check import SetAtSealing
-from mlbench.records import Manifest, Run
 
 MOST_MEMORY = 4 << 30
 DESCRIPTORS = "/dev/fd/"

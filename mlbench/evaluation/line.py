@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal
 
-from mlbench import names
+from mlbench.contract import names
+from mlbench.contract.results import Resumption
 from mlbench.evaluation.columns import Column, Columns, finite_by_rank
-from mlbench.results import Resumption
 
 _NEVER_US = 1 << 62
 

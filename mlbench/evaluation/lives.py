@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
-from mlbench import names
+from mlbench.contract import names
+from mlbench.contract.names import PHASES
 from mlbench.evaluation.columns import ByRank, Column, Columns, finite_by_rank
 from mlbench.evaluation.line import Line
 from mlbench.evaluation.rows import RankRow
-from mlbench.names import PHASES
 
 Key = tuple[int, int]
 """An attempt, and how often torchrun had begun its processes anew in it."""

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any, Literal, NamedTuple
 
-from mlbench import names
+from mlbench.contract import names
+from mlbench.contract.words import count
 from mlbench.evaluation.accuracy import Accuracy
 from mlbench.evaluation.columns import ByRank, Column, Columns, finite_by_rank
 from mlbench.evaluation.division import division
 from mlbench.evaluation.evaluate import RunContext
-from mlbench.words import count
 
 _TARGET = "target_accuracy"
 

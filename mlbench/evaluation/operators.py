@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlbench.profiles import LONGEST_TEXT, MOST_OPERATORS, Operator
+from mlbench.contract.profiles import LONGEST_TEXT, MOST_OPERATORS, Operator
 
 # Operators, parts of code that were given names, and what they call of CUDA; and what GPUs do.
 _KINDS = {

@@ -7,7 +7,7 @@ When the goal is reached, rank 0 posts the totals until then.
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, repeat
 
-from mlbench import names
+from mlbench.contract import names
 from mlbench.evaluation.columns import Column, Columns
 
 _BATCHES = "CumulativeTrainTimeEpoch"

@@ -10,14 +10,14 @@ from datetime import datetime
 from math import isfinite
 from typing import Any
 
-from mlbench import names
-from mlbench.autopsy import Autopsy
+from mlbench.contract import names
+from mlbench.contract.autopsy import Autopsy
+from mlbench.contract.names import ACTIVE_STATES, OutcomeKind
+from mlbench.contract.records import Goal, Outcome
+from mlbench.contract.results import TimeToAccuracy
 from mlbench.evaluation.columns import Columns, by_rank, finite_by_rank
 from mlbench.evaluation.goodput import Useless
 from mlbench.evaluation.rows import RunRow
-from mlbench.names import ACTIVE_STATES, OutcomeKind
-from mlbench.records import Goal, Outcome
-from mlbench.results import TimeToAccuracy
 
 # Diagnoses of failed ranks explain a crash, not a hang.
 _HANG_REASONS = ("asked", "stalled", "deadline", "stopped")

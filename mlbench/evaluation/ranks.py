@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
-from mlbench import names
+from mlbench.contract import names
+from mlbench.contract.names import PHASES, UNTRAINED
+from mlbench.contract.results import RankDisturbance, RankResult
 from mlbench.evaluation.columns import ByRank, Column, Columns, finite_by_rank
 from mlbench.evaluation.rows import RankRow
 from mlbench.evaluation.statistics import ratio
-from mlbench.names import PHASES, UNTRAINED
-from mlbench.results import RankDisturbance, RankResult
 
 _OTHER = "other"
 _PHASES: Mapping[str, str] = {phase: names.phase_metric(phase) for phase in PHASES}

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlbench.masking import mask_command
-from mlbench.names import RunState
-from mlbench.records import Disturbance, Goal, Record, StatedMachine
-from mlbench.runspec import RunSpec
-from mlbench.stated import Setting
+from mlbench.contract.masking import mask_command
+from mlbench.contract.names import RunState
+from mlbench.contract.records import Disturbance, Goal, Record, StatedMachine
+from mlbench.contract.runspec import RunSpec
+from mlbench.contract.stated import Setting
 
 
 @dataclass(frozen=True)

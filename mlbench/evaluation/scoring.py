@@ -14,11 +14,11 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
 
-from mlbench.comparisons import Convergence, Score
+from mlbench.contract.comparisons import Convergence, Score
+from mlbench.contract.records import RunSet
+from mlbench.contract.results import Result
 from mlbench.evaluation.differences import BATCH_SIZE
 from mlbench.evaluation.intervals import t_quantile
-from mlbench.records import RunSet
-from mlbench.results import Result
 
 OFFICIAL_RUNS = 10
 """Runs of a result ("Benchmark Results"): of all of MLPerf's benchmarks but the largest two."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
 
-from mlbench.autopsy import Collective, Evidence, Frame, Process, Thread, Verdict
+from mlbench.contract.autopsy import Collective, Evidence, Frame, Process, Thread, Verdict
+from mlbench.contract.words import join
 from mlbench.evaluation.stacks import main_thread, mark_frame, package_of, spell_frame
-from mlbench.words import join
 
 ENDED = "ZX"
 """The states of a process that is over."""

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from mlbench.contract.records import Planned, Record, Run, RunSet, SetPlace, Trial
+from mlbench.contract.words import numbered
 from mlbench.evaluation.ledger import Entry, describe, places_of
-from mlbench.records import Planned, Record, Run, RunSet, SetPlace, Trial
-from mlbench.words import numbered
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from mlbench.autopsy import Evidence, Frame, StackLine, Thread
+from mlbench.contract.autopsy import Evidence, Frame, StackLine, Thread
 
 
 def merge_stacks(evidence: Sequence[Evidence]) -> tuple[StackLine, ...]:

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable, Sequence
 from statistics import fmean, median, stdev
 
+from mlbench.contract.results import Summary
 from mlbench.evaluation import intervals
-from mlbench.results import Summary
 
 ENOUGH = 3
 """From so many runs on, a mean has an interval."""

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from mlbench import names
+from mlbench.contract import names
+from mlbench.contract.faults import Fault
 from mlbench.evaluation.lives import Life, whole_us
 from mlbench.evaluation.rows import InjectedFault, RankRow, RunRow
-from mlbench.faults import Fault
 
 _LASTING = ("stop", "slow", "network")
 _NEVER_US = 1 << 62

@@ -20,12 +20,12 @@ from itertools import pairwise
 from math import exp, isfinite, lgamma, log, log1p
 from types import MappingProxyType
 
-from mlbench import names
+from mlbench.contract import names
+from mlbench.contract.names import Bucket
+from mlbench.contract.results import LateRank, Stragglers
 from mlbench.evaluation.columns import Column, Columns, finite_by_rank
 from mlbench.evaluation.dates import Dates
 from mlbench.evaluation.exchanges import Exchange, exchanges_of, outside
-from mlbench.names import Bucket
-from mlbench.results import LateRank, Stragglers
 
 _COMMUNICATION = names.phase_metric("communication")
 _PARTS: Mapping[Bucket, str] = {

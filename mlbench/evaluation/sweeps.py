@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from mlbench.comparisons import Evidence, Group
-from mlbench.records import SetPlace
-from mlbench.results import Result
-from mlbench.runspec import NETWORK_UNITS
-from mlbench.sweeps import Axis, Panel, Sweep
-from mlbench.words import count
+from mlbench.contract.comparisons import Evidence, Group
+from mlbench.contract.records import SetPlace
+from mlbench.contract.results import Result
+from mlbench.contract.runspec import NETWORK_UNITS
+from mlbench.contract.sweeps import Axis, Panel, Sweep
+from mlbench.contract.words import count
 
 WORKERS = "workers"
 _WIDE = 8

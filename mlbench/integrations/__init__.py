@@ -2,7 +2,7 @@
 
 import os
 
-from mlbench import names
+from mlbench.contract import names
 
 
 def lightning_callbacks() -> list[object]:

@@ -8,11 +8,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench import names
-from mlbench.names import Phase
+from mlbench.contract import names
+from mlbench.contract.names import Phase
+from mlbench.contract.series import storable_text
+from mlbench.contract.stated import LONGEST_NAME, LONGEST_TEXT, MOST_SETTINGS, Setting, is_setting
 from mlbench.recorder import Value, check_name, list_own, to_float
-from mlbench.series import storable_text
-from mlbench.stated import LONGEST_NAME, LONGEST_TEXT, MOST_SETTINGS, Setting, is_setting
 from mlbench.tracker import Tracker
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from transformers import TrainerCallback
 from transformers.integrations import integration_utils
 from transformers.trainer_callback import CallbackHandler
 
+from mlbench.contract.names import Phase
 from mlbench.integrations.hooks import guarded
 from mlbench.integrations.recording import (
     agent_hears_mlflow,
@@ -20,7 +21,6 @@ from mlbench.integrations.recording import (
     recording,
     script_has_a_tracker,
 )
-from mlbench.names import Phase
 
 
 @guarded

@@ -18,7 +18,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mlbench import palette
+from mlbench.contract import palette
 
 INK, FAINT = "#010203", "#040506"
 SERIES = tuple(f"#0a00{i:02x}" for i in range(len(palette.SERIES)))

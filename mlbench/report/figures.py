@@ -4,11 +4,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mlbench.records import Goal
-from mlbench.stated import spell
+from mlbench.contract.records import Goal
+from mlbench.contract.stated import spell
 
 if TYPE_CHECKING:
-    from mlbench.sweeps import Cell
+    from mlbench.contract.sweeps import Cell
 
 NOTHING = "-"
 TIMES = "\N{MULTIPLICATION SIGN}"

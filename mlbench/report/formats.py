@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, get_args, get_type_hints
 
-from mlbench import palette
-from mlbench.comparisons import Comparison, Group
-from mlbench.csv_cells import escape_formula
+from mlbench.contract import palette
+from mlbench.contract.comparisons import Comparison, Group
+from mlbench.contract.csv_cells import escape_formula
+from mlbench.contract.results import Result
 from mlbench.report.statement import Fact, lists, subtitle, title
 from mlbench.report.tables import Table, tables
-from mlbench.results import Result
 
 SUFFIXES = (".json", ".csv", ".md", ".html")
 

@@ -6,14 +6,14 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from mlbench import palette
-from mlbench.comparisons import Comparison, Group
-from mlbench.records import Goal
+from mlbench.contract import palette
+from mlbench.contract.comparisons import Comparison, Group
+from mlbench.contract.records import Goal
+from mlbench.contract.results import Curve, Result
+from mlbench.contract.sweeps import Chart, Frontier, Sweep
 from mlbench.report import figures
 from mlbench.report.drawing import DASHED, FAINT, INK, SERIES, Plot, canvas, style, to_svg, wrapped
 from mlbench.report.tables import phase_names
-from mlbench.results import Curve, Result
-from mlbench.sweeps import Chart, Frontier, Sweep
 
 _OF_PHASES: dict[str, str] = {str(phase): colour for phase, colour in palette.PHASE.items()}
 

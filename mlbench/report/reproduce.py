@@ -3,11 +3,11 @@
 import shlex
 from collections.abc import Iterator
 
-from mlbench.distribution import DISTRIBUTION
-from mlbench.masking import mask_command
-from mlbench.names import THIS_MACHINE
-from mlbench.records import Manifest, Run
-from mlbench.runspec import CommonSpec, options_of
+from mlbench.contract.distribution import DISTRIBUTION
+from mlbench.contract.masking import mask_command
+from mlbench.contract.names import THIS_MACHINE
+from mlbench.contract.records import Manifest, Run
+from mlbench.contract.runspec import CommonSpec, options_of
 
 # What an option that was not given is stored as.
 _LEFT_OUT = (None, False, 0, "", "gloo")

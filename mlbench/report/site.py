@@ -13,17 +13,17 @@ from typing import Any
 
 from mlbench import archive
 from mlbench.archive import ArchiveError
-from mlbench.comparisons import Comparison, Group
+from mlbench.contract.comparisons import Comparison, Group
+from mlbench.contract.records import Manifest, Run, RunSet
+from mlbench.contract.results import Result
+from mlbench.contract.words import count
 from mlbench.evaluation.limited import check_digests
-from mlbench.records import Manifest, Run, RunSet
 from mlbench.report import figures
 from mlbench.report.formats import render_page, to_html
 from mlbench.report.plots import plots
 from mlbench.report.reproduce import commands
 from mlbench.report.statement import Fact, facts, title
 from mlbench.report.tables import tables
-from mlbench.results import Result
-from mlbench.words import count
 
 _SHORT = 12  # characters of a digest that name an archive's files
 _NEVER = 1e308  # JavaScript sorts it too

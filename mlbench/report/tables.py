@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlbench.comparisons import Comparison, Failures, Group
-from mlbench.names import PHASES
+from mlbench.contract.comparisons import Comparison, Failures, Group
+from mlbench.contract.names import PHASES
+from mlbench.contract.results import Result
+from mlbench.contract.runspec import NETWORK_UNITS
+from mlbench.contract.sweeps import Chart, Frontier, Sweep
 from mlbench.report import figures
-from mlbench.results import Result
-from mlbench.runspec import NETWORK_UNITS
-from mlbench.sweeps import Chart, Frontier, Sweep
 
 Cell = float | int | str | None
 

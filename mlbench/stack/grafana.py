@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlbench import names
 from mlbench.assets import grafana_folder
+from mlbench.contract import names
+from mlbench.contract.login import Login
 from mlbench.home import Home
-from mlbench.login import Login
 from mlbench.stack.grafana_archive import MONITORING_PAGE
 
 NONE_FOUND = f"none found; `mlbench grafana install` brings one, or see {MONITORING_PAGE}"

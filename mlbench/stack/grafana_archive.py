@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from mlbench.errors import StackError
+from mlbench.contract.errors import StackError
 from mlbench.home import Home
 
 VERSION: Final = "13.2.3"

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from mlbench import names
-from mlbench.errors import MLBenchError, NotConnectedError, StackError
+from mlbench.contract import names
+from mlbench.contract.errors import MLBenchError, NotConnectedError, StackError
 from mlbench.home import Connection, Home
 from mlbench.signals import on_termination
 from mlbench.stack.services import THIS_MACHINE, Listen, Services, check_installed

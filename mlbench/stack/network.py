@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlbench.shaping import PACKAGES, SWITCH, Shaping, commands, explain, with_tools
+from mlbench.contract.shaping import PACKAGES, SWITCH, Shaping, commands, explain, with_tools
 
 SERVICE = "network"
 _BRIDGE = (

@@ -18,14 +18,14 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-from mlbench import names, pod_token
 from mlbench.assets import CHECKOUT
-from mlbench.distribution import how_to_install
-from mlbench.errors import StackError
+from mlbench.contract import names, pod_token
+from mlbench.contract.distribution import how_to_install
+from mlbench.contract.errors import StackError
+from mlbench.contract.login import Login, with_login
+from mlbench.contract.pod_token import PodIdentity, derive
+from mlbench.contract.shaping import with_tools
 from mlbench.home import Home, write_private
-from mlbench.login import Login, with_login
-from mlbench.pod_token import PodIdentity, derive
-from mlbench.shaping import with_tools
 from mlbench.stack import grafana, network
 
 LOOPBACK = "127.0.0.1"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mlbench.assets import prometheus_folder
-from mlbench.errors import StackError
+from mlbench.contract.errors import StackError
 from mlbench.home import Connection, Home, write_atomically
 from mlbench.pool import LocalWorker, PoolFiles
 from mlbench.stack.services import Service, Services

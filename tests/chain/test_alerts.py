@@ -14,9 +14,10 @@ from typing import Any
 import httpx
 import pytest
 
-from mlbench import ApiClient, names
+from mlbench import ApiClient
+from mlbench.contract import names
+from mlbench.contract.records import Run
 from mlbench.home import Home
-from mlbench.records import Run
 from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import running_stack, wait_for
 from tests.support.known import known

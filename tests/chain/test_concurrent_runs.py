@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mlbench import ApiClient
-from mlbench.records import Run
+from mlbench.contract.records import Run
 from tests.conftest import running_stack, wait_for
 from tests.support.stacks import losses, order_steps, reload, run_to_end
 

@@ -8,9 +8,10 @@ from contextlib import closing
 import psutil
 import pytest
 
-from mlbench import ApiClient, names
+from mlbench import ApiClient
+from mlbench.contract import names
+from mlbench.contract.records import Run
 from mlbench.home import Home
-from mlbench.records import Run
 from mlbench_master.reading.promql import PrometheusClient
 from tests.chain import leaving, raising
 from tests.conftest import wait_for

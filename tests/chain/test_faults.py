@@ -4,8 +4,8 @@ from datetime import datetime
 from itertools import count
 
 from mlbench import ApiClient
-from mlbench.faults import draw
-from mlbench.records import Run, RunEvent
+from mlbench.contract.faults import draw
+from mlbench.contract.records import Run, RunEvent
 from tests.conftest import wait_for
 from tests.support.stacks import order_command, reload, run_to_end
 

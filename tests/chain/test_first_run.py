@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mlbench import ApiClient, names
+from mlbench import ApiClient
+from mlbench.contract import names
 from mlbench.home import Home
 from tests.conftest import wait_for
 from tests.support.known import known

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mlbench import ApiClient, names
+from mlbench import ApiClient
+from mlbench.contract import names
+from mlbench.contract.records import Run
 from mlbench.home import Home
-from mlbench.records import Run
 from tests.conftest import running_stack, wait_for
 from tests.support import stacks
 from tests.support.known import known

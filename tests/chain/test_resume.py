@@ -2,7 +2,8 @@
 
 import pytest
 
-from mlbench import ApiClient, names
+from mlbench import ApiClient
+from mlbench.contract import names
 from mlbench.home import Home
 from tests.support.resuming import EPOCH_STEPS, SAVED_EVERY, train
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mlbench import ApiClient, names
+from mlbench import ApiClient
+from mlbench.contract import names
 from mlbench.home import Home
 from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import running_stack, wait_for

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mlbench import ApiClient
+from mlbench.contract.results import Result
 from mlbench.home import Home
-from mlbench.results import Result
 from tests.contract.conftest import Original
 from tests.support.known import known
 from tests.support.pages import commands, order_as_printed

@@ -17,9 +17,9 @@ from benchmarks.results.sets import Bench
 from mlbench import archive, bundle
 from mlbench.archive import ArchiveError, Piece, SeriesName
 from mlbench.benchmarks import BENCHMARKS
-from mlbench.names import TRAIN_SECONDS, VAL_ACCURACY
+from mlbench.contract.names import TRAIN_SECONDS, VAL_ACCURACY
+from mlbench.contract.records import RunSet, SetPlace, Trial
 from mlbench.options import read
-from mlbench.records import RunSet, SetPlace, Trial
 from mlbench_master.archives.contents import documents
 from tests.support.results import make_result
 from tests.support.rows import make_ranks, make_run

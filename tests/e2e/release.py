@@ -13,8 +13,8 @@ import httpx
 
 from mlbench import ApiClient
 from mlbench.cli.live import patiently
-from mlbench.errors import ApiError
-from mlbench.records import Run
+from mlbench.contract.errors import ApiError
+from mlbench.contract.records import Run
 from tests.e2e.commands import CommandError, run, wait_until
 from tests.e2e.place import Place
 from tests.e2e.reaching import reachable

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from mlbench import names
-from mlbench.records import Run
+from mlbench.contract import names
+from mlbench.contract.records import Run
 from mlbench_worker.tasks.steps import train_loss
 from tests.e2e.commands import wait_until
 from tests.e2e.release import CORES, WORKERS, Release

@@ -2,8 +2,8 @@
 
 import os
 
-from mlbench import names
-from mlbench.records import Run
+from mlbench.contract import names
+from mlbench.contract.records import Run
 from mlbench_worker.tasks.steps import train_loss
 from tests.e2e.commands import wait_until
 from tests.e2e.release import ENDLESS, WORKERS, Release

@@ -4,7 +4,7 @@ from bisect import bisect
 from datetime import datetime
 from itertools import pairwise
 
-from mlbench.records import Run
+from mlbench.contract.records import Run
 from tests.e2e.commands import wait_until
 from tests.e2e.release import CORES, ENDLESS, Release
 from tests.support.known import known

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from mlbench.join_token import make, new_holder
-from mlbench.records import Run
+from mlbench.contract.join_token import make, new_holder
+from mlbench.contract.records import Run
 from tests.e2e.commands import wait_until
 from tests.e2e.place import apply
 from tests.e2e.release import Release

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from mlbench.records import Run
+from mlbench.contract.records import Run
 from tests.e2e.release import Object, Release
 
 

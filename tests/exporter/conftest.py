@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mlbench import names
+from mlbench.contract import names
 from tests.support.kubelet_server import (
     Certificates,
     KubeletServer,

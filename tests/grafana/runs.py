@@ -8,10 +8,11 @@ from pathlib import Path
 
 import psutil
 
-from mlbench import ApiClient, names
+from mlbench import ApiClient
+from mlbench.contract import names
+from mlbench.contract.records import Run
+from mlbench.contract.results import Result
 from mlbench.home import Home
-from mlbench.records import Run
-from mlbench.results import Result
 from mlbench_master import times
 from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import running_stack, wait_for

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from mlbench import names
+from mlbench.contract import names
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording.remote_write import TimeSeries
 from tests.conftest import PrometheusServer

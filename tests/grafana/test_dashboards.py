@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grafana import thresholds
-from mlbench import names, palette
+from mlbench.contract import names, palette
 from tests.support.dashboards import REFERENCE, ROOT, Dashboard, load_all, texts, variables_in
 from tests.support.processes import run_text
 from tests.support.rules import read_rules

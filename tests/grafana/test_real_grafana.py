@@ -15,7 +15,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, Response
 
-from mlbench import names
+from mlbench.contract import names
 from mlbench.home import Home
 from mlbench.stack.grafana_archive import VERSION
 from tests.conftest import free_port, wait_for

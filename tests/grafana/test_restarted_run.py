@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from grafana.boards.run.queries import recorded_by_ranks
-from mlbench import names
+from mlbench.contract import names
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording.remote_write import TimeSeries
 from tests.conftest import PrometheusServer

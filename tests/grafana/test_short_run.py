@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from mlbench import names
+from mlbench.contract import names
 from mlbench_master.reading.promql import PrometheusClient, QueryResult
 from mlbench_master.recording.remote_write import TimeSeries
 from tests.conftest import PrometheusServer

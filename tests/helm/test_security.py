@@ -62,7 +62,7 @@ def test_the_network_container_is_there_only_when_it_is_asked_for(render: Render
     always = worker_spec(documents)["initContainers"]
     assert [container["name"] for container in always] == ["token"]
     network = worker_manifest(documents)["initContainers"]["network"]
-    assert network["command"] == ["python3", "-P", "-m", "mlbench.shaping"]
+    assert network["command"] == ["python3", "-P", "-m", "mlbench.contract.shaping"]
     assert not {"volumeMounts", "env"} & network.keys()
 
 
@@ -185,7 +185,13 @@ def test_the_agents_folder_is_in_memory_and_read_only(render: Render) -> None:
     bring = worker_manifest(render())["initContainers"]["agent"]
     assert bring["command"] == ["cp", "/opt/mlbench/agent.pyz", _AGENT_IN_ANY_IMAGE[-1]]
     (init,) = pod["initContainers"]
-    assert init["command"] == ["python3", "-P", "-m", "mlbench.pod_token", "/run/mlbench/token"]
+    assert init["command"] == [
+        "python3",
+        "-P",
+        "-m",
+        "mlbench.contract.pod_token",
+        "/run/mlbench/token",
+    ]
     assert init["image"] == "mlbench/worker:0.1.0"
 
 

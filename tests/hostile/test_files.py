@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mlbench import ApiClient
+from mlbench.contract.records import Run
 from mlbench.home import Home
-from mlbench.records import Run
 from mlbench.stack import launch
 from tests.conftest import running_stack, wait_for
 from tests.support.disks import fill, small_disk

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mlbench import names
+from mlbench.contract import names
 from mlbench.home import Home
 from mlbench.pool import LocalWorker, PoolFiles
 from mlbench.stack import launch

@@ -10,9 +10,9 @@ import httpx
 import psutil
 import pytest
 
-from mlbench import names
+from mlbench.contract import names
+from mlbench.contract.login import split_login
 from mlbench.home import Home
-from mlbench.login import split_login
 from mlbench.stack import launch
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import remote_write

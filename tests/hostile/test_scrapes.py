@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Metric, start_http_server
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from mlbench import names
+from mlbench.contract import names
 from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import PrometheusServer, wait_for
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mlbench import names
+from mlbench.contract import names
 from tests.support.libsvm_files import make
 from tests.support.ranks import Rank, assert_stopped_at, run_ranks, start_ranks
 

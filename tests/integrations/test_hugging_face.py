@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mlbench import ApiClient, names
+from mlbench import ApiClient
+from mlbench.contract import names
 from mlbench.home import Home
 from mlbench_worker.agent.sources.original import HOOK
 from tests.integrations.trainings import follow

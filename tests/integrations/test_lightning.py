@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mlbench import ApiClient, names
+from mlbench import ApiClient
+from mlbench.contract import names
 from mlbench.home import Home
 from tests.integrations.trainings import Values, follow
 from tests.support.known import known

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from mlbench import ApiClient
+from mlbench.contract.records import Run
 from mlbench.home import Home
-from mlbench.records import Run
 from tests.conftest import wait_for
 from tests.support.known import known
 from tests.support.pages import order_as_printed

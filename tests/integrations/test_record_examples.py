@@ -17,10 +17,11 @@ import pytest
 import yaml
 from kubeflow_trainer_api import models
 
-from mlbench import ApiClient, names
+from mlbench import ApiClient
+from mlbench.contract import names
+from mlbench.contract.join_token import make, new_holder
+from mlbench.contract.records import Run
 from mlbench.home import Home
-from mlbench.join_token import make, new_holder
-from mlbench.records import Run
 from tests.support.machines import two_machines
 from tests.support.processes import run_text
 from tests.support.recorded import sealed

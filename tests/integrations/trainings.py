@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from mlbench import ApiClient
+from mlbench.contract.records import Manifest, Point, Run
+from mlbench.contract.results import Result
 from mlbench.home import Home
-from mlbench.records import Manifest, Point, Run
-from mlbench.results import Result
 from tests.conftest import wait_for
 from tests.support.known import known
 from tests.support.stacks import assert_counted, kill_service, reload, run_to_end

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from falcon.testing import TestClient
 
-from mlbench import join_token
+from mlbench.contract import join_token
 from mlbench_master.access import SESSION_SECONDS, is_session, make_session
 from mlbench_master.app import create_app
 from mlbench_master.reading.promql import PrometheusClient

@@ -7,7 +7,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 import mlbench_master.grafana
-from mlbench import ApiClient, names
+from mlbench import ApiClient
+from mlbench.contract import names
 from mlbench_master.grafana import push
 from mlbench_master.settings import GrafanaSettings
 from tests.conftest import free_port, wait_for

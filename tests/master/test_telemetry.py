@@ -9,7 +9,7 @@ import pytest
 from falcon.testing import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from mlbench.distribution import own_version
+from mlbench.contract.distribution import own_version
 from mlbench.evaluation.figures import Figures
 from mlbench_master.app import create_app
 from mlbench_master.models import Pod, Run, run_owner

@@ -7,7 +7,7 @@ import pytest
 
 from mlbench import bundle
 from mlbench.archive import ArchiveError
-from mlbench.records import RunSet, SetPlace, Trial
+from mlbench.contract.records import RunSet, SetPlace, Trial
 from tests.support.results import make_archive, make_result
 
 

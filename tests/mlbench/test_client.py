@@ -11,11 +11,11 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.client import MLBENCH_IMAGES, Sample
-from mlbench.comparisons import Comparison
-from mlbench.distribution import own_version
-from mlbench.errors import NoAnswerError
-from mlbench.records import Goal, LogMatch, Point, Run
-from mlbench.results import Result
+from mlbench.contract.comparisons import Comparison
+from mlbench.contract.distribution import own_version
+from mlbench.contract.errors import NoAnswerError
+from mlbench.contract.records import Goal, LogMatch, Point, Run
+from mlbench.contract.results import Result
 from mlbench.stack.network import probe
 from tests.support.known import known
 from tests.support.results import make_run

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mlbench import names
 from mlbench.assets import grafana_folder
+from mlbench.contract import names
 from mlbench.grafana import Grafana, GrafanaError, Pushed
 from tests.conftest import free_port
 from tests.support.grafana_server import (

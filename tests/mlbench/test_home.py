@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mlbench import names
-from mlbench.errors import NotConnectedError
+from mlbench.contract import names
+from mlbench.contract.errors import NotConnectedError
 from mlbench.home import Connection, Home, write_atomically, write_private
 
 _CONNECTION = Connection("http://127.0.0.1:8000", "secret", "http://127.0.0.1:9090")

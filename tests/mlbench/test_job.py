@@ -6,7 +6,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from mlbench.errors import JobError
+from mlbench.contract.errors import JobError
 from mlbench.job import Job, find_job
 from tests.support.processes import run_text
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 import mlbench
-from mlbench import archive, names
+from mlbench import archive
 from mlbench.archive import RUN, ArchiveError, More, Piece, SeriesName
-from mlbench.errors import ApiError, MLBenchError
+from mlbench.contract import names
+from mlbench.contract.errors import ApiError, MLBenchError
+from mlbench.contract.records import Run
 from mlbench.home import Home
-from mlbench.records import Run
 from tests.support.results import make_run
 from tests.support.scripted import Reply, answering, serving
 

@@ -22,8 +22,8 @@ def test_tab_shows_the_public_names_and_nothing_else() -> None:
         ("mlbench.archive, mlbench.cli", "pyarrow"),
         ("mlbench.client", "kubernetes"),
         ("mlbench.cli.show", "mlbench.options"),
-        ("mlbench.cli.show", "mlbench.results"),
-        ("mlbench.cli.show", "mlbench.autopsy"),
+        ("mlbench.cli.show", "mlbench.contract.results"),
+        ("mlbench.cli.show", "mlbench.contract.autopsy"),
     ],
 )
 def test_unused_packages_are_not_imported(module: str, unused: str) -> None:

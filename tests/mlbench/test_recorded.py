@@ -17,7 +17,8 @@ from typing import Any
 import psutil
 import pytest
 
-from mlbench import ApiClient, archive, names
+from mlbench import ApiClient, archive
+from mlbench.contract import names
 from mlbench.home import Home
 from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import wait_for

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import torch
 
-from mlbench.clock import SteadyClock
+from mlbench.contract.clock import SteadyClock
+from mlbench.contract.records import Goal
 from mlbench.recorder import Recorder, Value
-from mlbench.records import Goal
 from mlbench_master.recording.samples import Sample, Settings, parse_lines
 from tests.support.processes import run_text
 

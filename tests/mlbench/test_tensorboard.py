@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from mlbench.stated import Setting, check_settings
+from mlbench.contract.stated import Setting, check_settings
 from mlbench.tensorboard import (
     DamagedError,
     Hyperparameters,

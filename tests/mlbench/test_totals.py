@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from mlbench import names
+from mlbench.contract import names
 from tests.support.processes import run_text
 
 _RANK = {"run_id": "7", "rank": "1"}

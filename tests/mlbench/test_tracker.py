@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from mlbench import Tracker, names
+from mlbench import Tracker
+from mlbench.contract import names
 from mlbench.recorder import Value
 from tests.support.metrics_file import lines, metrics
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mlbench import Tracker, names
+from mlbench import Tracker
+from mlbench.contract import names
 from tests.support.metrics_file import lines, metrics
 from tests.support.processes import run_text
 

@@ -9,7 +9,7 @@ from statistics import median
 
 import pytest
 
-from mlbench import names
+from mlbench.contract import names
 from tests.support.processes import run_text
 from tests.support.rules import FOLDER, ROOT, Rule, read_cases, read_rules
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from mlbench import names
+from mlbench.contract import names
 from tests.support.processes import run_text
 
 COMMAND = (sys.executable, "-m", "mlbench_exporter.app", "--port")

@@ -8,7 +8,7 @@ import os
 import sys
 from unittest.mock import patch
 
-from mlbench.errors import MLBenchError
+from mlbench.contract.errors import MLBenchError
 from mlbench.home import Home
 from mlbench.stack import launch, supervisor
 from mlbench.stack.services import Listen, Service, Services

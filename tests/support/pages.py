@@ -8,8 +8,8 @@ from datetime import datetime
 from pathlib import Path
 
 from mlbench import ApiClient
+from mlbench.contract.records import Run
 from mlbench.home import Home
-from mlbench.records import Run
 from tests.support.processes import run_text
 
 _ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from mlbench import names
+from mlbench.contract import names
 from tests.conftest import free_port, wait_for
 from tests.support.known import known
 

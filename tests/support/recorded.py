@@ -7,10 +7,11 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from mlbench import ApiClient, names
+from mlbench import ApiClient
+from mlbench.contract import names
+from mlbench.contract.join_token import make, new_holder
+from mlbench.contract.records import Run
 from mlbench.home import Home
-from mlbench.join_token import make, new_holder
-from mlbench.records import Run
 from tests.conftest import wait_for
 from tests.support.stacks import assert_counted, reload, run_to_end
 

@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 from mlbench import archive
 from mlbench.archive import Piece, SeriesName
-from mlbench.comparisons import Comparison, Difference, Value
+from mlbench.contract.comparisons import Comparison, Difference, Value
+from mlbench.contract.records import GitState, Goal, Limits, Machine, Manifest, Run, Versions
+from mlbench.contract.results import AccuracyAfterTime, Cost, Curve, Result, TimeToAccuracy
 from mlbench.evaluation.compare import compare
 from mlbench.evaluation.judgement import judge
-from mlbench.records import GitState, Goal, Limits, Machine, Manifest, Run, Versions
-from mlbench.results import AccuracyAfterTime, Cost, Curve, Result, TimeToAccuracy
 from tests.support.known import known
 
 METRIC = "val_global_Prec@1"

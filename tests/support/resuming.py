@@ -9,10 +9,11 @@ from pathlib import Path
 
 import psutil
 
-from mlbench import ApiClient, names
+from mlbench import ApiClient
+from mlbench.contract import names
+from mlbench.contract.records import Run
+from mlbench.contract.results import Result
 from mlbench.home import Home
-from mlbench.records import Run
-from mlbench.results import Result
 from tests.conftest import wait_for
 from tests.support.stacks import assert_counted, run_to_end, training
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from peewee import PostgresqlDatabase
 
-from mlbench.output import OutputFile, OutputList
+from mlbench.contract.output import OutputFile, OutputList
 from mlbench_master.database import database, run_sql
 from mlbench_master.models import Pod, Rank, Run, Stream, Worker, run_owner
 from mlbench_master.reading.store import ArchiveStore

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.servers import database_url, gunicorn, running
-from mlbench import names
+from mlbench.contract import names
 from mlbench.home import Connection
 from tests.conftest import AGENT_SECRET, USER_TOKEN
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import psutil
 
-from mlbench import ApiClient, names
+from mlbench import ApiClient
+from mlbench.contract import names
+from mlbench.contract.records import Run
 from mlbench.home import Home
-from mlbench.records import Run
 from mlbench.stack import launch
 from tests.conftest import wait_for
 from tests.support.known import known

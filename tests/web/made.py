@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from peewee import fn
 
-from mlbench.autopsy import Frame
-from mlbench.output import OutputFile
-from mlbench.profiles import Operator, Recorded
+from mlbench.contract.autopsy import Frame
+from mlbench.contract.output import OutputFile
+from mlbench.contract.profiles import Operator, Recorded
 from mlbench_master.models import Autopsy, Pod, Profile, Rank, RankEvidence, Run, Worker, run_owner
 from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import Delivery

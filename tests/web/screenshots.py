@@ -12,8 +12,8 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from mlbench import ApiClient
+from mlbench.contract.records import Run
 from mlbench.home import Home
-from mlbench.records import Run
 from mlbench.stack import launch
 from tests.conftest import wait_for
 from tests.support.chromium import running_chromium

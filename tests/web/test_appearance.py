@@ -9,8 +9,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, expect
 
 from mlbench import ApiClient
+from mlbench.contract.records import Run
 from mlbench.home import Connection
-from mlbench.records import Run
 from tests.conftest import wait_for
 from tests.support.stacks import FAILS, order_command, order_steps, run_to_end
 

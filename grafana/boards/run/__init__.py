@@ -26,7 +26,7 @@ from grafana.boards.run.speed import SPEED, STEP_TIMES
 from grafana.graphs import lines, timeline
 from grafana.panels import band
 from grafana.queries import by, called, ever, graph, in_each_step, moment, recorded
-from mlbench import names
+from mlbench.contract import names
 
 # Metrics with a panel of their own, and totals. All others are repeated at the end.
 SHOWN: Final = "|".join(

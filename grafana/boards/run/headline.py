@@ -24,7 +24,7 @@ from grafana.panels import BY_THRESHOLD
 from grafana.queries import SECONDS, by, called, column, latest, state_or_outcome, value
 from grafana.tables import Column, rows
 from grafana.transformations import one_row
-from mlbench import names
+from mlbench.contract import names
 
 _STATE = f"({state_or_outcome(RUN)})"
 _FAILURE = f"topk by (run_id) (1, {latest(f'mlbench_run_failure_info{{{RUN}}}')})"

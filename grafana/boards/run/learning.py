@@ -23,7 +23,7 @@ from grafana.graphs import against, lines
 from grafana.panels import CURVE_COLOURS, Overrides, band, fixed
 from grafana.queries import RECORDED_INTERVAL, by, called, history, recorded
 from grafana.transformations import over
-from mlbench import names
+from mlbench.contract import names
 
 _LOSS = {**band_of(TRAIN_LOSS, "training"), "validation": recorded_by_ranks(VAL_LOSS)}
 _ACCURACY = {

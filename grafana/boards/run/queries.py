@@ -6,7 +6,7 @@ from typing import Final
 from grafana.line import abandoned, from_before
 from grafana.panels import RANK_COLOURS, Overrides, band, fixed
 from grafana.queries import Query, by, called, ever, graph, moment, newest_in_step, of_result
-from mlbench import names, palette
+from mlbench.contract import names, palette
 
 RUN: Final = 'run_id="$run_id"'
 RANKS: Final = f'{RUN},rank=~"$rank"'

@@ -21,7 +21,7 @@ from grafana.line import newest_kept
 from grafana.panels import NO_DATA, dashed, markdown
 from grafana.queries import CORES, by, column, graph, latest, newest_in_step, rate
 from grafana.tables import Column, rows, share
-from mlbench import names, palette
+from mlbench.contract import names, palette
 
 
 def _of_each(rule: str, figure: str) -> str:

@@ -36,7 +36,7 @@ from grafana.queries import (
     value,
 )
 from grafana.transformations import matrix, organized, sorted_by
-from mlbench import names
+from mlbench.contract import names
 
 # Of all ranks together. Where a run begins or ends within a step, both rates are low alike.
 THROUGHPUT: Final = (

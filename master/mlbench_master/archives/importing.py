@@ -15,11 +15,11 @@ from typing import Any, BinaryIO
 from peewee import BooleanField, DatabaseError, DoubleField, Field, IntegerField
 
 from mlbench.archive import AUTOPSIES, ROWS, RUN, Archive, ArchiveError, file_name
+from mlbench.contract.names import ACTIVE_STATES
+from mlbench.contract.records import Manifest
+from mlbench.contract.records import Run as RunRecord
 from mlbench.evaluation import limited
 from mlbench.evaluation.figures import figures_of, metrics_of
-from mlbench.names import ACTIVE_STATES
-from mlbench.records import Manifest
-from mlbench.records import Run as RunRecord
 from mlbench_master.database import STATE, exclusive, store
 from mlbench_master.errors import BadFieldError, TooLargeError
 from mlbench_master.models import WORDS, JSONField, Rank, Run

@@ -15,7 +15,7 @@ from functools import partial
 from prometheus_client import CollectorRegistry, Counter, Gauge, PlatformCollector, ProcessCollector
 
 from mlbench.backoff import Backoff
-from mlbench.errors import MLBenchError
+from mlbench.contract.errors import MLBenchError
 from mlbench.pool import PoolFiles
 from mlbench.serving import serve_metrics
 from mlbench.signals import on_termination

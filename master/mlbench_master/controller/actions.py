@@ -4,8 +4,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Literal
 
-from mlbench.autopsy import Reason
-from mlbench.runspec import WorkerSpec
+from mlbench.contract.autopsy import Reason
+from mlbench.contract.runspec import WorkerSpec
 
 
 @dataclass(frozen=True)

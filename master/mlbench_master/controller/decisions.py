@@ -6,7 +6,7 @@ Pure functions: no clock, no network, no database.
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
-from mlbench.runspec import WorkerSpec
+from mlbench.contract.runspec import WorkerSpec
 from mlbench_master.controller.actions import Action, Assign, End, Scale, StopRanks
 from mlbench_master.controller.ending import (
     count_or_end,

@@ -9,11 +9,11 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
-from mlbench.assignment import Assignment
 from mlbench.benchmarks import BENCHMARKS
+from mlbench.contract.assignment import Assignment
+from mlbench.contract.names import ACTIVE_STATES
+from mlbench.contract.runspec import WorkerSpec, part
 from mlbench.evaluation.autopsy import Ended, ended_first
-from mlbench.names import ACTIVE_STATES
-from mlbench.runspec import WorkerSpec, part
 from mlbench_master.controller.actions import (
     Action,
     Ask,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import NamedTuple
 
-from mlbench.clock import steady_seconds
-from mlbench.runspec import WorkerSpec, part
+from mlbench.contract.clock import steady_seconds
+from mlbench.contract.runspec import WorkerSpec, part
 from mlbench_master.controller.world import (
     PoolPolicy,
     RankView,

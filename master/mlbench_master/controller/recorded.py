@@ -6,7 +6,7 @@ whether it has failed: what could not be recorded is a sentence more. Pure funct
 
 from dataclasses import replace
 
-from mlbench.words import spans
+from mlbench.contract.words import spans
 from mlbench_master.controller import ending
 from mlbench_master.controller.actions import Action, End
 from mlbench_master.controller.world import RankView, RunView

@@ -15,7 +15,7 @@ from dataclasses import asdict
 
 from peewee import Expression
 
-from mlbench.names import ACTIVE_STATES
+from mlbench.contract.names import ACTIVE_STATES
 from mlbench_master.database import STATE, exclusive
 from mlbench_master.models import DeletedRun, Run, run_owner
 from mlbench_master.notify import Waiter, notify

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from mlbench.runspec import WorkerSpec
+from mlbench.contract.runspec import WorkerSpec
 from mlbench_master.reading.counting import SampleCounts
 
 

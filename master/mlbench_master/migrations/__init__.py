@@ -15,7 +15,7 @@ from peewee import Database, SqliteDatabase
 from playhouse.migrate import SchemaMigrator
 from playhouse.migrations import Runner
 
-from mlbench.errors import MLBenchError
+from mlbench.contract.errors import MLBenchError
 from mlbench_master.database import exclusive
 
 FOLDER = Path(__file__).parent

@@ -11,9 +11,9 @@ from falcon.routing import map_http_methods
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from mlbench.distribution import own_version
-from mlbench.names import STREAMS
-from mlbench.records import Error
+from mlbench.contract.distribution import own_version
+from mlbench.contract.names import STREAMS
+from mlbench.contract.records import Error
 from mlbench_master.access import Access, access_of
 from mlbench_master.http import JAVASCRIPT
 from mlbench_master.openapi.operation import Operation, Parameter, Route

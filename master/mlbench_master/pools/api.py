@@ -13,7 +13,7 @@ from kubernetes.watch.watch import iter_resp_lines
 from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import HTTPError
 
-from mlbench.errors import MLBenchError
+from mlbench.contract.errors import MLBenchError
 from mlbench_master.pools.manifests import Object
 from mlbench_master.pools.status import to_line
 

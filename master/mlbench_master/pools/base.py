@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from mlbench.assignment import Attachment
-from mlbench.runspec import WorkerSpec
+from mlbench.contract.assignment import Attachment
+from mlbench.contract.runspec import WorkerSpec
 
 RUNNING = "Running"
 TERMINATING = "Terminating"

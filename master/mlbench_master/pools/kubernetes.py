@@ -16,7 +16,7 @@ from typing import TypeVar
 from prometheus_client import CollectorRegistry, Counter
 
 from mlbench.backoff import Backoff
-from mlbench.runspec import WorkerSpec
+from mlbench.contract.runspec import WorkerSpec
 from mlbench_master.pools.api import Api, ApiError
 from mlbench_master.pools.base import TERMINATING, Placement, PodStatus
 from mlbench_master.pools.manifests import (

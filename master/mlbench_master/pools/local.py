@@ -13,10 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 
-from mlbench.assignment import Attachment
+from mlbench.contract.assignment import Attachment
+from mlbench.contract.runspec import WorkerSpec, part
+from mlbench.contract.shaping import Shaping
 from mlbench.pool import PoolFiles
-from mlbench.runspec import WorkerSpec, part
-from mlbench.shaping import Shaping
 from mlbench_master.pools.base import Placement, PodStatus
 
 _LOOPBACK = "127.0.0.1"

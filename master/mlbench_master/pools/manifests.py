@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mlbench.errors import MLBenchError
-from mlbench.runspec import WorkerSpec, part
-from mlbench.shaping import Shaping
+from mlbench.contract.errors import MLBenchError
+from mlbench.contract.runspec import WorkerSpec, part
+from mlbench.contract.shaping import Shaping
 from mlbench_master.settings import Limits
 
 Object = dict[str, Any]

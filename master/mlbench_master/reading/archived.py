@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from mlbench.archive import Archive, Piece, Sealed, SeriesName
-from mlbench.series import SeriesKey, series_name, spell
+from mlbench.contract.series import SeriesKey, series_name, spell
 from mlbench_master.reading import windows
 from mlbench_master.reading.delivered import LostSamplesError
 from mlbench_master.reading.points import NO_ANNOTATION, Annotation, Chunks, Points, Reader

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from mlbench.names import ACTIVE_STATES
-from mlbench.series import SeriesKey, series_name
+from mlbench.contract.names import ACTIVE_STATES
+from mlbench.contract.series import SeriesKey, series_name
 from mlbench_master.models import find_run, pod_owner
 from mlbench_master.reading import windows
 from mlbench_master.reading.points import Chunks, Points, Reader

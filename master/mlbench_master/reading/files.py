@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlbench.archive import RUN, file_member
-from mlbench.output import MOST_BYTES, OutputList, is_name
-from mlbench.records import RunFile
+from mlbench.contract.output import MOST_BYTES, OutputList, is_name
+from mlbench.contract.records import RunFile
 from mlbench_master.errors import NotFoundError
 from mlbench_master.models import Chunk, Profile, Run, Stream, run_owner
 from mlbench_master.reading.store import ArchiveStore

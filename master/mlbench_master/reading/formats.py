@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import orjson
 
-from mlbench.csv_cells import escape_formula, escape_formula_value
+from mlbench.contract.csv_cells import escape_formula, escape_formula_value
 from mlbench_master import times
 from mlbench_master.reading.delivered import LostSamplesError
 from mlbench_master.reading.points import Chunks, Points

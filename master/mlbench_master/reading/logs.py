@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from mlbench.errors import MLBenchError
-from mlbench.records import LogMatch, LogPage, LogSearch
+from mlbench.contract.errors import MLBenchError
+from mlbench.contract.records import LogMatch, LogPage, LogSearch
 from mlbench_master.models import Run, Stream, run_owner
 from mlbench_master.recording.streams import read
 

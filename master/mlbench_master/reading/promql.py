@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import orjson
 
-from mlbench.login import split_login
+from mlbench.contract.login import split_login
 from mlbench_master.errors import ServiceUnavailableError
 
 _CONNECT_SECONDS = 3.0

@@ -8,8 +8,8 @@ from itertools import chain
 from statistics import fmean
 from typing import Any
 
+from mlbench.contract.series import number_or_text, spell, split_name
 from mlbench.evaluation.line import Line
-from mlbench.series import number_or_text, spell, split_name
 from mlbench_master import times
 from mlbench_master.reading.points import (
     NO_ANNOTATION,

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from mlbench.archive import ArchiveError
-from mlbench.records import RunMetric
-from mlbench.series import SeriesKey, series_name
+from mlbench.contract.records import RunMetric
+from mlbench.contract.series import SeriesKey, series_name
 from mlbench_master.database import run_sql
 from mlbench_master.models import (
     KeptSample,

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 from peewee import ModelSelect, fn
 
-from mlbench.series import SeriesKey, spell
+from mlbench.contract.series import SeriesKey, spell
 from mlbench_master.database import database, snapshot
 from mlbench_master.models import Deletion, Detail, KeptSample, Series, Stream
 from mlbench_master.reading.points import (

@@ -6,7 +6,7 @@ All of it raises ``PrometheusError`` if Prometheus gives no answer.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from mlbench.series import SeriesKey
+from mlbench.contract.series import SeriesKey
 from mlbench_master.reading.points import PIECE, Annotation, Chunks, Points, join
 from mlbench_master.reading.promql import PrometheusClient, QueryResult
 from mlbench_master.recording.samples import series_key

@@ -16,7 +16,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from mlbench.series import SeriesKey
+from mlbench.contract.series import SeriesKey
 from mlbench_master.database import exclusive, run_sql, store
 from mlbench_master.models import Stream, find_run, run_owner
 from mlbench_master.notify import Waiter

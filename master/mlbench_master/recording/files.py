@@ -4,8 +4,8 @@ Those of an attempt have a bound together. A pack beyond it is held by its list 
 gap, as of a long log.
 """
 
-from mlbench.names import StreamName
-from mlbench.output import MOST_BYTES, MOST_LIST_BYTES
+from mlbench.contract.names import StreamName
+from mlbench.contract.output import MOST_BYTES, MOST_LIST_BYTES
 from mlbench_master.database import exclusive, run_sql, store
 from mlbench_master.errors import BadFieldError
 from mlbench_master.models import Chunk

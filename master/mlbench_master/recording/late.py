@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, replace
 from typing import Any
 
-from mlbench.names import StreamName
+from mlbench.contract.names import StreamName
 from mlbench_master.database import exclusive, run_sql, store
 from mlbench_master.models import Stream, added_owner, find_run, run_owner
 from mlbench_master.recording import not_recorded, streams

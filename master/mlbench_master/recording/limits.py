@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from peewee import fn
 
-from mlbench.series import SeriesKey, series_name
+from mlbench.contract.series import SeriesKey, series_name
 from mlbench_master.database import check_room, database, exclusive, run_many, run_sql
 from mlbench_master.errors import BadFieldError, ServiceUnavailableError
 from mlbench_master.models import Run, SeriesName, Stream

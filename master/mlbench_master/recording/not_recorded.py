@@ -7,7 +7,7 @@ counts the bytes that it refuses. All surfaces show the counts from ``describe``
 from collections.abc import Mapping
 from typing import Any
 
-from mlbench.records import NotRecorded
+from mlbench.contract.records import NotRecorded
 from mlbench_master.database import exclusive, store
 from mlbench_master.models import Run, run_owner
 

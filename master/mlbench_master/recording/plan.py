@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mlbench import names
-from mlbench.series import SeriesKey
+from mlbench.contract import names
+from mlbench.contract.series import SeriesKey
 from mlbench_master.recording.samples import Sample
 
 # After a sample from the future, Prometheus refuses every sample of today.

@@ -23,8 +23,8 @@ from pydantic import (
     model_validator,
 )
 
-from mlbench.errors import MLBenchError
-from mlbench.series import MAX_NAME_LENGTH, MAX_TEXT_LENGTH, number_or_text, split_name
+from mlbench.contract.errors import MLBenchError
+from mlbench.contract.series import MAX_NAME_LENGTH, MAX_TEXT_LENGTH, number_or_text, split_name
 from mlbench_master import times
 from mlbench_master.database import exclusive, run_sql
 from mlbench_master.errors import NotFoundError

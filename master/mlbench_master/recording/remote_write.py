@@ -19,8 +19,8 @@ import cramjam
 import httpx
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from mlbench.errors import MLBenchError
-from mlbench.login import origin_of, split_login
+from mlbench.contract.errors import MLBenchError
+from mlbench.contract.login import origin_of, split_login
 
 log = logging.getLogger(__name__)
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from mlbench import names
-from mlbench.clock import SLACK_SECONDS
-from mlbench.records import Disturbance, Goal, StatedMachine
-from mlbench.stated import reaches
+from mlbench.contract import names
+from mlbench.contract.clock import SLACK_SECONDS
+from mlbench.contract.records import Disturbance, Goal, StatedMachine
+from mlbench.contract.stated import reaches
 from mlbench_master.database import store
 from mlbench_master.models import Rank, Run, Stream
 from mlbench_master.recording import not_recorded

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from mlbench import names
-from mlbench.process import Process
-from mlbench.records import Disturbance, Goal, StatedMachine
-from mlbench.series import MAX_NAME_LENGTH, SeriesKey, number_or_text, spell, storable_text
-from mlbench.stated import Setting, check_settings
+from mlbench.contract import names
+from mlbench.contract.process import Process
+from mlbench.contract.records import Disturbance, Goal, StatedMachine
+from mlbench.contract.series import MAX_NAME_LENGTH, SeriesKey, number_or_text, spell, storable_text
+from mlbench.contract.stated import Setting, check_settings
 from mlbench_master import times
 from mlbench_master.exact_json import LONG_NUMBER, loads_exactly, loads_fast
 from mlbench_master.recording.not_recorded import STATED

@@ -6,7 +6,7 @@ from operator import itemgetter
 
 from peewee import chunked
 
-from mlbench.series import SeriesKey, spell
+from mlbench.contract.series import SeriesKey, spell
 from mlbench_master.database import run_many
 from mlbench_master.models import Detail, KeptSample, Stream
 from mlbench_master.recording.plan import Plan

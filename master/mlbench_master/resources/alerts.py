@@ -7,7 +7,7 @@ from typing import Any
 
 from falcon import Request, Response
 
-from mlbench.records import Alert, RunAlert
+from mlbench.contract.records import Alert, RunAlert
 from mlbench_master import times
 from mlbench_master.fields import parse_whole_number
 from mlbench_master.openapi.operation import operation

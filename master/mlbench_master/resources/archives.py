@@ -6,7 +6,7 @@ from tempfile import TemporaryFile
 import falcon
 from falcon import Request, Response
 
-from mlbench.records import Imported, Verification
+from mlbench.contract.records import Imported, Verification
 from mlbench_master.archives import importing
 from mlbench_master.archives.verifying import Verifier
 from mlbench_master.http import offer_file, read_to_file

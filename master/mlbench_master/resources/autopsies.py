@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from falcon import Request, Response
 
-from mlbench.autopsy import Autopsy, Evidence
+from mlbench.contract.autopsy import Autopsy, Evidence
 from mlbench_master.access import Access, own_pod
 from mlbench_master.errors import NotFoundError
 from mlbench_master.http import read_json

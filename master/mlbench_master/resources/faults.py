@@ -6,7 +6,7 @@ from typing import Annotated
 from falcon import Request, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from mlbench.records import RunEvent
+from mlbench.contract.records import RunEvent
 from mlbench_master import times
 from mlbench_master.access import Access, own_pod
 from mlbench_master.fields import NO_NUL, refuse_truth_value

@@ -8,7 +8,7 @@ from typing import Any
 from falcon import Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
-from mlbench.records import Health
+from mlbench.contract.records import Health
 from mlbench_master.access import Access
 from mlbench_master.database import WriteTest
 from mlbench_master.errors import ServiceUnavailableError

@@ -2,7 +2,7 @@
 
 from falcon import Request, Response
 
-from mlbench.records import LogPage, LogSearch
+from mlbench.contract.records import LogPage, LogSearch
 from mlbench_master.errors import BadFieldError
 from mlbench_master.http import offer_file
 from mlbench_master.openapi.operation import Parameter, one_of, operation, whole

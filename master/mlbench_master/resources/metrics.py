@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from falcon import Request, Response
 from pydantic import Field
 
-from mlbench.records import Count, Echo, Point, RunMetric
+from mlbench.contract.records import Count, Echo, Point, RunMetric
 from mlbench_master import times
 from mlbench_master.errors import BadFieldError, NotFoundError
 from mlbench_master.fields import NO_NUL, parse_whole_number

@@ -4,8 +4,8 @@ from typing import cast
 
 from falcon import Request, Response
 
-from mlbench import records
-from mlbench.names import ACTIVE_STATES
+from mlbench.contract import records
+from mlbench.contract.names import ACTIVE_STATES
 from mlbench_master.models import Pod, Rank, Run, Worker
 from mlbench_master.openapi.operation import operation
 from mlbench_master.pools.base import is_same_pod

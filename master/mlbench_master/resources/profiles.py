@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from falcon import Request, Response
 
 from mlbench.archive import RUN
-from mlbench.profiles import RankProfile
+from mlbench.contract.profiles import RankProfile
 from mlbench_master.access import Access, own_pod
 from mlbench_master.http import read_body, read_bytes
 from mlbench_master.openapi.operation import operation

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from falcon import Request, Response
 
-from mlbench.comparisons import Comparison
+from mlbench.contract.comparisons import Comparison
+from mlbench.contract.names import ACTIVE_STATES
+from mlbench.contract.records import RunCurve
+from mlbench.contract.results import Goodput, Result
 from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria, read_finite, read_goal
-from mlbench.names import ACTIVE_STATES
-from mlbench.records import RunCurve
-from mlbench.results import Goodput, Result
 from mlbench_master.errors import BadFieldError
 from mlbench_master.fields import parse_whole_number
 from mlbench_master.http import offer_file

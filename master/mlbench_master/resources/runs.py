@@ -5,8 +5,16 @@ from dataclasses import dataclass, replace
 import falcon
 from falcon import Request, Response
 
-from mlbench.names import RUN_STATES
-from mlbench.records import Manifest, OriginalRun, Run, RunCounts, RunEvent, RunField, RunGroup
+from mlbench.contract.names import RUN_STATES
+from mlbench.contract.records import (
+    Manifest,
+    OriginalRun,
+    Run,
+    RunCounts,
+    RunEvent,
+    RunField,
+    RunGroup,
+)
 from mlbench_master.http import read_body
 from mlbench_master.openapi.operation import flag, names, one_of, operation, parsed, text, whole
 from mlbench_master.original import OriginalRunRequest, fit, is_original, listed

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from falcon import Request, Response
 
-from mlbench.records import Run, RunSet
-from mlbench.sweeps import SetAnalysis
+from mlbench.contract.records import Run, RunSet
+from mlbench.contract.sweeps import SetAnalysis
 from mlbench_master.http import read_body
 from mlbench_master.openapi.operation import operation
 from mlbench_master.runs import describing, sets

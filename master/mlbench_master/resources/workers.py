@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import falcon
 from falcon import Request, Response
 
-from mlbench.names import ACTIVE_STATES, STREAMS
-from mlbench.pod_token import PodIdentity
-from mlbench.records import Held, Joined
+from mlbench.contract.names import ACTIVE_STATES, STREAMS
+from mlbench.contract.pod_token import PodIdentity
+from mlbench.contract.records import Held, Joined
 from mlbench_master.access import Access, own_pod
 from mlbench_master.database import check_room, run_sql
 from mlbench_master.errors import BadFieldError

@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from math import isfinite
 
+from mlbench.contract.names import RUN_METRIC
+from mlbench.contract.records import RunCurve
 from mlbench.evaluation.figures import figures_of
-from mlbench.names import RUN_METRIC
-from mlbench.records import RunCurve
 from mlbench_master.models import Run
 from mlbench_master.reading.promql import PrometheusClient, PrometheusError, select
 from mlbench_master.reading.series import SeriesReader

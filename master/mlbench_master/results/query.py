@@ -8,8 +8,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from mlbench import names
-from mlbench.comparisons import Comparison
+from mlbench.contract import names
+from mlbench.contract.comparisons import Comparison
+from mlbench.contract.results import Result
+from mlbench.contract.series import number_or_text, split_name
 from mlbench.evaluation import compare, mllog
 from mlbench.evaluation.columns import Column, Columns
 from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
@@ -17,8 +19,6 @@ from mlbench.evaluation.evaluate import LINE_METRICS, RunContext, evaluate, read
 from mlbench.evaluation.facts import facts_of
 from mlbench.evaluation.line import Line
 from mlbench.evaluation.rows import RankRow
-from mlbench.results import Result
-from mlbench.series import number_or_text, split_name
 from mlbench_master.models import Rank, Run
 from mlbench_master.reading.promql import PrometheusClient, select
 from mlbench_master.reading.selection import BEFORE_ALL_US, NamedSeries, Selection

@@ -8,13 +8,13 @@ from typing import Any, cast
 
 from peewee import fn
 
-from mlbench.autopsy import Autopsy as AutopsyRecord
-from mlbench.autopsy import Evidence, Reason
+from mlbench.contract.autopsy import Autopsy as AutopsyRecord
+from mlbench.contract.autopsy import Evidence, Reason
+from mlbench.contract.pod_token import PodIdentity
+from mlbench.contract.words import join, spans
 from mlbench.evaluation.autopsy import judge
 from mlbench.evaluation.seen import split
 from mlbench.evaluation.stacks import merge_stacks
-from mlbench.pod_token import PodIdentity
-from mlbench.words import join, spans
 from mlbench_master import times
 from mlbench_master.database import STATE, exclusive, run_sql
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mlbench.clock import SLACK_SECONDS, steady_seconds
+from mlbench.contract.clock import SLACK_SECONDS, steady_seconds
 from mlbench_master.models import Run
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

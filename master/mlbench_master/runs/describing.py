@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from peewee import Expression
 
-from mlbench import records
-from mlbench.names import ACTIVE_STATES
+from mlbench.contract import records
+from mlbench.contract.names import ACTIVE_STATES
 from mlbench_master.database import database, find_reserve
 from mlbench_master.models import Rank, Run
 from mlbench_master.recording import not_recorded

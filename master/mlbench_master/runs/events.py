@@ -5,10 +5,10 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import get_args
 
+from mlbench.contract.records import EventKind, RunEvent
+from mlbench.contract.words import count
 from mlbench.evaluation.rows import InjectedFault
-from mlbench.records import EventKind, RunEvent
 from mlbench.report import figures
-from mlbench.words import count
 from mlbench_master.models import Rank, Run
 from mlbench_master.runs import autopsies
 from mlbench_master.runs.describing import STOPPED_BY, added_to, note_of, reason_of

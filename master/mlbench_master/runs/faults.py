@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from mlbench import faults
+from mlbench.contract import faults
+from mlbench.contract.faults import Fault, FaultError
+from mlbench.contract.pod_token import PodIdentity
+from mlbench.contract.records import PlannedFault
+from mlbench.contract.runspec import Network, part
 from mlbench.evaluation.rows import InjectedFault
-from mlbench.faults import Fault, FaultError
-from mlbench.pod_token import PodIdentity
-from mlbench.records import PlannedFault
-from mlbench.runspec import Network, part
 from mlbench_master.database import STATE, exclusive, run_sql
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
 from mlbench_master.models import Rank, Run

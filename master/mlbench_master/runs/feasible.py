@@ -2,12 +2,12 @@
 
 from importlib.util import find_spec
 
-from mlbench import faults
 from mlbench.benchmarks import Benchmark
-from mlbench.distribution import how_to_install
-from mlbench.names import THIS_MACHINE
+from mlbench.contract import faults
+from mlbench.contract.distribution import how_to_install
+from mlbench.contract.names import THIS_MACHINE
+from mlbench.contract.runspec import IMPAIRMENTS
 from mlbench.options import OptionError, read
-from mlbench.runspec import IMPAIRMENTS
 from mlbench_master.errors import BadFieldError
 from mlbench_master.runs.requests import CUSTOM_BACKEND, RunRequest
 from mlbench_master.settings import Limits

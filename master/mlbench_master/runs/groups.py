@@ -7,9 +7,9 @@ from itertools import chain, product
 from math import isfinite
 from typing import Any
 
+from mlbench.contract.records import GroupMean, RunGroup
+from mlbench.contract.stated import Setting
 from mlbench.evaluation import intervals, statistics
-from mlbench.records import GroupMean, RunGroup
-from mlbench.stated import Setting
 from mlbench_master.errors import BadFieldError
 from mlbench_master.models import Run
 from mlbench_master.runs import columns

@@ -6,9 +6,9 @@ from typing import Annotated
 from peewee import fn
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from mlbench import join_token
-from mlbench.names import ACTIVE_STATES
-from mlbench.records import JoinToken as TokenRecord
+from mlbench.contract import join_token
+from mlbench.contract.names import ACTIVE_STATES
+from mlbench.contract.records import JoinToken as TokenRecord
 from mlbench_master.database import STATE, exclusive, run_sql, store
 from mlbench_master.errors import NotFoundError, TooManyError
 from mlbench_master.fields import NO_NUL, refuse_truth_value

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from mlbench.assignment import Assignment
-from mlbench.names import ACTIVE_STATES, recorded_pod
-from mlbench.pod_token import PodIdentity, derive
-from mlbench.records import Joined
+from mlbench.contract.assignment import Assignment
+from mlbench.contract.names import ACTIVE_STATES, recorded_pod
+from mlbench.contract.pod_token import PodIdentity, derive
+from mlbench.contract.records import Joined
 from mlbench_master.database import STATE, exclusive, store
 from mlbench_master.errors import ConflictError
 from mlbench_master.fields import NO_NUL, refuse_truth_value

@@ -8,11 +8,11 @@ from typing import Any
 
 from peewee import Expression
 
+from mlbench.contract.faults import MOST
+from mlbench.contract.names import ACTIVE_STATES
+from mlbench.contract.records import Disturbance
 from mlbench.evaluation.disturbance import is_disturbed
 from mlbench.evaluation.ledger import Entry
-from mlbench.faults import MOST
-from mlbench.names import ACTIVE_STATES
-from mlbench.records import Disturbance
 from mlbench_master.database import STATE, check_room, exclusive, run_sql, store
 from mlbench_master.errors import ConflictError, NotFoundError
 from mlbench_master.models import (

@@ -8,7 +8,7 @@ from typing import Any
 
 from peewee import ColumnBase, Expression, Ordering, fn
 
-from mlbench import records
+from mlbench.contract import records
 from mlbench_master.database import database, snapshot
 from mlbench_master.models import Rank, Run
 from mlbench_master.runs import columns, describing

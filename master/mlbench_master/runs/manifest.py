@@ -4,9 +4,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mlbench.distribution import own_version
+from mlbench.contract.distribution import own_version
+from mlbench.contract.records import Limits, Machine, Manifest, RankOnMachine, Versions
 from mlbench.evaluation.division import division, rule_violations
-from mlbench.records import Limits, Machine, Manifest, RankOnMachine, Versions
 from mlbench_master.models import Rank, Run
 from mlbench_master.recording import not_recorded
 from mlbench_master.runs import describing

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mlbench.pod_token import PodIdentity
-from mlbench.profiles import (
+from mlbench.contract.pod_token import PodIdentity
+from mlbench.contract.profiles import (
     LONGEST_TEXT,
     MOST_BYTES,
     MOST_OPERATORS,

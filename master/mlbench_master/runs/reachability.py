@@ -9,7 +9,7 @@ clock.
 
 from dataclasses import dataclass
 
-from mlbench.clock import steady_seconds
+from mlbench.contract.clock import steady_seconds
 from mlbench_master.database import STATE, exclusive
 from mlbench_master.models import Hearing
 

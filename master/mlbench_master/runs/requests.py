@@ -23,7 +23,6 @@ from pydantic import (
 from pydantic.dataclasses import dataclass as request
 from pydantic.fields import FieldInfo
 
-from mlbench import faults
 from mlbench.benchmarks import (
     BENCHMARKS,
     DEFAULT,
@@ -34,9 +33,10 @@ from mlbench.benchmarks import (
     Image,
     find_image,
 )
+from mlbench.contract import faults
+from mlbench.contract.names import UNASKED_BANDWIDTH
+from mlbench.contract.runspec import CommonSpec, Repeat, RunSpec, options_of
 from mlbench.evaluation.scoring import OFFICIAL_RUNS
-from mlbench.names import UNASKED_BANDWIDTH
-from mlbench.runspec import CommonSpec, Repeat, RunSpec, options_of
 from mlbench_master.fields import NO_NUL, refuse_number, refuse_truth_value
 from mlbench_master.settings import Limits
 
@@ -95,7 +95,7 @@ STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstring
 
 
 class Checked:
-    """The checks of boolean fields, and of the fields that ``mlbench/runspec.py`` describes."""
+    """The checks of boolean fields, and of those that ``mlbench/contract/runspec.py`` describes."""
 
     __pydantic_fields__: ClassVar[dict[str, FieldInfo]]
 

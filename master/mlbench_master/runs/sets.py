@@ -10,18 +10,18 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from mlbench import records
+from mlbench.contract import records
+from mlbench.contract.masking import mask_command
+from mlbench.contract.names import UNASKED_BANDWIDTH
+from mlbench.contract.records import Planned
+from mlbench.contract.runspec import SWEPT
+from mlbench.contract.sweeps import SetAnalysis
 from mlbench.evaluation import effects, ledger
 from mlbench.evaluation.effects import RunFigures
 from mlbench.evaluation.facts import to_text
 from mlbench.evaluation.ledger import Entry
 from mlbench.evaluation.set_check import SetAtSealing
-from mlbench.masking import mask_command
-from mlbench.names import UNASKED_BANDWIDTH
 from mlbench.options import read
-from mlbench.records import Planned
-from mlbench.runspec import SWEPT
-from mlbench.sweeps import SetAnalysis
 from mlbench_master.database import STATE, exclusive, snapshot
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError, RefusedError
 from mlbench_master.fields import describe as describe_error

@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from mlbench.names import (
+from mlbench.contract.names import (
     ACTIVE_STATES,
     STREAMS,
     ProgressName,
@@ -25,7 +25,7 @@ from mlbench.names import (
     StreamName,
     recorded_pod,
 )
-from mlbench.records import AgentState
+from mlbench.contract.records import AgentState
 from mlbench_master import times
 from mlbench_master.database import STATE, exclusive, run_sql, store
 from mlbench_master.fields import NO_NUL, refuse_truth_value

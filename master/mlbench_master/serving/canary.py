@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from mlbench.clock import steady_seconds
+from mlbench.contract.clock import steady_seconds
 from mlbench_master.access import is_token
 from mlbench_master.runs.reachability import EVERY_SECONDS, LATE_SECONDS
 

@@ -9,9 +9,9 @@ import falcon
 from falcon import Request, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from mlbench.buckets import GOOGLE, TITLES
+from mlbench.contract.buckets import GOOGLE, TITLES
+from mlbench.contract.runspec import IMPAIRMENTS, RunSpec, options_of
 from mlbench.evaluation.intervals import CONFIDENCE, t_quantile
-from mlbench.runspec import IMPAIRMENTS, RunSpec, options_of
 from mlbench_master import http_errors
 from mlbench_master.runs.requests import MOST_RUNS
 from mlbench_master.web import assets

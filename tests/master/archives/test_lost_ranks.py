@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mlbench.archive import opened
-from mlbench.output import OutputFile, OutputList
+from mlbench.contract.output import OutputFile, OutputList
 from mlbench_master.models import Rank, Run, Stream, added_owner
 from mlbench_master.recording import streams
 from tests.conftest import as_pod

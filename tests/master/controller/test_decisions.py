@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mlbench.runspec import WorkerSpec
+from mlbench.contract.runspec import WorkerSpec
 from mlbench_master.controller.actions import (
     Action,
     Ask,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from peewee import Database
 
-from mlbench.assignment import Assignment
-from mlbench.runspec import WorkerSpec
+from mlbench.contract.assignment import Assignment
+from mlbench.contract.runspec import WorkerSpec
 from mlbench_master.controller.actions import Ask, Assign, End, MarkLost, Scale, StopRanks, Wait
 from mlbench_master.controller.decisions import decide
 from mlbench_master.controller.executor import Executor, command

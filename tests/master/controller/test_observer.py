@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mlbench.names import STREAMS
-from mlbench.runspec import WorkerSpec
+from mlbench.contract.names import STREAMS
+from mlbench.contract.runspec import WorkerSpec
 from mlbench_master.controller.observer import Observer, Stopwatch, store_pods
 from mlbench_master.controller.world import RankView, RunView, WarmPool, WorkerView
 from mlbench_master.database import store

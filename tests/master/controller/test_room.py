@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from mlbench.runspec import WorkerSpec
+from mlbench.contract.runspec import WorkerSpec
 from mlbench_master.controller.actions import Assign, Scale, Wait
 from mlbench_master.controller.decisions import decide
 from mlbench_master.controller.room import Shares, share_cores

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from mlbench.runspec import WorkerSpec
+from mlbench.contract.runspec import WorkerSpec
 from mlbench_master.controller.world import PoolPolicy, RankView, RunView, WorkerView, World
 from mlbench_master.reading.counting import SampleCounts
 

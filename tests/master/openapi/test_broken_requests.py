@@ -6,7 +6,7 @@ from http.client import HTTPResponse
 
 import httpx
 
-from mlbench.records import Error
+from mlbench.contract.records import Error
 
 _BROKEN = {
     b"hello\r\n\r\n": 400,

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mlbench.pod_token import PodIdentity, derive
+from mlbench.contract.pod_token import PodIdentity, derive
 from tests.conftest import AGENT_SECRET, USER_TOKEN
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

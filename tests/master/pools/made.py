@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mlbench.runspec import WorkerSpec
+from mlbench.contract.runspec import WorkerSpec
 from mlbench_master.pools.api import Api
 from mlbench_master.pools.kubernetes import KubernetesPool
 from mlbench_master.pools.manifests import Manifest, Object, add_owner, load, make_stateful_set

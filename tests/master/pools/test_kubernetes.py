@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from mlbench.runspec import WorkerSpec
+from mlbench.contract.runspec import WorkerSpec
 from mlbench_master.pools import kubernetes
 from mlbench_master.pools.kubernetes import KubernetesPool
 from mlbench_master.pools.manifests import Manifest, load, make_stateful_set

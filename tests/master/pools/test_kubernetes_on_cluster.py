@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mlbench.runspec import WorkerSpec
+from mlbench.contract.runspec import WorkerSpec
 from mlbench_master.pools.kubernetes import KubernetesPool
 from mlbench_master.pools.manifests import Object
 from tests.master.pools.made import IMAGE, LABELS, NAME, OWNER_NAME, make_pool, write_manifest

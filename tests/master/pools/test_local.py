@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from mlbench.contract.runspec import WorkerSpec
+from mlbench.contract.shaping import Shaping
 from mlbench.pool import LocalWorker, PoolFiles
-from mlbench.runspec import WorkerSpec
-from mlbench.shaping import Shaping
 from mlbench_master.pools.base import PodStatus
 from mlbench_master.pools.local import LocalPool
 from mlbench_master.settings import Settings

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mlbench.runspec import WorkerSpec
+from mlbench.contract.runspec import WorkerSpec
 from mlbench_master.pools.manifests import (
     APPLIED,
     Manifest,

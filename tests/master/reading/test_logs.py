@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from mlbench.records import LogMatch, LogPage, LogSearch
+from mlbench.contract.records import LogMatch, LogPage, LogSearch
 from mlbench_master.models import Chunk, Run
 from mlbench_master.reading import logs
 from mlbench_master.reading.logs import LogGoneError, before, page, search, tail, whole

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from mlbench.series import spell
+from mlbench.contract.series import spell
 from mlbench_master.reading.promql import (
     CircuitBreaker,
     NoAnswerError,

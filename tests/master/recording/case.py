@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-from mlbench.series import spell
+from mlbench.contract.series import spell
 from mlbench_master.models import Detail, KeptSample, Run, run_owner
 from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient

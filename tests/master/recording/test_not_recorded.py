@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from falcon.testing import TestClient
 
-from mlbench.records import NotRecorded
+from mlbench.contract.records import NotRecorded
 from mlbench_master.models import Run, run_owner
 from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import Delivery

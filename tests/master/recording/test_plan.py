@@ -4,7 +4,7 @@ import math
 import re
 from pathlib import Path
 
-from mlbench.series import SeriesKey
+from mlbench.contract.series import SeriesKey
 from mlbench_master.recording.plan import FUTURE_MS, PAST_MS, Plan, plan
 from mlbench_master.recording.samples import Sample
 

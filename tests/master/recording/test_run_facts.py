@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mlbench.records import Goal
+from mlbench.contract.records import Goal
 from mlbench_master.models import Rank, Run, Stream, pod_owner, run_owner
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.run_facts import store_facts

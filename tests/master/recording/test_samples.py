@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from mlbench.process import Process
-from mlbench.records import Disturbance, GitState, Goal, StatedMachine
-from mlbench.series import MAX_TEXT_LENGTH, SeriesKey
+from mlbench.contract.process import Process
+from mlbench.contract.records import Disturbance, GitState, Goal, StatedMachine
+from mlbench.contract.series import MAX_TEXT_LENGTH, SeriesKey
 from mlbench_master.recording.samples import (
     MALFORMED,
     MAX_MACHINE_BYTES,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from falcon.testing import TestClient
 
-from mlbench import names
-from mlbench.autopsy import Evidence
+from mlbench.contract import names
+from mlbench.contract.autopsy import Evidence
 from mlbench_master.models import Autopsy, Rank, RankEvidence, Run
 from mlbench_master.runs import autopsies, life
 from tests.conftest import as_pod

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from falcon.testing import TestClient
 
-from mlbench.faults import MOST, draw
+from mlbench.contract.faults import MOST, draw
 from mlbench_master.models import Rank, Run
 from mlbench_master.runs import faults
 from tests.conftest import as_pod

@@ -5,7 +5,7 @@ import hashlib
 import pytest
 from falcon.testing import TestClient
 
-from mlbench.output import OutputFile
+from mlbench.contract.output import OutputFile
 from mlbench_master.models import Run
 from mlbench_master.recording import streams
 from tests.support.rows import key, ship_files

@@ -7,7 +7,7 @@ import pytest
 from falcon.testing import TestClient
 
 from mlbench.benchmarks import BENCHMARKS
-from mlbench.distribution import own_version
+from mlbench.contract.distribution import own_version
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.settings import Limits, Settings
 from tests.conftest import call_as_user

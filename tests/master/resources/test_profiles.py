@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from falcon.testing import TestClient
 
-from mlbench.profiles import MOST_BYTES, Operator, Recorded
+from mlbench.contract.profiles import MOST_BYTES, Operator, Recorded
 from mlbench_master.models import Profile, Rank, Run
 from mlbench_master.runs import profiles
 from tests.conftest import as_pod

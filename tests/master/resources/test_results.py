@@ -8,7 +8,7 @@ import pytest
 from falcon.testing import Result, TestClient
 from peewee import Database
 
-from mlbench import comparisons, results
+from mlbench.contract import comparisons, results
 from mlbench_master.models import Run
 from tests.support.rows import line, make_ranks, make_run, record
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from falcon.testing import TestClient
 
-from mlbench import records
+from mlbench.contract import records
 from mlbench_master.models import Run
 from mlbench_master.runs.requests import kubernetes_name
 from mlbench_master.settings import Limits

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from peewee import Database
 
+from mlbench.contract.records import Goal
+from mlbench.contract.results import TimeToAccuracy
 from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
-from mlbench.records import Goal
-from mlbench.results import TimeToAccuracy
 from mlbench_master.errors import NotFoundError
 from mlbench_master.models import Run, run_owner
 from mlbench_master.reading.points import Points

@@ -9,8 +9,8 @@ import pytest
 from peewee import Database
 from scipy import stats
 
+from mlbench.contract.records import RunGroup
 from mlbench.evaluation.figures import Figures
-from mlbench.records import RunGroup
 from mlbench_master.errors import BadFieldError
 from mlbench_master.models import Run
 from mlbench_master.runs.groups import MOST_GROUPS, group_runs

@@ -8,7 +8,7 @@ from falcon.testing import TestClient
 from peewee import Database
 from pydantic import ValidationError
 
-from mlbench.join_token import make
+from mlbench.contract.join_token import make
 from mlbench_master.errors import TooManyError
 from mlbench_master.models import JoinToken, Run
 from mlbench_master.runs import join_tokens

@@ -8,8 +8,8 @@ from falcon.testing import TestClient
 from peewee import Database
 from pydantic import ValidationError
 
-from mlbench.pod_token import PodIdentity, identify
-from mlbench.records import Joined
+from mlbench.contract.pod_token import PodIdentity, identify
+from mlbench.contract.records import Joined
 from mlbench_master.controller.observer import Observer, store_pods
 from mlbench_master.controller.world import PoolPolicy
 from mlbench_master.errors import BadFieldError, ConflictError

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from mlbench.records import Goal, Limits, RankOnMachine, StatedMachine
+from mlbench.contract.records import Goal, Limits, RankOnMachine, StatedMachine
 from mlbench_master.database import store
 from mlbench_master.models import Rank, Run
 from mlbench_master.runs import manifest

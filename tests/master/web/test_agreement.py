@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from grafana import build
-from mlbench import names, palette
+from mlbench.contract import names, palette
 from mlbench.report.formats import render_page
 from mlbench_master.web.assets import load
 

@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from mlbench import names
 from mlbench.cli import app
+from mlbench.contract import names
 from mlbench.home import Home
 from tests.support.processes import run_text
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mlbench import ApiClient
-from mlbench.errors import ApiError
-from mlbench.records import Alert
+from mlbench.contract.errors import ApiError
+from mlbench.contract.records import Alert
 from mlbench.transport import Answer
 from tests.mlbench.cli.conftest import Mlbench
 

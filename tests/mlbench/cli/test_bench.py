@@ -20,7 +20,7 @@ from mlbench.cli.bench import (
     seed_of_repeat,
 )
 from mlbench.cli.common import UsageError
-from mlbench.records import Benchmark, Planned, Run
+from mlbench.contract.records import Benchmark, Planned, Run
 from tests.mlbench.cli.conftest import Mlbench
 
 _NAMES = itertools.count()

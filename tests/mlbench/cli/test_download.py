@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from mlbench import ApiClient
+from mlbench.contract.records import Run
 from mlbench.home import Connection, Home
-from mlbench.records import Run
 from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.known import known

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from mlbench.contract.records import Run
 from mlbench.home import Connection
-from mlbench.records import Run
 from tests.conftest import free_port
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.scripted import Reply, serving

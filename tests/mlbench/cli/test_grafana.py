@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from mlbench import names
 from mlbench.assets import grafana_folder
+from mlbench.contract import names
 from mlbench.home import Connection
 from mlbench.stack import grafana_archive
 from mlbench.stack.grafana import find_grafana

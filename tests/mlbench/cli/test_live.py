@@ -9,7 +9,7 @@ import pytest
 from mlbench import ApiClient
 from mlbench.cli import live
 from mlbench.cli.live import Progress, last_numbers, progress
-from mlbench.records import Goal, Point, Run, Series
+from mlbench.contract.records import Goal, Point, Run, Series
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.scripted import Asked, Reply, answering
 

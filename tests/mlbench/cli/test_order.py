@@ -11,7 +11,7 @@ import pytest
 from mlbench.cli import load_command
 from mlbench.cli.common import UsageError
 from mlbench.cli.order import LONGEST_NAME, Code, make_name, read_code, read_settings
-from mlbench.runspec import CommonSpec
+from mlbench.contract.runspec import CommonSpec
 
 _BENCHMARKS = ("digits", "steps")
 

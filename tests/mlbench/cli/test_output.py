@@ -7,9 +7,15 @@ import pytest
 from rich.console import Console
 
 from mlbench.cli import common, output
+from mlbench.contract.records import Added, Delivery, Disturbance, Goal, NotRecorded, Origin, Pod
+from mlbench.contract.results import (
+    AccuracyAfterTime,
+    Cost,
+    Goodput,
+    RankDisturbance,
+    TimeToAccuracy,
+)
 from mlbench.home import Connection
-from mlbench.records import Added, Delivery, Disturbance, Goal, NotRecorded, Origin, Pod
-from mlbench.results import AccuracyAfterTime, Cost, Goodput, RankDisturbance, TimeToAccuracy
 from tests.support.results import make_aimless, make_result, make_run
 from tests.support.rows import QUIET
 

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from mlbench import ApiClient
+from mlbench.contract.records import Run
 from mlbench.home import Connection
-from mlbench.records import Run
 from tests.conftest import free_port
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.stacks import order_command, order_steps, run_to_end

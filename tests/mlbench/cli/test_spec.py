@@ -5,7 +5,7 @@ import typer
 from typer.testing import CliRunner
 
 from mlbench.cli.spec import DURATION, read_quantity, takes
-from mlbench.runspec import RunSpec, options_of
+from mlbench.contract.runspec import RunSpec, options_of
 
 OPTIONS = options_of(RunSpec)
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mlbench import ApiClient, names
+from mlbench import ApiClient
 from mlbench.cli.stack import _grafana_line as grafana_line
+from mlbench.contract import names
 from mlbench.home import Connection, Home
 from mlbench.stack import launch
 from tests.conftest import free_port, wait_for

@@ -5,8 +5,8 @@ import time
 import httpx
 import pytest
 
+from mlbench.contract.join_token import holder_of
 from mlbench.home import Home
-from mlbench.join_token import holder_of
 from tests.mlbench.cli.conftest import Mlbench
 
 

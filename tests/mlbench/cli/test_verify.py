@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from mlbench import ApiClient
-from mlbench.records import Run
+from mlbench.contract.records import Run
 from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.stacks import reload

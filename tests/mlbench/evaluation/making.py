@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
+from mlbench.contract.records import Goal
+from mlbench.contract.results import Cost, Result, TimeToAccuracy
 from mlbench.evaluation.columns import Column, Columns
 from mlbench.evaluation.rows import RunRow
-from mlbench.records import Goal
-from mlbench.results import Cost, Result, TimeToAccuracy
 
 START = 1_700_000_000.0
 """The start of the run that columns are of, in Unix seconds."""

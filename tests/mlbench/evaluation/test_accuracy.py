@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from mlbench.contract.records import Goal
+from mlbench.contract.results import AccuracyAfterTime, TimeToAccuracy
 from mlbench.evaluation.accuracy import Accuracy
 from mlbench.evaluation.columns import by_rank
 from mlbench.evaluation.dates import Dates
-from mlbench.records import Goal
-from mlbench.results import AccuracyAfterTime, TimeToAccuracy
 from tests.mlbench.evaluation.making import at_us, columns
 from tests.support.known import known
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from mlbench.contract.sweeps import Cell, Chart
 from mlbench.evaluation.charts import charts
-from mlbench.sweeps import Cell, Chart
 from tests.support.known import known
 from tests.support.results import make_sweep
 

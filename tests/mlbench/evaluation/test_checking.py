@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from mlbench import archive, names
+from mlbench import archive
 from mlbench.archive import ROWS, RUN, More, Piece, SeriesName, opened
+from mlbench.contract import names
 from mlbench.evaluation.checking import contradictions
 
 _STARTED_US = 1_700_000_000_000_000

@@ -8,9 +8,9 @@ import pytest
 
 from mlbench import archive, bundle
 from mlbench.archive import ROWS, RUN, ArchiveError, opened
+from mlbench.contract.records import Goal
 from mlbench.evaluation.comparing import compare_files
 from mlbench.evaluation.criteria import Criteria
-from mlbench.records import Goal
 
 _SET = Path(__file__).parents[3] / "docs" / "archives" / "results-digits.mlbench"
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from mlbench.contract.records import Disturbance
+from mlbench.contract.results import RankDisturbance, Result
 from mlbench.evaluation.compare import compare
 from mlbench.evaluation.judgement import judge
-from mlbench.records import Disturbance
-from mlbench.results import RankDisturbance, Result
 from tests.mlbench.evaluation.making import make_facts, reaching
 from tests.support.known import known
 from tests.support.rows import QUIET

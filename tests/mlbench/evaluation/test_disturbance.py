@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from mlbench.contract.records import Disturbance
 from mlbench.evaluation.disturbance import disturbances
 from mlbench.evaluation.rows import RankRow
-from mlbench.records import Disturbance
 from tests.support.rows import QUIET
 
 

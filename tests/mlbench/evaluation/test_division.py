@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from mlbench.benchmarks import BENCHMARKS
+from mlbench.contract.records import GitState, StatedMachine
 from mlbench.evaluation.division import division, rule_violations
 from mlbench.evaluation.rows import InjectedFault
-from mlbench.records import GitState, StatedMachine
 from tests.mlbench.evaluation.making import make_run
 from tests.support.ranks import finish, start_ranks
 

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
+from mlbench.contract.records import RunSet, SetPlace, Trial
+from mlbench.contract.sweeps import SetAnalysis
 from mlbench.evaluation.effects import RunFigures, analyze, interval, spearman
-from mlbench.records import RunSet, SetPlace, Trial
-from mlbench.sweeps import SetAnalysis
 from tests.support.known import known
 
 # Seconds to the goal by exchange and bandwidth: both matter, the exchange more.

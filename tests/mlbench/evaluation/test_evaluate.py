@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from mlbench.contract.records import Disturbance, Goal
+from mlbench.contract.results import Result, TimeToAccuracy
 from mlbench.evaluation.criteria import Criteria
 from mlbench.evaluation.evaluate import RunContext, evaluate
 from mlbench.evaluation.rows import RankRow, RunRow
-from mlbench.records import Disturbance, Goal
-from mlbench.results import Result, TimeToAccuracy
 from tests.mlbench.evaluation.making import START, columns
 from tests.support.known import known
 from tests.support.rows import QUIET

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 import scipy  # its parts are loaded when they are used
 
-from mlbench.comparisons import Evidence
+from mlbench.contract.comparisons import Evidence
 from mlbench.evaluation.evidence import hold_against, judge, mann_whitney
 from tests.support.known import known
 

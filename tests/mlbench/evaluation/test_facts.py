@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from mlbench.contract.records import GitState, Goal, StatedMachine
 from mlbench.evaluation.facts import facts_of
 from mlbench.evaluation.rows import RankRow, RunRow
-from mlbench.records import GitState, Goal, StatedMachine
 from tests.mlbench.evaluation.making import USUAL_ORDER, make_result, make_run
 
 _MACHINE = StatedMachine(

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from mlbench.contract.results import CheckpointCost, Goodput, RankGoodput, Result
 from mlbench.evaluation.compare import compare
 from mlbench.evaluation.young_daly import Costs, best_interval, goodput
 from mlbench.report.tables import tables
-from mlbench.results import CheckpointCost, Goodput, RankGoodput, Result
 from tests.mlbench.evaluation.making import make_facts, make_result
 from tests.support.known import known
 

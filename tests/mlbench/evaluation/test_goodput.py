@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from mlbench import names
+from mlbench.contract import names
+from mlbench.contract.names import PHASES
+from mlbench.contract.records import Disturbance
+from mlbench.contract.results import Goodput
 from mlbench.evaluation.columns import Column, Columns
 from mlbench.evaluation.goodput import goodput_of, largest
 from mlbench.evaluation.rows import InjectedFault, Processes, RankRow, RunRow
-from mlbench.names import PHASES
-from mlbench.records import Disturbance
-from mlbench.results import Goodput
 from tests.mlbench.evaluation.making import START, at_us, columns
 from tests.support.known import known
 from tests.support.rows import QUIET

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from mlbench.comparisons import Convergence, Score
+from mlbench.contract.comparisons import Convergence, Score
+from mlbench.contract.records import Goal
 from mlbench.evaluation.judgement import judge
-from mlbench.records import Goal
 from tests.support.known import known
 from tests.support.results import (
     make_aimless,

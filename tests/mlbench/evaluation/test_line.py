@@ -2,10 +2,10 @@
 
 import pytest
 
-from mlbench import names
+from mlbench.contract import names
+from mlbench.contract.results import Resumption
 from mlbench.evaluation.columns import Column, Columns
 from mlbench.evaluation.line import line_of
-from mlbench.results import Resumption
 
 _BEGUN = (0, 1000, 2000)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from mlbench.contract.profiles import Operator
 from mlbench.evaluation.operators import of_events, of_samples, trace_events
-from mlbench.profiles import Operator
 
 
 def call(name: str, began: float, took: float, thread: int = 1, kind: str = "cpu_op") -> Any:

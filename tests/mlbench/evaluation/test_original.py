@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pytest
 
+from mlbench.contract.records import Goal
+from mlbench.contract.results import Result, TimeToAccuracy
 from mlbench.evaluation.evaluate import RunContext, evaluate
 from mlbench.evaluation.original import add_totals
-from mlbench.records import Goal
-from mlbench.results import Result, TimeToAccuracy
 from tests.mlbench.evaluation.making import START, columns, make_run
 
 _CONTEXT = RunContext(

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from mlbench.autopsy import Autopsy, Evidence, Verdict
+from mlbench.contract.autopsy import Autopsy, Evidence, Verdict
+from mlbench.contract.records import Goal, Outcome
+from mlbench.contract.results import Result, TimeToAccuracy
 from mlbench.evaluation.compare import compare
 from mlbench.evaluation.evaluate import RunContext, evaluate
 from mlbench.evaluation.rows import RankRow, RunRow
-from mlbench.records import Goal, Outcome
-from mlbench.results import Result, TimeToAccuracy
 from tests.mlbench.evaluation.making import START, columns, make_facts, reaching
 from tests.support.known import known
 

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from mlbench.benchmarks import BENCHMARKS
-from mlbench.comparisons import Group
+from mlbench.contract.comparisons import Group
+from mlbench.contract.names import VAL_ACCURACY
+from mlbench.contract.records import Goal, Planned, RunSet
+from mlbench.contract.results import Result, TimeToAccuracy
 from mlbench.evaluation import ledger, scoring
 from mlbench.evaluation.compare import compare
 from mlbench.evaluation.ledger import Entry
 from mlbench.evaluation.scoring import Point, Window, choose, find, mean_of_runs, prune
-from mlbench.names import VAL_ACCURACY
-from mlbench.records import Goal, Planned, RunSet
-from mlbench.results import Result, TimeToAccuracy
 from tests.mlbench.evaluation.making import make_facts, make_result
 from tests.support.known import known
 

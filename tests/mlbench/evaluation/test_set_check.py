@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from mlbench.contract.records import Planned, Run, RunSet
 from mlbench.evaluation.ledger import Entry, describe, places_of
 from mlbench.evaluation.set_check import SetAtSealing, check_ledger
-from mlbench.records import Planned, Run, RunSet
 from tests.support.results import make_run
 
 _AT = "2026-11-24T07:13:14.073824Z"

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
+from mlbench.contract.results import Summary
 from mlbench.evaluation.intervals import of_mean
 from mlbench.evaluation.statistics import of_figures, of_times
-from mlbench.results import Summary
 from tests.support.known import known
 
 

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from mlbench import Tracker, names
+from mlbench import Tracker
+from mlbench.contract import names
+from mlbench.contract.results import Stragglers
+from mlbench.contract.sampled_steps import is_sampled
 from mlbench.evaluation.columns import Columns
 from mlbench.evaluation.dates import Dates
 from mlbench.evaluation.stragglers import stragglers_of
-from mlbench.results import Stragglers
-from mlbench.sampled_steps import is_sampled
 from tests.mlbench.evaluation.making import START, at_us, columns
 from tests.support.known import known
 

@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mlbench import Tracker, names
+from mlbench import Tracker
+from mlbench.contract import names
+from mlbench.contract.stated import MOST_SETTINGS
 from mlbench.integrations import lightning_callbacks
 from mlbench.integrations.recording import Recording, count_samples, script_has_a_tracker
-from mlbench.stated import MOST_SETTINGS
 from tests.support.metrics_file import lines, metrics
 
 

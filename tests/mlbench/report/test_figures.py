@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mlbench.records import Goal
+from mlbench.contract.records import Goal
 from mlbench.report import figures
 
 _DURATIONS = Path(__file__).parents[2] / "web" / "js" / "durations.json"

@@ -9,10 +9,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from mlbench.comparisons import Comparison
+from mlbench.contract.comparisons import Comparison
+from mlbench.contract.results import LateRank, Stragglers
 from mlbench.report.formats import to_csv, to_html, to_markdown
 from mlbench.report.statement import Fact
-from mlbench.results import LateRank, Stragglers
 from tests.support import results
 from tests.support.known import known
 

@@ -6,10 +6,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mlbench.comparisons import Comparison
+from mlbench.contract.comparisons import Comparison
+from mlbench.contract.results import Result
 from mlbench.report.drawing import FAINT, INK, SERIES, Plot
 from mlbench.report.plots import plots
-from mlbench.results import Result
 from tests.support.known import known
 from tests.support.results import (
     METRIC,

@@ -8,7 +8,7 @@ import pytest
 
 from mlbench import bundle
 from mlbench.archive import ArchiveError
-from mlbench.records import RunSet
+from mlbench.contract.records import RunSet
 from mlbench.report import site
 from tests.support.results import (
     make_aimless,

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from mlbench.comparisons import Judgement
-from mlbench.records import GitState, Limits, Machine, NotRecorded, RankOnMachine
+from mlbench.contract.comparisons import Judgement
+from mlbench.contract.records import GitState, Limits, Machine, NotRecorded, RankOnMachine
 from mlbench.report.statement import Fact, facts, lists, subtitle, title
 from tests.support.results import (
     make_aimless,

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from mlbench.contract.sweeps import Crossing
 from mlbench.report.tables import Table, tables
-from mlbench.sweeps import Crossing
 from tests.support import results
 from tests.support.known import known
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from mlbench.contract.login import Login
 from mlbench.home import Home
-from mlbench.login import Login
 from mlbench.stack import grafana
 from mlbench.stack.grafana import InstalledGrafana, find_grafana, settings
 

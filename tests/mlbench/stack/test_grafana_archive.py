@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mlbench.errors import StackError
+from mlbench.contract.errors import StackError
 from mlbench.home import Home
 from mlbench.stack import grafana_archive
 from mlbench.stack.grafana import InstalledGrafana, find_grafana

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mlbench import ApiClient
-from mlbench.errors import StackError
+from mlbench.contract.errors import StackError
 from mlbench.home import Home
 from mlbench.stack import launch
 from tests.conftest import running_stack, wait_for

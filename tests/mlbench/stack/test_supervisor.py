@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mlbench import names
+from mlbench.contract import names
 from mlbench.home import Connection, Home
 from mlbench.pool import LocalWorker, PoolFiles
 from mlbench.stack import launch, network

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from mlbench import names
+from mlbench.contract import names
 
 
 def main() -> None:

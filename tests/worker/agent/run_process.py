@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import mlbench_worker.agent.process
-from mlbench.names import ENV_METRICS_FILE
+from mlbench.contract.names import ENV_METRICS_FILE
 from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.forkserver import ForkServer
 from mlbench_worker.agent.process import TrainingProcess, adopt_orphans

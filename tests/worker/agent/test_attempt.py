@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mlbench.assignment import Assignment
+from mlbench.contract.assignment import Assignment
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.sources.original import HOOK

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mlbench.autopsy import Collective, Evidence, Frame, Thread
+from mlbench.contract.autopsy import Collective, Evidence, Frame, Thread
 from mlbench.job_totals import JobTotals
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.autopsy import gather as gathering

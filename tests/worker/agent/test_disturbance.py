@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from mlbench.contract.names import DISTURBED_SHARE, ENV_HOME
 from mlbench.home import Home
-from mlbench.names import DISTURBED_SHARE, ENV_HOME
 from mlbench_worker.agent import disturbance
 from mlbench_worker.agent.disturbance import Watch, add, collect, measure
 from mlbench_worker.agent.kernel import (
@@ -30,7 +30,7 @@ _AGENT = """
 import os, sys, time
 from pathlib import Path
 
-from mlbench.assignment import Assignment
+from mlbench.contract.assignment import Assignment
 from mlbench_worker.agent.attempt import Attempt
 
 folder, core, *command = sys.argv[1:]

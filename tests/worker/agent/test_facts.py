@@ -8,7 +8,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-from mlbench.distribution import own_version
+from mlbench.contract.distribution import own_version
 from mlbench_worker.agent.facts import Facts, bounded
 from mlbench_worker.agent.link import Offset
 from tests.worker.agent.conftest import git

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mlbench import names
+from mlbench.contract import names
 from mlbench_worker.agent.forkserver import ForkServers, can_fork
 from tests.worker.agent.test_attempt import ASSIGNMENT
 from tests.worker.agent.test_process import gone, run

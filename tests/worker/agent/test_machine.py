@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mlbench.shaping import Shaping
+from mlbench.contract.shaping import Shaping
 from mlbench_worker.agent.kernel import throttled_seconds
 from mlbench_worker.agent.machine import (
     GroupMemory,

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from mlbench.assignment import Attachment
-from mlbench.shaping import Shaping
+from mlbench.contract.assignment import Attachment
+from mlbench.contract.shaping import Shaping
 from mlbench.stack.network import Network as Ability
 from mlbench.stack.network import probe
 from mlbench_worker.agent.network import NetworkError, attach
@@ -61,8 +61,8 @@ for url in (there, out):
 _AGENT = """
 import sys, time
 from pathlib import Path
-from mlbench.assignment import Attachment
-from mlbench.shaping import Shaping
+from mlbench.contract.assignment import Attachment
+from mlbench.contract.shaping import Shaping
 from mlbench_worker.agent.network import attach
 from mlbench_worker.agent.process import TrainingProcess
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mlbench.output import MOST_FILE_BYTES, MOST_FILES, OutputList
+from mlbench.contract.output import MOST_FILE_BYTES, MOST_FILES, OutputList
 from mlbench_worker.agent import output
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.exits import Exit

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mlbench.names import ENV_METRICS_FILE
+from mlbench.contract.names import ENV_METRICS_FILE
 from mlbench_worker.agent.process import end_left
 from tests.conftest import wait_for
 from tests.support.processes import run_text

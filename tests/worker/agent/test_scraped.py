@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from mlbench import names
+from mlbench.contract import names
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.scraped import WorkerCollector

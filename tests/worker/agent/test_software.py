@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mlbench.records import GitState
+from mlbench.contract.records import GitState
 from mlbench_worker.agent.software import Pythons, ask, find_source, git_state, python_of
 from tests.support.known import known
 from tests.worker.agent.conftest import git

@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn import functional
 
 from benchmarks.cifar10_from_images import CLASSES, convert
-from mlbench import names
+from mlbench.contract import names
 from mlbench.tasks import CifarDepth, CifarVersion
 from mlbench_worker.data.cifar10 import ARCHIVE, load_cifar10
 from mlbench_worker.ranks.process import DataError

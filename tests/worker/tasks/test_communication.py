@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from mlbench import names
+from mlbench.contract import names
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.tasks.communication import COLLECTIVES, Message
 from tests.support.ranks import Rank, finish, run_ranks, start_ranks

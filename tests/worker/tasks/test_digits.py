@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from mlbench import names
+from mlbench.contract import names
 from mlbench_worker.data.digits import load_digits
 from mlbench_worker.tasks.digits import ResNet8
 from mlbench_worker.tasks.digits_linear import softmax_derivative

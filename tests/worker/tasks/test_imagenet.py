@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mlbench import names
+from mlbench.contract import names
 from mlbench_worker.tasks.imagenet import Bottleneck, ResNet50
 from mlbench_worker.training.trainer import decay_weights_only
 from tests.support.image_files import make_image_folder

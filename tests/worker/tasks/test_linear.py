@@ -10,7 +10,8 @@ from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 
 from benchmarks.linear_optimum import ours_and_the_optimum
 from benchmarks.loops import session
-from mlbench import Tracker, names
+from mlbench import Tracker
+from mlbench.contract import names
 from mlbench.tasks import LinearModel, LinearOptions
 from mlbench_worker.data.libsvm.dataset import load_dataset
 from mlbench_worker.data.libsvm.rows import DenseRows

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from mlbench import names
+from mlbench.contract import names
 from mlbench.options import read
 from mlbench.tasks import LstmOptions, WikiText2Options
 from mlbench_worker.ranks.distributed import World

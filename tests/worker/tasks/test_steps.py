@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mlbench import names
+from mlbench.contract import names
 from mlbench_worker.tasks.steps import train_loss
 from tests.support.ranks import run_ranks
 

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mlbench import Tracker, names
+from mlbench import Tracker
+from mlbench.contract import names
 from mlbench.task_options import ExchangeOptions, ImageModelOptions
 from mlbench_worker.data.images import Images, augmented_batches
 from mlbench_worker.ranks.distributed import World, set_up

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from mlbench import names, pod_token
+from mlbench.contract import names, pod_token
 from mlbench.serving import serve_metrics
 from mlbench.signals import on_termination
 from mlbench_worker.agent.agent import Agent

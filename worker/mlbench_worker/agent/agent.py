@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from mlbench.assignment import Assignment
 from mlbench.backoff import Backoff
+from mlbench.contract.assignment import Assignment
+from mlbench.contract.masking import mask_words
 from mlbench.home import Home
-from mlbench.masking import mask_words
 from mlbench.traffic import Traffic, traffic_from_now
 from mlbench_worker.agent.attempt import OUTPUT, Attempt
 from mlbench_worker.agent.autopsy.autopsies import Autopsies

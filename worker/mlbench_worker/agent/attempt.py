@@ -14,9 +14,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench import names
-from mlbench.assignment import Assignment
-from mlbench.names import StreamName
+from mlbench.contract import names
+from mlbench.contract.assignment import Assignment
+from mlbench.contract.names import StreamName
 from mlbench.traffic import Traffic
 from mlbench_worker.agent import environment, torchrun
 from mlbench_worker.agent.exits import Exit, read_exit, why_silent, write_exit
@@ -37,7 +37,7 @@ from mlbench_worker.agent.output import clear, pack
 from mlbench_worker.agent.process import NOT_STARTED, TrainingProcess
 
 if TYPE_CHECKING:
-    from mlbench.records import Disturbance
+    from mlbench.contract.records import Disturbance
     from mlbench_worker.agent.forkserver import ForkServer
     from mlbench_worker.agent.observation import Observation
     from mlbench_worker.agent.sources.loopback import Sockets

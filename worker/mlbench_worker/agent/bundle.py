@@ -15,7 +15,7 @@ import prometheus_client
 
 import mlbench
 import mlbench_worker
-from mlbench.distribution import DISTRIBUTION
+from mlbench.contract.distribution import DISTRIBUTION
 
 # Every Python since 2.6 can parse this; the modules that it imports need a newer one.
 _MAIN = """\
@@ -52,7 +52,7 @@ def _contents() -> Iterator[tuple[str, str]]:
     about = f"{DISTRIBUTION.replace('-', '_')}-{installed.version}.dist-info"
     yield f"{about}/METADATA", str(installed.read_text("METADATA"))
     for package, patterns in (
-        (mlbench, ["mlbench/*.py", "mlbench/records/*.py", *_OF_EVALUATION]),
+        (mlbench, ["mlbench/*.py", "mlbench/contract/**/*.py", *_OF_EVALUATION]),
         (mlbench_worker, ["mlbench_worker/*.py", "mlbench_worker/agent/**/*.py"]),
         (prometheus_client, ["prometheus_client/**/*.py"]),
     ):

@@ -22,13 +22,13 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlbench import names
-from mlbench.assignment import Assignment
 from mlbench.backoff import Backoff
+from mlbench.contract import names
+from mlbench.contract.assignment import Assignment
+from mlbench.contract.join_token import why_refused
+from mlbench.contract.names import ProgressName
 from mlbench.job import Job
 from mlbench.job_totals import JobTotals
-from mlbench.join_token import why_refused
-from mlbench.names import ProgressName
 from mlbench_worker.agent import environment
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.autopsy.autopsies import Autopsies

@@ -22,8 +22,8 @@ from typing import Any, TypeAlias
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from mlbench import names
-from mlbench.records import Disturbance
+from mlbench.contract import names
+from mlbench.contract.records import Disturbance
 from mlbench_worker.agent.halts import LOOK_SECONDS, Halts
 from mlbench_worker.agent.kernel import Kernel, Process, Snapshot, Thread
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from mlbench import names
+from mlbench.contract import names
 from mlbench_worker.agent import torchrun
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from threading import Thread
 
-from mlbench.assignment import Assignment
-from mlbench.distribution import own_version
-from mlbench.records import StatedMachine
-from mlbench.shaping import Shaping
+from mlbench.contract.assignment import Assignment
+from mlbench.contract.distribution import own_version
+from mlbench.contract.records import StatedMachine
+from mlbench.contract.shaping import Shaping
 from mlbench_worker.agent.gpus import Gpus
 from mlbench_worker.agent.link import Offset
 from mlbench_worker.agent.machine import read_machine

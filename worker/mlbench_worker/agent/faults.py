@@ -12,9 +12,9 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
-from mlbench.assignment import Assignment
-from mlbench.errors import MLBenchError
-from mlbench.faults import Fault
+from mlbench.contract.assignment import Assignment
+from mlbench.contract.errors import MLBenchError
+from mlbench.contract.faults import Fault
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.link import Link, Offset, send_patiently
 from mlbench_worker.agent.network import Network

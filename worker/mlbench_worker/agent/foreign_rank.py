@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from mlbench import names
+from mlbench.contract import names
+from mlbench.contract.words import visible
 from mlbench.job_totals import JobTotals, read_totals
-from mlbench.words import visible
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.process import GRACE_SECONDS

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from mlbench import names
-from mlbench.assignment import Assignment
+from mlbench.contract import names
+from mlbench.contract.assignment import Assignment
 from mlbench_worker.agent.machine import available_memory, memory_limit
 
 _MODULE = "mlbench_worker.ranks.forkserver"

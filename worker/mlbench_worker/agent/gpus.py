@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import Any, Final
 
-from mlbench.names import GPU_ENERGY, ResourceName
+from mlbench.contract.names import GPU_ENERGY, ResourceName
 
 # nvmlClocksEventReasons of nvml.h. An idle GPU's clock is low because nobody wants more.
 _REASONS = {

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from mlbench.clock import steady_seconds
+from mlbench.contract.clock import steady_seconds
 from mlbench.proc import read_proc
 
 LOOK_SECONDS = 0.25

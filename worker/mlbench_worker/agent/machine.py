@@ -18,11 +18,11 @@ from itertools import product
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from mlbench.shaping import Shaping, default_interface
+from mlbench.contract.shaping import Shaping, default_interface
 from mlbench_worker.agent.files import text_of
 
 if TYPE_CHECKING:
-    from mlbench.records import Machine
+    from mlbench.contract.records import Machine
 
 # From linux/netlink.h, linux/rtnetlink.h and linux/pkt_sched.h, in the machine's byte order.
 _HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
@@ -64,7 +64,7 @@ def read_machine(root: Path = Path("/"), shaping: Shaping | None = None) -> "Mac
     ``shaping`` is that of another network than this process's.
     """
     # All records take a while to import, for which a rank that others start need not wait.
-    from mlbench.records import Machine  # noqa: PLC0415
+    from mlbench.contract.records import Machine  # noqa: PLC0415
 
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     limit, about = memory_limit(root), _first_core(root)

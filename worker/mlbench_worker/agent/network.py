@@ -16,8 +16,8 @@ from io import FileIO
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from mlbench.assignment import Attachment
-from mlbench.shaping import SWITCH, Shaping, ShapingError, run_tool, shape, with_tools
+from mlbench.contract.assignment import Attachment
+from mlbench.contract.shaping import SWITCH, Shaping, ShapingError, run_tool, shape, with_tools
 from mlbench.traffic import TABLE, Traffic, parse_traffic
 from mlbench_worker.agent.machine import read_shaping
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench import names
+from mlbench.contract import names
 from mlbench_worker.agent.environment import of_any_rank
 from mlbench_worker.agent.sources import mlflow, original
 from mlbench_worker.agent.sources.egress import ports_of
@@ -13,7 +13,7 @@ from mlbench_worker.agent.sources.files import Follower
 from mlbench_worker.agent.sources.loopback import Loopback, Sockets, no_proxy_for
 
 if TYPE_CHECKING:
-    from mlbench.records import Disturbance
+    from mlbench.contract.records import Disturbance
     from mlbench_worker.agent.attempt import Attempt
     from mlbench_worker.agent.disturbance import Watch
 

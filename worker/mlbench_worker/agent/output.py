@@ -12,8 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from mlbench.home import replacing
-from mlbench.output import (
+from mlbench.contract.output import (
     MOST_BYTES,
     MOST_FILE_BYTES,
     MOST_FILES,
@@ -22,6 +21,7 @@ from mlbench.output import (
     OutputList,
     is_name,
 )
+from mlbench.home import replacing
 from mlbench_worker.agent.files import open_regular, read_regular, remove
 
 # Of folders in folders, and of what is looked at in all.

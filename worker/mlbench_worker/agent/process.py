@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import BinaryIO
 
-from mlbench import names
-from mlbench.clock import SteadyClock
+from mlbench.contract import names
+from mlbench.contract.clock import SteadyClock
 from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.forkserver import Forked, ForkServer
 from mlbench_worker.agent.sources.processes import children, environ_of

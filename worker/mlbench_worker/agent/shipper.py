@@ -4,7 +4,7 @@ import logging
 import threading
 
 from mlbench.backoff import Backoff
-from mlbench.names import StreamName
+from mlbench.contract.names import StreamName
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.files import whole_lines
 from mlbench_worker.agent.link import Link, LinkError, RefusedError

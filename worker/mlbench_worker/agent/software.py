@@ -17,8 +17,8 @@ from importlib.machinery import PathFinder
 from io import BytesIO
 from pathlib import Path
 
-from mlbench import names
-from mlbench.records import GitState
+from mlbench.contract import names
+from mlbench.contract.records import GitState
 
 _LONGEST_ANSWER_BYTES = 1 << 20
 # As for an import, the first of several of the same name counts. The folders' times of change tell

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from mlbench.assignment import Assignment
+from mlbench.contract.assignment import Assignment
 from mlbench_worker.agent.files import read_json, read_regular
 from mlbench_worker.agent.network import address_towards
 

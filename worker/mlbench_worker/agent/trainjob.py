@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-from mlbench import names
+from mlbench.contract import names
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.files import whole_lines
 

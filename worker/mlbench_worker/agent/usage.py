@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from mlbench.names import ResourceName
+from mlbench.contract.names import ResourceName
 from mlbench.traffic import TABLE, parse_traffic
 from mlbench_worker.agent.gpus import Gpus
 from mlbench_worker.agent.kernel import descendants_in, process_table, total_seconds

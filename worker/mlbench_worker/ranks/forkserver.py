@@ -28,7 +28,7 @@ import torch
 import torch._dynamo
 import torch.distributed
 
-from mlbench import names
+from mlbench.contract import names
 
 _MOST_BYTES = 1 << 20
 # Of /proc/PID/stat, without number and name: see proc_pid_stat(5).

@@ -26,7 +26,8 @@ from time import perf_counter
 import torch
 import torch.distributed as dist
 
-from mlbench import MLBenchError, names
+from mlbench import MLBenchError
+from mlbench.contract import names
 from mlbench.task_options import DeviceOptions
 from mlbench.tasks import FEWEST_ROUNDS, CommunicationOptions
 from mlbench_worker.ranks.distributed import World, WorldError, set_up

@@ -24,7 +24,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mlbench import names
+from mlbench.contract import names
 from mlbench.tasks import DigitsLinearOptions
 from mlbench_worker.data.digits import CLASSES, load_digits
 from mlbench_worker.data.images import Images, shares_of_epoch

@@ -38,7 +38,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mlbench import names
+from mlbench.contract import names
 from mlbench.tasks import LinearModel, LinearOptions
 from mlbench_worker.data.libsvm.dataset import Dataset, Samples, load_dataset
 from mlbench_worker.frameworks import versions

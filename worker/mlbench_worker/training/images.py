@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mlbench import names
+from mlbench.contract import names
 from mlbench_worker.data.images import Images
 from mlbench_worker.training.trainer import Outcome, Score, Trainer
 

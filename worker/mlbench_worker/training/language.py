@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mlbench import names
+from mlbench.contract import names
 from mlbench_worker.ranks.process import DataError
 from mlbench_worker.training.trainer import Outcome, Score, Trainer
 

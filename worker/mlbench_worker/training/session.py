@@ -11,9 +11,10 @@ from typing import Any, Self
 
 import torch
 
-from mlbench import Tracker, names
+from mlbench import Tracker
+from mlbench.contract import names
+from mlbench.contract.names import Phase
 from mlbench.home import Home
-from mlbench.names import Phase
 from mlbench.options import Options
 from mlbench.task_options import BackendOptions, DeviceOptions, TrainingOptions, framework_of
 from mlbench_worker.ranks.distributed import Execution, World, join_world, set_up

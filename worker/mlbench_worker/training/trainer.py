@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn.utils import clip_grad_norm_
 
-from mlbench import names
-from mlbench.names import Phase
+from mlbench.contract import names
+from mlbench.contract.names import Phase
 from mlbench.task_options import ExchangeOptions
 from mlbench_worker.training.checkpoint import Stateful
 from mlbench_worker.training.exchange import make_exchange

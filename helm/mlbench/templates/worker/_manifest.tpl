@@ -9,7 +9,7 @@ initContainers:
   network:
     name: network
     {{- include "mlbench.image" (list . .Values.worker) | nindent 4 }}
-    command: [python3, -P, -m, mlbench.shaping]
+    command: [python3, -P, -m, mlbench.contract.shaping]
     resources:
       {{- include "mlbench.workerResources" . | nindent 6 }}
     securityContext:
@@ -91,7 +91,7 @@ spec:
         # Makes the pod's own token of the secret, which the worker's image, any image, is not given.
         - name: token
           {{- include "mlbench.image" (list . .Values.worker) | nindent 10 }}
-          command: [python3, -P, -m, mlbench.pod_token, {{ include "mlbench.agentFolder" . }}/token]
+          command: [python3, -P, -m, mlbench.contract.pod_token, {{ include "mlbench.agentFolder" . }}/token]
           env:
             {{- include "mlbench.whichPod" . | nindent 12 }}
             {{- include "mlbench.secretEnv" (list . "MLBENCH_AGENT_SECRET" "agent-secret") | nindent 12 }}

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from mlbench import names
+from mlbench.contract import names
 from mlbench.tensorboard import Scalar, first_record, masked_checksum, to_record
 from mlbench_worker.agent.sources import files, processes, tensorboard
 from mlbench_worker.agent.sources.files import Follower

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from mlbench.autopsy import Collective
+from mlbench.contract.autopsy import Collective
 from mlbench_worker.agent.files import read_regular
 
 # One for all backends but NCCL, and NCCL's, which other builds lack.

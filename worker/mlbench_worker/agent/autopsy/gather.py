@@ -13,12 +13,12 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from mlbench import names
-from mlbench.autopsy import Collective, Evidence, Process, Thread
+from mlbench.contract import names
+from mlbench.contract.autopsy import Collective, Evidence, Process, Thread
+from mlbench.contract.masking import mask_words
+from mlbench.contract.phase_mark import mark_of, phase_in
+from mlbench.contract.process import this_process
 from mlbench.job_totals import JobTotals
-from mlbench.masking import mask_words
-from mlbench.phase_mark import mark_of, phase_in
-from mlbench.process import this_process
 from mlbench_worker.agent import kernel, torchrun
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.autopsy.collectives import find_collectives, left_collectives

@@ -19,8 +19,8 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import BinaryIO
 
+from mlbench.contract.profiles import LONGEST_TEXT, MOST_BYTES, Operator, Recorded, Tool
 from mlbench.evaluation import operators
-from mlbench.profiles import LONGEST_TEXT, MOST_BYTES, Operator, Recorded, Tool
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.autopsy.collectives import Connection
 from mlbench_worker.agent.autopsy.stacks import find_spy

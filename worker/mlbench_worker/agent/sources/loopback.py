@@ -22,7 +22,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from mlbench.process import Process
+from mlbench.contract.process import Process
 from mlbench_worker.agent.sources import processes
 from mlbench_worker.agent.sources.egress import connect, join
 

@@ -15,8 +15,14 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mlbench.output import is_name
-from mlbench.stated import LONGEST_NAME, LONGEST_TEXT, MOST_SETTINGS, Setting, check_settings
+from mlbench.contract.output import is_name
+from mlbench.contract.stated import (
+    LONGEST_NAME,
+    LONGEST_TEXT,
+    MOST_SETTINGS,
+    Setting,
+    check_settings,
+)
 from mlbench_worker.agent.sources.loopback import Answer, Line, Loopback, Request, refusal
 
 _API = "/api/2.0/mlflow/"

@@ -10,8 +10,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from mlbench import names
-from mlbench.stated import LONGEST_NAME, MOST_SETTINGS, is_setting
+from mlbench.contract import names
+from mlbench.contract.stated import LONGEST_NAME, MOST_SETTINGS, is_setting
 from mlbench_worker.agent.files import open_regular
 
 Line = dict[str, object]

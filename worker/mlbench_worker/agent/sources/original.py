@@ -13,9 +13,9 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import NamedTuple
 
-from mlbench import names
-from mlbench.assignment import Assignment
-from mlbench.stated import LONGEST_NAME
+from mlbench.contract import names
+from mlbench.contract.assignment import Assignment
+from mlbench.contract.stated import LONGEST_NAME
 from mlbench_worker.agent.sources.loopback import Answer, Line, Loopback, Request, refusal
 
 HOOK = Path(__file__).with_name("hook")

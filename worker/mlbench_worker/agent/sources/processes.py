@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from mlbench.process import Process, of_worker, this_process
+from mlbench.contract.process import Process, of_worker, this_process
 from mlbench_worker.agent.files import text_of
 from mlbench_worker.agent.sources import sock_diag
 from mlbench_worker.agent.sources.sock_diag import Address

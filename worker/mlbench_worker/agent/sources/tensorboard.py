@@ -18,9 +18,9 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from mlbench import names
-from mlbench.process import Process, of_worker, this_process
-from mlbench.stated import MOST_SETTINGS, Setting
+from mlbench.contract import names
+from mlbench.contract.process import Process, of_worker, this_process
+from mlbench.contract.stated import MOST_SETTINGS, Setting
 from mlbench.tensorboard import DamagedError, Hyperparameters, Scalar, read_events
 from mlbench_worker.agent.files import open_regular, read_regular
 from mlbench_worker.agent.sources import processes

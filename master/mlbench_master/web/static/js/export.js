@@ -5,7 +5,7 @@ import * as theme from "./theme.js";
 
 /** @import { Axes, Line } from "./plot.js" */
 
-// As mlbench/csv_cells.py: spreadsheets take such texts for formulas.
+// As mlbench/contract/csv_cells.py: spreadsheets take such texts for formulas.
 const BEGINS_A_FORMULA = /^[=+\-@\t\r\n]/;
 const NEEDS_QUOTES = /[",\r\n]/;
 const FONT = "system-ui, sans-serif";

@@ -28,7 +28,7 @@
 export const ACTIVE_STATES = ["INITIALIZED", "STARTED"];
 export const STATES = [...ACTIVE_STATES, "FINISHED", "FAILED", "STOPPED"];
 
-/** The phases of a training step, in order; a test compares them with mlbench/names.py. */
+/** The phases of a training step, in order; a test compares them with mlbench/contract/names.py. */
 export const PHASES = [
   ...["data", "forward", "backward", "communication", "optimizer", "compute", "metrics"],
   ...["checkpoint", "evaluation", "restore", "compile"],

@@ -1,0 +1,1 @@
+"""Contract: names, records, settings and tokens that all parts share. It imports no other part."""

@@ -1,0 +1,81 @@
+"""Failures: how they are written, and what is drawn of a seed."""
+
+from statistics import fmean
+
+import pytest
+
+from mlbench.contract.faults import MOST, Fault, FaultError, Recurring, draw, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("kill", Fault("kill")),
+        ("stop:5s", Fault("stop", 5.0)),
+        ("stop:250ms", Fault("stop", 0.25)),
+        ("slow:50%", Fault("slow", None, 50.0)),
+        ("slow:12.5%:2m", Fault("slow", 120.0, 12.5)),
+        ("network:3s", Fault("network", 3.0)),
+        ("disk-full", Fault("disk-full")),
+        ("oom", Fault("oom")),
+    ],
+)
+def test_failures_are_read(text: str, fault: Fault) -> None:
+    assert Fault.parse(text) == fault
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "kil", "kill:5s", "stop", "stop:5", "stop:0s", "stop:2h", "slow", "slow:5s"),
+        *("slow:100%", "slow:0%", "network", "network:50%:3s", "oom:1s", "kill:every=15s"),
+        "kill\n",
+    ],
+)
+def test_others_are_refused(text: str) -> None:
+    with pytest.raises(FaultError, match=r"one of kill, stop:5s|a share|it lasts"):
+        Fault.parse(text)
+
+
+def test_how_often_they_come_is_read() -> None:
+    found = parse("kill:every=15s+stop:2s:every=1m")
+    assert found == (Recurring("kill", 15.0), Recurring("stop:2s", 60.0))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["kill", "kill:every=15", "kill:every=0.9s", "kill:every=1s+", "+".join(["kill:every=9s"] * 7)],
+)
+def test_how_often_has_to_be_said(text: str) -> None:
+    with pytest.raises(
+        FaultError, match=r"how often, e\.g\. kill:every=15s|at least 1 s apart|at most 6"
+    ):
+        parse(text)
+
+
+def test_a_schedule_is_that_of_its_seed() -> None:
+    drawn = draw("kill:every=15s+stop:2s:every=1m", 7, 2)
+    assert drawn == draw("kill:every=15s+stop:2s:every=1m", 7, 2)
+    assert drawn != draw("kill:every=15s+stop:2s:every=1m", 8, 2)
+    assert len(drawn) == MOST
+    assert [one.seconds for one in drawn] == sorted(one.seconds for one in drawn)
+    assert {one.rank for one in drawn} == {0, 1}
+    assert {one.fault for one in drawn} == {"kill", "stop:2s"}
+
+
+def test_what_is_compared_has_the_same_times() -> None:
+    """Also from one version to the next: a registered schedule is drawn anew to be compared."""
+    first = draw("kill:every=15s", 1, 2)
+    known = [(47.771, 0), (56.768, 0), (71.013, 1)]
+    assert [(one.seconds, one.rank) for one in first[:3]] == known
+    assert [one.seconds for one in draw("kill:every=15s", 1, 8)] == [one.seconds for one in first]
+    doubled = [one.seconds for one in draw("kill:every=30s", 1, 2)]
+    assert doubled == pytest.approx([2 * one.seconds for one in first], abs=0.002)
+
+
+def test_times_have_their_mean_and_hit_all_workers_alike() -> None:
+    """Of 20,000, the mean is within 3 % but once in 40,000 times."""
+    schedules = [draw("kill:every=10s", seed, 4) for seed in range(200)]
+    assert fmean(one[-1].seconds / MOST for one in schedules) == pytest.approx(10, rel=0.03)
+    hit = [one.rank for schedule in schedules for one in schedule]
+    assert all(hit.count(rank) / len(hit) == pytest.approx(1 / 4, abs=0.02) for rank in range(4))

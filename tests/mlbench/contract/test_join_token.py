@@ -1,0 +1,49 @@
+"""Joining tokens: whose they are, until when, and what is none."""
+
+import pytest
+
+from mlbench.contract.join_token import holder_of, make, new_holder, why_refused
+
+NOW = 1_800_000_000
+TOKEN = make("user-token", NOW, "ab12")
+
+
+def test_a_token_tells_its_holder_until_it_expires() -> None:
+    assert holder_of(TOKEN, "user-token", NOW - 0.5) == "ab12"
+    assert holder_of(TOKEN, "user-token", NOW) is None
+    assert "user-token" not in TOKEN
+
+
+def test_another_users_token_ends_it() -> None:
+    assert holder_of(TOKEN, "another", NOW - 1) is None
+
+
+def test_no_two_holders_are_the_same() -> None:
+    one, other = new_holder(), new_holder()
+    assert one != other
+    assert holder_of(make("t", NOW, one), "t", 0) == one
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        *("", ".", "join", "join.", "join...", "join.ab12.٣.x", "join.ab12.-1.x", "é.é.1.é"),
+        *(TOKEN[:-1], f"{TOKEN}0", TOKEN.replace("ab12", "ab13"), TOKEN.replace("join", "jojn")),
+        *(TOKEN.replace(str(NOW), str(NOW + 1)), f"join.ab12.{'9' * 5_000}.x"),
+    ],
+)
+def test_what_was_changed_is_none(shown: str) -> None:
+    assert holder_of(shown, "user-token", 0) is None
+
+
+@pytest.mark.parametrize(
+    ("shown", "now", "why"),
+    [
+        (TOKEN, NOW, "the joining token expired on 2027-01-15"),
+        (TOKEN, NOW - 1, "the joining token was revoked, or is another master's"),
+        ("secret", NOW, "the token is not this master's"),
+        ("join.ab12.soon.x", NOW, "the token is not this master's"),
+    ],
+)
+def test_why_a_token_was_refused(shown: str, now: float, why: str) -> None:
+    assert why_refused(shown, now) == why

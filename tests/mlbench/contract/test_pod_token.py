@@ -1,0 +1,76 @@
+"""Tokens of pods: who makes them, who can read them, and whose they are."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mlbench.contract import pod_token
+from mlbench.contract.pod_token import PodIdentity, derive, identify
+
+SECRET = "what tokens are made with"
+PODS = [
+    PodIdentity("r-mlbench-worker-0", "5b1f6b1e-7c1a-4c53-8e6b-6c9b8d6b7a10"),
+    PodIdentity("r-mlbench-worker-0", "0c2f8a34-9d4b-4f0e-b7e3-1d2c3b4a5f60"),
+    PodIdentity("r-mlbench-worker-1", "5b1f6b1e-7c1a-4c53-8e6b-6c9b8d6b7a10"),
+    PodIdentity("local-mlbench-worker-0", ""),
+]
+
+
+def test_a_token_says_whose_it_is() -> None:
+    tokens = [derive(pod, SECRET) for pod in PODS]
+    assert [identify(token, SECRET) for token in tokens] == PODS
+    assert len({token.rpartition("/")[2] for token in tokens}) == len(PODS)
+
+
+OWN = derive(PODS[0], SECRET)
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "",
+        "/",
+        "//",
+        SECRET,
+        OWN[:-1],
+        OWN + "0",
+        OWN.upper(),
+        OWN.replace("worker-0", "worker-1"),
+        OWN.replace(PODS[0].uid, PODS[1].uid),
+        OWN.replace(PODS[0].uid, ""),
+        OWN.replace(f"/{PODS[0].uid}", f"\0{PODS[0].uid}/"),
+        OWN.rpartition("/")[2],
+        derive(PODS[0], "another secret"),
+        "w-0//\xfc",
+    ],
+)
+def test_a_token_made_without_the_secret_is_refused(token: str) -> None:
+    assert identify(token, SECRET) is None
+
+
+def test_a_file_of_it_is_its_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "made" / "token"
+    for token in ("one", "two"):
+        pod_token.write(path, token)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o400
+        assert pod_token.read(path) == token
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_pods_init_container_writes_its_own(tmp_path: Path) -> None:
+    pod, path = PODS[0], tmp_path / "token"
+    environ = {
+        "MLBENCH_POD": pod.name,
+        "MLBENCH_POD_UID": pod.uid,
+        "MLBENCH_AGENT_SECRET": SECRET,
+    }
+    subprocess.run(
+        [sys.executable, "-m", "mlbench.contract.pod_token", path],
+        env=os.environ | environ,
+        check=True,
+    )
+    assert identify(pod_token.read(path), SECRET) == pod
