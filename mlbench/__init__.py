@@ -8,18 +8,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from mlbench.contract.errors import MLBenchError
-from mlbench.tracker import Tracker
+from mlbench.tracking.tracker import Tracker
 
 if TYPE_CHECKING:
     from mlbench.client import ApiClient
-    from mlbench.companion import record
     from mlbench.opened import open_runs as open  # noqa: A004 - as it is read: mlbench.open
+    from mlbench.tracking.companion import record
 else:
     # Imported only when they are used: a training process needs no HTTP.
     _LATER = {
         "ApiClient": ("mlbench.client", "ApiClient"),
         "open": ("mlbench.opened", "open_runs"),
-        "record": ("mlbench.companion", "record"),
+        "record": ("mlbench.tracking.companion", "record"),
     }
 
     def __getattr__(name: str) -> object:

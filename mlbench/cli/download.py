@@ -41,7 +41,7 @@ from mlbench.contract.records import Run
 from mlbench.contract.series import split_name
 from mlbench.home import replacing
 from mlbench.opened import open_runs
-from mlbench.tensorboard import Scalar, first_record, to_record
+from mlbench.tracking.tensorboard import Scalar, first_record, to_record
 from mlbench.transport import OnProgress
 
 _TENSORBOARD: Final = "tensorboard"

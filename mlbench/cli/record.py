@@ -32,7 +32,7 @@ def record(
     """
     options = {"--name": name, "--key": key, "--workers": str(workers or "")}
     given = [part for option, value in options.items() if value for part in (option, value)]
-    _become("mlbench.recorded", *given, *["--hide-command"] * hide_command, "--", *command)
+    _become("mlbench.tracking.recorded", *given, *["--hide-command"] * hide_command, "--", *command)
 
 
 def ship(

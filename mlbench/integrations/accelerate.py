@@ -9,7 +9,7 @@ from accelerate.tracking import GeneralTracker
 
 from mlbench.integrations.hooks import guarded
 from mlbench.integrations.recording import recording
-from mlbench.tracker import Tracker
+from mlbench.tracking.tracker import Tracker
 
 
 @guarded

@@ -12,8 +12,8 @@ from mlbench.contract import names
 from mlbench.contract.names import Phase
 from mlbench.contract.series import storable_text
 from mlbench.contract.stated import LONGEST_NAME, LONGEST_TEXT, MOST_SETTINGS, Setting, is_setting
-from mlbench.recorder import Value, check_name, list_own, to_float
-from mlbench.tracker import Tracker
+from mlbench.tracking.recorder import Value, check_name, list_own, to_float
+from mlbench.tracking.tracker import Tracker
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

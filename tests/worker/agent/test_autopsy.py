@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from mlbench.contract.autopsy import Collective, Evidence, Frame, Thread
-from mlbench.job_totals import JobTotals
+from mlbench.tracking.job_totals import JobTotals
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.autopsy import gather as gathering
 from mlbench_worker.agent.autopsy.autopsies import Autopsies

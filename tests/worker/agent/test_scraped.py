@@ -73,7 +73,7 @@ def test_a_worker_with_several_processes_has_their_ranks(
     shown: CollectorRegistry, attempt: Attempt
 ) -> None:
     code = (
-        "from mlbench.totals import Totals\n"
+        "from mlbench.tracking.totals import Totals\n"
         "for rank in ('10', '9', 'other', '-1'): Totals('7', rank).publish(3, 30, {})"
     )
     run_python(attempt, "-c", code)
@@ -87,7 +87,7 @@ def test_a_worker_with_several_processes_has_their_ranks(
 
 
 _OWN_TOTALS = """
-from mlbench.totals import Totals
+from mlbench.tracking.totals import Totals
 Totals("7", "1").publish(3, 30, {"forward": 1.5})
 Totals("8", "1").publish(9, 90, {"forward": 9.5})
 """

@@ -26,7 +26,7 @@ if sys.version_info < (3, 11):
              % sys.version_info[:2])
 
 if sys.argv[1:2] == ["record"]:
-    from mlbench.recorded import main
+    from mlbench.tracking.recorded import main
     main(sys.argv[2:])
 else:
     from mlbench_worker.agent.__main__ import main
@@ -52,7 +52,10 @@ def _contents() -> Iterator[tuple[str, str]]:
     about = f"{DISTRIBUTION.replace('-', '_')}-{installed.version}.dist-info"
     yield f"{about}/METADATA", str(installed.read_text("METADATA"))
     for package, patterns in (
-        (mlbench, ["mlbench/*.py", "mlbench/contract/**/*.py", *_OF_EVALUATION]),
+        (
+            mlbench,
+            ["mlbench/*.py", "mlbench/contract/**/*.py", "mlbench/tracking/*.py", *_OF_EVALUATION],
+        ),
         (mlbench_worker, ["mlbench_worker/*.py", "mlbench_worker/agent/**/*.py"]),
         (prometheus_client, ["prometheus_client/**/*.py"]),
     ):

@@ -1,7 +1,7 @@
 """The process beside a rank of a job that others start: it joins a run, and ships its values.
 
-``mlbench/companion.py`` starts it. The rank never waits for it and does not end with it: what the
-master does not take lies in a folder, for ``mlbench ship FOLDER``.
+``mlbench/tracking/companion.py`` starts it. The rank never waits for it and does not end with it:
+what the master does not take lies in a folder, for ``mlbench ship FOLDER``.
 """
 
 import json
@@ -27,8 +27,8 @@ from mlbench.contract import names
 from mlbench.contract.assignment import Assignment
 from mlbench.contract.join_token import why_refused
 from mlbench.contract.names import ProgressName
-from mlbench.job import Job
-from mlbench.job_totals import JobTotals
+from mlbench.tracking.job import Job
+from mlbench.tracking.job_totals import JobTotals
 from mlbench_worker.agent import environment
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.autopsy.autopsies import Autopsies

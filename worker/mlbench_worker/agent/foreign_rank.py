@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from mlbench.contract import names
 from mlbench.contract.words import visible
-from mlbench.job_totals import JobTotals, read_totals
+from mlbench.tracking.job_totals import JobTotals, read_totals
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.process import GRACE_SECONDS

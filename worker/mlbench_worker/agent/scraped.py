@@ -23,7 +23,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 from mlbench.contract import names
-from mlbench.job_totals import JobTotals
+from mlbench.tracking.job_totals import JobTotals
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.disturbance import collect
 from mlbench_worker.agent.files import open_regular

@@ -12,14 +12,14 @@ from typing import Any, cast
 import pytest
 
 from mlbench.contract import names
-from mlbench.tensorboard import Scalar, first_record, masked_checksum, to_record
+from mlbench.tracking.tensorboard import Scalar, first_record, masked_checksum, to_record
 from mlbench_worker.agent.sources import files, processes, tensorboard
 from mlbench_worker.agent.sources.files import Follower
 from mlbench_worker.agent.sources.loopback import Line
 from mlbench_worker.agent.sources.presence import Presence
 from mlbench_worker.agent.sources.tensorboard import EventFiles
 from tests.conftest import wait_for
-from tests.mlbench.test_tensorboard import SESSION, record
+from tests.mlbench.tracking.test_tensorboard import SESSION, record
 
 _HUGE = "1" + "0" * 400
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote
 
-from mlbench.job_totals import JobTotals
+from mlbench.tracking.job_totals import JobTotals
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.link import Link, Reply, send_patiently
 

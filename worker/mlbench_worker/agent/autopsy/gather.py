@@ -18,7 +18,7 @@ from mlbench.contract.autopsy import Collective, Evidence, Process, Thread
 from mlbench.contract.masking import mask_words
 from mlbench.contract.phase_mark import mark_of, phase_in
 from mlbench.contract.process import this_process
-from mlbench.job_totals import JobTotals
+from mlbench.tracking.job_totals import JobTotals
 from mlbench_worker.agent import kernel, torchrun
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.autopsy.collectives import find_collectives, left_collectives

@@ -21,7 +21,7 @@ from typing import BinaryIO
 from mlbench.contract import names
 from mlbench.contract.process import Process, of_worker, this_process
 from mlbench.contract.stated import MOST_SETTINGS, Setting
-from mlbench.tensorboard import DamagedError, Hyperparameters, Scalar, read_events
+from mlbench.tracking.tensorboard import DamagedError, Hyperparameters, Scalar, read_events
 from mlbench_worker.agent.files import open_regular, read_regular
 from mlbench_worker.agent.sources import processes
 from mlbench_worker.agent.sources.presence import Presence

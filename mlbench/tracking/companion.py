@@ -25,8 +25,8 @@ from mlbench.contract.errors import MLBenchError, NotConnectedError
 from mlbench.contract.masking import mask_words
 from mlbench.discovery import find_connection
 from mlbench.home import Home, write_private
-from mlbench.job import Job, find_job
-from mlbench.notebook import current_shell, is_notebook, notebook_path
+from mlbench.tracking.job import Job, find_job
+from mlbench.tracking.notebook import current_shell, is_notebook, notebook_path
 
 # A companion that takes longer to begin is not waited for.
 _BEGIN_SECONDS = 20.0
@@ -254,7 +254,7 @@ def _as_name(text: str) -> str:
 def _path() -> list[str]:
     """Return where to import from: last from a script's folder, which may have any names."""
     path = [*sys.path]
-    if not sys.flags.safe_path and path and Path(path[0]).absolute() != Path(__file__).parents[1]:
+    if not sys.flags.safe_path and path and Path(path[0]).absolute() != Path(__file__).parents[2]:
         path.append(path.pop(0))
     return path
 

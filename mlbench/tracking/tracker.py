@@ -17,11 +17,11 @@ from mlbench.contract.phase_mark import Mark, open_mark
 from mlbench.contract.process import this_process
 from mlbench.contract.sampled_steps import is_sampled
 from mlbench.contract.stated import Setting, reaches
-from mlbench.recorder import Recorder, Value, check_name, to_float, to_number
+from mlbench.tracking.recorder import Recorder, Value, check_name, to_float, to_number
 
 if TYPE_CHECKING:
-    from mlbench.job_totals import TotalsFile
-    from mlbench.totals import Totals
+    from mlbench.tracking.job_totals import TotalsFile
+    from mlbench.tracking.totals import Totals
 
 # The shortest time between updates of the scraped totals. Scrapes come every few seconds.
 _PUBLISH_SECONDS = 0.25
@@ -122,7 +122,7 @@ class Tracker:
     def __init__(self, environ: Mapping[str, str] = os.environ, *, run: str | None = None) -> None:
         """Begin; ``run`` names a run to begin too, as ``mlbench.record`` does."""
         if run is not None:
-            from mlbench.companion import record  # noqa: PLC0415
+            from mlbench.tracking.companion import record  # noqa: PLC0415
 
             record(run)
         self.steps = 0
@@ -157,7 +157,7 @@ class Tracker:
         self._totals: Totals | TotalsFile | None = None
         if environ.get(names.ENV_MULTIPROC_DIR) and names.ENV_RUN_ID in environ:
             # Not at the top: elsewhere, prometheus-client is not needed and not configured.
-            from mlbench import totals  # noqa: PLC0415
+            from mlbench.tracking import totals  # noqa: PLC0415
 
             self._totals = totals.Totals(environ[names.ENV_RUN_ID], str(this_process(environ).rank))
         elif self._recorder is not None:

@@ -19,10 +19,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from mlbench.companion import Companion
 from mlbench.contract import names
 from mlbench.contract.masking import MASK, mask_words
-from mlbench.job import find_job
+from mlbench.tracking.companion import Companion
+from mlbench.tracking.job import find_job
 
 if TYPE_CHECKING:
     from io import FileIO

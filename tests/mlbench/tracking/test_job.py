@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from mlbench.contract.errors import JobError
-from mlbench.job import Job, find_job
+from mlbench.tracking.job import Job, find_job
 from tests.support.processes import run_text
 
 
@@ -209,7 +209,7 @@ _TORCHRUN_COMMAND = Path(sys.executable).with_name("torchrun")
 # All attempts but the last fail.
 _PRINT = r"""
 import dataclasses, json, os, sys
-from mlbench.job import find_job
+from mlbench.tracking.job import find_job
 
 job = find_job(os.environ)
 sys.stdout.write(json.dumps(dataclasses.asdict(job)) + "\n")  # at once, as ranks share it

@@ -10,7 +10,7 @@ import torch
 
 from mlbench import Tracker
 from mlbench.contract import names
-from mlbench.recorder import Value
+from mlbench.tracking.recorder import Value
 from tests.support.metrics_file import lines, metrics
 
 
@@ -27,7 +27,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("mlbench.tracker.perf_counter", lambda: clock.now)
+    monkeypatch.setattr("mlbench.tracking.tracker.perf_counter", lambda: clock.now)
     return clock
 
 

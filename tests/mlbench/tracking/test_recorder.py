@@ -16,7 +16,7 @@ import torch
 
 from mlbench.contract.clock import SteadyClock
 from mlbench.contract.records import Goal
-from mlbench.recorder import Recorder, Value
+from mlbench.tracking.recorder import Recorder, Value
 from mlbench_master.recording.samples import Sample, Settings, parse_lines
 from tests.support.processes import run_text
 
@@ -186,7 +186,7 @@ def test_the_master_understands_every_line(
 def test_a_line_that_only_partly_fits_is_an_error(path: Path) -> None:
     room = 100
     code = (
-        "import pathlib, sys; from mlbench.recorder import Recorder\n"
+        "import pathlib, sys; from mlbench.tracking.recorder import Recorder\n"
         "recorder = Recorder(pathlib.Path(sys.argv[1]))\n"
         "recorder.write({'a': 1.0}, step=1); recorder.write({'a': 2.0}, step=2)"
     )

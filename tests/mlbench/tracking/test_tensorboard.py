@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from mlbench.contract.stated import Setting, check_settings
-from mlbench.tensorboard import (
+from mlbench.tracking.tensorboard import (
     DamagedError,
     Hyperparameters,
     Scalar,

@@ -22,7 +22,7 @@ from mlbench.contract.clock import SteadyClock
 from mlbench.contract.process import of_worker, this_process
 from mlbench.contract.series import storable_text
 from mlbench.contract.stated import LONGEST_NAME, Setting, check_settings, is_plain
-from mlbench.job_totals import TotalsFile
+from mlbench.tracking.job_totals import TotalsFile
 
 Value = SupportsFloat | str
 

@@ -1,0 +1,1 @@
+"""Tracking: the tracker, and the recording of jobs that MLBench does not start."""
