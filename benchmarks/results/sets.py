@@ -5,8 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from mlbench import bundle
-from mlbench.archive import RUN, SUFFIX, ArchiveError, opened
+from mlbench.archive import RUN, SUFFIX, ArchiveError, bundle, opened
 from mlbench.contract import records
 from mlbench.contract.comparisons import Comparison
 from mlbench.contract.records import Goal, Manifest, RunSet

@@ -24,6 +24,7 @@ from rich.progress import (
 )
 
 from mlbench.archive import pyarrow
+from mlbench.archive.run_data import open_runs
 from mlbench.cli.common import (
     INTERRUPTED,
     JsonOption,
@@ -40,7 +41,6 @@ from mlbench.contract import names
 from mlbench.contract.records import Run
 from mlbench.contract.series import split_name
 from mlbench.home import replacing
-from mlbench.opened import open_runs
 from mlbench.tracking.tensorboard import Scalar, first_record, to_record
 from mlbench.transport import OnProgress
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mlbench import bundle, signature
-from mlbench.archive import SUFFIX, WORDS_SUFFIX, file_stem
+from mlbench.archive import SUFFIX, WORDS_SUFFIX, bundle, file_stem, signature
 from mlbench.cli.common import (
     JsonOption,
     UsageError,

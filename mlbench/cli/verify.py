@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from mlbench import bundle, signature
-from mlbench.archive import RUN, Archive, opened
+from mlbench.archive import RUN, Archive, bundle, opened, signature
 from mlbench.cli.common import (
     FAILED,
     JsonOption,

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from mlbench import bundle
-from mlbench.archive import ArchiveError, opened
+from mlbench.archive import ArchiveError, bundle, opened
 from mlbench.contract.comparisons import Comparison
 from mlbench.contract.records import Manifest, RunSet
 from mlbench.contract.results import Result

@@ -14,8 +14,8 @@ from peewee import Database
 from benchmarks.results import page
 from benchmarks.results.sections import SECTIONS, Published, Section
 from benchmarks.results.sets import Bench
-from mlbench import archive, bundle
-from mlbench.archive import ArchiveError, Piece, SeriesName
+from mlbench import archive
+from mlbench.archive import ArchiveError, Piece, SeriesName, bundle
 from mlbench.benchmarks import BENCHMARKS
 from mlbench.contract.names import TRAIN_SECONDS, VAL_ACCURACY
 from mlbench.contract.records import RunSet, SetPlace, Trial

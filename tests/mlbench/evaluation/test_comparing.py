@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mlbench import archive, bundle
-from mlbench.archive import ROWS, RUN, ArchiveError, opened
+from mlbench import archive
+from mlbench.archive import ROWS, RUN, ArchiveError, bundle, opened
 from mlbench.contract.records import Goal
 from mlbench.evaluation.comparing import compare_files
 from mlbench.evaluation.criteria import Criteria

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mlbench import archive, bundle
-from mlbench.archive import ArchiveError
+from mlbench import archive
+from mlbench.archive import ArchiveError, bundle
 from mlbench.evaluation import limited
 from tests.support.results import make_archive, make_result
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mlbench import bundle
-from mlbench.archive import ArchiveError
+from mlbench.archive import ArchiveError, bundle
 from mlbench.contract.records import RunSet
 from mlbench.report import site
 from tests.support.results import (

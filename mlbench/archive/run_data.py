@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlbench.archive import RUN, SUFFIX, SeriesName, opened, pyarrow
-from mlbench.bundle import archives_in
+from mlbench.archive.bundle import archives_in
 from mlbench.client import ApiClient
 from mlbench.contract import names
 from mlbench.contract.address import Address, parse_address

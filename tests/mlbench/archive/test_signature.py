@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mlbench import signature
-from mlbench.signature import SignatureError
+from mlbench.archive import signature
+from mlbench.archive.signature import SignatureError
 
 pytestmark = pytest.mark.skipif(
     shutil.which("ssh-keygen") is None, reason="there is no ssh-keygen: OpenSSH's client has it"

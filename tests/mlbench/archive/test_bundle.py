@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mlbench import bundle
-from mlbench.archive import ArchiveError
+from mlbench.archive import ArchiveError, bundle
 from mlbench.contract.records import RunSet, SetPlace, Trial
 from tests.support.results import make_archive, make_result
 

@@ -17,7 +17,7 @@ from mlbench.home import Home
 from tests.support.results import make_run
 from tests.support.scripted import Reply, answering, serving
 
-_SETS = Path(__file__).parents[2] / "docs" / "archives"
+_SETS = Path(__file__).parents[3] / "docs" / "archives"
 
 
 def _numbers(times: list[int], values: list[float]) -> list[Piece]:
