@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import machine
-from mlbench.benchmarks import BENCHMARKS, Benchmark
+from mlbench.benchmarks.registry import BENCHMARKS, Benchmark
 from mlbench.contract import names
 from mlbench.contract.stated import reaches
 

@@ -22,7 +22,7 @@ from torch.nn import functional
 from benchmarks.loops import Loop, Loops, plain_training, rates, session, tracker_of_a_run
 from benchmarks.measure import Figure, Ratio, alternate, timed
 from mlbench import Tracker
-from mlbench.task_options import Exchange, ExchangeOptions, ImageModelOptions
+from mlbench.benchmarks.task_options import Exchange, ExchangeOptions, ImageModelOptions
 from mlbench_worker.data.images import Images
 from mlbench_worker.ranks.distributed import World, join_world
 from mlbench_worker.tasks.cifar10 import CifarResNet

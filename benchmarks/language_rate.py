@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from benchmarks.loops import Loop, Loops, plain_training, rates, session, tracker_of_a_run
 from benchmarks.measure import Figure, Ratio
-from mlbench.tasks import GptOptions, LstmOptions
+from mlbench.benchmarks.tasks import GptOptions, LstmOptions
 from mlbench_worker.tasks import gpt, lstm
 from mlbench_worker.training.language import LanguageTrainer, Rows
 

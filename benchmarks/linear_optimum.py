@@ -19,9 +19,9 @@ from sklearn.svm import LinearSVC
 
 from benchmarks.loops import session
 from mlbench import Tracker
+from mlbench.benchmarks.options import read
+from mlbench.benchmarks.tasks import LinearModel, LinearOptions
 from mlbench.contract import names
-from mlbench.options import read
-from mlbench.tasks import LinearModel, LinearOptions
 from mlbench_worker.data.libsvm.dataset import Dataset, Samples, load_dataset
 from mlbench_worker.data.libsvm.rows import DenseRows
 from mlbench_worker.tasks.linear import LOSSES, Training

@@ -15,10 +15,10 @@ from torch.utils.data import DataLoader, TensorDataset
 from benchmarks.loops import plain_training, session, tracker_of_a_run
 from benchmarks.measure import Figure, Measure, alternate, timed
 from mlbench import Tracker
+from mlbench.benchmarks.task_options import DeviceOptions
+from mlbench.benchmarks.tasks import LinearOptions
 from mlbench.contract import names
 from mlbench.contract.names import Phase
-from mlbench.task_options import DeviceOptions
-from mlbench.tasks import LinearOptions
 from mlbench_worker.data.libsvm.dataset import Dataset, Samples
 from mlbench_worker.data.libsvm.rows import DenseRows
 from mlbench_worker.data.libsvm.table import open_table

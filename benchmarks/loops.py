@@ -15,8 +15,8 @@ from torch import nn
 
 from benchmarks.measure import Figure, alternate, timed
 from mlbench import Tracker
+from mlbench.benchmarks.task_options import DeviceOptions
 from mlbench.contract import names
-from mlbench.task_options import DeviceOptions
 from mlbench_worker.ranks.distributed import World, set_up
 from mlbench_worker.training.session import Session
 

@@ -172,7 +172,7 @@ def _facts(run: Run, result: "Result") -> Iterator[tuple[str, str | Text]]:
         for text in shown:
             yield "", Text(f"{what}: {text}", style="yellow")
     if run.settings:
-        from mlbench.task_options import in_use  # noqa: PLC0415 - a list of runs has none
+        from mlbench.benchmarks.task_options import in_use  # noqa: PLC0415 - a list of runs has none
 
         # One line, which the terminal may cut.
         text = figures.pairs(in_use(run.settings)).replace("\n", " ")

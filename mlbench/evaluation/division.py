@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mlbench.benchmarks import BENCHMARKS
+from mlbench.benchmarks.registry import BENCHMARKS
 from mlbench.contract.names import ACTIVE_STATES
 from mlbench.contract.records import Division, Machine
 from mlbench.contract.runspec import IMPAIRMENTS, options_of

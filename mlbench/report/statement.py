@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from mlbench.benchmarks.task_options import in_use
 from mlbench.contract.comparisons import Comparison, Judgement
 from mlbench.contract.masking import mask_command
 from mlbench.contract.records import Machine, Manifest, RankOnMachine
 from mlbench.contract.runspec import IMPAIRMENTS, Network, options_of
 from mlbench.contract.words import count, numbered
 from mlbench.report import figures
-from mlbench.task_options import in_use
 
 _OWN_CODE = "own code"
 # Of all installed packages, those that a training run depends on.

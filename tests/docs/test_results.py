@@ -16,10 +16,10 @@ from benchmarks.results.sections import SECTIONS, Published, Section
 from benchmarks.results.sets import Bench
 from mlbench import archive
 from mlbench.archive import ArchiveError, Piece, SeriesName, bundle
-from mlbench.benchmarks import BENCHMARKS
+from mlbench.benchmarks.options import read
+from mlbench.benchmarks.registry import BENCHMARKS
 from mlbench.contract.names import TRAIN_SECONDS, VAL_ACCURACY
 from mlbench.contract.records import RunSet, SetPlace, Trial
-from mlbench.options import read
 from mlbench_master.archives.contents import documents
 from tests.support.results import make_result
 from tests.support.rows import make_ranks, make_run

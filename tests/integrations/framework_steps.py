@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mlbench.task_options import Framework
+from mlbench.benchmarks.task_options import Framework
 from mlbench_worker import frameworks
 from mlbench_worker.frameworks.compiled import Batch, Sgd
 from mlbench_worker.frameworks.models import Forward, cifar_resnet, of_module, resnet8
@@ -26,7 +26,7 @@ from mlbench_worker.tasks.cifar10 import CifarResNet
 from mlbench_worker.tasks.digits import ResNet8
 
 if TYPE_CHECKING:
-    from mlbench.tasks import CifarDepth, CifarVersion
+    from mlbench.benchmarks.tasks import CifarDepth, CifarVersion
 
 _SHALLOW = cast("CifarDepth", 8)
 _ROWS, _BATCH = 14, 16  # the last two rows fill up the batch

@@ -21,7 +21,7 @@ def test_tab_shows_the_public_names_and_nothing_else() -> None:
         ("mlbench", "httpx"),
         ("mlbench.archive, mlbench.cli", "pyarrow"),
         ("mlbench.client", "kubernetes"),
-        ("mlbench.cli.show", "mlbench.options"),
+        ("mlbench.cli.show", "mlbench.benchmarks.options"),
         ("mlbench.cli.show", "mlbench.contract.results"),
         ("mlbench.cli.show", "mlbench.contract.autopsy"),
     ],

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
-from mlbench.benchmarks import BENCHMARKS
+from mlbench.benchmarks.registry import BENCHMARKS
 from mlbench.contract.assignment import Assignment
 from mlbench.contract.names import ACTIVE_STATES
 from mlbench.contract.runspec import WorkerSpec, part

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from falcon import Request, Response
 
-from mlbench.benchmarks import BENCHMARKS, IMAGES, Benchmark
+from mlbench.benchmarks.options import describe
+from mlbench.benchmarks.registry import BENCHMARKS, IMAGES, Benchmark
 from mlbench.contract import records
 from mlbench.contract.distribution import own_version
 from mlbench.contract.records import BandwidthLimit, Info, Place, RunLimits
-from mlbench.options import describe
 from mlbench_master.database import database_kind
 from mlbench_master.openapi.operation import operation
 from mlbench_master.settings import Limits, Settings

@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 from peewee import Case, Cast, Value, fn
 
-from mlbench.benchmarks import BENCHMARKS
+from mlbench.benchmarks.options import describe
+from mlbench.benchmarks.registry import BENCHMARKS
 from mlbench.contract.masking import mask_command
 from mlbench.contract.names import OUTCOMES, RUN_STATES
 from mlbench.contract.records import RunField
 from mlbench.contract.stated import Setting, is_setting
-from mlbench.options import describe
 from mlbench_master import times
 from mlbench_master.database import database_kind
 from mlbench_master.errors import BadFieldError

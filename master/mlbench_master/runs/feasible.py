@@ -2,12 +2,12 @@
 
 from importlib.util import find_spec
 
-from mlbench.benchmarks import Benchmark
+from mlbench.benchmarks.options import OptionError, read
+from mlbench.benchmarks.registry import Benchmark
 from mlbench.contract import faults
 from mlbench.contract.distribution import how_to_install
 from mlbench.contract.names import THIS_MACHINE
 from mlbench.contract.runspec import IMPAIRMENTS
-from mlbench.options import OptionError, read
 from mlbench_master.errors import BadFieldError
 from mlbench_master.runs.requests import CUSTOM_BACKEND, RunRequest
 from mlbench_master.settings import Limits

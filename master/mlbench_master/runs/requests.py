@@ -23,7 +23,7 @@ from pydantic import (
 from pydantic.dataclasses import dataclass as request
 from pydantic.fields import FieldInfo
 
-from mlbench.benchmarks import (
+from mlbench.benchmarks.registry import (
     BENCHMARKS,
     DEFAULT,
     IMAGE_PATTERN,

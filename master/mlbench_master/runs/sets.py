@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from mlbench.benchmarks.options import read
 from mlbench.contract import records
 from mlbench.contract.masking import mask_command
 from mlbench.contract.names import UNASKED_BANDWIDTH
@@ -21,7 +22,6 @@ from mlbench.evaluation.effects import RunFigures
 from mlbench.evaluation.facts import to_text
 from mlbench.evaluation.ledger import Entry
 from mlbench.evaluation.set_check import SetAtSealing
-from mlbench.options import read
 from mlbench_master.database import STATE, exclusive, snapshot
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError, RefusedError
 from mlbench_master.fields import describe as describe_error

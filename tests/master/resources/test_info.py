@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from falcon.testing import TestClient
 
-from mlbench.benchmarks import BENCHMARKS
+from mlbench.benchmarks.registry import BENCHMARKS
 from mlbench.contract.distribution import own_version
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.settings import Limits, Settings

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mlbench.benchmarks import BENCHMARKS
+from mlbench.benchmarks.registry import BENCHMARKS
 from mlbench.contract.records import GitState, StatedMachine
 from mlbench.evaluation.division import division, rule_violations
 from mlbench.evaluation.rows import InjectedFault

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mlbench.benchmarks import BENCHMARKS
+from mlbench.benchmarks.registry import BENCHMARKS
 from mlbench.contract.comparisons import Group
 from mlbench.contract.names import VAL_ACCURACY
 from mlbench.contract.records import Goal, Planned, RunSet

@@ -2,8 +2,8 @@
 
 import torch
 
-from mlbench.benchmarks import BENCHMARKS
-from mlbench.tasks import TRAIN_DIGITS
+from mlbench.benchmarks.registry import BENCHMARKS
+from mlbench.benchmarks.tasks import TRAIN_DIGITS
 from mlbench_worker.data.digits import CLASSES, load_digits
 
 

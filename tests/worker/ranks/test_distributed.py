@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from mlbench.task_options import Backend, ImageModelOptions
+from mlbench.benchmarks.task_options import Backend, ImageModelOptions
 from mlbench_worker.ranks.distributed import DeviceError, World, WorldError, join_world, set_up
 from tests.conftest import free_port
 from tests.support.processes import run_text
@@ -212,7 +212,7 @@ def test_images_and_model_get_the_memory_format_and_the_forward_pass_the_precisi
 _COMPILE = """
 import torch
 from torch import nn
-from mlbench.task_options import Backend, ImageModelOptions
+from mlbench.benchmarks.task_options import Backend, ImageModelOptions
 from mlbench_worker.ranks.distributed import World, set_up
 execution = set_up(ImageModelOptions(device="cpu", compile=True), World())
 model = nn.Sequential(nn.Flatten(), nn.Linear(12, 3), nn.ReLU())

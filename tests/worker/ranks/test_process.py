@@ -7,7 +7,7 @@ from typing import Literal
 
 import pytest
 
-from mlbench.options import Options
+from mlbench.benchmarks.options import Options
 from mlbench_worker.ranks import process
 from tests.support.processes import run_text
 
@@ -105,7 +105,7 @@ _TASK = """
 import atexit
 from dataclasses import dataclass
 from mlbench import MLBenchError
-from mlbench.options import Options
+from mlbench.benchmarks.options import Options
 from mlbench_worker.ranks.process import run
 
 @dataclass(frozen=True)

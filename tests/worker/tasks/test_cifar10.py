@@ -16,8 +16,8 @@ from torch import nn
 from torch.nn import functional
 
 from benchmarks.cifar10_from_images import CLASSES, convert
+from mlbench.benchmarks.tasks import CifarDepth, CifarVersion
 from mlbench.contract import names
-from mlbench.tasks import CifarDepth, CifarVersion
 from mlbench_worker.data.cifar10 import ARCHIVE, load_cifar10
 from mlbench_worker.ranks.process import DataError
 from mlbench_worker.tasks.cifar10 import BlockV1, BlockV2, CifarResNet

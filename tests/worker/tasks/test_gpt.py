@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from mlbench.benchmarks.tasks import GptOptions
 from mlbench.contract import names
-from mlbench.tasks import GptOptions
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.tasks import gpt
 from tests.support.ranks import run_ranks

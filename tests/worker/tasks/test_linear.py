@@ -11,8 +11,8 @@ from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 from benchmarks.linear_optimum import ours_and_the_optimum
 from benchmarks.loops import session
 from mlbench import Tracker
+from mlbench.benchmarks.tasks import LinearModel, LinearOptions
 from mlbench.contract import names
-from mlbench.tasks import LinearModel, LinearOptions
 from mlbench_worker.data.libsvm.dataset import load_dataset
 from mlbench_worker.data.libsvm.rows import DenseRows
 from mlbench_worker.ranks.distributed import World

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
+from mlbench.benchmarks.options import read
+from mlbench.benchmarks.tasks import LstmOptions, WikiText2Options
 from mlbench.contract import names
-from mlbench.options import read
-from mlbench.tasks import LstmOptions, WikiText2Options
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.tasks.lstm import SIZES, AwdLstm, Masks, Size, blocks, random_lengths, rows_of
 from tests.support.ranks import run_ranks

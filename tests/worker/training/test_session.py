@@ -10,8 +10,8 @@ from torch import nn
 from torch.nn import functional
 
 from mlbench import Tracker
+from mlbench.benchmarks.task_options import ExchangeOptions, ImageModelOptions
 from mlbench.contract import names
-from mlbench.task_options import ExchangeOptions, ImageModelOptions
 from mlbench_worker.data.images import Images, augmented_batches
 from mlbench_worker.ranks.distributed import World, set_up
 from mlbench_worker.training.exchange.base import Exchange
@@ -168,7 +168,7 @@ def test_a_deadline_passes_once_and_for_good(
 _UNEQUAL = """
 import os, time
 from mlbench import Tracker
-from mlbench.task_options import DeviceOptions
+from mlbench.benchmarks.task_options import DeviceOptions
 from mlbench_worker.ranks.distributed import join_world, set_up
 from mlbench_worker.training.session import Session
 

@@ -4,9 +4,9 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from mlbench import MLBenchError
+from mlbench.benchmarks.options import Options
+from mlbench.benchmarks.task_options import Framework, framework_of
 from mlbench.contract.distribution import how_to_install
-from mlbench.options import Options
-from mlbench.task_options import Framework, framework_of
 from mlbench_worker.frameworks.compiled import Compile
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from mlbench.tasks import CifarDepth, CifarVersion, LinearModel
+from mlbench.benchmarks.tasks import CifarDepth, CifarVersion, LinearModel
 
 Array = Any
 """Of the framework."""

@@ -13,8 +13,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mlbench.task_options import Framework
-from mlbench.tasks import Cifar10Options, DigitsOptions
+from mlbench.benchmarks.task_options import Framework
+from mlbench.benchmarks.tasks import Cifar10Options, DigitsOptions
 from mlbench_worker import frameworks
 from mlbench_worker.data.images import Images
 from mlbench_worker.frameworks.compiled import Batch, Compiled, Sgd, State

@@ -22,7 +22,7 @@ import torch.distributed as dist
 from torch import nn
 
 from mlbench import MLBenchError
-from mlbench.task_options import Backend, DeviceOptions, ImageModelOptions, ModelOptions
+from mlbench.benchmarks.task_options import Backend, DeviceOptions, ImageModelOptions, ModelOptions
 
 # PyTorch waits 30 minutes. A step takes seconds at most, so a peer this late will not come.
 _TIMEOUT = timedelta(seconds=60)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from mlbench import MLBenchError
+from mlbench.benchmarks.options import C, OptionError, describe, read
 from mlbench.contract.stated import spell
-from mlbench.options import C, OptionError, describe, read
 
 
 class DataError(MLBenchError):

@@ -33,7 +33,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mlbench.tasks import Cifar10Options, CifarDepth, CifarVersion
+from mlbench.benchmarks.tasks import Cifar10Options, CifarDepth, CifarVersion
 from mlbench_worker.data.cifar10 import CLASSES, SHA256, load_cifar10
 from mlbench_worker.data.images import augmented_batches
 from mlbench_worker.frameworks import versions

@@ -27,9 +27,9 @@ import torch
 import torch.distributed as dist
 
 from mlbench import MLBenchError
+from mlbench.benchmarks.task_options import DeviceOptions
+from mlbench.benchmarks.tasks import FEWEST_ROUNDS, CommunicationOptions
 from mlbench.contract import names
-from mlbench.task_options import DeviceOptions
-from mlbench.tasks import FEWEST_ROUNDS, CommunicationOptions
 from mlbench_worker.ranks.distributed import World, WorldError, set_up
 from mlbench_worker.ranks.process import run
 from mlbench_worker.training.session import Session, start

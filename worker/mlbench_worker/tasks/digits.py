@@ -23,7 +23,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mlbench.tasks import DigitsOptions
+from mlbench.benchmarks.tasks import DigitsOptions
 from mlbench_worker.data.digits import CLASSES, load_digits
 from mlbench_worker.data.images import augmented_batches
 from mlbench_worker.frameworks import versions

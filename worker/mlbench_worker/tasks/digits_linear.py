@@ -24,8 +24,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from mlbench.benchmarks.tasks import DigitsLinearOptions
 from mlbench.contract import names
-from mlbench.tasks import DigitsLinearOptions
 from mlbench_worker.data.digits import CLASSES, load_digits
 from mlbench_worker.data.images import Images, shares_of_epoch
 from mlbench_worker.frameworks import versions

@@ -27,7 +27,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mlbench.tasks import GptOptions
+from mlbench.benchmarks.tasks import GptOptions
 from mlbench_worker.data.text import SOTU_SHA256, load_texts
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.ranks.process import DataError, run

@@ -26,7 +26,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mlbench.tasks import ImagenetOptions
+from mlbench.benchmarks.tasks import ImagenetOptions
 from mlbench_worker.data.image_folder import check_same_everywhere, read_image_folder
 from mlbench_worker.data.image_loader import Loading, training_batches, validation_batches
 from mlbench_worker.ranks.process import run

@@ -38,8 +38,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from mlbench.benchmarks.tasks import LinearModel, LinearOptions
 from mlbench.contract import names
-from mlbench.tasks import LinearModel, LinearOptions
 from mlbench_worker.data.libsvm.dataset import Dataset, Samples, load_dataset
 from mlbench_worker.frameworks import versions
 from mlbench_worker.frameworks.compiled import Sgd

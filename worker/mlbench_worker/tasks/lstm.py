@@ -38,7 +38,7 @@ from torch import nn
 from torch.func import functional_call
 from torch.nn import functional
 
-from mlbench.tasks import LstmOptions, LstmSize
+from mlbench.benchmarks.tasks import LstmOptions, LstmSize
 from mlbench_worker.data.text import SOTU_SHA256, load_texts
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.ranks.process import DataError, run

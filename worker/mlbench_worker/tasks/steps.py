@@ -8,7 +8,7 @@ import time
 from dataclasses import asdict
 
 from mlbench import Tracker
-from mlbench.tasks import StepsOptions
+from mlbench.benchmarks.tasks import StepsOptions
 from mlbench_worker.ranks.process import run
 
 _EPOCH_STEPS = 100

@@ -5,7 +5,7 @@ It is ``tasks.lstm`` with MLBench's hyper-parameters as its defaults. Merity et 
 data, and the model is made for a GPU.
 """
 
-from mlbench.tasks import WikiText2Options
+from mlbench.benchmarks.tasks import WikiText2Options
 from mlbench_worker.ranks.process import run
 from mlbench_worker.tasks.lstm import main
 

@@ -12,11 +12,16 @@ from typing import Any, Self
 import torch
 
 from mlbench import Tracker
+from mlbench.benchmarks.options import Options
+from mlbench.benchmarks.task_options import (
+    BackendOptions,
+    DeviceOptions,
+    TrainingOptions,
+    framework_of,
+)
 from mlbench.contract import names
 from mlbench.contract.names import Phase
 from mlbench.home import Home
-from mlbench.options import Options
-from mlbench.task_options import BackendOptions, DeviceOptions, TrainingOptions, framework_of
 from mlbench_worker.ranks.distributed import Execution, World, join_world, set_up
 from mlbench_worker.training.checkpoint import Checkpoints, Plain, Stateful
 

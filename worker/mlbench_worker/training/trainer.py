@@ -9,9 +9,9 @@ import torch
 from torch import nn
 from torch.nn.utils import clip_grad_norm_
 
+from mlbench.benchmarks.task_options import ExchangeOptions
 from mlbench.contract import names
 from mlbench.contract.names import Phase
-from mlbench.task_options import ExchangeOptions
 from mlbench_worker.training.checkpoint import Stateful
 from mlbench_worker.training.exchange import make_exchange
 from mlbench_worker.training.schedules import PlateauSchedule, Schedule

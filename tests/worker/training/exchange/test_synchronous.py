@@ -16,7 +16,7 @@ _LATE = """
 import os, sys, time, torch
 from torch import nn
 from mlbench_worker.ranks.distributed import join_world
-from mlbench.task_options import ExchangeOptions
+from mlbench.benchmarks.task_options import ExchangeOptions
 from mlbench_worker.training.exchange import make_exchange
 
 with join_world() as world:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from mlbench.task_options import ExchangeOptions
+from mlbench.benchmarks.task_options import ExchangeOptions
 from mlbench_worker.ranks.distributed import World, join_world
 from mlbench_worker.training.exchange import make_exchange
 from mlbench_worker.training.exchange.base import Exchange

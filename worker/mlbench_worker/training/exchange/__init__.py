@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import nn
 
-from mlbench.task_options import ExchangeOptions
+from mlbench.benchmarks.task_options import ExchangeOptions
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.training.exchange.base import Exchange
 from mlbench_worker.training.exchange.compressed import QSGD, Compressed, PowerSGD, RandomK

@@ -10,7 +10,7 @@ import copy
 import torch
 from torch import nn
 
-from mlbench.task_options import Topology
+from mlbench.benchmarks.task_options import Topology
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.training.exchange.base import (
     Exchange,

@@ -5,11 +5,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import get_args
 
-from mlbench import tasks
+from mlbench.benchmarks import tasks
+from mlbench.benchmarks.options import Options, describe
+from mlbench.benchmarks.task_options import Backend, TrainingOptions
 from mlbench.contract.records import Goal
 from mlbench.contract.stated import Setting
-from mlbench.options import Options, describe
-from mlbench.task_options import Backend, TrainingOptions
 
 Rules = Mapping[str, tuple[Setting, ...]]
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from mlbench.options import OptionError, Options, read
-from mlbench.task_options import in_use
-from mlbench.tasks import (
+from mlbench.benchmarks.options import OptionError, Options, read
+from mlbench.benchmarks.task_options import in_use
+from mlbench.benchmarks.tasks import (
     Cifar10Options,
     CommunicationOptions,
     DigitsLinearOptions,

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from mlbench.options import FREE, Options, ruled
-from mlbench.task_options import (
+from mlbench.benchmarks.options import FREE, Options, ruled
+from mlbench.benchmarks.task_options import (
     AccuracyOptions,
     BackendOptions,
     Count,

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from mlbench.benchmarks import BENCHMARKS, IMAGES, MISSING_IMAGES, Benchmark, find_image
+from mlbench.benchmarks.options import describe, read
+from mlbench.benchmarks.registry import BENCHMARKS, IMAGES, MISSING_IMAGES, Benchmark, find_image
 from mlbench.client import MLBENCH_IMAGES
-from mlbench.options import describe, read
 
 EACH = pytest.mark.parametrize("benchmark", BENCHMARKS.values(), ids=list(BENCHMARKS))
 
@@ -34,8 +34,8 @@ _RUN_ALL = """
 import importlib, json, os, sys
 from mlbench import MLBenchError
 from mlbench.client import MLBENCH_IMAGES
-from mlbench.options import read
-from mlbench.benchmarks import BENCHMARKS
+from mlbench.benchmarks.options import read
+from mlbench.benchmarks.registry import BENCHMARKS
 for line in sys.stdin:
     name, arguments, os.environ["MLBENCH_METRICS_FILE"] = json.loads(line)
     benchmark = BENCHMARKS[name]

@@ -1,0 +1,1 @@
+"""Benchmarks: the official tasks, their options, and the rules of the closed division."""

@@ -1,0 +1,1 @@
+"""Tests of the official tasks, their options and their rules."""
