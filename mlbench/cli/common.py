@@ -17,13 +17,13 @@ from rich.table import Table
 from rich.text import Text
 
 from mlbench.client import ApiClient
+from mlbench.client.transport import Answer
 from mlbench.contract import names
 from mlbench.contract.errors import ApiError, MLBenchError
 from mlbench.contract.records import Run
 from mlbench.contract.words import visible
 from mlbench.discovery import find_connection
 from mlbench.home import Connection
-from mlbench.transport import Answer
 
 Value = TypeVar("Value")
 

@@ -37,12 +37,12 @@ from mlbench.cli.common import (
     writing,
 )
 from mlbench.client import ApiClient
+from mlbench.client.transport import OnProgress
 from mlbench.contract import names
 from mlbench.contract.records import Run
 from mlbench.contract.series import split_name
 from mlbench.home import replacing
 from mlbench.tracking.tensorboard import Scalar, first_record, to_record
-from mlbench.transport import OnProgress
 
 _TENSORBOARD: Final = "tensorboard"
 _PARQUET: Final = "parquet"

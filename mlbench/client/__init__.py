@@ -6,6 +6,7 @@ from mlbench.client.base import path_of, to_record, to_records
 from mlbench.client.metrics import MetricCalls, Sample
 from mlbench.client.results import ResultCalls
 from mlbench.client.runs import RunCalls
+from mlbench.client.transport import Answer, HttpClient
 from mlbench.contract.address import Address, parse_address
 from mlbench.contract.original import MLBENCH_BACKENDS, MLBENCH_IMAGES
 from mlbench.contract.records import Alert, Benchmark, Info, JoinToken, Pod
@@ -18,7 +19,6 @@ from mlbench.discovery import (
     find_token,
 )
 from mlbench.home import Connection, Home
-from mlbench.transport import Answer, HttpClient
 
 __all__ = ["MLBENCH_BACKENDS", "MLBENCH_IMAGES", "ApiClient", "Sample"]
 

@@ -6,8 +6,8 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from mlbench.client.transport import Answer, HttpClient, Params
 from mlbench.contract.records import Record
-from mlbench.transport import Answer, HttpClient, Params
 
 Value = TypeVar("Value")
 Some = TypeVar("Some", bound=Record)

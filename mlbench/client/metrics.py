@@ -12,10 +12,10 @@ from typing import Any, BinaryIO, Literal, cast
 import msgspec
 
 from mlbench.client.base import Calls, given, path_of, to_record
+from mlbench.client.transport import Answer, OnProgress
 from mlbench.contract.errors import ApiError
 from mlbench.contract.names import StreamName
 from mlbench.contract.records import LogPage, LogSearch, Point, Series
-from mlbench.transport import Answer, OnProgress
 
 Format = Literal["zip", "csv", "json", "mllog"]
 

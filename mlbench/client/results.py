@@ -5,8 +5,8 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from mlbench.client.base import Calls, given, path_of, to_record, to_records
+from mlbench.client.transport import Answer
 from mlbench.contract.records import Planned, Run, RunSet
-from mlbench.transport import Answer
 
 if TYPE_CHECKING:
     from mlbench.contract.comparisons import Comparison

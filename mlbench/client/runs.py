@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, BinaryIO, Unpack
 from urllib.parse import quote
 
 from mlbench.client.base import Calls, given, path_of, to_record, to_records
+from mlbench.client.transport import Answer
 from mlbench.contract.names import RunState
 from mlbench.contract.original import MLBENCH_IMAGES
 from mlbench.contract.records import (
@@ -21,7 +22,6 @@ from mlbench.contract.records import (
     Verification,
 )
 from mlbench.contract.runspec import RunOptions
-from mlbench.transport import Answer
 
 if TYPE_CHECKING:
     from mlbench.contract.autopsy import Autopsy

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from mlbench import ApiClient
+from mlbench.client.transport import Answer
 from mlbench.contract.errors import ApiError
 from mlbench.contract.records import Alert
-from mlbench.transport import Answer
 from tests.mlbench.cli.conftest import Mlbench
 
 _SINCE = "2026-03-01T09:23:05.120000Z"

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from mlbench import ApiClient, MLBenchError
+from mlbench.client.transport import pause_before_retry
 from mlbench.contract.errors import ApiError, NoAnswerError
-from mlbench.transport import pause_before_retry
 from tests.conftest import free_port, wait_for
 from tests.support.scripted import Reply, Scripted, serving
 
