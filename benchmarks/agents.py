@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 
-from mlbench.backoff import Backoff
 from mlbench.contract import names
 from mlbench.contract.assignment import Assignment
+from mlbench.local.backoff import Backoff
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.link import Link, LinkError

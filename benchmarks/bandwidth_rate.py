@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks.measure import Ratio
 from benchmarks.stacks import local_stack, run_to_end
 from mlbench import Tracker
-from mlbench.assets import CHECKOUT
+from mlbench.local.assets import CHECKOUT
 
 _MBIT = (5, 20, 80, 320)
 # Bytes; a message of one byte takes what the network needs besides.

@@ -11,8 +11,8 @@ import psutil
 from benchmarks.measure import Figure
 from benchmarks.stacks import local_stack
 from benchmarks.stored import store_run
-from mlbench.home import Home
-from mlbench.stack import launch
+from mlbench.local import launch
+from mlbench.local.home import Home
 from mlbench_master.models import open_database
 
 _WINDOW_SECONDS = 60.0
@@ -21,7 +21,7 @@ _RUNS = 500
 # After a start or an end, until all is quiet.
 _SETTLE_SECONDS = 15.0
 _PARTS = {
-    "mlbench.stack.launch": "supervisor",
+    "mlbench.local.launch": "supervisor",
     "prometheus.yml": "Prometheus",
     "gunicorn": "API",
     "mlbench_master.controller": "controller",

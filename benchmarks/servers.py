@@ -13,12 +13,12 @@ from pathlib import Path
 import httpx
 import psutil
 
-from mlbench.assets import prometheus_folder
 from mlbench.contract import names
 from mlbench.contract.pod_token import PodIdentity, derive
-from mlbench.home import Home
-from mlbench.pool import LocalWorker, PoolFiles
-from mlbench.stack.services import find_prometheus, port_near
+from mlbench.local.assets import prometheus_folder
+from mlbench.local.home import Home
+from mlbench.local.pool import LocalWorker, PoolFiles
+from mlbench.local.services import find_prometheus, port_near
 from mlbench_master.models import open_database
 
 _READY_SECONDS = 60.0

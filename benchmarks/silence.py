@@ -17,7 +17,7 @@ from benchmarks.servers import Master, agent_token, know_pods, measured_master
 from benchmarks.stacks import local_stack, stopped, wait_for_end
 from benchmarks.stored import store_run
 from mlbench import ApiClient
-from mlbench.home import Home
+from mlbench.local.home import Home
 from mlbench_master.models import Deletion, run_owner
 from mlbench_master.recording import streams
 from mlbench_master.recording.streams import StreamKey

@@ -11,8 +11,8 @@ import psutil
 from mlbench import ApiClient
 from mlbench.contract.names import THIS_MACHINE
 from mlbench.contract.records import Run
-from mlbench.home import Home
-from mlbench.stack import launch
+from mlbench.local import launch
+from mlbench.local.home import Home
 
 
 @contextmanager

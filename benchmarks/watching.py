@@ -15,9 +15,9 @@ from typing import Final
 
 from benchmarks.measure import Figure, timed
 from benchmarks.servers import running_prometheus
-from mlbench.assets import prometheus_folder
 from mlbench.contract import names
 from mlbench.contract.names import Phase
+from mlbench.local.assets import prometheus_folder
 from mlbench_master.reading.promql import PrometheusClient
 from tests.support.dashboards import load_all
 from tests.support.panels import Grafana, View

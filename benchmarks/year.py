@@ -16,7 +16,7 @@ import psutil
 
 from benchmarks.measure import Figure, timed
 from benchmarks.stacks import local_stack, run_to_end
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.conftest import wait_for
 from tests.support.stacks import reload, service
 

@@ -26,9 +26,9 @@ from mlbench import ApiClient
 from mlbench.contract import names
 from mlbench.contract.errors import StackError
 from mlbench.contract.pod_token import PodIdentity, derive
-from mlbench.home import Home
-from mlbench.stack import launch
-from mlbench.stack.services import find_prometheus
+from mlbench.local import launch
+from mlbench.local.home import Home
+from mlbench.local.services import find_prometheus
 from mlbench_master.app import create_app
 from mlbench_master.models import TABLES, open_database
 from mlbench_master.reading.promql import PrometheusClient

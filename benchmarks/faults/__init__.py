@@ -12,7 +12,7 @@ from benchmarks.faults import disturb
 from benchmarks.faults.runs import Ledger
 from benchmarks.stacks import local_stack
 from mlbench.contract import names
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.support import postgres
 from tests.support.disks import small_disk
 

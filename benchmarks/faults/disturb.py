@@ -11,8 +11,8 @@ import psutil
 
 from benchmarks.stacks import stopped
 from mlbench.contract import names
-from mlbench.home import Home
-from mlbench.stack import launch
+from mlbench.local import launch
+from mlbench.local.home import Home
 from tests.conftest import wait_for
 from tests.support.stacks import service, training
 

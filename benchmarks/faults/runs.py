@@ -13,7 +13,7 @@ from benchmarks.faults.disturb import WORKERS
 from mlbench import ApiClient
 from mlbench.contract.errors import MLBenchError
 from mlbench.contract.records import Run
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.conftest import wait_for
 from tests.support.stacks import order_command
 

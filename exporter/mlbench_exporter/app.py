@@ -16,8 +16,8 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from mlbench.home import Home
-from mlbench.serving import serve_metrics
+from mlbench.local.home import Home
+from mlbench.local.serving import serve_metrics
 from mlbench_exporter import gpu, pressure
 from mlbench_exporter.cadvisor import WorkerPods
 from mlbench_exporter.collector import UsageCollector

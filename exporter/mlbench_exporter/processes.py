@@ -23,8 +23,8 @@ from pathlib import Path
 import psutil
 
 from mlbench.contract import names
-from mlbench.proc import read_proc
-from mlbench.traffic import parse_traffic
+from mlbench.local.proc import read_proc
+from mlbench.local.traffic import parse_traffic
 from mlbench_exporter import series
 from mlbench_exporter.series import WORKER, Sample, Series
 

@@ -18,7 +18,7 @@ from falcon import Request, Response
 
 from mlbench.contract import join_token, pod_token
 from mlbench.contract.pod_token import PodIdentity
-from mlbench.serving import is_address
+from mlbench.local.serving import is_address
 from mlbench_master.runs import join_tokens
 
 Access = Literal["open", "user", "agent", "join", "scrape"]

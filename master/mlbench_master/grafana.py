@@ -5,9 +5,9 @@ import threading
 
 from prometheus_client import CollectorRegistry, Counter
 
-from mlbench.assets import grafana_folder
-from mlbench.backoff import Backoff
-from mlbench.grafana import Grafana, GrafanaError
+from mlbench.local.assets import grafana_folder
+from mlbench.local.backoff import Backoff
+from mlbench.local.grafana import Grafana, GrafanaError
 from mlbench_master.settings import GrafanaSettings
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from typing import Literal, cast, get_args
 
 from mlbench.contract import names
 from mlbench.contract.errors import MLBenchError
-from mlbench.home import Home
+from mlbench.local.home import Home
 
 
 class SettingsError(MLBenchError):

@@ -22,8 +22,8 @@ from mlbench.contract import names
 from mlbench.contract.errors import ApiError, MLBenchError
 from mlbench.contract.records import Run
 from mlbench.contract.words import visible
-from mlbench.discovery import find_connection
-from mlbench.home import Connection
+from mlbench.local.discovery import find_connection
+from mlbench.local.home import Connection
 
 Value = TypeVar("Value")
 

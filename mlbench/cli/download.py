@@ -41,7 +41,7 @@ from mlbench.client.transport import OnProgress
 from mlbench.contract import names
 from mlbench.contract.records import Run
 from mlbench.contract.series import split_name
-from mlbench.home import replacing
+from mlbench.local.home import replacing
 from mlbench.tracking.tensorboard import Scalar, first_record, to_record
 
 _TENSORBOARD: Final = "tensorboard"

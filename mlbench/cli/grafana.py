@@ -9,16 +9,16 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-from mlbench.assets import grafana_folder
 from mlbench.cli.command import Command
 from mlbench.cli.common import JsonOption, UsageError, err, out, print_json, tell
 from mlbench.contract import names
 from mlbench.contract.distribution import how_to_install
 from mlbench.contract.errors import NotConnectedError, StackError
-from mlbench.discovery import find_connection
-from mlbench.home import Home
-from mlbench.stack import grafana_archive
-from mlbench.stack.grafana import find_grafana
+from mlbench.local import grafana_archive
+from mlbench.local.assets import grafana_folder
+from mlbench.local.discovery import find_connection
+from mlbench.local.grafana_server import find_grafana
+from mlbench.local.home import Home
 
 app = typer.Typer(
     help="Install Grafana, or bring dashboards to one.", no_args_is_help=True, add_completion=False
@@ -120,7 +120,7 @@ def push(
     """
     prometheus_url = prometheus_url or _stack_prometheus()
     try:
-        from mlbench.grafana import Grafana  # noqa: PLC0415 - its packages are optional
+        from mlbench.local.grafana import Grafana  # noqa: PLC0415 - its packages are optional
     except ModuleNotFoundError as error:
         raise UsageError(f"a part is missing: run {how_to_install('master')}") from error
     interval = os.environ.get(names.ENV_SCRAPE_INTERVAL) or names.DEFAULT_SCRAPE_INTERVAL

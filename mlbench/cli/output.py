@@ -17,7 +17,7 @@ from mlbench.contract.buckets import TITLES
 from mlbench.contract.login import origin_of
 from mlbench.contract.records import Alert, Pod, Run
 from mlbench.contract.words import spans
-from mlbench.home import Connection
+from mlbench.local.home import Connection
 from mlbench.report import figures
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mlbench.contract import names
-from mlbench.discovery import find_connection
+from mlbench.local.discovery import find_connection
 
 
 def record(

@@ -28,8 +28,8 @@ from mlbench.cli.spec import FILLED_IN, takes
 from mlbench.client import ApiClient
 from mlbench.contract.records import Run
 from mlbench.contract.runspec import RunSpec
-from mlbench.discovery import find_connection
-from mlbench.home import Connection
+from mlbench.local.discovery import find_connection
+from mlbench.local.home import Connection
 
 
 @takes(RunSpec)

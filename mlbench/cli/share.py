@@ -28,7 +28,7 @@ from mlbench.contract.errors import ApiError
 from mlbench.contract.records import Run, RunSet, Words
 from mlbench.contract.words import count
 from mlbench.evaluation import limited
-from mlbench.home import replacing
+from mlbench.local.home import replacing
 
 if TYPE_CHECKING:
     from mlbench.report.site import SetEntry

@@ -35,8 +35,8 @@ from mlbench.contract.records import GroupMean, LogPage, Point, Run, RunGroup, S
 from mlbench.contract.series import series_name, split_name
 from mlbench.contract.stated import Setting, spell
 from mlbench.contract.words import visible
-from mlbench.discovery import find_connection
-from mlbench.home import Connection, Home, write_private
+from mlbench.local.discovery import find_connection
+from mlbench.local.home import Connection, Home, write_private
 
 _FOLLOW_SECONDS = 0.3
 # How long to wait for the result of a run whose samples are not counted yet.

@@ -11,18 +11,18 @@ import httpx
 import typer
 from rich.console import Console
 
-from mlbench.assets import too_old_for_dashboards
 from mlbench.cli.common import JsonOption, UsageError, connected, err, out, tell, warn
 from mlbench.cli.order import make_name
 from mlbench.cli.output import page_url, prometheus_url
 from mlbench.cli.run import run_and_show
 from mlbench.client import ApiClient
 from mlbench.contract import names
-from mlbench.home import Connection, Home
-from mlbench.signals import on_termination
-from mlbench.stack import grafana_archive, launch
-from mlbench.stack.grafana import NONE_FOUND
-from mlbench.stack.services import LOOPBACK, Listen
+from mlbench.local import grafana_archive, launch
+from mlbench.local.assets import too_old_for_dashboards
+from mlbench.local.grafana_server import NONE_FOUND
+from mlbench.local.home import Connection, Home
+from mlbench.local.services import LOOPBACK, Listen
+from mlbench.local.signals import on_termination
 
 _IDLE_WORKERS = 2
 _SIGNAL_SECONDS = 1.0

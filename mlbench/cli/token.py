@@ -7,7 +7,7 @@ from rich.table import Table
 
 from mlbench.cli.command import Command
 from mlbench.cli.common import JsonOption, connected, out, print_json
-from mlbench.discovery import find_connection
+from mlbench.local.discovery import find_connection
 
 app = typer.Typer(
     help="Make, list or revoke tokens for recording external jobs.",

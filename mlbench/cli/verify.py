@@ -25,10 +25,10 @@ from mlbench.cli.common import (
 from mlbench.contract import names
 from mlbench.contract.errors import NotConnectedError
 from mlbench.contract.records import Verification
-from mlbench.discovery import find_connection
 from mlbench.evaluation import limited
 from mlbench.evaluation.set_check import check_ledger
-from mlbench.stack.services import find_prometheus
+from mlbench.local.discovery import find_connection
+from mlbench.local.services import find_prometheus
 
 # In labels of Prometheus's text format.
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})

@@ -10,7 +10,7 @@ from mlbench.client.transport import Answer, HttpClient
 from mlbench.contract.address import Address, parse_address
 from mlbench.contract.original import MLBENCH_BACKENDS, MLBENCH_IMAGES
 from mlbench.contract.records import Alert, Benchmark, Info, JoinToken, Pod
-from mlbench.discovery import (
+from mlbench.local.discovery import (
     HINT_ELSEWHERE,
     Place,
     find_connection,
@@ -18,7 +18,7 @@ from mlbench.discovery import (
     find_service,
     find_token,
 )
-from mlbench.home import Connection, Home
+from mlbench.local.home import Connection, Home
 
 __all__ = ["MLBENCH_BACKENDS", "MLBENCH_IMAGES", "ApiClient", "Sample"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench.contract import names
-from mlbench.home import write_atomically
+from mlbench.local.home import write_atomically
 
 # No name or uid of a pod contains it, and an HTTP header may.
 _SEPARATOR = "/"

@@ -23,8 +23,8 @@ from typing import Any
 from mlbench.contract import names
 from mlbench.contract.errors import MLBenchError, NotConnectedError
 from mlbench.contract.masking import mask_words
-from mlbench.discovery import find_connection
-from mlbench.home import Home, write_private
+from mlbench.local.discovery import find_connection
+from mlbench.local.home import Home, write_private
 from mlbench.tracking.job import Job, find_job
 from mlbench.tracking.notebook import current_shell, is_notebook, notebook_path
 

@@ -17,7 +17,7 @@ import pytest
 from mlbench import ApiClient
 from mlbench.contract import names
 from mlbench.contract.records import Run
-from mlbench.home import Home
+from mlbench.local.home import Home
 from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import running_stack, wait_for
 from tests.support.known import known

@@ -11,7 +11,7 @@ import pytest
 from mlbench import ApiClient
 from mlbench.contract import names
 from mlbench.contract.records import Run
-from mlbench.home import Home
+from mlbench.local.home import Home
 from mlbench_master.reading.promql import PrometheusClient
 from tests.chain import leaving, raising
 from tests.conftest import wait_for

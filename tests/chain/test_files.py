@@ -18,7 +18,7 @@ import pytest
 from mlbench import ApiClient
 from mlbench.contract import names
 from mlbench.contract.records import Run
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.support.processes import run_text
 from tests.support.recorded import RECORD, at_stack, run_of, sealed
 from tests.support.stacks import kill_service, order_command, service

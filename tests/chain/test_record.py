@@ -9,7 +9,7 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.contract.records import Run
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.conftest import free_port, wait_for
 from tests.support.known import known
 from tests.support.processes import run_text

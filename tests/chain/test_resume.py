@@ -4,7 +4,7 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.contract import names
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.support.resuming import EPOCH_STEPS, SAVED_EVERY, train
 
 _WORKERS, _EPOCHS, _KILLS = 3, 2, 2

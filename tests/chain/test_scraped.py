@@ -14,7 +14,7 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.contract import names
-from mlbench.home import Home
+from mlbench.local.home import Home
 from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import running_stack, wait_for
 from tests.support.exporting import promtool_says

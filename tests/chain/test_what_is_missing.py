@@ -11,7 +11,7 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.contract import names
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.conftest import wait_for
 from tests.support.known import known
 from tests.support.stacks import order_command, reload, run_to_end

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from mlbench import ApiClient
-from mlbench.home import Connection, Home
+from mlbench.local.home import Connection, Home
 from tests.support.known import known
 from tests.support.stacks import order_command, run_to_end
 

@@ -7,7 +7,7 @@ from http.client import HTTPResponse
 
 import httpx
 
-from mlbench.home import Connection
+from mlbench.local.home import Connection
 
 
 def head(

@@ -13,7 +13,7 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.client import MLBENCH_BACKENDS, MLBENCH_IMAGES
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.conftest import running_stack, wait_for
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.stacks import reload, run_to_end

@@ -12,7 +12,7 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.contract.results import Result
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.contract.conftest import Original
 from tests.support.known import known
 from tests.support.pages import commands, order_as_printed

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from mlbench import ApiClient
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.conftest import wait_for
 from tests.support.stacks import run_to_end
 

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from mlbench.home import Connection
+from mlbench.local.home import Connection
 from tests.contract import sockets
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}

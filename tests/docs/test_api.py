@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from mlbench import ApiClient
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.conftest import wait_for
 
 _PAGE = Path(__file__).parents[2] / "docs" / "api.md"

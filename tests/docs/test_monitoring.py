@@ -6,8 +6,8 @@ from pathlib import Path
 
 import yaml
 
-from mlbench.stack.grafana import find_grafana
-from mlbench.stack.grafana_archive import MONITORING_PAGE, VERSION, official_archive
+from mlbench.local.grafana_archive import MONITORING_PAGE, VERSION, official_archive
+from mlbench.local.grafana_server import find_grafana
 from tests.support.archive_server import serving
 from tests.support.monitoring_page import PAGE, commands_below
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mlbench.contract import names
-from mlbench.home import Connection, Home
+from mlbench.local.home import Connection, Home
 from mlbench_master.reading.promql import PrometheusClient, QueryResult
 from mlbench_master.recording.remote_write import TimeSeries
 from tests.conftest import PrometheusServer

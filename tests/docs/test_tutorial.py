@@ -10,7 +10,7 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.cli.common import find_run
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.support.known import known
 from tests.support.processes import run_text
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from mlbench import ApiClient
-from mlbench.discovery import Place, find_pod
+from mlbench.local.discovery import Place, find_pod
 from tests.e2e.reaching import forwarded, listens
 from tests.e2e.release import CORES, Release
 from tests.support.processes import run_text

@@ -12,7 +12,7 @@ from mlbench import ApiClient
 from mlbench.contract import names
 from mlbench.contract.records import Run
 from mlbench.contract.results import Result
-from mlbench.home import Home
+from mlbench.local.home import Home
 from mlbench_master import times
 from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import running_stack, wait_for

@@ -16,8 +16,8 @@ import pytest
 from playwright.sync_api import Browser, Page, Response
 
 from mlbench.contract import names
-from mlbench.home import Home
-from mlbench.stack.grafana_archive import VERSION
+from mlbench.local.grafana_archive import VERSION
+from mlbench.local.home import Home
 from tests.conftest import free_port, wait_for
 from tests.grafana.runs import used_stack
 from tests.support.dashboards import ROOT, load_all

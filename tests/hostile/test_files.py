@@ -10,8 +10,8 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.contract.records import Run
-from mlbench.home import Home
-from mlbench.stack import launch
+from mlbench.local import launch
+from mlbench.local.home import Home
 from tests.conftest import running_stack, wait_for
 from tests.support.disks import fill, small_disk
 from tests.support.known import known

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from mlbench.contract import names
-from mlbench.home import Home
-from mlbench.pool import LocalWorker, PoolFiles
-from mlbench.stack import launch
+from mlbench.local import launch
+from mlbench.local.home import Home
+from mlbench.local.pool import LocalWorker, PoolFiles
 from tests.conftest import wait_for
 from tests.support.disks import fill, small_disk
 from tests.support.processes import children, run_text
@@ -93,7 +93,7 @@ def test_it_ends_in_order_on_a_full_disk(supervisor: subprocess.Popen[bytes], sm
 def test_a_start_on_a_full_disk_says_so(small: Path) -> None:
     fill(small)
     done = run_text(
-        [sys.executable, "-m", "mlbench.stack.launch", "--workers", "1"],
+        [sys.executable, "-m", "mlbench.local.launch", "--workers", "1"],
         env={**os.environ, names.ENV_HOME: str(small / "home")},
     )
     assert done.returncode == 1

@@ -9,7 +9,7 @@ import httpx
 from falcon.testing import TestClient
 
 from mlbench import ApiClient
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.chain.test_scraped import addresses
 from tests.support.rows import make_pod
 from tests.support.stacks import files_of, order_steps, run_to_end

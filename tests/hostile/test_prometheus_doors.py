@@ -12,8 +12,8 @@ import pytest
 
 from mlbench.contract import names
 from mlbench.contract.login import split_login
-from mlbench.home import Home
-from mlbench.stack import launch
+from mlbench.local import launch
+from mlbench.local.home import Home
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import remote_write
 from mlbench_master.recording.remote_write import RemoteWriter, UnavailableError

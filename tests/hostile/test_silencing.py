@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.stacks import stopped
 from mlbench import ApiClient
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.conftest import running_stack, wait_for
 from tests.support import silencers
 from tests.support.stacks import order_steps, reload, run_to_end, service

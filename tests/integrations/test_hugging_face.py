@@ -8,7 +8,7 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.contract import names
-from mlbench.home import Home
+from mlbench.local.home import Home
 from mlbench_worker.agent.sources.original import HOOK
 from tests.integrations.trainings import follow
 from tests.support.metrics_file import metrics

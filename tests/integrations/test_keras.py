@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mlbench import ApiClient
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.integrations.trainings import follow
 from tests.support.known import known
 from tests.support.pages import script_of

@@ -10,7 +10,7 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.contract import names
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.integrations.trainings import Values, follow
 from tests.support.known import known
 from tests.support.metrics_file import lines, metrics

@@ -7,7 +7,7 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.contract.records import Goal
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.conftest import wait_for
 from tests.support.known import known
 from tests.support.pages import order_as_printed, values

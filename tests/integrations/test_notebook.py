@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mlbench import ApiClient
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.support.recorded import at_stack, environ, left_in, run_of, sealed
 from tests.support.stacks import losses
 

@@ -21,7 +21,7 @@ from mlbench import ApiClient
 from mlbench.contract import names
 from mlbench.contract.join_token import make, new_holder
 from mlbench.contract.records import Run
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.support.machines import two_machines
 from tests.support.processes import run_text
 from tests.support.recorded import sealed

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mlbench import ApiClient
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.conftest import wait_for
 from tests.support import stacks
 from tests.support.pages import order_as_printed, values

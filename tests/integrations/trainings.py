@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from mlbench import ApiClient
 from mlbench.contract.records import Manifest, Point, Run
 from mlbench.contract.results import Result
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.conftest import wait_for
 from tests.support.known import known
 from tests.support.stacks import assert_counted, kill_service, reload, run_to_end

@@ -7,7 +7,7 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.contract.records import Run
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.conftest import wait_for
 from tests.support.grafana_server import GrafanaServer, serve_grafana
 from tests.support.stacks import losses, order_steps, reload, run_to_end

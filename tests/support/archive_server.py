@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from mlbench.stack.grafana_archive import GrafanaArchive
+from mlbench.local.grafana_archive import GrafanaArchive
 
 
 def packed(version: str = "13.2.3") -> bytes:

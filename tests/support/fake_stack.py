@@ -9,9 +9,9 @@ import sys
 from unittest.mock import patch
 
 from mlbench.contract.errors import MLBenchError
-from mlbench.home import Home
-from mlbench.stack import launch, supervisor
-from mlbench.stack.services import Listen, Service, Services
+from mlbench.local import launch, supervisor
+from mlbench.local.home import Home
+from mlbench.local.services import Listen, Service, Services
 
 _SLEEP = ("sleep", "1000")
 

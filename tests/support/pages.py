@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mlbench import ApiClient
 from mlbench.contract.records import Run
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.support.processes import run_text
 
 _ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from mlbench import ApiClient
 from mlbench.contract import names
 from mlbench.contract.join_token import make, new_holder
 from mlbench.contract.records import Run
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.conftest import wait_for
 from tests.support.stacks import assert_counted, reload, run_to_end
 

@@ -13,7 +13,7 @@ from mlbench import ApiClient
 from mlbench.contract import names
 from mlbench.contract.records import Run
 from mlbench.contract.results import Result
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.conftest import wait_for
 from tests.support.stacks import assert_counted, run_to_end, training
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.servers import database_url, gunicorn, running
 from mlbench.contract import names
-from mlbench.home import Connection
+from mlbench.local.home import Connection
 from tests.conftest import AGENT_SECRET, USER_TOKEN
 
 

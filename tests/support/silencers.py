@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager, suppress
 
 import httpx
 
-from mlbench.home import Home
+from mlbench.local.home import Home
 
 
 def half_head() -> bytes:

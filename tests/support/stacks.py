@@ -10,8 +10,8 @@ import psutil
 from mlbench import ApiClient
 from mlbench.contract import names
 from mlbench.contract.records import Run
-from mlbench.home import Home
-from mlbench.stack import launch
+from mlbench.local import launch
+from mlbench.local.home import Home
 from tests.conftest import wait_for
 from tests.support.known import known
 

@@ -13,8 +13,8 @@ from playwright.sync_api import Page, expect
 
 from mlbench import ApiClient
 from mlbench.contract.records import Run
-from mlbench.home import Home
-from mlbench.stack import launch
+from mlbench.local import launch
+from mlbench.local.home import Home
 from tests.conftest import wait_for
 from tests.support.chromium import running_chromium
 from tests.support.stacks import run_to_end

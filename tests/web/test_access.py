@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from mlbench.home import Connection
+from mlbench.local.home import Connection
 from tests.conftest import wait_for
 from tests.web.watch import Watch
 

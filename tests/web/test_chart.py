@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-from mlbench.home import Connection
+from mlbench.local.home import Connection
 from tests.conftest import wait_for
 from tests.web.conftest import drag
 

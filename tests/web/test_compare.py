@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from mlbench import ApiClient
-from mlbench.home import Connection
+from mlbench.local.home import Connection
 from tests.support.stacks import run_to_end
 from tests.web.conftest import drag, section
 from tests.web.watch import Watch

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from benchmarks.servers import database_url
-from mlbench.home import Connection
+from mlbench.local.home import Connection
 from mlbench_master.models import open_database
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import RemoteWriter

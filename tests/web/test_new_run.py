@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from mlbench import ApiClient
 from mlbench.contract.records import Run
-from mlbench.home import Connection
+from mlbench.local.home import Connection
 from tests.support.stacks import order_steps
 from tests.web.conftest import stop_runs
 from tests.web.watch import Watch

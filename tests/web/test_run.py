@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from mlbench import ApiClient
 from mlbench.contract.records import Run
-from mlbench.home import Connection
+from mlbench.local.home import Connection
 from tests.conftest import wait_for
 from tests.support.stacks import losses, order_command, order_steps, run_to_end
 from tests.web.conftest import TALKER, TALKER_LINES, WORDY, section, sign_in, stop_runs

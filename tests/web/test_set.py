@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from benchmarks.servers import database_url
-from mlbench.home import Connection
+from mlbench.local.home import Connection
 from mlbench_master.models import RunSet, open_database
 from tests.conftest import PrometheusServer, free_port
 from tests.support.serving import serve_master

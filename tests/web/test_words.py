@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from mlbench import ApiClient
-from mlbench.home import Connection
+from mlbench.local.home import Connection
 from tests.web.conftest import sign_in
 from tests.web.watch import Watch
 

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from benchmarks.servers import database_url
 from mlbench import ApiClient
-from mlbench.home import Connection
+from mlbench.local.home import Connection
 from mlbench_master.models import open_database
 from tests.conftest import PrometheusServer, free_port
 from tests.support.serving import serve_master

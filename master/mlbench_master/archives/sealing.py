@@ -16,9 +16,9 @@ from typing import Any
 from peewee import fn
 
 from mlbench import archive
-from mlbench.backoff import Backoff
 from mlbench.contract.errors import MLBenchError
 from mlbench.evaluation.figures import figures_of, metrics_of
+from mlbench.local.backoff import Backoff
 from mlbench_master.archives import contents
 from mlbench_master.database import STATE, exclusive, store
 from mlbench_master.models import Deletion, Run, added_owner, run_owner

@@ -14,11 +14,11 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, PlatformCollector, ProcessCollector
 
-from mlbench.backoff import Backoff
 from mlbench.contract.errors import MLBenchError
-from mlbench.pool import PoolFiles
-from mlbench.serving import serve_metrics
-from mlbench.signals import on_termination
+from mlbench.local.backoff import Backoff
+from mlbench.local.pool import PoolFiles
+from mlbench.local.serving import serve_metrics
+from mlbench.local.signals import on_termination
 from mlbench_master import grafana, interpreter
 from mlbench_master.archives.sealing import Sealer
 from mlbench_master.controller import stalls

@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Counter
 
-from mlbench.backoff import Backoff
 from mlbench.contract.runspec import WorkerSpec
+from mlbench.local.backoff import Backoff
 from mlbench_master.pools.api import Api, ApiError
 from mlbench_master.pools.base import TERMINATING, Placement, PodStatus
 from mlbench_master.pools.manifests import (

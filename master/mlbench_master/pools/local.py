@@ -16,7 +16,7 @@ from ipaddress import IPv4Network
 from mlbench.contract.assignment import Attachment
 from mlbench.contract.runspec import WorkerSpec, part
 from mlbench.contract.shaping import Shaping
-from mlbench.pool import PoolFiles
+from mlbench.local.pool import PoolFiles
 from mlbench_master.pools.base import Placement, PodStatus
 
 _LOOPBACK = "127.0.0.1"

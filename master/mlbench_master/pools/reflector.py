@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
-from mlbench.backoff import Backoff
+from mlbench.local.backoff import Backoff
 from mlbench_master.pools.api import Api, ApiError
 from mlbench_master.pools.manifests import Object
 

@@ -12,7 +12,7 @@ import falcon
 from falcon import Request, Response
 from pydantic import BaseModel
 
-from mlbench.assets import runbooks_folder
+from mlbench.local.assets import runbooks_folder
 from mlbench_master.access import SESSION_SECONDS, Access, cookie_name, is_token, make_session
 from mlbench_master.http import read_body
 from mlbench_master.web.rendering import PageRenderer

@@ -9,7 +9,7 @@ import pytest
 
 from mlbench.contract.runspec import WorkerSpec
 from mlbench.contract.shaping import Shaping
-from mlbench.pool import LocalWorker, PoolFiles
+from mlbench.local.pool import LocalWorker, PoolFiles
 from mlbench_master.pools.base import PodStatus
 from mlbench_master.pools.local import LocalPool
 from mlbench_master.settings import Settings

@@ -13,7 +13,7 @@ from mlbench.archive import RUN, ArchiveError, More, Piece, SeriesName
 from mlbench.contract import names
 from mlbench.contract.errors import ApiError, MLBenchError
 from mlbench.contract.records import Run
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.support.results import make_run
 from tests.support.scripted import Reply, answering, serving
 

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 from mlbench.cli import app
 from mlbench.contract import names
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.support.processes import run_text
 
 _PROGRAM = Path(sys.executable).with_name("mlbench")

@@ -17,7 +17,7 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.contract.records import Run
-from mlbench.home import Connection, Home
+from mlbench.local.home import Connection, Home
 from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.known import known

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from mlbench.contract.records import Run
-from mlbench.home import Connection
+from mlbench.local.home import Connection
 from tests.conftest import free_port
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.scripted import Reply, serving

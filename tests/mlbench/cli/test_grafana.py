@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from mlbench.assets import grafana_folder
 from mlbench.contract import names
-from mlbench.home import Connection
-from mlbench.stack import grafana_archive
-from mlbench.stack.grafana import find_grafana
+from mlbench.local import grafana_archive
+from mlbench.local.assets import grafana_folder
+from mlbench.local.grafana_server import find_grafana
+from mlbench.local.home import Connection
 from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.archive_server import serving

@@ -15,7 +15,7 @@ from mlbench.contract.results import (
     RankDisturbance,
     TimeToAccuracy,
 )
-from mlbench.home import Connection
+from mlbench.local.home import Connection
 from tests.support.results import make_aimless, make_result, make_run
 from tests.support.rows import QUIET
 

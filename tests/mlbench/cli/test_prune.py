@@ -8,7 +8,7 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.contract.records import Run, Words
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.known import known

@@ -7,7 +7,7 @@ import pytest
 from mlbench import ApiClient
 from mlbench.contract import names
 from mlbench.contract.records import Planned, RunSet, SetPlace, Trial
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.results import make_archive, make_result, make_run
 from tests.support.scripted import Asked, Reply, answering

@@ -11,7 +11,7 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.contract.records import Run
-from mlbench.home import Connection
+from mlbench.local.home import Connection
 from tests.conftest import free_port
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.stacks import order_command, order_steps, run_to_end

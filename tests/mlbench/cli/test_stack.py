@@ -13,8 +13,8 @@ import pytest
 from mlbench import ApiClient
 from mlbench.cli.stack import _grafana_line as grafana_line
 from mlbench.contract import names
-from mlbench.home import Connection, Home
-from mlbench.stack import launch
+from mlbench.local import launch
+from mlbench.local.home import Connection, Home
 from tests.conftest import free_port, wait_for
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.grafana_server import serve_grafana

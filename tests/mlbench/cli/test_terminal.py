@@ -14,7 +14,7 @@ import mlbench.cli
 from mlbench.cli.common import err, out, print_pairs, tell
 from mlbench.contract import names
 from mlbench.contract.records import Origin, RunFile
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.results import make_manifest, make_result, make_run
 from tests.support.scripted import Asked, Reply, answering

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from mlbench.contract.join_token import holder_of
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.mlbench.cli.conftest import Mlbench
 
 

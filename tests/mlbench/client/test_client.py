@@ -16,7 +16,7 @@ from mlbench.contract.distribution import own_version
 from mlbench.contract.errors import NoAnswerError
 from mlbench.contract.records import Goal, LogMatch, Point, Run
 from mlbench.contract.results import Result
-from mlbench.stack.network import probe
+from mlbench.local.network import probe
 from tests.support.known import known
 from tests.support.results import make_run
 from tests.support.scripted import Reply, serving

@@ -19,7 +19,7 @@ import pytest
 
 from mlbench import ApiClient, archive
 from mlbench.contract import names
-from mlbench.home import Home
+from mlbench.local.home import Home
 from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import wait_for
 from tests.support.disks import fill, small_disk

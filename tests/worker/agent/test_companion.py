@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mlbench import ApiClient
-from mlbench.home import Home
+from mlbench.local.home import Home
 from tests.conftest import free_port
 from tests.support.processes import run_text
 from tests.support.recorded import RECORD, STEPS, at_stack, environ, left_in, run_of, sealed

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mlbench.contract.names import DISTURBED_SHARE, ENV_HOME
-from mlbench.home import Home
+from mlbench.local.home import Home
 from mlbench_worker.agent import disturbance
 from mlbench_worker.agent.disturbance import Watch, add, collect, measure
 from mlbench_worker.agent.kernel import (

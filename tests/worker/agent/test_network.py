@@ -14,8 +14,8 @@ import pytest
 
 from mlbench.contract.assignment import Attachment
 from mlbench.contract.shaping import Shaping
-from mlbench.stack.network import Network as Ability
-from mlbench.stack.network import probe
+from mlbench.local.network import Network as Ability
+from mlbench.local.network import probe
 from mlbench_worker.agent.network import NetworkError, attach
 from mlbench_worker.agent.sources import egress
 from mlbench_worker.agent.sources.loopback import Answer, Loopback

@@ -8,8 +8,8 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from mlbench.contract import names, pod_token
-from mlbench.serving import serve_metrics
-from mlbench.signals import on_termination
+from mlbench.local.serving import serve_metrics
+from mlbench.local.signals import on_termination
 from mlbench_worker.agent.agent import Agent
 from mlbench_worker.agent.link import Link
 from mlbench_worker.agent.process import adopt_orphans, hide_from_others

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from mlbench.backoff import Backoff
 from mlbench.contract.assignment import Assignment
 from mlbench.contract.masking import mask_words
-from mlbench.home import Home
-from mlbench.traffic import Traffic, traffic_from_now
+from mlbench.local.backoff import Backoff
+from mlbench.local.home import Home
+from mlbench.local.traffic import Traffic, traffic_from_now
 from mlbench_worker.agent.attempt import OUTPUT, Attempt
 from mlbench_worker.agent.autopsy.autopsies import Autopsies
 from mlbench_worker.agent.facts import Facts

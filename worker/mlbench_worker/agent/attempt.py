@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from mlbench.contract import names
 from mlbench.contract.assignment import Assignment
 from mlbench.contract.names import StreamName
-from mlbench.traffic import Traffic
+from mlbench.local.traffic import Traffic
 from mlbench_worker.agent import environment, torchrun
 from mlbench_worker.agent.exits import Exit, read_exit, why_silent, write_exit
 from mlbench_worker.agent.files import (

@@ -33,8 +33,11 @@ else:
     main()
 """
 
-# What adds up a profile beside its rank.
-_OF_EVALUATION = "mlbench/evaluation/__init__.py", "mlbench/evaluation/operators.py"
+_OF_MLBENCH = (
+    *("mlbench/contract/**/*.py", "mlbench/tracking/*.py", "mlbench/local/*.py"),
+    # The agent adds up the operators of a profile.
+    *("mlbench/evaluation/__init__.py", "mlbench/evaluation/operators.py"),
+)
 
 
 def write_bundle(path: Path) -> None:
@@ -52,10 +55,7 @@ def _contents() -> Iterator[tuple[str, str]]:
     about = f"{DISTRIBUTION.replace('-', '_')}-{installed.version}.dist-info"
     yield f"{about}/METADATA", str(installed.read_text("METADATA"))
     for package, patterns in (
-        (
-            mlbench,
-            ["mlbench/*.py", "mlbench/contract/**/*.py", "mlbench/tracking/*.py", *_OF_EVALUATION],
-        ),
+        (mlbench, ["mlbench/*.py", *_OF_MLBENCH]),
         (mlbench_worker, ["mlbench_worker/*.py", "mlbench_worker/agent/**/*.py"]),
         (prometheus_client, ["prometheus_client/**/*.py"]),
     ):

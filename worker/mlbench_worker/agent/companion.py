@@ -22,11 +22,11 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlbench.backoff import Backoff
 from mlbench.contract import names
 from mlbench.contract.assignment import Assignment
 from mlbench.contract.join_token import why_refused
 from mlbench.contract.names import ProgressName
+from mlbench.local.backoff import Backoff
 from mlbench.tracking.job import Job
 from mlbench.tracking.job_totals import JobTotals
 from mlbench_worker.agent import environment

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mlbench.home import replacing
+from mlbench.local.home import replacing
 
 log = logging.getLogger(__name__)
 

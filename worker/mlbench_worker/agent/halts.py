@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from mlbench.contract.clock import steady_seconds
-from mlbench.proc import read_proc
+from mlbench.local.proc import read_proc
 
 LOOK_SECONDS = 0.25
 """Time between two looks, and thus the largest error of a span's ends."""

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlbench.proc import read_proc
+from mlbench.local.proc import read_proc
 from mlbench_worker.agent.files import text_of
 from mlbench_worker.agent.gpus import Gpus
 from mlbench_worker.agent.machine import of_groups

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
-from mlbench.backoff import Backoff
+from mlbench.local.backoff import Backoff
 
 T = TypeVar("T")
 

@@ -84,7 +84,7 @@ class Observation:
         ``mark`` is what the environments of all processes of the run have, as ``NAME=VALUE``.
         """
         # They take a while to import, for which a rank of others need not wait.
-        from mlbench.home import Home  # noqa: PLC0415
+        from mlbench.local.home import Home  # noqa: PLC0415
         from mlbench_worker.agent.disturbance import Watch  # noqa: PLC0415
         from mlbench_worker.agent.kernel import Kernel  # noqa: PLC0415
 

@@ -21,7 +21,7 @@ from mlbench.contract.output import (
     OutputList,
     is_name,
 )
-from mlbench.home import replacing
+from mlbench.local.home import replacing
 from mlbench_worker.agent.files import open_regular, read_regular, remove
 
 # Of folders in folders, and of what is looked at in all.

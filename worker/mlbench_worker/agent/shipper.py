@@ -3,8 +3,8 @@
 import logging
 import threading
 
-from mlbench.backoff import Backoff
 from mlbench.contract.names import StreamName
+from mlbench.local.backoff import Backoff
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.files import whole_lines
 from mlbench_worker.agent.link import Link, LinkError, RefusedError

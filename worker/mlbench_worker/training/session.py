@@ -21,7 +21,7 @@ from mlbench.benchmarks.task_options import (
 )
 from mlbench.contract import names
 from mlbench.contract.names import Phase
-from mlbench.home import Home
+from mlbench.local.home import Home
 from mlbench_worker.ranks.distributed import Execution, World, join_world, set_up
 from mlbench_worker.training.checkpoint import Checkpoints, Plain, Stateful
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlbench.assets import grafana_folder
 from mlbench.contract import names
 from mlbench.contract.login import Login
-from mlbench.home import Home
-from mlbench.stack.grafana_archive import MONITORING_PAGE
+from mlbench.local.assets import grafana_folder
+from mlbench.local.grafana_archive import MONITORING_PAGE
+from mlbench.local.home import Home
 
 NONE_FOUND = f"none found; `mlbench grafana install` brings one, or see {MONITORING_PAGE}"
 

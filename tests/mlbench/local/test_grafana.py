@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from mlbench.assets import grafana_folder
 from mlbench.contract import names
-from mlbench.grafana import Grafana, GrafanaError, Pushed
+from mlbench.local.assets import grafana_folder
+from mlbench.local.grafana import Grafana, GrafanaError, Pushed
 from tests.conftest import free_port
 from tests.support.grafana_server import (
     ADMIN,

@@ -1,6 +1,6 @@
 """What a network namespace has carried, by the kernel's table."""
 
-from mlbench.traffic import Traffic, parse_traffic
+from mlbench.local.traffic import Traffic, parse_traffic
 
 _TABLE = """\
 Inter-|   Receive                                                |  Transmit

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mlbench.stack.network import probe
+from mlbench.local.network import probe
 from tests.support.processes import run_text
 
 _NO = "the bandwidth of workers here cannot be limited: "
@@ -13,14 +13,14 @@ _NO = "the bandwidth of workers here cannot be limited: "
 _FORBID = f"""
 echo 0 >/proc/sys/user/max_user_namespaces
 exec setpriv --bounding-set -sys_admin --inh-caps -sys_admin {sys.executable} -c \
-    'from mlbench.stack.network import probe; print(probe().no_bandwidth)'
+    'from mlbench.local.network import probe; print(probe().no_bandwidth)'
 """
 
 
 def test_a_tool_that_is_missing_is_named_with_its_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mlbench.stack.network.with_tools", lambda: {"PATH": str(tmp_path)})
+    monkeypatch.setattr("mlbench.local.network.with_tools", lambda: {"PATH": str(tmp_path)})
     found = probe()
     assert found.no_bandwidth == f"{_NO}there is no ip: install iproute2"
     assert found.no_latency.endswith(": there is no ip: install iproute2")

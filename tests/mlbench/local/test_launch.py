@@ -6,8 +6,8 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.contract.errors import StackError
-from mlbench.home import Home
-from mlbench.stack import launch
+from mlbench.local import launch
+from mlbench.local.home import Home
 from tests.conftest import running_stack, wait_for
 from tests.support.postgres import PostgresServer
 from tests.support.stacks import order_steps, run_to_end
@@ -88,7 +88,7 @@ def test_a_start_that_takes_too_long_is_ended(
 ) -> None:
     home = Home(tmp_path / "home")
     monkeypatch.setenv("PROMETHEUS", str(program(tmp_path, "exec sleep 1000")))
-    monkeypatch.setattr("mlbench.stack.launch._START_SECONDS", 1.0)
+    monkeypatch.setattr("mlbench.local.launch._START_SECONDS", 1.0)
     with pytest.raises(StackError, match="the stack was not ready in time"):
         launch.start_detached(home, workers=1)
     wait_for(lambda: launch.running_supervisor(home) is None, what="it has ended")

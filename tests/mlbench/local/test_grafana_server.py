@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from mlbench.contract.login import Login
-from mlbench.home import Home
-from mlbench.stack import grafana
-from mlbench.stack.grafana import InstalledGrafana, find_grafana, settings
+from mlbench.local import grafana_server
+from mlbench.local.grafana_server import InstalledGrafana, find_grafana, settings
+from mlbench.local.home import Home
 
 
 def install(prefix: Path, *programs: str, home: bool = True) -> Path:
@@ -28,7 +28,7 @@ def on_path(*prefixes: Path) -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grafana, "_USUAL_HOME", tmp_path / "usual")
+    monkeypatch.setattr(grafana_server, "_USUAL_HOME", tmp_path / "usual")
 
 
 def test_a_program_on_the_path_is_found_with_its_home_the_newer_one_first(tmp_path: Path) -> None:

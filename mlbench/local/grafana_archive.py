@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from mlbench.contract.errors import StackError
-from mlbench.home import Home
+from mlbench.local.home import Home
 
 VERSION: Final = "13.2.3"
 MONITORING_PAGE: Final = "docs/monitoring.md#install-grafana"

@@ -9,7 +9,7 @@ import pytest
 
 from mlbench.contract import names
 from mlbench.contract.errors import NotConnectedError
-from mlbench.home import Connection, Home, write_atomically, write_private
+from mlbench.local.home import Connection, Home, write_atomically, write_private
 
 _CONNECTION = Connection("http://127.0.0.1:8000", "secret", "http://127.0.0.1:9090")
 

@@ -1,6 +1,6 @@
 """Pauses grow, and begin anew after a success."""
 
-from mlbench.backoff import Backoff
+from mlbench.local.backoff import Backoff
 
 
 def test_backoff_doubles_with_jitter_up_to_a_limit() -> None:

@@ -16,10 +16,10 @@ import requests
 from grafana_api.grafana_api import GrafanaException
 from grafana_api.grafana_face import GrafanaFace
 
-from mlbench.assets import too_old_for_dashboards
 from mlbench.contract.distribution import own_version
 from mlbench.contract.errors import MLBenchError
 from mlbench.contract.login import split_login
+from mlbench.local.assets import too_old_for_dashboards
 
 FOLDER_UID = "mlbench"
 FOLDER_TITLE = "MLBench"

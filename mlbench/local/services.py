@@ -18,15 +18,15 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-from mlbench.assets import CHECKOUT
 from mlbench.contract import names, pod_token
 from mlbench.contract.distribution import how_to_install
 from mlbench.contract.errors import StackError
 from mlbench.contract.login import Login, with_login
 from mlbench.contract.pod_token import PodIdentity, derive
 from mlbench.contract.shaping import with_tools
-from mlbench.home import Home, write_private
-from mlbench.stack import grafana, network
+from mlbench.local import grafana_server, network
+from mlbench.local.assets import CHECKOUT
+from mlbench.local.home import Home, write_private
 
 LOOPBACK = "127.0.0.1"
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - only if the user asks for it
@@ -171,7 +171,7 @@ class Services:
         if not listen.is_local:
             hosts = {listen.host, socket.gethostname(), os.environ.get(_ALLOWED_HOSTS, "")}
             self._master_environ[_ALLOWED_HOSTS] = ",".join(sorted(filter(None, hosts)))
-        installed = grafana.find_grafana(home=home)
+        installed = grafana_server.find_grafana(home=home)
         grafana_service = self._grafana(installed) if installed else None
         self.grafana_url = f"http://{grafana_service.address}" if grafana_service else None
         environ = with_tools(self._environ)
@@ -270,10 +270,10 @@ class Services:
             port=port,
         )
 
-    def _grafana(self, installed: grafana.InstalledGrafana) -> Service:
+    def _grafana(self, installed: grafana_server.InstalledGrafana) -> Service:
         port = port_near(_GRAFANA_PORT)
         password, login = self._secret("grafana-password"), self._prometheus_login
-        settings = grafana.settings(
+        settings = grafana_server.settings(
             self._home.grafana, LOOPBACK, port, password, self._prometheus_url, login
         )
         return Service(

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mlbench.home import Home, write_atomically
+from mlbench.local.home import Home, write_atomically
 
 
 @dataclass(frozen=True)

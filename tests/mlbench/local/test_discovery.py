@@ -18,8 +18,8 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.contract.errors import DiscoveryError, MLBenchError
-from mlbench.discovery import Place, find_connection, find_pod, find_service
-from mlbench.home import Connection, Home
+from mlbench.local.discovery import Place, find_connection, find_pod, find_service
+from mlbench.local.home import Connection, Home
 from tests.conftest import free_port
 from tests.support.scripted import Asked, Reply, answering
 

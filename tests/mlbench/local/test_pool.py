@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from mlbench.home import Home
-from mlbench.pool import PoolFiles
+from mlbench.local.home import Home
+from mlbench.local.pool import PoolFiles
 
 
 def test_the_wanted_number_is_read_as_it_was_written(tmp_path: Path) -> None:

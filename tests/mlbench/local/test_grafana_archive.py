@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from mlbench.contract.errors import StackError
-from mlbench.home import Home
-from mlbench.stack import grafana_archive
-from mlbench.stack.grafana import InstalledGrafana, find_grafana
-from mlbench.stack.grafana_archive import GrafanaArchive, install, is_installed
+from mlbench.local import grafana_archive
+from mlbench.local.grafana_archive import GrafanaArchive, install, is_installed
+from mlbench.local.grafana_server import InstalledGrafana, find_grafana
+from mlbench.local.home import Home
 from tests.support.archive_server import ArchiveServer, packed, serving
 
 

@@ -1,6 +1,6 @@
 """Starting and stopping a stack: at most one for each home folder, in front or detached.
 
-``python -m mlbench.stack.launch`` is the supervisor's process of a detached stack.
+``python -m mlbench.local.launch`` is the supervisor's process of a detached stack.
 """
 
 import argparse
@@ -16,10 +16,10 @@ from pathlib import Path
 
 from mlbench.contract import names
 from mlbench.contract.errors import MLBenchError, NotConnectedError, StackError
-from mlbench.home import Connection, Home
-from mlbench.signals import on_termination
-from mlbench.stack.services import THIS_MACHINE, Listen, Services, check_installed
-from mlbench.stack.supervisor import Supervisor
+from mlbench.local.home import Connection, Home
+from mlbench.local.services import THIS_MACHINE, Listen, Services, check_installed
+from mlbench.local.signals import on_termination
+from mlbench.local.supervisor import Supervisor
 
 _START_SECONDS = 90.0
 _STOP_SECONDS = 60.0
@@ -61,7 +61,7 @@ def start_detached(home: Home, workers: int, listen: Listen = THIS_MACHINE) -> C
         raise StackError(f"the stack cannot use {home.root}: {error}") from error
     log_file = home.logs / "supervisor.log"
     begin = log_file.stat().st_size if log_file.exists() else 0
-    command = [sys.executable, "-P", "-m", "mlbench.stack.launch", "--workers", str(workers)]
+    command = [sys.executable, "-P", "-m", "mlbench.local.launch", "--workers", str(workers)]
     for option, value in {
         "--host": listen.host,
         "--port": listen.port,
@@ -171,7 +171,7 @@ def configure_logging() -> None:
 
 def main() -> None:
     """Run a stack with $MLBENCH_HOME until SIGTERM."""
-    parser = argparse.ArgumentParser(prog="mlbench.stack", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="mlbench.local", description=main.__doc__)
     parser.add_argument("--workers", type=int, required=True)
     parser.add_argument("--host", default=THIS_MACHINE.host)
     parser.add_argument("--port", type=int)

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 import yaml
 
-from mlbench.assets import grafana_folder
 from mlbench.contract import names, pod_token
 from mlbench.contract.errors import StackError
 from mlbench.contract.login import split_login
 from mlbench.contract.pod_token import PodIdentity, identify
-from mlbench.grafana import DATA_SOURCE_NAME, DATA_SOURCE_UID, FOLDER_TITLE, FOLDER_UID
-from mlbench.home import Home
-from mlbench.stack import network, services
-from mlbench.stack.services import (
+from mlbench.local import network, services
+from mlbench.local.assets import grafana_folder
+from mlbench.local.grafana import DATA_SOURCE_NAME, DATA_SOURCE_UID, FOLDER_TITLE, FOLDER_UID
+from mlbench.local.home import Home
+from mlbench.local.services import (
     Listen,
     Service,
     Services,

@@ -10,7 +10,7 @@ from mlbench.contract import names
 from mlbench.contract.address import Address, parse_address
 from mlbench.contract.distribution import how_to_install
 from mlbench.contract.errors import DiscoveryError, MLBenchError, NotConnectedError
-from mlbench.home import Connection, Home
+from mlbench.local.home import Connection, Home
 
 HINT_ELSEWHERE = (
     f"is ${names.ENV_URL} right, and if it is a forwarded port, is `kubectl port-forward` running?"

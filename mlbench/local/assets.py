@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-_PACKAGE: Final = Path(__file__).parent
+_PACKAGE: Final = Path(__file__).parents[1]
 CHECKOUT: Final = _PACKAGE.parent
 """The folder of the repository, unless this is an installed package."""
 _OLDEST_GRAFANA: Final = 10

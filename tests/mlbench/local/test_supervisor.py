@@ -13,9 +13,9 @@ import psutil
 import pytest
 
 from mlbench.contract import names
-from mlbench.home import Connection, Home
-from mlbench.pool import LocalWorker, PoolFiles
-from mlbench.stack import launch, network
+from mlbench.local import launch, network
+from mlbench.local.home import Connection, Home
+from mlbench.local.pool import LocalWorker, PoolFiles
 from tests.conftest import wait_for
 from tests.support.processes import children, left
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from mlbench.assets import prometheus_folder
 from mlbench.contract.errors import StackError
-from mlbench.home import Connection, Home, write_atomically
-from mlbench.pool import LocalWorker, PoolFiles
-from mlbench.stack.services import Service, Services
+from mlbench.local.assets import prometheus_folder
+from mlbench.local.home import Connection, Home, write_atomically
+from mlbench.local.pool import LocalWorker, PoolFiles
+from mlbench.local.services import Service, Services
 
 log = logging.getLogger(__name__)
 
