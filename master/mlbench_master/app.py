@@ -10,10 +10,11 @@ from gunicorn.arbiter import Arbiter
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
 from mlbench.contract.errors import MLBenchError
-from mlbench_master import http, http_errors
-from mlbench_master.access import OriginMiddleware, TokenMiddleware
 from mlbench_master.archives.verifying import Verifier
 from mlbench_master.database import UnreachableDatabaseError
+from mlbench_master.http import bodies
+from mlbench_master.http import errors as http_errors
+from mlbench_master.http.access import OriginMiddleware, TokenMiddleware
 from mlbench_master.models import open_database
 from mlbench_master.openapi.operation import Route
 from mlbench_master.reading.files import FileReader
@@ -72,7 +73,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     app.add_middleware(OriginMiddleware(settings.allowed_hosts))
     app.add_middleware(TokenMiddleware(settings.token, settings.agent_secret, settings.url))
     app.req_options.strip_url_path_trailing_slash = True
-    http.write_json(app)
+    bodies.write_json(app)
     static = assets.load()
     renderer = PageRenderer(static.prefix, page_headers(settings.grafana_public_url))
     http_errors.install(app)

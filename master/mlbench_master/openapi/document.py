@@ -14,8 +14,8 @@ from pydantic.json_schema import GenerateJsonSchema
 from mlbench.contract.distribution import own_version
 from mlbench.contract.names import STREAMS
 from mlbench.contract.records import Error
-from mlbench_master.access import Access, access_of
-from mlbench_master.http import JAVASCRIPT
+from mlbench_master.http.access import Access, access_of
+from mlbench_master.http.bodies import JAVASCRIPT
 from mlbench_master.openapi.operation import Operation, Parameter, Route
 
 JSON = "application/json"

@@ -11,7 +11,7 @@ from falcon import Request, Response
 
 from mlbench_master import times
 from mlbench_master.errors import BadFieldError
-from mlbench_master.fields import parse_whole_number
+from mlbench_master.http.fields import parse_whole_number
 
 _Method = TypeVar("_Method", bound=Callable[..., None])
 _Value = TypeVar("_Value")

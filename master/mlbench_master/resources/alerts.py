@@ -9,7 +9,7 @@ from falcon import Request, Response
 
 from mlbench.contract.records import Alert, RunAlert
 from mlbench_master import times
-from mlbench_master.fields import parse_whole_number
+from mlbench_master.http.fields import parse_whole_number
 from mlbench_master.openapi.operation import operation
 from mlbench_master.reading.alerts import alerts_of
 from mlbench_master.reading.promql import PrometheusClient

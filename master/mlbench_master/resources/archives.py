@@ -9,7 +9,7 @@ from falcon import Request, Response
 from mlbench.contract.records import Imported, Verification
 from mlbench_master.archives import importing
 from mlbench_master.archives.verifying import Verifier
-from mlbench_master.http import offer_file, read_to_file
+from mlbench_master.http.bodies import offer_file, read_to_file
 from mlbench_master.openapi.operation import flag, operation
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.runs import describing, life

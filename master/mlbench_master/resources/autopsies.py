@@ -5,9 +5,9 @@ from dataclasses import replace
 from falcon import Request, Response
 
 from mlbench.contract.autopsy import Autopsy, Evidence
-from mlbench_master.access import Access, own_pod
 from mlbench_master.errors import NotFoundError
-from mlbench_master.http import read_json
+from mlbench_master.http.access import Access, own_pod
+from mlbench_master.http.bodies import read_json
 from mlbench_master.openapi.operation import flag, operation, whole
 from mlbench_master.runs import autopsies, life
 

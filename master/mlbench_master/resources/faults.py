@@ -8,9 +8,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from mlbench.contract.records import RunEvent
 from mlbench_master import times
-from mlbench_master.access import Access, own_pod
-from mlbench_master.fields import NO_NUL, refuse_truth_value
-from mlbench_master.http import read_body
+from mlbench_master.http.access import Access, own_pod
+from mlbench_master.http.bodies import read_body
+from mlbench_master.http.fields import NO_NUL, refuse_truth_value
 from mlbench_master.openapi.operation import operation
 from mlbench_master.runs import events, faults, life
 from mlbench_master.settings import Limits

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from falcon import Request, Response
 
 from mlbench.contract.records import RunFile
-from mlbench_master.http import offer_file
+from mlbench_master.http.bodies import offer_file
 from mlbench_master.openapi.operation import Schema, operation, whole
 from mlbench_master.reading.files import FileReader
 from mlbench_master.resources.attempts import ATTEMPT, read_attempt

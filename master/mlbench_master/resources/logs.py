@@ -4,7 +4,7 @@ from falcon import Request, Response
 
 from mlbench.contract.records import LogPage, LogSearch
 from mlbench_master.errors import BadFieldError
-from mlbench_master.http import offer_file
+from mlbench_master.http.bodies import offer_file
 from mlbench_master.openapi.operation import Parameter, one_of, operation, whole
 from mlbench_master.reading import logs
 from mlbench_master.resources.attempts import ATTEMPT, read_attempt

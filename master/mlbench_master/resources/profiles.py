@@ -6,8 +6,8 @@ from falcon import Request, Response
 
 from mlbench.archive import RUN
 from mlbench.contract.profiles import RankProfile
-from mlbench_master.access import Access, own_pod
-from mlbench_master.http import read_body, read_bytes
+from mlbench_master.http.access import Access, own_pod
+from mlbench_master.http.bodies import read_body, read_bytes
 from mlbench_master.openapi.operation import operation
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.runs import life, profiles

@@ -12,8 +12,8 @@ from mlbench.contract.records import RunCurve
 from mlbench.contract.results import Goodput, Result
 from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria, read_finite, read_goal
 from mlbench_master.errors import BadFieldError
-from mlbench_master.fields import parse_whole_number
-from mlbench_master.http import offer_file
+from mlbench_master.http.bodies import offer_file
+from mlbench_master.http.fields import parse_whole_number
 from mlbench_master.models import Run
 from mlbench_master.openapi.operation import Parameter, operation
 from mlbench_master.reading.series import SeriesReader

@@ -15,9 +15,9 @@ from mlbench.contract.records import (
     RunField,
     RunGroup,
 )
-from mlbench_master.http import read_body
+from mlbench_master.http.bodies import read_body
+from mlbench_master.http.original import OriginalRunRequest, fit, is_original, listed
 from mlbench_master.openapi.operation import flag, names, one_of, operation, parsed, text, whole
-from mlbench_master.original import OriginalRunRequest, fit, is_original, listed
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.runs import columns, describing, groups, life, listing, manifest, words
 from mlbench_master.runs.events import events_of

@@ -6,7 +6,7 @@ from falcon import Request, Response
 
 from mlbench.contract.records import Run, RunSet
 from mlbench.contract.sweeps import SetAnalysis
-from mlbench_master.http import read_body
+from mlbench_master.http.bodies import read_body
 from mlbench_master.openapi.operation import operation
 from mlbench_master.runs import describing, sets
 from mlbench_master.runs.requests import NextRunRequest, SetRequest

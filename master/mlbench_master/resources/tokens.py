@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from falcon import Request, Response
 
 from mlbench.contract.records import JoinToken
-from mlbench_master.http import read_body
+from mlbench_master.http.bodies import read_body
 from mlbench_master.openapi.operation import operation
 from mlbench_master.runs import join_tokens
 

@@ -14,7 +14,7 @@ from mlbench.contract.pod_token import PodIdentity, derive
 from mlbench.contract.records import Joined
 from mlbench_master.database import STATE, exclusive, store
 from mlbench_master.errors import ConflictError
-from mlbench_master.fields import NO_NUL, refuse_truth_value
+from mlbench_master.http.fields import NO_NUL, refuse_truth_value
 from mlbench_master.models import Pod, Rank, Run, Stream, Worker, run_owner
 from mlbench_master.notify import notify
 from mlbench_master.pools.base import RUNNING

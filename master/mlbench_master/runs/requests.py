@@ -37,7 +37,7 @@ from mlbench.contract import faults
 from mlbench.contract.names import UNASKED_BANDWIDTH
 from mlbench.contract.runspec import CommonSpec, Repeat, RunSpec, options_of
 from mlbench.evaluation.scoring import OFFICIAL_RUNS
-from mlbench_master.fields import NO_NUL, refuse_number, refuse_truth_value
+from mlbench_master.http.fields import NO_NUL, refuse_number, refuse_truth_value
 from mlbench_master.settings import Limits
 
 LONGEST_NAME = 40

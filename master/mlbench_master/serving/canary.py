@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from mlbench.contract.clock import steady_seconds
-from mlbench_master.access import is_token
+from mlbench_master.http.access import is_token
 from mlbench_master.runs.reachability import EVERY_SECONDS, LATE_SECONDS
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from posixpath import dirname, normpath
 import falcon
 from falcon import Request, Response
 
-from mlbench_master.access import Access
-from mlbench_master.http import accepts_gzip
+from mlbench_master.http.access import Access
+from mlbench_master.http.bodies import accepts_gzip
 
 _FOLDER = Path(__file__).parent / "static"
 _CACHE_CONTROL = "public, max-age=31536000, immutable"

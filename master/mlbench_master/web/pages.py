@@ -13,8 +13,8 @@ from falcon import Request, Response
 from pydantic import BaseModel
 
 from mlbench.local.assets import runbooks_folder
-from mlbench_master.access import SESSION_SECONDS, Access, cookie_name, is_token, make_session
-from mlbench_master.http import read_body
+from mlbench_master.http.access import SESSION_SECONDS, Access, cookie_name, is_token, make_session
+from mlbench_master.http.bodies import read_body
 from mlbench_master.web.rendering import PageRenderer
 
 _FIRST_PAGE = "/"

@@ -7,7 +7,7 @@ import pytest
 from falcon.testing import TestClient
 from falcon.testing.helpers import DEFAULT_HOST
 
-from mlbench_master.access import cookie_name, make_session
+from mlbench_master.http.access import cookie_name, make_session
 from tests.conftest import USER_TOKEN
 
 COOKIE = cookie_name(80)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 from falcon.testing import Result, TestClient
 
-from mlbench_master.http import accepts_gzip
+from mlbench_master.http.bodies import accepts_gzip
 from mlbench_master.web.assets import Asset, Assets, load
 
 _ACCEPTED = ("gzip", "deflate, GZIP;q=1.0, br", "gzip;q=0.01")

@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 import pytest
 from falcon.testing import Result, TestClient
 
-from mlbench_master.access import make_session
 from mlbench_master.app import create_app
+from mlbench_master.http.access import make_session
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.settings import Settings
 from mlbench_master.web.pages import local_path

@@ -7,8 +7,8 @@ from dataclasses import replace
 from falcon.testing import TestClient
 
 from mlbench.contract import join_token
-from mlbench_master.access import SESSION_SECONDS, is_session, make_session
 from mlbench_master.app import create_app
+from mlbench_master.http.access import SESSION_SECONDS, is_session, make_session
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.settings import LOOPBACK_HOSTS, Settings
 from tests.conftest import AGENT_SECRET, AGENT_TOKEN, USER_TOKEN

@@ -12,7 +12,8 @@ from falcon.testing import TestClient
 from peewee import InterfaceError, OperationalError
 from pydantic import BaseModel, Field
 
-from mlbench_master import errors, http_errors
+from mlbench_master import errors
+from mlbench_master.http import errors as http_errors
 from mlbench_master.reading.promql import PrometheusError
 
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from mlbench.archive import ArchiveError
 from mlbench_master import errors
 from mlbench_master.database import explain
-from mlbench_master.fields import describe
+from mlbench_master.http.fields import describe
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""HTTP: bodies of requests, errors, access, and the answers that the original client alone gets."""
