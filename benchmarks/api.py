@@ -23,7 +23,7 @@ from benchmarks.measure import Figure, Measure, alternate
 from benchmarks.servers import Master, Source, measured_master
 from benchmarks.stored import append, line, metric_lines, store_delivered, store_run
 from mlbench.contract import names
-from mlbench_master.models import Run, open_database
+from mlbench_master.database.models import Run, open_database
 from mlbench_master.reading.counting import count
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording.delivery import Delivery

@@ -13,7 +13,7 @@ from benchmarks.stacks import local_stack
 from benchmarks.stored import store_run
 from mlbench.local import launch
 from mlbench.local.home import Home
-from mlbench_master.models import open_database
+from mlbench_master.database.models import open_database
 
 _WINDOW_SECONDS = 60.0
 _WINDOWS = 3

@@ -15,7 +15,7 @@ from benchmarks.servers import Master
 from benchmarks.stored import append, line, store_delivered, store_run
 from benchmarks.watching import WORKERS, serving_workers, write_targets
 from mlbench.contract import names
-from mlbench_master.models import Pod, Run, Worker, open_database
+from mlbench_master.database.models import Pod, Run, Worker, open_database
 from tests.support.chromium import running_chromium
 
 _TIMEOUT_MS = 60_000.0

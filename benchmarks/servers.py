@@ -19,7 +19,7 @@ from mlbench.local.assets import prometheus_folder
 from mlbench.local.home import Home
 from mlbench.local.pool import LocalWorker, PoolFiles
 from mlbench.local.services import find_prometheus, port_near
-from mlbench_master.models import open_database
+from mlbench_master.database.models import open_database
 
 _READY_SECONDS = 60.0
 _END_SECONDS = 10.0

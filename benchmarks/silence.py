@@ -18,7 +18,7 @@ from benchmarks.stacks import local_stack, stopped, wait_for_end
 from benchmarks.stored import store_run
 from mlbench import ApiClient
 from mlbench.local.home import Home
-from mlbench_master.models import Deletion, run_owner
+from mlbench_master.database.models import Deletion, run_owner
 from mlbench_master.recording import streams
 from mlbench_master.recording.streams import StreamKey
 from tests.conftest import wait_for

@@ -5,7 +5,7 @@ import random
 import time
 from collections.abc import Iterable, Iterator, Mapping
 
-from mlbench_master.models import Run, run_owner
+from mlbench_master.database.models import Run, run_owner
 from mlbench_master.recording import streams
 from tests.conftest import wait_for
 

@@ -27,7 +27,7 @@ from mlbench import ApiClient
 from mlbench.contract import names
 from mlbench.contract.records import Run
 from mlbench_master import times
-from mlbench_master.models import Stream, run_owner
+from mlbench_master.database.models import Stream, run_owner
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording.streams import METRICS
 from tests.support.rows import level, write

@@ -30,7 +30,7 @@ from mlbench.local import launch
 from mlbench.local.home import Home
 from mlbench.local.services import find_prometheus
 from mlbench_master.app import create_app
-from mlbench_master.models import TABLES, open_database
+from mlbench_master.database.models import TABLES, open_database
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.settings import LOOPBACK_HOSTS, Limits, Settings
 from tests.support.chromium import NoChromiumError, running_chromium

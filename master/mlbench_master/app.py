@@ -11,11 +11,11 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 
 from mlbench.contract.errors import MLBenchError
 from mlbench_master.archives.verifying import Verifier
-from mlbench_master.database import UnreachableDatabaseError
+from mlbench_master.database.connection import UnreachableDatabaseError
+from mlbench_master.database.models import open_database
 from mlbench_master.http import bodies
 from mlbench_master.http import errors as http_errors
 from mlbench_master.http.access import OriginMiddleware, TokenMiddleware
-from mlbench_master.models import open_database
 from mlbench_master.openapi.operation import Route
 from mlbench_master.reading.files import FileReader
 from mlbench_master.reading.promql import CircuitBreaker, PrometheusClient

@@ -16,7 +16,7 @@ from typing import Final, Literal, Protocol
 
 from peewee import Database
 
-from mlbench_master.database import database
+from mlbench_master.database.connection import database
 
 Reason = Literal["work", "samples"]
 # However often they are notified, threads look so often at most, as what comes gathers meanwhile: a

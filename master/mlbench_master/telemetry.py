@@ -19,8 +19,8 @@ from mlbench.contract.distribution import own_version
 from mlbench.contract.names import ACTIVE_STATES, RunState
 from mlbench.contract.words import swept
 from mlbench.evaluation.figures import Figures
-from mlbench_master.database import find_room, run_sql
-from mlbench_master.models import KeptSample, Pod, Rank, Run, Worker, run_owner
+from mlbench_master.database.connection import find_room, run_sql
+from mlbench_master.database.models import KeptSample, Pod, Rank, Run, Worker, run_owner
 from mlbench_master.reading.counting import delivered_so_far
 from mlbench_master.recording.limits import describe_refused, waiting_bytes
 

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from falcon.testing import Result, TestClient
 
-from mlbench_master.database import database
-from mlbench_master.models import Run
+from mlbench_master.database.connection import database
+from mlbench_master.database.models import Run
 from tests.support.rows import line, make_ranks, record
 
 MIB = 1 << 20

@@ -11,7 +11,7 @@ import pytest
 from falcon.testing import TestClient
 from peewee import Database, SqliteDatabase
 
-from mlbench_master.models import OWNED, Chunk, Deletion, Rank, Run, Stream, run_owner
+from mlbench_master.database.models import OWNED, Chunk, Deletion, Rank, Run, Stream, run_owner
 from mlbench_master.recording import streams
 from mlbench_master.recording.limits import waiting_bytes
 from mlbench_master.recording.streams import StreamKey

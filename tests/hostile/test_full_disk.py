@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import servers
 from benchmarks.servers import database_url, running_api, running_master
-from mlbench_master.models import open_database, run_owner
+from mlbench_master.database.models import open_database, run_owner
 from mlbench_master.recording import streams
 from mlbench_master.recording.streams import StreamKey
 from tests.conftest import PrometheusServer, wait_for

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from falcon.testing import Result, TestClient
 
-from mlbench_master.models import Run, pod_owner
+from mlbench_master.database.models import Run, pod_owner
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample

@@ -8,7 +8,7 @@ import pytest
 from falcon.testing import Result, TestClient
 from peewee import Database
 
-from mlbench_master.models import KeptSample, PostedBody, Run, SeriesName, run_owner
+from mlbench_master.database.models import KeptSample, PostedBody, Run, SeriesName, run_owner
 from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording.delivery import Delivery

@@ -11,7 +11,7 @@ import pytest
 from falcon.testing import TestClient
 from peewee import Database, PostgresqlDatabase
 
-from mlbench_master.models import KeptSample, Run, Stream, run_owner
+from mlbench_master.database.models import KeptSample, Run, Stream, run_owner
 from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import streams

@@ -9,8 +9,8 @@ import pytest
 from falcon.testing import TestClient
 from peewee import PostgresqlDatabase
 
-from mlbench_master.database import database
-from mlbench_master.models import Rank, Run
+from mlbench_master.database.connection import database
+from mlbench_master.database.models import Rank, Run
 from mlbench_master.recording.delivery import Delivery
 from tests.support.places import nothing_waits
 from tests.support.rows import deliver_all, make_ranks, record

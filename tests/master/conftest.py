@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 from peewee import Database
 
-from mlbench_master.models import Run
+from mlbench_master.database.models import Run
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.recording.delivery import Delivery

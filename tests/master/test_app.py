@@ -3,7 +3,7 @@
 import pytest
 from falcon.testing import TestClient
 
-from mlbench_master.models import Run
+from mlbench_master.database.models import Run
 from tests.conftest import AGENT_TOKEN
 from tests.master.routes import AGENT_ROUTES, ALL_ROUTES, WEB_ROUTES, fill
 from tests.support.rows import make_ranks

@@ -12,7 +12,8 @@ import pytest
 from peewee import Database, IntegerField, Model
 from playhouse.migrations import Runner
 
-from mlbench_master.database import connect, database, exclusive, run_sql
+from mlbench_master.database.connection import connect, database, exclusive, run_sql
+from mlbench_master.database.models import TABLES, Run, open_database
 from mlbench_master.migrations import (
     FOLDER,
     SCHEMA,
@@ -20,7 +21,6 @@ from mlbench_master.migrations import (
     OlderSchemaError,
     bring_up_to_date,
 )
-from mlbench_master.models import TABLES, Run, open_database
 from mlbench_master.runs.describing import describe_all
 
 BASELINE = "0012_baseline"
@@ -31,7 +31,7 @@ _NEW_RUN = {
 }
 _OPEN = """
 import sys
-from mlbench_master.models import TABLES, Run, open_database
+from mlbench_master.database.models import TABLES, Run, open_database
 
 print("ready", flush=True)
 database = open_database(sys.argv[1])

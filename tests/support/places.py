@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import cramjam
 import httpx
 
-from mlbench_master.models import KeptSample, Stream, run_owner
+from mlbench_master.database.models import KeptSample, Stream, run_owner
 from mlbench_master.recording.remote_write import encode
 from tests.support.rows import time_series
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from falcon.testing import Result, TestClient
 
-from mlbench_master.models import Run
+from mlbench_master.database.models import Run
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.times import to_text
 from tests.support.rows import time_series

@@ -12,8 +12,8 @@ from typing import Any
 from peewee import PostgresqlDatabase
 
 from mlbench.contract.output import OutputFile, OutputList
-from mlbench_master.database import database, run_sql
-from mlbench_master.models import Pod, Rank, Run, Stream, Worker, run_owner
+from mlbench_master.database.connection import database, run_sql
+from mlbench_master.database.models import Pod, Rank, Run, Stream, Worker, run_owner
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.recording import files as run_files
 from mlbench_master.recording import streams

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from benchmarks.servers import database_url
 from mlbench import ApiClient
 from mlbench.local.home import Connection, Home
-from mlbench_master.models import Run, open_database
+from mlbench_master.database.models import Run, open_database
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from tests.conftest import PrometheusServer, free_port, wait_for

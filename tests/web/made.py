@@ -12,7 +12,16 @@ from peewee import fn
 from mlbench.contract.autopsy import Frame
 from mlbench.contract.output import OutputFile
 from mlbench.contract.profiles import Operator, Recorded
-from mlbench_master.models import Autopsy, Pod, Profile, Rank, RankEvidence, Run, Worker, run_owner
+from mlbench_master.database.models import (
+    Autopsy,
+    Pod,
+    Profile,
+    Rank,
+    RankEvidence,
+    Run,
+    Worker,
+    run_owner,
+)
 from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import Delivery
 from tests.support.evidence import MAIN, STEP, entered, evidence_of, over

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from benchmarks.servers import database_url
 from mlbench.local.home import Connection
-from mlbench_master.models import RunSet, open_database
+from mlbench_master.database.models import RunSet, open_database
 from tests.conftest import PrometheusServer, free_port
 from tests.support.serving import serve_master
 from tests.web import made

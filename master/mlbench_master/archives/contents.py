@@ -10,7 +10,7 @@ from typing import Any
 from mlbench.archive import AUTOPSIES, ROWS, RUN, More, Piece, SeriesName, file_member
 from mlbench.contract.results import Result
 from mlbench.contract.series import SeriesKey, number_or_text, spell
-from mlbench_master.models import WORDS, Chunk, Rank, Run, Series, Stream, run_owner
+from mlbench_master.database.models import WORDS, Chunk, Rank, Run, Series, Stream, run_owner
 from mlbench_master.reading import files
 from mlbench_master.reading.points import Points, Reader
 from mlbench_master.reading.selection import NamedSeries

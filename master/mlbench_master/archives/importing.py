@@ -20,9 +20,9 @@ from mlbench.contract.records import Manifest
 from mlbench.contract.records import Run as RunRecord
 from mlbench.evaluation import limited
 from mlbench.evaluation.figures import figures_of, metrics_of
-from mlbench_master.database import STATE, exclusive, store
+from mlbench_master.database.connection import STATE, exclusive, store
+from mlbench_master.database.models import WORDS, JSONField, Rank, Run
 from mlbench_master.errors import BadFieldError, TooLargeError
-from mlbench_master.models import WORDS, JSONField, Rank, Run
 from mlbench_master.reading.files import listed_in
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore

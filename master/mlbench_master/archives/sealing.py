@@ -20,8 +20,8 @@ from mlbench.contract.errors import MLBenchError
 from mlbench.evaluation.figures import figures_of, metrics_of
 from mlbench.local.backoff import Backoff
 from mlbench_master.archives import contents
-from mlbench_master.database import STATE, exclusive, store
-from mlbench_master.models import Deletion, Run, added_owner, run_owner
+from mlbench_master.database.connection import STATE, exclusive, store
+from mlbench_master.database.models import Deletion, Run, added_owner, run_owner
 from mlbench_master.notify import Waiter
 from mlbench_master.reading import stored
 from mlbench_master.reading.counting import SampleCounts

@@ -13,7 +13,7 @@ from mlbench.contract.records import Verification
 from mlbench.contract.series import SeriesKey
 from mlbench.evaluation.checking import check
 from mlbench_master.archives.contents import to_piece
-from mlbench_master.models import Run, run_owner
+from mlbench_master.database.models import Run, run_owner
 from mlbench_master.notify import notify
 from mlbench_master.reading import stored, windows
 from mlbench_master.reading.counting import span_of

@@ -28,8 +28,8 @@ from mlbench_master.controller.lease import open_lease, wait_for
 from mlbench_master.controller.observer import Observer, store_pods
 from mlbench_master.controller.settling import Settler
 from mlbench_master.controller.world import PoolPolicy
-from mlbench_master.database import UnreachableDatabaseError, check_integrity
-from mlbench_master.models import open_database
+from mlbench_master.database.connection import UnreachableDatabaseError, check_integrity
+from mlbench_master.database.models import open_database
 from mlbench_master.notify import Waiter, Waker
 from mlbench_master.pools.base import PodStatus, Pool
 from mlbench_master.pools.local import LocalPool

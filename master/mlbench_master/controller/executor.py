@@ -26,9 +26,9 @@ from mlbench_master.controller.actions import (
     Wait,
 )
 from mlbench_master.controller.settling import Settler
-from mlbench_master.database import STATE, exclusive, store
+from mlbench_master.database.connection import STATE, exclusive, store
+from mlbench_master.database.models import Rank, Run
 from mlbench_master.errors import RefusedError
-from mlbench_master.models import Rank, Run
 from mlbench_master.pools.base import Placement, Pool, wake
 from mlbench_master.reading import logs
 from mlbench_master.recording import streams

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import psycopg
 from peewee import SqliteDatabase
 
-from mlbench_master.database import UnreachableDatabaseError, connect
+from mlbench_master.database.connection import UnreachableDatabaseError, connect
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from dataclasses import asdict
 from peewee import Expression
 
 from mlbench.contract.names import ACTIVE_STATES
-from mlbench_master.database import STATE, exclusive
-from mlbench_master.models import DeletedRun, Run, run_owner
+from mlbench_master.database.connection import STATE, exclusive
+from mlbench_master.database.models import DeletedRun, Run, run_owner
 from mlbench_master.notify import Waiter, notify
 from mlbench_master.reading.counting import SampleCounts, count, span_of
 from mlbench_master.reading.promql import NoAnswerError, PrometheusClient, PrometheusError

@@ -9,8 +9,8 @@ import time
 
 from mlbench_master import times
 from mlbench_master.controller.decisions import DEADLINE_GRACE, DEADLINE_GRACE_SECONDS
+from mlbench_master.database.models import Autopsy, Rank, Run
 from mlbench_master.errors import RefusedError
-from mlbench_master.models import Autopsy, Rank, Run
 from mlbench_master.notify import Waiter
 from mlbench_master.pools.base import Pool, wake
 from mlbench_master.reading.promql import PrometheusClient, PrometheusError

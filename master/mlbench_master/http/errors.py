@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from mlbench.archive import ArchiveError
 from mlbench_master import errors
-from mlbench_master.database import explain
+from mlbench_master.database.connection import explain
 from mlbench_master.http.fields import describe
 
 log = logging.getLogger(__name__)

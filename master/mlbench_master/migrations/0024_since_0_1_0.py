@@ -17,8 +17,8 @@ from peewee import (
 )
 from playhouse.migrate import SchemaMigrator
 
+from mlbench_master.database.models import LastingIdField
 from mlbench_master.migrations import add_missing
-from mlbench_master.models import LastingIdField
 
 
 class Run(Model):

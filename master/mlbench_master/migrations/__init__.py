@@ -16,7 +16,7 @@ from playhouse.migrate import SchemaMigrator
 from playhouse.migrations import Runner
 
 from mlbench.contract.errors import MLBenchError
-from mlbench_master.database import exclusive
+from mlbench_master.database.connection import exclusive
 
 FOLDER = Path(__file__).parent
 # The key of `exclusive` that migrations run under.

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from mlbench.contract.records import RunAlert
+from mlbench_master.database.models import Run
 from mlbench_master.http.fields import parse_whole_number
-from mlbench_master.models import Run
 from mlbench_master.reading.promql import PrometheusClient, QueryResult, select
 from mlbench_master.times import seconds_to_text
 

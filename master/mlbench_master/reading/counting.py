@@ -7,7 +7,7 @@ from peewee import fn
 
 from mlbench.contract import names
 from mlbench.contract.records import Delivery
-from mlbench_master.models import KeptSample, Series, Stream, run_owner
+from mlbench_master.database.models import KeptSample, Series, Stream, run_owner
 from mlbench_master.reading.promql import PrometheusClient, quote
 from mlbench_master.reading.windows import Span
 

@@ -8,7 +8,7 @@ from functools import partial
 
 from mlbench.contract.names import ACTIVE_STATES
 from mlbench.contract.series import SeriesKey, series_name
-from mlbench_master.models import find_run, pod_owner
+from mlbench_master.database.models import find_run, pod_owner
 from mlbench_master.reading import windows
 from mlbench_master.reading.points import Chunks, Points, Reader
 from mlbench_master.reading.promql import PrometheusClient, PrometheusError, select

@@ -7,8 +7,8 @@ from typing import Any
 from mlbench.archive import RUN, file_member
 from mlbench.contract.output import MOST_BYTES, OutputList, is_name
 from mlbench.contract.records import RunFile
+from mlbench_master.database.models import Chunk, Profile, Run, Stream, run_owner
 from mlbench_master.errors import NotFoundError
-from mlbench_master.models import Chunk, Profile, Run, Stream, run_owner
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.recording.files import FILES
 from mlbench_master.recording.streams import read

@@ -12,7 +12,7 @@ from itertools import islice
 
 from mlbench.contract.errors import MLBenchError
 from mlbench.contract.records import LogMatch, LogPage, LogSearch
-from mlbench_master.models import Run, Stream, run_owner
+from mlbench_master.database.models import Run, Stream, run_owner
 from mlbench_master.recording.streams import read
 
 # The most bytes of a page, of one read upwards, and of the last lines.

@@ -10,8 +10,8 @@ from typing import Any
 from mlbench.archive import ArchiveError
 from mlbench.contract.records import RunMetric
 from mlbench.contract.series import SeriesKey, series_name
-from mlbench_master.database import run_sql
-from mlbench_master.models import (
+from mlbench_master.database.connection import run_sql
+from mlbench_master.database.models import (
     KeptSample,
     Pod,
     Rank,

@@ -12,8 +12,8 @@ import orjson
 from peewee import ModelSelect, fn
 
 from mlbench.contract.series import SeriesKey, spell
-from mlbench_master.database import database, snapshot
-from mlbench_master.models import Deletion, Detail, KeptSample, Series, Stream
+from mlbench_master.database.connection import database, snapshot
+from mlbench_master.database.models import Deletion, Detail, KeptSample, Series, Stream
 from mlbench_master.reading.points import (
     Annotation,
     Chunks,

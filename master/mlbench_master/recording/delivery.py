@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mlbench.contract.series import SeriesKey
-from mlbench_master.database import exclusive, run_sql, store
-from mlbench_master.models import Stream, find_run, run_owner
+from mlbench_master.database.connection import exclusive, run_sql, store
+from mlbench_master.database.models import Stream, find_run, run_owner
 from mlbench_master.notify import Waiter
 from mlbench_master.recording import late, not_recorded
 from mlbench_master.recording.limits import admit, store_refused, summarize

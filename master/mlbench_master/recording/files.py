@@ -6,9 +6,9 @@ gap, as of a long log.
 
 from mlbench.contract.names import StreamName
 from mlbench.contract.output import MOST_BYTES, MOST_LIST_BYTES
-from mlbench_master.database import exclusive, run_sql, store
+from mlbench_master.database.connection import exclusive, run_sql, store
+from mlbench_master.database.models import Chunk
 from mlbench_master.errors import BadFieldError
-from mlbench_master.models import Chunk
 from mlbench_master.recording import streams
 from mlbench_master.recording.streams import StreamKey
 

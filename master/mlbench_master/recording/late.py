@@ -11,8 +11,8 @@ from dataclasses import astuple, replace
 from typing import Any
 
 from mlbench.contract.names import StreamName
-from mlbench_master.database import exclusive, run_sql, store
-from mlbench_master.models import Stream, added_owner, find_run, run_owner
+from mlbench_master.database.connection import exclusive, run_sql, store
+from mlbench_master.database.models import Stream, added_owner, find_run, run_owner
 from mlbench_master.recording import not_recorded, streams
 from mlbench_master.recording.streams import METRICS, StreamKey
 

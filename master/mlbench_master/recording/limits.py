@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from peewee import fn
 
 from mlbench.contract.series import SeriesKey, series_name
-from mlbench_master.database import check_room, database, exclusive, run_many, run_sql
+from mlbench_master.database.connection import check_room, database, exclusive, run_many, run_sql
+from mlbench_master.database.models import Run, SeriesName, Stream
+from mlbench_master.database.reserve import NoRoomError
 from mlbench_master.errors import BadFieldError, ServiceUnavailableError
-from mlbench_master.models import Run, SeriesName, Stream
 from mlbench_master.recording.samples import MALFORMED, Sample
 from mlbench_master.recording.streams import OF_SAMPLES
-from mlbench_master.reserve import NoRoomError
 
 # Spelled in SQL, as a thousand ranks begin with fifty series each.
 _COUNT = "SELECT COUNT(*) FROM seriesname WHERE owner = ?"

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlbench.contract.records import NotRecorded
-from mlbench_master.database import exclusive, store
-from mlbench_master.models import Run, run_owner
+from mlbench_master.database.connection import exclusive, store
+from mlbench_master.database.models import Run, run_owner
 
 _BYTES = "refused_bytes"
 # Singular and plural, in the order of the phrase.

@@ -26,11 +26,11 @@ from pydantic import (
 from mlbench.contract.errors import MLBenchError
 from mlbench.contract.series import MAX_NAME_LENGTH, MAX_TEXT_LENGTH, number_or_text, split_name
 from mlbench_master import times
-from mlbench_master.database import exclusive, run_sql
+from mlbench_master.database.connection import exclusive, run_sql
+from mlbench_master.database.group_commit import GroupCommit
+from mlbench_master.database.models import Pod, Rank, Stream, added_owner, pod_owner, run_owner
 from mlbench_master.errors import NotFoundError
-from mlbench_master.group_commit import GroupCommit
 from mlbench_master.http.fields import NO_NUL, refuse_number, refuse_truth_value
-from mlbench_master.models import Pod, Rank, Stream, added_owner, pod_owner, run_owner
 from mlbench_master.notify import notify
 from mlbench_master.recording import streams
 from mlbench_master.recording.limits import SeriesLimit

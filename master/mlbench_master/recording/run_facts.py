@@ -9,8 +9,8 @@ from mlbench.contract import names
 from mlbench.contract.clock import SLACK_SECONDS
 from mlbench.contract.records import Disturbance, Goal, StatedMachine
 from mlbench.contract.stated import reaches
-from mlbench_master.database import store
-from mlbench_master.models import Rank, Run, Stream
+from mlbench_master.database.connection import store
+from mlbench_master.database.models import Rank, Run, Stream
 from mlbench_master.recording import not_recorded
 from mlbench_master.recording.samples import Began, Sample, Settings, Unrecorded
 from mlbench_master.recording.streams import POSTED

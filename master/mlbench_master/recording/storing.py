@@ -7,8 +7,8 @@ from operator import itemgetter
 from peewee import chunked
 
 from mlbench.contract.series import SeriesKey, spell
-from mlbench_master.database import run_many
-from mlbench_master.models import Detail, KeptSample, Stream
+from mlbench_master.database.connection import run_many
+from mlbench_master.database.models import Detail, KeptSample, Stream
 from mlbench_master.recording.plan import Plan
 from mlbench_master.recording.samples import Sample
 from mlbench_master.recording.streams import POSTED

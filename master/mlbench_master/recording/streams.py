@@ -12,9 +12,9 @@ from operator import itemgetter
 from peewee import fn
 
 from mlbench.contract.names import STREAMS, StreamName
-from mlbench_master.database import exclusive, run_many, run_sql, store
-from mlbench_master.group_commit import PATIENT_SECONDS, GroupCommit
-from mlbench_master.models import (
+from mlbench_master.database.connection import exclusive, run_many, run_sql, store
+from mlbench_master.database.group_commit import PATIENT_SECONDS, GroupCommit
+from mlbench_master.database.models import (
     Chunk,
     Detail,
     KeptSample,

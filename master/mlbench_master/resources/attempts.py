@@ -2,8 +2,8 @@
 
 from falcon import Request
 
+from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError
-from mlbench_master.models import Run
 from mlbench_master.openapi.operation import whole
 
 ATTEMPT = whole("attempt", "Of which attempt; by default the latest.")

@@ -9,7 +9,7 @@ from falcon import Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from mlbench.contract.records import Health
-from mlbench_master.database import WriteTest
+from mlbench_master.database.connection import WriteTest
 from mlbench_master.errors import ServiceUnavailableError
 from mlbench_master.http.access import Access
 from mlbench_master.openapi.document import build

@@ -9,7 +9,7 @@ from mlbench.benchmarks.registry import BENCHMARKS, IMAGES, Benchmark
 from mlbench.contract import records
 from mlbench.contract.distribution import own_version
 from mlbench.contract.records import BandwidthLimit, Info, Place, RunLimits
-from mlbench_master.database import database_kind
+from mlbench_master.database.connection import database_kind
 from mlbench_master.openapi.operation import operation
 from mlbench_master.settings import Limits, Settings
 

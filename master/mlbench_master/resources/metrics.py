@@ -10,11 +10,11 @@ from pydantic import Field
 
 from mlbench.contract.records import Count, Echo, Point, RunMetric
 from mlbench_master import times
+from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError, NotFoundError
 from mlbench_master.http.bodies import compressed, offer_file, read_bodies
 from mlbench_master.http.fields import NO_NUL, parse_whole_number
 from mlbench_master.http.original import is_original
-from mlbench_master.models import Run
 from mlbench_master.openapi.operation import Parameter, flag, moment, one_of, operation, whole
 from mlbench_master.reading import formats
 from mlbench_master.reading.formats import Answer, Owner

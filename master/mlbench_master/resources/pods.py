@@ -6,7 +6,7 @@ from falcon import Request, Response
 
 from mlbench.contract import records
 from mlbench.contract.names import ACTIVE_STATES
-from mlbench_master.models import Pod, Rank, Run, Worker
+from mlbench_master.database.models import Pod, Rank, Run, Worker
 from mlbench_master.openapi.operation import operation
 from mlbench_master.pools.base import is_same_pod
 from mlbench_master.times import seconds_to_text

@@ -11,10 +11,10 @@ from mlbench.contract.names import ACTIVE_STATES
 from mlbench.contract.records import RunCurve
 from mlbench.contract.results import Goodput, Result
 from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria, read_finite, read_goal
+from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError
 from mlbench_master.http.bodies import offer_file
 from mlbench_master.http.fields import parse_whole_number
-from mlbench_master.models import Run
 from mlbench_master.openapi.operation import Parameter, operation
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.results.curves import small_curves

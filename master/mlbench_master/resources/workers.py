@@ -8,11 +8,11 @@ from falcon import Request, Response
 from mlbench.contract.names import ACTIVE_STATES, STREAMS
 from mlbench.contract.pod_token import PodIdentity
 from mlbench.contract.records import Held, Joined
-from mlbench_master.database import check_room, run_sql
+from mlbench_master.database.connection import check_room, run_sql
+from mlbench_master.database.models import run_owner
 from mlbench_master.errors import BadFieldError
 from mlbench_master.http.access import Access, own_pod
 from mlbench_master.http.bodies import read_body, read_bytes
-from mlbench_master.models import run_owner
 from mlbench_master.openapi.operation import operation, whole
 from mlbench_master.pools.base import is_same_pod
 from mlbench_master.recording import files, late, streams

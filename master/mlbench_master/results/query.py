@@ -19,7 +19,7 @@ from mlbench.evaluation.evaluate import LINE_METRICS, RunContext, evaluate, read
 from mlbench.evaluation.facts import facts_of
 from mlbench.evaluation.line import Line
 from mlbench.evaluation.rows import RankRow
-from mlbench_master.models import Rank, Run
+from mlbench_master.database.models import Rank, Run
 from mlbench_master.reading.promql import PrometheusClient, select
 from mlbench_master.reading.selection import BEFORE_ALL_US, NamedSeries, Selection
 from mlbench_master.reading.series import SeriesReader

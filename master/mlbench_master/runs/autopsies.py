@@ -16,9 +16,9 @@ from mlbench.evaluation.autopsy import judge
 from mlbench.evaluation.seen import split
 from mlbench.evaluation.stacks import merge_stacks
 from mlbench_master import times
-from mlbench_master.database import STATE, exclusive, run_sql
+from mlbench_master.database.connection import STATE, exclusive, run_sql
+from mlbench_master.database.models import Autopsy, Rank, RankEvidence, Run
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
-from mlbench_master.models import Autopsy, Rank, RankEvidence, Run
 from mlbench_master.notify import notify
 from mlbench_master.runs import life
 

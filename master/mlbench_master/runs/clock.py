@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mlbench.contract.clock import SLACK_SECONDS, steady_seconds
-from mlbench_master.models import Run
+from mlbench_master.database.models import Run
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 

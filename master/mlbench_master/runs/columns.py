@@ -19,9 +19,9 @@ from mlbench.contract.names import OUTCOMES, RUN_STATES
 from mlbench.contract.records import RunField
 from mlbench.contract.stated import Setting, is_setting
 from mlbench_master import times
-from mlbench_master.database import database_kind
+from mlbench_master.database.connection import database_kind
+from mlbench_master.database.models import Rank, Run
 from mlbench_master.errors import BadFieldError
-from mlbench_master.models import Rank, Run
 from mlbench_master.runs.query import QueryError, Term
 
 _SQL = Any  # of peewee, which has no types

@@ -7,8 +7,8 @@ that is killed loses nothing. PostgreSQL frees its room by itself (autovacuum).
 import logging
 import time
 
-from mlbench_master.database import database, database_kind, exclusive, run_sql
-from mlbench_master.models import OWNED, Chunk, Deletion, Stream, deleted_owner
+from mlbench_master.database.connection import database, database_kind, exclusive, run_sql
+from mlbench_master.database.models import OWNED, Chunk, Deletion, Stream, deleted_owner
 from mlbench_master.notify import Waiter
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from peewee import Expression
 
 from mlbench.contract import records
 from mlbench.contract.names import ACTIVE_STATES
-from mlbench_master.database import database, find_reserve
-from mlbench_master.models import Rank, Run
+from mlbench_master.database.connection import database, find_reserve
+from mlbench_master.database.models import Rank, Run
 from mlbench_master.recording import not_recorded
 from mlbench_master.recording.limits import describe_refused
 from mlbench_master.times import seconds_to_text

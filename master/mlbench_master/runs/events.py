@@ -9,7 +9,7 @@ from mlbench.contract.records import EventKind, RunEvent
 from mlbench.contract.words import count
 from mlbench.evaluation.rows import InjectedFault
 from mlbench.report import figures
-from mlbench_master.models import Rank, Run
+from mlbench_master.database.models import Rank, Run
 from mlbench_master.runs import autopsies
 from mlbench_master.runs.describing import STOPPED_BY, added_to, note_of, reason_of
 from mlbench_master.runs.faults import LATE_SECONDS

@@ -13,9 +13,9 @@ from mlbench.contract.pod_token import PodIdentity
 from mlbench.contract.records import PlannedFault
 from mlbench.contract.runspec import Network, part
 from mlbench.evaluation.rows import InjectedFault
-from mlbench_master.database import STATE, exclusive, run_sql
+from mlbench_master.database.connection import STATE, exclusive, run_sql
+from mlbench_master.database.models import Rank, Run
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
-from mlbench_master.models import Rank, Run
 
 # An agent is told so long before, as one with nothing to tell polls every 3 s, and many rarely.
 _AHEAD_SECONDS = 15.0

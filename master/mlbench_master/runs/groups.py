@@ -10,8 +10,8 @@ from typing import Any
 from mlbench.contract.records import GroupMean, RunGroup
 from mlbench.contract.stated import Setting
 from mlbench.evaluation import intervals, statistics
+from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError
-from mlbench_master.models import Run
 from mlbench_master.runs import columns
 from mlbench_master.runs.columns import Field
 from mlbench_master.runs.listing import Wanted, matching

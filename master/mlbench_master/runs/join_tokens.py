@@ -9,10 +9,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from mlbench.contract import join_token
 from mlbench.contract.names import ACTIVE_STATES
 from mlbench.contract.records import JoinToken as TokenRecord
-from mlbench_master.database import STATE, exclusive, run_sql, store
+from mlbench_master.database.connection import STATE, exclusive, run_sql, store
+from mlbench_master.database.models import JoinToken
 from mlbench_master.errors import NotFoundError, TooManyError
 from mlbench_master.http.fields import NO_NUL, refuse_truth_value
-from mlbench_master.models import JoinToken
 from mlbench_master.settings import Limits
 from mlbench_master.times import seconds_to_text
 

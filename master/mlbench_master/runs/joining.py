@@ -12,10 +12,10 @@ from mlbench.contract.assignment import Assignment
 from mlbench.contract.names import ACTIVE_STATES, recorded_pod
 from mlbench.contract.pod_token import PodIdentity, derive
 from mlbench.contract.records import Joined
-from mlbench_master.database import STATE, exclusive, store
+from mlbench_master.database.connection import STATE, exclusive, store
+from mlbench_master.database.models import Pod, Rank, Run, Stream, Worker, run_owner
 from mlbench_master.errors import ConflictError
 from mlbench_master.http.fields import NO_NUL, refuse_truth_value
-from mlbench_master.models import Pod, Rank, Run, Stream, Worker, run_owner
 from mlbench_master.notify import notify
 from mlbench_master.pools.base import RUNNING
 from mlbench_master.recording import streams

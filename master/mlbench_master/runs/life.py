@@ -13,9 +13,8 @@ from mlbench.contract.names import ACTIVE_STATES
 from mlbench.contract.records import Disturbance
 from mlbench.evaluation.disturbance import is_disturbed
 from mlbench.evaluation.ledger import Entry
-from mlbench_master.database import STATE, check_room, exclusive, run_sql, store
-from mlbench_master.errors import ConflictError, NotFoundError
-from mlbench_master.models import (
+from mlbench_master.database.connection import STATE, check_room, exclusive, run_sql, store
+from mlbench_master.database.models import (
     DeletedRun,
     Deletion,
     Pod,
@@ -28,6 +27,7 @@ from mlbench_master.models import (
     deleted_owner,
     run_owner,
 )
+from mlbench_master.errors import ConflictError, NotFoundError
 from mlbench_master.notify import notify
 from mlbench_master.reading.counting import delivered_so_far
 from mlbench_master.recording.limits import waiting_bytes

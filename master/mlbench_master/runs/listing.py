@@ -9,8 +9,8 @@ from typing import Any
 from peewee import ColumnBase, Expression, Ordering, fn
 
 from mlbench.contract import records
-from mlbench_master.database import database, snapshot
-from mlbench_master.models import Rank, Run
+from mlbench_master.database.connection import database, snapshot
+from mlbench_master.database.models import Rank, Run
 from mlbench_master.runs import columns, describing
 from mlbench_master.runs.query import ANY, Query, Term
 

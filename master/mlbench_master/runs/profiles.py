@@ -20,9 +20,9 @@ from mlbench.contract.profiles import (
     Recorded,
 )
 from mlbench_master import exact_json, times
-from mlbench_master.database import STATE, exclusive, run_sql, store
+from mlbench_master.database.connection import STATE, exclusive, run_sql, store
+from mlbench_master.database.models import Profile, Rank, Run
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
-from mlbench_master.models import Profile, Rank, Run
 from mlbench_master.notify import notify
 from mlbench_master.runs import life
 

@@ -10,8 +10,8 @@ clock.
 from dataclasses import dataclass
 
 from mlbench.contract.clock import steady_seconds
-from mlbench_master.database import STATE, exclusive
-from mlbench_master.models import Hearing
+from mlbench_master.database.connection import STATE, exclusive
+from mlbench_master.database.models import Hearing
 
 EVERY_SECONDS = 2
 # Agents wait longer than this for an answer.

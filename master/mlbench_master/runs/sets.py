@@ -22,10 +22,10 @@ from mlbench.evaluation.effects import RunFigures
 from mlbench.evaluation.facts import to_text
 from mlbench.evaluation.ledger import Entry
 from mlbench.evaluation.set_check import SetAtSealing
-from mlbench_master.database import STATE, exclusive, snapshot
+from mlbench_master.database.connection import STATE, exclusive, snapshot
+from mlbench_master.database.models import Run, RunSet
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError, RefusedError
 from mlbench_master.http.fields import describe as describe_error
-from mlbench_master.models import Run, RunSet
 from mlbench_master.notify import notify
 from mlbench_master.runs import faults, life
 from mlbench_master.runs.feasible import check_feasible

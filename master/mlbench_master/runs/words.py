@@ -13,10 +13,10 @@ from pydantic import AfterValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass as request
 
 from mlbench.archive import WORDS_SUFFIX
-from mlbench_master.database import STATE, exclusive
+from mlbench_master.database.connection import STATE, exclusive
+from mlbench_master.database.models import WORDS, Run
 from mlbench_master.errors import BadFieldError
 from mlbench_master.http.fields import NO_NUL
-from mlbench_master.models import WORDS, Run
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.runs import life
 

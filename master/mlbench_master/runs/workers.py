@@ -27,10 +27,10 @@ from mlbench.contract.names import (
 )
 from mlbench.contract.records import AgentState
 from mlbench_master import times
-from mlbench_master.database import STATE, exclusive, run_sql, store
-from mlbench_master.group_commit import PATIENT_SECONDS, GroupCommit
+from mlbench_master.database.connection import STATE, exclusive, run_sql, store
+from mlbench_master.database.group_commit import PATIENT_SECONDS, GroupCommit
+from mlbench_master.database.models import Rank, Run, run_owner
 from mlbench_master.http.fields import NO_NUL, refuse_truth_value
-from mlbench_master.models import Rank, Run, run_owner
 from mlbench_master.notify import notify
 from mlbench_master.pools.base import is_same_pod
 from mlbench_master.recording import late, streams

@@ -11,7 +11,7 @@ import pytest
 from peewee import Database
 
 from mlbench_master.archives.sealing import Sealer
-from mlbench_master.models import Run, run_owner
+from mlbench_master.database.models import Run, run_owner
 from mlbench_master.reading.counting import count
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.series import SeriesReader

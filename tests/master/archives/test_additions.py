@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mlbench.archive import opened
-from mlbench_master.models import Run, Stream
+from mlbench_master.database.models import Run, Stream
 from mlbench_master.runs import deletion, life
 from mlbench_master.times import seconds_to_text
 from tests.master.archives.conftest import Master

@@ -17,8 +17,8 @@ from falcon.testing import Result
 from mlbench import archive
 from mlbench.archive import ROWS, RUN, opened
 from mlbench_master.archives import importing
+from mlbench_master.database.models import Autopsy, Rank, RankEvidence, Run
 from mlbench_master.errors import BadFieldError
-from mlbench_master.models import Autopsy, Rank, RankEvidence, Run
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.runs import life

@@ -7,7 +7,7 @@ import pytest
 
 from mlbench.archive import opened
 from mlbench.contract.output import OutputFile, OutputList
-from mlbench_master.models import Rank, Run, Stream, added_owner
+from mlbench_master.database.models import Rank, Run, Stream, added_owner
 from mlbench_master.recording import streams
 from tests.conftest import as_pod
 from tests.master.archives.conftest import POD, Master

@@ -9,7 +9,7 @@ import pytest
 from mlbench import archive
 from mlbench.archive import opened
 from mlbench_master.archives.sealing import Sealer
-from mlbench_master.models import Run
+from mlbench_master.database.models import Run
 from mlbench_master.recording import streams
 from mlbench_master.runs import deletion, life
 from tests.master.archives.conftest import Master

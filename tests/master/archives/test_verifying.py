@@ -14,7 +14,7 @@ from mlbench.archive import ROWS, RUN, Archive, opened
 from mlbench.cli import app
 from mlbench.evaluation.archived import context_of, recompute
 from mlbench.evaluation.checking import check
-from mlbench_master.models import Run
+from mlbench_master.database.models import Run
 from tests.conftest import PrometheusServer
 from tests.master.archives.conftest import Master
 from tests.support.rows import reload

@@ -16,8 +16,8 @@ from mlbench_master.controller.decisions import decide
 from mlbench_master.controller.executor import Executor, command
 from mlbench_master.controller.observer import Observer, store_pods
 from mlbench_master.controller.settling import Settler
-from mlbench_master.database import store
-from mlbench_master.models import Autopsy, Hearing, Rank, Run
+from mlbench_master.database.connection import store
+from mlbench_master.database.models import Autopsy, Hearing, Rank, Run
 from mlbench_master.pools.base import Placement, PodStatus
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import streams

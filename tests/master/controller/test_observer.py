@@ -11,8 +11,8 @@ from mlbench.contract.names import STREAMS
 from mlbench.contract.runspec import WorkerSpec
 from mlbench_master.controller.observer import Observer, Stopwatch, store_pods
 from mlbench_master.controller.world import RankView, RunView, WarmPool, WorkerView
-from mlbench_master.database import store
-from mlbench_master.models import Autopsy, Hearing, Pod, Rank, Run, Stream
+from mlbench_master.database.connection import store
+from mlbench_master.database.models import Autopsy, Hearing, Pod, Rank, Run, Stream
 from mlbench_master.pools.base import PodStatus
 from mlbench_master.recording import streams
 from mlbench_master.recording.samples import Sample

@@ -14,7 +14,7 @@ from peewee import Database, fn
 from mlbench_master.archives.sealing import Sealer
 from mlbench_master.controller import settling
 from mlbench_master.controller.settling import KEPT_SECONDS, Settler
-from mlbench_master.models import Chunk, DeletedRun, Run, Series, Stream, run_owner
+from mlbench_master.database.models import Chunk, DeletedRun, Run, Series, Stream, run_owner
 from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient, PrometheusError
 from mlbench_master.reading.selection import Selection

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mlbench_master.controller.stalls import ask_of_stalled
-from mlbench_master.models import Autopsy, Run
+from mlbench_master.database.models import Autopsy, Run
 from mlbench_master.runs import autopsies
 from mlbench_master.times import seconds_to_text
 from tests.support.rows import make_ranks

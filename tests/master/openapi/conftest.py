@@ -11,7 +11,7 @@ import pytest
 from peewee import Database
 
 from mlbench.evaluation.rows import InjectedFault
-from mlbench_master.models import Autopsy, JoinToken, Pod, Profile, Run
+from mlbench_master.database.models import Autopsy, JoinToken, Pod, Profile, Run
 from mlbench_master.recording import streams
 from mlbench_master.runs import sets
 from mlbench_master.runs.requests import SetRequest

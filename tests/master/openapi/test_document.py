@@ -11,7 +11,7 @@ from falcon.testing import Result, TestClient
 from openapi_schema_validator import OAS31Validator, oas31_format_checker
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from mlbench_master.models import Run
+from mlbench_master.database.models import Run
 from tests.conftest import as_pod
 from tests.master.routes import WEB_ROUTES, fill, routes_of
 

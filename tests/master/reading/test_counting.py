@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from mlbench_master.models import KeptSample, Run, Stream, run_owner
+from mlbench_master.database.models import KeptSample, Run, Stream, run_owner
 from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording.delivery import Delivery

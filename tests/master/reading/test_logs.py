@@ -5,7 +5,7 @@ import random
 import pytest
 
 from mlbench.contract.records import LogMatch, LogPage, LogSearch
-from mlbench_master.models import Chunk, Run
+from mlbench_master.database.models import Chunk, Run
 from mlbench_master.reading import logs
 from mlbench_master.reading.logs import LogGoneError, before, page, search, tail, whole
 from mlbench_master.recording import streams

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from mlbench_master.models import Run, run_owner
+from mlbench_master.database.models import Run, run_owner
 from mlbench_master.reading import delivered, stored, windows
 from mlbench_master.reading.points import Point
 from mlbench_master.reading.promql import PrometheusClient, PrometheusError, QueryResult

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from mlbench.contract.series import spell
-from mlbench_master.models import Detail, KeptSample, Run, run_owner
+from mlbench_master.database.models import Detail, KeptSample, Run, run_owner
 from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording.delivery import Delivery

@@ -5,7 +5,7 @@ import time
 import pytest
 from peewee import Database
 
-from mlbench_master.models import Chunk, KeptSample, Run, Series, Stream, run_owner
+from mlbench_master.database.models import Chunk, KeptSample, Run, Series, Stream, run_owner
 from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import delivery as module

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 from peewee import Database
 
-from mlbench_master.models import Run, Stream, run_owner
+from mlbench_master.database.models import Run, Stream, run_owner
 from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import delivery as module

@@ -2,8 +2,8 @@
 
 import pytest
 
+from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError
-from mlbench_master.models import Run
 from mlbench_master.recording import files, streams
 from mlbench_master.recording.streams import read
 from tests.support.rows import get_stream, key

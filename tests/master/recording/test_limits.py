@@ -6,8 +6,8 @@ import time
 import pytest
 from falcon.testing import Result
 
+from mlbench_master.database.models import PostedBody, Run, SeriesName, Stream, run_owner
 from mlbench_master.errors import BadFieldError
-from mlbench_master.models import PostedBody, Run, SeriesName, Stream, run_owner
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import limits
 from mlbench_master.recording.delivery import Delivery

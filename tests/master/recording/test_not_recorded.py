@@ -8,7 +8,7 @@ import pytest
 from falcon.testing import TestClient
 
 from mlbench.contract.records import NotRecorded
-from mlbench_master.models import Run, run_owner
+from mlbench_master.database.models import Run, run_owner
 from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.not_recorded import describe, refuse_bytes

@@ -8,8 +8,15 @@ from peewee import Database
 from pydantic import ValidationError
 
 from mlbench.contract.series import MAX_TEXT_LENGTH
+from mlbench_master.database.models import (
+    PostedBody,
+    Run,
+    Stream,
+    added_owner,
+    pod_owner,
+    run_owner,
+)
 from mlbench_master.errors import NotFoundError
-from mlbench_master.models import PostedBody, Run, Stream, added_owner, pod_owner, run_owner
 from mlbench_master.recording import posting
 from mlbench_master.recording.limits import SeriesLimit
 from mlbench_master.recording.posting import PostedSample

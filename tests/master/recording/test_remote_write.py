@@ -11,7 +11,7 @@ import cramjam
 import pytest
 from prometheus_client import CollectorRegistry
 
-from mlbench_master.models import Run
+from mlbench_master.database.models import Run
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import (
     RefusedError,

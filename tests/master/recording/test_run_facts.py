@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mlbench.contract.records import Goal
-from mlbench_master.models import Rank, Run, Stream, pod_owner, run_owner
+from mlbench_master.database.models import Rank, Run, Stream, pod_owner, run_owner
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.run_facts import store_facts
 from mlbench_master.recording.samples import Sample, Settings, read_machine

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from mlbench.contract.names import StreamName
-from mlbench_master.models import Chunk, Detail, KeptSample, Run, Series, Stream, run_owner
+from mlbench_master.database.models import Chunk, Detail, KeptSample, Run, Series, Stream, run_owner
 from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.samples import Sample

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from peewee import Database
 
-from mlbench_master.models import Stream
+from mlbench_master.database.models import Stream
 from mlbench_master.recording import streams
 from mlbench_master.recording.remote_write import UnavailableError
 from tests.conftest import PrometheusServer, wait_for

@@ -5,7 +5,7 @@ from typing import Any
 
 from falcon.testing import Result, TestClient
 
-from mlbench_master.models import Run
+from mlbench_master.database.models import Run
 from tests.conftest import as_pod
 
 

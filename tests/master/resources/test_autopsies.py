@@ -9,7 +9,7 @@ from falcon.testing import TestClient
 
 from mlbench.contract import names
 from mlbench.contract.autopsy import Evidence
-from mlbench_master.models import Autopsy, Rank, RankEvidence, Run
+from mlbench_master.database.models import Autopsy, Rank, RankEvidence, Run
 from mlbench_master.runs import autopsies, life
 from tests.conftest import as_pod
 from tests.master.resources.agents import poll_running

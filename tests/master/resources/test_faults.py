@@ -8,7 +8,7 @@ import pytest
 from falcon.testing import TestClient
 
 from mlbench.contract.faults import MOST, draw
-from mlbench_master.models import Rank, Run
+from mlbench_master.database.models import Rank, Run
 from mlbench_master.runs import faults
 from tests.conftest import as_pod
 from tests.master.resources.agents import poll_running

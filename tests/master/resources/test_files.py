@@ -6,7 +6,7 @@ import pytest
 from falcon.testing import TestClient
 
 from mlbench.contract.output import OutputFile
-from mlbench_master.models import Run
+from mlbench_master.database.models import Run
 from mlbench_master.recording import streams
 from tests.support.rows import key, ship_files
 

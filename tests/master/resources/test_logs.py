@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from falcon.testing import TestClient
 
-from mlbench_master.models import Run
+from mlbench_master.database.models import Run
 from mlbench_master.reading import logs
 from mlbench_master.recording import streams
 from tests.support.rows import key, make_ranks, make_run

@@ -7,7 +7,7 @@ import zipfile
 
 from falcon.testing import TestClient
 
-from mlbench_master.models import Run, pod_owner, run_owner
+from mlbench_master.database.models import Run, pod_owner, run_owner
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample

@@ -7,7 +7,7 @@ from falcon.testing import TestClient
 from peewee import Database
 
 from mlbench_master.app import create_app
-from mlbench_master.models import Pod, Rank, open_database
+from mlbench_master.database.models import Pod, Rank, open_database
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.settings import Settings
 from tests.conftest import PrometheusServer, free_port

@@ -10,7 +10,7 @@ import pytest
 from falcon.testing import TestClient
 
 from mlbench.contract.profiles import MOST_BYTES, Operator, Recorded
-from mlbench_master.models import Profile, Rank, Run
+from mlbench_master.database.models import Profile, Rank, Run
 from mlbench_master.runs import profiles
 from tests.conftest import as_pod
 from tests.master.resources.agents import poll_running

@@ -5,7 +5,7 @@ import time
 import pytest
 from falcon.testing import TestClient
 
-from mlbench_master.models import Pod, pod_owner, run_owner
+from mlbench_master.database.models import Pod, pod_owner, run_owner
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample

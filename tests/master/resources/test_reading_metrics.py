@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from falcon.testing import TestClient
 
-from mlbench_master.models import Run, run_owner
+from mlbench_master.database.models import Run, run_owner
 from mlbench_master.reading import delivered, windows
 from mlbench_master.reading.promql import PrometheusClient, PrometheusError, QueryResult
 from mlbench_master.recording.delivery import Delivery

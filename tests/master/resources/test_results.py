@@ -9,7 +9,7 @@ from falcon.testing import Result, TestClient
 from peewee import Database
 
 from mlbench.contract import comparisons, results
-from mlbench_master.models import Run
+from mlbench_master.database.models import Run
 from tests.support.rows import line, make_ranks, make_run, record
 
 _GOAL = {"metric": "acc", "value": 97.0, "lower_is_better": False}

@@ -10,7 +10,7 @@ import pytest
 from falcon.testing import TestClient
 
 from mlbench.contract import records
-from mlbench_master.models import Run
+from mlbench_master.database.models import Run
 from mlbench_master.runs.requests import kubernetes_name
 from mlbench_master.settings import Limits
 from tests.conftest import USER_TOKEN

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from falcon.testing import Result, TestClient
 
-from mlbench_master.models import Run
+from mlbench_master.database.models import Run
 from tests.support.rows import QUIET, make_ranks
 
 PLACES = [{"num_workers": 2, "seed": 1}, {"num_workers": 1, "seed": 1}]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from falcon.testing import TestClient
 
-from mlbench_master.models import Rank, Run, Stream, Worker
+from mlbench_master.database.models import Rank, Run, Stream, Worker
 from tests.conftest import as_pod
 from tests.master.resources.agents import poll
 from tests.support.rows import make_ranks, see_pod

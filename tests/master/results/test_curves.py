@@ -8,7 +8,7 @@ import pytest
 from peewee import Database
 
 from mlbench.evaluation.figures import figures_of
-from mlbench_master.models import Run
+from mlbench_master.database.models import Run
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.recording.delivery import Delivery

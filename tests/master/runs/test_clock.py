@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from mlbench_master.models import Run
+from mlbench_master.database.models import Run
 from mlbench_master.runs import clock
 
 

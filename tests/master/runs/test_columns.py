@@ -8,8 +8,8 @@ import pytest
 from peewee import Database
 
 from mlbench.evaluation.figures import Figures
+from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError
-from mlbench_master.models import Run
 from mlbench_master.runs.columns import FIELDS, all_fields
 from mlbench_master.runs.listing import Wanted, count_runs, list_runs
 from mlbench_master.runs.query import parse

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mlbench_master.database import store
-from mlbench_master.models import Run
+from mlbench_master.database.connection import store
+from mlbench_master.database.models import Run
 from mlbench_master.runs.events import describe_exit, events_of
 from mlbench_master.times import parse
 from tests.support.rows import make_ranks, make_run

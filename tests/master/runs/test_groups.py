@@ -11,8 +11,8 @@ from scipy import stats
 
 from mlbench.contract.records import RunGroup
 from mlbench.evaluation.figures import Figures
+from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError
-from mlbench_master.models import Run
 from mlbench_master.runs.groups import MOST_GROUPS, group_runs
 from mlbench_master.runs.listing import Wanted, count_runs
 from mlbench_master.runs.query import parse

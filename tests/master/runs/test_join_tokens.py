@@ -9,8 +9,8 @@ from peewee import Database
 from pydantic import ValidationError
 
 from mlbench.contract.join_token import make
+from mlbench_master.database.models import JoinToken, Run
 from mlbench_master.errors import TooManyError
-from mlbench_master.models import JoinToken, Run
 from mlbench_master.runs import join_tokens
 from mlbench_master.runs.join_tokens import TokenRequest
 from mlbench_master.runs.joining import JoinRequest, join

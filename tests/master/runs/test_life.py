@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from peewee import Database
 
-from mlbench_master.errors import ConflictError, NotFoundError
-from mlbench_master.models import (
+from mlbench_master.database.models import (
     OWNED,
     Chunk,
     Deletion,
@@ -22,6 +21,7 @@ from mlbench_master.models import (
     Stream,
     run_owner,
 )
+from mlbench_master.errors import ConflictError, NotFoundError
 from mlbench_master.recording.samples import Sample
 from mlbench_master.runs import deletion, life
 from mlbench_master.runs.requests import RunRequest

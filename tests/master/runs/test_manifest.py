@@ -4,8 +4,8 @@ from dataclasses import asdict
 from typing import Any
 
 from mlbench.contract.records import Goal, Limits, RankOnMachine, StatedMachine
-from mlbench_master.database import store
-from mlbench_master.models import Rank, Run
+from mlbench_master.database.connection import store
+from mlbench_master.database.models import Rank, Run
 from mlbench_master.runs import manifest
 from tests.support.rows import make_ranks, make_run
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from falcon.testing import TestClient
 
-from mlbench_master.models import Run
+from mlbench_master.database.models import Run
 from tests.support.rows import make_run
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from peewee import Database
 
-from mlbench_master.models import Hearing, Pod, Rank, Run, Stream, Worker
+from mlbench_master.database.models import Hearing, Pod, Rank, Run, Stream, Worker
 from mlbench_master.recording import streams
 from mlbench_master.runs.workers import Report, decide, is_steady, next_ship_seconds, poll
 from tests.support.rows import key, make_ranks, make_run, see_pod

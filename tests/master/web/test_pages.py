@@ -6,7 +6,7 @@ import pytest
 from falcon.testing import TestClient
 from falcon.testing.helpers import DEFAULT_HOST
 
-from mlbench_master.models import Run
+from mlbench_master.database.models import Run
 from mlbench_master.web.assets import load
 from mlbench_master.web.rendering import origin_of, page_headers
 from tests.master.routes import ALL_ROUTES, PAGES, WEB_ROUTES, fill

@@ -14,7 +14,7 @@ import pytest
 from peewee import Database, OperationalError
 
 from mlbench_master.controller.lease import open_lease
-from mlbench_master.database import (
+from mlbench_master.database.connection import (
     STATE,
     DamagedDatabaseError,
     DatabaseURLError,
@@ -27,7 +27,7 @@ from mlbench_master.database import (
     find_room,
     snapshot,
 )
-from mlbench_master.models import Pod, Stream, open_database, run_owner
+from mlbench_master.database.models import Pod, Stream, open_database, run_owner
 from mlbench_master.recording import streams
 from mlbench_master.recording.streams import StreamKey
 from tests.support.postgres import PostgresServer, serve
@@ -38,8 +38,8 @@ pytestmark = pytest.mark.both_databases
 # Reads, and writes what it read plus one: counts lose where two do so at once.
 _COUNT_UP = """
 import sys
-from mlbench_master.database import exclusive
-from mlbench_master.models import Pod, open_database
+from mlbench_master.database.connection import exclusive
+from mlbench_master.database.models import Pod, open_database
 
 database = open_database(sys.argv[1])
 print("ready", flush=True)
@@ -248,7 +248,7 @@ def test_a_servers_full_disk_is_told_and_counts_for_a_while(
         on_server.execute_sql(f"DO $$ BEGIN RAISE '{said}' USING ERRCODE = '53100'; END $$")
     assert explain(caught.value) == "disk full: PostgreSQL's base/5/1"
     assert find_room() == Room("PostgreSQL's base/5/1", free=0, least=1)
-    monkeypatch.setattr("mlbench_master.database._FULL_SECONDS", 0.0)
+    monkeypatch.setattr("mlbench_master.database.connection._FULL_SECONDS", 0.0)
     assert find_room() is None
 
 

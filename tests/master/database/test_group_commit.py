@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mlbench_master.group_commit import GroupCommit
+from mlbench_master.database.group_commit import GroupCommit
 
 
 class Ledger:

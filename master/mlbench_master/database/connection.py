@@ -33,8 +33,8 @@ from playhouse.db_url import parse
 
 from mlbench.archive.format import SUFFIX
 from mlbench.contract.errors import MLBenchError
+from mlbench_master.database.reserve import Reserve
 from mlbench_master.errors import ServiceUnavailableError
-from mlbench_master.reserve import Reserve
 
 database = DatabaseProxy()
 

@@ -1,0 +1,1 @@
+"""The database: its connection, tables, transactions, and free space."""
