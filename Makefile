@@ -60,7 +60,7 @@ check: tools ## lint, formatting, types, imports, pages' modules, dashboards, Pr
 	$(BIN)/python -m grafana.build --check
 	scripts/check-javascript.sh
 	scripts/check-migrations.sh
-	scripts/check-size.sh
+	$(BIN)/python scripts/count_code.py
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	promtool="$$(scripts/get-prometheus.sh promtool)" && \
 		"$$promtool" check config --lint=all --lint-fatal prometheus/prometheus.yml && \
