@@ -180,7 +180,7 @@ def _meant(name: str, options: Iterable[str]) -> str | None:
     for option in options:
         if name == "".join(word[0] for word in option.split("_")):
             return option
-        if len(name) > 2 and (name in option or option in name):  # noqa: PLR2004 - not "a" or "no"
+        if len(name) > 2 and (name in option or option in name):
             return option
     return None
 

@@ -60,7 +60,7 @@ class Fault:
         says_share, says_time = _SAYS[kind]
         if says_share != (percent is not None) or says_time not in (seconds is not None, None):
             raise FaultError(_RIGHT)
-        if percent is not None and not 0 < percent < 100:  # noqa: PLR2004 - percent
+        if percent is not None and not 0 < percent < 100:
             raise FaultError("a share is more than 0 % and less than 100 %")
         if seconds is not None and not 0 < seconds <= _LONGEST_SECONDS:
             raise FaultError("it lasts more than 0 s, and at most an hour")

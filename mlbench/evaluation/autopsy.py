@@ -73,7 +73,7 @@ def _sizes_differ(seen: Seen) -> Verdict | None:
     small = [n for n in (*sizes, *its) if n not in large]
     fewer, more = sorted((large, small), key=len)
     culprits: Sequence[int] = ()
-    if len(seen.ranks) == seen.world_size == 2:  # noqa: PLR2004
+    if len(seen.ranks) == seen.world_size == 2:
         culprits = [*seen.ranks]
     elif len({*sizes.values()}) in (1, 2) and 2 * len(more) > seen.world_size:
         culprits = fewer
@@ -198,7 +198,7 @@ def _mismatch(seen: Seen) -> Verdict | None:
         most = max(calls.values(), key=len)
         culprits = [number for number in group if number not in most]
         if len(most) * 2 <= len(group):
-            culprits = [*group] if len(group) == 2 else []  # noqa: PLR2004
+            culprits = [*group] if len(group) == 2 else []
         how = f"the ranks call different collectives: {_spell_calls(calls)}"
         return _accuse_mismatch(seen, culprits, how)
     return None

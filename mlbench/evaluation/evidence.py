@@ -86,7 +86,7 @@ def hold_against(
     A figure is infinite for a goal not reached. ``times_as_fast`` is how many times as fast the
     other group is by its mean; ``seeds`` are those of the runs, empty where they are not known.
     """
-    if min(len(first), len(other)) < 2:  # noqa: PLR2004 - a spread takes two
+    if min(len(first), len(other)) < 2:
         return None
     difference = _difference(first, other)
     if quotients := _by_seed(first, other, seeds):

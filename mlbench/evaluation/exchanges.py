@@ -47,7 +47,7 @@ def exchanges_of(recorded: Recorded, span_us: int) -> list[Exchange]:
 
     ``span_us`` is the length of spans in recordings that have totals alone.
     """
-    if len(recorded) < 2:  # noqa: PLR2004 - one rank waits for nobody
+    if len(recorded) < 2:
         return []
     if all(names.SAMPLED_STEP in totals for totals in recorded.values()):
         return _sampled(recorded)

@@ -79,7 +79,7 @@ def frontier(runs: Sequence[Timed]) -> Frontier | None:
     None if there are fewer than two of one or the other, or no workload that all algorithms had.
     """
     bandwidths = {run.workload.bandwidth for run in runs}
-    if min(len({run.algorithm for run in runs}), len(bandwidths)) < 2:  # noqa: PLR2004
+    if min(len({run.algorithm for run in runs}), len(bandwidths)) < 2:
         return None
     found = profiles(runs)
     return Frontier(crossings(runs), found) if found else None

@@ -28,7 +28,7 @@ def t_quantile(probability: float, freedom: int) -> float:
     low, high = 0.0, 1.0
     while t_probability(high, freedom) < probability:
         high *= 2
-    while high - low > 1e-9:  # noqa: PLR2004 - as good as exact
+    while high - low > 1e-9:
         middle = (low + high) / 2
         low, high = (
             (middle, high) if t_probability(middle, freedom) < probability else (low, middle)
@@ -80,7 +80,7 @@ def of_ratio(whole: Sequence[float], part: Sequence[float]) -> Interval:
 
     Both have two figures at least; not known if they are not all positive and finite.
     """
-    if min(len(whole), len(part)) < 2 or not all(0 < x < math.inf for x in (*whole, *part)):  # noqa: PLR2004
+    if min(len(whole), len(part)) < 2 or not all(0 < x < math.inf for x in (*whole, *part)):
         return None, None
     first, other = log_mean(whole), log_mean(part)
     squares = first.error**2, other.error**2
@@ -101,7 +101,7 @@ def of_mean(figures: Sequence[float], confidence: float = CONFIDENCE) -> Interva
     An infinite figure is that of a run that did not reach its goal: there is no upper end then.
     """
     finite = [figure for figure in figures if math.isfinite(figure)]
-    if len(finite) < 2:  # noqa: PLR2004 - a spread takes two
+    if len(finite) < 2:
         return None, None
     try:
         low, high = _of_known(finite, (1 + confidence) / 2)
@@ -115,7 +115,7 @@ def of_any_mean(figures: Sequence[float]) -> Interval:
 
     It covers the mean with 95 % where means of so many figures are about normal.
     """
-    if len(figures) < 2:  # noqa: PLR2004 - a spread takes two
+    if len(figures) < 2:
         return None, None
     low, high = _of_any(figures, (1 + CONFIDENCE) / 2)
     return (low, high) if math.isfinite(low) and math.isfinite(high) else (None, None)

@@ -107,7 +107,7 @@ def _fastest(comparison: Comparison) -> Fastest | None:
     times = (group.training_seconds_to_accuracy for group in comparison.groups)
     means = {i: one.mean for i, one in enumerate(times) if one and one.mean and isfinite(one.mean)}
     goals = {result.target for result in comparison.results if result.target}
-    if comparison.comparable == "no" or len(means) < 2 or len(goals) > 1:  # noqa: PLR2004 - of one
+    if comparison.comparable == "no" or len(means) < 2 or len(goals) > 1:
         return None
     fastest, *_, slowest = sorted(means, key=lambda i: means[i])
     return Fastest(fastest, slowest, means[slowest] / means[fastest])

@@ -87,7 +87,7 @@ def line_of(columns: Columns, begun_us: Sequence[int]) -> Line:
     ``begun_us``: when its processes began, and began anew. Ranks say from which step they go on;
     where one does not, that is the one before the first that it records.
     """
-    if len(begun_us) < 2:  # noqa: PLR2004 - nothing began anew
+    if len(begun_us) < 2:
         return Line()
     metrics = (names.STEP, names.CHECKPOINT_STEP, names.RESTORED_STEP, names.EPOCH)
     by_metric = [finite_by_rank(columns, metric) for metric in (*metrics, names.TRAIN_SECONDS)]

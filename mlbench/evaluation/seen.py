@@ -27,7 +27,7 @@ def split(evidence: Evidence) -> Iterator[Evidence]:
 
     Of a worker that has ended, torchrun says which rank failed; it has ended the others.
     """
-    if len(evidence.ranks) < 2:  # noqa: PLR2004
+    if len(evidence.ranks) < 2:
         yield evidence
         return
     named = _NAMED.match(evidence.failure)

@@ -251,10 +251,10 @@ def _head(number: int, length: int) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    if value <= 0x7F:  # noqa: PLR2004 - seven bits a byte
+    if value <= 0x7F:
         return bytes([value])
     out = bytearray()
-    while value > 0x7F:  # noqa: PLR2004 - seven bits a byte
+    while value > 0x7F:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)

@@ -163,7 +163,7 @@ class BufferedSocket:
         if self._pieces == 1:  # the head leaves with the beginning of the body
             self._unsent = memoryview(data)
             return
-        if self._pieces == 2:  # noqa: PLR2004 - the head waits
+        if self._pieces == 2:
             data, self._unsent = bytes(self._unsent) + data, memoryview(b"")
         while self._unsent and not self.over:
             self._push()

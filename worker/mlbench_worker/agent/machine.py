@@ -152,7 +152,7 @@ def cpu_limit(root: Path = Path("/")) -> float | None:
     """Return how many cores' worth of time may be used; None where that is not limited."""
     found = of_groups(root, ("", "cpu.max"), ("cpu", "cpu.cfs_quota_us", "cpu.cfs_period_us"))
     # A quota and its period, both in microseconds; a quota of max or -1 is no limit.
-    limits = [words for words in found if len(words) == 2 and all(map(str.isdecimal, words))]  # noqa: PLR2004
+    limits = [words for words in found if len(words) == 2 and all(map(str.isdecimal, words))]
     return min((int(quota) / int(period) for quota, period in limits), default=None)
 
 

@@ -132,7 +132,7 @@ def of_module(module: nn.Module, forward: Forward) -> Model:
 def _laid_out(parameter: torch.Tensor) -> np.ndarray:
     """Return a copy of a kernel as ``[height, width, in, out]``, of a matrix as ``[in, out]``."""
     values: np.ndarray = parameter.detach().numpy()
-    order = (2, 3, 1, 0) if values.ndim > 2 else range(values.ndim)[::-1]  # noqa: PLR2004
+    order = (2, 3, 1, 0) if values.ndim > 2 else range(values.ndim)[::-1]
     return np.array(values.transpose(tuple(order)), order="C")
 
 

@@ -66,7 +66,7 @@ def _is_elsewhere(text: str) -> bool:
     inner = getattr(address, "ipv4_mapped", None) or address
     if inner.is_loopback or inner.is_link_local or inner.is_unspecified or inner.is_multicast:
         return False
-    family = socket.AF_INET if inner.version == 4 else socket.AF_INET6  # noqa: PLR2004
+    family = socket.AF_INET if inner.version == 4 else socket.AF_INET6
     with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as own:
         own.bind((str(inner), 0))  # which only an address of this machine allows
         return False
