@@ -5,7 +5,8 @@
 cores, folder, threads and random numbers of a new interpreter, without the time to import PyTorch.
 
 The hash seed alone is that of this process, because existing strings have their hashes already.
-That is $PYTHONHASHSEED, or a seed that all processes of one agent share.
+That is $PYTHONHASHSEED, or a seed that all processes of one agent share. Only official tasks are
+forked, and a test holds that their losses do not depend on it.
 """
 
 import ctypes
