@@ -34,6 +34,7 @@ from mlbench_master.database.models import TABLES, open_database
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.settings import LOOPBACK_HOSTS, Limits, Settings
 from tests.support.chromium import NoChromiumError, running_chromium
+from tests.support.leftovers import watch_this_session
 from tests.support.postgres import PostgresServer, serve
 
 _CONFIG = Path(__file__).parents[1] / "prometheus" / "prometheus.yml"
@@ -183,6 +184,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Set what all processes of the tests begin with."""
+    if not config.option.quick and "PYTEST_XDIST_WORKER" not in os.environ:
+        config.add_cleanup(watch_this_session())
     gc.disable()  # until all modules and tests are there
     if config.option.quick:  # a test that is skipped in its middle leaves open what it has opened
         for warning in ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning"):

@@ -1,0 +1,74 @@
+"""End what an interrupted test session leaves running, such as a detached stack.
+
+``python -m tests.support.leftovers SESSION`` waits until its stdin is closed, which the end of
+pytest does however it ends, and then ends each process whose environment has
+``MLBENCH_TEST_SESSION=SESSION``.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+_MARK: Final = "MLBENCH_TEST_SESSION"
+# A stack ends its processes within this time after SIGTERM.
+_STOP_SECONDS: Final = 10.0
+
+
+def watch_this_session() -> Callable[[], None]:
+    """Mark this process and all that it starts, and start the process that ends them after it.
+
+    Returns:
+        A function that ends them now. It has to be kept: without it, their end comes at once.
+    """
+    session = os.environ[_MARK] = uuid.uuid4().hex
+    watcher = subprocess.Popen(
+        [sys.executable, "-m", "tests.support.leftovers", session],
+        cwd=Path(__file__).parents[2],
+        stdin=subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C does not reach it.
+    )
+
+    def end() -> None:
+        watcher.communicate()
+
+    return end
+
+
+def _marked(session: str) -> list[int]:
+    mark = f"{_MARK}={session}".encode()
+    processes = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            environ = (folder / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue  # It has ended, or belongs to another user.
+        if mark in environ and int(folder.name) != os.getpid():
+            processes.append(int(folder.name))
+    return processes
+
+
+def main(session: str) -> None:
+    """Wait for the end of the session, and end its processes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.stdin.read()
+    deadline = time.monotonic() + _STOP_SECONDS
+    how = signal.SIGTERM
+    while processes := _marked(session):
+        for process in processes:
+            try:
+                os.kill(process, how)
+            except ProcessLookupError:
+                continue
+        time.sleep(0.5)
+        if time.monotonic() > deadline:
+            how = signal.SIGKILL
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

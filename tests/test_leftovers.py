@@ -1,0 +1,36 @@
+"""Whatever ends a test session, no process of it stays."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conftest import wait_for
+
+_SESSION = """
+import subprocess, sys, time
+from tests.support.leftovers import watch_this_session
+end = watch_this_session()
+left = subprocess.Popen(["sleep", "300"], start_new_session=True)
+print(left.pid, flush=True)
+time.sleep(300)
+"""
+
+
+def test_what_a_killed_session_has_started_is_ended() -> None:
+    environ = {name: value for name, value in os.environ.items() if name != "MLBENCH_TEST_SESSION"}
+    session = subprocess.Popen(
+        [sys.executable, "-c", _SESSION],
+        cwd=Path(__file__).parents[1],
+        env=environ,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert session.stdout is not None
+    with session.stdout:
+        left = Path("/proc") / session.stdout.readline().strip()
+        assert left.exists()
+        session.send_signal(signal.SIGKILL)
+        session.wait()
+    wait_for(lambda: not left.exists(), 30.0, "the end of the process that was left")
