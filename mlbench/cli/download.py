@@ -24,7 +24,6 @@ from rich.progress import (
 )
 
 from mlbench.archive import pyarrow
-from mlbench.archive.run_data import open_runs
 from mlbench.cli.common import (
     INTERRUPTED,
     JsonOption,
@@ -37,6 +36,7 @@ from mlbench.cli.common import (
     writing,
 )
 from mlbench.client import ApiClient
+from mlbench.client.run_data import open_runs
 from mlbench.client.transport import OnProgress
 from mlbench.contract import names
 from mlbench.contract.records import Run
