@@ -49,7 +49,7 @@ test: tools ## run the tests that are done in four minutes; TESTS='tests/web -k 
 
 test-all: tools ## run all tests but those on a cluster, the slow ones too
 	INTEGRATIONS="$$(scripts/get-integrations.sh)" OPENAPI_CLIENT="$$(scripts/get-openapi-client.sh)" && \
-		export INTEGRATIONS OPENAPI_CLIENT && $(PYTEST) $(AGAIN)
+		export INTEGRATIONS OPENAPI_CLIENT && $(PYTEST) --durations=60 --durations-min=3 $(AGAIN)
 	$(if $(AGAIN),,KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" scripts/test-prometheus-releases.sh)
 
 check: tools ## lint, formatting, types, imports, pages' modules, dashboards, Prometheus's rules, workflows, shell syntax
@@ -115,7 +115,7 @@ e2e: tools ## install the chart in the cluster of $KUBECONFIG, and test the whol
 	[ -n "$$E2E_IMAGES" ] || tests/e2e/build-images.sh
 	HELM="$$(scripts/get-helm.sh)" \
 		MLBENCH_CORE="$$(scripts/get-mlbench-core.sh)" && export HELM MLBENCH_CORE && \
-		$(BIN)/pytest -s -m cluster tests/master/pools tests/e2e $(AGAIN)
+		$(BIN)/pytest -s -m cluster --durations=20 tests/master/pools tests/e2e $(AGAIN)
 
 clean: ## remove what was installed and cached here; your runs and results stay
 	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
