@@ -13,7 +13,7 @@ from mlbench.contract.comparisons import Comparison, Difference, Group, Value
 from mlbench.contract.records import RunSet
 from mlbench.contract.results import Result, Summary
 from mlbench.contract.words import count
-from mlbench.evaluation import contention, intervals, judgement, scoring, statistics, sweeps
+from mlbench.evaluation import contention, judgement, scoring, statistics, sweeps
 from mlbench.evaluation.charts import charts
 from mlbench.evaluation.configurations import (
     Configuration,
@@ -22,12 +22,10 @@ from mlbench.evaluation.configurations import (
     same_task,
 )
 from mlbench.evaluation.differences import SEED, Facts, are_comparable, find_differences, normalize
-from mlbench.evaluation.evidence import Pair, hold_against, judge
 from mlbench.evaluation.failures import failures_of
 from mlbench.evaluation.frontier import frontier, timed
 from mlbench.evaluation.goodput import largest
-from mlbench.evaluation.intervals import of_ratio
-from mlbench.evaluation.statistics import mean, ratio
+from mlbench.evaluation.statistics import Pair, hold_against, judge, mean, of_ratio, ratio
 from mlbench.evaluation.sweeps import SweepPoint
 
 # More than as many times as fast as there are times as many workers, by this factor, is doubtful.
@@ -171,7 +169,7 @@ def _group(
     reached = [run.valid_time_to_accuracy for run in runs]
     looked_at = {run_id for run_set in sets if run_set.until_percent for run_id in run_set.counted}
     is_looked_at = any(run.run_id in looked_at for run in runs)
-    confidence = intervals.LOOKED_AT if is_looked_at else intervals.CONFIDENCE
+    confidence = statistics.LOOKED_AT if is_looked_at else statistics.CONFIDENCE
     after = [run.accuracy_after_time for run in runs]
     waited = contention.share_of(runs)
     return Group(

@@ -15,8 +15,7 @@ from mlbench.contract.records import RunSet, SetPlace
 from mlbench.contract.sweeps import Axis, Effect, SetAnalysis, SetPoint
 from mlbench.contract.words import count, swept
 from mlbench.evaluation.charts import RATE, TIME
-from mlbench.evaluation.evidence import doubled_ranks
-from mlbench.evaluation.intervals import CONFIDENCE, Interval, t_quantile
+from mlbench.evaluation.statistics import CONFIDENCE, Interval, doubled_ranks, t_quantile
 from mlbench.evaluation.sweeps import axes_of, coordinates
 
 # With fewer runs, an interval says nothing.

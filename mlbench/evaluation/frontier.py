@@ -15,7 +15,7 @@ from mlbench.contract.results import Result
 from mlbench.contract.sweeps import Crossing, Frontier, Profile
 from mlbench.contract.words import count
 from mlbench.evaluation import statistics
-from mlbench.evaluation.intervals import CONFIDENCE, Interval, log_mean
+from mlbench.evaluation.statistics import CONFIDENCE, Interval, log_mean
 from mlbench.evaluation.sweeps import keys_of
 
 _BANDWIDTH = "bandwidth"

@@ -18,7 +18,7 @@ from mlbench.contract.comparisons import Convergence, Score
 from mlbench.contract.records import RunSet
 from mlbench.contract.results import Result
 from mlbench.evaluation.differences import BATCH_SIZE
-from mlbench.evaluation.intervals import t_quantile
+from mlbench.evaluation.statistics import t_quantile
 
 OFFICIAL_RUNS = 10
 """Runs of a result ("Benchmark Results"): of all of MLPerf's benchmarks but the largest two."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from mlbench.contract.records import GroupMean, RunGroup
 from mlbench.contract.stated import Setting
-from mlbench.evaluation import intervals, statistics
+from mlbench.evaluation import statistics
 from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError
 from mlbench_master.runs import columns
@@ -75,7 +75,7 @@ def _mean(field: Field, values: Iterable[Any]) -> GroupMean | None:
     if not known:
         return None
     mean = statistics.mean(known)
-    return GroupMean(len(known), mean if isfinite(mean) else None, *intervals.of_any_mean(known))
+    return GroupMean(len(known), mean if isfinite(mean) else None, *statistics.of_any_mean(known))
 
 
 def _sorted(groups: list[RunGroup], order: str) -> list[RunGroup]:

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from mlbench.contract.buckets import GOOGLE, TITLES
 from mlbench.contract.runspec import IMPAIRMENTS, RunSpec, options_of
-from mlbench.evaluation.intervals import CONFIDENCE, t_quantile
+from mlbench.evaluation.statistics import CONFIDENCE, t_quantile
 from mlbench_master.http import errors as http_errors
 from mlbench_master.runs.requests import MOST_RUNS
 from mlbench_master.web import assets

@@ -8,7 +8,7 @@ import pytest
 import scipy  # its parts are loaded when they are used
 
 from mlbench.contract.comparisons import Evidence
-from mlbench.evaluation.evidence import hold_against, judge, mann_whitney
+from mlbench.evaluation.statistics import hold_against, judge, mann_whitney
 from tests.support.known import known
 
 _NAMES = ("1 worker", "2 workers")

@@ -7,7 +7,7 @@ import pytest
 import scipy  # its parts are loaded when they are used
 
 from mlbench.evaluation.frontier import Timed, Workload, crossings
-from mlbench.evaluation.intervals import (
+from mlbench.evaluation.statistics import (
     LOOKED_AT,
     Interval,
     of_any_mean,

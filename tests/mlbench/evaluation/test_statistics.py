@@ -5,8 +5,7 @@ import math
 import pytest
 
 from mlbench.contract.results import Summary
-from mlbench.evaluation.intervals import of_mean
-from mlbench.evaluation.statistics import of_figures, of_times
+from mlbench.evaluation.statistics import of_figures, of_mean, of_times
 from tests.support.known import known
 
 
