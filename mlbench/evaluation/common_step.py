@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from mlbench.contract import names
 from mlbench.contract.names import PHASES
 from mlbench.evaluation.columns import Column, Columns, finite_by_rank
-from mlbench.evaluation.ranks import value_at
+from mlbench.evaluation.inputs import value_at
 
 ENDED_BADLY = ("FAILED", "STOPPED")
 """The states of runs whose ranks may have ended at different steps."""

@@ -20,9 +20,7 @@ from mlbench.evaluation.dates import Dates, dates_of
 from mlbench.evaluation.disturbance import disturbances
 from mlbench.evaluation.division import division, rule_violations
 from mlbench.evaluation.goodput import goodput_of
-from mlbench.evaluation.line import Line, line_of
-from mlbench.evaluation.outcome import hang_of, not_finite_loss, outcome_of, useless_from
-from mlbench.evaluation.ranks import (
+from mlbench.evaluation.inputs import (
     last_recorded_us,
     last_totals_us,
     profiled_among,
@@ -30,6 +28,8 @@ from mlbench.evaluation.ranks import (
     value_at,
     with_other,
 )
+from mlbench.evaluation.line import Line, line_of
+from mlbench.evaluation.outcome import hang_of, not_finite_loss, outcome_of, useless_from
 from mlbench.evaluation.rows import RankRow, RunRow
 from mlbench.evaluation.statistics import mean_or_none, ratio
 from mlbench.evaluation.stops import stopped_spans
