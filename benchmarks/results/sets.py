@@ -10,7 +10,7 @@ from mlbench.contract import records
 from mlbench.contract.comparisons import Comparison
 from mlbench.contract.records import Goal, Manifest, RunSet
 from mlbench.evaluation.comparing import compare_files
-from mlbench.evaluation.criteria import Criteria
+from mlbench.evaluation.inputs import Criteria
 
 
 @dataclass(frozen=True)

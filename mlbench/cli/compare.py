@@ -31,7 +31,7 @@ from mlbench.contract.comparisons import Comparison
 from mlbench.contract.distribution import how_to_install
 from mlbench.contract.records import Manifest
 from mlbench.evaluation import limited
-from mlbench.evaluation.criteria import Criteria, read_goal
+from mlbench.evaluation.inputs import Criteria, read_goal
 from mlbench.report import formats, tables
 from mlbench.report.statement import facts, lists, subtitle, title
 

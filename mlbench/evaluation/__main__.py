@@ -17,7 +17,7 @@ from mlbench.evaluation import limited
 from mlbench.evaluation.archived import errors_of_archives
 from mlbench.evaluation.checking import examine
 from mlbench.evaluation.comparing import compare_files
-from mlbench.evaluation.criteria import Criteria
+from mlbench.evaluation.inputs import Criteria
 from mlbench.evaluation.limited import DESCRIPTORS, MOST_MEMORY
 
 

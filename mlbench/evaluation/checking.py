@@ -11,7 +11,7 @@ from typing import Any
 from mlbench.archive import ROWS, RUN, Archive, SeriesName, file_member
 from mlbench.contract import names
 from mlbench.evaluation.archived import context_of, errors_of_archives, recompute
-from mlbench.evaluation.common_step import ENDED_BADLY
+from mlbench.evaluation.inputs import ENDED_BADLY
 
 # What a clock may be off the dates of its samples: they have milliseconds, and dates are set right.
 _SECONDS, _SHARE = 0.5, 0.02

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from mlbench.contract.clock import SLACK_SECONDS
-from mlbench.evaluation.columns import Column, Columns
-from mlbench.evaluation.rows import RankRow
+from mlbench.evaluation.inputs import Column, Columns, RankRow
 
 _SLACK_US = round(SLACK_SECONDS * 1e6)
 

@@ -6,7 +6,7 @@ from mlbench.contract.names import DISTURBED_SHARE
 from mlbench.contract.records import Disturbance
 from mlbench.contract.results import RankDisturbance
 from mlbench.contract.words import count
-from mlbench.evaluation.rows import RankRow
+from mlbench.evaluation.inputs import RankRow
 
 # Programs that used less of a core are not worth a word.
 _LEAST_CORES = 0.05

@@ -7,7 +7,7 @@ from mlbench.contract.names import ACTIVE_STATES
 from mlbench.contract.records import Division, Machine
 from mlbench.contract.runspec import IMPAIRMENTS, options_of
 from mlbench.evaluation.facts import to_text
-from mlbench.evaluation.rows import RunRow
+from mlbench.evaluation.inputs import RunRow
 
 # Kernels round limits.
 _TOLERANCE = 1.01

@@ -11,26 +11,33 @@ from mlbench.contract.autopsy import Autopsy
 from mlbench.contract.names import PHASES, Phase
 from mlbench.contract.records import Goal, Machine
 from mlbench.contract.results import DEFAULT_AFTER_SECONDS, CheckpointCost, Cost, Result
-from mlbench.evaluation import original
+from mlbench.evaluation import inputs
 from mlbench.evaluation.accuracy import Accuracy, Evaluation
-from mlbench.evaluation.columns import ByRank, Columns, Read, by_rank, finite_by_rank
-from mlbench.evaluation.common_step import ENDED_BADLY, until_last_common_step
-from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
 from mlbench.evaluation.dates import Dates, dates_of
 from mlbench.evaluation.disturbance import disturbances
 from mlbench.evaluation.division import division, rule_violations
 from mlbench.evaluation.goodput import goodput_of
 from mlbench.evaluation.inputs import (
+    ENDED_BADLY,
+    OWN_CRITERIA,
+    ByRank,
+    Columns,
+    Criteria,
+    RankRow,
+    Read,
+    RunRow,
+    by_rank,
+    finite_by_rank,
     last_recorded_us,
     last_totals_us,
     profiled_among,
     rank_results,
+    until_last_common_step,
     value_at,
     with_other,
 )
 from mlbench.evaluation.line import Line, line_of
 from mlbench.evaluation.outcome import hang_of, not_finite_loss, outcome_of, useless_from
-from mlbench.evaluation.rows import RankRow, RunRow
 from mlbench.evaluation.statistics import mean_or_none, ratio
 from mlbench.evaluation.stops import stopped_spans
 from mlbench.evaluation.stragglers import stragglers_of
@@ -116,12 +123,12 @@ def read_series(context: RunContext, read: Read) -> Columns:
     run, target = context.run, context.target
     if run.started_at is None:
         return {}
-    metrics = {*TOTALS, *original.NAMES, *([target.metric] if target else ())}
+    metrics = {*TOTALS, *inputs.NAMES, *([target.metric] if target else ())}
     # Samples from before the start, which clients may post, are no merit of this run; but those of
     # a rank whose clock is wrong are.
     early = max((rank.dated_before - rank.clock_ahead for rank in context.ranks), default=0.0)
     since_ms = int((run.started_at - max(0.0, early)) * 1000)
-    columns = original.add_totals(read(sorted(metrics), since_ms * 1000))
+    columns = inputs.add_totals(read(sorted(metrics), since_ms * 1000))
     # All steps tell which were abandoned, and which was the last one of all ranks.
     if len(context.dates.begun_us) > 1 or run.state in ENDED_BADLY:
         return {**columns, **read((names.STEP,), since_ms * 1000)}

@@ -15,7 +15,7 @@ from math import ceil
 
 from mlbench.contract import names
 from mlbench.contract.sampled_steps import steps_per_sample
-from mlbench.evaluation.columns import Column
+from mlbench.evaluation.inputs import Column
 
 _COMMUNICATION = names.phase_metric("communication")
 # More values than this, over all ranks, tell no more and take long to compare.

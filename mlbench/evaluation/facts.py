@@ -9,7 +9,7 @@ from mlbench.contract.results import Result
 from mlbench.contract.runspec import SWEPT
 from mlbench.contract.series import spell
 from mlbench.evaluation import differences as names
-from mlbench.evaluation.rows import RankRow, RunRow
+from mlbench.evaluation.inputs import RankRow, RunRow
 
 _NONE = "none"
 _HERE, _ELSEWHERE = "here", "elsewhere"

@@ -41,12 +41,11 @@ from mlbench.contract.buckets import BEGINNING, PRODUCTIVE, WHOLE_STEPS
 from mlbench.contract.names import ACTIVE_STATES, BUCKETS, Bucket
 from mlbench.contract.records import Disturbance
 from mlbench.contract.results import Goodput, RankGoodput
-from mlbench.evaluation.columns import Column, Columns
 from mlbench.evaluation.dates import dates_of
 from mlbench.evaluation.exchanges import exchanges_of, outside
+from mlbench.evaluation.inputs import Column, Columns, RankRow, RunRow
 from mlbench.evaluation.line import line_of
 from mlbench.evaluation.lives import Key, Life, kept_until, lives_of, whole_us
-from mlbench.evaluation.rows import RankRow, RunRow
 from mlbench.evaluation.stops import stops_of
 
 _BEFORE_TRAINING: tuple[Literal["compile", "restore"], ...] = ("compile", "restore")

@@ -1,14 +1,324 @@
-"""What each rank of a run did by its own last totals. Pure."""
+"""Inputs of an evaluation: the run, its ranks, their series as columns, and the criteria.
 
-from collections.abc import Iterable, Mapping, Sequence
+``RunRow`` and ``RankRow`` are rows of the master's database or of an archive, reduced to what a
+result depends on. Their times are Unix seconds.
+"""
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, repeat
 from statistics import fmean
+from typing import Any
 
 from mlbench.contract import names
-from mlbench.contract.names import PHASES, UNTRAINED
+from mlbench.contract.masking import mask_command
+from mlbench.contract.names import PHASES, UNTRAINED, RunState
+from mlbench.contract.records import Disturbance, Goal, Record, StatedMachine
 from mlbench.contract.results import RankDisturbance, RankResult
-from mlbench.evaluation.columns import ByRank, Column, Columns, finite_by_rank
-from mlbench.evaluation.rows import RankRow
+from mlbench.contract.runspec import RunSpec
+from mlbench.contract.series import MAX_NAME_LENGTH, SeriesKey, series_name
+from mlbench.contract.stated import Setting
 from mlbench.evaluation.statistics import ratio
+
+# --- Series as columns ---
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The numbers of a series in order of time, NaN and infinities among them."""
+
+    times_us: Sequence[int]
+    values: Sequence[float]
+
+    def first_from(self, time_us: int) -> int:
+        """Return the position of the first number at a time or later; the length if none is."""
+        return bisect_left(self.times_us, time_us)
+
+    def at(self, time_us: int) -> float:
+        """Return the number at a time, between two interpolated; the first or last outside."""
+        times_us, values = self.times_us, self.values
+        after = bisect_right(times_us, time_us)
+        if not 0 < after < len(times_us):
+            return values[-1] if after else values[0]
+        began_us, began = times_us[after - 1], values[after - 1]
+        share = (time_us - began_us) / (times_us[after] - began_us)
+        return began + (values[after] - began) * share
+
+
+Columns = Mapping[SeriesKey, Column]
+"""By metric and rank; none is empty."""
+
+Read = Callable[[Collection[str], int], Columns]
+"""Reads the series of these names, or of these metrics with any rank, from a time on."""
+
+ByRank = Mapping[str, Column]
+"""The columns of a metric in order of ranks; the one without a rank comes first."""
+
+
+def by_rank(columns: Columns, metric: str) -> ByRank:
+    """Return the columns of a metric, or of the one series of this name, in order of ranks."""
+    found = {key[1]: one for key, one in columns.items() if metric in (key[0], series_name(*key))}
+    # Ranks are nearly always numbers: 2 comes before 10.
+    return {rank: found[rank] for rank in sorted(found, key=lambda rank: (len(rank), rank))}
+
+
+def finite_by_rank(columns: Columns, metric: str) -> ByRank:
+    """Return the finite numbers of a metric, in order of ranks."""
+    found = {rank: _finite(column) for rank, column in by_rank(columns, metric).items()}
+    return {rank: column for rank, column in found.items() if column.times_us}
+
+
+def _finite(column: Column) -> Column:
+    kept = [i for i, value in enumerate(column.values) if math.isfinite(value)]
+    if len(kept) == len(column.values):
+        return column
+    return Column([column.times_us[i] for i in kept], [column.values[i] for i in kept])
+
+
+# --- Runs and ranks ---
+
+
+@dataclass(frozen=True)
+class Elsewhere(Record):
+    """The installation that an imported run is from."""
+
+    installation: str = ""
+    """Its name; empty where the run's archive does not say."""
+
+
+@dataclass(frozen=True)
+class InjectedFault(Record):
+    """A failure that a run is to have, or has had."""
+
+    rank: int
+    """The worker that it hits, by its rank among the workers."""
+    fault: str
+    """Such as ``kill`` or ``stop:5s``."""
+    seconds: float | None = None
+    """When it was planned for, after all ranks of the first attempt were running; None: it was
+    ordered by hand."""
+    due_at: float | None = None
+    """The same in Unix seconds; None before all ranks are running."""
+    at: float | None = None
+    """When its agent has carried it out, or could not; None: it has not."""
+    attempt: int | None = None
+    """That of ``at``."""
+    problem: str = ""
+    """Why it could not; else empty."""
+
+    @property
+    def how(self) -> str:
+        """Who wanted it, in words."""
+        return "by hand" if self.seconds is None else f"as planned at {self.seconds:.1f} s"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRow(RunSpec, Record):
+    """A run: what it was ordered with, and what became of it."""
+
+    id: int
+    name: str
+    display_name: str = ""
+    benchmark: str = ""
+    image: str = ""
+    command: str = ""
+    backend: str = "gloo"
+    run_all_nodes: bool = True
+    swept: Mapping[str, str] = field(default_factory=dict)
+    state: RunState
+    reason: str = ""
+    """Why it failed or was ended; empty for a run that ended by itself."""
+    not_finite: Mapping[str, Any] | None = None
+    """``{"metric", "rank", "step", "since"}`` of a loss that is not finite; None otherwise."""
+    attempt: int = 0
+    created_at: float = 0.0
+    room_at: float | None = None
+    """When it no longer waited for other runs, if workers were not there then."""
+    started_at: float | None = None
+    finished_at: float | None = None
+    clock_set_seconds: float = 0.0
+    goal: Goal | None = None
+    settings: Mapping[str, Setting] | None = None
+    """As the task stated them; None until it has."""
+    stated_world_size: int | None = None
+    energy_joules: float | None = None
+    origin: Elsewhere | None = None
+    injected: tuple[InjectedFault, ...] = ()
+    """The failures that were planned, or ordered by hand."""
+
+    @property
+    def world_size(self) -> int:
+        """How many processes train, a rank each."""
+        return self.stated_world_size or self.num_workers
+
+    @property
+    def title(self) -> str:
+        """The name for people."""
+        return self.display_name or self.name
+
+    @property
+    def whole_command(self) -> str:
+        """The command with the options that MLBench adds to it, and with its secrets masked.
+
+        It is empty for an official task.
+        """
+        options = {"--gpu": self.gpu_enabled, "--light": self.light_target}
+        added = [option for option, wanted in options.items() if wanted]
+        return " ".join([mask_command(self.command), *added]) if self.command else ""
+
+
+@dataclass(frozen=True)
+class Processes(Record):
+    """The processes of a worker that has several."""
+
+    ranks: tuple[int, ...]
+    restarts: Mapping[str, float] = field(default_factory=dict)
+    """When torchrun began them anew."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankRow(Record):
+    """A worker's part in an attempt."""
+
+    attempt: int
+    rank: int
+    worker: str = ""
+    assigned_at: float = 0.0
+    reported_at: float | None = None
+    """When its agent said first that its process runs; its beginning, if others started it."""
+    exit_code: int | None = None
+    exited_at: float | None = None
+    lost: str = ""
+    """Why it was given up; empty for a rank that was not."""
+    clock_ahead: float = 0.0
+    """By how much the worker's clock was ahead of the run's time."""
+    dated_before: float = 0.0
+    dated_ahead: float = 0.0
+    """By how much values were dated before their beginning, and after they came, at most."""
+    disturbance: Disturbance | None = None
+    processes: Processes | None = None
+    machine: StatedMachine | None = None
+    assignment: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks of its processes: its own, unless it has stated several."""
+        return self.processes.ranks if self.processes else (self.rank,)
+
+    @property
+    def cores(self) -> tuple[int, ...]:
+        """The cores of its machine that it was bound to; empty if it was to none."""
+        return tuple(self.assignment.get("cpus", ()))
+
+
+# --- Criteria ---
+
+
+@dataclass(frozen=True)
+class Criteria(Record):
+    """What runs are evaluated by; None for a run's own."""
+
+    target: Goal | None = None
+    """By default, each run's goal."""
+    after_seconds: float | None = None
+    """The time of "accuracy after time": by default, each run's deadline, else two hours."""
+    price: float | None = None
+    """The price of a worker-second."""
+
+
+OWN_CRITERIA = Criteria()
+
+
+def read_goal(text: str) -> Goal:
+    """Return the goal that a text such as ``val_loss<=0.1`` says; raise ValueError for others."""
+    lower_is_better = text.rfind("<=") > text.rfind(">=")
+    parts = text.rpartition("<=" if lower_is_better else ">=")
+    metric, sign, value = (part.strip(" ") for part in parts)
+    number = read_finite(value)
+    if not sign or not 0 < len(metric) <= MAX_NAME_LENGTH or "\0" in metric or number is None:
+        raise ValueError(
+            "METRIC>=VALUE or METRIC<=VALUE with a finite number, such as val_loss<=0.1 "
+            f"(not {text[:80]!r})"
+        )
+    return Goal(metric, number, lower_is_better)
+
+
+def read_finite(text: str) -> float | None:
+    """Return the number that a text spells, in ASCII and without underscores as Python has them."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and text.isascii() and "_" not in text else None
+
+
+# --- Metrics of MLBench's original tracker ---
+
+_BATCHES = "CumulativeTrainTimeEpoch"
+# The library's own steps of a batch, and those that its tutorial names; but not its "loss": code of
+# all kinds has long series of that name, which are not to be read for nothing.
+_STEPS: Mapping[names.Phase, Sequence[str]] = {
+    "data": ("batch_load",),
+    "forward": ("fwd_pass", "comp_loss", "forward"),
+    "backward": ("backprop", "backward"),
+    "communication": ("agg",),
+    "optimizer": ("opt_step",),
+    "metrics": ("comp_metrics",),
+}
+_PARTS: Mapping[str, Sequence[str]] = {
+    names.TRAIN_SECONDS: (_BATCHES,),
+    **{names.phase_metric(phase): steps for phase, steps in _STEPS.items()},
+}
+
+
+def _totals(part: str) -> Sequence[str]:
+    """Return the names of what is posted of a part when the goal is reached."""
+    more = ("TotalCumulativeTrainTime",) if part == _BATCHES else ()
+    return (f"global_cum_{part}", *more)
+
+
+NAMES = tuple(name for parts in _PARTS.values() for one in parts for name in (one, *_totals(one)))
+"""The metrics that this reads."""
+
+
+def add_totals(columns: Columns) -> Columns:
+    """Return columns with the totals of the ranks that the original tracker reported.
+
+    What a rank recorded under our names stays.
+    """
+    ranks = {rank for metric, rank in columns if metric == _BATCHES}
+    added = {
+        (ours, rank): _sum(columns, parts, rank)
+        for rank in ranks
+        for ours, parts in _PARTS.items()
+        if (ours, rank) not in columns
+    }
+    return {**columns, **{key: column for key, column in added.items() if column.times_us}}
+
+
+def _sum(columns: Columns, parts: Sequence[str], rank: str) -> Column:
+    """Add the running totals of parts up, with a value whenever one of them changes."""
+    changes = sorted(change for part in parts for change in _changes(columns, part, rank))
+    now: dict[str, float] = {}
+    values = []
+    for _, part, total in changes:
+        now[part] = total
+        values.append(sum(now.values()))
+    return Column([at_us for at_us, _, _ in changes], values)
+
+
+def _changes(columns: Columns, part: str, rank: str) -> Iterator[tuple[int, str, float]]:
+    """Yield when a part's running total changed, and to what."""
+    if epochs := columns.get((part, rank)):
+        yield from zip(epochs.times_us, repeat(part), accumulate(epochs.values), strict=False)
+    for name in _totals(part):
+        if totals := columns.get((name, rank)):
+            yield from zip(totals.times_us, repeat(part), totals.values, strict=False)
+
+
+# --- Totals of each rank ---
 
 _OTHER = "other"
 _PHASES: Mapping[str, str] = {phase: names.phase_metric(phase) for phase in PHASES}
@@ -127,3 +437,85 @@ def _step_at(steps: Column | None, at_us: int) -> int | None:
     position = steps.first_from(at_us // 1000 * 1000)
     is_there = position < len(steps.times_us) and steps.times_us[position] // 1000 == at_us // 1000
     return round(steps.values[position]) if is_there else None
+
+
+# --- Totals of a run that ended badly ---
+
+ENDED_BADLY = ("FAILED", "STOPPED")
+"""The states of runs whose ranks may have ended at different steps."""
+
+_TOTALS = (names.TRAIN_SECONDS, names.SAMPLES, *(names.phase_metric(phase) for phase in PHASES))
+
+
+def until_last_common_step(series: Columns) -> Columns:
+    """Return the series with the totals of each rank up to the last step that all have done.
+
+    The value at that step follows from the last totals before it: the clock advances by the time
+    between the two steps, samples grow with the steps, and phases with the clock. No value exceeds
+    the next recorded one. An evaluation between the two steps counts as training if its rank was
+    killed before it recorded the next totals.
+
+    The series stay as they are if a rank recorded no totals together with a step.
+    """
+    steps = finite_by_rank(series, names.STEP)
+    recorded = {metric: finite_by_rank(series, metric) for metric in _TOTALS}
+    ranks = recorded[names.TRAIN_SECONDS].keys()
+    if not ranks or not ranks <= steps.keys():
+        return series
+    common = min(steps[rank].values[-1] for rank in ranks)
+    ended = dict(series)
+    for rank in ranks:
+        totals = {metric: of[rank] for metric, of in recorded.items() if rank in of}
+        columns = _until(common, steps[rank], totals)
+        if not columns:
+            return series
+        ended |= {(metric, rank): column for metric, column in columns.items()}
+    return ended
+
+
+def _until(common: float, steps: Column, totals: Mapping[str, Column]) -> dict[str, Column]:
+    """Return the steps and totals of a rank up to a step; nothing if no totals precede it."""
+    clock = totals[names.TRAIN_SECONDS]
+    reported = {time_us // 1000 for time_us in totals.get(names.SAMPLES, clock).times_us}
+    lines = list(zip(steps.times_us, steps.values, strict=True))
+    # A rank that closes after a wait records its last step again, with what the wait took.
+    done_us = next((time_us for time_us, step in lines if step == common), None)
+    known = [
+        (time_us, step)
+        for time_us, step in lines
+        if 0 < step <= common
+        and time_us // 1000 in reported
+        and (done_us is None or time_us <= done_us)
+    ]
+    if not known:
+        return {}
+    base_us, base_step = known[-1]
+    base_seconds = value_at(clock, base_us)
+    # Without a line of this step, its time follows from the mean time of the steps before.
+    elapsed_us = round(base_seconds * (common / base_step - 1) * 1e6)
+    at_us = base_us + elapsed_us if done_us is None else done_us
+    seconds = _capped(clock, base_us, base_seconds + (at_us - base_us) / 1e6)
+    growth = {names.SAMPLES: common / base_step}
+    by_clock = seconds / base_seconds if base_seconds else 1.0
+    ended = {names.STEP: _ending(steps, at_us, at_us, common)}
+    for metric, column in totals.items():
+        value = value_at(column, base_us) * growth.get(metric, by_clock)
+        if metric == names.TRAIN_SECONDS:
+            value = seconds
+        if column.times_us[0] // 1000 <= base_us // 1000:
+            ended[metric] = _ending(column, base_us, at_us, _capped(column, base_us, value))
+        else:  # the first time in this phase came after the last totals before the step
+            ended[metric] = Column([at_us], [0.0])
+    return ended
+
+
+def _capped(column: Column, base_us: int, value: float) -> float:
+    """Return a value, or the first one that was recorded after a time if that is less."""
+    later = column.first_from((base_us // 1000 + 1) * 1000)
+    return min(value, column.values[later]) if later < len(column.values) else value
+
+
+def _ending(column: Column, until_us: int, at_us: int, value: float) -> Column:
+    """Return a column up to the millisecond of a time, with a last value at another time."""
+    count = column.first_from(until_us // 1000 * 1000)
+    return Column([*column.times_us[:count], at_us], [*column.values[:count], value])

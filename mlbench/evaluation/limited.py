@@ -18,7 +18,7 @@ from typing import Any, Literal
 from mlbench.archive import ArchiveError
 from mlbench.contract.comparisons import Comparison
 from mlbench.contract.records import Manifest, Run
-from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
+from mlbench.evaluation.inputs import OWN_CRITERIA, Criteria
 from mlbench.evaluation.set_check import SetAtSealing
 
 MOST_MEMORY = 4 << 30

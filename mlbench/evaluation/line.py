@@ -12,7 +12,7 @@ from typing import Literal
 
 from mlbench.contract import names
 from mlbench.contract.results import Resumption
-from mlbench.evaluation.columns import Column, Columns, finite_by_rank
+from mlbench.evaluation.inputs import Column, Columns, finite_by_rank
 
 _NEVER_US = 1 << 62
 

@@ -15,9 +15,8 @@ from mlbench.contract.autopsy import Autopsy
 from mlbench.contract.names import ACTIVE_STATES, OutcomeKind
 from mlbench.contract.records import Goal, Outcome
 from mlbench.contract.results import TimeToAccuracy
-from mlbench.evaluation.columns import Columns, by_rank, finite_by_rank
 from mlbench.evaluation.goodput import Useless
-from mlbench.evaluation.rows import RunRow
+from mlbench.evaluation.inputs import Columns, RunRow, by_rank, finite_by_rank
 
 # Diagnoses of failed ranks explain a crash, not a hang.
 _HANG_REASONS = ("asked", "stalled", "deadline", "stopped")

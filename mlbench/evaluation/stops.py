@@ -10,8 +10,8 @@ from itertools import pairwise
 
 from mlbench.contract import names
 from mlbench.contract.faults import Fault
+from mlbench.evaluation.inputs import InjectedFault, RankRow, RunRow
 from mlbench.evaluation.lives import Life, whole_us
-from mlbench.evaluation.rows import InjectedFault, RankRow, RunRow
 
 _LASTING = ("stop", "slow", "network")
 _NEVER_US = 1 << 62

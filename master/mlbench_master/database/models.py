@@ -29,7 +29,7 @@ from peewee import (
 
 from mlbench.contract.masking import mask_command
 from mlbench.contract.pod_token import PodIdentity
-from mlbench.evaluation.rows import RankRow, RunRow
+from mlbench.evaluation.inputs import RankRow, RunRow
 from mlbench_master.database.connection import (
     UnreachableDatabaseError,
     connect,

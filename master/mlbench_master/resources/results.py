@@ -10,7 +10,7 @@ from mlbench.contract.comparisons import Comparison
 from mlbench.contract.names import ACTIVE_STATES
 from mlbench.contract.records import RunCurve
 from mlbench.contract.results import Goodput, Result
-from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria, read_finite, read_goal
+from mlbench.evaluation.inputs import OWN_CRITERIA, Criteria, read_finite, read_goal
 from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError
 from mlbench_master.http.bodies import offer_file

@@ -13,12 +13,10 @@ from mlbench.contract.comparisons import Comparison
 from mlbench.contract.results import Result
 from mlbench.contract.series import number_or_text, split_name
 from mlbench.evaluation import compare, mllog
-from mlbench.evaluation.columns import Column, Columns
-from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
 from mlbench.evaluation.evaluate import LINE_METRICS, RunContext, evaluate, read_series
 from mlbench.evaluation.facts import facts_of
+from mlbench.evaluation.inputs import OWN_CRITERIA, Column, Columns, Criteria, RankRow
 from mlbench.evaluation.line import Line
-from mlbench.evaluation.rows import RankRow
 from mlbench_master.database.models import Rank, Run
 from mlbench_master.reading.promql import PrometheusClient, select
 from mlbench_master.reading.selection import BEFORE_ALL_US, NamedSeries, Selection

@@ -7,7 +7,7 @@ from typing import get_args
 
 from mlbench.contract.records import EventKind, RunEvent
 from mlbench.contract.words import count
-from mlbench.evaluation.rows import InjectedFault
+from mlbench.evaluation.inputs import InjectedFault
 from mlbench.report import figures
 from mlbench_master.database.models import Rank, Run
 from mlbench_master.runs import autopsies

@@ -12,7 +12,7 @@ from mlbench.contract.faults import Fault, FaultError
 from mlbench.contract.pod_token import PodIdentity
 from mlbench.contract.records import PlannedFault
 from mlbench.contract.runspec import Network, part
-from mlbench.evaluation.rows import InjectedFault
+from mlbench.evaluation.inputs import InjectedFault
 from mlbench_master.database.connection import STATE, exclusive, run_sql
 from mlbench_master.database.models import Rank, Run
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from peewee import Database
 
-from mlbench.evaluation.rows import InjectedFault
+from mlbench.evaluation.inputs import InjectedFault
 from mlbench_master.database.models import Autopsy, JoinToken, Pod, Profile, Run
 from mlbench_master.recording import streams
 from mlbench_master.runs import sets

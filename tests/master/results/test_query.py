@@ -13,7 +13,7 @@ from peewee import Database
 
 from mlbench.contract.records import Goal
 from mlbench.contract.results import TimeToAccuracy
-from mlbench.evaluation.criteria import OWN_CRITERIA, Criteria
+from mlbench.evaluation.inputs import OWN_CRITERIA, Criteria
 from mlbench_master.database.models import Run, run_owner
 from mlbench_master.errors import NotFoundError
 from mlbench_master.reading.points import Points

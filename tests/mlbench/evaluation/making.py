@@ -6,8 +6,7 @@ from typing import Any
 
 from mlbench.contract.records import Goal
 from mlbench.contract.results import Cost, Result, TimeToAccuracy
-from mlbench.evaluation.columns import Column, Columns
-from mlbench.evaluation.rows import RunRow
+from mlbench.evaluation.inputs import Column, Columns, RunRow
 
 START = 1_700_000_000.0
 """The start of the run that columns are of, in Unix seconds."""

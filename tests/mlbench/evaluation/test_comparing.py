@@ -10,7 +10,7 @@ from mlbench import archive
 from mlbench.archive import ROWS, RUN, ArchiveError, bundle, opened
 from mlbench.contract.records import Goal
 from mlbench.evaluation.comparing import compare_files
-from mlbench.evaluation.criteria import Criteria
+from mlbench.evaluation.inputs import Criteria
 
 _SET = Path(__file__).parents[3] / "docs" / "archives" / "results-digits.mlbench"
 

@@ -6,7 +6,7 @@ import pytest
 
 from mlbench.contract.records import Disturbance
 from mlbench.evaluation.disturbance import disturbances
-from mlbench.evaluation.rows import RankRow
+from mlbench.evaluation.inputs import RankRow
 from tests.support.rows import QUIET
 
 

@@ -9,7 +9,7 @@ import pytest
 from mlbench.benchmarks.registry import BENCHMARKS
 from mlbench.contract.records import GitState, StatedMachine
 from mlbench.evaluation.division import division, rule_violations
-from mlbench.evaluation.rows import InjectedFault
+from mlbench.evaluation.inputs import InjectedFault
 from tests.mlbench.evaluation.making import make_run
 from tests.support.ranks import finish, start_ranks
 

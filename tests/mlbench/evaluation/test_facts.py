@@ -7,7 +7,7 @@ import pytest
 
 from mlbench.contract.records import GitState, Goal, StatedMachine
 from mlbench.evaluation.facts import facts_of
-from mlbench.evaluation.rows import RankRow, RunRow
+from mlbench.evaluation.inputs import RankRow, RunRow
 from tests.mlbench.evaluation.making import USUAL_ORDER, make_result, make_run
 
 _MACHINE = StatedMachine(

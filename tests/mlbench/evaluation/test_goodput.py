@@ -10,9 +10,8 @@ from mlbench.contract import names
 from mlbench.contract.names import PHASES
 from mlbench.contract.records import Disturbance
 from mlbench.contract.results import Goodput
-from mlbench.evaluation.columns import Column, Columns
 from mlbench.evaluation.goodput import goodput_of, largest
-from mlbench.evaluation.rows import InjectedFault, Processes, RankRow, RunRow
+from mlbench.evaluation.inputs import Column, Columns, InjectedFault, Processes, RankRow, RunRow
 from tests.mlbench.evaluation.making import START, at_us, columns
 from tests.support.known import known
 from tests.support.rows import QUIET

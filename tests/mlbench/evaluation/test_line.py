@@ -4,7 +4,7 @@ import pytest
 
 from mlbench.contract import names
 from mlbench.contract.results import Resumption
-from mlbench.evaluation.columns import Column, Columns
+from mlbench.evaluation.inputs import Column, Columns
 from mlbench.evaluation.line import line_of
 
 _BEGUN = (0, 1000, 2000)

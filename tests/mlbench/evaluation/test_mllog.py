@@ -9,9 +9,8 @@ import pytest
 
 from mlbench.contract.records import Goal, StatedMachine
 from mlbench.evaluation import mllog
-from mlbench.evaluation.criteria import Criteria
 from mlbench.evaluation.evaluate import RunContext
-from mlbench.evaluation.rows import RankRow, RunRow
+from mlbench.evaluation.inputs import Criteria, RankRow, RunRow
 from tests.mlbench.evaluation.making import START, columns
 
 _RUN: dict[str, Any] = {

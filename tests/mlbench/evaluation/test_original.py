@@ -7,7 +7,7 @@ import pytest
 from mlbench.contract.records import Goal
 from mlbench.contract.results import Result, TimeToAccuracy
 from mlbench.evaluation.evaluate import RunContext, evaluate
-from mlbench.evaluation.original import add_totals
+from mlbench.evaluation.inputs import add_totals
 from tests.mlbench.evaluation.making import START, columns, make_run
 
 _CONTEXT = RunContext(

@@ -11,7 +11,7 @@ from mlbench.contract.records import Goal, Outcome
 from mlbench.contract.results import Result, TimeToAccuracy
 from mlbench.evaluation.compare import compare
 from mlbench.evaluation.evaluate import RunContext, evaluate
-from mlbench.evaluation.rows import RankRow, RunRow
+from mlbench.evaluation.inputs import RankRow, RunRow
 from tests.mlbench.evaluation.making import START, columns, make_facts, reaching
 from tests.support.known import known
 
