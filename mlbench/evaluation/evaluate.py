@@ -36,11 +36,11 @@ from mlbench.evaluation.inputs import (
     value_at,
     with_other,
 )
-from mlbench.evaluation.line import Line, line_of
 from mlbench.evaluation.outcome import hang_of, not_finite_loss, outcome_of, useless_from
 from mlbench.evaluation.statistics import mean_or_none, ratio
 from mlbench.evaluation.stops import stopped_spans
 from mlbench.evaluation.stragglers import stragglers_of
+from mlbench.evaluation.timeline import Line, line_of
 
 # A larger number is no count of epochs.
 _LARGEST_COUNT = 2**53

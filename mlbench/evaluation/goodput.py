@@ -44,9 +44,9 @@ from mlbench.contract.results import Goodput, RankGoodput
 from mlbench.evaluation.dates import dates_of
 from mlbench.evaluation.exchanges import exchanges_of, outside
 from mlbench.evaluation.inputs import Column, Columns, RankRow, RunRow
-from mlbench.evaluation.line import line_of
 from mlbench.evaluation.lives import Key, Life, kept_until, lives_of, whole_us
 from mlbench.evaluation.stops import stops_of
+from mlbench.evaluation.timeline import line_of
 
 _BEFORE_TRAINING: tuple[Literal["compile", "restore"], ...] = ("compile", "restore")
 _NEVER_US = 1 << 62

@@ -11,7 +11,7 @@ from itertools import pairwise
 from mlbench.contract import names
 from mlbench.contract.names import PHASES
 from mlbench.evaluation.inputs import ByRank, Column, Columns, RankRow, finite_by_rank
-from mlbench.evaluation.line import Line
+from mlbench.evaluation.timeline import Line
 
 Key = tuple[int, int]
 """An attempt, and how often torchrun had begun its processes anew in it."""

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from mlbench.contract.series import number_or_text, spell, split_name
-from mlbench.evaluation.line import Line
+from mlbench.evaluation.timeline import Line
 from mlbench_master import times
 from mlbench_master.reading.points import (
     NO_ANNOTATION,

@@ -16,7 +16,7 @@ from mlbench.evaluation import compare, mllog
 from mlbench.evaluation.evaluate import LINE_METRICS, RunContext, evaluate, read_series
 from mlbench.evaluation.facts import facts_of
 from mlbench.evaluation.inputs import OWN_CRITERIA, Column, Columns, Criteria, RankRow
-from mlbench.evaluation.line import Line
+from mlbench.evaluation.timeline import Line
 from mlbench_master.database.models import Rank, Run
 from mlbench_master.reading.promql import PrometheusClient, select
 from mlbench_master.reading.selection import BEFORE_ALL_US, NamedSeries, Selection

@@ -5,7 +5,7 @@ import pytest
 from mlbench.contract import names
 from mlbench.contract.results import Resumption
 from mlbench.evaluation.inputs import Column, Columns
-from mlbench.evaluation.line import line_of
+from mlbench.evaluation.timeline import line_of
 
 _BEGUN = (0, 1000, 2000)
 
