@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 from mlbench.contract.records import Goal
 from mlbench.contract.results import AccuracyAfterTime, Curve, TimeToAccuracy
 from mlbench.contract.stated import reaches
-from mlbench.evaluation.dates import Dates
 from mlbench.evaluation.inputs import ByRank, Column
+from mlbench.evaluation.timeline import Dates
 
 # The most points of a curve, about the pixels of a plot's width.
 _CURVE_POINTS = 300

@@ -41,12 +41,18 @@ from mlbench.contract.buckets import BEGINNING, PRODUCTIVE, WHOLE_STEPS
 from mlbench.contract.names import ACTIVE_STATES, BUCKETS, Bucket
 from mlbench.contract.records import Disturbance
 from mlbench.contract.results import Goodput, RankGoodput
-from mlbench.evaluation.dates import dates_of
 from mlbench.evaluation.exchanges import exchanges_of, outside
 from mlbench.evaluation.inputs import Column, Columns, RankRow, RunRow
-from mlbench.evaluation.lives import Key, Life, kept_until, lives_of, whole_us
-from mlbench.evaluation.stops import stops_of
-from mlbench.evaluation.timeline import line_of
+from mlbench.evaluation.timeline import (
+    Key,
+    Life,
+    dates_of,
+    kept_until,
+    line_of,
+    lives_of,
+    stops_of,
+    whole_us,
+)
 
 _BEFORE_TRAINING: tuple[Literal["compile", "restore"], ...] = ("compile", "restore")
 _NEVER_US = 1 << 62

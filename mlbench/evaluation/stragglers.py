@@ -23,9 +23,9 @@ from types import MappingProxyType
 from mlbench.contract import names
 from mlbench.contract.names import Bucket
 from mlbench.contract.results import LateRank, Stragglers
-from mlbench.evaluation.dates import Dates
 from mlbench.evaluation.exchanges import Exchange, exchanges_of, outside
 from mlbench.evaluation.inputs import Column, Columns, finite_by_rank
+from mlbench.evaluation.timeline import Dates
 
 _COMMUNICATION = names.phase_metric("communication")
 _PARTS: Mapping[Bucket, str] = {

@@ -16,9 +16,9 @@ from mlbench import Tracker
 from mlbench.contract import names
 from mlbench.contract.results import Stragglers
 from mlbench.contract.sampled_steps import is_sampled
-from mlbench.evaluation.dates import Dates
 from mlbench.evaluation.inputs import Columns
 from mlbench.evaluation.stragglers import stragglers_of
+from mlbench.evaluation.timeline import Dates
 from tests.mlbench.evaluation.making import START, at_us, columns
 from tests.support.known import known
 
