@@ -13,7 +13,7 @@ from mlbench.contract.comparisons import Comparison, Difference, Group, Value
 from mlbench.contract.records import RunSet
 from mlbench.contract.results import Result, Summary
 from mlbench.contract.words import count
-from mlbench.evaluation import contention, judgement, scoring, statistics, sweeps
+from mlbench.evaluation import judgement, scoring, statistics, stragglers, sweeps
 from mlbench.evaluation.charts import charts
 from mlbench.evaluation.configurations import (
     Configuration,
@@ -129,7 +129,7 @@ def _to_groups(
     for i, evidence in zip(held, judge([*held.values()]), strict=True):
         base, differs_in = baselines[i]
         first = groups[base]
-        doubt = contention.doubt_of(replace(scaled[i], evidence=evidence), first)
+        doubt = stragglers.doubt_of(replace(scaled[i], evidence=evidence), first)
         name = count(first.num_workers, "worker") if first.swept else first.label
         told = replace(evidence, than=differs_in or name)
         scaled[i] = replace(scaled[i], evidence=told, contention_doubt=doubt)
@@ -171,7 +171,7 @@ def _group(
     is_looked_at = any(run.run_id in looked_at for run in runs)
     confidence = statistics.LOOKED_AT if is_looked_at else statistics.CONFIDENCE
     after = [run.accuracy_after_time for run in runs]
-    waited = contention.share_of(runs)
+    waited = stragglers.share_of(runs)
     return Group(
         label=label,
         num_workers=config.num_workers,
@@ -191,7 +191,7 @@ def _group(
         goodput_share=statistics.of_figures(run.goodput.share for run in runs if run.goodput),
         largest_bucket=largest(run.goodput for run in runs if run.goodput),
         contention_share=waited,
-        contention_cost=None if waited is None else contention.COST * waited,
+        contention_cost=None if waited is None else stragglers.COST * waited,
         phases=_phases(runs),
         speedup=None,
         efficiency=None,

@@ -41,8 +41,8 @@ from mlbench.contract.buckets import BEGINNING, PRODUCTIVE, WHOLE_STEPS
 from mlbench.contract.names import ACTIVE_STATES, BUCKETS, Bucket
 from mlbench.contract.records import Disturbance
 from mlbench.contract.results import Goodput, RankGoodput
-from mlbench.evaluation.exchanges import exchanges_of, outside
 from mlbench.evaluation.inputs import Column, Columns, RankRow, RunRow
+from mlbench.evaluation.stragglers import exchanges_of, outside
 from mlbench.evaluation.timeline import (
     Key,
     Life,

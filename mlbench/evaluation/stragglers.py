@@ -1,7 +1,14 @@
-"""What it costs that ranks come late to the exchanges in which the others wait for them. Pure.
+"""What slows ranks down: stragglers in the exchanges between ranks, and CPU contention.
 
-After Lin et al.: Understanding Stragglers in Large Model Training Using What-if Analysis (OSDI
-2025): put a typical rank's time in place of each rank's, step by step, and compare.
+Ranks end an exchange together. The rank that communicates least in a step was the last to come, and
+the additional communication of the others is waiting. A tracker records the communication of single
+steps: the first 500 after the warm-up, then ever fewer, the same steps on all ranks. Recordings of
+earlier versions contain only totals, about one a second and at other times on each rank. There,
+spans of some seconds take the place of steps.
+
+The cost of stragglers follows Lin et al.: Understanding Stragglers in Large Model Training Using
+What-if Analysis (OSDI 2025): put a typical rank's time in place of each rank's, step by step, and
+compare.
 
 - A step ends with the exchange, for all ranks at once. So a rank is later than another one by as
   much as it communicates less than that one.
@@ -16,18 +23,125 @@ short delays of healthy steps add up to as much, and nobody can do anything abou
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from math import exp, isfinite, lgamma, log, log1p
+from math import ceil, exp, isfinite, lgamma, log, log1p
 from types import MappingProxyType
 
 from mlbench.contract import names
-from mlbench.contract.names import Bucket
-from mlbench.contract.results import LateRank, Stragglers
-from mlbench.evaluation.exchanges import Exchange, exchanges_of, outside
-from mlbench.evaluation.inputs import Column, Columns, finite_by_rank
+from mlbench.contract.comparisons import Group
+from mlbench.contract.names import DISTURBED_SHARE, Bucket
+from mlbench.contract.records import Disturbance
+from mlbench.contract.results import LateRank, RankDisturbance, Result, Stragglers
+from mlbench.contract.sampled_steps import steps_per_sample
+from mlbench.contract.words import count
+from mlbench.evaluation.inputs import Column, Columns, RankRow, finite_by_rank
+from mlbench.evaluation.statistics import mean
 from mlbench.evaluation.timeline import Dates
 
+# --- Exchanges ---
+
 _COMMUNICATION = names.phase_metric("communication")
+# More values than this, over all ranks, tell no more and take long to compare.
+_MOST_VALUES = 100_000
+
+Recorded = Mapping[str, Mapping[str, Column]]
+"""The columns of each rank by metric, with times in the run's time."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """The communication of ranks in a step, or in a span of several steps."""
+
+    at_us: int
+    """The end of the step or span on the first rank, in microseconds of the run's time."""
+    steps: float
+    """Number of steps, or of spans, that it stands for; together they are all of the training."""
+    seconds: Mapping[str, float]
+    """Communication in it by rank, of each step that it stands for."""
+
+    @property
+    def least(self) -> float:
+        """The communication of the rank that came last, in seconds."""
+        return min(self.seconds.values())
+
+
+def exchanges_of(recorded: Recorded, span_us: int) -> list[Exchange]:
+    """Return the exchanges of at least two ranks in order; empty if one recorded none.
+
+    ``span_us`` is the length of spans in recordings that have totals alone.
+    """
+    if len(recorded) < 2:
+        return []
+    if all(names.SAMPLED_STEP in totals for totals in recorded.values()):
+        return _sampled(recorded)
+    if all({names.TRAIN_SECONDS, _COMMUNICATION} <= totals.keys() for totals in recorded.values()):
+        return _spans(recorded, span_us)
+    return []
+
+
+def outside(exchanges: Sequence[Exchange], spans: Iterable[tuple[int, int]]) -> list[Exchange]:
+    """Return the exchanges that no span of time touches; ``spans`` are in microseconds."""
+    excluded = list(spans)
+    ends_us = [exchange.at_us for exchange in exchanges]
+    return [
+        exchange
+        for before_us, exchange in zip([0, *ends_us], exchanges, strict=False)
+        if not any(begin < exchange.at_us and end > before_us for begin, end in excluded)
+    ]
+
+
+def _sampled(recorded: Recorded) -> list[Exchange]:
+    """Return the steps that all ranks recorded."""
+    of_ranks: dict[str, dict[int, float]] = {}
+    at_us: dict[int, int] = {}
+    for rank, totals in recorded.items():
+        steps = totals[names.SAMPLED_STEP]
+        seconds = totals.get(names.SAMPLED_COMMUNICATION, Column([], []))
+        # A step that was done again after a restart counts as it was the last time.
+        by_time = dict(zip(seconds.times_us, seconds.values, strict=True))
+        numbered = zip(steps.times_us, map(round, steps.values), strict=True)
+        times = {number: time_us for time_us, number in numbered if time_us in by_time}
+        of_ranks[rank] = {number: by_time[time_us] for number, time_us in times.items()}
+        at_us = at_us or times
+    common = sorted(set.intersection(*(set(steps) for steps in of_ranks.values())))
+    common = common[:: ceil(len(common) * len(recorded) / _MOST_VALUES) or 1]
+    counted = sum(map(steps_per_sample, common))
+    return [
+        Exchange(
+            at_us[number],
+            steps_per_sample(number) * common[-1] / counted,
+            {rank: seconds[number] for rank, seconds in of_ranks.items()},
+        )
+        for number in common
+    ]
+
+
+def _spans(recorded: Recorded, span_us: int) -> list[Exchange]:
+    """Return spans of at least this length while all ranks trained, from the totals."""
+    clocks = [totals[names.TRAIN_SECONDS] for totals in recorded.values()]
+    began_us = max(clock.times_us[0] for clock in clocks)
+    ended_us = max(began_us, min(clock.times_us[-1] for clock in clocks))
+    count = max(1, min(_MOST_VALUES // len(recorded), (ended_us - began_us) // span_us))
+    edges = [began_us + (ended_us - began_us) * i // count for i in range(count + 1)]
+    covered = clocks[0].at(ended_us) - clocks[0].at(began_us)
+    spans = clocks[0].values[-1] / covered if covered > 0 else 1.0
+    spent: dict[str, list[float]] = {}
+    for rank, totals in recorded.items():
+        column, start_us = totals[_COMMUNICATION], totals[names.TRAIN_SECONDS].times_us[0]
+        if column.times_us[0] > start_us:  # A phase is not recorded before it is entered.
+            column = Column([start_us, *column.times_us], [0.0, *column.values])
+        spent[rank] = [
+            max(0.0, column.at(end) - column.at(begin)) for begin, end in pairwise(edges)
+        ]
+    return [
+        Exchange(edges[i + 1], spans, {rank: seconds[i] for rank, seconds in spent.items()})
+        for i in range(count)
+    ]
+
+
+# --- Stragglers ---
+
 _PARTS: Mapping[Bucket, str] = {
     "compute": "computing",
     "data": "loading data",
@@ -213,3 +327,115 @@ def _while_contended(late: float, waited: float) -> str:
     if waited < _EXPLAINED * late:
         return ""
     return f", while other programs held the cores for {waited:,.1f} s (CPU contention)"
+
+
+# --- CPU contention of a rank ---
+
+# Programs that used less of a core are not worth a word.
+_LEAST_CORES = 0.05
+_MUCH_WAITING = 0.5
+_LEAST_SHARE = 0.01
+
+
+def disturbances(ranks: Sequence[RankRow]) -> tuple[RankDisturbance, ...]:
+    """Judge the ranks of all attempts, as far as something was measured."""
+    restarted = len({rank.attempt for rank in ranks}) > 1
+    return tuple(
+        _judge(rank, rank.disturbance, restarted=restarted)
+        for rank in sorted(ranks, key=lambda rank: (rank.attempt, rank.rank))
+        if rank.disturbance
+    )
+
+
+def is_disturbed(measured: Disturbance) -> bool:
+    """Judge whether a rank was profiled, was stopped, or waited too long for others' programs."""
+    lost = max(measured.waiting_seconds, measured.stolen_seconds or 0.0)
+    is_slowed = lost / measured.seconds > DISTURBED_SHARE
+    return is_slowed or bool(measured.profiled or measured.stopped)
+
+
+def _judge(rank: RankRow, measured: Disturbance, *, restarted: bool) -> RankDisturbance:
+    stolen = measured.stolen_seconds
+    place = rank.worker if rank.processes else f"rank {rank.rank}"
+    place += f", attempt {rank.attempt}," if restarted else ""
+    return RankDisturbance(
+        rank=rank.rank,
+        attempt=rank.attempt,
+        disturbed=is_disturbed(measured),
+        waiting_share=measured.waiting_seconds / measured.seconds,
+        stolen_share=None if stolen is None else stolen / measured.seconds,
+        text=f"{place} {_words(measured)}",
+        measured=measured,
+    )
+
+
+def _words(measured: Disturbance) -> str:
+    """Return ``waited for a core 41 % of the time; others used 1.1 of 2 cores (top: …)``."""
+    seconds = measured.seconds
+    text = f"waited for a core {_percent(measured.waiting_seconds / seconds)} of the time"
+    by_stack = (measured.stack_waiting_seconds or 0.0) / seconds
+    if by_stack >= _LEAST_SHARE:
+        text += f", {_percent(by_stack)} more for MLBench's own processes"
+    if measured.own_waiting_seconds > DISTURBED_SHARE * seconds:
+        text += f", {_percent(measured.own_waiting_seconds / seconds)} more by its own doing"
+    if measured.others_core_seconds is not None:
+        used = measured.others_core_seconds / seconds
+        text += f"; others used {used:.1f} of {count(measured.cores, 'core')}"
+    top = {name: used / seconds for name, used in measured.top.items()}
+    named = [f"{name} {used:.1f}" for name, used in top.items() if used >= _LEAST_CORES]
+    if named:
+        text += f" (top: {', '.join(named)})"
+    if measured.stolen_seconds and measured.stolen_seconds > DISTURBED_SHARE * seconds:
+        text += f"; its cores were stolen {_percent(measured.stolen_seconds / seconds)} of the time"
+    blocked = measured.node_pressure_seconds.get("io", 0.0)
+    # Whose it was is not known, so that it is told and not judged. The stack itself waits for some.
+    if blocked > _MUCH_WAITING * seconds:
+        text += f"; on its machine, programs waited for disks {_percent(blocked / seconds)} of it"
+    if measured.profiled:
+        text += f"; it was profiled for {sum(end - at for at, end in measured.profiled):.1f} s"
+    if measured.stopped:
+        text += f"; it was stopped for {sum(end - at for at, end in measured.stopped):.1f} s"
+    return text
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %"
+
+
+# --- CPU contention of a group ---
+
+COST = 1.3
+"""By how much a run takes longer for each part of its time that a rank waited for a core.
+
+The slope over 61 pairs of equal runs on two cores, with and without contention.
+"""
+_LEAST_COST = 0.01
+
+
+def share_of(runs: Sequence[Result]) -> float | None:
+    """Return the mean share of time that the rank of each run waited for a core that waited most.
+
+    Others, also MLBench's own processes, had the core. None if it was measured for none of the
+    runs.
+    """
+    measured = [[rank.measured.contention_share for rank in run.disturbances] for run in runs]
+    shares = [max(ranks) for ranks in measured if ranks]
+    return mean(shares) if shares else None
+
+
+def doubt_of(group: Group, base: Group) -> str:
+    """Say that contention costs one of two groups more than they differ by; empty if it does not.
+
+    A difference in cost of less than 1 % is none.
+    """
+    faster = group.evidence.times_as_fast if group.evidence else None
+    before, cost = base.contention_cost, group.contention_cost
+    if faster is None or before is None or cost is None:
+        return ""
+    differ = abs(faster - 1)
+    if abs(cost - before) < max(_LEAST_COST, differ):
+        return ""
+    return (
+        f"{base.label} and {group.label} differ by {differ:.1%}, "
+        f"and CPU contention cost them about {before:.1%} and {cost:.1%}"
+    )

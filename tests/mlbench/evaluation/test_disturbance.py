@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from mlbench.contract.records import Disturbance
-from mlbench.evaluation.disturbance import disturbances
 from mlbench.evaluation.inputs import RankRow
+from mlbench.evaluation.stragglers import disturbances
 from tests.support.rows import QUIET
 
 
