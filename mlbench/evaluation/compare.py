@@ -21,10 +21,16 @@ from mlbench.evaluation.configurations import (
     labels_of,
     same_task,
 )
-from mlbench.evaluation.differences import SEED, Facts, are_comparable, find_differences, normalize
 from mlbench.evaluation.failures import failures_of
 from mlbench.evaluation.frontier import frontier, timed
 from mlbench.evaluation.goodput import largest
+from mlbench.evaluation.run_attributes import (
+    SEED,
+    Facts,
+    are_comparable,
+    find_differences,
+    normalize,
+)
 from mlbench.evaluation.statistics import Pair, hold_against, judge, mean, of_ratio, ratio
 from mlbench.evaluation.sweeps import SweepPoint
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from mlbench.contract.results import Result
 from mlbench.contract.runspec import Network, options_of
 from mlbench.contract.words import count, swept
-from mlbench.evaluation.differences import COMMAND, DATA, GOAL, NUM_CPUS, Facts, is_learned
+from mlbench.evaluation.run_attributes import COMMAND, DATA, GOAL, NUM_CPUS, Facts, is_learned
 from mlbench.evaluation.sweeps import SweepPoint
 
 _NONE = "none"

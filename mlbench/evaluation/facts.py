@@ -8,7 +8,7 @@ from mlbench.contract.records import Goal, Machine
 from mlbench.contract.results import Result
 from mlbench.contract.runspec import SWEPT
 from mlbench.contract.series import spell
-from mlbench.evaluation import differences as names
+from mlbench.evaluation import run_attributes as names
 from mlbench.evaluation.inputs import RankRow, RunRow
 
 _NONE = "none"

@@ -13,7 +13,7 @@ from typing import Final
 from mlbench.contract.buckets import BEGINNING
 from mlbench.contract.comparisons import Failures, Group
 from mlbench.contract.results import Result
-from mlbench.evaluation.differences import Facts
+from mlbench.evaluation.run_attributes import Facts
 from mlbench.evaluation.statistics import known, mean_or_none, of_figures
 from mlbench.evaluation.young_daly import Costs, best_interval, goodput
 

@@ -17,7 +17,7 @@ from typing import Any
 from mlbench.contract.comparisons import Convergence, Score
 from mlbench.contract.records import RunSet
 from mlbench.contract.results import Result
-from mlbench.evaluation.differences import BATCH_SIZE
+from mlbench.evaluation.run_attributes import BATCH_SIZE
 from mlbench.evaluation.statistics import t_quantile
 
 OFFICIAL_RUNS = 10
