@@ -6,8 +6,8 @@ from mlbench.benchmarks.registry import BENCHMARKS
 from mlbench.contract.names import ACTIVE_STATES
 from mlbench.contract.records import Division, Machine
 from mlbench.contract.runspec import IMPAIRMENTS, options_of
-from mlbench.evaluation.facts import to_text
 from mlbench.evaluation.inputs import RunRow
+from mlbench.evaluation.run_attributes import to_text
 
 # Kernels round limits.
 _TOLERANCE = 1.01

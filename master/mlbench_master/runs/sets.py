@@ -19,8 +19,8 @@ from mlbench.contract.runspec import SWEPT
 from mlbench.contract.sweeps import SetAnalysis
 from mlbench.evaluation import effects, ledger
 from mlbench.evaluation.effects import RunFigures
-from mlbench.evaluation.facts import to_text
 from mlbench.evaluation.ledger import Entry
+from mlbench.evaluation.run_attributes import to_text
 from mlbench.evaluation.set_check import SetAtSealing
 from mlbench_master.database.connection import STATE, exclusive, snapshot
 from mlbench_master.database.models import Run, RunSet

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from mlbench.contract.records import GitState, Goal, StatedMachine
-from mlbench.evaluation.facts import facts_of
 from mlbench.evaluation.inputs import RankRow, RunRow
+from mlbench.evaluation.run_attributes import facts_of
 from tests.mlbench.evaluation.making import USUAL_ORDER, make_result, make_run
 
 _MACHINE = StatedMachine(
