@@ -14,7 +14,6 @@ from mlbench.contract.records import RunSet
 from mlbench.contract.results import Result, Summary
 from mlbench.contract.words import count
 from mlbench.evaluation import judgement, scoring, statistics, stragglers, sweeps
-from mlbench.evaluation.charts import charts
 from mlbench.evaluation.configurations import (
     Configuration,
     group_by_configuration,
@@ -22,7 +21,6 @@ from mlbench.evaluation.configurations import (
     same_task,
 )
 from mlbench.evaluation.failures import failures_of
-from mlbench.evaluation.frontier import frontier, timed
 from mlbench.evaluation.goodput import largest
 from mlbench.evaluation.run_attributes import (
     SEED,
@@ -32,7 +30,7 @@ from mlbench.evaluation.run_attributes import (
     normalize,
 )
 from mlbench.evaluation.statistics import Pair, hold_against, judge, mean, of_ratio, ratio
-from mlbench.evaluation.sweeps import SweepPoint
+from mlbench.evaluation.sweeps import SweepPoint, charts, frontier, timed
 
 # More than as many times as fast as there are times as many workers, by this factor, is doubtful.
 _PLAUSIBLE_EFFICIENCY = 1.05

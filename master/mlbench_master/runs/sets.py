@@ -17,11 +17,11 @@ from mlbench.contract.names import UNASKED_BANDWIDTH
 from mlbench.contract.records import Planned
 from mlbench.contract.runspec import SWEPT
 from mlbench.contract.sweeps import SetAnalysis
-from mlbench.evaluation import effects, ledger
-from mlbench.evaluation.effects import RunFigures
+from mlbench.evaluation import ledger, sweeps
 from mlbench.evaluation.ledger import Entry
 from mlbench.evaluation.run_attributes import to_text
 from mlbench.evaluation.set_check import SetAtSealing
+from mlbench.evaluation.sweeps import RunFigures
 from mlbench_master.database.connection import STATE, exclusive, snapshot
 from mlbench_master.database.models import Run, RunSet
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError, RefusedError
@@ -221,7 +221,7 @@ def _shown(order: Mapping[str, Any]) -> dict[str, Any]:
 def analyze(found: RunSet) -> SetAnalysis:
     """Return how the runs of a set did over what it sweeps, and what is left of it."""
     runs = Run.select().where(Run.set_name == found.name)
-    return effects.analyze(describe(found), {run.id: _figures(run) for run in runs})
+    return sweeps.analyze(describe(found), {run.id: _figures(run) for run in runs})
 
 
 def _figures(run: Run) -> RunFigures:

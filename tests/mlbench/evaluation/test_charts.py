@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mlbench.contract.sweeps import Cell, Chart
-from mlbench.evaluation.charts import charts
+from mlbench.evaluation.sweeps import charts
 from tests.support.known import known
 from tests.support.results import make_sweep
 

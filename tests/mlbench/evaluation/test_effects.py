@@ -8,7 +8,7 @@ import pytest
 
 from mlbench.contract.records import RunSet, SetPlace, Trial
 from mlbench.contract.sweeps import SetAnalysis
-from mlbench.evaluation.effects import RunFigures, analyze, interval, spearman
+from mlbench.evaluation.sweeps import RunFigures, analyze, interval, spearman
 from tests.support.known import known
 
 # Seconds to the goal by exchange and bandwidth: both matter, the exchange more.

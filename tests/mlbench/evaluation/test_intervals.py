@@ -6,7 +6,6 @@ from random import Random
 import pytest
 import scipy  # its parts are loaded when they are used
 
-from mlbench.evaluation.frontier import Timed, Workload, crossings
 from mlbench.evaluation.statistics import (
     LOOKED_AT,
     Interval,
@@ -15,6 +14,7 @@ from mlbench.evaluation.statistics import (
     of_ratio,
     t_quantile,
 )
+from mlbench.evaluation.sweeps import Timed, Workload, crossings
 from tests.support.known import known
 
 _SETS = 3000
