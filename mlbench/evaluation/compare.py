@@ -13,7 +13,7 @@ from mlbench.contract.comparisons import Comparison, Difference, Group, Value
 from mlbench.contract.records import RunSet
 from mlbench.contract.results import Result, Summary
 from mlbench.contract.words import count
-from mlbench.evaluation import judgement, scoring, statistics, stragglers, sweeps
+from mlbench.evaluation import judgement, official_rules, statistics, stragglers, sweeps
 from mlbench.evaluation.configurations import (
     Configuration,
     group_by_configuration,
@@ -169,7 +169,7 @@ def _group(
     config: Configuration, label: str, swept: Mapping[str, str], sets: Sequence[RunSet]
 ) -> Group:
     runs = config.results
-    reference = scoring.reference_of(runs[0], config.facts)
+    reference = official_rules.reference_of(runs[0], config.facts)
     reached = [run.valid_time_to_accuracy for run in runs]
     looked_at = {run_id for run_set in sets if run_set.until_percent for run_id in run_set.counted}
     is_looked_at = any(run.run_id in looked_at for run in runs)
@@ -203,7 +203,7 @@ def _group(
         throughput_efficiency=None,
         evidence=None,
         convergence=reference.judge(runs) if reference else None,
-        score=scoring.score(runs, sets, reference),
+        score=official_rules.score(runs, sets, reference),
         doubt="",
         swept=swept,
     )

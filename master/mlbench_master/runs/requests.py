@@ -36,7 +36,7 @@ from mlbench.benchmarks.registry import (
 from mlbench.contract import faults
 from mlbench.contract.names import UNASKED_BANDWIDTH
 from mlbench.contract.runspec import CommonSpec, Repeat, RunSpec, options_of
-from mlbench.evaluation.scoring import OFFICIAL_RUNS
+from mlbench.evaluation.official_rules import OFFICIAL_RUNS
 from mlbench_master.http.fields import NO_NUL, refuse_number, refuse_truth_value
 from mlbench_master.settings import Limits
 

@@ -10,10 +10,10 @@ from mlbench.contract.comparisons import Group
 from mlbench.contract.names import VAL_ACCURACY
 from mlbench.contract.records import Goal, Planned, RunSet
 from mlbench.contract.results import Result, TimeToAccuracy
-from mlbench.evaluation import ledger, scoring
+from mlbench.evaluation import ledger, official_rules
 from mlbench.evaluation.compare import compare
 from mlbench.evaluation.ledger import Entry
-from mlbench.evaluation.scoring import Point, Window, choose, find, mean_of_runs, prune
+from mlbench.evaluation.official_rules import Point, Window, choose, find, mean_of_runs, prune
 from tests.mlbench.evaluation.making import make_facts, make_result
 from tests.support.known import known
 
@@ -94,7 +94,7 @@ def test_tasks_whose_data_comes_along_have_a_reference_of_20_runs_to_both_goals(
         for goal in (known(task.goal), known(task.light_goal)):
             run = make_result(1, benchmark=name, target=goal)
             batch_size = str(task.rules["batch_size"][0])
-            reference = known(scoring.reference_of(run, {"batch_size": batch_size}))
+            reference = known(official_rules.reference_of(run, {"batch_size": batch_size}))
             assert len(reference.points) >= 3
             assert all(point.runs == 18 for point in reference.points)
 
@@ -102,7 +102,7 @@ def test_tasks_whose_data_comes_along_have_a_reference_of_20_runs_to_both_goals(
 @pytest.mark.parametrize(("recipe", "has_one"), [("one-cycle", True), ("he-2015", False)])
 def test_a_reference_is_of_its_recipe_alone(recipe: str, has_one: bool) -> None:
     result = make_result(1, benchmark="cifar10-resnet", target=BENCHMARKS["cifar10-resnet"].goal)
-    found = scoring.reference_of(result, {"batch_size": "128", "recipe": recipe})
+    found = official_rules.reference_of(result, {"batch_size": "128", "recipe": recipe})
     assert (found is not None) == has_one
 
 
