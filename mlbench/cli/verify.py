@@ -26,7 +26,7 @@ from mlbench.contract import names
 from mlbench.contract.errors import NotConnectedError
 from mlbench.contract.records import Verification
 from mlbench.evaluation import limited
-from mlbench.evaluation.set_check import check_ledger
+from mlbench.evaluation.official_rules import check_ledger
 from mlbench.local.discovery import find_connection
 from mlbench.local.services import find_prometheus
 

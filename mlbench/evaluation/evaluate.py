@@ -13,7 +13,6 @@ from mlbench.contract.records import Goal, Machine
 from mlbench.contract.results import DEFAULT_AFTER_SECONDS, CheckpointCost, Cost, Result
 from mlbench.evaluation import inputs
 from mlbench.evaluation.accuracy import Accuracy, Evaluation
-from mlbench.evaluation.division import division, rule_violations
 from mlbench.evaluation.goodput import goodput_of
 from mlbench.evaluation.inputs import (
     ENDED_BADLY,
@@ -34,6 +33,7 @@ from mlbench.evaluation.inputs import (
     value_at,
     with_other,
 )
+from mlbench.evaluation.official_rules import division, rule_violations
 from mlbench.evaluation.outcome import hang_of, not_finite_loss, outcome_of, useless_from
 from mlbench.evaluation.statistics import mean_or_none, ratio
 from mlbench.evaluation.stragglers import disturbances, stragglers_of

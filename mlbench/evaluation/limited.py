@@ -19,7 +19,7 @@ from mlbench.archive import ArchiveError
 from mlbench.contract.comparisons import Comparison
 from mlbench.contract.records import Manifest, Run
 from mlbench.evaluation.inputs import OWN_CRITERIA, Criteria
-from mlbench.evaluation.set_check import SetAtSealing
+from mlbench.evaluation.official_rules import SetAtSealing
 
 MOST_MEMORY = 4 << 30
 DESCRIPTORS = "/dev/fd/"

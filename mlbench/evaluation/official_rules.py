@@ -1,12 +1,18 @@
-"""Scoring the runs of a group: beside their task's reference, and by MLPerf's rules.
+"""Rules of official results: ledgers of benchmark sets, MLPerf's scoring, and divisions.
 
-Names in quotation marks are sections of MLPerf's training_rules for v6.0, and RCP stands for one of
-them, "Reference Convergence Points".
+Names in quotation marks are sections of MLPerf's training_rules for v6.0. RCP is its section
+"Reference Convergence Points".
+
+From the archives of a set, everything in its ledger is recomputed: the end of each run, the runs
+that count, and the summary. Each archive also reports the set as it was when its run was sealed, so
+that a set cannot be registered again, or lose a place or a run, without a contradiction. Archives
+of earlier versions report no set; there, only a gap between ids can show a missing run.
 """
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -14,11 +20,254 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
 
+from mlbench.benchmarks.registry import BENCHMARKS
 from mlbench.contract.comparisons import Convergence, Score
-from mlbench.contract.records import RunSet
+from mlbench.contract.names import ACTIVE_STATES
+from mlbench.contract.records import (
+    Division,
+    Machine,
+    Planned,
+    Record,
+    Run,
+    RunSet,
+    SetPlace,
+    Trial,
+)
 from mlbench.contract.results import Result
-from mlbench.evaluation.run_attributes import BATCH_SIZE
+from mlbench.contract.runspec import IMPAIRMENTS, options_of
+from mlbench.contract.words import count, numbered
+from mlbench.evaluation.inputs import RunRow
+from mlbench.evaluation.run_attributes import BATCH_SIZE, to_text
 from mlbench.evaluation.statistics import t_quantile
+
+# --- Ledger ---
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the ledger keeps of a run, also of a deleted one."""
+
+    place: int
+    run_id: int
+    seed: int | None
+    state: str
+    reason: str
+    disturbed: bool = False
+    deleted: bool = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether it can count: it finished, and its result is still there."""
+        return self.state == "FINISHED" and not self.deleted
+
+
+def run_names(name: str, plan: Sequence[Planned]) -> list[str]:
+    """Return the name of each place's runs: ``scaling-w2-r1``, or ``scaling-w2-c3-r1`` in a sweep.
+
+    Combinations of swept values have the numbers in which they come first.
+    """
+    numbers: dict[str, int] = {}
+    repeats: Counter[str] = Counter()
+    run_names_of = []
+    for planned in plan:
+        number = numbers.setdefault(_combination(planned), len(numbers) + 1)
+        stem = f"{name}-w{planned.num_workers}" + (f"-c{number}" if planned.swept else "")
+        repeats[stem] += 1
+        run_names_of.append(f"{stem}-r{repeats[stem]}")
+    return run_names_of
+
+
+def places_of(
+    name: str, plan: Sequence[Planned], entries: Iterable[Entry], *, official: bool
+) -> tuple[SetPlace, ...]:
+    """Return the places of a set with what was run there."""
+    at: dict[int, list[Entry]] = {number: [] for number in range(1, len(plan) + 1)}
+    for entry in sorted(entries, key=lambda entry: entry.run_id):
+        at[entry.place].append(entry)
+    named = zip(plan, run_names(name, plan), strict=True)
+    return tuple(
+        SetPlace(
+            number,
+            run_name,
+            planned.num_workers,
+            planned.seed,
+            not at[number] if official else _is_open(at[number]),
+            _judge(at[number], official=official),
+            planned.swept,
+            planned.faults,
+        )
+        for number, (planned, run_name) in enumerate(named, 1)
+    )
+
+
+def next_seed(place: SetPlace, places: Iterable[SetPlace]) -> int | None:
+    """Return the seed of a place's next run: the registered one for the first run.
+
+    A run that crashed may have done so because of its seed, so the next one gets an unused seed.
+    """
+    if place.seed is None or not place.trials:
+        return place.seed
+    used = [seed for slot in places for seed in (slot.seed, *(trial.seed for trial in slot.trials))]
+    return max(seed for seed in used if seed is not None) + 1
+
+
+def describe(places: Sequence[SetPlace]) -> str:
+    """Say how many places have a run that counts, and what became of the other runs."""
+    done = sum(any(trial.counts for trial in place.trials) for place in places)
+    trials = [trial for place in places for trial in place.trials]
+    happened = {
+        "crashed": sum(trial.state == "FAILED" for trial in trials),
+        "stopped": sum(trial.state == "STOPPED" for trial in trials),
+        "disturbed": sum(trial.disturbed for trial in trials),
+        "deleted": sum(trial.deleted for trial in trials),
+    }
+    counts = [f"{times} {what}" for what, times in happened.items() if times]
+    have = f"{done} of {len(places)} places have a run that counts"
+    return "; ".join([have, count(len(trials), "run"), *counts])
+
+
+def _combination(place: Planned) -> str:
+    return json.dumps(place.swept, sort_keys=True)
+
+
+def _is_open(entries: Sequence[Entry]) -> bool:
+    """Check if a place lacks a run: none is active, and none has finished."""
+    return not any(entry.state in ACTIVE_STATES or entry.finished for entry in entries)
+
+
+def _counted(entries: Sequence[Entry]) -> Entry | None:
+    """Return the run that counts: the one that finished.
+
+    Earlier versions ran another one in place of a disturbed run. In their sets the first
+    undisturbed run counts, else the last.
+    """
+    finished = [entry for entry in entries if entry.finished]
+    undisturbed = (one for one in finished if not one.disturbed)
+    return next(undisturbed, finished[-1] if finished else None)
+
+
+def _judge(entries: Sequence[Entry], *, official: bool) -> tuple[Trial, ...]:
+    """Judge runs. MLPerf counts each: one that failed, or was deleted, took infinitely long."""
+    counted = _counted(entries)
+
+    def trial(entry: Entry) -> Trial:
+        ended = entry.deleted or entry.state not in ACTIVE_STATES
+        counts = ended if official else entry is counted
+        remark = _remark(entry, entry if official else counted)
+        return Trial(**vars(entry), counts=counts, remark=remark)
+
+    return tuple(map(trial, entries))
+
+
+def _remark(entry: Entry, counted: Entry | None) -> str:
+    """Say why a run does not count, or as what."""
+    if entry.finished and entry.disturbed and entry is not counted:
+        stand_in = "" if counted is None else f": run {counted.run_id} stands in for it"
+        return f"disturbed{stand_in}"
+    if entry.finished:
+        return "disturbed" if entry.disturbed else ""
+    if entry.deleted:
+        remark = "deleted"
+    elif entry.state in ACTIVE_STATES:
+        return "goes on"
+    else:
+        remark = "crashed" if entry.state == "FAILED" else "stopped"
+    return f"{remark}: it counts as infinitely slow" if entry is counted else remark
+
+
+# --- Agreement of a ledger and its archives ---
+
+
+@dataclass(frozen=True)
+class SetAtSealing(Record):
+    """What an archive states of its set, as it was when the run was sealed."""
+
+    created_at: str
+    plan_sha256: str
+    runs: tuple[int, ...]
+    """The runs that the set had ordered before this one, also those that were deleted."""
+
+
+def check_ledger(
+    run_set: RunSet, archived: Mapping[int, tuple[Run, SetAtSealing | None]]
+) -> tuple[list[str], list[str]]:
+    """Compare a set with the archives of its runs, by their ids; return problems and notes."""
+    trials = {trial.run_id: (place, trial) for place in run_set.places for trial in place.trials}
+    problems = [f"run {run_id} is none of the ledger's" for run_id in archived.keys() - trials]
+    for run_id, (run, stated) in sorted(archived.items()):
+        if run_id in trials:
+            found = [*_contradictions(run_set, *trials[run_id], run)]
+            found += _from_stated(run_set, stated, trials.keys()) if stated else []
+            problems += [f"run {run_id}: {text}" for text in found]
+    problems += _recomputed(run_set, archived)
+    return problems, [] if problems else _gaps([*trials])
+
+
+def _contradictions(run_set: RunSet, place: SetPlace, trial: Trial, run: Run) -> Iterator[str]:
+    both = {
+        "set": (run_set.name, run.set_name),
+        "place": (place.number, run.place),
+        "name": (place.name, run.resource_name),
+        "workers": (place.num_workers, run.num_workers),
+        "swept values": (dict(place.swept), dict(run.swept)),
+        "seed": (trial.seed, run.seed),
+        "state": (trial.state, run.state),
+        "reason": (trial.reason, run.reason),
+        "disturbed": (trial.disturbed, run.disturbed),
+    }
+    for name, (listed, sealed) in both.items():
+        if listed != sealed:
+            yield f"the ledger has {name} {listed!r}, its archive {sealed!r}"
+    if run.created_at < run_set.created_at:
+        yield f"it was ordered at {run.created_at}, before the set was registered"
+
+
+def _from_stated(run_set: RunSet, stated: SetAtSealing, listed: Collection[int]) -> Iterator[str]:
+    if stated.created_at != run_set.created_at:
+        yield f"its set was registered at {stated.created_at}, not at {run_set.created_at}"
+    if stated.plan_sha256 != run_set.plan_sha256:
+        yield f"its set had the plan {stated.plan_sha256}, not {run_set.plan_sha256}"
+    if missing := sorted(set(stated.runs) - set(listed)):
+        yield f"the ledger lacks {numbered('run', missing)} of its set"
+
+
+def _recomputed(
+    run_set: RunSet, archived: Mapping[int, tuple[Run, SetAtSealing | None]]
+) -> Iterator[str]:
+    """Yield what the ledger says otherwise than what follows from the archives."""
+
+    def entry(trial: Trial) -> Entry:
+        run, _ = archived.get(trial.run_id, (None, None))
+        is_disturbed = run.disturbed if run else trial.disturbed
+        told = (run.state, run.reason) if run else (trial.state, trial.reason)
+        return Entry(trial.place, trial.run_id, trial.seed, *told, is_disturbed, trial.deleted)
+
+    entries = [entry(trial) for place in run_set.places for trial in place.trials]
+    plan = [Planned(one.num_workers, one.seed, one.swept, one.faults) for one in run_set.places]
+    places = places_of(run_set.name, plan, entries, official=run_set.official)
+    for place, listed in zip(places, run_set.places, strict=True):
+        counted, told = ([t.run_id for t in one.trials if t.counts] for one in (place, listed))
+        if counted != told:
+            yield f"place {place.number}: {_those(counted)} counts, the ledger has {_those(told)}"
+    if (text := describe(places)) != run_set.text:
+        yield f"the ledger says {run_set.text!r}, and its runs give {text!r}"
+
+
+def _those(run_ids: Sequence[int]) -> str:
+    return numbered("run", run_ids) if run_ids else "no run"
+
+
+def _gaps(run_ids: Sequence[int]) -> list[str]:
+    """Name the ids between those of a set's runs that are none of them."""
+    missing = [id_ for one, other in pairwise(sorted(run_ids)) for id_ in range(one + 1, other)]
+    if not missing:
+        return []
+    verb = "was" if len(missing) == 1 else "were"
+    ordered = f"{numbered('run', missing)} {verb} ordered between the runs of this set"
+    return [f"{ordered}: of another set, or left out"]
+
+
+# --- Scoring and reference convergence ---
 
 OFFICIAL_RUNS = 10
 """Runs of a result ("Benchmark Results"): of all of MLPerf's benchmarks but the largest two."""
@@ -234,3 +483,76 @@ def _seconds(run: Result | None) -> float:
 
 def _none(found: RunSet, why: str) -> Score:
     return Score(found.name, (), None, None, f"no official score of set {found.name}: {why}")
+
+
+# --- Division ---
+
+# Kernels round limits.
+_TOLERANCE = 1.01
+# Options that tasks had not at first: a run that does not state one had no choice.
+_LATER = {"recipe"}
+# What a setting means that does not say so by its name.
+_MEANS = {"data_sha256": "the data is not the standard data: "}
+
+
+def division(run: RunRow) -> Division:
+    """Return the division: closed for an official task, open for a user's own command."""
+    return "closed" if run.benchmark else "open"
+
+
+def rule_violations(run: RunRow, machines: Sequence[Machine]) -> list[str]:
+    """Return a sentence for each violation of the task's rules; the open division has none.
+
+    While a run is active, settings that it has not stated yet are no violation.
+    """
+    if not run.benchmark:
+        return []
+    changed = any(machine.git and machine.git.dirty for machine in machines)
+    of_code = ["the code that ran has changes that are not committed"] if changed else []
+    return [*_of_settings(run), *of_code, *_of_limits(run, machines), *_of_faults(run)]
+
+
+def _of_faults(run: RunRow) -> list[str]:
+    by_hand = sum(one.seconds is None and one.at is not None for one in run.injected)
+    ordered = [f"failures were ordered: {run.faults}"] if run.faults else []
+    return [*ordered, *([f"failures were injected by hand: {by_hand}"] if by_hand else [])]
+
+
+def _of_settings(run: RunRow) -> list[str]:
+    broken = BENCHMARKS[run.benchmark].broken_rules(run.settings or {})
+    if run.settings is None:
+        ended = run.state not in ACTIVE_STATES
+        return ["the run has not stated its settings"] if ended and broken else []
+    settings = {name: f"is {to_text(value)}" for name, value in run.settings.items()}
+    return [
+        f"{_MEANS.get(name, '')}{name} {settings.get(name, 'is not stated')}; the task's rules say "
+        + " or ".join(map(to_text, permitted))
+        for name, permitted in broken.items()
+        if name in settings or name not in _LATER
+    ]
+
+
+def _of_limits(run: RunRow, machines: Sequence[Machine]) -> list[str]:
+    """Return which of the ordered limits are not in force on every machine.
+
+    A machine without a CPU limit may be bound to fewer cores, which only its rank knows.
+    """
+    bandwidths = [machine.bandwidth_limit for machine in machines]
+    cores = [machine.cpu_limit for machine in machines if machine.cpu_limit is not None]
+    problems = _exceeding("the bandwidth of workers", run.max_bandwidth, bandwidths, "Mbit/s")
+    for name in IMPAIRMENTS:
+        unit, ordered = options_of(RunRow)[name].unit_in_words, getattr(run, name) or 0.0
+        in_force = {getattr(machine, name) or 0.0 for machine in machines}
+        less = sorted(more for more in in_force if more * _TOLERANCE < ordered)
+        problems += [f"what workers sent was not {ordered:g} {unit}, but {real:g}" for real in less]
+    return [*problems, *_exceeding("the time of workers", run.num_cpus, cores, "cores")]
+
+
+def _exceeding(
+    what: str, ordered: float | None, in_force: Sequence[float | None], unit: str
+) -> list[str]:
+    if ordered is None:
+        return []
+    weaker = {limit or 0.0 for limit in in_force if limit is None or limit > ordered * _TOLERANCE}
+    text = f"{what} was not limited to {ordered:g} {unit}"
+    return [f"{text}, but to {limit:g}" if limit else text for limit in sorted(weaker)]

@@ -11,7 +11,7 @@ from peewee import Expression
 from mlbench.contract.faults import MOST
 from mlbench.contract.names import ACTIVE_STATES
 from mlbench.contract.records import Disturbance
-from mlbench.evaluation.ledger import Entry
+from mlbench.evaluation.official_rules import Entry
 from mlbench.evaluation.stragglers import is_disturbed
 from mlbench_master.database.connection import STATE, check_room, exclusive, run_sql, store
 from mlbench_master.database.models import (

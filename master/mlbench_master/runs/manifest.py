@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mlbench.contract.distribution import own_version
 from mlbench.contract.records import Limits, Machine, Manifest, RankOnMachine, Versions
-from mlbench.evaluation.division import division, rule_violations
+from mlbench.evaluation.official_rules import division, rule_violations
 from mlbench_master.database.models import Rank, Run
 from mlbench_master.recording import not_recorded
 from mlbench_master.runs import describing

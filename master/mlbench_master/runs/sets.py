@@ -17,10 +17,9 @@ from mlbench.contract.names import UNASKED_BANDWIDTH
 from mlbench.contract.records import Planned
 from mlbench.contract.runspec import SWEPT
 from mlbench.contract.sweeps import SetAnalysis
-from mlbench.evaluation import ledger, sweeps
-from mlbench.evaluation.ledger import Entry
+from mlbench.evaluation import official_rules, sweeps
+from mlbench.evaluation.official_rules import Entry, SetAtSealing
 from mlbench.evaluation.run_attributes import to_text
-from mlbench.evaluation.set_check import SetAtSealing
 from mlbench.evaluation.sweeps import RunFigures
 from mlbench_master.database.connection import STATE, exclusive, snapshot
 from mlbench_master.database.models import Run, RunSet
@@ -44,7 +43,7 @@ def register(order: SetRequest, limits: Limits) -> RunSet:
     asked = [Planned(**asdict(place)) for place in order.places]
     shared = order.shared()
     plan = []
-    for name, place in zip(ledger.run_names(order.name, asked), asked, strict=True):
+    for name, place in zip(official_rules.run_names(order.name, asked), asked, strict=True):
         if len(name) > LONGEST_NAME:
             raise BadFieldError("name", f"at most {LONGEST_NAME} characters (not {name!r})")
         _check_keys(shared, place.swept)
@@ -195,7 +194,7 @@ def order_run(name: str, wanted: NextRunRequest, limits: Limits) -> Run:
                 f"place: slot {place.number} of set {name} is taken by "
                 f"{', '.join(f'run {trial.run_id}' for trial in place.trials)}"
             )
-        planned = Planned(place.num_workers, ledger.next_seed(place, places), place.swept)
+        planned = Planned(place.num_workers, official_rules.next_seed(place, places), place.swept)
         order = _order_of(run_set.order | {"queue": wanted.queue}, planned, place.name)
         in_set = {"set_name": name, "place": place.number, "swept": place.swept}
         # The registered faults also hit a run with another seed, which follows a crash.
@@ -247,7 +246,7 @@ def describe(run_set: RunSet) -> records.RunSet:
         until_percent=run_set.until_percent,
         order=_shown(run_set.order),
         places=places,
-        text=ledger.describe(places),
+        text=official_rules.describe(places),
     )
 
 
@@ -263,4 +262,4 @@ def _places(run_set: RunSet) -> tuple[records.SetPlace, ...]:
     plan = [Planned.from_fields(place) for place in run_set.places]
     deleted = [Entry(**fields) for fields in run_set.deleted]
     entries = [*deleted, *life.entries_of(Run.set_name == run_set.name)]
-    return ledger.places_of(run_set.name, plan, entries, official=run_set.official)
+    return official_rules.places_of(run_set.name, plan, entries, official=run_set.official)

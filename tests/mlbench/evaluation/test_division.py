@@ -8,8 +8,8 @@ import pytest
 
 from mlbench.benchmarks.registry import BENCHMARKS
 from mlbench.contract.records import GitState, StatedMachine
-from mlbench.evaluation.division import division, rule_violations
 from mlbench.evaluation.inputs import InjectedFault
+from mlbench.evaluation.official_rules import division, rule_violations
 from tests.mlbench.evaluation.making import make_run
 from tests.support.ranks import finish, start_ranks
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mlbench.contract.records import Planned, SetPlace
-from mlbench.evaluation.ledger import Entry, describe, next_seed, places_of, run_names
+from mlbench.evaluation.official_rules import Entry, describe, next_seed, places_of, run_names
 
 PLAN = [Planned(2, 1), Planned(1, 1), Planned(2, 2), Planned(1, 2)]
 

@@ -10,10 +10,17 @@ from mlbench.contract.comparisons import Group
 from mlbench.contract.names import VAL_ACCURACY
 from mlbench.contract.records import Goal, Planned, RunSet
 from mlbench.contract.results import Result, TimeToAccuracy
-from mlbench.evaluation import ledger, official_rules
+from mlbench.evaluation import official_rules
 from mlbench.evaluation.compare import compare
-from mlbench.evaluation.ledger import Entry
-from mlbench.evaluation.official_rules import Point, Window, choose, find, mean_of_runs, prune
+from mlbench.evaluation.official_rules import (
+    Entry,
+    Point,
+    Window,
+    choose,
+    find,
+    mean_of_runs,
+    prune,
+)
 from tests.mlbench.evaluation.making import make_facts, make_result
 from tests.support.known import known
 
@@ -30,8 +37,8 @@ def run(run_id: int, seconds: float | None = 20.0, epochs: int = 10, **given: An
 
 def official(*states: str) -> RunSet:
     entries = [Entry(i, i, i, state, "") for i, state in enumerate(states, 1)]
-    places = ledger.places_of("set", PLAN, entries, official=True)
-    return RunSet("set", "", True, None, {}, places, ledger.describe(places))
+    places = official_rules.places_of("set", PLAN, entries, official=True)
+    return RunSet("set", "", True, None, {}, places, official_rules.describe(places))
 
 
 def group(results: list[Result], *sets: RunSet, batch_size: str = "128") -> Group:

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mlbench.contract.records import Planned, Run, RunSet
-from mlbench.evaluation.ledger import Entry, describe, places_of
-from mlbench.evaluation.set_check import SetAtSealing, check_ledger
+from mlbench.evaluation.official_rules import Entry, SetAtSealing, check_ledger, describe, places_of
 from tests.support.results import make_run
 
 _AT = "2026-11-24T07:13:14.073824Z"
