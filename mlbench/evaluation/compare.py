@@ -20,8 +20,7 @@ from mlbench.evaluation.configurations import (
     labels_of,
     same_task,
 )
-from mlbench.evaluation.failures import failures_of
-from mlbench.evaluation.goodput import largest
+from mlbench.evaluation.goodput import failures_of, largest
 from mlbench.evaluation.run_attributes import (
     SEED,
     Facts,

@@ -9,7 +9,7 @@ import pytest
 
 from mlbench.contract.results import CheckpointCost, Goodput, RankGoodput, Result
 from mlbench.evaluation.compare import compare
-from mlbench.evaluation.young_daly import Costs, best_interval, goodput
+from mlbench.evaluation.goodput import Costs, best_interval, goodput
 from mlbench.report.tables import tables
 from tests.mlbench.evaluation.making import make_facts, make_result
 from tests.support.known import known

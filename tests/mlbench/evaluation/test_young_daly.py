@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from mlbench.evaluation.young_daly import Costs, best_interval, goodput, youngs_interval
+from mlbench.evaluation.goodput import Costs, best_interval, goodput, youngs_interval
 
 _HOUR = 3600.0
 
