@@ -13,8 +13,8 @@ from mlbench.contract.autopsy import Autopsy
 from mlbench.contract.records import Manifest
 from mlbench.contract.results import Result
 from mlbench.contract.series import EXACT_INTEGERS, number_or_text, spell
-from mlbench.evaluation.evaluate import RunContext, evaluate, read_series
 from mlbench.evaluation.inputs import OWN_CRITERIA, Column, Columns, Criteria, RankRow, RunRow
+from mlbench.evaluation.result import RunContext, evaluate, read_series
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from mlbench.contract.comparisons import Comparison
 from mlbench.contract.results import Result
 from mlbench.contract.series import number_or_text, split_name
 from mlbench.evaluation import compare, mllog
-from mlbench.evaluation.evaluate import LINE_METRICS, RunContext, evaluate, read_series
 from mlbench.evaluation.inputs import OWN_CRITERIA, Column, Columns, Criteria, RankRow
+from mlbench.evaluation.result import LINE_METRICS, RunContext, evaluate, read_series
 from mlbench.evaluation.run_attributes import facts_of
 from mlbench.evaluation.timeline import Line
 from mlbench_master.database.models import Rank, Run

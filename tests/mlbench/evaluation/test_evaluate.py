@@ -9,8 +9,8 @@ import pytest
 
 from mlbench.contract.records import Disturbance, Goal
 from mlbench.contract.results import Result, TimeToAccuracy
-from mlbench.evaluation.evaluate import RunContext, evaluate
 from mlbench.evaluation.inputs import Criteria, RankRow, RunRow
+from mlbench.evaluation.result import RunContext, evaluate
 from tests.mlbench.evaluation.making import START, columns
 from tests.support.known import known
 from tests.support.rows import QUIET

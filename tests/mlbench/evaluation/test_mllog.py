@@ -9,8 +9,8 @@ import pytest
 
 from mlbench.contract.records import Goal, StatedMachine
 from mlbench.evaluation import mllog
-from mlbench.evaluation.evaluate import RunContext
 from mlbench.evaluation.inputs import Criteria, RankRow, RunRow
+from mlbench.evaluation.result import RunContext
 from tests.mlbench.evaluation.making import START, columns
 
 _RUN: dict[str, Any] = {

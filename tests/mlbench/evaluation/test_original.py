@@ -6,8 +6,8 @@ import pytest
 
 from mlbench.contract.records import Goal
 from mlbench.contract.results import Result, TimeToAccuracy
-from mlbench.evaluation.evaluate import RunContext, evaluate
 from mlbench.evaluation.inputs import add_totals
+from mlbench.evaluation.result import RunContext, evaluate
 from tests.mlbench.evaluation.making import START, columns, make_run
 
 _CONTEXT = RunContext(

@@ -10,8 +10,8 @@ from mlbench.contract.autopsy import Autopsy, Evidence, Verdict
 from mlbench.contract.records import Goal, Outcome
 from mlbench.contract.results import Result, TimeToAccuracy
 from mlbench.evaluation.compare import compare
-from mlbench.evaluation.evaluate import RunContext, evaluate
 from mlbench.evaluation.inputs import RankRow, RunRow
+from mlbench.evaluation.result import RunContext, evaluate
 from tests.mlbench.evaluation.making import START, columns, make_facts, reaching
 from tests.support.known import known
 
