@@ -11,7 +11,7 @@ from peewee import chunked
 
 from benchmarks import servers
 from benchmarks.measure import Figure, Measure, alternate, timed
-from mlbench.evaluation.figures import Figures
+from mlbench.evaluation.result import Figures
 from mlbench_master.database.models import Rank, Run, open_database
 from mlbench_master.runs.listing import Wanted, count_runs, list_runs
 from mlbench_master.runs.query import parse

@@ -18,7 +18,7 @@ from mlbench.contract import names
 from mlbench.contract.distribution import own_version
 from mlbench.contract.names import ACTIVE_STATES, RunState
 from mlbench.contract.words import swept
-from mlbench.evaluation.figures import Figures
+from mlbench.evaluation.result import Figures
 from mlbench_master.database.connection import find_room, run_sql
 from mlbench_master.database.models import KeptSample, Pod, Rank, Run, Worker, run_owner
 from mlbench_master.reading.counting import delivered_so_far

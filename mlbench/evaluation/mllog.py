@@ -12,10 +12,9 @@ from typing import Any, Literal, NamedTuple
 
 from mlbench.contract import names
 from mlbench.contract.words import count
-from mlbench.evaluation.accuracy import Accuracy
 from mlbench.evaluation.inputs import ByRank, Column, Columns, finite_by_rank
 from mlbench.evaluation.official_rules import division
-from mlbench.evaluation.result import RunContext
+from mlbench.evaluation.result import Accuracy, RunContext
 
 _TARGET = "target_accuracy"
 

@@ -1,23 +1,42 @@
-"""Compute the result of a run from its stored series (terms: ``mlbench.contract.results``)."""
+"""Result of a run, computed from its stored series (terms: ``mlbench.contract.results``).
+
+The state tells how the processes ended; the outcome tells what the run achieved.
+"""
 
 import math
+import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
 from functools import cached_property
+from itertools import chain
+from math import ceil, isfinite, isnan
 from statistics import fmean
+from typing import Any, Literal, NamedTuple
 
+from mlbench.archive import Archive, SeriesName
 from mlbench.contract import names
 from mlbench.contract.autopsy import Autopsy
-from mlbench.contract.names import PHASES, Phase
-from mlbench.contract.records import Goal, Machine
-from mlbench.contract.results import DEFAULT_AFTER_SECONDS, CheckpointCost, Cost, Result
+from mlbench.contract.names import ACTIVE_STATES, PHASES, OutcomeKind, Phase
+from mlbench.contract.records import Goal, Machine, Outcome
+from mlbench.contract.results import (
+    DEFAULT_AFTER_SECONDS,
+    AccuracyAfterTime,
+    CheckpointCost,
+    Cost,
+    Curve,
+    Result,
+    TimeToAccuracy,
+)
+from mlbench.contract.stated import reaches
 from mlbench.evaluation import inputs
-from mlbench.evaluation.accuracy import Accuracy, Evaluation
-from mlbench.evaluation.goodput import goodput_of
+from mlbench.evaluation.goodput import Useless, goodput_of
 from mlbench.evaluation.inputs import (
     ENDED_BADLY,
     OWN_CRITERIA,
     ByRank,
+    Column,
     Columns,
     Criteria,
     RankRow,
@@ -34,10 +53,309 @@ from mlbench.evaluation.inputs import (
     with_other,
 )
 from mlbench.evaluation.official_rules import division, rule_violations
-from mlbench.evaluation.outcome import hang_of, not_finite_loss, outcome_of, useless_from
 from mlbench.evaluation.statistics import mean_or_none, ratio
 from mlbench.evaluation.stragglers import disturbances, stragglers_of
 from mlbench.evaluation.timeline import Dates, Line, dates_of, line_of, stopped_spans
+
+# --- Accuracy ---
+
+# The most points of a curve, about the pixels of a plot's width.
+_CURVE_POINTS = 300
+_NEVER_US = 1 << 62
+
+
+class Evaluation(NamedTuple):
+    """A value of the target's metric."""
+
+    at_us: int
+    """When it was recorded, in the run's time."""
+    time_us: int
+    """Its date, by whatever clock."""
+    rank: str
+    value: float
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The values of a target's metric, and the training time at which they were recorded."""
+
+    target: Goal
+    values: ByRank
+    clocks: ByRank
+    """Training seconds by rank, all finite."""
+    started_us: int
+    dates: Dates
+    until: float = math.inf
+    """Unix seconds from which on values do not count, because the model is NaN."""
+
+    def reached(self) -> Evaluation | None:
+        """Return the earliest value of any rank that is as good as the target."""
+        first = min(filter(None, map(self._first_reaching, self.values)), default=None)
+        return first if first and first.time_us < self.until * 1e6 else None
+
+    def time_to(self, reached: Evaluation) -> TimeToAccuracy:
+        """Return the time that it took to reach a value."""
+        return TimeToAccuracy(
+            self.training_seconds(reached.rank, reached.time_us), self._wall(reached.at_us)
+        )
+
+    def last(self) -> float | None:
+        """Return the last value of any rank."""
+        lasts = [next(self._evaluations(rank, backwards=True)) for rank in self.values]
+        return max(lasts, key=lambda one: one.at_us).value if lasts else None
+
+    def best(self) -> float | None:
+        """Return the best value of any rank, without NaN."""
+        numbers = (v for column in self.values.values() for v in column.values if not isnan(v))
+        best = min if self.target.lower_is_better else max
+        return best(numbers, default=None)
+
+    def after(self, limit_seconds: float) -> AccuracyAfterTime:
+        """Return the last value of any rank within a time."""
+        lasts = filter(None, [self._last_within(rank, limit_seconds) for rank in self.values])
+        last = max(lasts, key=lambda one: one.at_us, default=None)
+        if last is None:
+            return AccuracyAfterTime(
+                limit_seconds, None, None, "training" if self.clocks else "wall"
+            )
+        return AccuracyAfterTime(limit_seconds, last.value, *self._seconds(last))
+
+    def curve(self, reached: Evaluation | None) -> Curve | None:
+        """Return the values of the rank that reached the target, or of the first, thinned out."""
+        if not self.values:
+            return None
+        rank = reached.rank if reached else next(iter(self.values))
+        at_us, order = self._in_order(rank)
+        chosen = [self._evaluation(rank, at_us, order[i]) for i in _spread(len(order))]
+        return Curve(
+            tuple(self._wall(evaluation.at_us) for evaluation in chosen),
+            tuple(self.training_seconds(rank, evaluation.time_us) for evaluation in chosen),
+            tuple(evaluation.value for evaluation in chosen),
+        )
+
+    def training_seconds(self, rank: str, time_us: int) -> float | None:
+        """Return the training time that a rank's process recorded in a millisecond, or next.
+
+        The next one is later, so it never flatters. The clock of another process may begin anew.
+        """
+        clock = self._clock(rank)
+        if clock is None:
+            return None
+        this_ms = time_us // 1000 * 1000
+        later = clock.first_from(this_ms + 1000)
+        if later > clock.first_from(this_ms):
+            return clock.values[later - 1]
+        if later < len(clock.times_us) and clock.times_us[later] < self._next_begin(time_us):
+            return clock.values[later]
+        return None
+
+    def _clock(self, rank: str) -> Column | None:
+        """Return a rank's clock; for values without a rank, the first clock."""
+        found = self.clocks.get(rank) or self.clocks.get("")
+        return found or (next(iter(self.clocks.values()), None) if not rank else None)
+
+    def _next_begin(self, time_us: int) -> int:
+        begun = self.dates.begun_us
+        following = bisect_right(begun, time_us)
+        return begun[following] if following < len(begun) else _NEVER_US
+
+    def _wall(self, at_us: int) -> float:
+        return (at_us - self.started_us) / 1e6
+
+    def _seconds(self, one: Evaluation) -> tuple[float, Literal["training", "wall"]]:
+        """Return a time in training seconds; where these were not recorded, since the start."""
+        training = self.training_seconds(one.rank, one.time_us)
+        return (self._wall(one.at_us), "wall") if training is None else (training, "training")
+
+    def _evaluations(self, rank: str, *, backwards: bool = False) -> Iterator[Evaluation]:
+        """Yield a rank's values in order of time, or from the last one to the first."""
+        at_us, order = self._in_order(rank)
+        for i in reversed(order) if backwards else order:
+            yield self._evaluation(rank, at_us, i)
+
+    def _in_order(self, rank: str) -> tuple[Sequence[int], Sequence[int]]:
+        """Return when a rank's values were recorded, and their positions in order of that."""
+        times_us = self.values[rank].times_us
+        at_us = self.dates.place(rank, times_us)
+        positions = range(len(at_us))
+        return at_us, positions if at_us is times_us else sorted(positions, key=at_us.__getitem__)
+
+    def _evaluation(self, rank: str, at_us: Sequence[int], i: int) -> Evaluation:
+        column = self.values[rank]
+        return Evaluation(at_us[i], column.times_us[i], rank, column.values[i])
+
+    def _first_reaching(self, rank: str) -> Evaluation | None:
+        goal, lower = self.target.value, self.target.lower_is_better
+        evaluations = self._evaluations(rank)
+        return next((o for o in evaluations if reaches(o.value, goal, lower_is_better=lower)), None)
+
+    def _last_within(self, rank: str, limit_seconds: float) -> Evaluation | None:
+        evaluations = self._evaluations(rank, backwards=True)
+        return next((one for one in evaluations if self._seconds(one)[0] <= limit_seconds), None)
+
+
+def _spread(length: int) -> Sequence[int]:
+    """Return evenly spread positions from the first to the last."""
+    if length <= _CURVE_POINTS:
+        return range(length)
+    return [i * (length - 1) // (_CURVE_POINTS - 1) for i in range(_CURVE_POINTS)]
+
+
+# --- Outcome ---
+
+# Diagnoses of failed ranks explain a crash, not a hang.
+_HANG_REASONS = ("asked", "stalled", "deadline", "stopped")
+# In these cases ranks make progress, or have exited.
+_NOT_HUNG = ("going", "gone")
+_LONGEST_TEXT = 300
+_RANK = re.compile(r"rank (\d+)\b")
+
+
+@dataclass(frozen=True)
+class NotFiniteLoss:
+    """The first of the last values of a metric that are all NaN or infinite."""
+
+    metric: str
+    since: float
+    """Unix seconds."""
+    step: int | None
+    """None if the step was not recorded."""
+
+
+@dataclass(frozen=True)
+class Hang:
+    """A hang that lasted until the end of the run."""
+
+    since: float
+    """Unix seconds of the last step of any rank; of the diagnosis if no rank reported a step."""
+    steps: int
+    """Largest number of steps of any rank."""
+    sentence: str
+    """Verdict of the diagnosis."""
+
+
+def not_finite_loss(run: RunRow, target: Goal | None, series: Columns) -> NotFiniteLoss | None:
+    """Return since when a loss or the target's metric is not finite; None if all are finite.
+
+    A later finite value of the same series makes the loss count as finite again.
+    """
+    found = []
+    if loss := run.not_finite:
+        found.append(NotFiniteLoss(loss["metric"], loss["since"], loss["step"]))
+    for column in by_rank(series, target.metric).values() if target else ():
+        bad = len(column.values)
+        while bad and not isfinite(column.values[bad - 1]):
+            bad -= 1
+        if target and bad < len(column.values):
+            found.append(NotFiniteLoss(target.metric, column.times_us[bad] / 1e6, None))
+    return min(found, key=lambda loss: loss.since, default=None)
+
+
+def hang_of(run: RunRow, series: Columns, autopsies: Sequence[Autopsy]) -> Hang | None:
+    """Return the hang that the run is in, or was in when it was ended; None without one."""
+    last = next((one for one in reversed(autopsies) if one.attempt == run.attempt), None)
+    if last is None or last.reason not in _HANG_REASONS or last.verdict.kind in _NOT_HUNG:
+        return None
+    if run.state == "FINISHED" and not run.reason:
+        return None  # All ranks exited by themselves.
+    evidence = [one for one in last.evidence if one.quiet_seconds is not None]
+    is_stalled = last.reason == "stalled"
+    if not is_stalled and (not evidence or last.verdict.certainty == "none"):
+        return None  # The run may only be slow.
+    asked_at = datetime.fromisoformat(last.asked_at).timestamp()
+    if any(at > asked_at for at in _step_times(series)):
+        return None
+    stood = [one.at - one.quiet_seconds for one in evidence if one.quiet_seconds is not None]
+    # What agents tell of the steps may be a second old.
+    told = [float(one.steps) for one in last.evidence]
+    told += [max(column.values) for column in finite_by_rank(series, names.STEP).values()]
+    steps = round(max(told, default=0.0))
+    return Hang(max(stood, default=asked_at), steps, last.verdict.sentence)
+
+
+def useless_from(loss: NotFiniteLoss | None, hang: Hang | None) -> Useless | None:
+    """Return from when on a run could not succeed, and the bucket of that time; None if it could.
+
+    The earlier one counts where a run diverged and hung.
+    """
+    begun: list[Useless] = []
+    if loss:
+        begun.append((round(loss.since * 1e6), "diverged"))
+    if hang:
+        begun.append((round(hang.since * 1e6), "hung"))
+    return min(begun, default=None)
+
+
+def outcome_of(
+    run: RunRow,
+    target: Goal | None,
+    reached: TimeToAccuracy | None,
+    loss: NotFiniteLoss | None,
+    hang: Hang | None,
+    *,
+    is_reached: bool,
+) -> Outcome | None:
+    """Return the outcome of a run; None while the run is active.
+
+    ``is_reached`` tells that a value reached the target, also where its time is unknown.
+    """
+    if run.state in ACTIVE_STATES:
+        return None
+    outcome = _outcome("completed", "completed without a target")
+    if loss:
+        seconds = loss.since - (run.started_at or loss.since)
+        since = f"{seconds:.1f} s" if loss.step is None else f"step {loss.step:,}"
+        text = f"NaN since {since} ({loss.metric})"
+        outcome = _outcome("nan", text, since=loss.since, step=loss.step)
+    elif hang:
+        text = f"hung after {hang.steps:,} steps: {hang.sentence}"
+        outcome = _outcome("hung", text[:_LONGEST_TEXT], since=hang.since, step=hang.steps)
+    elif run.state == "FAILED":
+        outcome = _crash(run.reason)
+    elif is_reached:
+        outcome = _reached(run, reached)
+    elif run.state == "STOPPED":
+        outcome = _outcome("stopped", "stopped")
+    elif target:
+        outcome = _outcome("not_reached", "target not reached")
+    return outcome
+
+
+def _reached(run: RunRow, reached: TimeToAccuracy | None) -> Outcome:
+    if reached is None:
+        return _outcome("reached", "target reached, at an unknown time")
+    seconds, clock = reached.wall_seconds, "since the start"
+    if reached.training_seconds is not None:
+        seconds, clock = reached.training_seconds, "of training"
+    at = (run.started_at or 0.0) + reached.wall_seconds
+    return _outcome("reached", f"target reached in {seconds:.4g} s {clock}", since=at)
+
+
+def _crash(reason: str) -> Outcome:
+    """Return a crash with the rank and the error that a reason names."""
+    lines = reason.strip().splitlines() or ["unknown error"]
+    first, last = lines[0].strip().rstrip(":"), lines[-1].strip()
+    error = first if len(lines) == 1 else f"{first}: {last}"
+    rank = _RANK.search(first)
+    text = f"crashed: {error}"[:_LONGEST_TEXT]
+    return _outcome("crashed", text, rank=int(rank[1]) if rank else None)
+
+
+def _outcome(kind: OutcomeKind, text: str, **where: Any) -> Outcome:
+    return Outcome(kind, text, names.OUTCOMES[kind], **where)
+
+
+def _step_times(series: Columns) -> Iterator[float]:
+    """Yield the time of the last step of each rank, in Unix seconds."""
+    for column in by_rank(series, names.STEP).values():
+        yield column.times_us[-1] / 1e6
+    for column in by_rank(series, names.SAMPLES).values():
+        # Totals are recorded again at the end of the process.
+        first = next(i for i, value in enumerate(column.values) if value == column.values[-1])
+        yield column.times_us[first] / 1e6
+
+
+# --- Result ---
 
 # A larger number is no count of epochs.
 _LARGEST_COUNT = 2**53
@@ -311,3 +629,94 @@ def _last_values(columns: ByRank) -> list[float]:
 
 def _product(seconds: float | None, price: float | None) -> float | None:
     return None if seconds is None or price is None else seconds * price
+
+
+# --- Summary metrics ---
+
+_SMALL_CURVE_POINTS = 60
+_MOST_METRICS = 100
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a run's result says in numbers. Shares are from 0 to 1, times are seconds."""
+
+    disturbed: bool = False
+    outcome: Outcome | None = None
+    waiting_share: float | None = None
+    waiting_rank: int | None = None
+    """The rank that waited most for a core that others had."""
+    training_seconds: float | None = None
+    samples: float | None = None
+    samples_per_second: float | None = None
+    step_seconds: float | None = None
+    communication_share: float | None = None
+    late_rank: int | None = None
+    without_late: float | None = None
+    """The speed if no rank had been late, relative to its own."""
+    epochs: int | None = None
+    metric: str = ""
+    """The target's."""
+    best_value: float | None = None
+    last_value: float | None = None
+    phases: Mapping[str, float] = field(default_factory=dict)
+    goodput: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of all workers in each bucket."""
+    curve: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
+    """Of the target's metric: seconds since the start, and values, as many as a small curve has."""
+    metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """``min``, ``max`` and ``last`` of each metric's finite values: see ``metrics_of``."""
+
+
+def figures_of(result: Result) -> Figures:
+    """Return the figures of a result."""
+    most = max(result.disturbances, key=lambda rank: rank.waiting_share, default=None)
+    late = result.stragglers
+    straggler = next((r for r in late.ranks if r.rank == late.named), None) if late else None
+    same: dict[str, Any] = {
+        field.name: _finite(getattr(result, field.name, None)) for field in fields(Figures)
+    }
+    others = {
+        "disturbed": bool(result.disturbed),
+        "waiting_rank": most.rank if most else None,
+        "late_rank": straggler.rank if straggler else None,
+        "without_late": straggler.times_as_fast if straggler else None,
+        "metric": result.target.metric if result.target else "",
+        "goodput": result.goodput.seconds if result.goodput else {},
+        "curve": _thin(result.curve) if result.curve else ((), ()),
+        "metrics": {},
+    }
+    return Figures(**(same | others))
+
+
+def metrics_of(archive: Archive) -> dict[str, dict[str, float]]:
+    """Return the extremes of what the first rank of a run has recorded, of up to 100 metrics."""
+    first: dict[str, SeriesName] = {}
+    of_run = (name for name in archive.series if not name.pod)
+    for name in sorted(of_run, key=lambda name: (name.metric, len(name.rank), name.rank)):
+        first.setdefault(name.metric, name)
+    extremes = {}
+    for metric, name in list(first.items())[:_MOST_METRICS]:
+        pieces = sorted(archive.read(name), key=lambda piece: piece.times_us[:1])
+        values = list(filter(isfinite, chain.from_iterable(piece.values for piece in pieces)))
+        if values:
+            extremes[metric] = {"min": min(values), "max": max(values), "last": values[-1]}
+    return extremes
+
+
+def _thin(curve: Curve) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return few points of a curve, its last one too, to five digits."""
+    pairs = zip(curve.wall_seconds, curve.values, strict=True)
+    points = [(_short(at), _short(one)) for at, one in pairs if one is not None and isfinite(one)]
+    step = ceil(len(points) / _SMALL_CURVE_POINTS) or 1
+    thin = points[::-1][::step][::-1]
+    return tuple(at for at, _ in thin), tuple(value for _, value in thin)
+
+
+def _short(number: float) -> float:
+    return float(f"{number:.5g}")
+
+
+def _finite(value: object) -> object:
+    """Return a value that JSON has: no NaN, and no infinity."""
+    return None if isinstance(value, float) and not isfinite(value) else value

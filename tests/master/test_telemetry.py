@@ -10,7 +10,7 @@ from falcon.testing import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from mlbench.contract.distribution import own_version
-from mlbench.evaluation.figures import Figures
+from mlbench.evaluation.result import Figures
 from mlbench_master.app import create_app
 from mlbench_master.database.models import Pod, Run, run_owner
 from mlbench_master.reading.promql import PrometheusClient

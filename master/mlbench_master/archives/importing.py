@@ -19,7 +19,7 @@ from mlbench.contract.names import ACTIVE_STATES
 from mlbench.contract.records import Manifest
 from mlbench.contract.records import Run as RunRecord
 from mlbench.evaluation import limited
-from mlbench.evaluation.figures import figures_of, metrics_of
+from mlbench.evaluation.result import figures_of, metrics_of
 from mlbench_master.database.connection import STATE, exclusive, store
 from mlbench_master.database.models import WORDS, JSONField, Rank, Run
 from mlbench_master.errors import BadFieldError, TooLargeError

@@ -17,7 +17,7 @@ from peewee import fn
 
 from mlbench import archive
 from mlbench.contract.errors import MLBenchError
-from mlbench.evaluation.figures import figures_of, metrics_of
+from mlbench.evaluation.result import figures_of, metrics_of
 from mlbench.local.backoff import Backoff
 from mlbench_master.archives import contents
 from mlbench_master.database.connection import STATE, exclusive, store

@@ -189,7 +189,7 @@ class Run(_Table):
     """``{"samples", "of_lost_ranks", "first_at", "last_at", "archive", "sha256", "sealed"}``: the
     samples that came too late, when they came, their archive, and how many samples that has."""
     figures = JSONField(null=True)
-    """What its result says in numbers, computed at its end (``mlbench/evaluation/figures.py``)."""
+    """What its result says in numbers, computed at its end (``mlbench/evaluation/result.py``)."""
     settled_at = DoubleField(null=True, index=True)
     """When its samples were counted for the last time, an hour after its end."""
     energy_joules = DoubleField(null=True)

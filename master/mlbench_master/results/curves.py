@@ -7,7 +7,7 @@ from math import isfinite
 
 from mlbench.contract.names import RUN_METRIC
 from mlbench.contract.records import RunCurve
-from mlbench.evaluation.figures import figures_of
+from mlbench.evaluation.result import figures_of
 from mlbench_master.database.models import Run
 from mlbench_master.reading.promql import PrometheusClient, PrometheusError, select
 from mlbench_master.reading.series import SeriesReader

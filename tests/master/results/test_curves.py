@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 import pytest
 from peewee import Database
 
-from mlbench.evaluation.figures import figures_of
+from mlbench.evaluation.result import figures_of
 from mlbench_master.database.models import Run
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.series import SeriesReader

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from peewee import Database
 
-from mlbench.evaluation.figures import Figures
+from mlbench.evaluation.result import Figures
 from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError
 from mlbench_master.runs.columns import FIELDS, all_fields

@@ -10,7 +10,7 @@ from peewee import Database
 from scipy import stats
 
 from mlbench.contract.records import RunGroup
-from mlbench.evaluation.figures import Figures
+from mlbench.evaluation.result import Figures
 from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError
 from mlbench_master.runs.groups import MOST_GROUPS, group_runs

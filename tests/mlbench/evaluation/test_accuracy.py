@@ -8,8 +8,8 @@ import pytest
 
 from mlbench.contract.records import Goal
 from mlbench.contract.results import AccuracyAfterTime, TimeToAccuracy
-from mlbench.evaluation.accuracy import Accuracy
 from mlbench.evaluation.inputs import by_rank
+from mlbench.evaluation.result import Accuracy
 from mlbench.evaluation.timeline import Dates
 from tests.mlbench.evaluation.making import at_us, columns
 from tests.support.known import known
