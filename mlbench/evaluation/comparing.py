@@ -10,7 +10,7 @@ from mlbench.contract.comparisons import Comparison
 from mlbench.contract.records import Manifest, RunSet
 from mlbench.contract.results import Result
 from mlbench.evaluation.archived import context_of, origin_of, recompute
-from mlbench.evaluation.compare import compare
+from mlbench.evaluation.comparison import compare
 from mlbench.evaluation.inputs import OWN_CRITERIA, Criteria
 from mlbench.evaluation.run_attributes import ORIGIN, Facts, facts_of
 

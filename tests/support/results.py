@@ -11,7 +11,7 @@ from mlbench.archive import Piece, SeriesName
 from mlbench.contract.comparisons import Comparison, Difference, Value
 from mlbench.contract.records import GitState, Goal, Limits, Machine, Manifest, Run, Versions
 from mlbench.contract.results import AccuracyAfterTime, Cost, Curve, Result, TimeToAccuracy
-from mlbench.evaluation.compare import compare
+from mlbench.evaluation.comparison import compare
 from mlbench.evaluation.judgement import judge
 from tests.support.known import known
 

@@ -12,7 +12,7 @@ from mlbench.contract import names
 from mlbench.contract.comparisons import Comparison
 from mlbench.contract.results import Result
 from mlbench.contract.series import number_or_text, split_name
-from mlbench.evaluation import compare, mllog
+from mlbench.evaluation import comparison, mllog
 from mlbench.evaluation.inputs import OWN_CRITERIA, Column, Columns, Criteria, RankRow
 from mlbench.evaluation.result import LINE_METRICS, RunContext, evaluate, read_series
 from mlbench.evaluation.run_attributes import facts_of
@@ -58,7 +58,7 @@ def comparison_of(reader: SeriesReader, wanted: Sequence[Run], criteria: Criteri
         facts[run.id] = facts_of(context.run, context.latest, result)
     of_sets = {run.set_name: None for run in wanted if run.set_name is not None}
     run_sets = [sets.describe(sets.find(name)) for name in of_sets]
-    return compare.compare(results, facts, run_sets)
+    return comparison.compare(results, facts, run_sets)
 
 
 def _evaluate(reader: SeriesReader, run: Run, criteria: Criteria) -> tuple[Result, RunContext]:

@@ -6,7 +6,7 @@ import pytest
 
 from mlbench.contract.comparisons import Difference, Group, Value
 from mlbench.contract.results import Result
-from mlbench.evaluation.compare import compare
+from mlbench.evaluation.comparison import compare
 from mlbench.evaluation.run_attributes import SHAPE, are_comparable, find_differences, normalize
 from tests.mlbench.evaluation.making import make_facts, make_result, reaching
 from tests.support.known import known

@@ -6,7 +6,7 @@ import pytest
 
 from mlbench.contract.records import Disturbance
 from mlbench.contract.results import RankDisturbance, Result
-from mlbench.evaluation.compare import compare
+from mlbench.evaluation.comparison import compare
 from mlbench.evaluation.judgement import judge
 from tests.mlbench.evaluation.making import make_facts, reaching
 from tests.support.known import known

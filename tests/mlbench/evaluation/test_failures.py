@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mlbench.contract.results import CheckpointCost, Goodput, RankGoodput, Result
-from mlbench.evaluation.compare import compare
+from mlbench.evaluation.comparison import compare
 from mlbench.evaluation.goodput import Costs, best_interval, goodput
 from mlbench.report.tables import tables
 from tests.mlbench.evaluation.making import make_facts, make_result

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from mlbench.evaluation.compare import compare
+from mlbench.evaluation.comparison import compare
 from mlbench.evaluation.sweeps import Timed, Workload, crossings, frontier, profiles, timed
 from tests.mlbench.evaluation.making import make_facts, reaching
 from tests.support.known import known

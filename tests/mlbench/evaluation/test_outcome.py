@@ -9,7 +9,7 @@ import pytest
 from mlbench.contract.autopsy import Autopsy, Evidence, Verdict
 from mlbench.contract.records import Goal, Outcome
 from mlbench.contract.results import Result, TimeToAccuracy
-from mlbench.evaluation.compare import compare
+from mlbench.evaluation.comparison import compare
 from mlbench.evaluation.inputs import RankRow, RunRow
 from mlbench.evaluation.result import RunContext, evaluate
 from tests.mlbench.evaluation.making import START, columns, make_facts, reaching

@@ -11,7 +11,7 @@ from mlbench.contract.names import VAL_ACCURACY
 from mlbench.contract.records import Goal, Planned, RunSet
 from mlbench.contract.results import Result, TimeToAccuracy
 from mlbench.evaluation import official_rules
-from mlbench.evaluation.compare import compare
+from mlbench.evaluation.comparison import compare
 from mlbench.evaluation.official_rules import (
     Entry,
     Point,

@@ -4,7 +4,7 @@ from itertools import product
 
 from mlbench.contract.comparisons import Comparison, Group
 from mlbench.contract.sweeps import Axis, Panel, Sweep
-from mlbench.evaluation.compare import compare
+from mlbench.evaluation.comparison import compare
 from mlbench.evaluation.sweeps import SweepPoint, baseline, fewest_workers, in_order, lay_out
 from tests.mlbench.evaluation.making import make_facts, reaching
 from tests.support.known import known
