@@ -1,35 +1,254 @@
-"""Comparing runs: how much faster each group of them is, and whether that is more than chance.
+"""Comparison of groups of runs: how much faster each is, and whether that is more than chance.
 
-Runs that share all facts form a group: they differ in nothing but their seed, name and moment.
+Runs with the same attributes form a group: they differ only in seed, name and time.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
 from operator import itemgetter
 from typing import Any
 
-from mlbench.contract.comparisons import Comparison, Difference, Group, Value
+from mlbench.contract.comparisons import (
+    Comparison,
+    Difference,
+    Fastest,
+    Group,
+    Judgement,
+    Value,
+    Verdict,
+)
 from mlbench.contract.records import RunSet
 from mlbench.contract.results import Result, Summary
-from mlbench.contract.words import count
-from mlbench.evaluation import judgement, official_rules, statistics, stragglers, sweeps
-from mlbench.evaluation.configurations import (
-    Configuration,
-    group_by_configuration,
-    labels_of,
-    same_task,
-)
+from mlbench.contract.runspec import Network, options_of
+from mlbench.contract.words import count, numbered, swept
+from mlbench.evaluation import official_rules, statistics, stragglers, sweeps
 from mlbench.evaluation.goodput import failures_of, largest
 from mlbench.evaluation.run_attributes import (
+    COMMAND,
+    DATA,
+    GOAL,
+    NUM_CPUS,
     SEED,
     Facts,
     are_comparable,
     find_differences,
+    is_learned,
     normalize,
 )
-from mlbench.evaluation.statistics import Pair, hold_against, judge, mean, of_ratio, ratio
+from mlbench.evaluation.statistics import Pair, hold_against, mean, of_ratio, ratio
 from mlbench.evaluation.sweeps import SweepPoint, charts, frontier, timed
+
+# --- Groups ---
+
+_NONE = "none"
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Runs whose facts do not differ, and the facts that any of them states."""
+
+    facts: dict[str, str]
+    results: list[Result]
+
+    @property
+    def num_workers(self) -> int:
+        """Return that of each of its runs."""
+        return self.results[0].num_workers
+
+    def point(self, keys: Sequence[str]) -> SweepPoint:
+        """Return its combination in a sweep of these keys."""
+        return SweepPoint(self.num_workers, {key: self.results[0].swept[key] for key in keys})
+
+
+def group_by_configuration(
+    results: Sequence[Result], facts: Mapping[int, Facts]
+) -> list[Configuration]:
+    """Group runs. One that stated less, as it failed early, joins the first that it fits."""
+    configs: list[Configuration] = []
+    for result in sorted(results, key=lambda result: -len(facts[result.run_id])):
+        stated = facts[result.run_id]
+        for config in configs:
+            if not _differ(config.facts, stated):
+                config.results.append(result)
+                config.facts.update(stated)
+                break
+        else:
+            configs.append(Configuration(dict(stated), [result]))
+    order = {result.run_id: i for i, result in enumerate(results)}
+    for config in configs:
+        config.results.sort(key=lambda result: order[result.run_id])
+    return sorted(configs, key=lambda config: order[config.results[0].run_id])
+
+
+def _differ(some: Facts, others: Facts) -> bool:
+    return any(some.get(name, value) != value for name, value in others.items())
+
+
+def same_task(first: Configuration, config: Configuration) -> bool:
+    """Check if both learn the same data to the same goal, as a speed-up requires."""
+    known = {name: first.facts[name] for name in (GOAL, DATA) if name in first.facts}
+    return not _differ(config.facts, known)
+
+
+def labels_of(configs: Sequence[Configuration], points: Sequence[SweepPoint]) -> list[str]:
+    """Return a label of each: its shape, and more facts where others have the same shape.
+
+    In a sweep, the shape is what it sweeps, and its workers where their number differs.
+    """
+    of_sweep = [_swept_shape(point, points) for point in points]
+    shapes = of_sweep if points[0].swept else [_shape(config, configs) for config in configs]
+    labels = []
+    for config, shape in zip(configs, shapes, strict=True):
+        like = [config for config, other in zip(configs, shapes, strict=True) if other == shape]
+        labels.append(", ".join([shape, *_distinguishing(config, like)]))
+    return labels
+
+
+def _distinguishing(config: Configuration, others: Sequence[Configuration]) -> list[str]:
+    """Return as few facts as distinguish it from all others, such as ``learning rate 0.1``.
+
+    What is learned by comes first, and the command last: it is long.
+    """
+    left = [other for other in others if other is not config]
+    chosen = []
+    for name in sorted(config.facts, key=lambda name: (name == COMMAND, not is_learned(name))):
+        value = config.facts[name]
+        same = [other for other in left if not _differ(other.facts, {name: value})]
+        if len(same) < len(left):
+            chosen.append(f"{name.replace('_', ' ')} {value}")
+            left = same
+    return chosen
+
+
+def _swept_shape(point: SweepPoint, points: Sequence[SweepPoint]) -> str:
+    scaled = len({one.num_workers for one in points}) > 1
+    workers = [count(point.num_workers, "worker")] if scaled else []
+    return ", ".join([*workers, swept(point.swept)])
+
+
+def _shape(config: Configuration, configs: Sequence[Configuration]) -> str:
+    parts = [count(config.num_workers, "worker")]
+    if len({one.facts[NUM_CPUS] for one in configs}) > 1:
+        cores = config.facts[NUM_CPUS]
+        parts.append(f"{cores} {'core' if cores == '1' else 'cores'} each")
+    for name, option in options_of(Network).items():
+        values = [one.facts.get(name, option.unasked) for one in (config, *configs)]
+        if len({*values[1:]}) > 1 and values[0] != _NONE:
+            parts.append(f"{values[0]} {option.unit_in_words}")
+    return ", ".join(parts)
+
+
+# --- Judgement ---
+
+# By verdict: what is so, how a report says that in one sentence, and why, in another one.
+_SENTENCES: Mapping[Verdict, tuple[str, str, str]] = {
+    "yes": (
+        "These runs can be compared",
+        ": the same data, goal and batch size, as far as stated.",
+        "They have the same data, goal and batch size, as far as they state them.",
+    ),
+    "scaling": (
+        "These runs can be compared, but not by their number of workers",
+        ":",
+        "Speed-up and efficiency are not those of the workers alone:",
+    ),
+    "disturbed": (
+        "These runs can be compared, but not by times and rates",
+        ": CPU contention or profiling may explain how they differ.",
+        "Some waited for cores that other processes had, or were profiled.",
+    ),
+    "no": ("These runs cannot be compared", ":", "They differ in what a result depends on:"),
+    "unknown": (
+        "Whether these runs can be compared is not known",
+        ":",
+        "Not all of them state what a result depends on:",
+    ),
+}
+_OF_ONE = ("Two runs make a comparison", "", "Add a second run to see them side by side.")
+
+
+def judge(comparison: Comparison) -> Judgement:
+    """Judge a comparison by its differences, groups and results."""
+
+    def differing(*breaks: str) -> tuple[str, ...]:
+        return tuple(o.text for kind in breaks for o in comparison.differences if o.breaks == kind)
+
+    doubts = tuple(group.doubt for group in comparison.groups if group.doubt)
+    reasons = (*differing("yes", "unknown", "scaling"), *doubts)
+    disturbed = (
+        *_of_runs(comparison.results, lambda result: result.disturbed),
+        *(group.contention_doubt for group in comparison.groups if group.contention_doubt),
+    )
+    verdict: Verdict = comparison.comparable
+    if verdict == "yes" and (reasons or disturbed):
+        verdict = "scaling" if reasons else "disturbed"
+    title, more, why = _SENTENCES[verdict] if comparison.results[1:] else _OF_ONE
+    learned_by = ", ".join(o.name for o in comparison.differences if o.breaks == "learning")
+    return Judgement(
+        verdict=verdict,
+        sentence=title + more if comparison.results[1:] else "",
+        title=title,
+        why=why,
+        reasons=reasons,
+        learning=differing("learning"),
+        learned_by=f"What is learned may differ by: {learned_by}." if learned_by else "",
+        differences=differing("no"),
+        departures=tuple(_departures(comparison.results)),
+        disturbed=disturbed,
+        notes=tuple(_notes(comparison)),
+        clock_faults=_of_runs(comparison.results, lambda result: result.clock_faults),
+        fastest=None if disturbed else _fastest(comparison),
+    )
+
+
+def _notes(comparison: Comparison) -> Iterator[str]:
+    for result in comparison.results:
+        if result.outcome and result.outcome.kind in ("nan", "hung", "crashed"):
+            uncounted = "; its time to accuracy does not count" * (result.outcome.kind == "nan")
+            yield f"run {result.run_id}: {result.outcome.text}{uncounted}"
+    if comparison.caution:
+        yield comparison.caution
+    yield from comparison.sets
+    for group in comparison.groups:
+        if group.score:
+            yield f"{group.label}: {group.score.text}"
+        if group.convergence and group.convergence.is_too_fast:
+            yield f"{group.label}: {group.convergence.text}"
+    yield from (one.text for one in comparison.failures if one.text)
+    if comparison.sweep and comparison.sweep.text:
+        yield comparison.sweep.text
+    else:
+        yield from (group.evidence.text for group in comparison.groups if group.evidence)
+
+
+def _of_runs(
+    results: Sequence[Result], texts: Callable[[Result], Sequence[str]]
+) -> tuple[str, ...]:
+    return tuple(f"run {result.run_id}: {text}" for result in results for text in texts(result))
+
+
+def _departures(results: Sequence[Result]) -> Iterator[str]:
+    """Yield a line for each departure, with all the runs that have it."""
+    for departure in dict.fromkeys(text for result in results for text in result.departures):
+        runs = [result.run_id for result in results if departure in result.departures]
+        who = "all runs" if len(runs) == len(results) > 1 else numbered("run", runs)
+        yield f"{who}: {departure}"
+
+
+def _fastest(comparison: Comparison) -> Fastest | None:
+    """Return the group that took the least time to the goal, if all have the same."""
+    times = (group.training_seconds_to_accuracy for group in comparison.groups)
+    means = {i: one.mean for i, one in enumerate(times) if one and one.mean and isfinite(one.mean)}
+    goals = {result.target for result in comparison.results if result.target}
+    if comparison.comparable == "no" or len(means) < 2 or len(goals) > 1:
+        return None
+    fastest, *_, slowest = sorted(means, key=lambda i: means[i])
+    return Fastest(fastest, slowest, means[slowest] / means[fastest])
+
+
+# --- Comparison ---
 
 # More than as many times as fast as there are times as many workers, by this factor, is doubtful.
 _PLAUSIBLE_EFFICIENCY = 1.05
@@ -58,7 +277,7 @@ def compare(
         _caution(groups),
         failures=failures_of(groups, results, facts),
     )
-    return replace(comparison, judgement=judgement.judge(comparison))
+    return replace(comparison, judgement=judge(comparison))
 
 
 def _stopped_early(run_set: RunSet, groups: Sequence[Group]) -> str:
@@ -129,7 +348,7 @@ def _to_groups(
     baselines = [sweeps.baseline(points, i) for i in range(len(points))]
     pairs = [_pair(scaled, configs, base, i, seeds) for i, (base, _) in enumerate(baselines)]
     held = {i: pair for i, pair in enumerate(pairs) if pair}
-    for i, evidence in zip(held, judge([*held.values()]), strict=True):
+    for i, evidence in zip(held, statistics.judge([*held.values()]), strict=True):
         base, differs_in = baselines[i]
         first = groups[base]
         doubt = stragglers.doubt_of(replace(scaled[i], evidence=evidence), first)

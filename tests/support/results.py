@@ -11,8 +11,7 @@ from mlbench.archive import Piece, SeriesName
 from mlbench.contract.comparisons import Comparison, Difference, Value
 from mlbench.contract.records import GitState, Goal, Limits, Machine, Manifest, Run, Versions
 from mlbench.contract.results import AccuracyAfterTime, Cost, Curve, Result, TimeToAccuracy
-from mlbench.evaluation.comparison import compare
-from mlbench.evaluation.judgement import judge
+from mlbench.evaluation.comparison import compare, judge
 from tests.support.known import known
 
 METRIC = "val_global_Prec@1"

@@ -6,8 +6,7 @@ import pytest
 
 from mlbench.contract.records import Disturbance
 from mlbench.contract.results import RankDisturbance, Result
-from mlbench.evaluation.comparison import compare
-from mlbench.evaluation.judgement import judge
+from mlbench.evaluation.comparison import compare, judge
 from tests.mlbench.evaluation.making import make_facts, reaching
 from tests.support.known import known
 from tests.support.rows import QUIET

@@ -6,7 +6,7 @@ import pytest
 
 from mlbench.contract.comparisons import Convergence, Score
 from mlbench.contract.records import Goal
-from mlbench.evaluation.judgement import judge
+from mlbench.evaluation.comparison import judge
 from tests.support.known import known
 from tests.support.results import (
     make_aimless,
