@@ -15,10 +15,10 @@ from typing import Any
 from mlbench.archive import RUN, ArchiveError, opened
 from mlbench.evaluation import limited
 from mlbench.evaluation.archived import errors_of_archives
-from mlbench.evaluation.checking import examine
 from mlbench.evaluation.comparing import compare_files
 from mlbench.evaluation.inputs import Criteria
 from mlbench.evaluation.limited import DESCRIPTORS, MOST_MEMORY
+from mlbench.evaluation.verification import examine
 
 
 def main(what: str, *words: str) -> None:

@@ -11,7 +11,7 @@ from mlbench.archive import Archive, ArchiveError, SeriesName, digest_of
 from mlbench.contract import names
 from mlbench.contract.records import Verification
 from mlbench.contract.series import SeriesKey
-from mlbench.evaluation.checking import check
+from mlbench.evaluation.verification import check
 from mlbench_master.archives.contents import to_piece
 from mlbench_master.database.models import Run, run_owner
 from mlbench_master.notify import notify

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mlbench import archive
 from mlbench.archive import ROWS, RUN, opened
-from mlbench.evaluation.checking import check
+from mlbench.evaluation.verification import check
 from mlbench_master.database.models import Chunk, Run
 from mlbench_master.runs import life
 from tests.master.archives.conftest import Master

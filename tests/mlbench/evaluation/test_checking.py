@@ -9,7 +9,7 @@ import pytest
 from mlbench import archive
 from mlbench.archive import ROWS, RUN, More, Piece, SeriesName, opened
 from mlbench.contract import names
-from mlbench.evaluation.checking import contradictions
+from mlbench.evaluation.verification import contradictions
 
 _STARTED_US = 1_700_000_000_000_000
 
