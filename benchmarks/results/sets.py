@@ -9,8 +9,8 @@ from mlbench.archive import RUN, SUFFIX, ArchiveError, bundle, opened
 from mlbench.contract import records
 from mlbench.contract.comparisons import Comparison
 from mlbench.contract.records import Goal, Manifest, RunSet
-from mlbench.evaluation.comparing import compare_files
 from mlbench.evaluation.inputs import Criteria
+from mlbench.evaluation.verification import compare_files
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from mlbench.contract.address import Address, parse_address
 from mlbench.contract.errors import ApiError, MLBenchError, NotConnectedError
 from mlbench.contract.records import Point, Run
 from mlbench.contract.series import number_or_text, split_name
-from mlbench.evaluation.archived import errors_of_archives
 from mlbench.evaluation.limited import check_digests
+from mlbench.evaluation.verification import errors_of_archives
 from mlbench.local.discovery import find_connection
 
 if TYPE_CHECKING:

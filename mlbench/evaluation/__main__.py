@@ -14,11 +14,9 @@ from typing import Any
 
 from mlbench.archive import RUN, ArchiveError, opened
 from mlbench.evaluation import limited
-from mlbench.evaluation.archived import errors_of_archives
-from mlbench.evaluation.comparing import compare_files
 from mlbench.evaluation.inputs import Criteria
 from mlbench.evaluation.limited import DESCRIPTORS, MOST_MEMORY
-from mlbench.evaluation.verification import examine
+from mlbench.evaluation.verification import compare_files, errors_of_archives, examine
 
 
 def main(what: str, *words: str) -> None:

@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 from mlbench import archive
 from mlbench.archive import ROWS, RUN, Archive, opened
 from mlbench.cli import app
-from mlbench.evaluation.archived import context_of, recompute
-from mlbench.evaluation.verification import check
+from mlbench.evaluation.verification import check, context_of, recompute
 from mlbench_master.database.models import Run
 from tests.conftest import PrometheusServer
 from tests.master.archives.conftest import Master

@@ -9,8 +9,8 @@ import pytest
 from mlbench import archive
 from mlbench.archive import ROWS, RUN, ArchiveError, bundle, opened
 from mlbench.contract.records import Goal
-from mlbench.evaluation.comparing import compare_files
 from mlbench.evaluation.inputs import Criteria
+from mlbench.evaluation.verification import compare_files
 
 _SET = Path(__file__).parents[3] / "docs" / "archives" / "results-digits.mlbench"
 
