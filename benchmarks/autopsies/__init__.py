@@ -30,7 +30,7 @@ import psutil
 from benchmarks.autopsies import rank
 from mlbench.contract.assignment import Assignment
 from mlbench.contract.autopsy import Evidence, Verdict
-from mlbench.evaluation.autopsy import judge
+from mlbench.evaluation.hang_diagnosis import judge
 from mlbench.tracking.job_totals import JobTotals
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.autopsy import gather as gathering

@@ -1,6 +1,6 @@
 """What is gathered of the ranks of a run that hangs or fails, and what it says of who is at fault.
 
-An agent gathers the ``Evidence`` of its rank; ``mlbench.evaluation.autopsy.judge`` makes a
+An agent gathers the ``Evidence`` of its rank; ``mlbench.evaluation.hang_diagnosis.judge`` makes a
 ``Verdict`` of that of all ranks.
 """
 
