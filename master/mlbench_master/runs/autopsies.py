@@ -12,9 +12,7 @@ from mlbench.contract.autopsy import Autopsy as AutopsyRecord
 from mlbench.contract.autopsy import Evidence, Reason
 from mlbench.contract.pod_token import PodIdentity
 from mlbench.contract.words import join, spans
-from mlbench.evaluation.hang_diagnosis import judge
-from mlbench.evaluation.seen import split
-from mlbench.evaluation.stacks import merge_stacks
+from mlbench.evaluation.hang_diagnosis import judge, merge_stacks, split
 from mlbench_master import times
 from mlbench_master.database.connection import STATE, exclusive, run_sql
 from mlbench_master.database.models import Autopsy, Rank, RankEvidence, Run

@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 
 from mlbench.contract.autopsy import Collective, Evidence, Thread
-from mlbench.evaluation.hang_diagnosis import judge
-from mlbench.evaluation.seen import split
-from mlbench.evaluation.stacks import merge_stacks
+from mlbench.evaluation.hang_diagnosis import judge, merge_stacks, split
 from tests.support.evidence import (
     BACKWARD,
     C10D,
