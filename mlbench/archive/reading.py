@@ -128,7 +128,7 @@ class Archive:
         """Return the time, number and text of each sample that the run has recorded, by series.
 
         These Arrow tables hold all samples at once, in at most 4 GiB. They are not compared with
-        their digests: ``mlbench.evaluation.limited`` does that in bounded memory.
+        their digests: ``mlbench.evaluation.sandbox`` does that in bounded memory.
         """
         columns, pieces, size = ["time", "value", "text"], [], 0
         pa, _ = pyarrow()

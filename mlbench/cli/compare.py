@@ -30,7 +30,7 @@ from mlbench.client import ApiClient
 from mlbench.contract.comparisons import Comparison
 from mlbench.contract.distribution import how_to_install
 from mlbench.contract.records import Manifest
-from mlbench.evaluation import limited
+from mlbench.evaluation import sandbox
 from mlbench.evaluation.inputs import Criteria, read_goal
 from mlbench.report import formats, tables
 from mlbench.report.statement import facts, lists, subtitle, title
@@ -87,7 +87,7 @@ def compare(
             raise UsageError("compare files, or runs of a master: not both")
         try:
             criteria = Criteria(read_goal(goal) if goal else None, after, price)
-            comparison, manifest = limited.compare(archives, criteria)
+            comparison, manifest = sandbox.compare(archives, criteria)
         except ValueError as error:
             raise UsageError(f"--goal: {error}") from None
         _warn_of_goal(goal, comparison)

@@ -27,7 +27,7 @@ from mlbench.contract.distribution import how_to_install
 from mlbench.contract.errors import ApiError
 from mlbench.contract.records import Run, RunSet, Words
 from mlbench.contract.words import count
-from mlbench.evaluation import limited
+from mlbench.evaluation import sandbox
 from mlbench.local.home import replacing
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _read_set(file: Path, found: RunSet) -> "SetEntry":
     """Return a set with the comparison of its runs, computed anew from their archives."""
     from mlbench.report.site import SetEntry  # noqa: PLC0415 - matplotlib takes a second to load
 
-    return SetEntry(file, found, limited.compare([file])[0])
+    return SetEntry(file, found, sandbox.compare([file])[0])
 
 
 def _find(client: ApiClient, wanted: str) -> tuple[Run | RunSet, list[Run]]:

@@ -25,7 +25,7 @@ from mlbench.cli.common import (
 from mlbench.contract import names
 from mlbench.contract.errors import NotConnectedError
 from mlbench.contract.records import Verification
-from mlbench.evaluation import limited
+from mlbench.evaluation import sandbox
 from mlbench.evaluation.official_rules import check_ledger
 from mlbench.local.discovery import find_connection
 from mlbench.local.services import find_prometheus
@@ -139,12 +139,12 @@ def _check(file: Path) -> tuple[list[str], Counter[str]]:
     """Check an archive, or a set's file and its archives; return problems and counted notes."""
     run_set = bundle.read_set(file)
     if run_set is None:
-        [found] = limited.check([file])
+        [found] = sandbox.check([file])
         return [*found.problems], Counter(found.notes)
     with TemporaryDirectory() as folder:
         archives = bundle.archives_in(file, Path(folder))
         problems = bundle.check(file, archives)
-        checked = limited.check(archives)
+        checked = sandbox.check(archives)
     for i, (archive, found) in enumerate(zip(archives, checked, strict=True), 1):
         problems += [f"archive {i}: {text.replace(str(archive), 'it')}" for text in found.problems]
     archived = {one.run.id: (one.run, one.in_set) for one in checked if one.run}

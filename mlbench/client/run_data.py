@@ -22,7 +22,7 @@ from mlbench.contract.address import Address, parse_address
 from mlbench.contract.errors import ApiError, MLBenchError, NotConnectedError
 from mlbench.contract.records import Point, Run
 from mlbench.contract.series import number_or_text, split_name
-from mlbench.evaluation.limited import check_digests
+from mlbench.evaluation.sandbox import check_digests
 from mlbench.evaluation.verification import errors_of_archives
 from mlbench.local.discovery import find_connection
 

@@ -1,6 +1,6 @@
 """``python -m mlbench.evaluation COMMAND``: damage FILE…, check FILE…, compare CRITERIA FILE….
 
-``limited`` starts it.
+``mlbench.evaluation.sandbox`` starts it.
 
 It prints ``{"answer": …}`` or ``{"refused": why}`` as JSON.
 """
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from mlbench.archive import RUN, ArchiveError, opened
-from mlbench.evaluation import limited
+from mlbench.evaluation import sandbox
 from mlbench.evaluation.inputs import Criteria
-from mlbench.evaluation.limited import DESCRIPTORS, MOST_MEMORY
+from mlbench.evaluation.sandbox import DESCRIPTORS, MOST_MEMORY
 from mlbench.evaluation.verification import compare_files, errors_of_archives, examine
 
 
@@ -50,7 +50,7 @@ def _check(*files: str) -> list[tuple[list[str], list[str], Any, Any]]:
         try:
             with opened(Path(file)) as archive, errors_of_archives():
                 told = archive.document(RUN)
-                limited.Checked.from_answer([], [], told["run"], in_set := told.get("set"))
+                sandbox.Checked.from_answer([], [], told["run"], in_set := told.get("set"))
                 checked.append((*examine(archive), told["run"], in_set))
         except ArchiveError as error:
             checked.append(([str(error)], [], None, None))

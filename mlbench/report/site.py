@@ -17,7 +17,7 @@ from mlbench.contract.comparisons import Comparison, Group
 from mlbench.contract.records import Manifest, Run, RunSet
 from mlbench.contract.results import Result
 from mlbench.contract.words import count
-from mlbench.evaluation.limited import check_digests
+from mlbench.evaluation.sandbox import check_digests
 from mlbench.report import figures
 from mlbench.report.formats import render_page, to_html
 from mlbench.report.plots import plots

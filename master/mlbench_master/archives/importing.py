@@ -18,7 +18,7 @@ from mlbench.archive import AUTOPSIES, ROWS, RUN, Archive, ArchiveError, file_na
 from mlbench.contract.names import ACTIVE_STATES
 from mlbench.contract.records import Manifest
 from mlbench.contract.records import Run as RunRecord
-from mlbench.evaluation import limited
+from mlbench.evaluation import sandbox
 from mlbench.evaluation.result import figures_of, metrics_of
 from mlbench_master.database.connection import STATE, exclusive, store
 from mlbench_master.database.models import WORDS, JSONField, Rank, Run
@@ -66,7 +66,7 @@ def import_archive(
         _check_size(file)
         archive = Archive(file, "it")
         file.flush()
-        if damaged := limited.damage(file.fileno(), _MOST_CHECK_SECONDS, is_gone):
+        if damaged := sandbox.damage(file.fileno(), _MOST_CHECK_SECONDS, is_gone):
             raise BadFieldError("body", "; ".join(damaged))
         run, is_new = _store(archive)
     except ArchiveError as error:

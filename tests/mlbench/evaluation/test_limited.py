@@ -10,7 +10,7 @@ import pytest
 
 from mlbench import archive
 from mlbench.archive import ArchiveError, bundle
-from mlbench.evaluation import limited
+from mlbench.evaluation import sandbox
 from tests.support.results import make_archive, make_result
 
 _MAIN = """
@@ -29,16 +29,16 @@ def test_the_process_that_reads_has_a_limit_of_memory() -> None:
 
 def test_it_ends_after_its_time_and_with_who_waits(tmp_path: Path) -> None:
     file = os.open(make_archive(tmp_path, make_result(1)), os.O_RDONLY)
-    assert limited.damage(file, 60.0, lambda: False) == []
+    assert sandbox.damage(file, 60.0, lambda: False) == []
     for seconds, is_gone in ((0.0, False), (60.0, True)):
         with pytest.raises(ArchiveError, match="cannot be checked within the memory and time"):
-            limited.damage(file, seconds, lambda gone=is_gone: gone)  # type: ignore[misc]
+            sandbox.damage(file, seconds, lambda gone=is_gone: gone)  # type: ignore[misc]
     os.close(file)
 
 
 def test_what_is_no_archive_is_refused_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no archive")
-    [checked] = limited.check([tmp_path / "text"])
+    [checked] = sandbox.check([tmp_path / "text"])
     [problem], notes = checked.problems, checked.notes
     assert "text is no archive of a run, or a damaged one" in problem
     assert notes == []
@@ -63,7 +63,7 @@ def test_of_several_archives_the_malformed_one_is_named(
             del told["run"]
         documents = {archive.RUN: told, archive.ROWS: found.document(archive.ROWS)}
         archive.write(wrong, documents, ((series, found.read(series)) for series in found.series))
-    first, named, last = limited.check([sound[0], wrong, sound[1]])
+    first, named, last = sandbox.check([sound[0], wrong, sound[1]])
     assert ([*first.problems], [*last.problems]) == ([], [])
     assert first.run
     assert last.run
@@ -75,15 +75,15 @@ def test_of_several_archives_the_one_that_ends_its_reader_is_named(
     sound: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = [*sound, Path("bomb"), sound[0]]
-    ask = limited._ask
+    ask = sandbox._ask
 
     def fail(what: Any, *words: str) -> Any:
         if "bomb" in words:
             raise ArchiveError("it cannot be checked")
         return ask(what, *words)
 
-    monkeypatch.setattr(limited, "_ask", fail)
-    assert [[*found.problems] for found in limited.check(files)] == [
+    monkeypatch.setattr(sandbox, "_ask", fail)
+    assert [[*found.problems] for found in sandbox.check(files)] == [
         *([], []),
         ["it cannot be checked"],
         [],
