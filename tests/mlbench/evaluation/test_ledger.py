@@ -1,11 +1,23 @@
-"""The ledger of a set: which runs count, and which places want another."""
+"""Ledger of a benchmark set: which runs count, and whether it agrees with its archives."""
 
+import re
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from mlbench.contract.records import Planned, SetPlace
-from mlbench.evaluation.official_rules import Entry, describe, next_seed, places_of, run_names
+from mlbench.contract.records import Planned, Run, RunSet, SetPlace
+from mlbench.evaluation.official_rules import (
+    Entry,
+    SetAtSealing,
+    check_ledger,
+    describe,
+    next_seed,
+    places_of,
+    run_names,
+)
+from tests.support.results import make_run
 
 PLAN = [Planned(2, 1), Planned(1, 1), Planned(2, 2), Planned(1, 2)]
 
@@ -86,3 +98,104 @@ def test_a_sweep_names_its_combinations_by_their_numbers() -> None:
     flat, bucketed = {"exchange": "flat"}, {"exchange": "bucketed"}
     plan = [Planned(2, 1, flat), Planned(2, 1, bucketed), Planned(2, 2, bucketed)]
     assert run_names("set", plan) == ["set-w2-c1-r1", "set-w2-c2-r1", "set-w2-c2-r2"]
+
+
+_AT = "2026-11-24T07:13:14.073824Z"
+_PLAN = [Planned(1, seed) for seed in (1, 2, 3)]
+# The first run of place 2 was disturbed, and an earlier version ran another one in its stead.
+_ENTRIES = [
+    Entry(1, 4, 1, "FINISHED", ""),
+    Entry(2, 5, 2, "FINISHED", "", disturbed=True),
+    Entry(2, 6, 2, "FINISHED", ""),
+    Entry(3, 7, 3, "FINISHED", ""),
+]
+_Archived = Mapping[int, tuple[Run, SetAtSealing | None]]
+
+
+def made(entries: list[Entry], plan: list[Planned] = _PLAN, created_at: str = _AT) -> RunSet:
+    places = places_of("a", plan, entries, official=False)
+    return RunSet("a", created_at, False, None, {}, places, describe(places))
+
+
+_HONEST = made(_ENTRIES)
+
+
+def archived(*, states_set: bool) -> dict[int, tuple[Run, SetAtSealing | None]]:
+    """Return what the archives of the honest set's runs say."""
+    names = {place.number: place.name for place in _HONEST.places}
+    found = {}
+    for i, entry in enumerate(_ENTRIES):
+        run = make_run(id=entry.run_id, name=names[entry.place], set_name="a", place=entry.place)
+        run = replace(run, num_workers=1, seed=entry.seed, state="FINISHED", reason="")
+        run = replace(run, created_at=f"2026-11-24T07:13:{15 + i}Z", disturbed=entry.disturbed)
+        before = tuple(other.run_id for other in _ENTRIES[:i])
+        in_set = SetAtSealing(_AT, _HONEST.plan_sha256, before) if states_set else None
+        found[entry.run_id] = run, in_set
+    return found
+
+
+@pytest.mark.parametrize("states_set", [True, False])
+def test_an_honest_ledger_has_no_problem(*, states_set: bool) -> None:
+    assert check_ledger(_HONEST, archived(states_set=states_set)) == ([], [])
+
+
+def without(run_id: int) -> tuple[RunSet, _Archived]:
+    left = {one: its for one, its in archived(states_set=True).items() if one != run_id}
+    return made([entry for entry in _ENTRIES if entry.run_id != run_id]), left
+
+
+def test_an_attempt_that_was_taken_out_is_missed() -> None:
+    forged, left = without(5)
+    problems, _ = check_ledger(forged, left)
+    assert problems[0] == "run 6: the ledger lacks run 5 of its set"
+    # Archives of earlier versions do not know of it: the gap is named.
+    old = {run_id: (run, None) for run_id, (run, _) in left.items()}
+    problems, [note] = check_ledger(forged, old)
+    assert problems == []
+    assert note == "run 5 was ordered between the runs of this set: of another set, or left out"
+
+
+@pytest.mark.parametrize("states_set", [True, False])
+def test_another_attempt_than_the_one_that_counts_is_found(*, states_set: bool) -> None:
+    trials = _HONEST.places[1].trials
+    swapped = tuple(replace(trial, counts=not trial.counts) for trial in trials)
+    places = list(_HONEST.places)
+    places[1] = replace(places[1], trials=swapped)
+    problems, _ = check_ledger(
+        replace(_HONEST, places=tuple(places)), archived(states_set=states_set)
+    )
+    assert problems == ["place 2: run 6 counts, the ledger has run 5"]
+
+
+@pytest.mark.parametrize("states_set", [True, False])
+def test_a_disturbed_run_that_is_called_quiet_is_found(*, states_set: bool) -> None:
+    quiet = [replace(entry, disturbed=False) for entry in _ENTRIES]
+    problems, _ = check_ledger(made(quiet), archived(states_set=states_set))
+    assert problems[0] == "run 5: the ledger has disturbed False, its archive True"
+
+
+def test_a_set_that_was_registered_at_another_time_or_with_another_plan_is_found() -> None:
+    earlier, _ = check_ledger(
+        made(_ENTRIES, created_at="2025-12-24T00:00:00Z"), archived(states_set=True)
+    )
+    assert len(earlier) == 4
+    assert earlier[0].endswith(f"registered at {_AT}, not at 2025-12-24T00:00:00Z")
+    [later, *_], _ = check_ledger(
+        made(_ENTRIES, created_at="2026-11-24T07:13:16.5Z"), archived(states_set=False)
+    )
+    assert re.fullmatch(r"run 4: it was ordered at .*, before the set was registered", later)
+    # One repeat is left out: place 3 with its run.
+    shorter = made(_ENTRIES[:3], _PLAN[:2])
+    left = {run_id: its for run_id, its in archived(states_set=True).items() if run_id != 7}
+    problems, _ = check_ledger(shorter, left)
+    assert all(re.match(r"run \d: its set had the plan \w+, not \w+", text) for text in problems)
+    assert len(problems) == 3
+
+
+def test_a_summary_that_does_not_follow_and_a_foreign_run_are_found() -> None:
+    runs = archived(states_set=True)
+    problems, _ = check_ledger(replace(_HONEST, text="3 of 3 places; 3 runs"), runs)
+    assert len(problems) == 1
+    assert problems[0].startswith("the ledger says '3 of 3 places; 3 runs', and its runs give")
+    problems, _ = check_ledger(_HONEST, runs | {9: runs[4]})
+    assert problems == ["run 9 is none of the ledger's"]

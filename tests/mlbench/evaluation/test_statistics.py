@@ -1,12 +1,127 @@
-"""Summaries, worked out by hand."""
+"""Summaries, coverage of intervals in simulated runs, and significance tests against SciPy's."""
 
 import math
+import random
+from collections.abc import Sequence
+from random import Random
 
 import pytest
+import scipy  # its parts are loaded when they are used  # its parts are loaded when they are used
 
+from mlbench.contract.comparisons import Evidence
 from mlbench.contract.results import Summary
-from mlbench.evaluation.statistics import of_figures, of_mean, of_times
+from mlbench.evaluation.statistics import (
+    LOOKED_AT,
+    Interval,
+    hold_against,
+    judge,
+    mann_whitney,
+    of_any_mean,
+    of_figures,
+    of_mean,
+    of_ratio,
+    of_times,
+    t_quantile,
+)
+from mlbench.evaluation.sweeps import Timed, Workload, crossings
 from tests.support.known import known
+
+_SETS = 3000
+
+
+def lognormal(random: Random, mean: float, cv: float) -> float:
+    """Draw a time with this mean and coefficient of variation."""
+    spread = math.sqrt(math.log(1 + cv**2))
+    return mean * math.exp(random.gauss(-(spread**2) / 2, spread))
+
+
+@pytest.mark.parametrize("cv", [0.05, 0.1, 0.2, 0.3])
+@pytest.mark.parametrize("runs", [3, 4, 5, 6, 8, 10, 20])
+def test_95_percent_of_intervals_cover_the_mean(runs: int, cv: float) -> None:
+    random, covered = Random(runs), 0  # noqa: S311 - no secret
+    for _ in range(_SETS):
+        low, high = of_mean([lognormal(random, 100.0, cv) for _ in range(runs)])
+        covered += known(low) <= 100.0 <= known(high)
+    assert 0.94 <= covered / _SETS <= 0.96
+
+
+@pytest.mark.parametrize("runs", [3, 5, 20])
+def test_95_percent_cover_the_mean_of_figures_that_are_no_times(runs: int) -> None:
+    """Groups of any runs: figures from -1 to 3, all of them equally likely."""
+    random, covered = Random(runs), 0  # noqa: S311 - no secret
+    for _ in range(_SETS):
+        low, high = of_any_mean([random.uniform(-1, 3) for _ in range(runs)])
+        covered += known(low) <= 1.0 <= known(high)
+    assert 0.92 <= covered / _SETS <= 0.96
+
+
+def _width(found: Interval) -> float:
+    return (found[1] or math.inf) - (found[0] or 0.0)
+
+
+@pytest.mark.parametrize("cv", [0.05, 0.1, 0.15, 0.3])
+def test_95_percent_are_covered_though_each_run_is_looked_at(cv: float) -> None:
+    """A set that stops as soon as its mean is known to within 5 %, from five runs to twenty."""
+    random, covered = Random(1), 0  # noqa: S311 - no secret
+    for _ in range(_SETS):
+        times = [lognormal(random, 100.0, cv) for _ in range(4)]
+        interval: Interval = (0.0, math.inf)
+        while len(times) < 20 and _width(interval) > 0.1 * sum(times) / len(times):
+            times.append(lognormal(random, 100.0, cv))
+            interval = of_mean(times, LOOKED_AT)
+        covered += (interval[0] or 0.0) <= 100.0 <= (interval[1] or 0.0)
+    assert covered / _SETS >= 0.95
+
+
+@pytest.mark.parametrize("runs", [3, 5, 20])
+@pytest.mark.parametrize("cvs", [(0.05, 0.05), (0.1, 0.3), (0.3, 0.3)])
+def test_95_percent_of_speed_ups_are_in_their_interval(runs: int, cvs: tuple[float, float]) -> None:
+    random, covered = Random(runs), 0  # noqa: S311 - no secret
+    for _ in range(_SETS):
+        one, two = (
+            [lognormal(random, mean, cv) for _ in range(runs)]
+            for mean, cv in zip((100.0, 60.0), cvs, strict=True)
+        )
+        low, high = of_ratio(one, two)
+        covered += known(low) <= 100 / 60 <= known(high)
+    assert covered / _SETS >= 0.94
+
+
+@pytest.mark.parametrize("runs", [3, pytest.param(5, marks=pytest.mark.slow)])
+def test_95_percent_of_crossings_are_in_their_interval(runs: int) -> None:
+    random, count, covered = Random(runs), 0, 0  # noqa: S311 - no secret
+    # Equal at 20 Mbit/s.
+    lines = {"small": {5: 10.0, 80: 10.0}, "large": {5: 40.0, 80: 2.5}}
+    for _ in range(300):
+        timed = [
+            Timed(name, Workload("", mbit), lognormal(random, mean, 0.1))
+            for name, line in lines.items()
+            for mbit, mean in line.items()
+            for _ in range(runs)
+        ]
+        for crossing in crossings(timed):
+            count += 1
+            covered += (crossing.low or 0.0) <= 20.0 <= (crossing.high or math.inf)
+    assert count == 300
+    assert covered / count >= 0.94
+
+
+def test_figures_that_may_be_negative_have_an_interval_too() -> None:
+    assert of_mean([-1.0, 0.0, 1.0]) == pytest.approx((-4.3027 / 3**0.5, 4.3027 / 3**0.5), rel=1e-4)
+
+
+def test_a_run_that_did_not_reach_its_goal_leaves_no_upper_end() -> None:
+    low, high = of_mean([10.0, 11.0, math.inf])
+    assert (low is not None, high) == (True, None)
+    assert of_mean([10.0, math.inf]) == (None, None)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 9, 26])
+def test_quantiles_are_those_of_scipy(freedom: int) -> None:
+    for probability in (0.6, 0.95, 0.99):
+        assert t_quantile(probability, freedom) == pytest.approx(
+            scipy.stats.t.ppf(probability, freedom)
+        )
 
 
 def test_the_mean_is_that_of_all_runs() -> None:
@@ -56,3 +171,94 @@ def test_a_mean_of_three_runs_and_more_has_an_interval() -> None:
     assert 9.8 < known(found.mean_low) < known(found.mean) < known(found.mean_high) < 10.4
     two = known(of_figures([1.0, 2.0]))
     assert (two.mean, two.mean_low, two.mean_high) == (1.5, None, None)
+
+
+_NAMES = ("1 worker", "2 workers")
+
+
+def _draw(seed: int) -> random.Random:
+    return random.Random(seed)  # noqa: S311 - no secret
+
+
+def _judge(
+    first: Sequence[float], other: Sequence[float], seeds: tuple[Sequence[int], Sequence[int]]
+) -> Evidence:
+    return judge([known(hold_against(first, other, _NAMES, seeds=seeds))])[0]
+
+
+@pytest.mark.parametrize("sizes", [(2, 2), (3, 7), (5, 5), (12, 12)])
+def test_few_runs_are_counted_exactly(sizes: tuple[int, int]) -> None:
+    draw = _draw(1)
+    for shift in (0.0, 0.3, 1.0):
+        some, others = ([draw.random() + shift * i for _ in range(n)] for i, n in enumerate(sizes))
+        expected = scipy.stats.mannwhitneyu(some, others, method="exact").pvalue
+        assert mann_whitney(some, others) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("sizes", [(13, 13), (20, 100)])
+def test_many_runs_and_their_ties_are_taken_as_normal(sizes: tuple[int, int]) -> None:
+    draw = _draw(1)
+    some, others = ([round(draw.random(), 1) for _ in range(n)] for n in sizes)
+    expected = scipy.stats.mannwhitneyu(some, others, method="asymptotic").pvalue
+    assert mann_whitney(some, others) == pytest.approx(expected, rel=1e-9)
+    assert mann_whitney([1.0] * sizes[0], [1.0] * sizes[1]) == 1.0
+
+
+@pytest.mark.parametrize("runs", [3, 5, 10])
+def test_runs_of_the_same_seeds_are_paired(runs: int) -> None:
+    draw = _draw(runs)
+    first = [draw.lognormvariate(0.0, 0.1) for _ in range(runs)]
+    other = [one * draw.lognormvariate(0.05, 0.05) for one in first]
+    found = _judge(first, other[::-1], ([*range(runs)], [*range(runs)][::-1]))
+    expected = scipy.stats.ttest_rel([*map(math.log, first)], [*map(math.log, other)]).pvalue
+    assert found.test == "paired t"
+    assert found.p == pytest.approx(expected, rel=1e-6)
+    assert found.can_tell
+
+
+def test_runs_are_paired_only_where_both_groups_had_each_seed_once() -> None:
+    times = [10.0, 11.0, 12.0]
+    for seeds in ([1, 2, 4], [1, 2, 2], []):
+        assert _judge(times, times, ([1, 2, 3], seeds)).test == "Mann-Whitney"
+    assert _judge(times, [9.0, 9.5, math.inf], ([1, 2, 3], [1, 2, 3])).test == "Mann-Whitney"
+    assert _judge(times, times, ([1, 2, 3], [1, 2, 3])).p == 1.0
+
+
+def _runs(draw: random.Random, mean: float, count: int) -> list[float]:
+    """Return training times with a spread of 5 %."""
+    return [mean * draw.lognormvariate(0.0, 0.05) for _ in range(count)]
+
+
+def test_of_twenty_equal_groups_hardly_a_set_has_one_that_differs() -> None:
+    draw, sets = _draw(3), 0
+    for _ in range(100):
+        first = _runs(draw, 10.0, 10)
+        held = [known(hold_against(first, _runs(draw, 10.0, 10), _NAMES)) for _ in range(20)]
+        sets += any(one.distinguishable for one in judge(held))
+    assert sets <= 8
+
+
+def test_what_cannot_be_told_says_how_many_runs_would_tell() -> None:
+    few = _judge([10.0, 10.5, 11.0], [9.5, 10.2, 10.6], ([], []))
+    assert few.p == pytest.approx(0.7)
+    assert (few.distinguishable, few.runs_needed, few.can_tell) == (False, 31, False)
+    assert few.text == (
+        "no significant difference between 2 workers and 1 worker with 3 runs each "
+        "(p = 0.7, Mann-Whitney); "
+        "31 runs each would show it, if the true difference is the one seen"
+    )
+    more = _judge([10.0, 10.5, 11.0, 10.2], [9.5, 10.2, 10.6, 10.4], ([], []))
+    assert ": so many show a difference of " in more.text
+
+
+def test_several_comparisons_are_corrected() -> None:
+    held = known(hold_against([1.0, 2, 3, 4], [5.0, 6, 7, 8], _NAMES))
+    one, other = judge([held, held])
+    assert one.p == other.p == pytest.approx(2 / 35)
+    assert "(p = 0.057, Mann-Whitney, corrected for 2 comparisons)" in one.text
+
+
+def test_runs_that_missed_their_goal_rank_last() -> None:
+    found = _judge([10.0, 11.0, 12.0, 13.0], [math.inf] * 4, ([], []))
+    assert (found.distinguishable, found.detectable, found.runs_needed) == (True, None, None)
+    assert hold_against([1.0], [2.0, 3.0], _NAMES) is None

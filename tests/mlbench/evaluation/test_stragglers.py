@@ -1,4 +1,4 @@
-"""What stragglers cost: of simulated steps, and of ranks that really wait for each other."""
+"""Cost of stragglers in simulated and real steps, and CPU contention of ranks and groups."""
 
 import json
 import time
@@ -14,13 +14,16 @@ import pytest
 
 from mlbench import Tracker
 from mlbench.contract import names
-from mlbench.contract.results import Stragglers
+from mlbench.contract.records import Disturbance
+from mlbench.contract.results import RankDisturbance, Result, Stragglers
 from mlbench.contract.sampled_steps import is_sampled
-from mlbench.evaluation.inputs import Columns
-from mlbench.evaluation.stragglers import stragglers_of
+from mlbench.evaluation.comparison import compare, judge
+from mlbench.evaluation.inputs import Columns, RankRow
+from mlbench.evaluation.stragglers import disturbances, stragglers_of
 from mlbench.evaluation.timeline import Dates
-from tests.mlbench.evaluation.making import START, at_us, columns
+from tests.mlbench.evaluation.making import START, at_us, columns, make_facts, reaching
 from tests.support.known import known
+from tests.support.rows import QUIET
 
 _AHEAD = 7.0  # seconds, for which the clock of simulated rank 1 is ahead
 _DATES = Dates([0], [0], 1 << 60, {"1": [round(_AHEAD * 1e6)]})
@@ -210,3 +213,106 @@ def test_the_speed_without_a_straggler_is_predicted(tmp_path: Path) -> None:
     assert found.times_as_fast == pytest.approx(seconds / without, rel=0.05)
     assert found.ranks[0].rank == 2
     assert found.ranks[0].seconds == pytest.approx(_REAL_STEPS * 0.09, rel=0.1)
+
+
+def make_rank(rank: int, attempt: int, **measured: Any) -> RankRow:
+    disturbance = Disturbance.from_fields(QUIET | measured)
+    return RankRow(rank=rank, attempt=attempt, disturbance=disturbance)
+
+
+@pytest.mark.parametrize(
+    ("measured", "disturbed", "text"),
+    [
+        ({}, False, "rank 1 waited for a core 1 % of the time; others used 0.1 of 2 cores"),
+        (
+            {"waiting_seconds": 4.1, "others_core_seconds": 11.0, "top": {"a": 8.0, "b": 2.9}},
+            True,
+            "rank 1 waited for a core 41 % of the time; others used 1.1 of 2 cores "
+            "(top: a 0.8, b 0.3)",
+        ),
+        (
+            {"own_waiting_seconds": 7.5, "others_core_seconds": None, "cores": 1},
+            False,
+            "rank 1 waited for a core 1 % of the time, 75 % more by its own doing",
+        ),
+        (
+            {"stolen_seconds": 0.6, "cores": 1},
+            True,
+            "rank 1 waited for a core 1 % of the time; others used 0.1 of 1 core; "
+            "its cores were stolen 6 % of the time",
+        ),
+        (
+            {"profiled": [(100.0, 102.5), (200.0, 203.0)]},
+            True,
+            "rank 1 waited for a core 1 % of the time; others used 0.1 of 2 cores; "
+            "it was profiled for 5.5 s",
+        ),
+    ],
+)
+def test_waiting_and_stealing_disturb(measured: Any, disturbed: bool, text: str) -> None:
+    [found] = disturbances([make_rank(1, 1, **measured)])
+    assert (found.disturbed, found.text) == (disturbed, text)
+
+
+def test_every_attempt_counts_as_far_as_it_was_measured() -> None:
+    ranks = [make_rank(0, 2), make_rank(1, 1, waiting_seconds=5.0), RankRow(rank=0, attempt=1)]
+    entries = disturbances(ranks)
+    assert [(entry.attempt, entry.rank, entry.disturbed) for entry in entries] == [
+        (1, 1, True),
+        (2, 0, False),
+    ]
+    assert entries[0].text.startswith("rank 1, attempt 1, waited for a core 50 % of the time")
+
+
+def waiting(run_id: int, workers: int, seconds: float, *shares: float) -> Result:
+    """Return the result of a run whose ranks waited for such shares of their time."""
+    ranks = []
+    for rank, share in enumerate(shares):
+        measured = Disturbance(**QUIET)
+        waited = replace(
+            measured, waiting_seconds=0.0, stack_waiting_seconds=share * measured.seconds
+        )
+        ranks.append(RankDisturbance(rank, 1, False, 0.0, None, "", waited))
+    return reaching(run_id, workers, seconds, disturbances=tuple(ranks))
+
+
+def groups(ours: float, theirs: float, *, faster: float) -> list[Result]:
+    """Return five runs of one worker, and five of two, with their shares of waiting."""
+    alone = [waiting(i, 1, 10 + i / 100, ours) for i in range(5)]
+    return alone + [waiting(9 + i, 2, (10 + i / 100) / faster, 0.0, theirs) for i in range(5)]
+
+
+def test_a_group_has_the_share_of_the_rank_that_waited_most_with_its_cost() -> None:
+    results = groups(0.002, 0.03, faster=1.5)
+    compared = compare(results, {run.run_id: make_facts(run.num_workers) for run in results})
+    shares = [known(group.contention_share) for group in compared.groups]
+    assert shares == pytest.approx([0.002, 0.03])
+    assert known(compared.groups[1].contention_cost) == pytest.approx(0.039)
+    assert judge(compared).verdict == "yes"
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "faster", "is_doubtful"),
+    [
+        (0.0, 0.04, 1.08, False),
+        (0.0, 0.04, 1.03, True),
+        (0.03, 0.0, 1.03, True),
+        (0.04, 0.04, 1.001, False),
+        (0.0, 0.005, 1.001, False),  # less than 1 % of the time is none
+    ],
+)
+def test_a_difference_smaller_than_that_of_contention_is_doubtful(
+    ours: float, theirs: float, faster: float, *, is_doubtful: bool
+) -> None:
+    results = groups(ours, theirs, faster=faster)
+    compared = compare(results, {run.run_id: make_facts(run.num_workers) for run in results})
+    assert bool(compared.groups[1].contention_doubt) == is_doubtful
+    assert bool(judge(compared).disturbed) == is_doubtful
+
+
+def test_the_sentence_has_the_difference_and_both_costs() -> None:
+    results = groups(0.0, 0.04, faster=1.03)
+    compared = compare(results, {run.run_id: make_facts(run.num_workers) for run in results})
+    text = "1 worker and 2 workers differ by 3.0%, and CPU contention cost them about 0.0% and 5.2%"
+    assert compared.judgement.disturbed == (text,)
+    assert compared.judgement.fastest is None

@@ -1,13 +1,38 @@
-"""What the groups of a sweep are compared with."""
+"""Sweeps: baselines, charts, importance of options, crossings and performance profiles."""
 
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
+from random import Random
+
+import pytest
 
 from mlbench.contract.comparisons import Comparison, Group
-from mlbench.contract.sweeps import Axis, Panel, Sweep
+from mlbench.contract.records import RunSet, SetPlace, Trial
+from mlbench.contract.sweeps import Axis, Cell, Chart, Panel, SetAnalysis, Sweep
 from mlbench.evaluation.comparison import compare
-from mlbench.evaluation.sweeps import SweepPoint, baseline, fewest_workers, in_order, lay_out
+from mlbench.evaluation.sweeps import (
+    RunFigures,
+    SweepPoint,
+    Timed,
+    Workload,
+    analyze,
+    baseline,
+    charts,
+    crossings,
+    fewest_workers,
+    frontier,
+    in_order,
+    interval,
+    lay_out,
+    profiles,
+    spearman,
+    timed,
+)
 from tests.mlbench.evaluation.making import make_facts, reaching
 from tests.support.known import known
+from tests.support.results import make_sweep
 
 SPOTS = [
     SweepPoint(workers, {"exchange": exchange, "bandwidth": bandwidth})
@@ -134,3 +159,289 @@ def _told(group: Group) -> tuple[str, bool, float] | None:
     if found is None:
         return None
     return found.than, found.distinguishable, round(found.times_as_fast or 0, 2)
+
+
+_SWEEP = make_sweep()
+
+
+def drawn(*means: float | None) -> list[Chart]:
+    """Return the charts of two exchanges over three bandwidths with these throughputs alone."""
+    groups = []
+    for group, mean in zip(_SWEEP.groups, means, strict=True):
+        rate = replace(known(group.samples_per_second), mean=mean)
+        found = replace(group, samples_per_second=rate, training_seconds_to_accuracy=None)
+        groups.append(found)
+    return [*charts(known(_SWEEP.sweep), groups)]
+
+
+def test_each_measure_has_a_chart_with_figures_and_their_intervals() -> None:
+    times, rates = known(_SWEEP.sweep).charts
+    assert times.title == "Time to accuracy by bandwidth and exchange"
+    assert (rates.axis, rates.unit) == ("throughput [samples/s]", "samples/s")
+    summary = known(_SWEEP.groups[0].training_seconds_to_accuracy)
+    assert times.cells[0][0] == Cell(known(summary.mean), summary.mean_low, summary.mean_high, 0)
+
+
+@pytest.mark.parametrize(
+    ("means", "is_wide", "heat"),
+    [
+        ((10, 20, None, 40, 70, None), False, [[0, 1, None], [3, 6, None]]),
+        # Far ones by their logarithms.
+        ((1, 10, None, 100, 1000, 1e6), True, [[0, 1, None], [2, 3, 6]]),
+        ((5, 5, 5, 5, 5, float("nan")), False, [[0, 0, 0], [0, 0, None]]),
+    ],
+)
+def test_the_best_figure_is_the_darkest(
+    means: tuple[float, ...], is_wide: bool, heat: list[list[int | None]]
+) -> None:
+    [chart] = drawn(*means)
+    assert chart.is_wide == is_wide
+    assert [[cell and cell.heat for cell in row] for row in chart.cells] == heat
+
+
+def test_there_is_no_chart_without_figures() -> None:
+    assert drawn(*[None] * 6) == []
+
+
+# Seconds to the goal by exchange and bandwidth: both matter, the exchange more.
+_SECONDS = {
+    ("flat", "10"): 90.0,
+    ("flat", "100"): 60.0,
+    ("topk", "10"): 30.0,
+    ("topk", "100"): 20.0,
+}
+
+
+def made(seconds: dict[tuple[str, str], float], *, repeats: int = 4, done: int = 99) -> SetAnalysis:
+    """Analyze a set of so many repeats, of which the first places are done."""
+    places, figures = [], {}
+    for number, (exchange, bandwidth) in enumerate([*seconds] * repeats, 1):
+        trial = Trial(number, number, 1, "FINISHED", "", False, False, counts=True, remark="")
+        swept = {"exchange": exchange, "bandwidth": bandwidth}
+        trials = (trial,) if number <= done else ()
+        places.append(SetPlace(number, f"r{number}", 2, 1, not trials, trials, swept))
+        took = seconds[exchange, bandwidth] + number / 100
+        figures[number] = RunFigures(took if took < math.inf else None, 100.0, took + 10)
+    run_set = RunSet("s", "2026-01-01T00:00:00Z", False, None, {}, tuple(places), "")
+    return analyze(run_set, figures)
+
+
+@pytest.mark.parametrize(
+    ("some", "others", "expected"),
+    [
+        ([1, 2, 3, 4], [10, 20, 30, math.inf], 1),
+        ([1, 2, 3, 4], [4, 3, 2, 1], -1),
+        # Of the ranks 1.5, 1.5, 3.5, 3.5, 5 and 1, 2.5, 2.5, 5, 4.
+        ([1, 1, 2, 2, 3], [5, 6, 6, 8, 7], 6.5 / math.sqrt(9 * 9.5)),
+        ([1, 1, 1], [1, 2, 3], None),
+    ],
+)
+def test_a_rank_correlation(some: list[float], others: list[float], expected: float | None) -> None:
+    found = spearman(some, others)
+    assert found == (expected and pytest.approx(expected))
+
+
+def _normal(correlation: float) -> Callable[[Random], tuple[float, float]]:
+    def draw(random: Random) -> tuple[float, float]:
+        x, e = random.gauss(0, 1), random.gauss(0, 1)
+        return x, correlation * x + math.sqrt(1 - correlation**2) * e
+
+    return draw
+
+
+def _of_three_levels(random: Random) -> tuple[float, float]:
+    level = random.randrange(3)
+    return level, level + random.lognormvariate(0, 1)
+
+
+@pytest.mark.parametrize("runs", [6, 12, 30])
+@pytest.mark.parametrize("draw", [_normal(0.0), _normal(0.6), _normal(0.9), _of_three_levels])
+def test_an_interval_covers_the_true_correlation(
+    draw: Callable[[Random], tuple[float, float]], runs: int
+) -> None:
+    random = Random(runs)  # noqa: S311 - no secret
+    true = known(spearman(*zip(*(draw(random) for _ in range(20_000)), strict=True)))
+    covered = times = 0
+    for _ in range(1000):
+        correlation = spearman(*zip(*(draw(random) for _ in range(runs)), strict=True))
+        if correlation is not None:
+            low, high = interval(correlation, runs)
+            covered += known(low) <= true <= known(high)
+            times += 1
+    assert covered / times > 0.93
+
+
+def test_few_runs_have_no_interval() -> None:
+    assert interval(0.5, 4) == (None, None)
+    low, high = interval(1.0, 5)
+    assert known(low) < known(high) == 1
+
+
+def test_what_matters_most_comes_first() -> None:
+    analysis = made(_SECONDS)
+    assert [(effect.key, effect.value) for effect in analysis.effects] == [
+        ("exchange", "topk"),
+        ("bandwidth", ""),
+    ]
+    assert all(effect.correlation < 0 for effect in analysis.effects), "both make it faster"
+    assert analysis.measure == "training time to the goal"
+    assert [axis.key for axis in analysis.axes] == ["exchange", "bandwidth"]
+    assert (analysis.points[2].name, analysis.points[2].values) == (
+        "exchange topk, bandwidth 10, 2 workers",
+        ("topk", "10"),
+    )
+    assert analysis.text == "exchange matters most"
+
+
+def test_what_cannot_be_told_is_said() -> None:
+    assert made(_SECONDS, done=4).text == "Nothing can be told from chance with 4 runs"
+    assert made(_SECONDS, done=0).text == "Too few runs have ended to see what matters"
+    alike = _SECONDS | {("topk", "10"): 60.0, ("topk", "100"): 30.0}
+    assert made(alike, repeats=6).text == (
+        "bandwidth or exchange matters most: which of them cannot be told yet"
+    )
+
+
+def test_a_run_that_missed_its_goal_is_the_slowest() -> None:
+    missed = made(_SECONDS | {("flat", "10"): math.inf})
+    assert missed.points[0].figure is None
+    assert missed.effects[0].correlation == pytest.approx(-0.87, abs=0.01), "of topk, the faster"
+
+
+def test_what_is_left_takes_as_long_as_what_is_alike() -> None:
+    found = made(_SECONDS, done=8)
+    assert found.places_left == 8
+    assert found.seconds_left == pytest.approx(2 * (90 + 60 + 30 + 20 + 4 * 10), abs=1)
+    assert made(_SECONDS).seconds_left == 0
+    assert made(_SECONDS, done=0).seconds_left is None
+
+
+Times = Mapping[float | None, Sequence[float | None]]
+
+
+def _runs(where: str = "2 workers", /, **algorithms: Times) -> list[Timed]:
+    return [
+        Timed(algorithm, Workload(where, bandwidth), seconds)
+        for algorithm, by_bandwidth in algorithms.items()
+        for bandwidth, times in by_bandwidth.items()
+        for seconds in times
+    ]
+
+
+def test_lines_cross_where_time_and_bandwidth_meet_as_logarithms() -> None:
+    # Four times as fast at 5, four times as slow at 80: equal at their geometric mean.
+    [one] = crossings(_runs(small={5: [10], 80: [10]}, large={5: [40], 80: [2.5]}))
+    assert (one.below, one.above, one.where) == ("small", "large", "2 workers")
+    assert one.bandwidth == pytest.approx(20)
+    assert (one.low, one.high) == (None, None)
+    assert one.text == (
+        "2 workers: large overtakes small at 20 Mbit/s (too few runs for an interval)"
+    )
+
+
+def test_equal_runs_leave_no_doubt() -> None:
+    runs = _runs(small={5: [10] * 3, 80: [10] * 3}, large={5: [40] * 3, 80: [2.5] * 3})
+    [one] = crossings(runs)
+    assert [one.low, one.high] == pytest.approx([20, 20])
+    assert one.text == "2 workers: large overtakes small at 20 Mbit/s (95 %: 20 to 20)"
+
+
+def test_an_interval_without_an_end_says_so() -> None:
+    # At 80, three such runs may well have a mean of more than 10: then nothing is overtaken.
+    runs = _runs(small={5: [10] * 3, 80: [10] * 3}, large={5: [40] * 3, 80: [8, 11, 8]})
+    [one] = crossings(runs)
+    expected = 5 * 16 ** (math.log(4) / (math.log(4) + math.log(10 / 9)))
+    assert one.bandwidth == pytest.approx(expected)
+    assert 20 < known(one.low) < expected
+    assert one.high is None
+    assert one.text.endswith(f"at 65.8 Mbit/s (95 %: {one.low:.3g} to more than 80)")
+
+
+def test_what_runs_do_not_tell_is_no_crossing() -> None:
+    close = _runs(some={5: [8, 10, 12], 80: [8, 10, 12]}, others={5: [8, 11, 12], 80: [8, 9, 12]})
+    assert crossings(close) == ()
+
+
+def test_between_bandwidths_of_which_one_was_too_little_nothing_is_known() -> None:
+    runs = _runs(some={5: [None], 20: [8], 80: [2]}, others={5: [9], 20: [7], 80: [4]})
+    [one] = crossings(runs)
+    assert 20 < one.bandwidth < 80
+
+
+def test_numbers_of_workers_and_latencies_cross_by_themselves() -> None:
+    flat: Times = {5: [10], 80: [10], None: [1]}
+    runs = [
+        *_runs("2 workers", some=flat, others={5: [40], 80: [2.5], None: [1]}),
+        *_runs("4 workers", some=flat, others={5: [20], 80: [5], 320: [1]}),
+        *_runs("2 workers, latency 5ms", some=flat, others={5: [20], 80: [15]}),
+    ]
+    assert [(crossing.where, round(crossing.bandwidth)) for crossing in crossings(runs)] == [
+        ("2 workers", 20),
+        ("4 workers", 20),
+    ]
+
+
+def test_the_frontier_is_where_no_other_is_faster() -> None:
+    lines = _runs(
+        some={5: [10], 80: [10]},
+        others={5: [40], 80: [2.5]},
+        # At 20, where these cross, it takes half as long.
+        third={5: [5], 80: [5]},
+    )
+    found = [(one.below, one.above, one.on_frontier) for one in crossings(lines)]
+    assert found == [("some", "others", False), ("third", "others", True)]
+
+
+def test_profiles_count_workloads_by_the_distance_from_the_fastest() -> None:
+    runs = _runs(
+        a={5: [9, 10, 50], 80: [30]},
+        b={5: [20], 80: [10]},
+        c={5: [12, None, None], 80: [15]},
+    )
+    second, best, last = profiles(runs)
+    assert (best.algorithm, best.ratios) == ("b", (1.0, 2.0))
+    assert (second.algorithm, second.ratios) == ("a", (1.0, 3.0))
+    assert (last.algorithm, last.ratios) == ("c", (1.5, None))
+    # The area below the steps from 1 to 4, by 3: of b, (3 + 2) / 2 / 3.
+    assert [p.score for p in (best, second, last)] == pytest.approx([5 / 6, 4 / 6, 2.5 / 6])
+
+
+def test_a_workload_that_not_all_had_does_not_count() -> None:
+    runs = _runs(a={5: [10], 80: [30]}, b={5: [20]})
+    assert [one.ratios for one in profiles(runs)] == [(1.0,), (2.0,)]
+
+
+def test_who_never_reaches_the_goal_is_never_near() -> None:
+    first, other = profiles(_runs(a={5: [None], 80: [3]}, b={5: [None], 80: [None]}))
+    assert (first.ratios, first.score) == ((1.0, None), 0.5)
+    assert (other.ratios, other.score) == ((None, None), 0.0)
+
+
+def test_one_algorithm_or_one_bandwidth_is_no_frontier() -> None:
+    assert frontier(_runs(a={5: [1], 80: [1]})) is None
+    assert frontier(_runs(a={5: [1]}, b={5: [2]})) is None
+    assert frontier(_runs(a={5: [1], 80: [1]}, b={5: [2], 80: [2]})) is not None
+
+
+def test_what_is_swept_besides_bandwidth_is_the_algorithm_or_where_it_ran() -> None:
+    swept = {"exchange": "topk", "precision": "bf16", "bandwidth": "20", "latency": "5ms"}
+    [one] = timed([reaching(1, 2, 30.0, swept=swept)])
+    assert one == Timed("exchange topk precision bf16", Workload("2 workers, latency 5ms", 20), 30)
+    unlimited = reaching(1, 1, 30.0, swept={"exchange": "topk", "bandwidth": "none"})
+    assert timed([unlimited]) == [Timed("topk", Workload("1 worker", None), 30)]
+    assert timed([reaching(1, 1, 30.0, swept={"bandwidth": "20"})]) == []
+    assert timed([reaching(1, 1, 30.0)]) == []
+
+
+def test_a_comparison_has_the_frontier_of_its_sweep() -> None:
+    times = {("a", "5"): 10.0, ("a", "80"): 10.0, ("b", "5"): 40.0, ("b", "80"): 2.5}
+    runs = [
+        reaching(i, 2, seconds, swept={"exchange": name, "bandwidth": bandwidth})
+        for i, ((name, bandwidth), seconds) in enumerate(times.items())
+    ]
+    facts = {run.run_id: make_facts(2, **run.swept) for run in runs}
+    front = known(compare(runs, facts).frontier)
+    assert [(crossing.below, crossing.above, crossing.where) for crossing in front.crossings] == [
+        ("a", "b", "2 workers")
+    ]
+    assert [profile.algorithm for profile in front.profiles] == ["a", "b"]

@@ -1,6 +1,8 @@
-"""MLPerf's scores of official sets, and how runs converge beside their task's reference."""
+"""MLPerf's scores, reference convergence, divisions, and violations of the closed division."""
 
 import math
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,21 +10,25 @@ import pytest
 from mlbench.benchmarks.registry import BENCHMARKS
 from mlbench.contract.comparisons import Group
 from mlbench.contract.names import VAL_ACCURACY
-from mlbench.contract.records import Goal, Planned, RunSet
+from mlbench.contract.records import GitState, Goal, Planned, RunSet, StatedMachine
 from mlbench.contract.results import Result, TimeToAccuracy
 from mlbench.evaluation import official_rules
 from mlbench.evaluation.comparison import compare
+from mlbench.evaluation.inputs import InjectedFault
 from mlbench.evaluation.official_rules import (
     Entry,
     Point,
     Window,
     choose,
+    division,
     find,
     mean_of_runs,
     prune,
+    rule_violations,
 )
-from tests.mlbench.evaluation.making import make_facts, make_result
+from tests.mlbench.evaluation.making import make_facts, make_result, make_run
 from tests.support.known import known
+from tests.support.ranks import finish, start_ranks
 
 _NEVER = math.inf
 PLAN = [Planned(1, seed) for seed in range(1, 11)]
@@ -194,3 +200,121 @@ def test_points_above_the_line_between_others_count_for_nothing() -> None:
     # Once 384 is gone, 256 is above the line from 128 to 512.
     points = [ten, Point(256, 14.5, 1, 8), Point(384, 17, 1, 8), Point(512, 12, 1, 8)]
     assert prune(points) == [ten, points[-1]]
+
+
+COMMITTED = StatedMachine(hostname="a", git=GitState("0123abc", dirty=False, root="/a"))
+CHANGED = StatedMachine(hostname="b", git=GitState("0123abc", dirty=True, root="/a"))
+STEADY = {"seconds": 0.5, "rounds": 1000, "warmup": 5, "check": True}
+
+
+def violations(settings: dict[str, Any] | None = None, **fields: Any) -> list[str]:
+    """Return the violations of a run that states these settings."""
+    run = make_run(**{"benchmark": "communication", "settings": settings, **fields})
+    return rule_violations(run, [])
+
+
+def test_official_tasks_are_the_closed_division() -> None:
+    assert division(make_run(benchmark="digits")) == "closed"
+    assert division(make_run(benchmark="", command="python main.py")) == "open"
+
+
+@pytest.mark.slow
+def test_a_real_run_keeps_the_rules(tmp_path: Path) -> None:
+    ranks = start_ranks(tmp_path, 1, "-m", "mlbench_worker.tasks.digits", "--goal", "90")
+    finish(ranks)
+    [settings] = ranks[0].stated("settings")
+    assert violations(dict(settings), benchmark="digits") == []
+
+
+def test_each_violation_is_a_sentence() -> None:
+    settings = {name: permitted[0] for name, permitted in BENCHMARKS["digits"].rules.items()}
+    changed = settings | {"learning_rate": 0.1, "compression": "fp16", "goal": 95.0, "seed": 9}
+    assert violations(settings, benchmark="digits") == []
+    assert violations(changed, benchmark="digits") == [
+        "compression is fp16; the task's rules say none",
+        "goal is 95; the task's rules say 97 or 90",
+        "learning_rate is 0.1; the task's rules say 0.05",
+    ]
+
+
+def test_a_recipe_has_a_learning_rate_of_its_own() -> None:
+    rules = BENCHMARKS["cifar10-resnet"].rules
+    settings = {name: permitted[0] for name, permitted in rules.items()}
+    for recipe, rate, other in (("he-2015", 0.1, 0.02), ("mlbench-2020", 0.02, 0.1)):
+        chosen = settings | {"recipe": recipe, "learning_rate": rate}
+        assert violations(chosen, benchmark="cifar10-resnet") == []
+        assert violations(chosen | {"learning_rate": other}, benchmark="cifar10-resnet") == [
+            f"learning_rate is {other}; the task's rules say {rate}"
+        ]
+    short = settings | {"recipe": "one-cycle", "learning_rate": 0.2}
+    [sentence] = violations(short, benchmark="cifar10-resnet")
+    assert sentence == "epochs is 164; the task's rules say 8"
+
+
+def test_other_data_than_the_standard_is_said_to_be() -> None:
+    settings = {name: permitted[0] for name, permitted in BENCHMARKS["digits"].rules.items()}
+    [sentence] = violations(settings | {"data_sha256": "0123"}, benchmark="digits")
+    assert sentence.startswith("the data is not the standard data: data_sha256 is 0123; ")
+
+
+def test_values_are_written_as_on_the_command_line() -> None:
+    for changed, sentence in (
+        ({"check": False}, "check is false; the task's rules say true"),
+        ({"rounds": None}, "rounds is none; the task's rules say 1000"),
+        ({"seconds": 2.25}, "seconds is 2.25; the task's rules say 0.5"),
+    ):
+        assert violations(STEADY | changed) == [sentence]
+    without = {name: value for name, value in STEADY.items() if name != "warmup"}
+    assert violations(without) == ["warmup is not stated; the task's rules say 5"]
+    assert violations(None, state="STARTED") == []
+    assert violations(None, state="FAILED") == ["the run has not stated its settings"]
+    assert violations(None, benchmark="steps", state="FINISHED") == [], "it has no rules"
+
+
+def test_code_that_is_not_committed_is_a_violation() -> None:
+    run = make_run()
+    assert rule_violations(run, [COMMITTED, StatedMachine(hostname="c"), StatedMachine()]) == []
+    [sentence] = rule_violations(run, [COMMITTED, CHANGED, CHANGED])
+    assert sentence == "the code that ran has changes that are not committed"
+
+
+def test_the_open_division_has_no_rules() -> None:
+    own = make_run(benchmark="", command="python main.py", state="FINISHED", settings={"goal": 1})
+    assert rule_violations(own, [CHANGED]) == []
+
+
+def test_limits_that_are_not_in_force_are_violations() -> None:
+    run = make_run(max_bandwidth=20.0, num_cpus=0.5)
+    # The kernel rounds, and a worker that is bound to cores has no limit of time.
+    in_force = StatedMachine(bandwidth_limit=20.000001, cpu_limit=0.5)
+    assert rule_violations(run, [in_force, StatedMachine(bandwidth_limit=19.0)]) == []
+    assert rule_violations(
+        run, [in_force, StatedMachine(bandwidth_limit=100.0, cpu_limit=2.0)]
+    ) == [
+        "the bandwidth of workers was not limited to 20 Mbit/s, but to 100",
+        "the time of workers was not limited to 0.5 cores, but to 2",
+    ]
+    run = make_run(latency_ms=5.0, loss_percent=1.0)
+    in_force = StatedMachine(latency_ms=5.0, loss_percent=0.999999)
+    assert rule_violations(run, [in_force]) == []
+    assert rule_violations(run, [in_force, StatedMachine(loss_percent=0.5)]) == [
+        "what workers sent was not 5 ms late, but 0",
+        "what workers sent was not 1 % lost, but 0.5",
+    ]
+
+
+def test_failures_are_violations_once_they_happen() -> None:
+    by_hand = InjectedFault(0, "kill", due_at=5.0, at=5.0)
+    planned = InjectedFault(0, "kill", seconds=9.0)
+    run = make_run(injected=(by_hand, planned, replace(by_hand, at=None)))
+    assert rule_violations(run, []) == ["failures were injected by hand: 1"]
+    run = make_run(faults="kill:every=15s", injected=(planned,))
+    assert rule_violations(run, []) == ["failures were ordered: kill:every=15s"]
+
+
+def test_a_run_from_before_there_was_an_option_keeps_the_rules() -> None:
+    rules = BENCHMARKS["digits"].rules
+    usual = {name: permitted[0] for name, permitted in rules.items() if name != "recipe"}
+    assert violations(usual, benchmark="digits") == []
+    tuned = violations(usual | {"recipe": "tuned", "learning_rate": 0.02}, benchmark="digits")
+    assert tuned == ["recipe is tuned; the task's rules say standard"]
