@@ -50,7 +50,7 @@ class Checked:
 
 
 def check(files: Sequence[Path]) -> list[Checked]:
-    """Return the problems and the notes of each archive, as ``checking.examine`` does.
+    """Return the problems and the notes of each archive, as ``verification.examine`` does.
 
     One process reads all of them. Its progress goes to stderr, if that is a terminal. If an
     archive ends the process, the two halves are checked apart, until that archive is alone.
@@ -81,7 +81,7 @@ def damage(file: int, seconds: float, is_gone: Callable[[], bool]) -> list[str]:
 def compare(
     files: Sequence[Path], criteria: Criteria = OWN_CRITERIA
 ) -> tuple[Comparison, Manifest]:
-    """Compare the runs of files, as ``comparing.compare_files`` does."""
+    """Compare the runs of files, as ``verification.compare_files`` does."""
     answer = _ask("compare", json.dumps(criteria.to_fields()), *map(str, files))
     return Comparison.from_fields(answer["comparison"]), Manifest.from_fields(answer["manifest"])
 
