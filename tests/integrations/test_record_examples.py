@@ -22,13 +22,14 @@ from mlbench.contract import names
 from mlbench.contract.join_token import make, new_holder
 from mlbench.contract.records import Run
 from mlbench.local.home import Home
+from mlbench.tracking import job
 from tests.support.machines import two_machines
 from tests.support.processes import run_text
 from tests.support.recorded import sealed
 from tests.support.slurm import Slurm, running_slurm
 
 _EXAMPLES = Path(__file__).parents[2] / "examples" / "record"
-_LAUNCHERS = Path(names.__file__).with_name("job.py")
+_LAUNCHERS = Path(job.__file__)
 
 
 def _manifests(name: str) -> list[dict[str, Any]]:
