@@ -1,5 +1,6 @@
 """An HTTP server with a small archive in place of Grafana's."""
 
+import gzip
 import hashlib
 import io
 import tarfile
@@ -15,12 +16,12 @@ from mlbench.local.grafana_archive import GrafanaArchive
 def packed(version: str = "13.2.3") -> bytes:
     """Return an archive as Grafana's: one folder that holds all."""
     content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w:gz") as archive:
+    with tarfile.open(fileobj=content, mode="w") as archive:
         for name, data in (("bin/grafana", b"#!/bin/sh\n"), ("conf/defaults.ini", b"")):
             member = tarfile.TarInfo(f"grafana-{version}/{name}")
             member.size, member.mode = len(data), 0o755
             archive.addfile(member, io.BytesIO(data))
-    return content.getvalue()
+    return gzip.compress(content.getvalue(), mtime=0)  # the same bytes in each second
 
 
 @dataclass
