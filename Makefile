@@ -4,7 +4,7 @@
 
 BIN := .venv/bin
 
-.PHONY: help run install tools dev data quick test test-all check chart docs bench results images screenshots e2e clean
+.PHONY: help run install tools dev data quick test test-all test-releases check chart docs bench results images screenshots e2e clean
 
 help: ## show this list (the default)
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile
@@ -50,7 +50,9 @@ test: tools ## run the tests that are done in four minutes; TESTS='tests/web -k 
 test-all: tools ## run all tests but those on a cluster, the slow ones too
 	INTEGRATIONS="$$(scripts/get-integrations.sh)" OPENAPI_CLIENT="$$(scripts/get-openapi-client.sh)" && \
 		export INTEGRATIONS OPENAPI_CLIENT && $(PYTEST) --durations=60 --durations-min=3 $(AGAIN)
-	$(if $(AGAIN),,KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" scripts/test-prometheus-releases.sh)
+
+test-releases: tools ## run the tests of delivery with the Prometheus of other releases of Debian
+	KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" scripts/test-prometheus-releases.sh
 
 check: tools ## lint, formatting, types, imports, pages' modules, dashboards, Prometheus's rules, workflows, shell syntax
 	$(BIN)/ruff check

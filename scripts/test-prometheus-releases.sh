@@ -11,7 +11,7 @@ for release in trixie sid; do
     fi
     export PROMETHEUS
     "$PROMETHEUS" --version 2>&1 | head -n 1
-    .venv/bin/pytest -n 3 --dist worksteal --with-prometheus -k "not postgresql" \
+    .venv/bin/pytest -n 3 --dist worksteal -p no:cacheprovider --with-prometheus -k "not postgresql" \
         tests/master/recording tests/master/reading tests/master/controller/test_settling.py \
         tests/master/archives tests/chain/test_nothing_is_lost.py
 done
