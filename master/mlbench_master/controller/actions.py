@@ -1,4 +1,4 @@
-"""The actions that the controller decides on, and the executor carries out."""
+"""Actions that the controller decides on and the executor carries out."""
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -10,38 +10,38 @@ from mlbench.contract.runspec import WorkerSpec
 
 @dataclass(frozen=True)
 class Scale:
-    """Bring the pool to this many worker pods of a shape."""
+    """Bring the pool to this number of worker pods of a shape."""
 
     workers: int
     shape: WorkerSpec = WorkerSpec()  # noqa: RUF009 - it is frozen
     busy: AbstractSet[str] = frozenset()
-    """The uids of the pods of runs, which stay as they are."""
+    """Uids of the pods that runs use: they must not be replaced."""
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Show users what the run waits for."""
+    """Show users why the run waits."""
 
     run_id: int
     why: str
     has_room: bool = False
-    """Whether it lacks nothing but workers, to begin."""
+    """Whether only workers are missing for its start."""
 
 
 @dataclass(frozen=True)
 class Assign:
-    """Begin an attempt: the first worker gets rank 0, and so on."""
+    """Start an attempt: the first worker gets rank 0, the second rank 1, and so on."""
 
     run_id: int
     attempt: int
     workers: tuple[str, ...]
     cores: tuple[tuple[int, ...], ...] | None = None
-    """By rank: those of its worker, none where its pod has its own; None: as it had before."""
+    """Cores by rank, empty if the pod has its own; None: the cores of the last attempt."""
 
 
 @dataclass(frozen=True)
 class Ask:
-    """Ask the ranks of a run why it does not go on."""
+    """Ask the ranks of a run for their hang diagnosis."""
 
     run_id: int
     reason: Reason
@@ -49,16 +49,16 @@ class Ask:
 
 @dataclass(frozen=True)
 class StopRanks:
-    """Tell the agents to stop every rank of the current attempt."""
+    """Have the agents stop every rank of the current attempt."""
 
     run_id: int
     reason: str = ""
-    """Why, if neither a failed rank nor the user is the cause."""
+    """Cause, unless it is a failed rank or the user."""
 
 
 @dataclass(frozen=True)
 class MarkLost:
-    """Give a rank up for good: its streams end with what is held of them."""
+    """Give up a rank permanently: its streams end with the bytes that are stored."""
 
     run_id: int
     attempt: int
@@ -69,7 +69,7 @@ class MarkLost:
 
 @dataclass(frozen=True)
 class Count:
-    """Have the run's samples counted."""
+    """Have the samples of a run counted."""
 
     run_id: int
 
@@ -82,7 +82,7 @@ class End:
     state: Literal["FINISHED", "FAILED", "STOPPED"]
     reason: str = ""
     failed_rank: int | None = None
-    """The rank whose last lines of stderr are appended to the reason."""
+    """Rank whose last lines of stderr are appended to the reason."""
 
 
 Action = Scale | Wait | Assign | Ask | StopRanks | MarkLost | Count | End

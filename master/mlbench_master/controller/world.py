@@ -1,4 +1,4 @@
-"""The world as the controller sees it when it decides: runs, ranks and workers, as plain data."""
+"""State of runs, ranks and workers that the controller decides on, as plain data."""
 
 import math
 from dataclasses import dataclass
@@ -9,27 +9,29 @@ from mlbench_master.reading.counting import SampleCounts
 
 @dataclass(frozen=True)
 class PoolPolicy:
-    """The size of the pool while no run needs more, and how long it waits and is waited for."""
+    """Limits of the pool: its smallest size, its timeouts, and the number of concurrent runs."""
 
     min_workers: int
+    """Number of workers while no run needs more."""
     start_seconds: float
-    """A run whose workers have not come by then fails."""
+    """Longest wait for the workers of a run; the run fails after it."""
     idle_seconds: float
-    """How long the workers of the last run are kept for the next one."""
+    """Seconds for which the workers of the last run are kept for the next one."""
     concurrent_runs: int = 1
-    """How many runs go on at a time, where there is room."""
+    """Maximum number of active runs, if there is capacity for them."""
 
 
 @dataclass(frozen=True)
 class WorkerView:
-    """A worker pod that can be used, and what its agent reported last."""
+    """A usable worker pod, with the latest report of its agent."""
 
     name: str
     number: int
-    """Its place in the pool, which shrinks from the highest number down."""
+    """Index in the pool. The pool shrinks from the highest index down."""
     busy: bool
+    """Whether its agent reports a process that runs, or a run that is about to start."""
     silent: float
-    """Reachable seconds since its last report; infinite before a pause."""
+    """Reachable seconds since its last report; infinite if that was before a pause."""
 
 
 @dataclass(frozen=True)
@@ -39,57 +41,57 @@ class RankView:
     rank: int
     worker: str
     pod_uid: str
-    """The pod that it was assigned to; empty where pods have no uid."""
+    """Uid of the assigned pod; empty if pods of this pool have no uid."""
     reported: bool
     """Whether its agent has reported it."""
     stopping: bool
     exit_code: int | None
     exited_at: float | None
-    """When it exited; when it was last heard of, if it is lost."""
+    """Unix seconds of its exit. For a lost rank: when it was last heard from."""
     held: int
-    """Bytes of its streams that the master holds."""
+    """Bytes of its streams that the master has stored."""
     streams_complete: bool
-    """Whether that is all that its process wrote."""
+    """Whether the master has stored everything that its process wrote."""
     seen_at: float
-    """When its agent last reported; when it was assigned, if never."""
+    """Unix seconds of its agent's last report, or of the assignment if there is no report."""
     silent: float
-    """Reachable seconds since its agent last reported."""
+    """Reachable seconds since its agent's last report."""
     forgotten: bool
-    """Whether its agent reported it once, and does not any more."""
+    """Whether its agent reported it once, but no longer does."""
     replaced: bool
-    """Whether another pod has taken the place of its own."""
+    """Whether another pod has replaced the assigned one."""
     trouble: str
-    """What is wrong with its pod, or was since the assignment; empty if nothing is known."""
+    """Problem of its pod since the assignment; empty if none is known."""
     lost: str
-    """Why it was given up; empty for a rank that was not."""
+    """Reason for giving it up; empty if it was not."""
     failure: str = ""
-    """Why it has failed whatever its exit code, as its agent says; empty if it has not."""
+    """Failure that its agent reports whatever the exit code; empty if there is none."""
     has_several: bool = False
-    """Whether its worker has several processes, with ranks of their own."""
+    """Whether its worker has several processes, each with its own rank."""
     ending: float = 0.0
-    """Reachable seconds since it was told to stop or exited, as long as it is not over."""
+    """Reachable seconds since it was told to stop or exited, until it is over."""
     stuck: float = 0.0
-    """How many of these passed since the last progress of its streams."""
+    """The part of ``ending`` since the last progress of its streams, in seconds."""
 
     @property
     def place(self) -> str:
-        """Its name in a sentence."""
+        """Its name in a message."""
         return self.worker if self.has_several else f"rank {self.rank} on {self.worker}"
 
     @property
     def exited(self) -> bool:
-        """Whether its process has ended."""
+        """Whether its process has exited."""
         return self.exit_code is not None
 
     @property
     def over(self) -> bool:
-        """Whether nothing more can come from it."""
+        """Whether the master expects nothing more from it."""
         return bool(self.lost) or (self.exited and self.streams_complete)
 
 
 @dataclass(frozen=True)
 class RunView:
-    """A run that goes on, or is the next to begin."""
+    """An active run, or the next one in the queue."""
 
     id: int
     attempt: int
@@ -98,38 +100,38 @@ class RunView:
     max_restarts: int
     stop_requested: bool
     deadline_seconds: float | None
-    """After its start, when training shall end."""
+    """Seconds after the start by which training should end; None without a deadline."""
     waiting: str
-    """What the API says that it waits for; empty if nothing."""
+    """Reason for waiting that the API shows at present; empty if the run does not wait."""
     stop_reason: str
-    """Why the controller stopped its ranks by itself; empty if it did not."""
+    """Reason for which the controller itself stopped the ranks; empty if it did not."""
     ranks: tuple[RankView, ...]
     delivered: bool
-    """Whether every sample held is in Prometheus or kept."""
+    """Whether every stored sample is in Prometheus or in the database."""
     delivery: SampleCounts | None
-    """The count of its samples; None before it."""
+    """Count of its samples; None until they are counted."""
     overdue: float = -math.inf
-    """Seconds past the deadline; negative before it, or without one."""
+    """Seconds past the deadline; negative before the deadline, or without one."""
     waited: float = 0.0
-    """Seconds that it was seen in its phase: without ranks, with this attempt's, all over."""
+    """Seconds in its phase: without ranks, with ranks of this attempt, or with all ranks over."""
     quiet: float = 0.0
-    """Seconds that nothing of what its ranks write was seen to come."""
+    """Seconds since the last output of any of its ranks arrived."""
     asked: float = math.inf
-    """Seconds since its ranks were asked why it does not go on, if one failed or it is to stop."""
+    """Seconds since the last hang diagnosis of a run that failed or is to stop; else infinite."""
     answered: bool = False
-    """Whether those have answered that can."""
+    """Whether all ranks that can respond have responded to that diagnosis."""
     cores: frozenset[int] = frozenset()
-    """The pool's cores that its ranks have; looked up only while another run waits to begin."""
+    """Cores of the pool that its ranks use; looked up only while another run waits to start."""
 
     @property
     def missing(self) -> list[int]:
-        """The ranks that have not joined the attempt of a recorded run."""
+        """Ranks that have not joined the attempt of an external run."""
         joined = {rank.rank for rank in self.ranks}
         return [rank for rank in range(self.num_workers) if rank not in joined]
 
     @property
     def is_steady(self) -> bool:
-        """Whether its ranks all run."""
+        """Whether all its ranks run."""
         return bool(self.ranks) and all(
             rank.reported and not (rank.exited or rank.stopping) for rank in self.ranks
         )
@@ -137,7 +139,7 @@ class RunView:
 
 @dataclass(frozen=True)
 class WarmPool:
-    """The workers that the last run had."""
+    """Number and shape of the workers that the last run had."""
 
     num_workers: int
     shape: WorkerSpec
@@ -149,24 +151,24 @@ class World:
 
     policy: PoolPolicy
     runs: tuple[RunView, ...]
-    """Those that have begun, then the next one if it may go on beside them: in order of id."""
+    """Active runs, then the next one of the queue if it may run beside them, in order of id."""
     stopped_in_queue: tuple[int, ...]
-    """Queued runs behind these that their users have stopped."""
+    """Ids of later runs in the queue that their users have stopped."""
     workers: tuple[WorkerView, ...]
     waits_for: str
-    """Why more pods are not there, as the pool says; empty if nothing is known."""
+    """Reason of the pool for not having more pods; empty if none is known."""
     warm: WarmPool | None
-    """What the last run leaves behind; None if it never began, or there was none."""
+    """Workers of the last run; None if it never started, or there was no run."""
     idle: float
-    """Seconds since the last run ended; 0 while there is one."""
+    """Seconds since the last run ended; 0 while there is a run."""
     cores: tuple[int, ...] | None = None
-    """The cores that runs share; None where each worker has its own, and all are of one shape."""
+    """Cores that runs share; None if each worker has its own and all have the same shape."""
     recorded: tuple[RunView, ...] = ()
-    """Those that go on though others start their processes: the pool has no part in them."""
+    """Active external runs: others start their processes, and the pool is not involved."""
 
     @property
     def is_steady(self) -> bool:
-        """Whether there is no run, or the ranks of all that have begun run."""
-        begun = [run for run in self.runs if run.ranks]
-        is_steady = all(run.is_steady for run in (*begun, *self.recorded))
-        return is_steady and (bool(begun) or not self.runs)
+        """Whether there is no run, or the ranks of all active runs run."""
+        active = [run for run in self.runs if run.ranks]
+        is_steady = all(run.is_steady for run in (*active, *self.recorded))
+        return is_steady and (bool(active) or not self.runs)
