@@ -65,7 +65,7 @@ def test_a_run_that_wants_all_cores_waits_for_those_that_have_some(
     small = order_steps(client, "small", num_workers=1, steps=6000, rate=100)
     wait_for(lambda: reload(client, small).state == "STARTED", what="the small one begins")
     large = order_steps(client, "large", num_workers=_MANY, steps=5)
-    why = f"it waits for run {small.id}: this run needs"
+    why = f"waiting for run {small.id}: this run needs"
     wait_for(lambda: why in reload(client, large).waiting, what="it says what it waits for")
     last = order_steps(client, "last", num_workers=1, queue=True, steps=5)
     client.stop_run(small.id).result()

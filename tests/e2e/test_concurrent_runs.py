@@ -41,7 +41,7 @@ def test_two_go_on_while_one_restarts_and_one_of_another_shape_waits(
     release.kubectl("delete", "pod", str(pods[1][1]), "--wait=false")
     ended = _check(release, calm)
     assert (ended.attempt, [rank.pod for rank in ended.ranks]) == (1, pods[0])
-    waits = f"it waits for run {troubled.id}: its workers are not like this run's"
+    waits = f"waiting for run {troubled.id}: its workers have another shape"
     wait_until(lambda: release.run(other.id).waiting, waits.__eq__, 10, "it says what it waits for")
     ended = _check(release, troubled)
     assert ended.attempt == 2

@@ -144,4 +144,4 @@ def test_a_worker_that_is_silent_while_others_are_heard_is_lost(
     with stopped(service(impatient, "local-mlbench-worker-1")):
         ended = run_to_end(client, run)
     assert ended.state == "FAILED"
-    assert "local-mlbench-worker-1 was not heard of for 8 s" in ended.reason
+    assert "no report from local-mlbench-worker-1 for 8 s" in ended.reason

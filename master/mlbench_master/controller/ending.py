@@ -3,33 +3,33 @@
 Pure functions.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from mlbench_master.controller.actions import Action, Ask, Count, End, MarkLost, StopRanks, Wait
 from mlbench_master.controller.world import RankView, RunView
 from mlbench_master.runs.events import describe_exit
 
-# A rank that has exited is lost if nothing more comes from it for this long.
+# A rank that has exited is lost if no more of its output arrives for this long.
 STUCK_SECONDS = 60.0
 # A failed or stopped run waits this long for its count: Prometheus may be away.
 COUNT_SECONDS = 5.0
-# A run of which nothing came for this long hangs, as far as one that is stopped can be known to.
+# A run that is stopped counts as hung if none of its output arrived for this long.
 QUIET_SECONDS = 10.0
-# So long the ranks of a run that hangs may tell why, before they are stopped.
+# The ranks of a hung run have this long for their diagnosis before they are stopped.
 ANSWER_SECONDS = 5.0
-# What was asked before that is no answer.
+# An older diagnosis says nothing about the present.
 _LATELY_SECONDS = 20.0
 
 
 def wait_for(run: RunView, what: str, *, has_room: bool = False) -> list[Action]:
-    """Have users see what a run waits for, if they do not yet."""
+    """Show users why a run waits, unless they see that already."""
     return [Wait(run.id, what, has_room)] if what != run.waiting else []
 
 
 def find_lost(run: RunView, why_lost: Callable[[RankView, RunView], str]) -> list[Action]:
     """Give up the ranks whose end, or whose whole output, will never be known.
 
-    For good: the attempt has failed, even if the worker is heard of again.
+    This is permanent: the attempt has failed, even if the worker reports again.
     """
     return [
         MarkLost(run.id, run.attempt, rank.rank, rank.seen_at, why)
@@ -39,83 +39,74 @@ def find_lost(run: RunView, why_lost: Callable[[RankView, RunView], str]) -> lis
 
 
 def stop_ranks(run: RunView) -> list[Action]:
-    """Stop a run's ranks; where some hang, they are asked why before, and heard for a while."""
+    """Stop a run's ranks. If some hang, first ask for a hang diagnosis, and wait a few seconds."""
     has_failed = any(rank.exit_code for rank in run.ranks)
     hangs = has_failed or run.quiet > QUIET_SECONDS
     if not hangs or all(rank.exited for rank in run.ranks):
         return [StopRanks(run.id)]
     if run.asked > _LATELY_SECONDS:
         return [Ask(run.id, "failed" if has_failed else "stopped")]
-    waits = 0 <= run.asked < ANSWER_SECONDS and not run.answered
-    return [] if waits else [StopRanks(run.id)]
+    is_waiting = 0 <= run.asked < ANSWER_SECONDS and not run.answered
+    return [] if is_waiting else [StopRanks(run.id)]
 
 
 def why_gone(rank: RankView) -> str:
-    """Explain why a rank's agent is not the one to report it any more; empty if it is."""
+    """Return why a rank's agent no longer reports it; empty if it does."""
     if rank.replaced:
-        return f"another pod has taken the place of {rank.worker}"
+        return f"another pod has replaced {rank.worker}"
     if rank.forgotten:
-        return join_reasons(f"the agent of {rank.worker} knows it no more", rank.trouble)
+        return join_reasons(f"the agent of {rank.worker} no longer reports it", rank.trouble)
     return ""
 
 
 def why_unfinished(rank: RankView) -> str:
-    """Explain why the output of a rank that has exited is given up; empty if it is not."""
+    """Return why the output of a rank that has exited is given up; empty if it is not."""
     if rank.exited and rank.stuck > STUCK_SECONDS:
-        return f"the rest of what it wrote did not come from {rank.worker} in {STUCK_SECONDS:.0f} s"
+        return f"no more of its output arrived from {rank.worker} for {STUCK_SECONDS:.0f} s"
     return ""
 
 
 def count_or_end(run: RunView, shortage: str, waited: float) -> list[Action]:
-    """End a run once its samples are counted; after a failure at the latest after a while.
+    """End a run once its samples are counted; after a failure, within ``COUNT_SECONDS``.
 
-    ``shortage`` says what it lacked; ``waited``: for how many seconds it could have been counted.
+    ``shortage``: missing workers or ranks, empty if none; ``waited``: seconds since the run could
+    be counted.
     """
-    has_failed = bool(shortage or run.stop_requested or failed_ranks(run))
-    if (has_failed and waited > COUNT_SECONDS) or (run.delivered and run.delivery is not None):
-        return [_end(run, shortage)]
-    return [Count(run.id)] if run.delivered else []
-
-
-def _end(run: RunView, shortage: str) -> End:
+    failed = failed_ranks(run)
+    is_cut_short = bool(shortage or run.stop_requested or failed)
+    is_counted = run.delivered and run.delivery is not None
+    if not is_counted and not (is_cut_short and waited > COUNT_SECONDS):
+        return [Count(run.id)] if run.delivered else []
     disagreement = run.delivery.disagreement if run.delivery else ""
     if run.stop_requested:
-        return End(run.id, "STOPPED", disagreement)
-    if failed := failed_ranks(run):
-        cause = _first(failed)
-        reason = join_reasons(run.stop_reason, _describe(cause), shortage, disagreement)
-        # A stated failure needs no more words.
-        return End(run.id, "FAILED", reason, None if cause.failure else cause.rank)
+        return [End(run.id, "STOPPED", disagreement)]
+    if failed:
+        # The first failure is the cause of the others. A reported failure precedes exits, because
+        # its process ran on after it.
+        cause = min(failed, key=lambda rank: (not rank.failure, rank.exited_at or 0.0, rank.rank))
+        if cause.failure:
+            failure = f"{cause.place}: {cause.failure}"
+        elif cause.exit_code:
+            failure = f"{cause.place} {describe_exit(cause.exit_code)}"
+        else:
+            failure = f"rank {cause.rank} is lost: {cause.lost}"
+        reason = join_reasons(run.stop_reason, failure, shortage, disagreement)
+        # A reported failure explains itself, without lines of stderr.
+        return [End(run.id, "FAILED", reason, None if cause.failure else cause.rank)]
     if shortage or disagreement:
-        return End(run.id, "FAILED", join_reasons(run.stop_reason, shortage, disagreement))
-    return End(run.id, "FINISHED", run.stop_reason)
+        return [End(run.id, "FAILED", join_reasons(run.stop_reason, shortage, disagreement))]
+    return [End(run.id, "FINISHED", run.stop_reason)]
 
 
 def join_reasons(*reasons: str) -> str:
-    """Return those reasons that are not empty, as one."""
+    """Join the reasons that are not empty."""
     return "; ".join(filter(None, reasons))
 
 
 def failed_ranks(run: RunView) -> list[RankView]:
-    """Return the ranks that failed. Exit codes do not count where the controller stopped them."""
+    """Return the failed ranks. Exit codes do not count if the controller stopped the ranks."""
     return [
         rank
         for rank in run.ranks
         if rank.lost or rank.failure or (rank.exit_code and not run.stop_reason)
     ]
-
-
-def _first(failed: Sequence[RankView]) -> RankView:
-    """Return the rank that failed first: the others failed because of it, or were stopped.
-
-    One with a stated failure goes before: its process ran on after that.
-    """
-    return min(failed, key=lambda rank: (not rank.failure, rank.exited_at or 0.0, rank.rank))
-
-
-def _describe(rank: RankView) -> str:
-    if rank.failure:
-        return f"{rank.place}: {rank.failure}"
-    if rank.exit_code:
-        return f"{rank.place} {describe_exit(rank.exit_code)}"
-    return f"rank {rank.rank} is lost: {rank.lost}"

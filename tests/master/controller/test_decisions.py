@@ -40,8 +40,8 @@ from tests.master.controller.worlds import (
 
 DEADLINE = "stopped at its deadline of 60 s"
 BOTH = Assign(7, 1, ("w-0", "w-1"), ((), ()))
-ONE_THERE = Wait(7, "1 of 2 workers are there", has_room=True)
-SHORTAGE = "only 1 of 2 workers were there within 120 s"
+ONE_THERE = Wait(7, "1 of 2 workers are ready", has_room=True)
+SHORTAGE = "only 1 of 2 workers were ready within 120 s"
 
 
 def decide_for(run: RunView, world: World = WORLD, waited: float = 60.0) -> list[Action]:
@@ -76,7 +76,7 @@ def test_waits_for_free_workers_that_were_heard_of(
     there: tuple[WorkerView, ...], usable: int
 ) -> None:
     assert decide_for(ORDERED) == [BOTH]
-    waiting = Wait(7, f"{usable} of 2 workers are there", has_room=True)
+    waiting = Wait(7, f"{usable} of 2 workers are ready", has_room=True)
     assert decide_for(ORDERED, replace(WORLD, workers=there)) == [waiting]
     told = replace(ORDERED, waiting=waiting.why)
     assert decide_for(told, replace(WORLD, workers=there)) == [], "it is said once"
@@ -160,16 +160,16 @@ SENDING = replace(exited(0), streams_complete=False)
     [
         # Seconds in which the master could not hear do not count.
         (replace(RUNNING, seen_at=NOW - 3600, silent=30.0), ""),
-        (replace(RUNNING, silent=31.0), "w-1 was not heard of for 31 s"),
-        (replace(SENDING, silent=31.0), "w-1 was not heard of for 31 s"),
-        (replace(RUNNING, forgotten=True, trouble="x"), "the agent of w-1 knows it no more; x"),
-        (replace(RUNNING, replaced=True), "another pod has taken the place of w-1"),
+        (replace(RUNNING, silent=31.0), "no report from w-1 for 31 s"),
+        (replace(SENDING, silent=31.0), "no report from w-1 for 31 s"),
+        (replace(RUNNING, forgotten=True, trouble="x"), "the agent of w-1 no longer reports it; x"),
+        (replace(RUNNING, replaced=True), "another pod has replaced w-1"),
         (replace(STOPPING, ending=60.0), ""),
-        (replace(STOPPING, ending=61.0), "w-1 did not end it within 60 s of being told to"),
-        (replace(SENDING, stuck=61.0), "the rest of what it wrote did not come from w-1 in 60 s"),
+        (replace(STOPPING, ending=61.0), "w-1 did not end its process within 60 s"),
+        (replace(SENDING, stuck=61.0), "no more of its output arrived from w-1 for 60 s"),
         (
             replace(SENDING, stopping=True, ending=601.0),
-            "w-1 was not done 600 s after being told to stop it",
+            "w-1 did not ship all its output within 600 s",
         ),
     ],
 )
@@ -183,7 +183,7 @@ def test_a_rank_that_its_agent_never_begins_is_lost() -> None:
     waiting = with_ranks(RUNNING, replace(RUNNING, reported=False))
     assert decide_for(waiting, WORLD, 120.0) == []
     [action] = decide_for(waiting, WORLD, 121.0)
-    assert action == MarkLost(7, 1, 1, RUNNING.seen_at, "w-1 did not begin it within 120 s")
+    assert action == MarkLost(7, 1, 1, RUNNING.seen_at, "w-1 did not start it within 120 s")
 
 
 def test_a_young_attempt_and_a_new_controller_wait_until_workers_are_heard_of() -> None:
@@ -354,7 +354,7 @@ def test_a_run_stopped_at_its_deadline_is_finished_whatever_its_exit_codes(code:
         ),
         (
             stopped(exited(-15, NOW), lost()),
-            End(7, "FAILED", f"{DEADLINE}; rank 1 is lost: w-1 was not heard of for 31 s", 1),
+            End(7, "FAILED", f"{DEADLINE}; rank 1 is lost: no report from w-1 for 31 s", 1),
         ),
         (
             stopped(replace(exited(-15), failure="its file was replaced")),

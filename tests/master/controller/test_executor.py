@@ -254,7 +254,7 @@ def test_the_first_end_counts(executor: Executor, run: Run) -> None:
     ("of_run", "exits", "ended", "shipped"),
     [
         ({"launcher": "shell"}, [(0, 605.0), (1, 604.0)], 605.0, True),
-        ({"launcher": "shell", "waiting": "it may be begun anew"}, [(1, 605.0)], 605.0, True),
+        ({"launcher": "shell", "waiting": "waiting for a restart"}, [(1, 605.0)], 605.0, True),
         ({"launcher": "shell"}, [(0, 995.0)], 995.0, False),
         ({}, [(0, 605.0), (0, 606.5)], 606.5, False),
         ({"stop_requested": True}, [(-15, 606.0)], 606.0, False),

@@ -49,16 +49,16 @@ def test_missing_ranks_are_named_until_they_have_joined() -> None:
 @pytest.mark.parametrize(
     ("rank", "waited", "why"),
     [
-        (replace(RUNNING, silent=121.0), 500.0, "its recorder was not heard of for 121 s"),
+        (replace(RUNNING, silent=121.0), 500.0, "no report from its recorder for 121 s"),
         (replace(RUNNING, silent=119.0), 500.0, ""),
         # The controller has just started.
         (replace(RUNNING, silent=500.0), 5.0, ""),
-        (replace(RUNNING, forgotten=True), 5.0, "the agent of w-0 knows it no more"),
-        (replace(RUNNING, replaced=True), 5.0, "another pod has taken the place of w-0"),
+        (replace(RUNNING, forgotten=True), 5.0, "the agent of w-0 no longer reports it"),
+        (replace(RUNNING, replaced=True), 5.0, "another pod has replaced w-0"),
         (
             replace(exited(0), streams_complete=False, stuck=61.0),
             500.0,
-            "the rest of what it wrote did not come from w-0 in 60 s",
+            "no more of its output arrived from w-0 for 60 s",
         ),
         # Neither for beginning late, nor for going on after it was told to stop.
         (replace(RUNNING, reported=False), 5_000.0, ""),
@@ -118,7 +118,7 @@ def test_a_failed_attempt_waits_for_the_next_one_as_long_as_there_may_be_one() -
     failed: list[actions.Action] = [actions.End(7, "FAILED", "rank 0 on w-0 exited with code 3", 0)]
     assert decide_recorded(run) == failed
     again = replace(run, max_restarts=1)
-    assert decide_recorded(again) == [actions.Wait(7, "attempt 1 failed: it may be begun anew")]
+    assert decide_recorded(again) == [actions.Wait(7, "attempt 1 failed: waiting for a restart")]
     assert decide_recorded(replace(again, waited=60.0)) == failed
     assert decide_recorded(replace(again, attempt=2)) == failed
     assert decide_recorded(replace(again, stop_requested=True)) == [actions.End(7, "STOPPED")]

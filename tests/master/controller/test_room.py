@@ -60,17 +60,17 @@ def test_a_run_without_room_waits_for_the_others_and_never_fails() -> None:
     beside = replace(RUN, cores=frozenset({0, 1}))
     size, wait = decide(replace(WITH_CORES, runs=(beside, large)))
     assert (size.workers if isinstance(size, Scale) else None) == 2, "it holds no workers"
-    why = "it waits for run 7: this run needs 3 of 4 cores, of which 2 are free"
+    why = "waiting for run 7: this run needs 3 cores, but only 2 of 4 are free"
     assert wait == Wait(8, why)
     few = replace(WITH_CORES, runs=(beside, replace(SECOND, waited=9999.0)), workers=workers(2))
-    assert decide(few)[1:] == [Wait(8, "0 of 1 workers are there", has_room=True)]
+    assert decide(few)[1:] == [Wait(8, "0 of 1 workers are ready", has_room=True)]
 
 
 def test_where_pods_have_their_own_cores_runs_of_one_shape_go_on_together() -> None:
     pods = replace(WITH_CORES, cores=None)
     assert decide(replace(pods, runs=(RUN, SECOND)))[1:] == [Assign(8, 1, ("w-2",), ((),))]
     other = replace(SECOND, shape=WorkerSpec(image="me/train:2"))
-    why = "it waits for run 7: its workers are not like this run's"
+    why = "waiting for run 7: its workers have another shape"
     size, wait = decide(replace(pods, runs=(RUN, other)))
     assert (size, wait) == (Scale(2, RUN.shape, frozenset({"uid-0", "uid-1"})), Wait(8, why))
 
@@ -86,7 +86,7 @@ def test_a_restart_takes_no_worker_of_another_run() -> None:
     both = replace(alone, runs=(RUN, failed), workers=workers(5))
     assert decide(both)[1:] == [Assign(8, 2, ("w-2", "w-3"))]
     gone = tuple(worker for worker in workers(5) if worker.name != "w-2")
-    assert decide(replace(both, workers=gone))[1:] == [Wait(8, "1 of 2 workers are there")]
+    assert decide(replace(both, workers=gone))[1:] == [Wait(8, "1 of 2 workers are ready")]
 
 
 @dataclass

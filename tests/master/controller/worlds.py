@@ -76,5 +76,5 @@ def exited(code: int, at: float = NOW - 1) -> RankView:
 
 
 def lost(at: float = NOW - 31) -> RankView:
-    why = "w-1 was not heard of for 31 s"
+    why = "no report from w-1 for 31 s"
     return replace(RUNNING, lost=why, exited_at=at, seen_at=at, silent=NOW - at)

@@ -116,12 +116,12 @@ def test_a_rank_that_was_killed_by_somebody_else() -> None:
 
 def test_a_run_that_is_restarted() -> None:
     run = made(max_restarts=1, goal_reached_at=9.5)
-    make_ranks(run, ["w-0"], assigned_at=2.0, lost="w-0 was not heard of for 31 s", exited_at=5.0)
+    make_ranks(run, ["w-0"], assigned_at=2.0, lost="no report from w-0 for 31 s", exited_at=5.0)
     # What stops the second attempt does not explain how the first one ended.
     store(run, attempt=2, stop_requested=True)
     make_ranks(run, ["w-1"], assigned_at=9.0)
     assert rows(run)[2:] == [
-        (5.0, "lost", 1, 0, "Rank 0 on w-0 is lost: w-0 was not heard of for 31 s"),
+        (5.0, "lost", 1, 0, "Rank 0 on w-0 is lost: no report from w-0 for 31 s"),
         (9.0, "restarted", 2, None, "Attempt 2 began: 1 worker is ready"),
         (9.5, "goal", 2, None, "The goal was reached"),
     ]
