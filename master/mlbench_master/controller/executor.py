@@ -1,11 +1,10 @@
-"""The executor carries out what was decided. Each action may be repeated, and interrupted."""
+"""Carry out the decided actions. Each action can be repeated, and interrupted anywhere."""
 
 import logging
 import re
 import shlex
 import time
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
@@ -29,7 +28,7 @@ from mlbench_master.controller.settling import Settler
 from mlbench_master.database.connection import STATE, exclusive, store
 from mlbench_master.database.models import Rank, Run
 from mlbench_master.errors import RefusedError
-from mlbench_master.pools.base import Placement, Pool, wake
+from mlbench_master.pools.base import Pool, wake
 from mlbench_master.reading import logs
 from mlbench_master.recording import streams
 from mlbench_master.runs import autopsies, clock, life
@@ -37,14 +36,11 @@ from mlbench_master.runs.events import describe_exit
 
 log = logging.getLogger(__name__)
 
-_STDERR_LINES = 10
-# The last data of a recording that is shipped while it runs arrive within these seconds of its end.
+# A recording that is shipped while it runs arrives completely within this time of its end.
 _LATE_SECONDS = 10.0
-_RANK = r"(?:\[rank\d+\]: )?"  # PyTorch puts it before each line of a traceback
-# What is left of a frame, before a whole one.
-_REST_OF_FRAME = re.compile(rf'\A(?:{_RANK} {{4}}.*\n)+(?={_RANK}  File ")')
-# For ranks that leave the work to rank 0: with MPI, its command starts the others' processes.
-_NOTHING = ("true",)
+_RANK = r"(?:\[rank\d+\]: )?"  # PyTorch puts this before each line of a traceback
+# The last lines of a frame that was cut off, before a whole frame.
+_CUT_FRAME = re.compile(rf'\A(?:{_RANK} {{4}}.*\n)+(?={_RANK}  File ")')
 
 
 @dataclass(frozen=True)
@@ -57,8 +53,8 @@ class Executor:
     def perform(self, action: Action) -> None:
         """Carry out one action, without waiting for Prometheus or the cluster."""
         match action:
-            case Scale(workers, shape, busy):
-                self.pool.scale(workers, shape, busy)
+            case Scale():
+                self.pool.scale(action.workers, action.shape, action.busy)
             case Wait(run_id, why, has_room):
                 Run.update(waiting=why).where(Run.id == run_id).execute()
                 if has_room:
@@ -71,8 +67,14 @@ class Executor:
                     autopsies.ask(run_id, reason)
             case StopRanks(run_id, reason):
                 log.info("run %d: stopping all ranks %s", run_id, reason)
-                stopped = _stop_ranks(run_id, reason)
-                wake(pod for pod in self.pool.pods() or [] if pod.name in stopped)
+                attempt = Run.select(Run.attempt).where(Run.id == run_id)
+                current = (Rank.run == run_id) & (Rank.attempt == attempt)
+                is_active = Run.state.in_(ACTIVE_STATES)
+                with exclusive(STATE):
+                    Rank.update(stop=True).where(current).execute()
+                    Run.update(reason=reason).where(Run.id == run_id, is_active).execute()
+                    workers = {rank.worker for rank in Rank.select(Rank.worker).where(current)}
+                wake(pod for pod in self.pool.pods() or [] if pod.name in workers)
             case MarkLost():
                 _mark_lost(action)
             case Count(run_id):
@@ -83,7 +85,7 @@ class Executor:
     def _assign(self, action: Assign) -> None:
         run = Run.get_by_id(action.run_id)
         usable = {pod.name: pod for pod in self.pool.pods() or [] if pod.usable}
-        if not usable.keys() >= {*action.workers}:  # one of them is gone, or has to go
+        if not usable.keys() >= {*action.workers}:  # a pod is gone, or has to go
             return
         pods = tuple(usable[name] for name in action.workers)
         placement = self.pool.place(pods, part(WorkerSpec, run))
@@ -91,7 +93,9 @@ class Executor:
         if run.started_at is None:
             run.started_at, run.steady_clock = now, clock.begin()
         run.attempt = action.attempt
-        cores = action.cores or _cores_before(run)
+        last = (Rank.run == run.id) & (Rank.attempt == run.attempt - 1)
+        before = Rank.select(Rank.assignment).where(last).order_by(Rank.rank)
+        cores = action.cores or [tuple(rank.assignment.get("cpus", ())) for rank in before]
         begin = Run.update(
             state="STARTED",
             attempt=run.attempt,
@@ -104,6 +108,21 @@ class Executor:
             if not begin.execute():
                 return
             for rank, pod in enumerate(pods):
+                assignment = Assignment(
+                    run_id=run.id,
+                    attempt=run.attempt,
+                    rank=rank,
+                    world_size=len(pods),
+                    master_addr=placement.master_addr,
+                    master_port=placement.master_port,
+                    command=tuple(command(run, rank, placement.hosts, placement.python)),
+                    cpus=cores[rank],
+                    keeps_checkpoints=run.max_restarts > 0,
+                    working_dir=run.working_dir,
+                    seed=run.seed,
+                    deadline_at=life.deadline_at(run),
+                    attachment=placement.attachments[rank] if placement.attachments else None,
+                )
                 Rank.create(
                     run=run.id,
                     attempt=run.attempt,
@@ -111,7 +130,7 @@ class Executor:
                     worker=pod.name,
                     assigned_at=now,
                     clock_ahead=clock.was_set_by(run),
-                    assignment=asdict(_assignment(run, rank, cores[rank], placement)),
+                    assignment=asdict(assignment),
                     pod_uid=pod.uid or None,
                     image=pod.image or None,
                 )
@@ -120,41 +139,19 @@ class Executor:
         log.info("run %d: attempt %d begins on %d workers, %s…", run.id, run.attempt, count, first)
 
 
-def _cores_before(run: Run) -> list[tuple[int, ...]]:
-    before = Rank.select(Rank.assignment).where(Rank.run == run.id, Rank.attempt == run.attempt - 1)
-    return [tuple(rank.assignment.get("cpus", ())) for rank in before.order_by(Rank.rank)]
-
-
-def _assignment(run: Run, rank: int, cores: tuple[int, ...], placement: Placement) -> Assignment:
-    return Assignment(
-        run_id=run.id,
-        attempt=run.attempt,
-        rank=rank,
-        world_size=len(placement.pods),
-        master_addr=placement.master_addr,
-        master_port=placement.master_port,
-        command=tuple(command(run, rank, placement.hosts, placement.python)),
-        cpus=cores,
-        keeps_checkpoints=run.max_restarts > 0,
-        working_dir=run.working_dir,
-        seed=run.seed,
-        deadline_at=life.deadline_at(run),
-        attachment=placement.attachments[rank] if placement.attachments else None,
-    )
-
-
 def command(run: Run, rank: int, hosts: Sequence[str], python: str) -> Sequence[str]:
-    """Return the command of a rank: an official task, or the user's own.
+    """Return the command of a rank: an official benchmark, or the command of the user.
 
-    ``hosts`` are the workers' addresses in order of rank, ``python`` has the official tasks.
+    ``hosts`` are the workers' addresses in order of rank; ``python`` has the official benchmarks.
     """
     if run.benchmark:
         options = [part for key, value in run.args.items() for part in (f"--{key}", value)]
-        # -P: a worker.py in the working folder is not ours.
+        # -P: ignore modules of the working folder, which could shadow ours.
         return [python, "-P", "-m", BENCHMARKS[run.benchmark].module, *options]
     if rank > 0 and not run.run_all_nodes:
-        return _NOTHING
-    # Other braces stay as they are.
+        # Rank 0 does the work: with MPI, its command starts the processes of the other ranks.
+        return ("true",)
+    # Not str.format: other braces must stay.
     values = {
         "{hosts}": ",".join(hosts),
         "{rank}": str(rank),
@@ -165,16 +162,6 @@ def command(run: Run, rank: int, hosts: Sequence[str], python: str) -> Sequence[
     for name, value in values.items():
         words = [word.replace(name, value) for word in words]
     return [*words, *run.command_flags]
-
-
-def _stop_ranks(run_id: int, reason: str) -> AbstractSet[str]:
-    """Have the ranks of the current attempt stopped, and return their workers."""
-    attempt = Run.select(Run.attempt).where(Run.id == run_id)
-    current = (Rank.run == run_id) & (Rank.attempt == attempt)
-    with exclusive(STATE):
-        Rank.update(stop=True).where(current).execute()
-        Run.update(reason=reason).where(Run.id == run_id, Run.state.in_(ACTIVE_STATES)).execute()
-        return {rank.worker for rank in Rank.select(Rank.worker).where(current)}
 
 
 def _mark_lost(action: MarkLost) -> None:
@@ -189,16 +176,16 @@ def _mark_lost(action: MarkLost) -> None:
 
 def _end(end: End) -> None:
     run = Run.get_or_none(Run.id == end.run_id)
-    if run is None:  # it was deleted as it ended
+    if run is None:  # deleted in the meantime
         return
     reason = end.reason
     if end.failed_rank is not None:
-        stderr = _end_of_stderr(run, end.failed_rank)
+        stderr = _last_stderr(run, end.failed_rank)
         if (culprit := _culprit(run, end.failed_rank, stderr)) is not None:
-            how = describe_exit(culprit.exit_code or 0)
-            reason = f"rank {culprit.rank} on {culprit.worker} {how} first; then {reason}"
-            stderr = _end_of_stderr(run, culprit.rank) or stderr
-        stderr = _REST_OF_FRAME.sub("", stderr).rstrip().lstrip("\n")
+            exit_ = describe_exit(culprit.exit_code or 0)
+            reason = f"rank {culprit.rank} on {culprit.worker} {exit_} first; then {reason}"
+            stderr = _last_stderr(run, culprit.rank) or stderr
+        stderr = _CUT_FRAME.sub("", stderr).rstrip().lstrip("\n")
         # PostgreSQL cannot store NUL in a text.
         reason += f"\n{stderr}".replace("\0", "\N{REPLACEMENT CHARACTER}") if stderr else ""
     now = clock.now(run)
@@ -216,36 +203,36 @@ def _end(end: End) -> None:
     log.info("run %d: %s %s", end.run_id, end.state, end.reason)
 
 
-def _end_of_stderr(run: Run, rank: int) -> str:
-    return logs.tail(logs.find(run, rank, "stderr"), _STDERR_LINES).text
+def _last_stderr(run: Run, rank: int) -> str:
+    return logs.tail(logs.find(run, rank, "stderr"), 10).text  # lines
 
 
 def _culprit(run: Run, failed: int, stderr: str) -> Rank | None:
-    """Return the rank whose end another one reports, that failed because of it; None without one.
+    """Return the rank whose exit made another rank fail; None if that rank is unknown.
 
-    The hang diagnosis judges by the same rule.
+    The hang diagnosis applies the same rule.
     """
     if not Ended(failed, 1, stderr).echoes:
         return None
     of_attempt = Rank.select().where(Rank.run == run.id, Rank.attempt == run.attempt)
-    ranks = {one.rank: one for one in of_attempt if one.exit_code is not None}
-    ends = [Ended(rank, one.exit_code, _end_of_stderr(run, rank)) for rank, one in ranks.items()]
+    ranks = {row.rank: row for row in of_attempt if row.exit_code is not None}
+    ends = [Ended(rank, row.exit_code, _last_stderr(run, rank)) for rank, row in ranks.items()]
     culprits = ended_first(ends)
     return ranks[culprits[0]] if len(culprits) == 1 and culprits != [failed] else None
 
 
 def _finished_at(run: Run, now: float) -> float:
-    """Return when a run ended, in Unix seconds of its own time.
+    """Return the end of a run, in Unix seconds of its own clock.
 
-    That is the last exit of the current attempt's ranks. It is ``now`` if an exit is unknown (a
-    lost rank, a worker's clock that dates it before the start), or if the run waited for workers
-    to restart on.
+    This is the last exit of the current attempt's ranks. It is ``now`` if an exit is unknown (a
+    lost rank, or a worker's clock that puts it before the start), or if the run waited for workers
+    for a restart.
     """
     ranks = list(Rank.select().where(Rank.run == run.id, Rank.attempt == run.attempt))
-    dated = [(rank, rank.exited_at or 0.0) for rank in ranks if rank.exit_code is not None]
-    exits = [exited_at for rank, exited_at in dated if exited_at > rank.assigned_at]
+    exited = [rank for rank in ranks if rank.exit_code is not None]
+    exits = [at for rank in exited if (at := rank.exited_at or 0.0) > rank.assigned_at]
     is_waiting = run.waiting is not None and not run.launcher
     if not exits or len(exits) < len(ranks) or is_waiting:
         return now
-    # A goal that was reached is part of the run, also by a clock that differs from the others.
+    # The time at which the target was reached is part of the run, even if another clock gave it.
     return min(now, max(*exits, run.started_at or 0.0, run.goal_reached_at or 0.0))
