@@ -1,16 +1,16 @@
-"""Settle runs: count their samples at the end, and again once Prometheus has them on its disk.
+"""Verify that Prometheus has the samples of runs: at their end, and again an hour later.
 
-Prometheus answers 204 also for samples that it drops, and may lose some with its disk. So every run
-is counted by query, and what is missing is delivered again.
+Prometheus answers 204 even for samples that it drops, and may lose some with its disk. So every run
+is counted by query, and missing samples are delivered again.
 
-This asks Prometheus, so it has a thread of its own: decisions never wait for it. It begins from
-what the database says each time, so it may be killed anywhere.
+The queries have a thread of their own, so that decisions never wait for Prometheus. Each turn
+starts from the database, so it can be killed anywhere.
 """
 
 import logging
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 
 from peewee import Expression
@@ -28,35 +28,32 @@ from mlbench_master.recording.streams import forget_delivered, forget_some, rewi
 
 log = logging.getLogger(__name__)
 
-# Chunks are kept this long after a run's end: until then, Prometheus may lose samples that it took
-# in a power failure.
+# Chunks are kept this long after a run's end: until then, a power failure may cost Prometheus
+# samples that it has accepted.
 KEPT_SECONDS = 3600.0
-# Between two transactions that delete chunks: others want to write too.
-_PAUSE_SECONDS = 0.02
-# What one Prometheus loses again and again was not lost with a disk.
+# Samples that a Prometheus loses again and again were not lost with a disk.
 _MOST_REDELIVERIES = 3
-# The last scrapes of a run's workers have come so long after its deletion.
+# The last scrapes of a run's workers have arrived this long after its deletion.
 _SCRAPED_SECONDS = 15.0
-# Samples that came an hour late are in a block by then: Prometheus deletes none in its memory.
+# Samples that came an hour late are in a block after this long. Prometheus deletes none from its
+# memory, so a second deletion is needed then.
 _COMPACTED_SECONDS = 6 * 3600.0
-# Others may have series with a run_id in the same Prometheus.
+# Other programs may have series with a run_id in the same Prometheus.
 _OURS = (
     '__name__=~"mlbench_.+|run(_[a-z]+)*:.+"',
     '__name__=~"ALERTS|ALERTS_FOR_STATE",alertname=~"MLBench.+"',
 )
-# How many runs one selector names.
-_SELECTED = 200
-# Older samples would be kept, not sent, and so counted beside what Prometheus has of them.
+# Older samples would be stored in the database instead of sent, and so be counted twice.
 _YOUNG_MS = 22 * 3600 * 1000
 
 
 class Settler:
-    """Counts the runs that the controller asks about, and settles those that have ended."""
+    """Counts the runs that the controller asks about, and verifies those that have ended."""
 
     def __init__(
         self, prometheus: PrometheusClient, delivery: Delivery, look_seconds: float = 5.0
     ) -> None:
-        """``look_seconds``: how often to look for ended runs, and for a restarted Prometheus."""
+        """Prepare; ``look_seconds``: interval of looks for ended runs, and a new Prometheus."""
         self.prometheus = prometheus
         self.delivery = delivery
         self._look_seconds = look_seconds
@@ -66,16 +63,16 @@ class Settler:
         self._prometheus_began = ""
 
     def ask(self, run_id: int) -> None:
-        """Have a run counted soon: ask again until its ``delivery`` is there."""
+        """Have a run counted soon. Ask again until it has a ``delivery``."""
         self._asked.add(run_id)
         notify()
 
     def recount(self) -> None:
-        """Have all runs counted again of which samples can still be delivered again."""
+        """Have all runs counted again whose samples can still be redelivered."""
         self._recounting.set()
 
     def run(self, waiter: Waiter) -> None:
-        """Count and settle until told to stop; try again while Prometheus is away."""
+        """Count and verify runs until the controller stops; retry while Prometheus is away."""
         while not waiter.wait(self._look_seconds):
             try:
                 self.turn()
@@ -85,7 +82,7 @@ class Settler:
                 log.exception("counting failed, trying again")
 
     def turn(self) -> None:
-        """Count and settle the runs that are due.
+        """Count and verify the runs that are due.
 
         Raises:
             PrometheusError, UnavailableError: samples cannot be counted now.
@@ -96,7 +93,7 @@ class Settler:
             try:
                 self._settle(run_id, is_at_its_end=is_at_its_end)
             except (PrometheusError, UnavailableError):
-                # It may have lost samples when it is back.
+                # Prometheus may have lost samples when it is back.
                 self.recount()
                 raise
             except Exception as error:
@@ -106,37 +103,38 @@ class Settler:
             raise ExceptionGroup("runs could not be counted", failures)
 
     def _delete_series(self) -> None:
+        """Have Prometheus delete the series of deleted runs, twice."""
         for once, seconds in ((False, _SCRAPED_SECONDS), (True, _COMPACTED_SECONDS)):
             due = DeletedRun.once == once, DeletedRun.deleted_at < time.time() - seconds
-            found = [one.run_id for one in DeletedRun.select().where(*due).limit(_SELECTED)]
-            these = DeletedRun.run_id.in_(found)
-            if found and self._try_to_delete(found) and not once:
-                DeletedRun.update(once=True).where(these).execute()
-            elif found:
-                DeletedRun.delete().where(these).execute()
-
-    def _try_to_delete(self, run_ids: Collection[int]) -> bool:
-        """Have Prometheus delete the series of runs; return whether it does such a thing."""
-        its = f'run_id=~"{"|".join(map(str, run_ids))}"'
-        try:
-            self.prometheus.delete_series(*(f"{{{ours},{its}}}" for ours in _OURS))
-        except NoAnswerError:
-            raise
-        except PrometheusError as error:
-            log.warning("the series of the runs %s stay as long as others: %s", run_ids, error)
-            return False
-        return True
+            # The number of runs is limited by the length of a selector.
+            run_ids = [row.run_id for row in DeletedRun.select().where(*due).limit(200)]
+            if not run_ids:
+                continue
+            of_runs = f'run_id=~"{"|".join(map(str, run_ids))}"'
+            needs_second = not once
+            try:
+                self.prometheus.delete_series(*(f"{{{ours},{of_runs}}}" for ours in _OURS))
+            except NoAnswerError:
+                raise
+            except PrometheusError as error:
+                log.warning("the series of the runs %s stay as long as others: %s", run_ids, error)
+                needs_second = False
+            rows = DeletedRun.run_id.in_(run_ids)
+            if needs_second:
+                DeletedRun.update(once=True).where(rows).execute()
+            else:
+                DeletedRun.delete().where(rows).execute()
 
     def count(self, run: Run) -> SampleCounts | None:
         """Count a run's samples; None while some are on their way to Prometheus.
 
-        Samples that Prometheus lost are on their way again after this.
+        Samples that Prometheus lost are queued for delivery again.
 
         Raises:
             PrometheusError, UnavailableError: samples cannot be counted now.
         """
         owner = run_owner(run.id)
-        # Without it, a sample posted meanwhile could be in Prometheus and not yet in the database.
+        # Otherwise, a sample posted meanwhile could be in Prometheus but not yet in the database.
         with self.delivery.settled(owner):
             is_whole = not waits(owner)
             counted = count(self.prometheus, run.id)
@@ -151,8 +149,8 @@ class Settler:
     def _find_due(self) -> Iterator[tuple[int, bool]]:
         """Yield the runs to count, and whether they are known to be at their end.
 
-        Once Prometheus was away, thousands of old runs are due. No run that the controller asks
-        about waits for them.
+        Runs that the controller asks about come first: thousands of old runs are due after
+        Prometheus was away.
         """
         yield from self._pop_asked()
         for run_id, is_at_its_end in self._look():
@@ -165,14 +163,14 @@ class Settler:
             yield self._asked.pop(), True
 
     def _look(self) -> Iterator[tuple[int, bool]]:
-        """Yield the runs that are due by themselves, if it is time to look for them."""
+        """Yield the runs that are due without being asked about, every ``look_seconds``."""
         if time.monotonic() - self._looked_at < self._look_seconds:
             return
         began = self.prometheus.began()
         if began != self._prometheus_began:
-            # It may have another disk: in a cluster, each upgrade may bring an empty one.
-            tried = Run.settled_at.is_null(), Run.redeliveries > 0
-            Run.update(redeliveries=0).where(*tried).execute()
+            # The disk may be new: in a cluster, each upgrade may bring an empty one.
+            redelivered = Run.settled_at.is_null(), Run.redeliveries > 0
+            Run.update(redeliveries=0).where(*redelivered).execute()
             self._prometheus_began = began
             self._recounting.set()
         if self._recounting.is_set():
@@ -190,11 +188,18 @@ class Settler:
             return
         if is_at_its_end or run.finished_at is not None:
             _store(run, counted)
-        # By a system clock that was set back since, the end is in the future.
-        if run.finished_at is not None and abs(time.time() - run.finished_at) > KEPT_SECONDS:
-            run = Run.get_or_none(Run.id == run_id, Run.sealed_at.is_null(False))
-            if run is not None:
-                _delete_chunks(run)
+        # The end is in the future if the system clock was set back since.
+        if run.finished_at is None or abs(time.time() - run.finished_at) <= KEPT_SECONDS:
+            return
+        if Run.get_or_none(Run.id == run_id, Run.sealed_at.is_null(False)) is None:
+            return
+        owner = run_owner(run_id)
+        while forget_some(owner):
+            time.sleep(0.02)  # seconds between two transactions, so that others can write
+        with exclusive(owner):
+            forget_delivered(owner)
+            Run.update(settled_at=time.time()).where(Run.id == run_id).execute()
+        log.info("run %d: settled", run_id)
 
 
 def _unsettled(*conditions: Expression) -> list[int]:
@@ -203,16 +208,16 @@ def _unsettled(*conditions: Expression) -> list[int]:
 
 
 def _is_due() -> Expression:
-    """Select runs that have ended, and were never counted, or not since they can be settled."""
+    """Select ended runs that were never counted, or not since their samples can be deleted."""
     now = time.time()
     is_old = (Run.finished_at < now - KEPT_SECONDS) | (Run.finished_at > now + KEPT_SECONDS)
-    # Until its archive is written, the chunks are all that a disk of Prometheus could lose.
+    # Until the archive of a run is written, only its chunks can replace the disk of Prometheus.
     may_settle = is_old & Run.sealed_at.is_null(False)
     return Run.finished_at.is_null(False) & (Run.delivery.is_null() | may_settle)
 
 
 def _may_redeliver(run: Run) -> bool:
-    """Check that delivering a run again would send its samples, not keep them."""
+    """Return whether delivering a run again would send its samples to Prometheus."""
     if run.redeliveries >= _MOST_REDELIVERIES:
         return False
     span, now_ms = span_of(run_owner(run.id)), time.time_ns() // 1_000_000
@@ -224,24 +229,13 @@ def _may_redeliver(run: Run) -> bool:
 def _store(run: Run, counted: SampleCounts) -> None:
     """Store a count, unless the run has begun another attempt meanwhile."""
     with exclusive(STATE):
-        now = Run.get_or_none(Run.id == run.id, Run.attempt == run.attempt)
-        if now is None:
+        current = Run.get_or_none(Run.id == run.id, Run.attempt == run.attempt)
+        if current is None:
             return
-        now.delivery, missing = asdict(counted), counted.disagreement
-        # The reason of an active run comes with the decision how it ends.
-        if now.state not in ACTIVE_STATES and missing not in now.reason:
-            # After the first line come the last lines of a rank's stderr.
-            first, line_end, stderr = now.reason.partition("\n")
-            now.reason = "; ".join(filter(None, (first, missing))) + line_end + stderr
-        now.save(only=[Run.delivery, Run.reason])
-
-
-def _delete_chunks(run: Run) -> None:
-    """Delete the chunks of a run's samples, which Prometheus has on its disk by now."""
-    owner = run_owner(run.id)
-    while forget_some(owner):
-        time.sleep(_PAUSE_SECONDS)
-    with exclusive(owner):
-        forget_delivered(owner)
-        Run.update(settled_at=time.time()).where(Run.id == run.id).execute()
-    log.info("run %d: settled", run.id)
+        current.delivery, missing = asdict(counted), counted.disagreement
+        # The reason of an active run is set together with its end.
+        if current.state not in ACTIVE_STATES and missing not in current.reason:
+            # The first line is the reason; the last lines of a rank's stderr follow.
+            reason, line_end, stderr = current.reason.partition("\n")
+            current.reason = "; ".join(filter(None, (reason, missing))) + line_end + stderr
+        current.save(only=[Run.delivery, Run.reason])
