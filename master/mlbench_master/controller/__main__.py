@@ -1,4 +1,4 @@
-"""The controller's process: reconcile what is with what should be, and deliver samples.
+"""Controller process: reconcile the actual with the desired state, and deliver samples.
 
 ``python -m mlbench_master.controller --port N`` runs until a signal ends it, and serves /metrics.
 """
@@ -44,15 +44,10 @@ from mlbench_master.settings import SharedSettings
 
 log = logging.getLogger(__name__)
 
-# While a run begins or ends, and while all is as it should be: then the waker tells what changes.
+# Pause between two looks while a run starts or ends.
 _TICK_SECONDS = 0.1
+# Pause while the state is steady: the waker then reports changes.
 _LOOK_SECONDS = 1.0
-# It rests so many times as long as it takes to look, which with a thousand workers is a while, but
-# no longer than while all is as it should be.
-_RESTS = 8.0
-# While there is no run, so many looks in a row only see whether there is one, or other pods.
-_IDLE_LOOKS = 4
-_LONGEST_BACKOFF_SECONDS = 5.0
 
 
 def main() -> None:
@@ -62,13 +57,13 @@ def main() -> None:
     logging.getLogger("httpx").setLevel(logging.WARNING)
     interpreter.tune()
     settings = SharedSettings.from_environ()
-    # Before it serves, so that a stack does not count as ready meanwhile.
+    # Checked before /metrics is served, so that the stack does not count as ready meanwhile.
     check_integrity(settings.database_url)
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     loop = _Loop(registry)
-    written = WriterMetrics(registry)
+    writer_metrics = WriterMetrics(registry)
     serve_metrics(arguments.port, arguments.host, registry)
     stop = threading.Event()
     on_termination(stop.set)
@@ -84,7 +79,7 @@ def main() -> None:
         concurrent_runs=settings.limits.concurrent_runs,
     )
     observer = Observer(policy, settings.spool_bytes, pool.cores())
-    writer = RemoteWriter(settings.prometheus_url, metrics=written)
+    writer = RemoteWriter(settings.prometheus_url, metrics=writer_metrics)
     delivery = Delivery(writer, settings.limits.series)
     prometheus = PrometheusClient(settings.prometheus_url, timeout_seconds=10.0)
     settler = Settler(prometheus, delivery)
@@ -95,29 +90,29 @@ def main() -> None:
     wakers = (waker.waiter("samples"), stop, settler.recount)
     deliverer = threading.Thread(target=delivery.run, args=wakers, name="delivery")
     deliverer.start()
-    # The other threads are not waited for: the next controller goes on where they stopped.
-    works: Mapping[str, Callable[[Waiter], None]] = {
+    # Nobody waits for the other threads: the next controller continues where they stopped.
+    loops: Mapping[str, Callable[[Waiter], None]] = {
         **{"settling": settler.run, "sweeper": deletion.run},
         **{"sealing": partial(sealer.run, stop=stop)},
         **{"stalls": partial(stalls.run, prometheus, pool)},
     }
-    for name, run in works.items():
+    for name, run in loops.items():
         threading.Thread(target=run, args=(waker.waiter(),), name=name, daemon=True).start()
     if settings.grafana:
-        pushed = (settings.grafana, registry, stop)
-        threading.Thread(target=grafana.push, args=pushed, name="grafana", daemon=True).start()
+        push = partial(grafana.push, settings.grafana, registry, stop)
+        threading.Thread(target=push, name="grafana", daemon=True).start()
 
-    seen: list[PodStatus] | None = None
+    stored_pods: list[PodStatus] | None = None
 
     def is_idle() -> bool:
-        return pool.pods() == seen and not has_active()
+        return pool.pods() == stored_pods and not has_active()
 
     def reconcile() -> bool:
-        nonlocal seen
+        nonlocal stored_pods
         pods = pool.pods()
-        if pods is not None and pods != seen:
+        if pods is not None and pods != stored_pods:
             store_pods(pods)
-        seen = pods
+        stored_pods = pods
         world = observer.observe(pods or [], pool.explain())
         for action in decide(world):
             executor.perform(action)
@@ -141,14 +136,14 @@ def _open_pool(
 ) -> Pool:
     if settings.pool == "local":
         return LocalPool(PoolFiles(settings.home))
-    # Only a controller in a cluster has the package kubernetes.
+    # The package kubernetes is installed only for a controller in a cluster.
     from mlbench_master.pools import kubernetes  # noqa: PLC0415
 
     return kubernetes.open_pool(settings.limits, registry, stop)
 
 
 class _Loop:
-    """The loop of the controller, and its metrics."""
+    """Loop of the controller, with its metrics."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._reconciles = Counter(
@@ -168,8 +163,8 @@ class _Loop:
     def run(
         self, reconcile: Callable[[], bool], is_idle: Callable[[], bool], waiter: Waiter
     ) -> None:
-        """Reconcile until told to stop, less often while it fails, or all is steady or idle."""
-        pause, backoff = _TICK_SECONDS, Backoff(2 * _TICK_SECONDS, _LONGEST_BACKOFF_SECONDS)
+        """Reconcile until the process stops; less often if that fails, or nothing changes."""
+        pause, backoff = _TICK_SECONDS, Backoff(2 * _TICK_SECONDS, 5.0)
         idle_looks = 0
         while not waiter.wait(pause):
             began = time.monotonic()
@@ -179,7 +174,7 @@ class _Loop:
                     continue
                 is_steady = reconcile()
             except Exception:
-                # Nothing is lost by trying again: every turn begins from what is.
+                # A retry is safe, because every turn starts from the observed state.
                 log.exception("reconciling failed, trying again")
                 self._reconciles.labels("failed").inc()
                 pause = backoff.seconds()
@@ -187,10 +182,13 @@ class _Loop:
                 self._reconciles.labels("done").inc()
                 self._done_at.set_to_current_time()
                 pause = _LOOK_SECONDS if is_steady else _TICK_SECONDS
-                rest = _RESTS * (time.monotonic() - began)
+                # With a thousand workers a turn takes long, so turns take at most a ninth of the
+                # time, unless that makes the pause longer than in a steady state.
+                rest = 8.0 * (time.monotonic() - began)
                 pause = max(pause, min(rest, _LOOK_SECONDS))
                 backoff.reset()
-                idle_looks = _IDLE_LOOKS
+                # Without a run, the next looks only check for runs and changed pods.
+                idle_looks = 4
 
 
 if __name__ == "__main__":
@@ -199,6 +197,6 @@ if __name__ == "__main__":
     except UnreachableDatabaseError as error:
         sys.exit(str(error))
     except MLBenchError as error:
-        # As it is set up, trying again is of no use.
+        # A retry cannot help, because the configuration is wrong.
         print(error, file=sys.stderr)
         sys.exit(os.EX_CONFIG)

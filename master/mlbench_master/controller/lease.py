@@ -1,4 +1,4 @@
-"""The lease: of all controllers that share a database, one works at a time."""
+"""Lease of the database: only one of the controllers that share it works at a time."""
 
 import fcntl
 import logging
@@ -15,15 +15,7 @@ from mlbench_master.database.connection import UnreachableDatabaseError, connect
 log = logging.getLogger(__name__)
 
 Lease = Callable[[], bool]
-"""Try to take the lease, and return whether this process holds it, which it does until it ends."""
-
-_RETRY_SECONDS = 0.2
-# `exclusive` takes single keys, so these never meet its own.
-_KEYS = (0x6D6C62, 1)
-# A controller that is cut off ends before the server gives the lease to another.
-_ASK_SECONDS = 2.0
-_UNHEARD_MILLISECONDS = 10_000
-_SERVER = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
+"""Try to take the lease, and return whether this process holds it. It is held until it exits."""
 
 
 def open_lease(url: str) -> Lease:
@@ -35,65 +27,69 @@ def open_lease(url: str) -> Lease:
     """
     database = connect(url)
     if isinstance(database, SqliteDatabase):
-        return _file_lease(f"{database.database}.lease")
+        # The kernel unlocks the file when this process exits. A descriptor, because a file object
+        # would close it when it is collected.
+        file = os.open(f"{database.database}.lease", os.O_RDWR | os.O_CREAT, 0o600)
+
+        def lock() -> bool:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            return True
+
+        return lock
     return _server_lease(url)
 
 
 def wait_for(lease: Lease, stopped: Callable[[float], bool]) -> bool:
-    """Wait until the lease is held; return False if told to give up.
+    """Wait until the lease is held, and return whether it is.
 
-    ``stopped`` waits for so many seconds, and returns whether to give up.
+    ``stopped`` waits for the given number of seconds, and returns whether to give up.
     """
     if lease():
         return True
     log.info("another controller works on this database; waiting until it has ended")
-    while not stopped(_RETRY_SECONDS):
+    while not stopped(0.2):
         if lease():
             log.info("the other controller has ended")
             return True
     return False
 
 
-def _file_lease(path: str) -> Lease:
-    """Lock a file beside SQLite's, which the kernel unlocks when this process ends."""
-    # A descriptor, as a file object would close it when it is collected.
-    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-
-    def take() -> bool:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    return take
-
-
 def _server_lease(url: str) -> Lease:
-    """Take an advisory lock of PostgreSQL, which it frees when the connection ends."""
+    """Return a lease by an advisory lock of PostgreSQL, which the end of the connection frees."""
+    # The server frees the lock of a controller that is cut off after 25 s. The controller itself
+    # notices that within 12 s and exits, so two never work at a time.
+    keepalives = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
     try:
         connection = psycopg.connect(
-            url, autocommit=True, options=_SERVER, tcp_user_timeout=_UNHEARD_MILLISECONDS
+            url,
+            autocommit=True,
+            options=keepalives,
+            tcp_user_timeout=10_000,  # milliseconds
         )
     except psycopg.OperationalError as error:
         raise UnreachableDatabaseError(f"the database cannot be reached: {error}") from error
 
     def take() -> bool:
-        row = connection.execute("SELECT pg_try_advisory_lock(%s, %s)", _KEYS).fetchone()
+        # Two keys: the locks of `exclusive` have one, so they never collide with this one.
+        keys = (0x6D6C62, 1)
+        row = connection.execute("SELECT pg_try_advisory_lock(%s, %s)", keys).fetchone()
         if row != (True,):
             return False
         threading.Thread(target=guard, name="lease", daemon=True).start()
         return True
 
     def guard() -> None:
-        """End this process when the connection is lost."""
+        """Exit when the connection is lost."""
         try:
             while True:
                 connection.execute("SELECT 1")
-                time.sleep(_ASK_SECONDS)
+                time.sleep(2.0)
         except psycopg.Error as error:
             log.critical("the lease is lost, another controller may work now: %s", error)
-            # At once: every action can be interrupted anywhere.
+            # At once, because every action can be interrupted anywhere.
             os._exit(1)
 
     return take
