@@ -1,4 +1,4 @@
-"""The Kubernetes API, through the official client: time limits for all calls, errors in words."""
+"""Kubernetes API, by the official client: every call has a timeout, every error a message."""
 
 import json
 import os
@@ -17,37 +17,34 @@ from mlbench.contract.errors import MLBenchError
 from mlbench_master.pools.manifests import Object
 from mlbench_master.pools.status import to_line
 
-_CONNECT_SECONDS = 5.0
-_ANSWER_SECONDS = 15.0
-_APPLY = "application/apply-patch+yaml"
-_LONGEST_MESSAGE = 500
+_MAX_MESSAGE_LENGTH = 500
 
 
 class ApiError(MLBenchError):
-    """The cluster refuses a request, or does not answer."""
+    """The cluster refuses a request, or does not respond."""
 
     def __init__(self, status: int, message: str, retry_seconds: float = 0.0) -> None:
-        """Note the answer's status; 0 if there was none."""
+        """Take the status of the response; 0 without a response."""
         super().__init__(message)
         self.status = status
         self.retry_seconds = retry_seconds
-        """How long the cluster asks to be left alone."""
+        """Seconds that the cluster asks clients to wait (``Retry-After``)."""
 
 
 class Api:
-    """The API of the cluster that this process runs in, or that ``$KUBECONFIG`` names.
+    """API of the cluster in which this process runs, or which ``$KUBECONFIG`` names.
 
-    All methods raise ApiError if the cluster refuses, or does not answer.
+    All methods raise ApiError if the cluster refuses, or does not respond.
     """
 
     def __init__(self, count: Callable[[str, str], None] = lambda verb, status: None) -> None:
         """Prepare for requests; ``count`` is called with the verb and the status of each.
 
         Raises:
-            ApiError: there is no configuration of a cluster.
+            ApiError: no configuration of a cluster was found.
         """
         settings = Configuration()
-        # Callers try again by themselves.
+        # Callers retry.
         settings.retries = False
         try:
             if "KUBERNETES_SERVICE_HOST" in os.environ:
@@ -55,8 +52,8 @@ class Api:
             else:
                 load_kube_config(os.environ.get("KUBECONFIG"), client_configuration=settings)
         except ConfigException as error:
-            raise ApiError(0, f"no way to the cluster's API: {error}") from error
-        # All paths are known, and discovery would have no time limit.
+            raise ApiError(0, f"cannot find the cluster's API: {error}") from error
+        # No discovery, because it has no timeout, and all paths are known.
         self._client = DynamicClient(ApiClient(settings), discoverer=lambda *_: None)
         self._count = count
 
@@ -65,14 +62,15 @@ class Api:
         return _read(self._request("GET", path, query))
 
     def apply(self, path: str, wanted: Object) -> Object:
-        """Create an object or change it to what is wanted (server-side apply), and return it."""
+        """Create an object or change it to the desired state (server-side apply), and return it."""
         query = {"fieldManager": "mlbench", "force": "true"}
-        return _read(self._request("PATCH", path, query, body=wanted, content_type=_APPLY))
+        apply = "application/apply-patch+yaml"
+        return _read(self._request("PATCH", path, query, body=wanted, content_type=apply))
 
     def delete(self, path: str, uid: str, grace_seconds: int | None = None) -> None:
-        """Delete an object, if it is there and still has this uid.
+        """Delete an object if it exists and still has this uid.
 
-        ``grace_seconds`` is how long it may take to end; None for its own default.
+        ``grace_seconds``: time that it has to end; None for its default.
         """
         options: Object = {"preconditions": {"uid": uid}}
         if grace_seconds is not None:
@@ -80,14 +78,14 @@ class Api:
         try:
             _read(self._request("DELETE", path, {}, body=options))
         except ApiError as error:
-            # It has been deleted already.
+            # These statuses mean that it was deleted already.
             if error.status not in (404, 409):
                 raise
 
     def watch(
         self, path: str, query: Mapping[str, str], seconds: int
     ) -> Iterator[tuple[str, Object]]:
-        """Yield the changes of objects, each with its kind, for so many seconds at most."""
+        """Yield changed objects with the kind of change, for at most this many seconds."""
         query = {**query, "watch": "1", "timeoutSeconds": str(seconds)}
         answer = self._request("WATCH", path, query, read_seconds=seconds + 1)
         try:
@@ -100,7 +98,7 @@ class Api:
         except HTTPError as error:
             raise ApiError(0, _describe(error)) from error
         except (ValueError, KeyError, TypeError) as error:
-            raise ApiError(0, f"its answer cannot be read: {error!r}") from error
+            raise ApiError(0, f"cannot read its response: {error!r}") from error
         finally:
             answer.close()
 
@@ -109,10 +107,10 @@ class Api:
         verb: str,
         path: str,
         query: Mapping[str, str],
-        read_seconds: float = _ANSWER_SECONDS,
+        read_seconds: float = 15.0,
         **options: Any,
     ) -> BaseHTTPResponse:
-        """Send a request, and return the answer before its body is read."""
+        """Send a request, and return the response before its body is read."""
         status = "error"
         try:
             answer: BaseHTTPResponse = self._client.request(
@@ -120,18 +118,20 @@ class Api:
                 path,
                 query_params=list(query.items()),
                 serialize=False,
-                _request_timeout=(_CONNECT_SECONDS, read_seconds),
+                _request_timeout=(5.0, read_seconds),
                 **options,
             )
             status = str(answer.status)
         except ApiException as error:
             status = str(error.status or status)
-            raise _refusal(error) from error
+            retry_after = str((error.headers or {}).get("Retry-After", ""))
+            retry_seconds = float(retry_after) if retry_after.isdecimal() else 0.0
+            raise ApiError(error.status or 0, _reason(error), retry_seconds) from error
         except HTTPError as error:
             raise ApiError(0, _describe(error)) from error
         except (OSError, ConfigException) as error:
-            # A pod's token is renewed every hour, and read again for that.
-            raise ApiError(0, f"this pod's own access to it cannot be read: {error}") from error
+            # The client reads the pod's token again, because it is renewed every hour.
+            raise ApiError(0, f"cannot read this pod's own token: {error}") from error
         finally:
             self._count(verb, status)
         return answer
@@ -139,34 +139,32 @@ class Api:
 
 def _read(answer: BaseHTTPResponse) -> Object:
     try:
-        found: Object = json.loads(answer.data)
+        item: Object = json.loads(answer.data)
     except HTTPError as error:
         raise ApiError(0, _describe(error)) from error
     except ValueError as error:
-        raise ApiError(0, f"its answer is no JSON: {error}") from error
+        raise ApiError(0, f"its response is not JSON: {error}") from error
     finally:
         answer.release_conn()
-    return found
+    return item
 
 
-def _refusal(error: ApiException) -> ApiError:
+def _reason(error: ApiException) -> str:
+    """Return why the cluster refused a request."""
     body = error.body if error.status else error.reason
     text = body.decode(errors="replace") if isinstance(body, bytes) else str(body or "")
     try:
         message = _message(json.loads(text))
     except (ValueError, AttributeError):
-        # From a proxy in between, whose HTML nobody wants to read.
+        # A proxy between the pod and the cluster responds in HTML, which nobody wants to read.
         message = "" if text.strip().startswith("<") else _message({"message": text})
-    retry_after = str((error.headers or {}).get("Retry-After", ""))
-    retry_seconds = float(retry_after) if retry_after.isdecimal() else 0.0
-    code = error.status or 0
-    return ApiError(code, message or f"status {code}, no reason given", retry_seconds)
+    return message or f"status {error.status or 0}, without a reason"
 
 
 def _message(status: Object) -> str:
-    return to_line(status.get("message") or status.get("reason"))[:_LONGEST_MESSAGE]
+    return to_line(status.get("message") or status.get("reason"))[:_MAX_MESSAGE_LENGTH]
 
 
 def _describe(error: HTTPError) -> str:
-    """Describe an error, without the addresses of Python's objects."""
-    return str(error).rpartition(">: ")[2][:_LONGEST_MESSAGE] or type(error).__name__
+    """Return an error's message without the addresses of Python objects."""
+    return str(error).rpartition(">: ")[2][:_MAX_MESSAGE_LENGTH] or type(error).__name__

@@ -71,8 +71,8 @@ def test_an_error_says_what_the_cluster_says(proxy: Proxy) -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (b"<html><body>Bad Gateway</body></html>", "status 502, no reason given"),
-        (b"", "status 502, no reason given"),
+        (b"<html><body>Bad Gateway</body></html>", "status 502, without a reason"),
+        (b"", "status 502, without a reason"),
         (b"Too many requests,\nplease try again later.\n", "Too many requests, please try again"),
     ],
 )
@@ -135,12 +135,12 @@ def test_an_access_that_cannot_be_read_is_an_error_in_words(proxy: Proxy) -> Non
     settings = api._client.configuration
     settings.api_key["BearerToken"] = "expired"
     settings.refresh_api_key_hook = read
-    with pytest.raises(ApiError, match=r"this pod's own access to it cannot be read: .*'token'"):
+    with pytest.raises(ApiError, match=r"cannot read this pod's own token: .*'token'"):
         api.get(PATH)
 
 
 def test_nothing_says_where_the_cluster_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(ApiError, match="no way to the cluster's API"):
+    with pytest.raises(ApiError, match="cannot find the cluster's API"):
         Api()

@@ -138,14 +138,14 @@ def test_trouble_is_said_once_and_when_it_is_over(
     assert not woken.is_set()
     cluster.there = {"a": {"metadata": {}}}
     proxy.spoil = lambda request: None
-    wait_for(lambda: "cannot be read" in reflector.trouble)
+    wait_for(lambda: "cannot read" in reflector.trouble)
     cluster.there = {}
     wait_for(lambda: reflector.trouble == "" and reflector.seen == {})
     assert woken.is_set()
     messages = [record.getMessage() for record in caplog.records]
     assert [words for words in messages if path in words] == [
-        f"the cluster cannot be seen ({path}): pods is forbidden",
-        f"the cluster can be seen again ({path})",
+        f"cannot read the cluster ({path}): pods is forbidden",
+        f"reading the cluster works again ({path})",
     ]
 
 
