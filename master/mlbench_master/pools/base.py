@@ -1,4 +1,4 @@
-"""The interface between the controller and a pool, which is where worker pods come from."""
+"""Interface between the controller and a pool, which is a source of worker pods."""
 
 import math
 import socket
@@ -17,54 +17,54 @@ TERMINATING = "Terminating"
 
 @dataclass(frozen=True)
 class PodStatus:
-    """A worker pod as its pool sees it."""
+    """A worker pod, as its pool reports it."""
 
     name: str
     number: int
-    """From 0. The pool shrinks from the highest number down."""
+    """Index in the pool, from 0. The pool shrinks from the highest index down."""
     phase: str
-    """Kubernetes' word, or Terminating once it is being ended."""
+    """Phase as in Kubernetes, or Terminating while it is being removed."""
     ip: str
-    """Empty before it has one."""
+    """Address; empty until it has one."""
     node: str
     labels: dict[str, str]
     port: int = 0
-    """Where its agent is woken, by a datagram; 0 if that is not known."""
+    """UDP port that wakes its agent; 0 if unknown."""
     uid: str = ""
-    """Tells it from a later pod of the same name; empty where names are not used again."""
+    """Unique id, because a later pod can have the same name; empty in pools without uids."""
     image: str = ""
-    """The image that it runs, with its digest; empty where it runs none."""
+    """Image with its digest; empty in pools without images."""
     usable: bool = True
-    """Whether it may be given a rank: it is as ``scale`` asked last, and stays."""
+    """Whether it can be given a rank: it has the requested shape, and will not be removed."""
     trouble: str = ""
-    """Why it does not run, or ended when it last did; empty if nothing is known."""
+    """Why it does not run, or why it last exited; empty if nothing is known."""
     troubled_at: float = math.inf
-    """When that was, in Unix seconds; infinite if it is so now."""
+    """When it last exited, in Unix seconds; infinite if it does not run at present."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the ranks of an attempt meet, and what each of them gets."""
+    """Rendezvous of the ranks of an attempt, and the pod of each."""
 
     master_addr: str
     master_port: int
     pods: tuple[PodStatus, ...]
-    """By rank: the pod of its worker."""
+    """Pod of each worker, by rank."""
     attachments: tuple[Attachment, ...] = ()
-    """By rank: its place in a network of their own; empty where the pods' is theirs."""
+    """Attachment to a separate network, by rank; empty if ranks use the network of the pods."""
     python: str = "python3"
-    """The interpreter on the workers that has the official tasks."""
+    """Interpreter on the workers that has the official benchmarks."""
 
     @property
     def hosts(self) -> list[str]:
-        """By rank: the address by which the others reach it."""
+        """Address of each rank, for the other ranks."""
         return [attachment.address for attachment in self.attachments] or [
             pod.ip for pod in self.pods
         ]
 
 
 def wake(pods: Iterable[PodStatus]) -> None:
-    """Have the agents of these pods poll now; one that is not reached does so soon by itself."""
+    """Have the agents of these pods poll now. An unreachable agent polls at its next interval."""
     for pod in pods:
         family = socket.AF_INET6 if ":" in pod.ip else socket.AF_INET
         with socket.socket(family, socket.SOCK_DGRAM) as sender, suppress(OSError):
@@ -72,30 +72,30 @@ def wake(pods: Iterable[PodStatus]) -> None:
 
 
 class Pool(Protocol):
-    """A source of worker pods. Every call returns at once, and may be repeated."""
+    """A source of worker pods. Every call returns at once, and can be repeated."""
 
     def pods(self) -> list[PodStatus] | None:
-        """Return the worker pods in the order of their numbers; None while they are not known."""
+        """Return the worker pods in the order of their numbers; None while they are unknown."""
 
     def cores(self) -> tuple[int, ...] | None:
-        """Return the cores that workers share; None where each has its own, as its shape says."""
+        """Return the cores that workers share; None if each worker has its own."""
 
     def scale(self, workers: int, worker: WorkerSpec, busy: AbstractSet[str]) -> None:
-        """Ask for this many worker pods of a shape; they come and go in their own time.
+        """Request a number of worker pods of a shape, without waiting for them.
 
-        ``busy`` has the uids of the pods of runs, which stay as they are.
+        ``busy``: uids of the pods that runs use. They stay as they are.
         """
 
     def place(self, pods: tuple[PodStatus, ...], worker: WorkerSpec) -> Placement:
-        """Decide where the workers in these pods, in order of rank, meet."""
+        """Choose the rendezvous of the workers in these pods, which are in order of rank."""
 
     def explain(self) -> str:
-        """Explain why pods that were asked for are not there; empty if nothing is known."""
+        """Return why requested pods are missing; empty if nothing is known."""
 
 
 def is_same_pod(pod_uid: str | None, agent_uid: str) -> bool:
-    """Compare the uid of a pod with the one that an agent says its own pod has.
+    """Return whether an agent, which reports ``agent_uid``, can run in a pod.
 
-    Workers of one machine have none, and of older runs it is not known: it may be.
+    True for local workers, which have no uid, and for older runs, whose uid is unknown.
     """
     return not pod_uid or pod_uid == agent_uid

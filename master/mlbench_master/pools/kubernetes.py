@@ -1,7 +1,7 @@
-"""The Kubernetes pool: worker pods of a StatefulSet, which this process makes, changes and ends.
+"""Kubernetes pool: worker pods of a StatefulSet, which this process creates, changes and deletes.
 
-Reflectors see what there is, ``scale`` says what is wanted, and one thread brings the cluster
-there: the controller never waits for the cluster, and every step may be repeated.
+Reflectors observe the cluster, ``scale`` sets the desired state, and one thread applies the
+difference. The controller never waits for the cluster, and every step can be repeated.
 """
 
 import logging
@@ -42,14 +42,10 @@ from mlbench_master.settings import ClusterSettings, Limits
 
 log = logging.getLogger(__name__)
 
-_MASTER_PORT = 29500
-# Some things no watch tells, such as a pod whose node is dead.
+# A watch does not report everything, for example a pod whose node is dead.
 _LOOK_SECONDS = 5.0
 _FIRST_BACKOFF_SECONDS = 0.5
 _LONGEST_BACKOFF_SECONDS = 10.0
-_LONGEST_RETRY_AFTER_SECONDS = 60.0
-# After no answer, or too many requests, other steps would not go better.
-_GIVE_UP_ON = (0, HTTPStatus.TOO_MANY_REQUESTS)
 
 Seen = TypeVar("Seen")
 
@@ -57,14 +53,14 @@ Seen = TypeVar("Seen")
 def open_pool(
     limits: Limits, registry: CollectorRegistry, stop: threading.Event
 ) -> "KubernetesPool":
-    """Return the pool that the environment describes, at work until told to stop.
+    """Return the pool that the environment describes, with its threads started.
 
     Raises:
         SettingsError, ManifestError, ApiError: it cannot be opened.
     """
     requests = Counter(
         "mlbench_kubernetes_requests_total",
-        "Requests to the API of the cluster, by their answer's status; error: there was none.",
+        "Requests to the API of the cluster, by response status; error: no response.",
         ("verb", "status"),
         registry=registry,
     )
@@ -97,25 +93,34 @@ class KubernetesPool:
         self._sets = self._reflect(
             f"{self._apps}/statefulsets", _named(manifest.stateful_set), lambda item: item
         )
-        # Held while it is decided which pods end, and which are usable: no pod is both.
+        # Held while deciding which pods end and which are usable, so that no pod is both.
         self._lock = threading.Lock()
         self._wanted: Wanted | None = None
-        # The uids of pods whose end was decided; None before the first decision.
+        # Uids of the pods that are to end; None before the first decision.
         self._doomed: frozenset[str] | None = None
         self._owner: Object | None = None
         self._refusal = ""
 
     def start(self, stop: threading.Event) -> None:
-        """Look and work until told to stop, in threads."""
+        """Start the threads, which run until ``stop`` is set."""
         for reflector in (self._pods, self._services, self._sets):
             reflector.start(stop)
         threading.Thread(target=self._run, args=(stop,), name="worker pods", daemon=True).start()
 
     def pods(self) -> list[PodStatus] | None:
-        """Return the worker pods as they were last heard of; None before they were."""
+        """Return the worker pods as last reported; None before the first report."""
         with self._lock:
-            seen = self._seen_pods()
-            return None if seen is None else [self._status(pod) for pod in seen]
+            seen, wanted, doomed = self._seen_pods(), self._wanted, self._doomed
+        if seen is None or wanted is None or doomed is None:
+            return None if seen is None else [*seen]
+        return [
+            replace(
+                pod,
+                usable=is_usable(pod, wanted, doomed),
+                phase=TERMINATING if pod.uid in doomed else pod.phase,
+            )
+            for pod in seen
+        ]
 
     def _seen_pods(self) -> list[SeenPod] | None:
         seen = self._pods.seen
@@ -126,7 +131,7 @@ class KubernetesPool:
         return None
 
     def scale(self, workers: int, shape: WorkerSpec, busy: AbstractSet[str]) -> None:
-        """Ask for workers; the cluster is changed soon, if it has anything else."""
+        """Request workers. The thread of the pool changes the cluster soon."""
         made = make_stateful_set(self._manifest, self._limits, shape, workers)
         wanted = Wanted(self._manifest.service, made, frozenset(busy))
         with self._lock:
@@ -136,29 +141,22 @@ class KubernetesPool:
         self._changed.set()
 
     def place(self, pods: tuple[PodStatus, ...], shape: WorkerSpec) -> Placement:
-        """Let the workers meet at the pod of rank 0; the pods themselves are limited."""
-        return Placement(pods[0].ip, _MASTER_PORT, pods)
+        """Choose the pod of rank 0; the pods themselves limit their traffic."""
+        return Placement(pods[0].ip, 29500, pods)
 
     def explain(self) -> str:
-        """Explain why pods are not there."""
+        """Return why pods are missing; empty if none is."""
         with self._lock:
             seen, wanted = self._seen_pods(), self._wanted
         if self._refusal:
             return self._refusal
         for reflector in (self._pods, self._sets, self._services):
             if reflector.trouble:
-                return f"the cluster's pods cannot be seen: {reflector.trouble}"
+                return f"cannot read the cluster's pods: {reflector.trouble}"
         if seen is None or wanted is None:
             return "the cluster's pods are not known yet"
         ask = f"`kubectl -n {self._settings.namespace} describe statefulset {self._manifest.name}`"
         return explain_pods(seen, wanted, ask)
-
-    def _status(self, pod: SeenPod) -> PodStatus:
-        if self._wanted is None or self._doomed is None:
-            return pod
-        usable = is_usable(pod, self._wanted, self._doomed)
-        ends = pod.uid in self._doomed
-        return replace(pod, usable=usable, phase=TERMINATING if ends else pod.phase)
 
     def _run(self, stop: threading.Event) -> None:
         backoff = Backoff(_FIRST_BACKOFF_SECONDS, _LONGEST_BACKOFF_SECONDS)
@@ -171,22 +169,22 @@ class KubernetesPool:
                 self._changed.wait(_LOOK_SECONDS)
             except ApiError as error:
                 self._note_refusal(_explain_refusal(error))
-                asked = min(error.retry_seconds, _LONGEST_RETRY_AFTER_SECONDS)
-                stop.wait(max(backoff.seconds(), asked))
+                retry_seconds = min(error.retry_seconds, 60.0)
+                stop.wait(max(backoff.seconds(), retry_seconds))
             except Exception:
-                # Every turn begins from what is, so nothing is lost by trying again.
-                log.exception("looking after the worker pods failed, trying again")
+                # A retry is safe, because every turn starts from the observed state.
+                log.exception("updating the worker pods failed, trying again")
                 stop.wait(_LONGEST_BACKOFF_SECONDS)
 
     def _work(self) -> None:
-        """Bring the cluster to what is wanted.
+        """Bring the cluster to the desired state.
 
         Raises:
-            ApiError: a step failed; the others were done.
+            ApiError: a step failed; the others were carried out.
         """
         steps = self._decide(self._owner or self._find_owner())
         if any(isinstance(step, Apply) for step in steps):
-            # The cluster deletes what belongs to an owner that is gone.
+            # The cluster deletes objects whose owner no longer exists, so look the owner up again.
             steps = self._decide(self._find_owner())
         refused: ApiError | None = None
         for step in steps:
@@ -194,13 +192,14 @@ class KubernetesPool:
                 self._perform(step)
             except ApiError as error:
                 refused = error
-                if error.status in _GIVE_UP_ON:
+                # Without a response, or after too many requests, other steps would fail too.
+                if error.status in (0, HTTPStatus.TOO_MANY_REQUESTS):
                     break
         if refused:
             raise refused
 
     def _decide(self, owner: Object) -> list[Step]:
-        """Return the steps, and remember which pods end."""
+        """Return the next steps, and remember which pods end."""
         with self._lock:
             pods, services, sets = self._pods.seen, self._services.seen, self._sets.seen
             if self._wanted is None or pods is None or services is None or sets is None:
@@ -210,13 +209,13 @@ class KubernetesPool:
                 service=add_owner(self._wanted.service, owner),
                 stateful_set=add_owner(self._wanted.stateful_set, owner),
             )
-            there = list(pods.values())
-            # Only those of the pool's own names are looked at.
+            existing = list(pods.values())
+            # The reflectors select the pool's own names, so there is at most one of each.
             service = next(iter(services.values()), None)
             stateful_set = next(iter(sets.values()), None)
-            doomed = surplus(wanted, stateful_set, there, first=self._doomed is None)
-            doomed |= (self._doomed or frozenset()) & {pod.uid for pod in there}
-            steps = plan(wanted, service, stateful_set, there, doomed, time.time())
+            doomed = surplus(wanted, stateful_set, existing, first=self._doomed is None)
+            doomed |= (self._doomed or frozenset()) & {pod.uid for pod in existing}
+            steps = plan(wanted, service, stateful_set, existing, doomed, time.time())
             ended = {step.pod.uid for step in steps if isinstance(step, Delete)}
             self._doomed = doomed | ended
             return steps
@@ -227,15 +226,15 @@ class KubernetesPool:
                 folder = self._core if wanted["kind"] == "Service" else self._apps
                 kind = f"{wanted['kind'].lower()}s"
                 name = wanted["metadata"]["name"]
-                log.info("making %s %s what it should be", wanted["kind"], name)
+                log.info("applying %s %s", wanted["kind"], name)
                 self._api.apply(f"{folder}/{kind}/{name}", wanted)
             case Delete(pod, at_once):
-                log.info("ending pod %s (%s)", pod.name, pod.trouble or pod.phase)
+                log.info("deleting pod %s (%s)", pod.name, pod.trouble or pod.phase)
                 path = f"{self._core}/pods/{pod.name}"
                 self._api.delete(path, pod.uid, 0 if at_once else None)
 
     def _find_owner(self) -> Object:
-        """Return the Deployment that everything belongs to."""
+        """Return the Deployment that owns the pool's objects."""
         name = self._settings.owner
         owner = self._api.get(f"{self._apps}/deployments/{name}")
         if "deletionTimestamp" in owner["metadata"]:
@@ -247,7 +246,7 @@ class KubernetesPool:
         if refusal and refusal != self._refusal:
             log.warning("%s", refusal)
         if self._refusal and not refusal:
-            log.info("the cluster makes worker pods again")
+            log.info("the cluster creates worker pods again")
         self._refusal = refusal
 
     def _reflect(
@@ -263,10 +262,10 @@ def _named(made: Object) -> dict[str, str]:
 def _explain_refusal(error: ApiError) -> str:
     match error.status:
         case 0:
-            return f"the cluster's API does not answer: {error}"
+            return f"the cluster's API does not respond: {error}"
         case HTTPStatus.FORBIDDEN:
-            return f"the cluster refuses to make worker pods (403 Forbidden): {error}"
+            return f"the cluster refuses to create worker pods (403 Forbidden): {error}"
         case HTTPStatus.BAD_REQUEST | HTTPStatus.UNPROCESSABLE_ENTITY:
-            return f"the cluster finds the worker pods invalid ({error.status}): {error}"
+            return f"the cluster rejects the worker pods as invalid ({error.status}): {error}"
         case _:
-            return f"the cluster cannot make worker pods ({error.status}): {error}"
+            return f"the cluster cannot create worker pods ({error.status}): {error}"

@@ -1,4 +1,4 @@
-"""The objects of a cluster's pool: the chart's manifest, changed to a run's shape."""
+"""Kubernetes objects of the pool: the chart's manifest, changed to a run's shape."""
 
 import copy
 import hashlib
@@ -14,40 +14,39 @@ from mlbench.contract.shaping import Shaping
 from mlbench_master.settings import Limits
 
 Object = dict[str, Any]
-"""A Kubernetes object as JSON, of which we look at some fields."""
+"""A Kubernetes object as JSON."""
 
-# The label of pods that names their template, by a digest of it.
+# Label of pods: a digest of their template.
 SHAPE_LABEL = "mlbench.shape"
-# The annotation that names what was last applied, by a digest of it.
+# Annotation: a digest of the object that was last applied.
 APPLIED = "mlbench.applied"
 WORKER = "worker"
 _AGENT_IN_ANY_IMAGE = ["python3", "-I", "/run/mlbench/agent.pyz"]
-_GPUS = "nvidia.com/gpu"
 
 
 class ManifestError(MLBenchError):
-    """The manifest of the workers cannot be used."""
+    """The manifest of the workers is invalid, or cannot be read."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The objects of the pool as the administrator wants them, for pods of the default shape."""
+    """Objects of the pool as the administrator configured them, for pods of the default shape."""
 
     service: Object
     stateful_set: Object
     shape_network: Object
-    """The init container that shapes what a pod sends."""
+    """Init container that shapes the traffic that a pod sends."""
     bring_agent: Object
-    """The init container that copies the agent into a pod of any image."""
+    """Init container that copies the agent into a pod with the user's own image."""
 
     @property
     def name(self) -> str:
-        """The name of the StatefulSet, with which pods' names begin."""
+        """Name of the StatefulSet, which is the prefix of the pods' names."""
         return str(self.stateful_set["metadata"]["name"])
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels by which worker pods are found."""
+        """Labels that select the worker pods."""
         labels: dict[str, str] = self.stateful_set["spec"]["selector"]["matchLabels"]
         return labels
 
@@ -56,39 +55,51 @@ def load(path: Path) -> Manifest:
     """Read the manifest.
 
     Raises:
-        ManifestError: it cannot be read, or something is missing.
+        ManifestError: the file cannot be read, or something is missing.
     """
     try:
-        stated = json.loads(path.read_text())
+        parsed = json.loads(path.read_text())
         manifest = Manifest(
-            service=stated["service"],
-            stateful_set=stated["statefulSet"],
-            shape_network=stated["initContainers"]["network"],
-            bring_agent=stated["initContainers"]["agent"],
+            service=parsed["service"],
+            stateful_set=parsed["statefulSet"],
+            shape_network=parsed["initContainers"]["network"],
+            bring_agent=parsed["initContainers"]["agent"],
         )
         _ = manifest.name, manifest.labels, manifest.service["metadata"]["name"]
-        _worker(manifest.stateful_set["spec"]["template"])
-        _complete(manifest)
+        template = manifest.stateful_set["spec"]["template"]
+        _ = _worker(template)
+        containers = template["spec"]["containers"]
+        for holder in (manifest.service.get("spec") or {}, *containers):
+            for port in holder.get("ports") or []:
+                # Before Kubernetes 1.23, an apply must state the default.
+                port.setdefault("protocol", "TCP")
+        init_containers = template["spec"].get("initContainers") or []
+        added = manifest.shape_network, manifest.bring_agent
+        for container in (*containers, *init_containers, *added):
+            # Puts the last output of a failed container into the pod's status, for the user.
+            container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
     except (OSError, ValueError) as error:
-        raise ManifestError(f"the workers' manifest cannot be read: {error}") from error
+        raise ManifestError(f"cannot read the manifest of the workers: {error}") from error
     except (KeyError, TypeError) as error:
-        raise ManifestError(f"{path}: the workers' manifest lacks {error}") from error
+        raise ManifestError(f"{path}: {error} is missing in the manifest of the workers") from error
     return manifest
 
 
 def make_stateful_set(
     manifest: Manifest, limits: Limits, shape: WorkerSpec, workers: int
 ) -> Object:
-    """Make the StatefulSet with so many pods of a shape.
+    """Return the StatefulSet with a number of pods of a shape.
 
-    ``limits`` have what a pod gets where the shape does not say: its cores are the manifest's.
+    ``limits`` are the defaults of the shape; the default number of cores is in the manifest.
     """
     made = copy.deepcopy(manifest.stateful_set)
     made["spec"]["replicas"] = workers
     template = made["spec"]["template"]
     pod, worker = template["spec"], _worker(template)
     if shape.gpu_enabled:
-        worker.setdefault("resources", {}).setdefault("limits", {})[_GPUS] = str(limits.gpus)
+        worker.setdefault("resources", {}).setdefault("limits", {})["nvidia.com/gpu"] = str(
+            limits.gpus
+        )
     first = []
     bandwidth = shape.max_bandwidth or limits.bandwidth or None
     if shaping := replace(part(Shaping, shape), max_bandwidth=bandwidth):
@@ -103,9 +114,12 @@ def make_stateful_set(
         pod["initContainers"] = [*first, *(pod.get("initContainers") or [])]
     if shape.num_cpus not in (None, limits.cpus):
         _set_env(worker, "OMP_NUM_THREADS", str(max(1, math.ceil(shape.num_cpus))))
-        # A pod needs as many cores as the largest of its init containers.
+        cpu = f"{max(1, round(shape.num_cpus * 1000))}m"
+        # Init containers too, because a pod needs the cores of the largest of them.
         for container in (worker, *(pod.get("initContainers") or [])):
-            _limit_cpus(container, shape.num_cpus)
+            resources = container.setdefault("resources", {})
+            for kind in ("requests", "limits"):
+                resources[kind] = {**(resources.get(kind) or {}), "cpu": cpu}
     template["metadata"].setdefault("labels", {})[SHAPE_LABEL] = _digest(template)
     return made
 
@@ -113,57 +127,36 @@ def make_stateful_set(
 def add_owner(made: Object, owner: Object) -> Object:
     """Return a Service or StatefulSet that is deleted with its owner, annotated with its digest.
 
-    ``owner`` is the Deployment as the cluster shows it.
+    ``owner`` is the Deployment as the cluster returns it.
     """
     owned = copy.deepcopy(made)
-    named = {key: owner["metadata"][key] for key in ("name", "uid")}
-    reference = {"apiVersion": "apps/v1", "kind": "Deployment", **named}
+    identity = {key: owner["metadata"][key] for key in ("name", "uid")}
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", **identity}
     owned["metadata"]["ownerReferences"] = [reference]
     owned["metadata"].setdefault("annotations", {})[APPLIED] = _digest(owned)
     return owned
 
 
 def shape_of(stateful_set: Object) -> str:
-    """Return the shape label of the pods of a StatefulSet that was made here."""
+    """Return the shape label of the pods of a StatefulSet."""
     return str(stateful_set["spec"]["template"]["metadata"]["labels"][SHAPE_LABEL])
 
 
 def applied(made: Object) -> str:
-    """Return the digest in the annotation; empty for an object that was not made here."""
+    """Return the digest in the annotation; empty if MLBench did not apply the object."""
     return str((made["metadata"].get("annotations") or {}).get(APPLIED, ""))
 
 
-def _complete(manifest: Manifest) -> None:
-    """Write out what is defaults, but must be said here."""
-    pod = manifest.stateful_set["spec"]["template"]["spec"]
-    containers = pod["containers"]
-    for holder in (manifest.service.get("spec") or {}, *containers):
-        for port in holder.get("ports") or []:
-            # Before Kubernetes 1.23, an apply must state it.
-            port.setdefault("protocol", "TCP")
-    first = pod.get("initContainers") or []
-    for container in (*containers, *first, manifest.shape_network, manifest.bring_agent):
-        # So the last output of a failed container is in the pod's status, for the user to read.
-        container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
-
-
-def _limit_cpus(container: Object, cores: float) -> None:
-    quantity = f"{max(1, round(cores * 1000))}m"
-    resources = container.setdefault("resources", {})
-    for kind in ("requests", "limits"):
-        resources[kind] = {**(resources.get(kind) or {}), "cpu": quantity}
-
-
 def _set_env(container: Object, name: str, value: str) -> None:
-    others = [one for one in container.get("env") or [] if one["name"] != name]
+    others = [variable for variable in container.get("env") or [] if variable["name"] != name]
     container["env"] = [*others, {"name": name, "value": value}]
 
 
 def _worker(template: Object) -> Object:
     for container in template["spec"]["containers"]:
         if container["name"] == WORKER:
-            found: Object = container
-            return found
+            worker: Object = container
+            return worker
     raise KeyError(f"a container named {WORKER}")
 
 

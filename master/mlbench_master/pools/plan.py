@@ -1,4 +1,4 @@
-"""The plan of a cluster's pool: from what is wanted and what is seen to a list of steps.
+"""Plan the steps that bring a cluster's pool from its observed to its desired state.
 
 Pure functions: no clock, no network.
 """
@@ -11,29 +11,27 @@ from mlbench_master.pools.base import RUNNING, TERMINATING
 from mlbench_master.pools.manifests import Object, applied, shape_of
 from mlbench_master.pools.status import SeenPod
 
-# A pod that has not ended this long after it must have is on a dead node.
+# A pod that still exists this long after its deadline for ending is on a dead node.
 OVERDUE_SECONDS = 60.0
-# In these phases no container of a pod runs, or is started again.
-_OVER = ("Failed", "Succeeded")
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the cluster should have."""
+    """Desired state of the pool."""
 
     service: Object
     stateful_set: Object
     busy: AbstractSet[str]
-    """The uids of the pods of runs, which stay."""
+    """Uids of the pods that runs use. They stay."""
 
     @property
     def workers(self) -> int:
-        """The number of pods."""
+        """Number of pods."""
         return int(self.stateful_set["spec"]["replicas"])
 
     @property
     def shape(self) -> str:
-        """The shape label of the pods."""
+        """Shape label of the pods."""
         return shape_of(self.stateful_set)
 
 
@@ -50,7 +48,7 @@ class Delete:
 
     pod: SeenPod
     at_once: bool = False
-    """Whether not to wait for its node, which does not answer."""
+    """Whether to delete it without waiting for its node, which does not respond."""
 
 
 Step = Apply | Delete
@@ -64,28 +62,39 @@ def plan(
     doomed: AbstractSet[str],
     now: float,
 ) -> list[Step]:
-    """Decide on the next steps from what the cluster shows; none where all is as wanted.
+    """Return the next steps; none if the cluster is as desired.
 
-    ``doomed`` are the uids of the pods whose end was decided before, ``now`` is in Unix seconds.
+    ``doomed`` are the uids of the pods that are to end already, ``now`` is in Unix seconds.
     """
     steps: list[Step] = [Apply(wanted.service)] if _differs(wanted.service, service) else []
     if stateful_set is None or _differs(wanted.stateful_set, stateful_set):
-        # Before it is seen to be as wanted, it would make the old pods again.
+        # Pods are deleted only later: the old StatefulSet would make the old pods again.
         return [*steps, Apply(wanted.stateful_set)]
-    # Until the cluster's controller has observed its latest change.
+    # Wait until the cluster's controller has observed its latest change.
     generation = stateful_set["metadata"].get("generation", 0)
     if (stateful_set.get("status") or {}).get("observedGeneration", generation) < generation:
         return steps
-    return steps + [step for pod in pods if (step := _end(pod, wanted, doomed, now))]
+    for pod in pods:
+        if pod.ends_by is not None:
+            if now - pod.ends_by > OVERDUE_SECONDS:
+                steps.append(Delete(pod, at_once=True))
+            continue
+        # No container of a failed or succeeded pod runs, or is started again.
+        is_over = pod.phase in ("Failed", "Succeeded") or pod.uid in doomed
+        stays = pod.phase == TERMINATING or pod.uid in wanted.busy
+        if is_over or (pod.shape != wanted.shape and not stays):
+            steps.append(Delete(pod))
+    return steps
 
 
 def surplus(
     wanted: Wanted, stateful_set: Object | None, pods: Sequence[SeenPod], *, first: bool
 ) -> frozenset[str]:
-    """Return the uids of the pods beyond the wanted size, which the cluster ends.
+    """Return the uids of the pods beyond the desired size, which the cluster will end.
 
-    They count as ended even if the pool grows again meanwhile: the cluster may have begun. The
-    ``first`` time that a process decides, one before it may have made the StatefulSet smaller.
+    They are lost even if the pool grows again, because the cluster may have started to end them.
+    ``first``: whether this process decides for the first time. The previous process may have made
+    the StatefulSet smaller.
     """
     size = wanted.workers
     if first and stateful_set is not None:
@@ -94,58 +103,48 @@ def surplus(
 
 
 def fits(pod: SeenPod, wanted: Wanted) -> bool:
-    """Check if a pod is as wanted. A run keeps its pods, whatever their shape."""
+    """Return whether a pod is as desired. A run keeps its pods, whatever their shape."""
     in_shape = pod.shape == wanted.shape or pod.uid in wanted.busy
     return in_shape and 0 <= pod.number < wanted.workers
 
 
 def is_usable(pod: SeenPod, wanted: Wanted, doomed: AbstractSet[str]) -> bool:
-    """Check if a pod may be given a rank: it runs, is as wanted, and stays."""
-    runs = pod.phase == RUNNING and bool(pod.ip)
-    return runs and fits(pod, wanted) and pod.uid not in doomed
+    """Return whether a pod can be given a rank: it runs, is as desired, and stays."""
+    is_running = pod.phase == RUNNING and bool(pod.ip)
+    return is_running and fits(pod, wanted) and pod.uid not in doomed
 
 
 def explain_pods(pods: Sequence[SeenPod], wanted: Wanted, ask: str) -> str:
-    """Explain why not all wanted pods run; empty if they do.
+    """Return why not all desired pods run; empty if they do.
 
-    ``ask`` is the command that tells why pods are not even made.
+    ``ask`` is the command that shows why pods are not even created.
     """
     workers = wanted.workers
-    made = [pod for pod in pods if fits(pod, wanted) and pod.phase != TERMINATING]
-    for pod in made:
+    created = [pod for pod in pods if fits(pod, wanted) and pod.phase != TERMINATING]
+    for pod in created:
         if pod.trouble and not pod.running:
             return f"{pod.trouble} ({pod.name})"
-    for pod in made:
+    for pod in created:
         if pod.unschedulable:
-            room = sum(other.scheduled for other in made)
+            room = sum(other.scheduled for other in created)
             return f"the cluster has room for {room} of {workers} workers: {pod.unschedulable}"
-    there = f"{len(made)} of {workers} worker pods are made"
-    if ending := len(pods) - len(made):
-        return f"{there}; the former ones ({ending}) end first"
-    if len(made) < workers:
-        return f"{there}; if it stays so, {ask} tells why"
-    if pending := sum(not pod.running for pod in made):
+    progress = f"{len(created)} of {workers} worker pods are created"
+    if ending := len(pods) - len(created):
+        return f"{progress}; previous pods ({ending}) must end first"
+    if len(created) < workers:
+        return f"{progress}. If this does not change, see {ask}"
+    if pending := sum(not pod.running for pod in created):
         started = f"{workers - pending} of {workers} worker pods have started"
         return f"{started}; the others pull their image, or are being set up"
     return ""
 
 
-def _differs(wanted: Object, found: Object | None) -> bool:
-    if found is None or "deletionTimestamp" in found["metadata"]:
+def _differs(wanted: Object, existing: Object | None) -> bool:
+    if existing is None or "deletionTimestamp" in existing["metadata"]:
         return True
-    return _traits(found) != _traits(wanted)
 
+    def traits(item: Object) -> object:
+        owners = [owner["uid"] for owner in item["metadata"].get("ownerReferences") or []]
+        return applied(item), owners, item["spec"].get("replicas")
 
-def _traits(made: Object) -> object:
-    owners = [one["uid"] for one in made["metadata"].get("ownerReferences") or []]
-    return applied(made), owners, made["spec"].get("replicas")
-
-
-def _end(pod: SeenPod, wanted: Wanted, doomed: AbstractSet[str], now: float) -> Delete | None:
-    if pod.ends_by is not None:
-        return Delete(pod, at_once=True) if now - pod.ends_by > OVERDUE_SECONDS else None
-    if pod.phase in _OVER or pod.uid in doomed:
-        return Delete(pod)
-    if pod.phase == TERMINATING or pod.uid in wanted.busy:
-        return None
-    return Delete(pod) if pod.shape != wanted.shape else None
+    return traits(existing) != traits(wanted)

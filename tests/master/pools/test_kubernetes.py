@@ -125,11 +125,14 @@ def test_pods_that_were_too_many_are_not_given_to_a_larger_run(
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        (Fault(403, "quota"), "refuses to make worker pods (403 Forbidden): quota"),
-        (Fault(422, "spec.x: invalid"), "finds the worker pods invalid (422): spec.x: invalid"),
-        (Fault(500, "out of order"), "cannot make worker pods (500): out of order"),
-        (Fault(404, "no owner"), "cannot make worker pods (404): no owner"),
-        (Fault(0), "API does not answer: "),
+        (Fault(403, "quota"), "refuses to create worker pods (403 Forbidden): quota"),
+        (
+            Fault(422, "spec.x: invalid"),
+            "rejects the worker pods as invalid (422): spec.x: invalid",
+        ),
+        (Fault(500, "out of order"), "cannot create worker pods (500): out of order"),
+        (Fault(404, "no owner"), "cannot create worker pods (404): no owner"),
+        (Fault(0), "API does not respond: "),
     ],
 )
 def test_refusals_are_told_and_tried_again(

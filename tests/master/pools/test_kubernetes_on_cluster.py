@@ -111,7 +111,7 @@ def test_from_nothing_through_shapes_to_nothing(pool: KubernetesPool, namespace:
     namespace.kubectl("delete", "deployment", OWNER_NAME)
     kinds = ("services", "statefulsets", "pods")
     until(lambda: not [item for kind in kinds for item in namespace.items(kind)])
-    until(lambda: "cannot make worker pods (404)" in pool.explain(), pool.explain)
+    until(lambda: "cannot create worker pods (404)" in pool.explain(), pool.explain)
 
 
 def waits_for(pool: KubernetesPool, words: str, workers: int, shape: WorkerSpec) -> None:
@@ -168,7 +168,7 @@ def test_images_that_do_not_run(pool: KubernetesPool, image: str, words: str) ->
             "pod",
             {"restartPolicy": "Never"},
             SMALL,
-            "the cluster finds the worker pods invalid (422): ",
+            "the cluster rejects the worker pods as invalid (422): ",
         ),
     ],
 )
@@ -194,8 +194,9 @@ def test_quotas(pool: KubernetesPool, namespace: Namespace) -> None:
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}}
     namespace.apply({**quota, "spec": {"hard": {"services": "0", "pods": "1"}}})
     until(lambda: '"used"' in namespace.kubectl("get", "quota", "q", "-o", "json"))
-    waits_for(pool, "refuses to make worker pods (403 Forbidden): ", 2, SMALL)
+    waits_for(pool, "refuses to create worker pods (403 Forbidden): ", 2, SMALL)
     assert "exceeded quota: q" in pool.explain()
     namespace.apply({**quota, "spec": {"hard": {"services": "1", "pods": "1"}}})
-    ask = f"1 of 2 worker pods are made; if it stays so, `kubectl -n {namespace.name} describe "
-    waits_for(pool, f"{ask}statefulset {NAME}` tells why", 2, SMALL)
+    created = "1 of 2 worker pods are created. If this does not change, see "
+    ask = f"`kubectl -n {namespace.name} describe statefulset {NAME}`"
+    waits_for(pool, created + ask, 2, SMALL)

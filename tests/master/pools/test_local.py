@@ -35,7 +35,7 @@ def test_pods_are_what_the_supervisor_says(pool: LocalPool) -> None:
         port=9500,
     )
     assert (second.name, second.number, second.phase) == ("w-1", 1, "Failed")
-    assert pool.explain() == "w-1 is not there: it ended with 1"
+    assert pool.explain() == "w-1 does not run: it ended with 1"
 
 
 def test_ranks_meet_at_a_free_port_of_this_machine(pool: LocalPool) -> None:

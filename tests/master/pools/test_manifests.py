@@ -170,7 +170,7 @@ def test_a_manifest_that_lacks_something_is_refused(
     tmp_path: Path, spoil: Callable[[Object], object], what: str
 ) -> None:
     path = write_manifest(tmp_path / "worker.json", change=spoil)
-    with pytest.raises(ManifestError, match=f"lacks '{what}"):
+    with pytest.raises(ManifestError, match=f"'{what}.*is missing in"):
         load(path)
-    with pytest.raises(ManifestError, match="cannot be read"):
+    with pytest.raises(ManifestError, match="cannot read"):
         load(tmp_path / "none.json")

@@ -148,7 +148,7 @@ WANTED = "wanted"
 BUSY = "a pod of the run, from before the manifest changed"
 NO_ROOM = "0/1 nodes are available: 1 Insufficient cpu."
 PENDING = {"phase": "Pending", "running": False, "scheduled": False}
-ENDS_FIRST = "3 of 4 worker pods are made; the former ones (1) end first"
+ENDS_FIRST = "3 of 4 worker pods are created; previous pods (1) must end first"
 
 
 def four(**changes_of_last: Any) -> list[SeenPod]:
@@ -173,7 +173,10 @@ def four(**changes_of_last: Any) -> list[SeenPod]:
         ([*four()[:3], make_pod(3, OLD)], ENDS_FIRST),
         (four(phase="Terminating"), ENDS_FIRST),
         # A StatefulSet that is refused, as by a quota, has no pod that tells why.
-        (four()[:1], "1 of 4 worker pods are made; if it stays so, `kubectl describe` tells why"),
+        (
+            four()[:1],
+            "1 of 4 worker pods are created. If this does not change, see `kubectl describe`",
+        ),
         (
             four(running=False),
             "3 of 4 worker pods have started; the others pull their image, or are being set up",
