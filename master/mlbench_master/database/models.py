@@ -1,7 +1,6 @@
-"""The tables: runs and ranks, workers and pods, streams, and samples outside of Prometheus."""
+"""Tables of runs and ranks, workers and pods, streams, and samples outside of Prometheus."""
 
 import json
-from collections.abc import Sequence
 from typing import Any, Self
 
 from peewee import (
@@ -43,10 +42,10 @@ from mlbench_master.pools.base import is_same_pod
 
 
 class LastingIdField(AutoField):
-    """An id that is never used again, even after its row was deleted."""
+    """An id that is never reused, even after its row was deleted."""
 
     def ddl(self, ctx: Context) -> NodeList:
-        """Return the column's definition, which SQLite alone needs to differ."""
+        """Add AUTOINCREMENT on SQLite, which otherwise reuses ids of deleted rows."""
         definition = super().ddl(ctx)
         on_sqlite = isinstance(database.obj, SqliteDatabase)
         return NodeList((definition, SQL("AUTOINCREMENT"))) if on_sqlite else definition
@@ -56,11 +55,9 @@ class JSONField(TextField):
     """A value stored as JSON text."""
 
     def db_value(self, value: Any) -> str | None:
-        """Serialize."""
         return None if value is None else json.dumps(value)
 
     def python_value(self, value: str | None) -> Any:
-        """Deserialize."""
         return None if value is None else json.loads(value)
 
 
@@ -70,43 +67,41 @@ class _Table(Model):
 
     @classmethod
     def rows(cls, where: str, *values: object) -> list[Self]:
-        """Return the rows of a condition in SQL that has ``?`` for its values.
+        """Return the rows that match a condition in SQL, with ``?`` for its values.
 
-        For what is asked every second: composing a SELECT takes five times as long as running it,
-        and so does peewee's own way to make rows of what comes.
+        Five times as fast as peewee's ``select``, for queries that run every second.
         """
         cursor = run_sql(f'SELECT * FROM "{cls._meta.table_name}" WHERE {where}', *values)  # noqa: S608
         fields = [cls._meta.columns[name] for name, *_ in cursor.description]
-        return [cls._made(fields, row) for row in cursor.fetchall()]
-
-    @classmethod
-    def _made(cls, fields: Sequence[Field], values: Sequence[Any]) -> Self:
-        row = cls(__no_default__=1)
-        for field, value in zip(fields, values, strict=True):
-            row.__data__[field.name] = value if value is None else field.python_value(value)
-        return row
+        rows = []
+        for stored in cursor.fetchall():
+            row = cls(__no_default__=1)
+            for field, value in zip(fields, stored, strict=True):
+                row.__data__[field.name] = value if value is None else field.python_value(value)
+            rows.append(row)
+        return rows
 
     @classmethod
     def select_without(cls, *large: Field) -> Any:
-        """Select rows without the columns that take room."""
-        names = {one.name for one in large}
-        return cls.select(*(one for one in cls._meta.sorted_fields if one.name not in names))
+        """Select rows without some large columns."""
+        names = {field.name for field in large}
+        return cls.select(*(field for field in cls._meta.sorted_fields if field.name not in names))
 
 
 class Run(_Table):
     """One run of a benchmark. Times are Unix seconds."""
 
-    # Its series outlive it.
+    # Never reused, because the series of a deleted run remain.
     id = LastingIdField()
     job_id = CharField()
     name = CharField()
-    """As Kubernetes takes names."""
+    """Name in the syntax of Kubernetes."""
     display_name = CharField(default="")
-    """As it was ordered; empty for runs from before there were such names."""
+    """Name as requested; empty for runs of older versions, which had only ``name``."""
     benchmark = CharField()
-    """The official task; empty for a ``command``."""
+    """Name of the official benchmark; empty for a ``command``."""
     by_default = BooleanField(default=False)
-    """Whether its order named nothing to run, so that it is the default task."""
+    """Whether it runs the default benchmark because its request named none."""
     adjustments = TextField(default="")
     """How the request of the original client was adapted to the pool; empty if it was not."""
     args = JSONField()
@@ -114,14 +109,14 @@ class Run(_Table):
     command = TextField(default="")
     """May contain ``{hosts}``, ``{rank}``, ``{run_id}`` and ``{backend}``."""
     working_dir = TextField(null=True)
-    """The folder in which ``command`` starts; null for the agent's own."""
+    """Working folder of ``command``; null for the folder of the agent."""
     backend = CharField(default="gloo")
     run_all_nodes = BooleanField(default=True)
-    """Whether all ranks run the command, or rank 0 alone."""
+    """Whether all ranks run the command, or only rank 0."""
     num_workers = IntegerField()
     num_cpus = DoubleField(null=True)
     max_bandwidth = DoubleField(null=True)
-    """Mbit/s that a worker may send."""
+    """Bandwidth limit of a worker in Mbit/s."""
     latency_ms = DoubleField(null=True)
     loss_percent = DoubleField(null=True)
     gpu_enabled = BooleanField(default=False)
@@ -129,41 +124,41 @@ class Run(_Table):
     seed = BigIntegerField(null=True)
     max_restarts = IntegerField(default=0)
     deadline_seconds = DoubleField(null=True)
-    """When training shall end, after its start."""
+    """Seconds after the start by which training should end."""
     faults = TextField(null=True)
-    """The failures that it was ordered with, as ``mlbench/contract/faults.py`` reads them."""
+    """Requested fault schedule, in the syntax of ``mlbench/contract/faults.py``."""
     injected = JSONField(default=list)
-    """The fields of a ``records.InjectedFault`` for each, planned or ordered by hand."""
+    """Fields of a ``records.InjectedFault`` for each fault, scheduled or injected by hand."""
     set_name = CharField(null=True, index=True)
     place = IntegerField(null=True)
-    """In the set, from 1 on."""
+    """Number in its benchmark set, from 1."""
     swept = JSONField(default=dict)
-    """The values of what the set sweeps, which its order has too."""
+    """Value of each swept option, which its request contains too."""
     launcher = CharField(default="")
-    """Who starts its processes, such as slurm; empty for MLBench. The others are recorded runs."""
+    """Launcher of an external run, such as slurm; empty if MLBench starts the processes."""
     job_key = TextField(null=True, index=True)
-    """``HOLDER/KEY`` by which the processes of a recorded run find it; null for other runs."""
+    """``HOLDER/KEY`` by which the processes of an external run find it; null for other runs."""
 
     state = CharField(index=True)
     attempt = IntegerField(default=0)
     stop_requested = BooleanField(default=False)
     delete_requested = BooleanField(default=False)
-    """Whether it is deleted once it has ended; ``stop_requested`` then too."""
+    """Whether it is deleted after its end. ``stop_requested`` is also set then."""
     reason = TextField(default="")
     waiting = TextField(null=True)
-    """What it waits for, before it begins or between attempts."""
+    """Reason for waiting before its start, or between attempts."""
     created_at = DoubleField()
     room_at = DoubleField(null=True)
-    """When it no longer waited for other runs, if workers were not there then."""
+    """When it stopped waiting for other runs, if it then had to wait for workers."""
     started_at = DoubleField(null=True)
     finished_at = DoubleField(null=True, index=True)
-    """When its last rank exited; when the master ended it, if an exit is unknown."""
+    """When its last rank exited, or when the master ended it if an exit is unknown."""
     shipped_at = DoubleField(null=True)
-    """When the last data of a recording arrived, if that was well after its end."""
+    """When the last data of an external run arrived, if that was well after its end."""
     steady_clock = JSONField(null=True)
-    """``{"boot", "seconds"}``: what the steady clock of the master's machine said at its start."""
+    """``{"boot", "seconds"}``: steady clock of the master's machine at its start."""
     clock_set_seconds = DoubleField(default=0.0)
-    """By how much the master's clock was set while it ran; its times are as if it had not been."""
+    """Seconds by which the master's clock was set during the run; its times are corrected."""
 
     goal = JSONField(null=True)
     """``{"metric", "value", "lower_is_better"}``"""
@@ -172,91 +167,91 @@ class Run(_Table):
     goal_train_seconds = DoubleField(null=True)
     """Training time until then, without evaluation."""
     not_finite = JSONField(null=True)
-    """``{"metric", "rank", "step", "since"}``: since when a loss is no finite number."""
+    """``{"metric", "rank", "step", "since"}``: first loss that is not a finite number."""
     settings = JSONField(null=True)
-    """The settings that the task has stated, by name."""
+    """Settings that the training code reported, by name."""
     stated_world_size = IntegerField(null=True)
-    """How many processes train, as they have stated it; null for one in each worker."""
+    """Number of processes as they reported it; null for one per worker."""
     redeliveries = IntegerField(default=0)
-    """How often its samples were delivered again, as Prometheus had lost some."""
+    """Number of redeliveries, because Prometheus had lost samples."""
     refused = JSONField(null=True)
-    """``{"first", "samples", "most"}``: the series beyond its limit."""
+    """``{"first", "samples", "most"}``: series beyond the limit."""
     not_recorded = JSONField(null=True)
     """Counts by the fields of ``records.NotRecorded``; ``refused_bytes`` by stream. Null: none."""
     delivery = JSONField(null=True)
-    """``{"recorded", "in_prometheus", "kept"}``: its samples, counted at its end."""
+    """``{"recorded", "in_prometheus", "kept"}``: number of samples, counted at its end."""
     added = JSONField(null=True)
-    """``{"samples", "of_lost_ranks", "first_at", "last_at", "archive", "sha256", "sealed"}``: the
-    samples that came too late, when they came, their archive, and how many samples that has."""
+    """``{"samples", "of_lost_ranks", "first_at", "last_at", "archive", "sha256", "sealed"}``:
+    samples that arrived too late, when they arrived, their archive, and its number of samples."""
     figures = JSONField(null=True)
-    """What its result says in numbers, computed at its end (``mlbench/evaluation/result.py``)."""
+    """Figures of its result, computed at its end (``mlbench/evaluation/result.py``)."""
     settled_at = DoubleField(null=True, index=True)
-    """When its samples were counted for the last time, an hour after its end."""
+    """When its samples were last counted, an hour after its end."""
     energy_joules = DoubleField(null=True)
-    """What its GPUs used while it ran, measured when it was sealed; null if that is not known."""
+    """Energy that its GPUs used, measured when it was sealed; null if unknown."""
     archive = TextField(null=True)
-    """The file name of its archive."""
+    """File name of its archive."""
     archive_sha256 = TextField(null=True)
     archive_problem = TextField(default="")
-    """Why it has none, or an old one, though it has ended."""
+    """Why an ended run has no archive, or only an old one; empty if there is no problem."""
     sealed_at = DoubleField(null=True, index=True)
-    """When its archive was written, or was found to be impossible; null while one is due."""
+    """When its archive was written, or found to be impossible; null while it is due."""
 
     title = TextField(default="")
-    """What its user calls it; empty for its own name. These three change at any time, and are no
-    part of the evidence."""
+    """Title from its user; empty for its own name. Title, tags and note can change at any time,
+    and are not part of the evidence."""
     tags = JSONField(default=list)
-    """In order, each once."""
+    """Sorted tags, without duplicates."""
     note = TextField(default="")
-    """Markdown."""
+    """Note from its user, in Markdown."""
 
     origin = JSONField(null=True)
-    """``{"installation", "run_id", "imported_at"}`` of an imported run; null for one's own."""
+    """``{"installation", "run_id", "imported_at"}`` of an imported run; null for other runs."""
 
     @property
     def row(self) -> RunRow:
-        """What it is evaluated by."""
+        """Input of its evaluation."""
         return RunRow.from_fields(self.__data__)
 
     @property
     def shown_command(self) -> str:
-        """The command with its secrets masked, for everything except the workers that run it."""
+        """Command with masked secrets, for everything except the workers that run it."""
         return mask_command(self.command)
 
     @property
     def world_size(self) -> int:
-        """How many processes train, a rank each."""
+        """Number of training processes, each with a rank."""
         return self.stated_world_size or self.num_workers
 
     @property
     def own_name(self) -> str:
-        """The name that it was ordered with."""
+        """Name that was requested."""
         return self.display_name or self.name
 
     @property
     def command_flags(self) -> list[str]:
-        """The options that MLBench adds to a user's command."""
+        """Options that MLBench adds to the user's command."""
         flags = {"--gpu": self.gpu_enabled, "--light": self.light_target}
-        return [flag for flag, wanted in flags.items() if wanted]
+        return [flag for flag, is_set in flags.items() if is_set]
 
 
 class RunSet(_Table):
-    """A benchmark set: what is to be run, registered before its first run."""
+    """A benchmark set: a plan that is registered before its first run."""
 
     name = CharField(primary_key=True)
     created_at = DoubleField()
     official = BooleanField()
     until_percent = DoubleField(null=True)
     order = JSONField()
-    """What all of its runs are ordered with."""
+    """Fields that the requests of all its runs have in common."""
     places = JSONField()
-    """``[{"num_workers", "seed"}, …]`` in their order, with ``swept`` in a sweep."""
+    """``[{"num_workers", "seed"}, …]``: its runs in order, with ``swept`` in a sweep."""
     deleted = JSONField(default=list)
-    """What the ledger keeps of its deleted runs: the fields of a ``ledger.Entry``."""
+    """Entries of deleted runs for the ledger: the fields of a ``ledger.Entry``."""
 
 
 class Rank(_Table):
-    """One worker's part in an attempt: one rank, unless its command starts several processes."""
+    """A worker's part of an attempt: one rank, unless its command starts several processes."""
 
     run = ForeignKeyField(Run, backref="ranks", on_delete="CASCADE")
     run_id: int
@@ -264,53 +259,53 @@ class Rank(_Table):
     rank = IntegerField()
     worker = CharField()
     pod_uid = CharField(null=True)
-    """Tells its pod from a later one of the same name; null where pods have no uid."""
+    """Uid of its pod, because a later pod can have the same name; null in pools without uids."""
     image = TextField(null=True)
-    """The pod's image with its digest; null where it runs none."""
+    """Image of the pod with its digest; null in pools without images."""
     assignment = JSONField()
-    """The fields of an ``mlbench.contract.assignment.Assignment``."""
+    """Fields of an ``mlbench.contract.assignment.Assignment``."""
     assigned_at = DoubleField()
     reported = BooleanField(default=False)
     """Whether the agent has reported it."""
     reported_at = DoubleField(null=True)
-    """When it did first, or the process exited, if that was sooner. A process that others start
-    has begun before: then it is the beginning."""
+    """Time of its first report, or of the process's exit if that was earlier. For a process of an
+    external run, which starts before it reports: time of its start."""
     stop = BooleanField(default=False)
     exit_code = IntegerField(null=True)
     exited_at = DoubleField(null=True)
-    """When it exited; when it was last heard of, if it is lost."""
+    """When it exited. For a lost rank: when it was last heard from."""
     lost = TextField(default="")
-    """Why it was given up; empty for a rank that was not."""
+    """Reason for giving it up; empty if it was not."""
     clock_ahead = DoubleField(default=0.0)
-    """By how many seconds the worker's clock is ahead of the run's time."""
+    """Seconds by which the worker's clock is ahead of the run's time."""
     dated_before = DoubleField(default=0.0)
-    """By how many seconds it has dated a value before its beginning, at most."""
+    """Largest number of seconds by which one of its timestamps precedes its start."""
     dated_ahead = DoubleField(default=0.0)
-    """By how many seconds it has dated a value after it was received, at most."""
+    """Largest number of seconds by which one of its timestamps was in the future."""
     failure = TextField(default="")
-    """Why it has failed whatever its exit code, as its agent says; empty if it has not."""
+    """Failure that its agent reports whatever the exit code; empty if there is none."""
     machine = JSONField(null=True)
-    """What it ran on and with, as its agent has stated it."""
+    """Hardware and software of its machine, as its agent reported them."""
     disturbance = JSONField(null=True)
-    """What kept it from its cores, as its agent has stated it."""
+    """CPU contention, as its agent reported it."""
     processes = JSONField(null=True)
-    """``{"ranks": [2, 3], "restarts": {"1": AT}}`` of a worker that has stated several."""
+    """``{"ranks": [2, 3], "restarts": {"1": AT}}`` of a worker with several processes."""
 
     @property
     def row(self) -> RankRow:
-        """What it is evaluated by."""
+        """Input of its evaluation."""
         return RankRow.from_fields(self.__data__)
 
     @property
     def ranks(self) -> list[int]:
-        """The ranks of its processes: its own, unless it has stated several."""
+        """Ranks of its processes: one, unless its worker has several processes."""
         return self.processes["ranks"] if self.processes else [self.rank]
 
     @classmethod
     def is_of_pod(cls, pod: PodIdentity, run_id: int, attempt: int, rank: int) -> bool:
-        """Check if a rank was given to this pod, not to another one of its name."""
-        its = "run_id = ? AND attempt = ? AND rank = ? AND worker = ?"
-        ranks = cls.rows(its, run_id, attempt, rank, pod.name)
+        """Return whether a rank was assigned to this pod, not to another pod with its name."""
+        condition = "run_id = ? AND attempt = ? AND rank = ? AND worker = ?"
+        ranks = cls.rows(condition, run_id, attempt, rank, pod.name)
         return bool(ranks) and is_same_pod(ranks[0].pod_uid, pod.uid)
 
     LARGE = (assignment, machine, disturbance)
@@ -320,7 +315,7 @@ class Rank(_Table):
 
 
 class Autopsy(_Table):
-    """A run was asked why it does not go on."""
+    """A hang diagnosis of a run."""
 
     id = LastingIdField()
     run = ForeignKeyField(Run, on_delete="CASCADE")
@@ -329,23 +324,23 @@ class Autopsy(_Table):
     reason = CharField()
     asked_at = DoubleField()
     native_rank = IntegerField(null=True)
-    """The rank whose frames of C are asked for."""
+    """Rank whose native (C) stack is requested; null for Python stacks of all ranks."""
 
 
 class RankEvidence(_Table):
-    """What a rank has answered to that."""
+    """Response of a rank to a hang diagnosis."""
 
     autopsy = ForeignKeyField(Autopsy, on_delete="CASCADE")
     rank = IntegerField()
     evidence = JSONField()
-    """The fields of an ``mlbench.contract.autopsy.Evidence``."""
+    """Fields of an ``mlbench.contract.autopsy.Evidence``."""
 
     class Meta:
         primary_key = CompositeKey("autopsy", "rank")
 
 
 class Profile(_Table):
-    """What a rank spends some seconds on, as it was asked for."""
+    """A requested profile of a rank over some seconds."""
 
     id = LastingIdField()
     run = ForeignKeyField(Run, on_delete="CASCADE")
@@ -355,25 +350,25 @@ class Profile(_Table):
     seconds = IntegerField()
     asked_at = DoubleField()
     recorded = JSONField(null=True)
-    """The fields of ``mlbench.contract.profiles.Recorded``; null until its agent has brought it."""
+    """Fields of ``mlbench.contract.profiles.Recorded``; null until its agent has sent it."""
     size = IntegerField(default=0)
     sha256 = CharField(default="")
     content = BlobField(null=True)
-    """Its file, compressed; null if there is none. It takes room: who lists them leaves it out."""
+    """Compressed file; null if there is none. It is large, so lists of profiles leave it out."""
 
     @property
     def file(self) -> str | None:
-        """By which name its file is among those of the run; None if it has none."""
+        """Name of the profile in the run's file list, or None if the profile failed."""
         if not self.recorded or self.recorded["problem"]:
             return None
         kind = "trace" if self.recorded["tool"] == "pytorch" else "speedscope"
         return f"profiles/{self.get_id()}.{kind}.json.gz"
 
     @classmethod
-    def of_run(cls, run: Run, **its: int) -> "list[Profile]":
-        """Return the profiles of a run, without their files; ``its`` may name attempt and rank."""
-        listed = cls.select_without(cls.content).where(cls.run == run)
-        return list(listed.filter(**its).order_by(cls.id))
+    def of_run(cls, run: Run, **columns: int) -> "list[Profile]":
+        """Return the profiles of a run, or only those with this attempt or rank, without files."""
+        profiles = cls.select_without(cls.content).where(cls.run == run)
+        return list(profiles.filter(**columns).order_by(cls.id))
 
 
 class Worker(_Table):
@@ -385,53 +380,53 @@ class Worker(_Table):
     attempt = IntegerField(null=True)
     ip = CharField()
     pod_uid = CharField(default="")
-    """The uid of its pod; empty where pods have none."""
+    """Uid of its pod; empty in pools without uids."""
     fork_server = BooleanField(default=False)
     """Whether a process that has imported PyTorch is ready to be forked."""
     resources = JSONField(null=True)
-    """What its rank uses, by name of the series; null where an exporter tells it."""
+    """Resource usage of its rank, by name of the series; null if an exporter reports it."""
     seen_at = DoubleField()
-    """When it came."""
+    """Unix seconds of the report."""
     heard = BigIntegerField(default=0)
-    """The reachable seconds then (``master/mlbench_master/runs/reachability.py``)."""
+    """Reachable seconds at the report (``master/mlbench_master/runs/reachability.py``)."""
 
 
 class Hearing(_Table):
-    """The reachable seconds (``master/mlbench_master/runs/reachability.py``): a single row."""
+    """Reachable seconds (``master/mlbench_master/runs/reachability.py``), in a single row."""
 
     id = IntegerField(primary_key=True)
     seconds = BigIntegerField()
     since = BigIntegerField()
-    """The same at the end of the last pause."""
+    """Reachable seconds at the end of the last pause."""
 
 
 class Pod(_Table):
-    """A worker pod as the pool sees it, or what stands for a rank of a recorded run."""
+    """A worker pod as its pool reports it, or a row that represents a rank of an external run."""
 
     name = CharField(primary_key=True)
     uid = CharField(default="")
-    """Tells it from a later pod of the same name; empty where pods have no uid."""
+    """Uid, because a later pod can have the same name; empty in pools without uids."""
     phase = CharField()
     ip = CharField()
     node = CharField()
     labels = JSONField()
     external = BooleanField(default=False)
-    """Whether it is of a recorded run, not of the pool."""
+    """Whether it represents a rank of an external run."""
 
 
 class JoinToken(_Table):
-    """A joining token, by its holder. One that this master did not list has a row once used."""
+    """A joining token, by its holder. A token of another origin gets a row at its first use."""
 
     holder = CharField(primary_key=True)
     name = CharField(default="")
-    """Who uses it, as its maker said."""
+    """Name of its user, from its creator."""
     created_at = DoubleField(null=True)
-    """None if it was made without this list."""
+    """Null if it was not created by this master."""
     expires_at = DoubleField()
     revoked_at = DoubleField(null=True)
     last_used_at = DoubleField(null=True)
     runs = IntegerField(default=0)
-    """Number of runs that processes with this token have ordered."""
+    """Number of runs that processes with this token have submitted."""
     recent_runs = DoubleField(default=0)
     """Fill level of the bucket that limits the rate of new runs, as of ``recent_at``."""
     recent_at = DoubleField(default=0)
@@ -449,25 +444,25 @@ class Stream(_Table):
     rank = IntegerField()
     name = CharField()
     size = BigIntegerField(default=0)
-    """The bytes held, which is the offset of the next chunk."""
+    """Number of stored bytes, which is the offset of the next chunk."""
     final_size = BigIntegerField(null=True)
-    """The size when it is complete, known once the process has ended."""
+    """Size of the complete stream; null until the process has exited."""
     delivered = BigIntegerField(default=0)
-    """The bytes whose samples are in Prometheus or kept; always whole lines."""
+    """Number of bytes whose samples are in Prometheus or the database; always whole lines."""
     recorded = BigIntegerField(default=0)
-    """The samples in these bytes."""
+    """Number of samples in the delivered bytes."""
     gap_start = BigIntegerField(default=0)
-    """Where the gap in a long log begins, of which only start and end are held; 0 without one."""
+    """Offset of the gap in a long log, whose middle is not stored; 0 without a gap."""
     gap_end = BigIntegerField(default=0)
-    """Where the gap ends. Chunks in it are about to be deleted."""
+    """End of the gap. Chunks in the gap are about to be deleted."""
     names_ranks = BooleanField(default=False)
-    """Whether its samples may be of other ranks than its own."""
+    """Whether it may contain samples of other ranks."""
 
     class Meta:
         indexes = ((("owner", "attempt", "rank", "name"), True),)
 
 
-# Finds the few streams that wait for delivery among those of all runs.
+# Finds the few streams with undelivered samples among those of all runs.
 Stream.add_index(
     Stream.index(Stream.name, where=Stream.delivered < Stream.size, name="stream_waiting")
 )
@@ -485,7 +480,7 @@ class Chunk(_Table):
 
 
 class Series(_Table):
-    """What Prometheus has of a series. ``rank`` may be empty."""
+    """Samples of a series that are in Prometheus. ``rank`` may be empty."""
 
     owner = TextField()
     metric = TextField()
@@ -493,14 +488,14 @@ class Series(_Table):
     first_ms = BigIntegerField()
     last_ms = BigIntegerField()
     samples = BigIntegerField(default=0)
-    """How many were delivered."""
+    """Number of delivered samples."""
 
     class Meta:
         primary_key = CompositeKey("owner", "metric", "rank")
 
 
 class SeriesName(_Table):
-    """A series that its owner has, of which there is a limit."""
+    """Name of a series of an owner, to limit their number."""
 
     owner = TextField()
     metric = TextField()
@@ -511,7 +506,7 @@ class SeriesName(_Table):
 
 
 class KeptSample(_Table):
-    """A sample that Prometheus cannot hold: a text, a time that it refuses, a second in one ms."""
+    """A sample that Prometheus cannot store: a string, a refused time, a second one within 1 ms."""
 
     id = BigAutoField()
     owner = TextField()
@@ -527,7 +522,7 @@ class KeptSample(_Table):
 
 
 class Detail(_Table):
-    """The fields of samples that Prometheus cannot hold, for a batch of one series."""
+    """Fields of samples that Prometheus cannot store, for a batch of one series."""
 
     id = BigAutoField()
     owner = TextField()
@@ -543,7 +538,7 @@ class Detail(_Table):
 
 
 class PostedBody(_Table):
-    """The digest of a body that was posted: posting it again adds nothing."""
+    """Digest of a posted body: posting it again adds nothing."""
 
     owner = TextField()
     digest = BlobField()
@@ -553,20 +548,20 @@ class PostedBody(_Table):
 
 
 class Deletion(_Table):
-    """A deleted owner of which rows are left to be swept."""
+    """A deleted owner that still has rows."""
 
     owner = TextField(primary_key=True)
     archived = BooleanField(default=False)
-    """Whether its archive is left to be deleted, which comes first."""
+    """Whether its archive still exists; it is deleted before the rows."""
 
 
 class DeletedRun(_Table):
-    """A deleted run of which Prometheus has series left."""
+    """A deleted run whose series may still be in Prometheus."""
 
     run_id = IntegerField(primary_key=True)
     deleted_at = DoubleField()
     once = BooleanField(default=False)
-    """Whether they were deleted once."""
+    """Whether the series were deleted once."""
 
 
 TABLES = (
@@ -588,23 +583,23 @@ TABLES = (
     *(Deletion, DeletedRun),
 )
 
-# The columns in which a user says something of a run, at any time: no part of the evidence.
+# Columns that users can change at any time. They are not part of the evidence.
 WORDS = frozenset({"title", "tags", "note"})
 
-# The tables whose rows belong to an owner, and are deleted with it.
+# Tables whose rows belong to an owner, and are deleted with it.
 OWNED = (Stream, Series, SeriesName, KeptSample, Detail, PostedBody)
 
 
 def open_database(url: str, reserve_bytes: int = 0) -> Database:
     """Connect the tables to a database, and bring its schema up to date.
 
-    ``reserve_bytes`` of SQLite's disk are kept for the state of runs.
+    ``reserve_bytes``: part of SQLite's disk that is reserved for the state of runs.
 
     Raises:
-        DatabaseURLError: the URL cannot be used.
+        DatabaseURLError: the URL is invalid.
         NewerSchemaError: a newer version of MLBench has used the database.
-        DamagedDatabaseError: SQLite's file is no database, or a broken one.
-        UnreachableDatabaseError: PostgreSQL gives no answer, or SQLite cannot open its file.
+        DamagedDatabaseError: SQLite's file is damaged, or is not a database.
+        UnreachableDatabaseError: PostgreSQL does not respond, or SQLite cannot open its file.
     """
     opened = connect(url, reserve_bytes)
     database.initialize(opened)
@@ -614,7 +609,7 @@ def open_database(url: str, reserve_bytes: int = 0) -> Database:
         raise_if_damaged(opened, error)
         if not isinstance(error, OperationalError):
             raise
-        why = f"the database {opened.database} cannot be opened: {explain(error)}"
+        why = f"cannot open the database {opened.database}: {explain(error)}"
         raise UnreachableDatabaseError(why) from error
     return opened
 
@@ -625,12 +620,12 @@ def run_owner(run_id: int) -> str:
 
 
 def added_owner(run_id: int | str) -> str:
-    """Return the owner of what was posted for a run after its end, which is no part of it."""
+    """Return the owner of samples posted for a run after its end, which are not part of it."""
     return f"added/{run_id}"
 
 
 def deleted_owner(owner: str) -> str:
-    """Return the owner of a deleted owner's streams until they are swept."""
+    """Return the owner of a deleted owner's streams until they are deleted."""
     return f"deleted/{owner}"
 
 
@@ -641,7 +636,7 @@ def find_run(owner: str) -> Run | None:
 
 
 def archive_of(owner: str) -> str | None:
-    """Return the file name of the archive that has an owner's samples; None if none has."""
+    """Return the file name of the archive with an owner's samples; None without an archive."""
     kind, _, name = owner.partition("/")
     run = Run.get_or_none(Run.id == int(name)) if kind != "pod" else None
     if run is None:
