@@ -1,4 +1,4 @@
-"""The master: every route of its API and of its web pages on one screen."""
+"""WSGI app of the master: every route of its API and of its web pages on one screen."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -45,9 +45,6 @@ from mlbench_master.web import assets
 from mlbench_master.web.assets import StaticResource
 from mlbench_master.web.pages import PageResource, RunbookResource, SignInResource
 from mlbench_master.web.rendering import PageRenderer, page_headers
-
-# With an answer to a query, while a thread waits for it.
-_PATIENCE_SECONDS = 5.0
 
 
 class _App(falcon.App[Request, Response]):
@@ -129,14 +126,14 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         Route("/api/info", info),
         Route("/api/tokens", tokens),
         Route("/api/tokens/{token_id}", tokens, "one"),
-        # The agents' two, and the recorders' first.
+        # Called by agents and recorders.
         Route("/api/join", JoinResource(settings.limits, settings.agent_secret)),
         Route("/api/workers/{pod}/poll", PollResource()),
         Route("/api/workers/{pod}/autopsies/{autopsy_id:int}", EvidenceResource()),
         Route("/api/workers/{pod}/profiles/{profile_id:int}", GivenProfileResource()),
         Route("/api/workers/{pod}/runs/{run_id:int}/faults/{fault_id:int}", FaultReportsResource()),
         Route("/api/runs/{run_id:int}/ranks/{rank:int}/{stream}", stream),
-        # For probes, Prometheus and tools.
+        # Called by probes, Prometheus and tools.
         Route("/healthz", health),
         Route("/readyz", health, "ready"),
         Route("/metrics", OwnMetricsResource(registry)),
@@ -168,9 +165,9 @@ def get_app() -> falcon.App[Request, Response]:
         settings = Settings.from_environ()
         open_database(settings.database_url, settings.reserve_bytes)
     except UnreachableDatabaseError as error:
-        sys.exit(str(error))  # gunicorn tries again
+        sys.exit(str(error))  # gunicorn starts the worker again
     except MLBenchError as error:
         print(error, file=sys.stderr)
-        sys.exit(Arbiter.WORKER_BOOT_ERROR)  # and then it ends
-    prometheus = PrometheusClient(settings.prometheus_url, _PATIENCE_SECONDS, CircuitBreaker())
+        sys.exit(Arbiter.WORKER_BOOT_ERROR)  # gunicorn exits
+    prometheus = PrometheusClient(settings.prometheus_url, 5.0, CircuitBreaker())
     return create_app(settings, prometheus)

@@ -1,37 +1,37 @@
-"""What the rules of the master refuse, and how that is said; ``http_errors.py`` answers with it."""
+"""Errors of the master's rules; ``http/errors.py`` turns them into HTTP responses."""
 
 from mlbench.contract.errors import MLBenchError
 
 
 class RefusedError(MLBenchError):
-    """A request asks for what cannot be; the text says why."""
+    """The master refuses a request; the message says why."""
 
 
 class BadFieldError(RefusedError):
-    """A field of the request is wrong."""
+    """A field of the request is invalid."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
 
 
 class NotFoundError(RefusedError):
-    """There is no such thing."""
+    """The requested object does not exist."""
 
 
 class ConflictError(RefusedError):
-    """It cannot be done to the thing as it is."""
+    """The state of the object does not allow the request."""
 
 
 class TooManyError(RefusedError):
-    """A quota is used up for the moment."""
+    """A quota is used up at present."""
 
 
 class TooLargeError(RefusedError):
-    """It is larger than what is taken."""
+    """The request is larger than its limit."""
 
 
 class ServiceUnavailableError(MLBenchError):
-    """Something cannot be done for the moment."""
+    """The master cannot process the request at present."""
 
     may_pass = True
-    """Whether asking again may help."""
+    """Whether a retry may help."""

@@ -1,4 +1,4 @@
-"""Parsing JSON without rounding: numbers that no float holds become texts."""
+"""Parse JSON without rounding: numbers that exceed the range of floats become strings."""
 
 import json
 import math
@@ -10,22 +10,22 @@ import orjson
 
 # orjson rounds whole numbers beyond 64 bits.
 LONG_NUMBER = re.compile(rb"[1-9][0-9]{18}")
-# What orjson refuses and Python's parser, which is slow, may take.
+# Numbers that orjson refuses, and that Python's slow parser may accept.
 _OF_PYTHON = re.compile(rb"NaN|Infinity|[eE]\+?[0-9]{3}|[0-9]{300}")
 
 
 def loads(data: bytes) -> Any:
-    """Parse JSON, also NaN and Infinity, whole numbers of any size, and 1e400 as a text.
+    """Parse JSON, including NaN, Infinity, and whole numbers of any size; 1e400 becomes a string.
 
     Raises:
-        ValueError: it is no JSON, or has a number of more digits than Python converts.
-        RecursionError: it is nested too deeply.
+        ValueError: the data are not JSON, or a number has more digits than Python converts.
+        RecursionError: the data are nested too deeply.
     """
     return loads_exactly(data) if LONG_NUMBER.search(data) else loads_fast(data)
 
 
 def loads_fast(data: bytes) -> Any:
-    """Do what ``loads`` does, for JSON in which ``LONG_NUMBER`` finds nothing."""
+    """Parse like ``loads``, for JSON without matches of ``LONG_NUMBER``."""
     try:
         return orjson.loads(data)
     except ValueError:
@@ -35,9 +35,9 @@ def loads_fast(data: bytes) -> Any:
 
 
 def loads_exactly(data: bytes) -> Any:
-    """Do what ``loads`` does, slowly."""
+    """Parse like ``loads``, slowly."""
     parsed = json.loads(data, parse_float=_to_float, parse_int=_to_int)
-    # JSON can spell half of a character pair, which is no text; orjson refuses it.
+    # JSON can contain half of a surrogate pair, which is not valid text. Orjson refuses it.
     json.dumps(parsed, ensure_ascii=False).encode()
     return parsed
 
@@ -48,7 +48,7 @@ def _to_float(text: str) -> float | str:
 
 
 def _to_int(text: str) -> int:
-    most = sys.get_int_max_str_digits()
-    if len(text) > most:
-        raise ValueError(f"a number has at most {most} digits (not {len(text)})")
+    limit = sys.get_int_max_str_digits()
+    if len(text) > limit:
+        raise ValueError(f"a number must have at most {limit} digits (got {len(text)})")
     return int(text)

@@ -1,4 +1,4 @@
-"""Pushes the dashboards to the user's Grafana when the controller starts."""
+"""Push the dashboards to the user's Grafana when the controller starts."""
 
 import logging
 import threading
@@ -17,7 +17,7 @@ _LONGEST_PAUSE_SECONDS = 60.0
 
 
 def push(settings: GrafanaSettings, registry: CollectorRegistry, stop: threading.Event) -> None:
-    """Push until Grafana has taken everything, with growing pauses between attempts."""
+    """Push until Grafana has accepted everything, with growing pauses between attempts."""
     requests = Counter(
         "mlbench_grafana_requests_total",
         "Requests to Grafana, by how they went.",
@@ -30,13 +30,15 @@ def push(settings: GrafanaSettings, registry: CollectorRegistry, stop: threading
     pause, last_message = 0.0, ""
     while not stop.wait(pause):
         try:
-            with Grafana(settings.url, settings.token, lambda o: requests.labels(o).inc()) as it:
+            with Grafana(
+                settings.url, settings.token, lambda o: requests.labels(o).inc()
+            ) as grafana:
                 folder = grafana_folder() / "dashboards"
-                done = it.push(folder, settings.prometheus_url, settings.scrape_interval)
+                done = grafana.push(folder, settings.prometheus_url, settings.scrape_interval)
             log.info("pushed to Grafana at %s: %s", settings.url, done)
             return
         except GrafanaError as error:
             if str(error) != last_message:
-                log.warning("%s; runs go on, and it is tried again", error)
+                log.warning("%s. Runs are not affected. Trying again.", error)
             last_message = str(error)
         pause = backoff.seconds()

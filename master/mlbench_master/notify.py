@@ -1,8 +1,8 @@
-"""Waking the controller: who leaves it work notifies it, so its threads may wait until then.
+"""Wake the controller: processes that leave work for it notify it, so its threads can wait.
 
-A notification is a datagram to a Unix socket that is named after the database, without a file. It
-saves time and nothing else: the controller also looks by itself, as a datagram may be lost, or come
-from a place that does not reach it.
+A notification is a datagram to an abstract Unix socket named after the database. It only saves
+time. The controller also looks on its own, because a datagram can be lost, or its sender may be on
+another machine.
 """
 
 import hashlib
@@ -19,31 +19,31 @@ from peewee import Database
 from mlbench_master.database.connection import database
 
 Reason = Literal["work", "samples"]
-# However often they are notified, threads look so often at most, as what comes gathers meanwhile: a
-# request to Prometheus for each line would cost too much.
+# Shortest time between two looks of a thread, however often it is notified. Data accumulate in the
+# meantime: a request to Prometheus for each line would cost too much.
 _LEAST_SECONDS: Final[Mapping[Reason, float]] = {"work": 0.1, "samples": 1.0}
 
 _sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
 
 
 class Waiter(Protocol):
-    """What a thread waits with; a ``threading.Event`` that is set at the end is one."""
+    """Lets a thread wait; a ``threading.Event`` that is set at the end implements this."""
 
     def wait(self, seconds: float, /) -> bool:
-        """Waiter for so many seconds at most, and return whether to end."""
+        """Wait for at most this many seconds, and return whether to end."""
 
 
 class Waker:
     """Wakes the threads of the controller."""
 
     def __init__(self, stop: threading.Event) -> None:
-        """Wake threads until ``stop`` is set; the database must be open."""
+        """Start to listen for notifications. The database must be open."""
         self._stop = stop
         self._sleepers: list[_Waiter] = []
         receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             receiver.bind(_address_of(database.obj))
-        except OSError:  # another process has the name: threads look by themselves
+        except OSError:  # another process has the name: threads look on their own
             receiver.close()
         else:
             threading.Thread(
@@ -51,12 +51,12 @@ class Waker:
             ).start()
 
     def waiter(self, reason: Reason = "work") -> Waiter:
-        """Return what one thread waits with until it is notified for a reason."""
+        """Return a waiter for one thread, which notifications with this reason wake."""
         self._sleepers.append(_Waiter(self._stop, reason))
         return self._sleepers[-1]
 
     def stop(self) -> None:
-        """Wake all threads, to end."""
+        """Wake all threads so that they end."""
         self._stop.set()
         for waiter in self._sleepers:
             waiter.notified.set()
@@ -86,12 +86,12 @@ class _Waiter:
 
 
 def notify(reason: Reason = "work") -> None:
-    """Wake the controller; call this after the transaction that leaves it work."""
+    """Wake the controller. Call this after the transaction that leaves work for it."""
     with suppress(OSError):
         _sender.sendto(reason.encode(), _address_of(database.obj))
 
 
 @cache
 def _address_of(opened: Database) -> str:
-    where = [opened.database, *(opened.connect_params.get(key) for key in ("host", "port"))]
-    return "\0mlbench-" + hashlib.sha256(repr(where).encode()).hexdigest()[:32]
+    identity = [opened.database, *(opened.connect_params.get(key) for key in ("host", "port"))]
+    return "\0mlbench-" + hashlib.sha256(repr(identity).encode()).hexdigest()[:32]

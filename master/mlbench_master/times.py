@@ -1,19 +1,17 @@
-"""Times as the API writes and reads them: UTC, ``2018-08-03T09:21:29.347000Z``."""
+"""Timestamps in the format of the API: UTC, ``2018-08-03T09:21:29.347000Z``."""
 
 from datetime import UTC, datetime, timedelta
 from typing import overload
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
-
-# What the API can write: the years 1 to 9999, in UTC.
+# Range of the API's timestamps: the years 1 to 9999, in UTC.
 EARLIEST_US = -62_135_596_800_000_000
 LATEST_US = 253_402_300_799_999_999
 
 
 def to_text(time_us: int) -> str:
-    """Return microseconds since 1970, of the years 1 to 9999, as the API writes them."""
+    """Format microseconds since 1970, which must be in the years 1 to 9999."""
     moment = _EPOCH + timedelta(microseconds=time_us)
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
@@ -23,30 +21,31 @@ def seconds_to_text(seconds: float) -> str: ...
 @overload
 def seconds_to_text(seconds: None) -> None: ...
 def seconds_to_text(seconds: float | None) -> str | None:
-    """Return Unix seconds as the API writes them; nothing for nothing.
+    """Format Unix seconds; None for None.
 
-    What is outside of the years 1 to 9999 becomes the first or the last moment of them.
+    A time outside of the years 1 to 9999 becomes the first or the last moment of them.
     """
     if seconds is None:
         return None
-    # The float of the latest moment is a later one. NaN compares as false, so it is the earliest.
+    # Rounding to float moves the latest moment past the end. NaN becomes the earliest moment,
+    # because every comparison with it is false.
     within = min(max(float(EARLIEST_US), seconds * 1e6), float(LATEST_US))
     return to_text(min(round(within), LATEST_US))
 
 
 def to_microseconds(moment: datetime) -> int:
-    """Return microseconds since 1970. A time without a zone is UTC."""
+    """Return microseconds since 1970. A time without a time zone is UTC."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (aware - _EPOCH) // _MICROSECOND
+    return (aware - _EPOCH) // timedelta(microseconds=1)
 
 
 def parse(text: str) -> int:
-    """Return microseconds since 1970 of an ISO 8601 time, with ``T`` or a space, ``Z`` or none.
+    """Parse an ISO 8601 time into microseconds since 1970; without a time zone, it is UTC.
 
     Raises:
-        ValueError: the text is no such time.
+        ValueError: the text is not an ISO 8601 time.
     """
-    # In a query string, the plus sign of a zone arrives as a space.
+    # In a query string, the plus sign of a time zone arrives as a space.
     head, space, zone = text.rpartition(" ")
     if space and len(zone) == len("00:00") and ":" in head:
         text = f"{head}+{zone}"

@@ -34,7 +34,7 @@ def test_a_grafana_that_is_down_at_first_gets_everything_later(
 
     wait_for(lambda: requests("failed") >= 5, what="it was tried five times")
     warnings = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
-    assert warnings == [f"Grafana at {url} cannot be reached; runs go on, and it is tried again"]
+    assert warnings == [f"Grafana at {url} cannot be reached. Runs are not affected. Trying again."]
     assert requests("done") == 0
     with serve_grafana(port) as server:
         thread.join(10)
