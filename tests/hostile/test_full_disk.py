@@ -91,12 +91,12 @@ def test_on_a_full_disk_runs_are_polled_stopped_and_deleted(
         for stream in ("stdout", "metrics"):
             answer = ship(agent, active, stream)
             assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
-            assert f"are free in {disk}" in answer.json()["message"]
+            assert f"free in {disk}" in answer.json()["message"]
         shortage = user.get(f"/api/runs/{active}/").json()["waiting"]
-        assert f" MB are free in {disk}, and below 4 MB no logs" in shortage
+        assert f" MB free in {disk}, 4 MB required for logs" in shortage
         refused = user.post("/api/runs/", json={"name": "next", "queue": True})
         assert refused.status_code == 503
-        assert f" MB are free in {disk}, and below 4 MB no logs" in refused.json()["message"]
+        assert f" MB free in {disk}, 4 MB required for logs" in refused.json()["message"]
         assert user.get("/readyz").status_code == 200
         assert user.post(f"/api/runs/{active}/stop/").json()["stop_requested"] is True
         reader.rollback()

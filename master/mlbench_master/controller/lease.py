@@ -70,7 +70,7 @@ def _server_lease(url: str) -> Lease:
             tcp_user_timeout=10_000,  # milliseconds
         )
     except psycopg.OperationalError as error:
-        raise UnreachableDatabaseError(f"the database cannot be reached: {error}") from error
+        raise UnreachableDatabaseError(f"cannot reach the database: {error}") from error
 
     def take() -> bool:
         # Two keys: the locks of `exclusive` have one, so they never collide with this one.

@@ -1,4 +1,4 @@
-"""The database: connecting to it, the kinds of transaction, and whether it can be written.
+"""Connections to the database, its kinds of transactions, and tests whether it can be written.
 
 SQLite in WAL mode by default, or PostgreSQL by its URL. Both behave alike: transactions of
 ``exclusive`` with one key run one after the other, and ``snapshot`` sees one moment.
@@ -39,39 +39,33 @@ from mlbench_master.errors import ServiceUnavailableError
 database = DatabaseProxy()
 
 _BUSY_MS = 30_000
-# A write of `WriteTest` that takes longer counts as failed. Anybody may ask for one, so its result
-# is used again for a while.
-_TEST_SECONDS = 2.0
-_TEST_VALID_SECONDS = 0.5
-# A gigabyte is checked within it.
-_CHECK_SECONDS = 2.0
-# PostgreSQL does not tell how much is free: after a write for which there was no room, its disk
-# counts as full for as long as agents wait at most before they ship again, and longer.
+# PostgreSQL does not report its free space. After a failed write, its disk counts as full for this
+# long, which is longer than agents wait before they ship again.
 _FULL_SECONDS = 60.0
 _SQLITE_PRAGMAS = {
     "busy_timeout": _BUSY_MS,
-    "secure_delete": 0,  # do not overwrite what is deleted
+    "secure_delete": 0,  # do not overwrite deleted data
     "journal_size_limit": 16 << 20,
     "journal_mode": "wal",  # readers and the one writer do not wait for each other
     "synchronous": "normal",  # a killed process loses nothing
     "foreign_keys": 1,
 }
 
-# What SQLite and PostgreSQL say.
+# Parts of the error messages of SQLite and PostgreSQL.
 _FULL = re.compile("disk is full|No space left")
 _SERVERS_FILE = re.compile('file "([^"]+)"')
 _DAMAGED = re.compile("not a database|malformed")
 
-# A key of `exclusive`: the state of runs. The others are owners of streams and samples.
+# Key of `exclusive` for the state of runs. The other keys are owners of streams and samples.
 STATE = "state"
 
-# SQLite has one writer at a time. A thread that finds the database locked would sleep, so threads
-# of one process queue here instead.
+# SQLite has one writer at a time, and sleeps if the database is locked. So the threads of one
+# process queue here.
 _sqlite_writer = threading.RLock()
 
 
 class DatabaseURLError(MLBenchError):
-    """The URL of the database cannot be used."""
+    """The URL of the database is invalid."""
 
 
 class DamagedDatabaseError(MLBenchError):
@@ -79,7 +73,7 @@ class DamagedDatabaseError(MLBenchError):
 
 
 class UnreachableDatabaseError(MLBenchError):
-    """The database's server gives no answer, or its file cannot be opened."""
+    """The database's server does not respond, or its file cannot be opened."""
 
 
 class _Sqlite(SqliteDatabase):
@@ -92,9 +86,9 @@ class _Sqlite(SqliteDatabase):
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Wait until no other process writes, by a lock that the kernel hands on at once.
+        """Wait until no other process writes, by a lock that the kernel hands on immediately.
 
-        SQLite itself would sleep, up to 0.1 s at a time, and find the database locked anew.
+        SQLite itself would sleep up to 0.1 s at a time, and then find the database locked again.
         """
         if self.in_transaction():
             yield
@@ -109,11 +103,11 @@ class _Sqlite(SqliteDatabase):
             fcntl.flock(self._turns, fcntl.LOCK_UN)
 
     def _add_conn_hooks(self, conn: sqlite3.Connection) -> None:
-        # Only a new file takes it, so that `sweeping` can shrink the file later; over one with
-        # pages the statement changes nothing, but waits for whoever writes.
+        # Lets the deletion of runs shrink the file. It has an effect only on a new file; on others
+        # the statement would wait for the present writer.
         if conn.execute("PRAGMA page_count").fetchone() == (0,):
             conn.execute("PRAGMA auto_vacuum = incremental")
-        super()._add_conn_hooks(conn)  # type: ignore[misc]  # peewee has no public one
+        super()._add_conn_hooks(conn)  # type: ignore[misc]  # peewee has no public hook
 
     def rollback(self) -> Any:
         """Roll back, unless SQLite has done so itself, as it does on a full disk."""
@@ -122,22 +116,22 @@ class _Sqlite(SqliteDatabase):
 
 @dataclass(frozen=True)
 class Room:
-    """What is free on the disk of the database, as far as it is known."""
+    """Free space on the disk of the database."""
 
     path: str
     free: int
     least: int
-    """Below so many bytes, no logs and samples are taken."""
+    """Logs and samples are refused below this number of free bytes."""
 
 
 class _Postgresql(PostgresqlDatabase):
-    """PostgreSQL, to which each thread connects again after the server closed its connection."""
+    """PostgreSQL, with new connections for threads whose connection the server has closed."""
 
     full: tuple[float, str] = (float("-inf"), "")
-    """When the server last found its disk full, and where."""
+    """Monotonic time at which the server last found its disk full, and the name of the disk."""
 
     def execute_sql(self, *arguments: Any, **options: Any) -> Any:
-        """Run a statement, and remember if the server's disk is full."""
+        """Run a statement; note if the server's disk is full."""
         try:
             return super().execute_sql(*arguments, **options)  # type: ignore[no-untyped-call]
         except PeeweeException as error:
@@ -146,7 +140,7 @@ class _Postgresql(PostgresqlDatabase):
             raise
 
     def cursor(self, named_cursor: str | None = None) -> Any:
-        """Return a cursor, of a new connection if the server has closed the old one."""
+        """Return a cursor of the connection, or of a new one if the server has closed it."""
         if not self.is_closed() and not self.in_transaction() and _is_dropped(self.connection()):
             self.close()
         return PostgresqlDatabase.cursor(self, named_cursor)
@@ -155,39 +149,39 @@ class _Postgresql(PostgresqlDatabase):
 def connect(url: str, reserve_bytes: int = 0) -> Database:
     """Return the database of a URL. Each thread connects at its first query.
 
-    ``reserve_bytes`` of SQLite's disk are kept for the state of runs.
+    ``reserve_bytes``: part of SQLite's disk that is reserved for the state of runs.
 
     Raises:
-        DatabaseURLError: it names neither a file of SQLite nor a database of PostgreSQL.
+        DatabaseURLError: the URL names neither a file of SQLite nor a database of PostgreSQL.
     """
     scheme = url.partition(":")[0]
     try:
         arguments = parse(url, unquote_password=True, unquote_user=True)
-    except ValueError:  # its text may have a part of the password
+    except ValueError:  # its message may contain a part of the password
         raise DatabaseURLError(
-            "the database's URL has a wrong host or port: in a password, / is %2F and # is %23"
+            "database URL: invalid host or port. In a password, write / as %2F and # as %23."
         ) from None
-    # In memory, each thread would have a database of its own.
-    named = arguments["database"] not in {"", ":memory:"}
-    # Each process may have been started in another folder.
+    # Each thread would have its own database in memory.
+    is_named = arguments["database"] not in {"", ":memory:"}
+    # Not a relative path, because each process may have been started in another folder.
     if scheme == "sqlite" and arguments["database"].startswith("/"):
         return _Sqlite(**arguments, pragmas=_SQLITE_PRAGMAS, reserve_bytes=reserve_bytes)
-    if named and scheme in {"postgres", "postgresql"}:
+    if is_named and scheme in {"postgres", "postgresql"}:
         return _Postgresql(**arguments, prefer_psycopg3=True)
     raise DatabaseURLError(
-        f"the database's URL begins with {scheme!r}; it is sqlite:////PATH/TO/FILE or "
-        "postgresql://USER:PASSWORD@HOST:PORT/NAME"
+        "database URL: must be sqlite:////PATH/TO/FILE or "
+        f"postgresql://USER:PASSWORD@HOST:PORT/NAME (got a URL that begins with {scheme!r})"
     )
 
 
 def database_kind() -> Literal["sqlite", "postgresql"]:
-    """Return what kind the open database is of."""
+    """Return the kind of the open database."""
     return "sqlite" if isinstance(database.obj, _Sqlite) else "postgresql"
 
 
 @contextmanager
 def exclusive(key: str) -> Iterator[None]:
-    """Run a writing transaction; no other with this key runs meanwhile, in any process."""
+    """Run a writing transaction, while no other one with this key runs in any process."""
     if isinstance(database.obj, _Sqlite):
         if key == STATE:
             database.obj.reserve.make_room()
@@ -201,10 +195,10 @@ def exclusive(key: str) -> Iterator[None]:
 
 @contextmanager
 def impatient(seconds: float) -> Iterator[None]:
-    """Run a writing transaction that waits this long at most, for others and for the server.
+    """Run a writing transaction that waits at most this long for others and for the server.
 
     Raises:
-        OperationalError: that was not enough, or the database cannot be written.
+        OperationalError: the time was too short, or the database cannot be written.
     """
     milliseconds = int(seconds * 1000)
     if not isinstance(database.obj, _Sqlite):
@@ -232,25 +226,25 @@ def find_reserve() -> Reserve | None:
 
 
 def find_room() -> Room | None:
-    """Return how much room there is; None for PostgreSQL, unless its disk was full just now."""
+    """Return the free space; None for PostgreSQL, unless its disk was full within a minute."""
     if reserve := find_reserve():
         return Room(str(reserve.path.parent), reserve.free(), reserve.size)
     full_at, place = database.obj.full
-    was_just_now = time.monotonic() - full_at < _FULL_SECONDS
-    return Room(place, free=0, least=1) if was_just_now else None
+    is_full = time.monotonic() - full_at < _FULL_SECONDS
+    return Room(place, free=0, least=1) if is_full else None
 
 
 def check_room() -> None:
-    """Raise NoRoomError if SQLite's disk has too little room for logs and samples."""
+    """Raise NoRoomError if SQLite's disk has too little space for logs and samples."""
     if reserve := find_reserve():
         reserve.check_room()
 
 
-def check_integrity(url: str, seconds: float = _CHECK_SECONDS) -> None:
-    """Look through SQLite's file for damage, for so long at most.
+def check_integrity(url: str, seconds: float = 2.0) -> None:
+    """Check SQLite's file for damage for at most this long, which suffices for a gigabyte.
 
     Raises:
-        DamagedDatabaseError: there is some.
+        DamagedDatabaseError: the file is damaged.
     """
     opened = connect(url)
     if not isinstance(opened, _Sqlite):
@@ -264,7 +258,7 @@ def check_integrity(url: str, seconds: float = _CHECK_SECONDS) -> None:
             timer.cancel()
             opened.close()
     except DatabaseError as error:
-        # One that is interrupted has found no damage so far; others are for who needs the file.
+        # An interrupted check has found no damage. The first user of the file reports other errors.
         raise_if_damaged(opened, error)
     else:
         if verdict != "ok":
@@ -280,24 +274,24 @@ def raise_if_damaged(opened: Database, error: PeeweeException) -> None:
 def _damaged(opened: Database, why: str) -> DamagedDatabaseError:
     home = Path(opened.database).parent
     advice = f"move {home} away, which starts an empty one"
-    # Run ids of an empty database would meet the old series, so that all of the folder is moved.
+    # The whole folder is moved, because run ids of an empty database would collide with old series.
     if any(home.glob(f"archive/*{SUFFIX}")):
         old, new = (shlex.quote(f"{folder}") for folder in (home, f"{home}-damaged"))
         steps = f"mv {old} {new} && mlbench up --detach && mlbench import {new}/archive/*{SUFFIX}"
         advice = f"import the archives of its runs into an empty one: {steps}"
     return DamagedDatabaseError(
-        f"the database {opened.database} is damaged ({why}): put a backup in its place, or {advice}"
+        f"the database {opened.database} is damaged ({why}). Restore a backup, or {advice}"
     )
 
 
 def explain(error: PeeweeException) -> str:
-    """Say why the database failed; of a full disk, where it is."""
+    """Return why the database failed, with the place of a full disk."""
     place = _find_full(error)
     return f"disk full: {place}" if place else str(error) or type(error).__name__
 
 
 def _find_full(error: PeeweeException) -> str | None:
-    """Return which disk is full; None for an error of another kind."""
+    """Return the place of a full disk; None for another error."""
     if not _FULL.search(str(error)):
         return None
     if reserve := find_reserve():
@@ -308,7 +302,7 @@ def _find_full(error: PeeweeException) -> str | None:
 
 @dataclass
 class WriteTest:
-    """Tests whether the database can be written, not too often. Threads may share it."""
+    """Tests whether the database can be written, at most every 0.5 s. Threads may share it."""
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _problem: str = ""
@@ -317,22 +311,20 @@ class WriteTest:
     def check(self) -> None:
         """Raise ServiceUnavailableError if the database cannot be written."""
         with self._lock:
-            if time.monotonic() - self._tried_at > _TEST_VALID_SECONDS:
-                self._problem = _try_to_write()
+            # Anybody can ask for a test, so its result is reused for a while.
+            if time.monotonic() - self._tried_at > 0.5:
+                self._problem = ""
+                try:
+                    with impatient(2.0):
+                        run_sql(
+                            "INSERT INTO deletion (owner, archived) VALUES (?, FALSE)", "nobody"
+                        )
+                        run_sql("DELETE FROM deletion WHERE owner = ?", "nobody")
+                except PeeweeException as error:
+                    self._problem = explain(error)
                 self._tried_at = time.monotonic()
             if self._problem:
                 raise ServiceUnavailableError(f"the database cannot be written: {self._problem}")
-
-
-def _try_to_write() -> str:
-    """Write a row and delete it in one transaction; return what went wrong, empty if nothing."""
-    try:
-        with impatient(_TEST_SECONDS):
-            run_sql("INSERT INTO deletion (owner, archived) VALUES (?, FALSE)", "nobody")
-            run_sql("DELETE FROM deletion WHERE owner = ?", "nobody")
-    except PeeweeException as error:
-        return explain(error)
-    return ""
 
 
 @contextmanager
@@ -344,24 +336,24 @@ def snapshot() -> Iterator[None]:
 
 
 def run_sql(sql: str, *values: object) -> Any:
-    """Run a statement that has ``?`` for its values, and return the driver's cursor."""
+    """Run a statement with ``?`` for its values, and return the driver's cursor."""
     return database.execute_sql(sql.replace("?", database.param), values)
 
 
 def run_many(sql: str, rows: Sequence[Sequence[object]]) -> None:
-    """Run a statement that has ``?`` for its values once for each row."""
+    """Run a statement with ``?`` for its values once for each row."""
     database.cursor().executemany(sql.replace("?", database.param), rows)
 
 
 def store(row: Model, **columns: Any) -> bool:
-    """Set some columns of a row, and write them alone; return False if it was deleted meanwhile."""
+    """Set columns of a row, and write only these; return False if the row was deleted."""
     for name, value in columns.items():
         setattr(row, name, value)
     return bool(row.save(only=[*columns]))
 
 
 def _is_dropped(connection: Any) -> bool:
-    """Check if the server has closed an idle connection, which makes it readable."""
+    """Return whether the server has closed an idle connection, which makes it readable."""
     if connection.closed:
         return True
     poll = select.poll()

@@ -1,4 +1,4 @@
-"""Group commit: what several threads write at a time shares a transaction."""
+"""Group commit: concurrent writes of several threads share a transaction."""
 
 import threading
 import time
@@ -6,33 +6,32 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-# Where several threads write, this is waited for the rest of them: a third of a transaction's time.
-_GATHER_SECONDS = 0.0005
 PATIENT_SECONDS = 0.003
-"""For who has time: a thousand agents together then take fewer transactions."""
+"""Longer wait for writers without hurry: a thousand agents then need fewer transactions."""
 
 
 @dataclass
 class _Entry:
     item: Any
     pending: threading.Lock = field(default_factory=threading.Lock)
-    """Held until it is written, or its thread is the one to write; an event takes longer."""
+    """Held until the item is written, or its thread is the next writer. Faster than an event."""
     done: bool = False
     result: Any = None
     error: BaseException | None = None
 
 
 class GroupCommit:
-    """Writes items one group after the other: all that threads bring while one is being written."""
+    """Writes items in groups: those that threads add while the previous group is written."""
 
     def __init__(
         self,
         write_all: Callable[[Sequence[Any]], Sequence[Any]],
-        gather_seconds: float = _GATHER_SECONDS,
+        gather_seconds: float = 0.0005,
     ) -> None:
-        """Write by ``write_all``, which returns a result for each item.
+        """Write items by ``write_all``, which returns a result for each.
 
-        If it raises, it is called again with each of the items alone.
+        If it raises, it is called again for each item alone. ``gather_seconds``: wait for other
+        threads, if several write; the default is a third of a transaction's time.
         """
         self._write_all = write_all
         self._gather_seconds = gather_seconds
@@ -45,7 +44,7 @@ class GroupCommit:
         """Write an item, and return its result.
 
         Raises:
-            Exception: what ``write_all`` raised for this item.
+            Exception: raised by ``write_all`` for this item.
         """
         entry = _Entry(item)
         entry.pending.acquire()
@@ -61,7 +60,7 @@ class GroupCommit:
         return entry.result
 
     def _write_waiting(self) -> None:
-        """Write all that waits; then have the thread of what came meanwhile write the rest."""
+        """Write all waiting items. Then the thread of the first later item writes the rest."""
         if self._was_shared:
             time.sleep(self._gather_seconds)
         with self._lock:

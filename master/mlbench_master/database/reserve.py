@@ -1,4 +1,4 @@
-"""The reserve on SQLite's disk: room that is kept for what must be written on a full one."""
+"""Reserve on SQLite's disk: space for the state of runs when the disk is full."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mlbench_master.errors import ServiceUnavailableError
 
-# Hundreds of requests a second look for room on the disk.
+# Hundreds of requests per second check the free space, so the system is asked only this often.
 _LOOK_SECONDS = 0.1
 
 
@@ -20,57 +20,54 @@ class NoRoomError(ServiceUnavailableError):
 
 @dataclass(frozen=True)
 class Reserve:
-    """A file that keeps room on a database's disk, for what must be written on a full one.
+    """A file that reserves space on a database's disk.
 
-    When the disk is nearly full, logs and samples are refused first. Then, before the state of runs
-    is written, the file is deleted; it is made again once there is room. Threads and processes may
-    share it.
+    When the disk is nearly full, logs and samples are refused first. Then the file is deleted
+    before the state of runs is written. It is created again once there is enough space. Threads
+    and processes may share it.
     """
 
     path: Path
     size: int
-    """Its bytes; 0 for no reserve."""
+    """Size of the file in bytes; 0 for no reserve."""
 
     def find_shortage(self) -> str:
-        """Return why no logs and samples are taken; empty if they are."""
+        """Return why logs and samples are refused; empty if they are accepted."""
         if not self.size or (free := self.free()) >= self.size:
             return ""
         return (
-            f"disk full: {free / 1e6:.1f} MB are free in {self.path.parent}, and below "
-            f"{self.size / 1e6:.0f} MB no logs and samples are taken: delete runs, or make room"
+            f"disk almost full: {free / 1e6:.1f} MB free in {self.path.parent}, "
+            f"{self.size / 1e6:.0f} MB required for logs and samples; delete runs or free up space"
         )
 
     def check_room(self) -> None:
         """Raise NoRoomError if less than the reserve is free."""
         if shortage := self.find_shortage():
-            raise NoRoomError(f"{shortage}; nothing was stored")
+            raise NoRoomError(f"{shortage}. Nothing was stored.")
 
     def make_room(self) -> None:
-        """Delete the file if little is free besides, or make it again if much is."""
+        """Delete the file if little space is free, or create it again if there is enough."""
         if not self.size:
             return
         if (free := self.free()) < self.size // 4:
             self.path.unlink(missing_ok=True)
         elif free >= 2 * self.size and not self.path.exists():
-            self._make()
-
-    def _make(self) -> None:
-        # If the file system cannot reserve room, or has none, there is no reserve.
-        with suppress(OSError):
-            file = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-            try:
-                os.posix_fallocate(file, 0, self.size)
-            except OSError:
-                self.path.unlink(missing_ok=True)
-            finally:
-                os.close(file)
+            # There is no reserve if the file system cannot allocate it.
+            with suppress(OSError):
+                file = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+                try:
+                    os.posix_fallocate(file, 0, self.size)
+                except OSError:
+                    self.path.unlink(missing_ok=True)
+                finally:
+                    os.close(file)
 
     def free(self) -> int:
-        """Return the bytes that are free on the disk, or were a moment ago."""
+        """Return the free bytes of the disk, measured at most 0.1 s ago."""
         return _free_in(self.path.parent, int(time.monotonic() / _LOOK_SECONDS))
 
 
 @lru_cache(maxsize=1)
 def _free_in(folder: Path, now: int) -> int:
-    """Ask the system, once in each interval: a thread that does lets others run before it."""
+    """Return the free bytes; cached per interval, because the call lets other threads run first."""
     return shutil.disk_usage(folder).free

@@ -68,15 +68,14 @@ def test_a_damaged_database_is_named(
     with pytest.raises(StackError) as error:
         launch.start_detached(home, workers=1)
     assert str(error.value) == (
-        f"{damaged}database): put a backup in its place, or move {home.root} away, which starts "
-        "an empty one"
+        f"{damaged}database). Restore a backup, or move {home.root} away, which starts an empty one"
     )
     home.archive.mkdir()
     (home.archive / "1-digits.mlbench").touch()
     with pytest.raises(StackError) as error:
         launch.start_detached(home, workers=1)
     assert str(error.value) == (
-        f"{damaged}database): put a backup in its place, or import the archives of its runs into "
+        f"{damaged}database). Restore a backup, or import the archives of its runs into "
         f"an empty one: mv {home.root} {home.root}-damaged && mlbench up --detach && "
         f"mlbench import {home.root}-damaged/archive/*.mlbench"
     )
