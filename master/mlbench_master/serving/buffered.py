@@ -1,7 +1,7 @@
-"""A client's socket with buffers, on which the loop never waits, and a thread never for long.
+"""Client socket with buffers: the loop never waits on it, and a thread only for a limited time.
 
-Gunicorn's threads use it like a blocking socket. They first read what the loop has received, and
-the last piece of what they write may be left for the loop to send. A client that is slower
+Gunicorn's threads use it like a blocking socket. They first read the data that the loop has
+received, and may leave the last piece of a response for the loop to send. A client that is slower
 than a minimum rate is cut off.
 """
 
@@ -15,74 +15,74 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-# How long a client may take without moving a byte.
+# Longest time without a transferred byte.
 STALL_SECONDS = 10.0
-# The least that it moves on average, of the time in which the master waits for it.
+# Minimum mean rate during the time in which the master waits for the client.
 LEAST_BYTES_PER_SECOND = 16 << 10
-_PIECE_BYTES = 256 << 10
-# A thread waits 2 ms for the next request: through the loop it would cost twice as much. By the
-# kernel's own timeout, that is one system call instead of two. Nothing else ever waits in one.
+# Wait up to 2 ms for the client's next request in a thread: going back through the event loop costs
+# twice as much. SO_RCVTIMEO does it in one system call instead of two, and no other call on these
+# sockets blocks.
 _SOON = struct.pack("ll", 0, 2000)
 _AT_ONCE = socket.MSG_DONTWAIT
 
 
 @dataclass
 class TransferRate:
-    """The transfer rate of one direction of one request."""
+    """Transfer rate of one direction of one request."""
 
     waited: float = 0.0
     moved: int = 0
 
     def note(self, moved: int, waited: float = 0.0) -> None:
-        """Count bytes that were moved, and seconds that were waited for them."""
+        """Count transferred bytes, and the seconds of waiting for them."""
         self.moved += moved
         self.waited += waited
 
     @property
     def timeout(self) -> float:
-        """Seconds that the next byte may take; 0 or less if none are left."""
+        """Longest time for the next byte, in seconds; 0 or less if it is used up."""
         allowed = STALL_SECONDS + self.moved / LEAST_BYTES_PER_SECOND
         return min(STALL_SECONDS, allowed - self.waited)
 
 
 def waited_seconds(environ: Mapping[str, Any]) -> float:
-    """Return for how long a request waited for a thread; 0 for another kind of socket."""
+    """Return how long a request waited for a thread; 0 for another kind of socket."""
     buffered = environ.get("gunicorn.socket")
     return buffered.waited if isinstance(buffered, BufferedSocket) else 0.0
 
 
 class BufferedSocket:
-    """One connection. Either the loop or one thread has it at a time."""
+    """One connection, which either the loop or one thread uses at a time."""
 
     def __init__(self, opened: socket.socket) -> None:
         opened.setblocking(True)
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _SOON)
         self._socket = opened
         self.arrived = bytearray()
-        """What was received and not yet read."""
+        """Received data that were not read yet."""
         self._unsent = memoryview(b"")
         self.over = False
-        """Whether nothing more can be moved: the client has gone, or was too slow."""
+        """Whether the connection has ended: the client has disconnected, or was too slow."""
         self.waited = 0.0
-        """For how many seconds a complete request waited for a thread."""
+        """Seconds for which a complete request waited for a thread."""
         self.begin()
 
     # --- For the loop. ---
 
     @property
     def held(self) -> int:
-        """The bytes that are kept in memory for the client."""
+        """Bytes in memory for the client."""
         return len(self.arrived) + len(self._unsent)
 
     @property
     def is_sending(self) -> bool:
-        """Whether a part of the answer is left to send."""
+        """Whether a part of the response is not sent yet."""
         return bool(self._unsent)
 
     def receive(self, flags: int = _AT_ONCE) -> int:
-        """Receive what has arrived, and return how many bytes."""
+        """Receive the data that have arrived, and return their length."""
         try:
-            data = self._socket.recv(_PIECE_BYTES, flags)
+            data = self._socket.recv(256 << 10, flags)
         except (BlockingIOError, InterruptedError):
             return 0
         except OSError:
@@ -92,7 +92,7 @@ class BufferedSocket:
         return len(data)
 
     def flush(self) -> bool:
-        """Send what can be sent now, and return whether nothing is left to send."""
+        """Send as much as possible without waiting, and return whether everything is sent."""
         try:
             self._push()
         except OSError:
@@ -100,18 +100,18 @@ class BufferedSocket:
         return not self._unsent
 
     def begin(self) -> None:
-        """Begin another request, whose transfer rates count from 0."""
+        """Start another request, with new transfer rates."""
         self.whole_at = time.monotonic()
-        """When the request was complete."""
+        """Monotonic time at which the request was complete."""
         self._reading, self.writing = TransferRate(), TransferRate()
         self.status = 0
-        """The status of its answer."""
+        """HTTP status of the response."""
         self._pieces = 0
-        """How many pieces of its answer there were."""
+        """Number of pieces of the response so far."""
 
     @property
     def is_gone(self) -> bool:
-        """Whether the client has ended its side of the connection."""
+        """Whether the client has closed its side of the connection."""
         try:
             return self._socket.recv(1, socket.MSG_PEEK | _AT_ONCE) == b""
         except BlockingIOError:
@@ -120,22 +120,20 @@ class BufferedSocket:
             return True
 
     def end_sending(self) -> None:
-        """Tell the client that nothing more will come."""
+        """Close the sending side of the connection."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
 
     def hang_up(self) -> None:
-        """Close the connection."""
         self._socket.close()
 
     def fileno(self) -> int:
-        """Return the file descriptor."""
         return self._socket.fileno()
 
     # --- For a thread of gunicorn, as if it were a blocking socket. ---
 
     def recv(self, size: int) -> bytes:
-        """Return bytes once some have arrived; none if the client is gone or too slow."""
+        """Wait for data and return them; empty if the client has disconnected or is too slow."""
         while not self.arrived and not self.over:
             if not (self.receive() or self.over or self._wait(select.POLLIN, self._reading)):
                 self._give_up()
@@ -145,22 +143,22 @@ class BufferedSocket:
         return data
 
     def receive_soon(self) -> None:
-        """Receive what arrives soon, unless something has already."""
+        """Wait up to 2 ms for data, unless some have arrived already."""
         if not self.arrived:
             self.receive(0)
 
     def unread(self, data: bytes) -> None:
-        """Give back what belongs to the next request."""
+        """Give back data of the next request."""
         self.arrived[:0] = data
 
     def sendall(self, data: bytes) -> None:
-        """Send all but the last piece, and of that as much as the client takes now.
+        """Send the previous pieces completely, and the last one as far as possible without waiting.
 
         Raises:
-            ConnectionResetError: the client has gone, or is too slow.
+            ConnectionResetError: the client has disconnected, or is too slow.
         """
         self._pieces += 1
-        if self._pieces == 1:  # the head leaves with the beginning of the body
+        if self._pieces == 1:  # the head is sent together with the start of the body
             self._unsent = memoryview(data)
             return
         if self._pieces == 2:
@@ -170,19 +168,21 @@ class BufferedSocket:
             if self._unsent and not self._wait(select.POLLOUT, self.writing):
                 self._give_up()
         if self.over:
-            raise ConnectionResetError(errno.ECONNRESET, "the client has gone, or is too slow")
+            raise ConnectionResetError(
+                errno.ECONNRESET, "the client has disconnected, or is too slow"
+            )
         self._unsent = memoryview(data)
         self._push()
 
     def send(self, data: bytes) -> int:
-        """Ask the client for its body, before the answer."""
+        """Ask the client for its body (``100 Continue``), before the response."""
         self.sendall(data)
         self.flush()
         self._pieces = 0
         return len(data)
 
     def _do_nothing(self, *_: object) -> None:
-        """Ignore a call: deadlines are kept here, and the loop closes the connection."""
+        """Ignore the call: this class has its own timeouts, and the loop closes the connection."""
 
     setblocking = settimeout = gettimeout = shutdown = close = _do_nothing
 
@@ -200,7 +200,7 @@ class BufferedSocket:
         self._unsent = memoryview(b"")
 
     def _wait(self, event: int, rate: TransferRate) -> bool:
-        """Wait until the socket is ready; return whether that was before its timeout."""
+        """Wait until the socket is ready, and return whether it was in time."""
         timeout = rate.timeout
         began = time.monotonic()
         poll = select.poll()

@@ -1,7 +1,7 @@
-"""Bulkheads: each kind of request has threads of its own, so that none waits for another.
+"""Bulkheads: each kind of request has its own threads, so that no kind waits for another.
 
-The loop chooses a bulkhead by the head of a request, and from the head it knows how much of a body
-to wait for. Gunicorn parses and judges the request later: what looks odd here goes to it as it is.
+The loop chooses a bulkhead by the head of a request. The head also gives the length of the body to
+wait for. Gunicorn parses and validates the request later, so unusual requests pass unchanged.
 """
 
 import re
@@ -15,7 +15,7 @@ from typing import Generic, NoReturn, TypeVar
 
 _Work = TypeVar("_Work")
 
-# Gunicorn refuses longer ones.
+# Gunicorn refuses longer heads.
 _LONGEST_HEAD = 64 << 10
 # Agents ship chunks of up to 4 MiB.
 _LONGEST_BODY = 4 << 20
@@ -26,15 +26,15 @@ class Bulkhead(Enum):
     """A kind of request, with its number of threads and how many requests may wait for them."""
 
     POLLS = ("polls", 16, 4096)
-    """Agents' polls, joining ranks, and the master's own heartbeat."""
+    """Polls of agents, joining ranks, and the heartbeat of the master itself."""
     STREAMS = ("streams", 8, 4096)
-    """Agents' streams."""
+    """Streams of agents."""
     PROBES = ("probes", 2, 64)
-    """Probes' and Prometheus's requests, which need no token."""
+    """Requests of probes and of Prometheus, which need no token."""
     OTHERS = ("others", 12, 512)
-    """Users' requests."""
+    """Requests of users."""
     SLOW = ("slow", 4, 64)
-    """Requests whose body is read as it comes: too large to wait for, or of unknown length."""
+    """Requests whose body a thread reads: too large to wait for, or of unknown length."""
 
     def __init__(self, title: str, threads: int, most_waiting: int) -> None:
         self.title = title
@@ -44,11 +44,11 @@ class Bulkhead(Enum):
 
 @dataclass(frozen=True)
 class Head:
-    """How to serve a request, by its head."""
+    """Bulkhead and length of a request, from its head."""
 
     bulkhead: Bulkhead
     whole: int
-    """The bytes of head and body to wait for before a thread takes the request."""
+    """Bytes of head and body that must arrive before a thread gets the request."""
 
 
 _END = rb"/?(?:\?[^ ]*)? HTTP/1\.[01]\r\n"
@@ -62,12 +62,12 @@ _ODD = re.compile(rb"\r\n(?:transfer-encoding|expect|upgrade)[ \t]*:", re.IGNORE
 
 
 def find_head(arrived: bytes | bytearray) -> Head | None:
-    """Return the head that a request begins with; None while it is incomplete."""
+    """Return the head of a request; None while it is incomplete."""
     end = arrived.find(b"\r\n\r\n", 0, _LONGEST_HEAD)
     if end < 0:
-        # With another line end in it, it never will be complete.
-        never = len(arrived) >= _LONGEST_HEAD or re.search(rb"(?<!\r)\n", arrived)
-        return Head(Bulkhead.SLOW, 0) if never else None
+        # A head with other line ends never becomes complete.
+        is_invalid = len(arrived) >= _LONGEST_HEAD or re.search(rb"(?<!\r)\n", arrived)
+        return Head(Bulkhead.SLOW, 0) if is_invalid else None
     head = bytes(arrived[: end + 2])
     lengths = _LENGTH.findall(head)
     if len(lengths) > 1 or _ODD.search(head):
@@ -80,13 +80,13 @@ def find_head(arrived: bytes | bytearray) -> Head | None:
 
 
 class Bulkheads(Generic[_Work]):
-    """The threads of all bulkheads, each of which does one thing with what it is given."""
+    """Threads of all bulkheads, which call a function with each submitted item."""
 
     def __init__(self, do: Callable[[_Work, Bulkhead], None]) -> None:
         self._queues: dict[Bulkhead, SimpleQueue[_Work]] = {
             bulkhead: SimpleQueue() for bulkhead in Bulkhead
         }
-        self._given: Counter[Bulkhead] = Counter()
+        self._submitted: Counter[Bulkhead] = Counter()
         self._do = do
         for bulkhead in Bulkhead:
             for number in range(bulkhead.threads):
@@ -94,21 +94,21 @@ class Bulkheads(Generic[_Work]):
                 threading.Thread(target=self._run, args=[bulkhead], name=name, daemon=True).start()
 
     def is_full(self, bulkhead: Bulkhead) -> bool:
-        """Check if no more work may wait for the bulkhead's threads."""
-        return self._given[bulkhead] >= bulkhead.threads + bulkhead.most_waiting
+        """Return whether the queue of the bulkhead is full."""
+        return self._submitted[bulkhead] >= bulkhead.threads + bulkhead.most_waiting
 
     def has_waiting(self, bulkhead: Bulkhead) -> bool:
-        """Check if work waits for the bulkhead's threads."""
+        """Return whether work waits for the bulkhead's threads."""
         return not self._queues[bulkhead].empty()
 
     def submit(self, bulkhead: Bulkhead, work: _Work) -> None:
-        """Give work to a thread of the bulkhead, in order; a single thread calls this."""
-        self._given[bulkhead] += 1
+        """Queue work for the bulkhead's threads. Only one thread may call this."""
+        self._submitted[bulkhead] += 1
         self._queues[bulkhead].put(work)
 
     def note_done(self, bulkhead: Bulkhead) -> None:
-        """Note that one submission to the bulkhead is done; the same thread calls this."""
-        self._given[bulkhead] -= 1
+        """Note that one submission to the bulkhead is done. Only the same thread may call this."""
+        self._submitted[bulkhead] -= 1
 
     def _run(self, bulkhead: Bulkhead) -> NoReturn:
         while True:

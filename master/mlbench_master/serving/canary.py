@@ -1,7 +1,7 @@
-"""The canary: every other second, the master sends itself a request as agents do (a probe).
+"""Canary: every other second, the master sends itself a request as agents do.
 
-The request goes through the listener, the loop, a thread of the agents' bulkhead and a write to the
-database. Only while such requests are answered is an agent's silence its own fault.
+The request passes the listener, the loop, a thread of the agents' bulkhead and a write to the
+database. The silence of an agent counts only while these requests succeed.
 """
 
 import logging
@@ -25,19 +25,19 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 class Canary:
-    """Sends heartbeats to the master's own listener, and answers them."""
+    """Sends heartbeats to the master's own listener, and handles them."""
 
     def __init__(self, hear: Callable[[float], None]) -> None:
-        """Call ``hear`` for each heartbeat that arrives, with the time when it was sent."""
+        """Prepare; ``hear`` is called for each received heartbeat, with its time of sending."""
         self._hear = hear
         self._secret = secrets.token_urlsafe()
 
     def answering(self, app: Application) -> Application:
-        """Return an app that answers heartbeats, and has ``app`` answer everything else."""
+        """Return an app that handles heartbeats, and passes other requests to ``app``."""
 
         def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-            shown = environ.get("HTTP_AUTHORIZATION", "")
-            if environ["PATH_INFO"] != _PATH or not is_token(shown, self._secret):
+            token = environ.get("HTTP_AUTHORIZATION", "")
+            if environ["PATH_INFO"] != _PATH or not is_token(token, self._secret):
                 return app(environ, start)
             self._hear(float(environ["HTTP_X_SENT_AT"]))
             start("204 No Content", [])
@@ -50,16 +50,16 @@ class Canary:
         threading.Thread(target=self._run, args=(listener,), name="canary", daemon=True).start()
 
     def _run(self, listener: socket.socket) -> None:
-        hears = True
+        is_reachable = True
         while True:
             began = time.monotonic()
             try:
                 self._send(listener)
-                hears = True
+                is_reachable = True
             except OSError as error:
-                if hears:
+                if is_reachable:
                     log.warning("the master does not hear itself, nor its agents: %s", error)
-                hears = False
+                is_reachable = False
             time.sleep(max(0.0, began + EVERY_SECONDS - time.monotonic()))
 
     def _send(self, listener: socket.socket) -> None:
@@ -69,9 +69,9 @@ class Canary:
             f"POST {_PATH} HTTP/1.0\r\nHost: {host}\r\nContent-Length: 0\r\n"
             f"Authorization: {self._secret}\r\nX-Sent-At: {steady_seconds()!r}\r\n\r\n"
         )
-        # By hand: http.client takes as long as all that is asked here.
+        # Without http.client, which takes as long as the whole request.
         with socket.create_connection((host, port), timeout=LATE_SECONDS) as connection:
             connection.sendall(request.encode())
             status = connection.recv(64).partition(b"\r\n")[0]
         if status.split()[1:2] != [b"204"]:
-            raise OSError(f"the answer is {status.decode(errors='replace')!r}")
+            raise OSError(f"the response is {status.decode(errors='replace')!r}")

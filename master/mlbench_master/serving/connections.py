@@ -1,4 +1,4 @@
-"""The connections that wait in the loop, and which one is closed when room is short."""
+"""Connections that wait in the loop, and the choice of the one to close if memory is short."""
 
 import socket
 import time
@@ -16,33 +16,33 @@ from mlbench_master.serving.bulkheads import Bulkhead, Head, find_head
 
 
 class Connection(TConn):
-    """A client's connection: gunicorn's, with what the loop knows of it."""
+    """A client's connection: gunicorn's, with the state that the loop needs."""
 
     def __init__(self, cfg: Config, opened: socket.socket, *client_and_server: Any) -> None:
         super().__init__(cfg, opened, *client_and_server)
         self.buffered = BufferedSocket(opened)
-        # It has all methods of a socket that gunicorn calls.
+        # It implements all methods of a socket that gunicorn calls.
         self.sock = cast("socket.socket", self.buffered)
         self.data_ready = True
         self.head: Head | None = None
-        """The head of the current request, once it has arrived."""
+        """Head of the current request; None until it has arrived."""
         self.is_agents = False
-        """Whether an agent has shown its token on it."""
+        """Whether an agent has authenticated on it."""
         self.stays = False
         """Whether another request may follow."""
         self.began = time.monotonic()
-        """When it began to wait."""
+        """Monotonic time at which its wait started."""
         self.deadline = 0.0
-        """When it has waited for long enough, by the monotonic clock."""
+        """Monotonic time at which its wait ends."""
 
     def init(self) -> None:
-        """Prepare to parse requests, as gunicorn's own method does without TLS."""
+        """Prepare to parse requests, like gunicorn's own method without TLS."""
         if not self.initialized:
             self.parser = http.get_parser(self.cfg, self.sock, self.client)
             self.initialized = True
 
     def receive_next(self, bulkhead: Bulkhead) -> bool:
-        """Wait for another request; return whether all of it has come, for the same bulkhead."""
+        """Wait briefly for a request; return whether a complete one of this bulkhead has come."""
         if not self.buffered.flush():
             return False
         self.finish()
@@ -52,8 +52,8 @@ class Connection(TConn):
         return head is not None and head.bulkhead is bulkhead and len(arrived) >= head.whole
 
     def finish(self) -> None:
-        """Give back what was read of the next request, and note whether this is an agent's."""
-        # Anybody can ask for an agent's route: only an agent gets a 200.
+        """Give back data of the next request, and note whether the client is an agent."""
+        # Anybody can request an agent's route, but only an agent gets status 200.
         agents = self.head is not None and self.head.bulkhead in {Bulkhead.POLLS, Bulkhead.STREAMS}
         self.is_agents = self.is_agents or (agents and self.buffered.status == HTTPStatus.OK)
         if isinstance(self.parser, RequestParser):
@@ -63,13 +63,13 @@ class Connection(TConn):
 
 
 class Waiting:
-    """The connections that no thread has, in the order in which their wait began."""
+    """Connections without a thread, in the order in which their waits started."""
 
     def __init__(self) -> None:
         self._agents: dict[Connection, int] = {}
         self._others: dict[Connection, int] = {}
         self.held = 0
-        """The bytes that they all keep in memory."""
+        """Bytes in memory for all these connections."""
 
     def __iter__(self) -> Iterator[Connection]:
         yield from list(self._others)
@@ -79,17 +79,17 @@ class Waiting:
         return conn in self._of(conn)
 
     def put(self, conn: Connection) -> None:
-        """Add a connection, or update how much memory it holds."""
+        """Add a connection, or update its number of bytes in memory."""
         held = conn.buffered.held
         self.held += held - self._of(conn).get(conn, 0)
         self._of(conn)[conn] = held
 
     def take(self, conn: Connection) -> None:
-        """Remove a connection, if it is there."""
+        """Remove a connection, if present."""
         self.held -= self._of(conn).pop(conn, 0)
 
     def first(self) -> Connection | None:
-        """Return the one to close first: the longest wait, agents' last."""
+        """Return the connection to close first: the longest waiting one, agents last."""
         return next(iter(self._others or self._agents), None)
 
     def _of(self, conn: Connection) -> dict[Connection, int]:

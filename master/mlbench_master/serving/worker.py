@@ -1,8 +1,8 @@
-"""Gunicorn's threaded worker, behind a loop in which requests and answers wait for slow clients.
+"""Gunicorn's threaded worker, with an event loop in front that absorbs slow clients.
 
-A thread takes a request once it is complete, and is done once its answer is handed to the loop.
-Each kind of request has threads of its own (``bulkheads.py``). Clients must keep a minimum rate
-(``buffered.py``). When connections or memory run short, the one that has waited longest is closed.
+A thread gets a request once it is complete, and is free once the loop has its response. Each kind
+of request has its own threads (``bulkheads.py``). Clients must keep a minimum rate
+(``buffered.py``). If connections or memory run short, the longest waiting connection is closed.
 """
 
 import errno
@@ -21,31 +21,31 @@ from mlbench_master.serving.buffered import LEAST_BYTES_PER_SECOND, STALL_SECOND
 from mlbench_master.serving.bulkheads import Bulkhead, Bulkheads, find_head
 from mlbench_master.serving.connections import Connection, Waiting
 
-_HEAD_SECONDS = 5.0
-# A client gets this long to read its answer before the connection is closed.
+# Time for the client to read its response before the connection is closed.
 _LINGER_SECONDS = 2.0
-# The memory of all requests and answers that wait.
+# Limit on the memory of all requests and responses that wait in the loop.
 _MOST_HELD_BYTES = 128 << 20
-_ACCEPTED_AT_ONCE = 64
-# Descriptors for databases, Prometheus and other things that threads open.
+# File descriptors for databases, Prometheus and other uses in threads.
 _OWN_DESCRIPTORS = 256
 _SWEEP_SECONDS = 0.5
-# An agent that waits longer may have given up.
-_PATIENT_SECONDS = 1.0
 # The system has no descriptors or memory left.
 _SHORT_OF = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 def write_json_error(sock: socket.socket, status_int: int, reason: str, mesg: str) -> None:
-    """Answer a request that is not HTTP in JSON, as gunicorn's own function does in HTML."""
+    """Respond in JSON to a request that is not HTTP, where gunicorn's own function writes HTML."""
     sock.sendall(_refusal(status_int, reason, mesg or reason))
 
 
 def _refusal(status: int, reason: str, message: str, *headers: str) -> bytes:
-    """Return an answer that is an error, after which the connection is closed."""
+    """Return an error response, after which the connection is closed."""
     body = json.dumps({"status": status, "message": message})
-    its = (f"HTTP/1.1 {status} {reason}", f"Content-Length: {len(body)}", *headers)
-    lines = (*its, "Content-Type: application/json", "Connection: close", "", body)
+    lines = [
+        f"HTTP/1.1 {status} {reason}",
+        f"Content-Length: {len(body)}",
+        *headers,
+        *("Content-Type: application/json", "Connection: close", "", body),
+    ]
     return "\r\n".join(lines).encode("latin-1")
 
 
@@ -53,22 +53,22 @@ class Worker(ThreadWorker):
     """One process that serves the API."""
 
     def init_process(self) -> None:
-        """Prepare the threads, and room for as many connections as the system allows."""
+        """Prepare the threads, and raise the limit of file descriptors as needed."""
         self._waiting = Waiting()
         self._bulkheads = Bulkheads(self._serve)
         self._swept_at = 0.0
-        # Looked up as gunicorn does, the settings take a third of the time of parsing a request.
-        vars(self.cfg).update({name: its.get() for name, its in self.cfg.settings.items()})
-        most, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = self.worker_connections + _OWN_DESCRIPTORS
-        if most < wanted:
-            most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-        self.worker_connections = max(1, min(self.worker_connections, most - _OWN_DESCRIPTORS))
+        # Cached, because gunicorn's lookups take a third of the time of parsing a request.
+        vars(self.cfg).update({name: item.get() for name, item in self.cfg.settings.items()})
+        limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        required = self.worker_connections + _OWN_DESCRIPTORS
+        if limit < required:
+            limit = required if hard == resource.RLIM_INFINITY else min(required, hard)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+        self.worker_connections = max(1, min(self.worker_connections, limit - _OWN_DESCRIPTORS))
         super().init_process()
 
     def run(self) -> None:
-        """Serve until told to end; then finish what is under way."""
+        """Serve until the process ends, then finish the active requests."""
         queue = self.method_queue
         self.poller.register(cast("int", queue.fileno()), selectors.EVENT_READ, queue.run_callbacks)
         self.set_accept_enabled(True)
@@ -77,7 +77,7 @@ class Worker(ThreadWorker):
         self.set_accept_enabled(False)
         end = time.monotonic() + self.cfg.graceful_timeout
         while self.nr_conns and time.monotonic() < end:
-            # A client may be sending its next request already.
+            # A client may already be sending its next request.
             for conn in self._waiting:
                 conn.deadline = min(conn.deadline, conn.began + _LINGER_SECONDS)
             self._turn()
@@ -98,16 +98,16 @@ class Worker(ThreadWorker):
                 if now >= conn.deadline:
                     self._cut(conn)
 
-    # --- A connection comes. ---
+    # --- A connection arrives. ---
 
     def accept(self, listener: socket.socket) -> None:
-        """Accept some connections; the rest after other events had their turn."""
-        for _ in range(_ACCEPTED_AT_ONCE):
+        """Accept up to 64 connections; the others wait until other events are handled."""
+        for _ in range(64):
             try:
                 opened, client = listener.accept()
             except OSError as error:
                 if error.errno in _SHORT_OF and not self._make_room():
-                    # Until the next sweep: the listener would be readable at once again.
+                    # Until the next sweep, because the listener would stay readable.
                     self.set_accept_enabled(False)
                 return
             if self.nr_conns >= self.worker_connections and not self._make_room():
@@ -117,7 +117,7 @@ class Worker(ThreadWorker):
             self._await_request(Connection(self.cfg, opened, client, listener.getsockname()))
 
     def _make_room(self) -> bool:
-        """Close the connection that has waited longest; return whether there was one."""
+        """Close the longest waiting connection; return whether there was one."""
         first = self._waiting.first()
         if first is not None:
             self._drop(first)
@@ -141,24 +141,25 @@ class Worker(ThreadWorker):
         """Give a request to a thread if it is complete; otherwise set its deadline."""
         arrived, now = conn.buffered.arrived, time.monotonic()
         if conn.head is None:
-            if conn.deadline - now > _HEAD_SECONDS:
-                conn.began, conn.deadline = now, now + _HEAD_SECONDS
+            head_seconds = 5.0
+            if conn.deadline - now > head_seconds:
+                conn.began, conn.deadline = now, now + head_seconds
             conn.head = find_head(arrived)
         if conn.head is None:
             return
         if len(arrived) >= conn.head.whole:
             self._unwatch(conn)
-            self._submit(conn, conn.head.bulkhead)
+            bulkhead = conn.head.bulkhead
+            if self._bulkheads.is_full(bulkhead):
+                self._refuse(
+                    conn, 503, "Service Unavailable", "the master is busy. Try again later."
+                )
+                return
+            conn.buffered.begin()
+            self._bulkheads.submit(bulkhead, conn)
             return
-        in_all = conn.began + STALL_SECONDS + len(arrived) / LEAST_BYTES_PER_SECOND
-        conn.deadline = min(now + STALL_SECONDS, in_all)
-
-    def _submit(self, conn: Connection, bulkhead: Bulkhead) -> None:
-        if self._bulkheads.is_full(bulkhead):
-            self._refuse(conn, 503, "Service Unavailable", "the master is busy: try again later")
-            return
-        conn.buffered.begin()
-        self._bulkheads.submit(bulkhead, conn)
+        total = conn.began + STALL_SECONDS + len(arrived) / LEAST_BYTES_PER_SECOND
+        conn.deadline = min(now + STALL_SECONDS, total)
 
     def _serve(self, conn: Connection, bulkhead: Bulkhead) -> None:
         conn.stays = False
@@ -166,26 +167,26 @@ class Worker(ThreadWorker):
             conn.stays = self._answer(conn, bulkhead)
             while conn.stays and bulkhead is Bulkhead.OTHERS and self._has_next(conn):
                 conn.stays = self._answer(conn, bulkhead)
-        except BaseException:  # whatever it is, the thread is needed
+        except BaseException:  # the thread must survive every error
             self.log.exception("a request failed")
         self.method_queue.defer(self._finish, conn, bulkhead)
 
     def _answer(self, conn: Connection, bulkhead: Bulkhead) -> bool:
-        """Answer a request in a thread, unless an agent has given it up meanwhile."""
+        """Handle a request in a thread, unless it is of an agent that has given up waiting."""
         buffered = conn.buffered
         buffered.waited = time.monotonic() - buffered.whole_at
-        is_late = bulkhead is Bulkhead.POLLS and buffered.waited > _PATIENT_SECONDS
+        is_late = bulkhead is Bulkhead.POLLS and buffered.waited > 1.0
         return not (is_late and buffered.is_gone) and self.handle(conn)
 
     def _has_next(self, conn: Connection) -> bool:
-        """Check if a user's next request comes at once, and no other one waits for the thread."""
+        """Return whether a user's next request has come, and no other request needs the thread."""
         is_free = self.alive and not self._bulkheads.has_waiting(Bulkhead.OTHERS)
         return is_free and conn.receive_next(Bulkhead.OTHERS)
 
-    # --- An answer leaves. ---
+    # --- A response leaves. ---
 
     def _finish(self, conn: Connection, bulkhead: Bulkhead) -> None:
-        """Send the rest of the answer, then wait for the next request or close."""
+        """Send the rest of the response, then wait for the next request or close."""
         self._bulkheads.note_done(bulkhead)
         conn.stays = conn.stays and self.alive
         self._send_rest(conn)
@@ -206,7 +207,7 @@ class Worker(ThreadWorker):
             self._watch(conn, selectors.EVENT_READ, self._discard, _LINGER_SECONDS)
 
     def _flush(self, conn: Connection) -> None:
-        # It takes some, so it waits anew: connections that take nothing are closed before it.
+        # The client accepts data, so its wait restarts: stalled connections are closed before it.
         conn.buffered.writing.note(0, time.monotonic() - conn.began)
         self._unwatch(conn)
         self._send_rest(conn)
@@ -229,7 +230,7 @@ class Worker(ThreadWorker):
     def _watch(
         self, conn: Connection, event: int, then: Callable[[Connection], None], seconds: float
     ) -> None:
-        """Have the loop call ``then`` when the connection is ready, or cut it after the time."""
+        """Have the loop call ``then`` when the connection is ready, or cut it after ``seconds``."""
         conn.began = time.monotonic()
         conn.deadline = conn.began + seconds
         self.poller.register(conn.buffered.fileno(), event, partial(self._call, then, conn))
@@ -238,7 +239,7 @@ class Worker(ThreadWorker):
             self._make_room()
 
     def _call(self, then: Callable[[Connection], None], conn: Connection, _: Any) -> None:
-        # A call for an earlier event of the same turn may have dropped it.
+        # An earlier event of the same turn may have dropped the connection.
         if conn in self._waiting:
             then(conn)
 
@@ -248,11 +249,13 @@ class Worker(ThreadWorker):
             self.poller.unregister(conn.buffered.fileno())
 
     def _cut(self, conn: Connection) -> None:
-        """Close a connection whose time is over, with an answer if its request has begun."""
-        asks = bool(conn.buffered.arrived) and not (conn.buffered.is_sending or conn.buffered.over)
+        """Close a connection after its deadline, with a response if its request has started."""
+        has_begun = bool(conn.buffered.arrived) and not (
+            conn.buffered.is_sending or conn.buffered.over
+        )
         self._unwatch(conn)
-        if asks:
-            self._refuse(conn, 408, "Request Timeout", "the request did not come in time")
+        if has_begun:
+            self._refuse(conn, 408, "Request Timeout", "the request did not arrive in time")
         else:
             self._drop(conn)
 
