@@ -1,9 +1,8 @@
-"""The exporter's process: ``python -m mlbench_exporter.app --port N`` serves /metrics.
+"""Exporter process: ``python -m mlbench_exporter.app --port N`` serves /metrics.
 
 It serves the pods of the local stack whose home folder is $MLBENCH_HOME; with ``--kubelet``, the
-worker pods of one release on one node of a cluster instead. The machine's pressure
-and its GPUs are added where there are some.
-It ends with exit code 0 on SIGTERM or SIGINT, and with 1 where it cannot listen.
+worker pods of one release on one node of a cluster instead. It adds the pressure and the GPUs of
+the machine, if the machine has them. Exit codes: 0 on SIGTERM or SIGINT, 1 if it cannot listen.
 """
 
 import argparse
@@ -34,31 +33,31 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="exporter", description="Resource use of worker pods.")
-    parser.add_argument("--port", type=int, required=True, help="0 for any that is free")
+    parser.add_argument("--port", type=int, required=True, help="0: any free port")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--node", default=socket.gethostname(), help="name of this node")
 
     cluster = parser.add_argument_group("in a cluster")
     cluster.add_argument("--kubelet", metavar="HOST", help="read the kubelet at this address")
     cluster.add_argument("--kubelet-port", type=int, default=10250, metavar="PORT")
-    cluster.add_argument("--release", help="whose worker pods are shown; needed with --kubelet")
+    cluster.add_argument("--release", help="release of the worker pods; required with --kubelet")
     cluster.add_argument(
         "--service-account",
         type=Path,
         default=Path("/var/run/secrets/kubernetes.io/serviceaccount"),
         metavar="FOLDER",
-        help="holds token, namespace and ca.crt (%(default)s)",
+        help="folder with token, namespace and ca.crt (%(default)s)",
     )
     cluster.add_argument(
         "--kubelet-ca",
         type=Path,
         metavar="FILE",
-        help="certificates that the kubelet's is verified by (the service account's ca.crt)",
+        help="CA certificates of the kubelet (the service account's ca.crt)",
     )
     cluster.add_argument(
         "--kubelet-insecure",
         action="store_true",
-        help="do not verify the kubelet's certificate: who answers in its place gets the token",
+        help="do not verify the kubelet's certificate, so that an impostor could get the token",
     )
     cluster.add_argument(
         "--kubelet-timeout",
@@ -69,12 +68,12 @@ def _parse_arguments() -> argparse.Namespace:
     )
     arguments = parser.parse_args()
     if arguments.kubelet and not arguments.release:
-        parser.error("--kubelet needs --release")
+        parser.error("--kubelet: needs --release")
     return arguments
 
 
 def _create_sources(arguments: argparse.Namespace) -> Iterator[Source]:
-    """Yield every place where usage is read: a new source is added here."""
+    """Yield the sources of usage. Add new sources here."""
     home, node = Home.from_environ().root, arguments.node
     if arguments.kubelet:
         account: Path = arguments.service_account
@@ -97,18 +96,18 @@ def _create_sources(arguments: argparse.Namespace) -> Iterator[Source]:
 
 
 def main() -> int:
-    """Serve until a signal asks to stop; return the exit code."""
+    """Serve until SIGTERM or SIGINT, and return the exit code."""
     arguments = _parse_arguments()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
 
-    # Blocked, before there are other threads, the signals wait until sigwait takes them.
+    # Blocked before threads start, so that the signals wait until sigwait accepts them.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     try:
         registry.register(UsageCollector(_create_sources(arguments)))
     except OSError as error:
-        log.error("the service account cannot be used: %s", error)
+        log.error("cannot read the service account: %s", error)
         return 1
     try:
         server = serve_metrics(arguments.port, arguments.host, registry)

@@ -1,7 +1,7 @@
-"""Parses the samples of worker pods and their node from a kubelet's /metrics/cadvisor.
+"""Parse the samples of worker pods and their node from a kubelet's /metrics/cadvisor.
 
-A full node's answer has megabytes, in Prometheus's text format. Lines are chosen by the name of
-their metric, and only those that are served are parsed.
+The response of a full node has megabytes in Prometheus's text format. Lines are selected by the
+name of their metric, and only the exported ones are parsed.
 """
 
 import re
@@ -14,7 +14,6 @@ from mlbench_exporter import series
 from mlbench_exporter.series import WORKER, Sample, Series, SourceError
 
 _INFIX: Final = "-mlbench-worker-"
-_NO_CONTAINER = b'container=""'
 _LABEL = re.compile(r'(\w+)="([^"\\]*(?:\\.[^"\\]*)*)"')
 
 _MACHINE = {of.name.encode(): of for of in (series.MACHINE_MEMORY, series.MACHINE_CORES)}
@@ -30,13 +29,13 @@ _FIGURES = {of.name.encode(): of for of in (*_OF_CONTAINERS, *_OF_PODS)}
 
 @dataclass(frozen=True)
 class WorkerPods:
-    """The worker pods of a release: ``{release}-mlbench-worker-{number}`` in its namespace."""
+    """Worker pods of a release: ``{release}-mlbench-worker-{number}`` in its namespace."""
 
     namespace: str
     release: str
 
     def include(self, namespace: str, pod: str) -> bool:
-        """Check whether a pod is one of them."""
+        """Return whether a pod is a worker pod of the release."""
         prefix = self.release + _INFIX
         is_worker = pod.startswith(prefix) and pod.removeprefix(prefix).isdecimal()
         return is_worker and namespace == self.namespace
@@ -48,20 +47,22 @@ class Figure:
 
     value: float = 0.0
     time: float | None = None
-    """Unix seconds; None if cAdvisor gives no time, as for what does not change."""
+    """Unix seconds; None if cAdvisor reports no time, as for constants."""
 
 
 def parse(pieces: Iterable[bytes], workers: WorkerPods, node: str) -> list[Sample]:
     """Return the samples of the worker pods and of the node, each with cAdvisor's own time.
 
-    ``pieces`` are the text's, cut anywhere. Of a text that is not cAdvisor's, or not whole, a
-    SourceError tells.
+    ``pieces`` are parts of the response, cut anywhere.
+
+    Raises:
+        SourceError: the response is incomplete, or not cAdvisor's.
     """
     machine: dict[Series, float] = {}
-    # By series, pod and container, and under those by cgroup.
+    # Keys: series, pod and container, then cgroup.
     figures: defaultdict[tuple[Series, str, str], defaultdict[str, Figure]]
     figures = defaultdict(lambda: defaultdict(Figure))
-    # Most lines of a full node are of other metrics, of other pods, or of sandboxes.
+    # Skips most lines of a full node: other metrics, other pods, and sandboxes.
     of_workers = f'pod="{workers.release}{_INFIX}'.encode()
     for text_line in _lines(pieces):
         name, _, rest = text_line.partition(b"{")
@@ -69,22 +70,22 @@ def parse(pieces: Iterable[bytes], workers: WorkerPods, node: str) -> list[Sampl
             machine[_MACHINE[name]] = parse_line(rest)[1].value
             continue
         of = _FIGURES.get(name)
-        if of and of_workers in rest and (of in _OF_PODS or _NO_CONTAINER not in rest):
-            labels, time = parse_line(rest)
+        if of and of_workers in rest and (of in _OF_PODS or b'container=""' not in rest):
+            labels, parsed = parse_line(rest)
             pod, container = labels.get("pod", ""), _container(of, labels)
             if container and workers.include(labels.get("namespace", ""), pod):
                 figure = figures[of, pod, container][labels.get("id", "")]
-                figure.value += time.value
-                figure.time = time.time
+                figure.value += parsed.value
+                figure.time = parsed.time
 
-    # cAdvisor tells the machine's figures last, so they show that the text is whole.
+    # The figures of the machine are at the end, so they show that the response is complete.
     if machine.keys() != set(_MACHINE.values()):
-        raise SourceError("the answer is not all that cAdvisor tells")
+        raise SourceError("incomplete response: the figures of the machine are missing")
     samples = [Sample(of, (node,), value) for of, value in machine.items()]
     for (of, pod, container), cgroups in figures.items():
-        # A container that was started anew may be seen beside the one before, under one name.
+        # A restarted container may appear together with its predecessor, which has the same name.
         newest = max(cgroups.values(), key=lambda figure: figure.time or 0)
-        if of is series.MEMORY_LIMIT and newest.value == 0:  # there is none
+        if of is series.MEMORY_LIMIT and newest.value == 0:  # no limit
             continue
         of_pod = (workers.namespace, pod, container, node)
         samples.append(Sample(of, of_pod, newest.value, newest.time))
@@ -92,18 +93,18 @@ def parse(pieces: Iterable[bytes], workers: WorkerPods, node: str) -> list[Sampl
 
 
 def parse_line(rest: bytes) -> tuple[dict[str, str], Figure]:
-    """Parse what follows the name of a metric and its brace: ``a="b",c="d"} 1.5 1637``."""
+    """Parse the rest of a line after the metric's name and brace: ``a="b",c="d"} 1.5 1637``."""
     labels, _, figures = rest.rpartition(b"} ")
     try:
         value, _, milliseconds = figures.partition(b" ")
         time = int(milliseconds) / 1000 if milliseconds else None
         return dict(_LABEL.findall(labels.decode())), Figure(float(value), time)
     except ValueError as error:
-        raise SourceError(f"the answer is not a text of metrics: {error}") from error
+        raise SourceError(f"the response is not in Prometheus's text format: {error}") from error
 
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the complete lines; a rest without an end is dropped."""
+    """Yield the complete lines. An incomplete last line is dropped."""
     rest = b""
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
@@ -111,11 +112,11 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _container(of: Series, labels: Mapping[str, str]) -> str:
-    """Return the container that a figure is shown for, "" where it is shown for none.
+    """Return the container of an exported figure, or "" for a figure that is not exported.
 
-    A pod's interfaces belong to the sandbox that its containers share. All else of the sandbox,
-    which is called "POD" or nothing, is left out, and so are the pod's own figures, without a
-    container, which hold those of its containers already.
+    The interfaces of a pod belong to the sandbox that its containers share. Other figures of the
+    sandbox, whose name is "POD" or empty, are left out. So are the sums of a pod, without a
+    container, because they include its containers.
     """
     if of in _OF_PODS:
         return "" if labels.get("interface") == "lo" else WORKER

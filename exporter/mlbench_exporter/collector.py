@@ -1,4 +1,4 @@
-"""Turns the samples of all sources into metric families, and reports which sources work."""
+"""Turn the samples of all sources into metric families, and report which sources work."""
 
 import logging
 import time
@@ -12,48 +12,43 @@ from mlbench_exporter.series import Family, Sample, Series, Source, SourceError
 
 log = logging.getLogger(__name__)
 
-_MOST_AHEAD_SECONDS = 60.0
-
 
 class UsageCollector(Collector):
-    """Reads every source once in each scrape, and keeps no sample from one scrape to the next."""
+    """Reads every source once per scrape, without state between scrapes."""
 
     def __init__(self, sources: Iterable[Source]) -> None:
         self._sources = tuple(sources)
         self._logged: dict[str, str] = {}
-        """The last logged failure of each source that does not work."""
+        """Last logged failure of each failing source."""
 
     def collect(self) -> Iterator[Family]:
-        """Yield the families of all sources; of one that fails, those that were read before."""
+        """Yield the families of all sources; a failing source contributes what it read before."""
         samples: defaultdict[Series, list[Sample]] = defaultdict(list)
         for source in self._sources:
             start = time.perf_counter()
             works = True
             try:
                 for sample in source.read():
-                    # Prometheus would take it for newer than all to come.
-                    if sample.time is not None and sample.time > time.time() + _MOST_AHEAD_SECONDS:
+                    # Prometheus would drop the correct samples that follow one from the future.
+                    if sample.time is not None and sample.time > time.time() + 60:
                         dated = f"{sample.series.name} is dated {sample.time:.0f}"
                         raise SourceError(f"{dated}, in the future")
                     samples[sample.series].append(sample)
                 if self._logged.pop(source.name, None) is not None:
                     log.info("source %s works again", source.name)
-            except Exception as error:  # whatever breaks in one source, the others are served
+            except Exception as error:  # a failing source must not affect the others
                 works = False
-                self._log_failure(source.name, error)
+                failure = f"{type(error).__name__}: {error}"
+                # Logged once, not in every scrape.
+                if self._logged.get(source.name) != failure:
+                    self._logged[source.name] = failure
+                    traceback = None if isinstance(error, SourceError) else error
+                    log.error("source %s failed: %s", source.name, error, exc_info=traceback)
             seconds = time.perf_counter() - start
-            for of, value in ((series.SOURCE_UP, works), (series.SOURCE_SECONDS, seconds)):
-                samples[of].append(Sample(of, (source.name,), value))
-        for of, members in samples.items():
-            family = of.family(of.name, of.help, labels=of.labels)
+            for kind, value in ((series.SOURCE_UP, works), (series.SOURCE_SECONDS, seconds)):
+                samples[kind].append(Sample(kind, (source.name,), value))
+        for kind, members in samples.items():
+            family = kind.family(kind.name, kind.help, labels=kind.labels)
             for sample in members:
                 family.add_metric(sample.labels, sample.value, timestamp=sample.time)
             yield family
-
-    def _log_failure(self, source: str, error: Exception) -> None:
-        """Log why a source fails: once, not in every scrape."""
-        text = f"{type(error).__name__}: {error}"
-        if self._logged.get(source) != text:
-            self._logged[source] = text
-            traceback = None if isinstance(error, SourceError) else error
-            log.error("source %s failed: %s", source, error, exc_info=traceback)

@@ -1,4 +1,4 @@
-"""Reads the GPUs of this machine through NVIDIA's library NVML."""
+"""Read the GPUs of this machine through NVIDIA's library NVML."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from mlbench_exporter.processes import find_processes
 from mlbench_exporter.series import Sample, Series, SourceError
 
 Handle: TypeAlias = pynvml.c_nvmlDevice_t
-Answer = TypeVar("Answer")
+Value = TypeVar("Value")
 
-# NVML's units: percent, milliwatts, millijoules.
+# NVML reports percent, milliwatts and millijoules.
 FIGURES: tuple[tuple[Series, Callable[[Handle], float]], ...] = (
     (series.GPU_UTILIZATION, lambda gpu: pynvml.nvmlDeviceGetUtilizationRates(gpu).gpu / 100),
     (series.GPU_MEMORY_USED, lambda gpu: pynvml.nvmlDeviceGetMemoryInfo(gpu).used),
@@ -25,7 +25,7 @@ FIGURES: tuple[tuple[Series, Callable[[Handle], float]], ...] = (
 
 
 def driver_is_present() -> bool:
-    """Connect to the driver until this process ends; False where there is none."""
+    """Connect to the driver until this process exits, and return whether there is a driver."""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
@@ -35,10 +35,10 @@ def driver_is_present() -> bool:
 
 @dataclass(frozen=True)
 class GpuSource:
-    """Reads every GPU, with the pod of the local stack in the folder ``home`` that uses it.
+    """Reads every GPU, with the pod that uses it in the local stack in the folder ``home``.
 
-    A pod can be named if its processes can be seen: on this machine, not through a container. A GPU
-    that several pods share is shown without one, as its figures cannot be divided.
+    The pod is known only if its processes are visible: on this machine, not from a container. A
+    GPU that several pods share has no pod, because its figures cannot be divided.
     """
 
     name = "gpu"
@@ -47,7 +47,7 @@ class GpuSource:
     node: str
 
     def read(self) -> Iterator[Sample]:
-        """Yield the samples of each GPU; if one fails, SourceError after the others were read."""
+        """Yield the samples of each GPU; SourceError follows after the others if a GPU fails."""
         pods = find_processes(self.home)
         failures: list[str] = []
         try:
@@ -64,18 +64,18 @@ class GpuSource:
 
     def _read_gpu(self, index: int, pods: Mapping[int, str]) -> Iterator[Sample]:
         gpu = pynvml.nvmlDeviceGetHandleByIndex(index)
-        users = _ask(pynvml.nvmlDeviceGetComputeRunningProcesses, gpu) or ()
-        using = {pods[process.pid] for process in users if process.pid in pods}
-        pod = using.pop() if len(using) == 1 else ""
+        processes = _ask(pynvml.nvmlDeviceGetComputeRunningProcesses, gpu) or ()
+        users = {pods[process.pid] for process in processes if process.pid in pods}
+        pod = users.pop() if len(users) == 1 else ""
         labels = (self.node, str(index), pynvml.nvmlDeviceGetUUID(gpu), pod)
-        for of, figure in FIGURES:
-            if (value := _ask(figure, gpu)) is not None:
-                yield Sample(of, labels, value)
+        for kind, read in FIGURES:
+            if (value := _ask(read, gpu)) is not None:
+                yield Sample(kind, labels, value)
 
 
-def _ask(question: Callable[[Handle], Answer], gpu: Handle) -> Answer | None:
-    """Ask NVML about a GPU; None if the GPU or the driver does not support it."""
+def _ask(read: Callable[[Handle], Value], gpu: Handle) -> Value | None:
+    """Read a value of a GPU; None if the GPU or the driver does not support it."""
     try:
-        return question(gpu)
+        return read(gpu)
     except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound):
         return None

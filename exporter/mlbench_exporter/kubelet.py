@@ -1,9 +1,8 @@
-"""Reads the usage of a node's worker pods from the node's kubelet, at /metrics/cadvisor.
+"""Read the usage of a node's worker pods from the node's kubelet, at /metrics/cadvisor.
 
-No other endpoint of the kubelet has all the series (/stats/summary lacks CPU time in user mode,
-threads and limits), each value with the time at which it was measured. It is read with the
-standard library: a full node's answer comes in thousands of small pieces, which httpx takes several
-times as long to put together.
+Only this endpoint of the kubelet has all series with the time of each measurement. (/stats/summary
+lacks CPU time in user mode, threads and limits.) It is read with the standard library: the response
+of a full node arrives in thousands of small pieces, which httpx assembles several times as slowly.
 """
 
 import socket
@@ -22,10 +21,8 @@ from mlbench_exporter.series import Sample, SourceError
 
 PATH = "/metrics/cadvisor"
 
-# Ten times what 250 pods make; no kubelet's answer may fill the memory.
+# Limit on a response, so that it cannot fill the memory: ten times the size for 250 pods.
 MAX_BYTES = 100_000_000
-_PIECE_BYTES = 1 << 18
-_REASON_BYTES = 300
 
 
 @dataclass(frozen=True)
@@ -35,19 +32,19 @@ class KubeletSource:
     name = "kubelet"
 
     host: str
-    """Name or address, as the kubelet's certificate has it."""
+    """Name or address that is in the kubelet's certificate."""
     port: int
     token: Path
-    """File of the token to show: read anew each time, as Kubernetes replaces it."""
+    """File with the token; read for every request, because Kubernetes replaces it."""
     ca: Path | None
-    """File of the certificates to trust; None trusts whoever answers."""
+    """File with the trusted certificates; None trusts every server."""
     timeout_seconds: float
-    """How long the whole answer may take."""
+    """Longest time for the complete response."""
     workers: WorkerPods
     node: str
 
     def read(self) -> Sequence[Sample]:
-        """Return the samples of the worker pods that the kubelet knows, and of the node."""
+        """Return the samples of the node and of its worker pods."""
         try:
             with closing(self._get()) as pieces:
                 return parse(pieces, self.workers, self.node)
@@ -55,46 +52,44 @@ class KubeletSource:
             raise SourceError(f"https://{self.host}:{self.port}{PATH}: {error}") from error
 
     def _get(self) -> Generator[bytes, None, None]:
-        """Yield the body of the kubelet's answer, piece by piece."""
+        """Yield the body of the kubelet's response, piece by piece."""
         deadline = time.monotonic() + self.timeout_seconds
         try:
             headers = {"Authorization": f"Bearer {self.token.read_text().strip()}"}
+            context = ssl.create_default_context(cadata=self.ca.read_text() if self.ca else None)
+            if not self.ca:
+                context.check_hostname = False
+                context.verify_mode = ssl.CERT_NONE
             connection = HTTPSConnection(
-                self.host, self.port, timeout=self.timeout_seconds, context=self._context()
+                self.host, self.port, timeout=self.timeout_seconds, context=context
             )
             with closing(connection):
                 connection.connect()
                 with _hanging_up(connection.sock, deadline):
                     connection.request("GET", PATH, headers=headers)
                     yield from _body(connection.getresponse())
-                if time.monotonic() >= deadline:  # what looks like the end may be our hanging up
+                if time.monotonic() >= deadline:  # the end may be caused by the timer
                     raise TimeoutError
         except ssl.SSLCertVerificationError as error:
             raise SourceError(
-                f"its certificate cannot be verified: {error.verify_message} "
-                "(another file of certificates is chosen by --kubelet-ca)"
+                f"its certificate cannot be verified: {error.verify_message}. "
+                "Set --kubelet-ca to the file with its CA certificates."
             ) from error
         except (HTTPException, OSError) as error:
             if time.monotonic() >= deadline:
-                raise SourceError(f"no whole answer within {self.timeout_seconds:g} s") from error
+                raise SourceError(
+                    f"no complete response within {self.timeout_seconds:g} s"
+                ) from error
             raise SourceError(f"{type(error).__name__}: {error}") from error
-
-    def _context(self) -> ssl.SSLContext:
-        if self.ca:
-            return ssl.create_default_context(cadata=self.ca.read_text())
-        context = ssl.create_default_context()
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        return context
 
 
 @contextmanager
 def _hanging_up(sock: socket.socket, deadline: float) -> Iterator[None]:
-    """Close the connection at the deadline, so that whatever waits for it fails."""
+    """Close the connection at the deadline, so that all waiting calls fail."""
 
     def hang_up() -> None:
-        with suppress(OSError):  # it is closed already
-            # Not the method of TLS's sockets, which is not made for two threads.
+        with suppress(OSError):  # already closed
+            # Call socket.shutdown directly: SSLSocket.shutdown is not thread-safe.
             socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
     timer = threading.Timer(deadline - time.monotonic(), hang_up)
@@ -108,13 +103,13 @@ def _hanging_up(sock: socket.socket, deadline: float) -> Iterator[None]:
 
 def _body(response: HTTPResponse) -> Iterator[bytes]:
     if response.status != HTTPStatus.OK:
-        reason = response.read(_REASON_BYTES).decode(errors="replace").strip()
+        reason = response.read(300).decode(errors="replace").strip()
         raise SourceError(f"{response.status} {response.reason}: {reason}")
     received = 0
-    while piece := response.read(_PIECE_BYTES):
+    while piece := response.read(1 << 18):
         yield piece
         received += len(piece)
         if received > MAX_BYTES:
-            raise SourceError(f"the answer is longer than {MAX_BYTES} bytes")
+            raise SourceError(f"response too large: more than {MAX_BYTES / 1e6:.0f} MB")
     if response.length:
         raise IncompleteRead(b"", response.length)

@@ -1,7 +1,7 @@
-"""The pressure of a machine: for how long some process waited for its cores, memory or disks.
+"""Pressure of a machine: time in which some process waited for cores, memory or storage.
 
-The kernel counts it (PSI, Documentation/accounting/psi.rst) if it is built so. In a container too,
-/proc/pressure is that of the whole machine.
+The kernel counts it (PSI, Documentation/accounting/psi.rst) if it is built with it. Also in a
+container, /proc/pressure is about the whole machine.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ PRESSURE = Path("/proc/pressure")
 
 
 def is_counted() -> bool:
-    """Check whether the kernel counts it: one that was told not to refuses to read the files."""
+    """Return whether the kernel counts pressure. If that is disabled, reading the files fails."""
     try:
         return bool((PRESSURE / "cpu").read_text())
     except OSError:
@@ -24,7 +24,7 @@ def is_counted() -> bool:
 
 @dataclass(frozen=True)
 class PressureSource:
-    """Reads the totals of this machine."""
+    """Reads the totals of this machine from /proc/pressure."""
 
     name = "pressure"
 
@@ -32,11 +32,12 @@ class PressureSource:
     folder: Path = PRESSURE
 
     def read(self) -> Iterator[Sample]:
-        """Yield for how long some process waited, by resource."""
+        """Yield the time in which some process waited, by resource."""
         for resource in ("cpu", "memory", "io"):
             # some avg10=0.00 avg60=0.00 avg300=0.00 total=8291540043
             line = (self.folder / resource).read_text().partition("\n")[0]
-            of, _, microseconds = line.partition(" total=")
-            if not (of.startswith("some ") and microseconds.isdecimal()):
-                raise SourceError(f"{self.folder / resource} has no total of some (but {line!r})")
+            scope, _, microseconds = line.partition(" total=")
+            if not (scope.startswith("some ") and microseconds.isdecimal()):
+                file = self.folder / resource
+                raise SourceError(f"{file}: must begin with the total of some (got {line!r})")
             yield Sample(series.NODE_PRESSURE, (self.node, resource), int(microseconds) / 1e6)

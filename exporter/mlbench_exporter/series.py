@@ -1,6 +1,6 @@
-"""The data model: every series that the exporter serves, its samples, and what reads them.
+"""Data model: the exporter's series, their samples, and the protocol of sources.
 
-Series are named and labelled as cAdvisor does where it has them.
+Series have the names and labels of cAdvisor, if it has them.
 """
 
 from collections.abc import Iterable
@@ -13,14 +13,14 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from mlbench.contract import names
 
 WORKER: Final = "worker"
-"""The container of a worker pod in which the agent and the training run."""
+"""Container of a worker pod in which the agent and the training run."""
 
 Family = CounterMetricFamily | GaugeMetricFamily
 
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """The name, help and labels of one series."""
+    """Name, help text and labels of one series."""
 
     family: type[CounterMetricFamily] | type[GaugeMetricFamily]
     labels: tuple[str, ...]
@@ -29,34 +29,34 @@ class Series:
 
 
 class SourceError(Exception):
-    """A source cannot be read now. The message says why, and if it can, what to do."""
+    """A source cannot be read at present. The message says why and, if known, what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One value of a series, as read at one moment."""
+    """One value of a series."""
 
     series: Series
     labels: tuple[str, ...]
-    """The values of the series' labels, in their order."""
+    """Values of the labels, in the order of the series' labels."""
     value: float
     time: float | None = None
-    """When it was measured, in Unix seconds; None for now."""
+    """Time of the measurement in Unix seconds; None for the time of the scrape."""
 
 
 class Source(Protocol):
-    """A place to read usage from, such as /proc on this machine, or a kubelet."""
+    """A source of usage, such as /proc on this machine, or a kubelet."""
 
     name: str
-    """The value of the label ``source``."""
+    """Value of the label ``source``."""
 
     def read(self) -> Iterable[Sample]:
-        """Return the source's samples now, each series with each set of labels once.
+        """Return the present samples: one for each series and set of labels.
 
-        What is unknown is left out: Prometheus would take a guess for a counter that fell.
+        Unknown values are left out, because Prometheus would read a guess as a counter reset.
 
         Raises:
-            SourceError: it cannot be read, or not all of it; the samples before count.
+            SourceError: the source cannot be read completely; the earlier samples count.
         """
 
 
@@ -72,8 +72,8 @@ CPU_USAGE = _container_counter(
     "container_cpu_usage_seconds_total", "CPU time used, in user and kernel mode."
 )
 CPU_USER = _container_counter("container_cpu_user_seconds_total", "CPU time used in user mode.")
-# What the limit of a container costs it, and what it waits for: none where it has no limit, or
-# where the kernel or the kubelet (before Kubernetes 1.33) does not tell its pressure.
+# The series about the limit of a container are missing if it has none. Those about its pressure are
+# missing if the kernel, or the kubelet before Kubernetes 1.33, does not report it.
 CPU_PERIODS = _container_counter(
     "container_cpu_cfs_periods_total", "Periods in which the CPU limit was counted."
 )

@@ -156,7 +156,7 @@ def test_only_the_workers_of_the_release_are_shown(namespace: str, pod: str, sho
     ],
 )
 def test_a_text_that_is_not_whole_is_refused(text: bytes) -> None:
-    with pytest.raises(SourceError, match="not all that cAdvisor tells"):
+    with pytest.raises(SourceError, match="incomplete response"):
         read(text)
 
 
@@ -173,7 +173,7 @@ def test_pieces_may_end_anywhere(piece_bytes: int) -> None:
     [b"", b"}", b'pod="a"}', b'pod="a"} ', b'pod="a"} x', b'pod="a"} 1 x', b'pod="a"} 1 2 3'],
 )
 def test_a_line_of_another_form_is_refused(rest: bytes) -> None:
-    with pytest.raises(SourceError, match="not a text of metrics"):
+    with pytest.raises(SourceError, match="not in Prometheus's text format"):
         parse_line(rest)
 
 

@@ -82,7 +82,7 @@ def test_missing_options_for_a_kubelet_are_named(tmp_path: Path) -> None:
     without_account = run("--release", RELEASE, "--service-account", str(tmp_path))
 
     assert without_release.returncode == 2
-    assert "--kubelet needs --release" in without_release.stderr
+    assert "--kubelet: needs --release" in without_release.stderr
     assert without_account.returncode == 1
     assert str(tmp_path / "namespace") in without_account.stderr
     assert "Traceback" not in without_account.stderr
