@@ -9,10 +9,10 @@ from grafana.queries import DATASOURCE, Query, by, called
 from mlbench.contract.names import RUN_AUTOPSY
 from mlbench.contract.palette import BLUE, GREEN, GREY, RED
 
-# Without it Grafana looks once a minute, and misses the events of shorter runs. Up to version 11 it
-# reads the annotation's step, from 12 on the interval of its query.
+# Grafana's default is once a minute, which misses the events of shorter runs. Versions up to 11
+# read the annotation's step, later ones the interval of its query.
 _STEP: Final = "2s"
-# What happens to a run, by its name in metrics: the title of its marks, a word, and a colour.
+# Events of a run by their name in metrics: title of the annotation, verb, and colour.
 _EVENTS: Final = {
     "started": ("Run started", "started", BLUE),
     "goal_reached": ("Goal reached", "reached its goal", GREEN),
@@ -30,21 +30,21 @@ _BUILT_IN: Final = AnnotationQuery(
 
 
 def run_events(runs: str) -> list[AnnotationQuery]:
-    """Mark start, goal and end of the runs that the label selector ``runs`` names.
+    """Mark start, goal and end of the runs that match the label selector ``runs``.
 
-    They always are: switches for them would take a row of the page. Those of all runs, where it is
-    empty, would bury a graph: they have a switch, which is off at first.
+    The marks have no switch, because switches would take a row of the page. If ``runs`` is empty,
+    the marks of all runs would cover a graph, so they have a switch that is off by default.
     """
     if not runs:
         marks = (
             called("event", words, by("run_id", f"mlbench_run_{event}_timestamp_seconds"))
             for event, (_, words, _) in _EVENTS.items()
         )
-        every = _moments("Starts and ends of runs", f"({' or '.join(marks)})", GREY)
-        every.enable = every.hide = False
-        every.text_format = "run {{run_id}} {{event}}"
-        return [_BUILT_IN, every]
-    # When the ranks were asked why a run does not go on, with the verdict.
+        all_marks = _moments("Starts and ends of runs", f"({' or '.join(marks)})", GREY)
+        all_marks.enable = all_marks.hide = False
+        all_marks.text_format = "run {{run_id}} {{event}}"
+        return [_BUILT_IN, all_marks]
+    # Hang diagnoses, with their verdict.
     asked = by("run_id, verdict", f"{RUN_AUTOPSY}{{{runs}}}")
     autopsy = _moments("Why it does not go on", asked, RED)
     autopsy.text_format = "{{verdict}}"
@@ -56,7 +56,7 @@ def run_events(runs: str) -> list[AnnotationQuery]:
 
 
 def firing(title: str, alert: str, runs: str) -> AnnotationQuery:
-    """Mark when an alert fires for the active runs that the label selector ``runs`` names."""
+    """Mark when an alert fires for active runs that match the label selector ``runs``."""
     fires = by("run_id", f'ALERTS{{{runs},alertname="{alert}",alertstate="firing"}}')
     ended = by("run_id", f"mlbench_run_finished_timestamp_seconds{{{runs}}}")
     expr = f"{fires} unless on (run_id) {ended} < time()"
@@ -64,7 +64,7 @@ def firing(title: str, alert: str, runs: str) -> AnnotationQuery:
 
 
 def _moments(title: str, expr: str, colour: str) -> AnnotationQuery:
-    """Mark the times that series have as values: all points of a series are one event."""
+    """Mark the times that are the values of series: all points of a series are one event."""
     return _annotation(title, f"{expr} * 1000", colour, is_moment=True)
 
 

@@ -1,4 +1,4 @@
-"""A dashboard: rows of panels, placed from left to right and from top to bottom."""
+"""Dashboard: rows of panels, placed from left to right and from top to bottom."""
 
 import json
 import zlib
@@ -24,14 +24,14 @@ from grafana import variables
 from grafana.annotations import run_events
 from grafana.links import HISTORY, MOMENT, other_boards
 
-# Of Grafana 10.0. Later versions migrate it when they load it.
+# Schema of Grafana 10.0, which later versions migrate when they load a dashboard.
 _SCHEMA_VERSION = 38
 _GRID_WIDTH = 24
 
 
 @dataclass(frozen=True)
 class Row:
-    """Panels under a heading; collapsed if few users need them."""
+    """Panels below a heading, collapsed if few users need them."""
 
     title: str
     panels: Sequence[Panel]
@@ -40,28 +40,28 @@ class Row:
 
 @dataclass(frozen=True)
 class Board:
-    """A dashboard, as defined in its file in ``boards/``."""
+    """A dashboard, which is defined in its file in ``boards/``."""
 
     uid: str
     title: str
     description: str
     source: str
-    """The file that it is generated from."""
+    """Source file of the dashboard."""
     time_from: str
     history: bool
-    """Whether it shows many runs over days, rather than one stretch of time."""
+    """Whether it shows many runs over days instead of one period of time."""
     rows: Sequence[Row]
     variables: Sequence[VariableModel] = ()
-    """Those after the data source."""
+    """Variables after the data source."""
     links: Sequence[DashboardLink] = ()
-    """Beside those to the other dashboards."""
+    """Links in addition to those to the other dashboards."""
     annotations: Sequence[AnnotationQuery] = ()
-    """Besides the start, goal and end of runs."""
+    """Annotations in addition to the start, goal and end of runs."""
     runs: str = ""
-    """The label selector of the runs whose start, goal and end are marked; all, if one asks."""
+    """Label selector of the runs whose start, goal and end are marked; empty: all, on request."""
 
     def to_json(self) -> str:
-        """Write the dashboard as JSON, the same text every time."""
+        """Return the dashboard as deterministic JSON."""
         dashboard = Dashboard(
             uid=self.uid,
             title=self.title,
@@ -72,7 +72,7 @@ class Board:
             timezone="browser",
             graph_tooltip=DashboardCursorSync.CROSSHAIR,
             time=DashboardDashboardTime(from_val=self.time_from, to="now"),
-            # A busy machine takes some seconds for a page; 5 s is one of those offered.
+            # A busy machine needs some seconds for a page. Users can choose 5 s.
             refresh="10s",
             schema_version=_SCHEMA_VERSION,
             version=1,
@@ -88,7 +88,7 @@ class Board:
 
 
 def _drop_placement(value: dict[str, object]) -> dict[str, object]:
-    """Drop the SDK's default that hides links and annotations in a menu of Grafana 12."""
+    """Drop the SDK's default that moves links and annotations into a menu in Grafana 12."""
     if value.get("placement") == "inControlsMenu":
         del value["placement"]
     return value
@@ -113,7 +113,7 @@ def _lay_out(rows: Sequence[Row]) -> list[Panel | RowPanel]:
 
 
 def _flow(panels: Sequence[Panel], y: int) -> int:
-    """Place the panels side by side, in lines; return the ``y`` below them."""
+    """Place the panels side by side, in lines, and return the ``y`` below them."""
     x = line_height = 0
     for panel in panels:
         assert panel.grid_pos is not None
@@ -132,5 +132,7 @@ def _number(panels: Sequence[Panel | RowPanel]) -> None:
         kind = "row" if isinstance(panel, RowPanel) else "panel"
         panel.id_val = zlib.crc32(f"{kind} {panel.title}".encode()) % 1_000_000
         if panel.id_val in ids:
-            raise ValueError(f"{panel.title!r} has the id of {ids[panel.id_val]!r}: rename one")
+            raise ValueError(
+                f"{panel.title!r}: same id as {ids[panel.id_val]!r}. Rename one of the panels."
+            )
         ids[panel.id_val] = str(panel.title)

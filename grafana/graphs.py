@@ -1,4 +1,4 @@
-"""Panels that show the newest value, values or states over time, or over something else."""
+"""Panels of newest values, and of values or states over time or over another quantity."""
 
 from collections.abc import Sequence
 from typing import Unpack
@@ -34,10 +34,10 @@ def figure(
 ) -> Panel:
     """Show the newest value as a large figure.
 
-    ``field`` shows a text column instead, such as ``/^state$/``. With a ``size`` of their letters,
-    several are put below each other. ``filled`` colours all of the panel.
+    ``field``: a text column to show instead, such as ``/^state$/``. ``size``: font size of several
+    values below each other. ``filled``: colour the whole panel.
     """
-    # Of a graph, the newest number; what an instant tells may be NaN, which is not to be skipped.
+    # A graph shows its newest number. An instant value may be NaN, which must not be skipped.
     is_instant = all(query.instant for query in queries)
     options = stat.Options(
         graph_mode=common.BigValueGraphMode.NONE,
@@ -61,7 +61,7 @@ def dial(title: str, description: str, *queries: Query, **look: Unpack[Look]) ->
 
 
 def _grey_if_missing(look: Look) -> Look:
-    """Have what is missing be grey, and say so."""
+    """Show a grey text for missing values."""
     mappings = [*look.get("mappings", ()), missing(look.get("no_value", NO_DATA))]
     return look | Look(mappings=mappings)
 
@@ -81,8 +81,8 @@ def lines(
 ) -> Panel:
     """Draw values over time.
 
-    The scale reaches down to ``least``, ``stacked`` draws series on top of each other, ``limits``
-    become dashed lines.
+    ``least``: lowest end of the scale; ``stacked``: draw series on top of each other; ``limits``:
+    dashed lines.
     """
     curve = _curve(fill_opacity=60 if stacked else 0, soft_min=least)
     if stacked:
@@ -117,14 +117,14 @@ def against(
 ) -> Panel:
     """Draw curves over the column ``x``, whose values ascend, instead of over time.
 
-    ``doubling`` makes its scale one of powers of two.
+    ``doubling``: use a logarithmic scale of powers of two.
     """
     curve = _curve(points=points, soft_min=least)
     curve.span_nulls = True
-    of_x: dict[str, object] = {"unit": x_unit, "custom.axisLabel": x}
+    x_properties: dict[str, object] = {"unit": x_unit, "custom.axisLabel": x}
     if doubling:
-        of_x["custom.scaleDistribution"] = {"type": "log", "log": 2}
-    look["overrides"] = {x: of_x} | dict(look.get("overrides", {}))
+        x_properties["custom.scaleDistribution"] = {"type": "log", "log": 2}
+    look["overrides"] = {x: x_properties} | dict(look.get("overrides", {}))
     options = trend.Options(legend=LEGEND, tooltip=TOOLTIP, x_field=x)
     return panel("trend", title, description, queries, options, look, color=BY_ORDER, custom=curve)
 
@@ -191,7 +191,7 @@ def timeline(title: str, description: str, *queries: Query, **look: Unpack[Look]
 
 
 def heat_map(title: str, description: str, *queries: Query, **look: Unpack[Look]) -> Panel:
-    """Draw a row for each series, in their order from the bottom up: the darker, the higher."""
+    """Draw a row for each series, from the bottom up; higher values are darker."""
     unit = look.get("unit")
     options = heatmap.Options(
         calculate=False,

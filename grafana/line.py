@@ -1,25 +1,25 @@
-"""PromQL that leaves out what a restarted run recorded after the checkpoint it went on from."""
+"""PromQL that leaves out discarded steps: those after the checkpoint from which a run resumed."""
 
 from grafana.queries import RECORDED_INTERVAL, Query, called
 from mlbench.contract import names
 
 
 def _restored(runs: str) -> str:
-    """Select the steps from which the ranks of runs went on; ``runs`` are label matchers."""
+    """Select the steps from which the ranks of runs resumed; ``runs`` are label matchers."""
     return f'mlbench_run_metric{{{runs},metric="{names.RESTORED_STEP}"}}'
 
 
 def abandoned(runs: str) -> str:
-    """Find the ranks that are past a step from which they go on again, within a day."""
+    """Find the ranks whose present step they will discard within a day."""
     step = f'mlbench_run_metric{{{runs},metric="{names.STEP}"}}'
     return f"{step} > on (run_id, rank) min_over_time({_restored(runs)}[1d] offset -1d)"
 
 
 def from_before(runs: str, metrics: str) -> str:
-    """Find the metrics whose newest value is from before their run went on from a checkpoint.
+    """Find the metrics whose newest value precedes the resumption of their run.
 
-    ``metrics`` are label matchers too. The first rank stands for all, which go on together: up to
-    Prometheus 2.42, the time of a value costs a hundred times as much as the value.
+    ``runs`` and ``metrics`` are label matchers. Rank 0 represents all ranks, which resume together:
+    up to Prometheus 2.42, ``timestamp()`` of a value is a hundred times as slow as the value.
     """
     first = f'{runs},rank=~"0|"'
     since = f"group_left () max by (run_id) (timestamp({_restored(first)}))"
@@ -27,9 +27,9 @@ def from_before(runs: str, metrics: str) -> str:
 
 
 def kept_in_step(runs: str, metrics: str, function: str = "last") -> str:
-    """Take the newest recorded value in each step of a graph, unless its run has abandoned it.
+    """Return the newest recorded value in each step of a graph, unless it was discarded.
 
-    All ranks count: a value may have none.
+    All ranks count, because a value may lack the label ``rank``.
     """
     values = f"mlbench_run_metric{{{runs},{metrics}}}"
     return (
@@ -39,19 +39,19 @@ def kept_in_step(runs: str, metrics: str, function: str = "last") -> str:
 
 
 def samples_kept(ref: str, runs: str, metrics: str) -> Query:
-    """Ask for the newest value in each of many short steps: those of several metrics fit."""
+    """Query the newest value in many short steps, so that values of several metrics match."""
     steps = f"{kept_in_step(runs, metrics)}[$__range:$__interval]"
     return Query(steps, ref=ref, instant=True, table=True, interval=RECORDED_INTERVAL)
 
 
 def newest_kept(runs: str, metrics: str) -> str:
-    """Take the newest recorded value in the time range that the run has not abandoned."""
+    """Return the newest recorded value in the time range that was not discarded."""
     kept = kept_in_step(runs, metrics)
     return f"({kept} or last_over_time({kept}[$__range:$__interval]))"
 
 
 def extreme_kept(runs: str, metrics: str, function: str) -> str:
-    """Take the ``max`` or ``min`` of what runs recorded in the time range and have kept."""
+    """Return the ``max`` or ``min`` of the values in the time range that were not discarded."""
     kept = kept_in_step(runs, metrics, function)
     earlier = f"{function}_over_time({kept}[$__range:$__interval])"
     return f"{function} by (run_id) ({called('since', 'now', kept)} or {earlier})"

@@ -1,14 +1,14 @@
-"""Links between the dashboards, from a row or value to its run, and to the master."""
+"""Links between dashboards, from a row or value to its run, and to the master."""
 
 from typing import Final
 
 from grafana_foundation_sdk.models.dashboard import DashboardLink, DashboardLinkType
 
-# Tags of dashboards that show many runs over days, or one stretch of time.
+# Tags of dashboards that show many runs over days, or one period of time.
 HISTORY: Final = "history"
 MOMENT: Final = "moment"
 
-# Keeps the data source of the page that is left.
+# Keeps the data source of the present page.
 _HERE: Final = "var-datasource=${datasource}"
 
 
@@ -22,16 +22,16 @@ def _link(title: str, url: str, *, new_tab: bool = False) -> DataLink:
 
 _RUN: Final = f"/d/mlbench-run/mlbench-run?{_HERE}&var-run_id="
 
-# From a table row, which has the columns "from" and "to", to its run.
+# From a table row with the columns "from" and "to" to its run.
 RUN_OF_ROW: Final = _link(
     "Open the run",
     _RUN + "${__data.fields.run_id}&from=${__data.fields.from}&to=${__data.fields.to}",
 )
-# The same from a row or a series, in the same time range.
+# From a row or a series to its run, in the same time range.
 RUN_OF_WORKER: Final = _link("Open the run", _RUN + "${__data.fields.run_id}&${__url_time_range}")
 RUN_OF_SERIES: Final = _link("Open the run", _RUN + "${__field.labels.run_id}&${__url_time_range}")
 
-# From a row to what is below it: from a node to its workers, from a worker to it alone.
+# From the row of a node to its workers, and from the row of a worker to this worker.
 _WORKERS: Final = f"/d/mlbench-workers/mlbench-workers?{_HERE}&${{__url_time_range}}"
 WORKERS_OF_NODE: Final = _link("Its workers", _WORKERS + "&var-node=${__data.fields.node}")
 WORKER: Final = _link("This worker alone", _WORKERS + "&var-pod=${__data.fields.worker}")
@@ -43,7 +43,7 @@ WHOLE_RUN: Final = _link("Whole run", _RUN + "${run_id}&from=${span:raw}")
 VERDICT: Final = _link(
     "Verdict on the web page", "${master:raw}/compare?runs=${run_id:csv}", new_tab=True
 )
-# From an alert in a row, or as a series, to what to do about it.
+# From an alert, in a row or as a series, to its runbook.
 RUNBOOK, RUNBOOK_OF_SERIES = (
     _link("What to do", f"${{master:raw}}/docs/runbooks/${{{alert}}}.md", new_tab=True)
     for alert in ("__data.fields.alertname", "__field.labels.alertname")
@@ -63,8 +63,8 @@ def log_of_rank(stream: str) -> DataLink:
 def other_boards(*, from_history: bool) -> list[DashboardLink]:
     """Link to the other dashboards, which keep the common variables.
 
-    The time range is kept between dashboards of one stretch of time. Those of many runs have little
-    room beside their variables.
+    Dashboards of one period of time keep the time range. Those of many runs get a single menu,
+    because their variables need the space.
     """
     if from_history:
         return [_menu("Boards", keep_time=False)]
@@ -84,7 +84,7 @@ def _menu(title: str, *tags: str, keep_time: bool) -> DashboardLink:
 
 
 def above(link: DataLink) -> DashboardLink:
-    """Offer a link of panels at the top of a board too."""
+    """Return a link of panels as a link at the top of a board."""
     return DashboardLink(
         title=str(link["title"]),
         type_val=DashboardLinkType.LINK,

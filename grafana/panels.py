@@ -1,4 +1,4 @@
-"""What all kinds of panels share: size, queries, units, colours and overrides."""
+"""Common parts of all kinds of panels: size, queries, units, colours and overrides."""
 
 from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
@@ -24,7 +24,7 @@ from grafana.queries import DATASOURCE, Query
 from grafana.thresholds import GOOD
 from mlbench.contract import palette
 
-# The options are those of Grafana 10.0; later versions migrate them by this number.
+# Options of Grafana 10.0, which later versions migrate by this number.
 _PLUGIN_VERSION: Final = "10.0.0"
 
 Overrides = Mapping[str, Mapping[str, object]]
@@ -34,31 +34,31 @@ TOOLTIP: Final = common.VizTooltipOptions(
     mode=common.TooltipDisplayMode.MULTI, sort=common.SortOrder.DESCENDING
 )
 LEGEND: Final = common.VizLegendOptions(show_legend=True)
-# By name, two of a few series often look alike.
+# By order, because colours by name are often similar.
 BY_ORDER: Final = FieldColor(mode=FieldColorModeId.PALETTE_CLASSIC)
 BY_THRESHOLD: Final = FieldColor(mode=FieldColorModeId.THRESHOLDS)
 NO_DATA: Final = "No data in this time range"
 
 
 class Look(TypedDict, total=False):
-    """Keywords that every kind of panel takes, besides those of its own."""
+    """Keywords that every kind of panel accepts, in addition to its own."""
 
     width: int
-    """Of 24 columns; 8 by default."""
+    """Width in columns, of which a board has 24; 8 by default."""
     height: int
     unit: str
-    """As Grafana names it; a plain number by default."""
+    """Unit in Grafana's notation; a plain number by default."""
     decimals: int | None
     most: float | None
-    """The highest value of the scale."""
+    """Maximum of the scale."""
     colours: ThresholdsConfig
     mappings: Sequence[ValueMapping]
     data_points: int
-    """How many points of each series are asked for; as many as fit by default."""
+    """Maximum number of points of each series; the width of the panel by default."""
     repeat: str
-    """The variable for each of whose values there is a panel, four in a line."""
+    """Variable that repeats the panel for each of its values, four in a line."""
     no_value: str
-    """What is shown where there is no data."""
+    """Text for missing data."""
     overrides: Overrides
     transformations: Sequence[DataTransformerConfig]
 
@@ -75,10 +75,10 @@ def panel(
     least: float | None = None,
     custom: object = None,
 ) -> Panel:
-    """Make a panel of a ``kind`` as Grafana names it, with the options of that kind.
+    """Return a panel of a ``kind`` of Grafana, with the options of that kind.
 
-    The title is unique on its board; the description says how to read it, and what is bad.
-    ``least`` is the lowest value of the scale, ``custom`` the kind's options of fields.
+    The title must be unique on its board. ``least`` is the minimum of the scale, ``custom`` are
+    the field options of the kind.
     """
     return Panel(
         type_val=kind,
@@ -117,21 +117,23 @@ def _override(name: str, properties: Mapping[str, object]) -> DashboardFieldConf
     matcher = "byRegexp" if name.startswith("/") else "byName"
     return DashboardFieldConfigSourceOverrides(
         matcher=MatcherConfig(id_val=matcher, options=name),
-        properties=[DynamicConfigValue(id_val=key, value=of) for key, of in properties.items()],
+        properties=[
+            DynamicConfigValue(id_val=key, value=value) for key, value in properties.items()
+        ],
     )
 
 
 def fixed(colour: str) -> dict[str, object]:
-    """Give a series a colour of its own."""
+    """Return the property of a fixed colour."""
     return {"color": FieldColor(mode=FieldColorModeId.FIXED, fixed_color=colour)}
 
 
-# For series that are named after phases.
+# Colours of series that are named after phases.
 PHASE_COLOURS: Final[Overrides] = {
     **{phase: fixed(colour) for phase, colour in palette.PHASE.items()},
     "other": fixed("#c3c9d1"),
 }
-# For series that are named after buckets of worker-seconds.
+# Colours of series that are named after buckets of worker-seconds.
 BUCKET_COLOURS: Final[Overrides] = {
     **PHASE_COLOURS,
     **{bucket: fixed(colour) for bucket, colour in palette.BUCKET.items()},
@@ -139,8 +141,8 @@ BUCKET_COLOURS: Final[Overrides] = {
 }
 
 
-# For series that are named after ranks, or end with the number of a run: the same in every panel
-# and on the web pages, and neighbours differ.
+# Colours of series that are named after ranks, or end with the number of a run. All panels and web
+# pages have the same colours, and neighbours differ.
 RANK_COLOURS: Final[Overrides] = {
     f"/^rank \\d*{digit}\\b/": fixed(colour) for digit, colour in enumerate(palette.SERIES)
 }
@@ -150,7 +152,7 @@ RUN_COLOURS: Final[Overrides] = {
 
 
 def dashed(colour: str) -> dict[str, object]:
-    """Draw a series as one to compare with, such as the goal."""
+    """Return the properties of a reference line, such as the goal."""
     return fixed(colour) | {
         "custom.lineStyle": common.LineStyle(fill="dash", dash=[10, 10]),
         "custom.fillOpacity": 0,
@@ -159,7 +161,7 @@ def dashed(colour: str) -> dict[str, object]:
     }
 
 
-# For curves of what a run learns.
+# Colours of learning curves.
 CURVE_COLOURS: Final[Overrides] = {
     "training": fixed(palette.TRAINING),
     "validation": fixed(palette.VALIDATION),
@@ -168,7 +170,7 @@ CURVE_COLOURS: Final[Overrides] = {
 
 
 def band(lowest: str, highest: str) -> dict[str, dict[str, object]]:
-    """Fill the space between two series in grey, without a word in the legend."""
+    """Fill the space between two series in grey, without entries in the legend."""
     edge: dict[str, object] = {
         "custom.lineWidth": 0,
         "custom.showPoints": "never",
@@ -181,7 +183,7 @@ def band(lowest: str, highest: str) -> dict[str, dict[str, object]]:
 
 
 def markdown(title: str, description: str, content: str, *, width: int, height: int) -> Panel:
-    """Show Markdown text, in which Grafana fills in variables."""
+    """Return a panel with Markdown text, in which Grafana replaces variables."""
     return Panel(
         type_val="text",
         title=title,

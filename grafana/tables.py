@@ -22,7 +22,7 @@ class Column:
     """A column of a table."""
 
     source: str
-    """What it shows: the value of the query with this ``ref``, or else a label."""
+    """Content: the ``ref`` of a query, or the name of a label."""
     title: str = ""
     unit: str = ""
     decimals: int | None = None
@@ -31,12 +31,12 @@ class Column:
     mappings: Sequence[ValueMapping] = ()
     links: Sequence[DataLink] = ()
     hidden: bool = False
-    """Whether it is only there for links."""
+    """Whether it is hidden because only links use it."""
     bar: bool = False
-    """Whether a bar stands before its values, as long as they are high."""
+    """Whether each value has a bar of proportional length."""
 
     def properties(self) -> dict[str, object]:
-        """List the column's properties by Grafana's names."""
+        """Return the column's properties by Grafana's names."""
         coloured = self.colours or self.mappings
         fields: dict[str, object] = {
             "noValue": "-",
@@ -47,7 +47,7 @@ class Column:
             "thresholds": self.colours,
             "links": list(self.links),
             "custom.hidden": self.hidden or None,
-            # Its sign in the heading takes room: figures are sorted, words are searched.
+            # The filter icon takes space in the heading, so only text columns have it.
             "custom.filterable": not self.unit or None,
             "custom.cellOptions": {"type": "color-text"} if coloured else None,
         }
@@ -59,7 +59,7 @@ class Column:
 
 share = partial(Column, unit="percentunit", decimals=0)
 
-# What links to a run take of its row.
+# Columns of a row that links to its run need.
 RANGE_OF_RUN: Final = (
     Column("run_id", hidden=True),
     Column("from", unit="none", decimals=0, hidden=True),
@@ -78,13 +78,13 @@ def rows(
     headings: bool = True,
     **look: Unpack[Look],
 ) -> Panel:
-    """Draw a table. Rows of different queries are merged if their common labels agree.
+    """Return a table. Rows of different queries are merged if their common labels agree.
 
-    ``sort_by`` and, where that is the same, ``then_by`` are titles of columns.
+    ``sort_by`` and, for equal values, ``then_by`` are titles of columns.
     """
     refs = [query.ref for query in queries]
     sources = [column.source for column in columns]
-    # The values of a single query are called just that.
+    # Grafana calls the values of a single query just "Value".
     values = {ref: f"Value #{ref}" if len(refs) > 1 else "Value" for ref in refs}
     fields = {source: values.get(source, source) for source in sources}
     unused = [name for ref, name in values.items() if ref not in fields]
@@ -119,9 +119,9 @@ def ranking(
     most_first: bool = False,
     **look: Unpack[Look],
 ) -> Panel:
-    """Draw a bar for each value of the label ``name``, as long as the number that goes with it.
+    """Return a table with a bar for each value of the label ``name``.
 
-    It is a table, which is as readable with many as with few, and says where there are none.
+    A table stays readable with many rows, and says if there are none.
     """
     unit, decimals = look.pop("unit"), look.pop("decimals", None)
     look = Look(width=10, height=8) | look

@@ -1,4 +1,4 @@
-"""Thresholds of values, and the colours and words of states, the same on every board."""
+"""Thresholds of values, and colours and texts of states, which all boards share."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -23,7 +23,7 @@ from mlbench.contract.palette import BLUE, GREEN, GREY, ORANGE, RED, YELLOW
 
 
 def thresholds(start: str, steps: Mapping[float, str] | None = None) -> ThresholdsConfig:
-    """Make thresholds: ``start`` colours the lowest values, each step those above it."""
+    """Return thresholds: ``start`` is the colour of the lowest values, ``steps`` of those above."""
     return ThresholdsConfig(
         mode=ThresholdsMode.ABSOLUTE,
         steps=[
@@ -39,15 +39,15 @@ ANY_IS_BAD: Final = thresholds(GREEN, {1: RED})
 
 # The alert MLBenchStraggler fires above 1.2.
 STRAGGLER: Final = thresholds(GREEN, {1.1: YELLOW, 1.2: RED})
-# The alert MLBenchRunDisturbed fires above it.
+# The alert MLBenchRunDisturbed fires above this share.
 DISTURBED: Final = thresholds(GREEN, {DISTURBED_SHARE: RED})
-# Of a node or a container, something waits: as much as a fifth of the time is felt.
+# Share of time in which a process of a node or container waits. A fifth is noticeable.
 WAITING: Final = thresholds(GREEN, {0.2: YELLOW, 0.5: RED})
 COMMUNICATION: Final = thresholds(GREEN, {0.3: YELLOW, 0.6: RED})
 # The alert MLBenchSpoolGrowing fires above 0.5.
 SPOOL: Final = thresholds(GREEN, {0.25: YELLOW, 0.5: RED})
 EFFICIENCY: Final = thresholds(RED, {0.5: YELLOW, 0.8: GREEN})
-# The alert MLBenchWorkerLost fires after 15 s; the master gives a worker up after 30 s.
+# The alert MLBenchWorkerLost fires after 15 s; the master gives up a worker after 30 s.
 HEARTBEAT_AGE: Final = thresholds(GREEN, {5: YELLOW, 15: RED})
 PROGRESS_AGE: Final = thresholds(GREEN, {10: YELLOW, 30: RED})
 GOAL_PROGRESS: Final = thresholds(ORANGE, {0.9: YELLOW, 1: GREEN})
@@ -71,34 +71,34 @@ def _special(match: SpecialValueMatch, text: str, colour: str) -> ValueMapping:
 
 
 def not_a_number(text: str, colour: str) -> ValueMapping:
-    """Map NaN; also an infinity becomes that: the mean of one and any other number."""
+    """Map NaN, which is also shown for the mean of infinite values."""
     return _special(SpecialValueMatch.NA_N, text, colour)
 
 
 def missing(text: str) -> ValueMapping:
-    """Map a value that is not there to a grey text; without it, it has the lowest's colour."""
+    """Map a missing value to a grey text; by default it has the colour of the lowest values."""
     return _special(SpecialValueMatch.NULL, text, GREY)
 
 
 def matching(pattern: str, colour: str, index: int | None = None) -> ValueMapping:
-    """Give texts that match a pattern a colour."""
+    """Give a colour to texts that match a pattern."""
     shown = ValueMappingResult(text="$1", color=colour, index=index)
     return RegexMap(options=DashboardRegexMapOptions(pattern=f"/^({pattern})$/", result=shown))
 
 
 NOT_A_NUMBER: Final = not_a_number("NaN", RED)
-# What a run achieved, or its state until that is known.
+# Outcome of a run, or its state until the outcome is known.
 RUN_STATE: Final = value_map(
     {key: (key, colour) for key, colour in palette.RUN_STATE.items()}
     | {key: (names.OUTCOMES[key], colour) for key, colour in palette.OUTCOME.items()}
 )
-# The same with its reason.
+# State of a failed run, with the reason.
 WHY_FAILED: Final = matching("(?:FAILED|crashed): .*", RED)
 IS_DISTURBED: Final = value_map({"0": ("no", GREY), "1": ("yes", RED)})
 ALL_UP: Final = value_map({"0": ("down", RED), "1": ("some down", ORANGE), "2": ("up", GREEN)})
 PROCESS: Final = value_map({"0": ("ended", GREY), "1": ("running", GREEN)})
 SEVERITY: Final = value_map({"critical": ("critical", RED), "warning": ("warning", ORANGE)})
-# An alert that fires, or has fired; and when one of which severity fired.
+# FIRED: whether an alert fires or has fired. FIRING: highest severity over time.
 FIRED: Final = value_map({"over": ("over", ORANGE), "firing": ("firing", RED)})
 FIRING: Final = value_map({"0": ("none", GREY), "1": ("warning", ORANGE), "2": ("critical", RED)})
 
@@ -109,7 +109,7 @@ TROUBLE: Final = [
     matching(".+", RED),
 ]
 
-# For texts such as "run 3 rank 12": a colour for each last digit of the run.
+# Texts such as "run 3 rank 12" have a colour for each last digit of the run.
 RUN_COLOURS: Final = [
     *value_map({"idle": ("idle", GREY)}),
     *(

@@ -1,7 +1,7 @@
-r"""Transformations: how the answers of queries are joined and reshaped before they are drawn.
+r"""Transformations, which join and reshape the results of queries before they are drawn.
 
-Grafana versions differ in what they call the first column of a matrix (``row\column`` or ``row``),
-so both names are given. A ``groupBy`` adds its aggregation to a column's name.
+Versions of Grafana name the first column of a matrix differently (``row\column`` or ``row``), so
+both names are given. A ``groupBy`` adds its aggregation to a column's name.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,15 +10,15 @@ from grafana_foundation_sdk.models.dashboard import DataTransformerConfig, Match
 
 
 def step(kind: str, **options: object) -> DataTransformerConfig:
-    """Write one transformation as Grafana stores it."""
+    """Return one transformation as Grafana stores it."""
     return DataTransformerConfig(id_val=kind, options=options)
 
 
 def over(x: str, value: str, curve: str, keep: str) -> list[DataTransformerConfig]:
     """Turn the queries ``value`` and ``x``, in this order and both over time, into curves over x.
 
-    The label ``curve`` tells to which curve a row belongs. Of several values at one ``x``, such as
-    of a step after a restart, ``keep`` tells which counts: ``lastNotNull``, or the ``mean``.
+    The label ``curve`` assigns rows to curves. ``keep`` chooses between several values at one
+    ``x``, such as those of a repeated step: ``lastNotNull``, or the ``mean``.
     """
     column, values = f"Value #{x}", f"Value #{value}"
     key: dict[str, object] = {"operation": "groupby", "aggregations": []}
@@ -40,11 +40,11 @@ def over_clock(
 ) -> list[DataTransformerConfig]:
     """Turn samples into curves over a clock that was recorded at the same moments.
 
-    ``values`` are the queries of samples and of lines to compare with, and ``clocks``, after them,
-    those of where they are; the first of each are raw samples. A sample without a clock is left
-    out. The label ``curve``, of a last query, tells to which curve a row belongs.
+    ``values`` are the queries of samples and of reference lines. ``clocks``, which follow them, are
+    the queries of their positions. The first query of each returns raw samples. A sample without a
+    clock is left out. The label ``curve`` of a last query assigns rows to curves.
     """
-    # Rows of all queries are merged by what they have in common: a time, if they are raw samples.
+    # Rows of all queries are merged by their common fields: the time, for raw samples.
     binary = {"left": "Time", "operator": "*", "right": "1", "reducer": "sum"}
     at = step("calculateField", mode="binary", alias="at", binary=binary, replaceFields=False)
     at.filter_val = MatcherConfig(id_val="byRefId", options=f"/^({values[0]}|{clocks[0]})$/")
@@ -53,7 +53,7 @@ def over_clock(
         at,
         organized((), {}, without=("Time", "metric", "__name__")),
         step("merge"),
-        # Without samples nothing was merged.
+        # Without samples, nothing was merged.
         step("concatenate", frameNameMode="drop"),
         _either("sample", values),
         _present("sample"),
@@ -70,7 +70,7 @@ def in_parts(
 ) -> list[DataTransformerConfig]:
     """Turn rows of the query ``value`` into stacked bars, sorted by the query ``order``.
 
-    The labels ``bar`` and ``part`` tell where a row belongs; the parts of a bar are as listed.
+    The labels ``bar`` and ``part`` assign rows to bars; ``parts`` is the order of their parts.
     """
     return [
         step("merge"),
@@ -98,7 +98,7 @@ def states(column: str, state: str) -> list[DataTransformerConfig]:
 def organized(
     columns: Iterable[str], titles: Mapping[str, str], without: Iterable[str] = ()
 ) -> DataTransformerConfig:
-    """Put columns first, in this order, rename some, and leave others out."""
+    """Move columns to the front in this order, rename some, and leave others out."""
     return step(
         "organize",
         excludeByName=dict.fromkeys(without, True),
@@ -108,18 +108,18 @@ def organized(
 
 
 def one_row(titles: Mapping[str, str]) -> list[DataTransformerConfig]:
-    """Put the answers of queries that have one row each side by side, in order of the titles."""
+    """Join the results of queries with one row each, in the order of the titles."""
     return [step("merge"), organized(titles, titles)]
 
 
 def _either(name: str, queries: Sequence[str]) -> DataTransformerConfig:
-    """Add a column with the value of whichever query has one in a row."""
+    """Add a column with the value of the query that has one in the row."""
     reduce = {"reducer": "max", "include": [f"Value #{query}" for query in queries]}
     return step("calculateField", mode="reduceRow", alias=name, reduce=reduce)
 
 
 def sorted_by(column: str) -> DataTransformerConfig:
-    """Sort rows by a column, the least first."""
+    """Sort rows by a column, in ascending order."""
     return step("sortBy", fields={}, sort=[{"field": column, "desc": False}])
 
 

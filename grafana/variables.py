@@ -1,4 +1,4 @@
-"""Variables: what a user chooses at the top of a board; each may depend on those before it."""
+"""Variables: choices at the top of a board. Each may depend on the previous ones."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -19,9 +19,9 @@ _ALL: Final = VariableOption(text=["All"], value=["$__all"])
 
 
 def datasource() -> VariableModel:
-    """Choose MLBench's own Prometheus, or the only one: the first variable of every board.
+    """Choose MLBench's own Prometheus, or the only one. This is the first variable of every board.
 
-    It is not shown, as few know of several; ``var-datasource`` in an address chooses another.
+    It is hidden, because few users have several; ``var-datasource`` in a URL chooses another.
     """
     return VariableModel(
         type_val=VariableType.DATASOURCE,
@@ -50,7 +50,7 @@ def query(
     all_value: str | None = None,
     refresh: VariableRefresh = VariableRefresh.ON_DASHBOARD_LOAD,
 ) -> VariableModel:
-    """Let the user choose a value that Prometheus knows; with ``multi``, several or all."""
+    """Let the user choose a value of a query; with ``multi``, several values or all."""
     return VariableModel(
         type_val=VariableType.QUERY,
         name=name,
@@ -72,7 +72,7 @@ def query(
 
 
 def choice(name: str, label: str, values: Sequence[str], description: str) -> VariableModel:
-    """Let the user choose one of some values; the first at first."""
+    """Let the user choose one of several values; the first is the default."""
     options = [VariableOption(text=text, value=text, selected=text == values[0]) for text in values]
     return VariableModel(
         type_val=VariableType.CUSTOM,
@@ -92,9 +92,9 @@ _RUN_TEXT: Final = '/run="(?<text>[^"]+)",run_id="(?<value>[^"]+)"/'
 def run() -> VariableModel:
     """Let the user choose a run by number and name; the value is the run's id.
 
-    A board opens on the first of them.
+    The first run is the default.
     """
-    # Values that bring the runs into this order: moments are far less than 1e10 seconds.
+    # Sort keys: active runs, then ended ones, then the queue. Timestamps are far less than 1e10.
     order = (
         f"({moment('finished')} or on (run_id) {moment('started')} + 1e10"
         f" or on (run_id) {moment('created')} - 1e10)"
@@ -112,8 +112,8 @@ def run() -> VariableModel:
 
 
 def runs(selector: str, newest: str) -> VariableModel:
-    """Let the user choose several of so many of the newest runs that the label selector allows."""
-    # The same name as of a single run, so that links pass the choice on.
+    """Let the user choose several of the ``newest`` runs that match the label selector."""
+    # Same name as the variable of a single run, so that links pass on the choice.
     return query(
         "run_id",
         "Runs",
@@ -128,12 +128,12 @@ def runs(selector: str, newest: str) -> VariableModel:
 
 
 def _named_runs(selector: str = "") -> str:
-    """Look up runs, with their number and name as the label ``run``."""
+    """Return runs, with their number and name as the label ``run``."""
     return by("run, run_id", named(latest(f"mlbench_run_info{{{selector}}}")))
 
 
 def benchmarks(description: str) -> VariableModel:
-    """Let the user choose tasks, which limits the choice of runs."""
+    """Let the user choose benchmarks, which limits the choice of runs."""
     return query(
         "benchmark",
         "Benchmarks",
@@ -145,5 +145,5 @@ def benchmarks(description: str) -> VariableModel:
 
 
 def master() -> VariableModel:
-    """Look up the address at which a browser reaches the master, for links; not shown."""
+    """Look up the address of the master for browsers; hidden, only for links."""
     return query("master", "Master", "label_values(mlbench_master_info, url)", hidden=True)

@@ -1,4 +1,4 @@
-"""The page that compares runs: how they learn, and what more workers bring."""
+"""Page that compares runs: their learning curves, and the speedup of more workers."""
 
 from functools import partial
 from typing import Final
@@ -19,22 +19,21 @@ from mlbench.contract import names, palette
 _RUNS: Final = 'run_id=~"$run_id"'
 _PHASES: Final = "|".join(names.phase_metric(phase) for phase in names.PHASES)
 
-# Metrics of each step, and totals: they are no results, and have far too many values.
+# Metrics of each step, and totals. They are not results, and have far too many values.
 _NO_RESULT: Final = "|".join((names.TRAIN_LOSS, *names.OF_EACH_STEP, _PHASES))
 _IS_RESULT: Final = f'metric!~"{_NO_RESULT}"'
 
-# All ranks record the same value for the whole validation set; posted values have no rank. An
-# address may ask for a metric of each step, which would keep a browser busy for minutes.
+# All ranks record the same value for the whole validation set; posted values have no rank. Metrics
+# of each step are excluded even if a URL names them: they would block a browser for minutes.
 _RANK_0: Final = f'{_RUNS},rank=~"0|"'
 _OF_CLOCK: Final = f'metric="{names.TRAIN_SECONDS}"'
 _OF_RESULT: Final = f'metric="$metric",{_IS_RESULT}'
 _CLOCK: Final = f"mlbench_run_metric{{{_RANK_0},{_OF_CLOCK}}}"
 _MEASURED: Final = f"mlbench_run_metric{{{_RANK_0},{_OF_RESULT}}}"
 
-# Each run with the labels "run" (name, workers, number), "workers" (benchmark, workers), and, if it
-# is of a benchmark set, "set" and "swept" (what it has of what the set sweeps, workers). What it
-# sweeps names it. What is too long for an axis is cut off on the left, or by a column on the right:
-# a name is cut here.
+# Each run with the labels "run" (name, workers, number) and "workers" (benchmark, workers). Runs of
+# a benchmark set also have "set" and "swept" (swept values, workers), and are named by their swept
+# values. Names are shortened here: an axis would cut them on the left, a column on the right.
 _BY: Final = " \N{MULTIPLICATION SIGN}"
 _NAMED: Final = named(latest(f"mlbench_run_info{{{_RUNS}}}"))
 _SETS: Final = by("run_id, set, swept", latest(f"{names.RUN_SET_INFO}{{{_RUNS}}}"))
@@ -62,12 +61,12 @@ _INFO: Final = by(
 
 
 def _of_runs(series: str, only: str = "") -> str:
-    """Take the newest value of each run, with the labels of ``_INFO``."""
+    """Return the newest value of each run, with the labels of ``_INFO``."""
     return _labelled(by("run_id", latest(f"{series}{{{_RUNS}{only}}}")))
 
 
 def _of_results(series: str, labels: str = "run_id") -> str:
-    """Take a figure of the results of runs that have ended, with these labels too."""
+    """Return a figure of the results of ended runs, with the labels of ``_INFO``."""
     return _labelled(by(labels, of_result(f"{series}{{{_RUNS}}}")))
 
 
@@ -76,7 +75,7 @@ def _labelled(expr: str) -> str:
 
 
 def _grouped(expr: str, labels: str = "bar") -> str:
-    """Average over the runs of a bar: one run, or those that are alike in the chosen label."""
+    """Return the mean over the runs of a bar, which have the same value of the chosen label."""
     return f'avg by ({labels}) (label_join({expr}, "bar", "", "$group"))'
 
 
@@ -84,7 +83,7 @@ _FINISHED = by("run_id", latest(f"mlbench_run_finished_timestamp_seconds{{{_RUNS
 
 
 def _or_so_far(result: str, so_far: str) -> str:
-    """Take a figure of the results, and of the runs that go on what is known so far."""
+    """Return a figure of the results, and the present value of active runs."""
     return f"({result} or ({so_far} unless on (run_id) {_FINISHED}))"
 
 
@@ -96,8 +95,8 @@ _TIME_TO_GOAL = _of_results(names.RUN_TIME_TO_GOAL)
 _STARTED = _of_runs("mlbench_run_started_timestamp_seconds")
 _REACHED = _of_runs("mlbench_run_goal_reached_timestamp_seconds")
 
-# The baseline: for each benchmark, the chosen runs with the fewest workers. A benchmark with one
-# number of workers has none.
+# Baseline: for each benchmark, the chosen runs with the fewest workers. A benchmark whose runs all
+# have the same number of workers has no baseline.
 _FEWEST = f"(min by (benchmark) ({_WORKERS}) < on (benchmark) max by (benchmark) ({_WORKERS}))"
 _BASELINE = f"({_WORKERS}) == on (benchmark) group_left () {_FEWEST}"
 
@@ -113,7 +112,7 @@ _GOALS = (
     f"label_join({called('line', 'goal', f'max by (benchmark, goal) ({_GOAL_OF_RUN})')},"
     ' "run", " ", "line", "goal", "benchmark")'
 )
-# A graph over something has no words of ours where there are no values: the legend says them.
+# A trend has no text for missing data, so its legend says it.
 _NO_VALUES: Final = "None of these runs records this metric and its training time"
 _ONE_SIZE: Final = "Choose different numbers of workers"
 _UNSEEN: Final = fixed("transparent") | {"custom.axisSoftMax": 1}
@@ -121,7 +120,7 @@ _WORDS: Final[Overrides] = dict.fromkeys((_NO_VALUES, _ONE_SIZE), _UNSEEN)
 
 
 def _at_both_ends(left: str, right: str) -> str:
-    """Give two points of a line, told apart by the label that is a run's id elsewhere."""
+    """Return two points of a line, distinguished by the label ``run_id``."""
     ends = {"left": left, "right": right}
     return " or ".join(called("run_id", end, expr) for end, expr in ends.items())
 
@@ -130,12 +129,12 @@ _GOAL_ENDS = _at_both_ends(f"{_GOALS} * 0", f"{_GOALS} * 0 + scalar(max({latest(
 
 
 def _or_nothing(expr: str) -> str:
-    """Add a row of no run: as answers are merged by the label of a run, each must have some."""
+    """Add a row without a run: results are merged by the label of a run, so each needs a row."""
     return f"{expr} or on () {called('run_id', 'none', 'vector(NaN)')}"
 
 
 def _if_values(expr: str) -> str:
-    """Take an expression where runs record the metric, and else a single row that says so."""
+    """Return an expression if runs record the metric, else a single row that says so."""
     there = f"on () (count({latest(_MEASURED)} and on (run_id) {latest(_CLOCK)}) > 0)"
     return (
         f"({expr}) and {there} or on () ({called('run', _NO_VALUES, 'vector(0)')} unless {there})"
@@ -147,7 +146,7 @@ _SPEEDUP = f"({_THROUGHPUT}) / on (benchmark) group_left () {_baseline_of(_THROU
 _EFFICIENCY = f"({_SPEEDUP}) / ({_IDEAL})"
 _SOONER = f"{_baseline_of(_TIME_TO_GOAL)} / on (benchmark) group_right () ({_TIME_TO_GOAL})"
 
-# Why the efficiency of a benchmark's runs is none of their workers. More is on the page.
+# Reasons why an efficiency may not be due to the number of workers. The page has more.
 _DISTURBED = _of_runs("mlbench_run_disturbed")
 _CORES = f"{_of_runs('mlbench_run_cpus')} or on (run_id) {_WORKERS} * 0"
 _THREADS = _of_runs("mlbench_run_threads")
@@ -163,11 +162,11 @@ _DOUBT = " or on (benchmark) ".join(
 
 
 def _doubtful(expr: str) -> str:
-    """Take what is doubtful, with the reason as the label "doubt"."""
+    """Return the doubtful values, with the reason as the label "doubt"."""
     return f"({expr}) * on (benchmark) group_left (doubt) ({_DOUBT})"
 
 
-# A text, as grey depends on another column here: "153 %: a disturbed run".
+# A text such as "153 %: a disturbed run", because its colour depends on another column.
 _DOUBTS = (
     'label_join(count_values by (run_id, doubt) ("percent", '
     f'round({_doubtful(_EFFICIENCY)} * 100)), "doubtful", " %: ", "percent", "doubt")'
@@ -175,7 +174,7 @@ _DOUBTS = (
 
 
 def _curve(expr: str) -> str:
-    """Give values a label "curve": the benchmark, and what is doubtful about them."""
+    """Add the label "curve": the benchmark, and the reason for doubt."""
     joined = f'label_join({_doubtful(expr)}, "curve", ": ", "benchmark", "doubt")'
     plain = f'label_replace({expr}, "curve", "$1", "benchmark", "(.*)")'
     return f"({joined} or on (run_id) {plain})"
@@ -186,7 +185,7 @@ _IDEALS = f"{_IDEAL_CURVE} and on (benchmark) ({_SPEEDUP})"
 
 
 def _more(expr: str) -> str:
-    """Take the runs that have more workers than their baseline."""
+    """Return the runs with more workers than their baseline."""
     return by("run_id", f"({expr}) unless on (run_id) ({_BASELINE})")
 
 

@@ -1,4 +1,4 @@
-"""The nodes on the page of workers: what they have, and what waits there for what."""
+"""Nodes on the page of workers: their resources, and the pressure on them."""
 
 from typing import Final
 
@@ -11,17 +11,17 @@ _NODES: Final = 'node=~"$node"'
 _OF_WORKERS: Final = f'{{{_NODES},pod=~"$pod"}}'
 _HAVE: Final = f"count by (node) (mlbench_pod_info{_OF_WORKERS})"
 
-# More nodes than this are drawn by the worst of them.
+# With more nodes than this, only the worst ones are drawn.
 _NAMED: Final = 5
 
 
 def _used(used: str, there: str) -> str:
-    """Compute which part of what a node has its workers use."""
+    """Return the share of a node's resource that its workers use."""
     return f"sum by (node) ({used}) / on (node) {by('node', f'{there}{{{_NODES}}}')}"
 
 
 def _waits(resource: str) -> str:
-    """Compute in which part of the time something waited for a resource, by node."""
+    """Return the share of time in which some process waited for a resource, by node."""
     pressure = f'mlbench_node_pressure_seconds_total{{{_NODES},resource="{resource}"}}'
     return by("node", rate(pressure)) + f" and on (node) {_HAVE}"
 
@@ -67,7 +67,7 @@ TABLE: Final = rows(
 
 
 def _waiting(resource: str) -> str:
-    """Draw the nodes that waited the most for a resource over the whole time range."""
+    """Query the nodes that waited most for a resource over the whole time range."""
     now = _waits(resource)
     overall = now.replace("[$__rate_interval]", "[$__range] @ end()")
     return f"({now}) and on (node) topk({_NAMED}, {overall})"

@@ -1,4 +1,4 @@
-"""The page of all runs: the results, the active run, and the queue."""
+"""Page of all runs: results, the active run, and the queue."""
 
 from functools import partial
 from typing import Final
@@ -48,12 +48,12 @@ def _queued(expr: str) -> str:
 
 
 def _step_of_active(expr: str) -> str:
-    """Take the active run's value, which is NaN as long as it has done no step."""
+    """Return the active run's value, which is NaN until its first step."""
     return f"{by('run_id', _active(expr))} or on () ({_ACTIVE}) * NaN"
 
 
 def _shown(expr: str, labels: str = "run_id") -> str:
-    """Return a value for each run that the variables choose."""
+    """Return a value for each run that the variables select."""
     return f"{by(labels, expr)} and on (run_id) {_CHOSEN}"
 
 
@@ -63,7 +63,7 @@ def _samples(places: str) -> str:
 
 
 def _result(figure: str, so_far: str, labels: str = "run_id") -> str:
-    """Return a figure of the results of ended runs, and of the others what is known so far."""
+    """Return a figure of the results of ended runs, and the present value of other runs."""
     ended = by("run_id", latest("mlbench_run_finished_timestamp_seconds"))
     return f"({by(labels, of_result(figure))} or ({so_far} unless on (run_id) {ended}))"
 
@@ -77,7 +77,7 @@ _NEWEST = (
 _PROGRESS = progress(_NEWEST, _GOAL, moment("goal_reached"))
 _IN_STEP = f"{kept_in_step(_ANY_RUN, _OF_GOALS)}[$__interval:$__interval] offset -$__interval"
 _VALUE = by("run_id, metric", f"last_over_time({_IN_STEP})")
-# Higher or lower is better: 1 is the goal.
+# 1 is the goal, whether higher or lower is better.
 _SHARE = " or ".join(
     f"clamp_max({left} / on (run_id, metric) {right}, 1)"
     for left, right in (
@@ -92,7 +92,7 @@ _WAITS = by("run_id", "run_rank:mlbench_worker_disturbed:share1m")
 _WAITED = _result(names.RUN_WAITING_RATIO, _WAITS)
 _NO_STEP: Final = thresholds.not_a_number("No step yet", GREY)
 _DOTS: Final[Overrides] = {"/.*/": {"custom.showPoints": "always", "custom.spanNulls": True}}
-# The time range of a run's own page: a little longer than the run, for its last scrapes.
+# Time range of the page of a run: a little longer than the run, for its last scrapes.
 _FROM = f"(({moment('started')} or on (run_id) {moment('created')}) - 5) * 1000"
 _TO = f"({moment('finished')} + 30) * 1000 or on (run_id) {moment('created')} * 0"
 
@@ -246,6 +246,6 @@ BOARD: Final = Board(
             hidden=True,
         ),
     ),
-    # Results first: where nothing goes on they are all there is to see.
+    # Results first, because without active runs there is nothing else to see.
     rows=(Row("Results", (ALL,)), Row("Now", NOW), Row("Goal and queue", CURVES)),
 )

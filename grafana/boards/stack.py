@@ -1,4 +1,4 @@
-"""The page of the stack's health: whether the other pages are complete, and why if not."""
+"""Page of the stack's health: whether the other pages are complete, and if not, why."""
 
 from functools import partial
 from typing import Final
@@ -33,12 +33,12 @@ def _rates(counter: str, label: str) -> Query:
 
 
 def _fails(what: str, counter: str, failed: str = "") -> Query:
-    """Draw how often something fails: 0 where it never did, nothing where it is not counted."""
+    """Query a failure rate: 0 without failures, no value if they are not counted."""
     return of_parts(f"sum({rate(f'{counter}{{{failed}}}')}) or 0 * sum({rate(counter)})", what)
 
 
 def _answered_in(quantile: float, legend: str) -> Query:
-    """Draw in what time the master answers this part of all requests."""
+    """Query a quantile of the master's response time."""
     buckets = f"sum by (le) ({rate('mlbench_http_request_seconds_bucket')})"
     return of_parts(f"histogram_quantile({quantile}, {buckets})", legend)
 
@@ -47,7 +47,7 @@ _ANSWERS: Final = "mlbench_http_requests_total"
 
 
 def _error_ratio(status: str, legend: str) -> Query:
-    """Draw the share of answers with such a status."""
+    """Query the share of responses with a status."""
     all_ = f"sum({rate(_ANSWERS)})"
     with_status = f'{_ANSWERS}{{status=~"{status}"}}'
     errors = f"sum({rate(with_status)}) or 0 * {all_}"
@@ -132,7 +132,7 @@ WRONG: Final = (
         _fails("requests to Grafana", "mlbench_grafana_requests_total", 'outcome="failed"'),
         unit="suffix: /s",
         width=12,
-        # Else a graph of zeros reaches to 100.
+        # Otherwise the scale of a graph of zeros ends at 100.
         overrides={"/.*/": {"custom.axisSoftMax": 1}},
     ),
 )
@@ -163,7 +163,7 @@ MASTER: Final = (
         _error_ratio("5..", "failed"),
         _error_ratio("4..", "refused"),
         unit="percentunit",
-        # Without it, ratios of zero are drawn on a scale of thousands of percent.
+        # Otherwise, ratios of zero have a scale of thousands of percent.
         overrides={
             "failed": fixed(RED) | {"custom.axisSoftMax": 0.01},
             "refused": {"custom.axisSoftMax": 0.01},

@@ -1,4 +1,4 @@
-"""The page of all worker pods: what each does, and what it uses."""
+"""Page of all worker pods: their activity and resource usage."""
 
 from functools import partial
 from typing import Final
@@ -35,17 +35,17 @@ _PRESENT: Final = by("pod", f"mlbench_pod_info{_CHOSEN}")
 
 
 def _here(expr: str, pods: str = _PRESENT) -> str:
-    """Take series that name a pod and no node on the chosen nodes alone."""
+    """Restrict series with a pod but no node to the chosen nodes."""
     return f"({expr}) and on (pod) {pods}"
 
 
 def _bytes(*counters: str) -> str:
-    """Add up the rates of counters of bytes, in a series for each container."""
+    """Return the sum of the rates of byte counters, by container."""
     return " + ".join(rate(f"container_{counter}_bytes_total{_CHOSEN}") for counter in counters)
 
 
 def _peak(gauge: str) -> str:
-    """Take the highest value of a gauge in each step of a graph."""
+    """Return the highest value of a gauge in each step of a graph."""
     return f"max_over_time({gauge}{_CHOSEN}[$__rate_interval])"
 
 
@@ -54,13 +54,13 @@ _MEMORY = _peak("container_memory_working_set_bytes")
 _GPU = _peak("mlbench_gpu_utilization_ratio")
 _SILENT_FOR = _here(by("pod", age(f"mlbench_pod_heartbeat_timestamp_seconds{{{_PODS}}}")))
 _INFO: Final = f"mlbench_worker_info{{{_PODS}}}"
-# Of a worker whose scrape failed, what it said half a minute ago.
+# If a scrape of the worker failed, its values of half a minute ago.
 _DOES = f"({_INFO} or on (pod) topk by (pod) (1, last_over_time({_INFO}[30s])))"
 _HAD_RANK: Final = f'last_over_time(mlbench_worker_info{{{_PODS},run_id!=""}}[30s])'
 _WORKING = _here(by("pod", f'{_HAD_RANK} unless on (pod) mlbench_worker_info{{run_id=""}}'))
 _NOT_RUNNING = f'mlbench_pod_info{{{_PODS},{_NODES},phase!="Running"}}'
 _ALERTS: Final = f'ALERTS{{{_PODS},alertname=~"MLBench.*",alertstate="firing"}}'
-# The alerts that are about a pod, and the phase of one that does not run; or none.
+# Alerts about a pod, and the phase of a pod that does not run; else none.
 _WRONG = (
     f'label_replace({_here(_ALERTS)}, "trouble", "$1", "alertname", "MLBench(.*)")'
     f' or label_replace({_NOT_RUNNING}, "trouble", "$1", "phase", "(.*)")'
@@ -69,18 +69,18 @@ _TROUBLE = by(
     "pod, trouble", f"{_WRONG} or {called('trouble', '-', _PRESENT)} unless on (pod) ({_WRONG})"
 )
 
-# More workers than this are drawn as a band, beside so many of them by name.
+# With more workers than this, they are drawn as a band, and only this number by name.
 _NAMED: Final = 5
 _EDGES: Final = {"least": "min(", "median": "quantile(0.5, ", "most": "max("}
 _BAND: Final[Overrides] = {**band("least", "most"), "median": fixed(GREY)}
-# What makes a worker one of those that are named.
+# Criterion for the workers that are drawn by name.
 _MOST: Final = "{0}"
 _LEAST: Final = "-({0})"
 _UNLIKE_OTHERS: Final = "abs({0} - scalar(quantile(0.5, {0})))"
 
 
 def _of_workers(series: str, worst: str, aggregate: str = "sum") -> Query:
-    """Draw a value of each worker; of more than a few, the extremes, the median and the worst few.
+    """Query a value of each worker; of many workers, the extremes, the median and the worst ones.
 
     The worst are those with the largest ``worst`` of the value over the whole time range, so that
     they are the same at all its points. To aggregate by pod takes a while, so that is done for
@@ -132,7 +132,7 @@ TABLE: Final = rows(
     "Every worker pod: first those that an alert is about or that do not run, then by name; with "
     "a row for each alert. A click on a worker shows it alone, on a run leads to it. Filter and "
     "sort by the column heads.",
-    # Before the others, whose columns are then added to each row of a worker.
+    # First, so that the columns of the others are added to each row of a worker.
     column("wrong", _TROUBLE),
     column("info", by("pod, node", f"mlbench_pod_info{_CHOSEN}")),
     column("silent", _SILENT_FOR),
@@ -158,7 +158,7 @@ TABLE: Final = rows(
     no_value="No worker",
 )
 
-# Also of pods that are gone, and while the master, which tells their nodes, was not scraped.
+# Includes deleted pods, and times without a scrape of the master, which reports the nodes.
 _EVER_PRESENT = f"last_over_time(mlbench_pod_info{_CHOSEN}[$__range] @ end())"
 _RUN_AND_RANK = f'label_join({_here(_DOES, _EVER_PRESENT)}, "both", ";", "run_id", "rank")'
 _RANK_NAMES = (
@@ -168,12 +168,12 @@ _RANK_NAMES = (
 
 
 def _alerted(alert: str) -> str:
-    """Find the pods that an alert was about in the time range."""
+    """Find the pods with an alert in the time range."""
     fired = f'ALERTS{{{_PODS},alertname=~"{alert}",alertstate="firing"}}'
     return by("pod", f"last_over_time({fired}[$__range] @ end())")
 
 
-# Prometheus orders series by their labels, of which this is the first.
+# Prometheus sorts series by their labels, of which this is the first.
 _WORST_FIRST = " or ".join(
     called("above", str(place), f"({_RANK_NAMES}) {of}")
     for place, of in enumerate(

@@ -1,4 +1,4 @@
-"""The page of one run, from its goal down to the resources of each worker."""
+"""Page of one run, from its goal to the resources of each worker."""
 
 from typing import Final
 
@@ -28,12 +28,12 @@ from grafana.panels import band
 from grafana.queries import by, called, ever, graph, in_each_step, moment, recorded
 from mlbench.contract import names
 
-# Metrics with a panel of their own, and totals. All others are repeated at the end.
+# Metrics that have their own panel, and totals. All others get a repeated panel at the end.
 SHOWN: Final = "|".join(
     (TRAIN_LOSS, VAL_LOSS, TRAIN_ACCURACY, VAL_ACCURACY, *names.OF_EACH_STEP, PHASES)
 )
 
-# The run's range of time in milliseconds, as links name it.
+# Time range of the run for links, in milliseconds.
 _CREATED, _STARTED, _FINISHED = (
     moment(event, f"{{{RUN}}}") for event in ("created", "started", "finished")
 )
@@ -45,7 +45,7 @@ SPAN: Final = (
     '), "span", "&to=", "from", "to")'
 )
 
-# Each rule is evaluated less often than a short range has points.
+# Rules are evaluated less often than a short range has points.
 _FIRED = f"({in_each_step(FIRING, 'max')} or {FIRING} offset -$__interval)"
 _CRITICAL = called("severity", "critical", "vector(1)")
 _SEVERITY = named_alerts(f"({_FIRED} + on (severity) group_left () {_CRITICAL} or {_FIRED})")

@@ -1,4 +1,4 @@
-"""The run in six figures: state, goal, loss, speed, straggler, alerts."""
+"""Six figures of the run: state, goal, loss, speed, straggler, alerts."""
 
 from functools import partial
 from typing import Final
@@ -32,7 +32,7 @@ _FAILURE = f"topk by (run_id) (1, {latest(f'mlbench_run_failure_info{{{RUN}}}')}
 _GOAL = by("run_id", latest(f"mlbench_run_goal{{{RUN}}}"))
 _OF_GOAL: Final = 'metric="$goal"'
 _VALUE = f"({result_or_value(by('run_id', newest_kept(RUN, _OF_GOAL)), names.RUN_LAST_VALUE)})"
-# Three digits of the goal: 94.4 of 97, 0.512 of 0.5.
+# Three significant digits, by the goal: 94.4 for 97, 0.512 for 0.5.
 _SCALE = f"10 ^ (2 - floor(log10(clamp_min(abs({_GOAL}), 1e-6))))"
 _PROGRESS = (
     f'label_join(count_values by (run_id) ("value", round({_VALUE} * {_SCALE}) / {_SCALE})'

@@ -1,4 +1,4 @@
-"""How the run learns: loss and accuracy, by time and by step."""
+"""Learning curves of the run: loss and accuracy, by time and by step."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -55,12 +55,12 @@ LEARNING: Final = (
 
 
 def _by_step(title: str, description: str, by_name: Mapping[str, str], metrics: str) -> Panel:
-    """Return curves over the step, as soon as one of the metrics has a value."""
+    """Return curves over the step, once one of the metrics has a value."""
     steps = (
         f'max by (run_id) (mlbench_run_metric{{{RUN},metric="{names.STEP}"}})'
         f' and on (run_id) mlbench_run_metric{{{RUN},metric=~"{metrics}"}}'
     )
-    # It has no words of its own where there is nothing to draw: the legend says them.
+    # A trend has no text for missing data, so its legend says it.
     too_short = f"({IS_TOO_SHORT}) * 0"
     values = " or ".join(called("curve", name, expr) for name, expr in by_name.items())
     drawn = f"{until_end(values)} or {called('curve', TOO_SHORT, too_short)}"

@@ -1,4 +1,4 @@
-"""The run's ranks: where each ran, how to get at its logs, and what its worker used."""
+"""Ranks of the run: their workers, logs and resource usage."""
 
 from functools import partial
 from typing import Final
@@ -25,7 +25,7 @@ from mlbench.contract import names, palette
 
 
 def _of_each(rule: str, figure: str) -> str:
-    """Look a figure up by rank: of all of them now, or of the one that the result names."""
+    """Return a figure by rank: of all ranks during the run, else of the rank in the result."""
     return by("rank", result_or(f"{rule}{{{RANKS}}}", figure, "run_id, rank", RANKS))
 
 
@@ -87,12 +87,12 @@ the address that `mlbench up` prints. In a terminal: `mlbench logs ${run_id}`, \
 )
 
 _SHARED_NETWORK = "Not known: the workers share their machine's network"
-# At the end of the time range: a machine does not change.
+# At the end of the time range, because a machine does not change.
 _INFO = by("pod, run_id", f"last_over_time(mlbench_worker_info{{{RUN}}}[$__range] @ end())")
 _HELD = "last_over_time(container_memory_working_set_bytes[$__range] @ end())"
 _PODS_ON_NODES = f"count by (run_id, node) ({_HELD} * on (pod) group_left (run_id) {_INFO})"
 _CORES = by("node", "last_over_time(machine_cpu_cores[$__range] @ end())")
-# What the order says; without it, the share of each of the run's workers on a machine.
+# Requested cores; without a request, the share of each worker of the run on its machine.
 _CPU_LIMIT = (
     f"(max by (run_id) (last_over_time(mlbench_run_cpus{{{RUN}}}[$__range] @ end())) or on (run_id)"
     f" min by (run_id) (1 / ({_PODS_ON_NODES} / on (node) group_left () {_CORES})))"
@@ -101,11 +101,11 @@ _CPU_LIMIT = (
 
 
 def _rate_of_rank(counter: str, only: str = "") -> str:
-    """Compute a counter's rate by rank."""
+    """Return a counter's rate by rank."""
     return f"sum by (run_id, rank) ({rate(f'{counter}{{{RANKS},{only}}}')})"
 
 
-# A query of each rank costs much of Prometheus.
+# A query for each rank is expensive for Prometheus.
 _by_rank = partial(lines, data_points=100, overrides={**OF_RANKS, "limit": dashed(palette.RED)})
 _use = partial(_by_rank, width=6, no_value="None was scraped in this range")
 RESOURCES: Final = (

@@ -1,4 +1,4 @@
-"""How fast the run is, where its time goes, and which rank holds it up."""
+"""Speed of the run, its time breakdown, and its slowest rank."""
 
 from typing import Final
 
@@ -38,7 +38,7 @@ from grafana.queries import (
 from grafana.transformations import matrix, organized, sorted_by
 from mlbench.contract import names
 
-# Of all ranks together. Where a run begins or ends within a step, both rates are low alike.
+# Sums over all ranks. If a run starts or ends within a step, both rates are equally low.
 THROUGHPUT: Final = (
     f"sum by (run_id) ({rate(f'mlbench_worker_samples_total{{{RUN}}}')})"
     f" / avg by (run_id) ({rate(f'mlbench_worker_step_seconds_sum{{{RUN}}}')})"
@@ -50,7 +50,7 @@ _OWN_WORK = f"sum by (rank) ({latest(of_run(WORK))})"
 _PHASES = by("rank, metric", latest(f'mlbench_run_metric{{{RANKS},metric=~"{PHASES}"}}'))
 _TRAINED = by("rank", latest(f'mlbench_run_metric{{{RANKS},metric="{names.TRAIN_SECONDS}"}}'))
 _IN_TRAINING = f"sum by (rank) ({latest(of_run(f'{WORK}|communication_seconds'))})"
-# As the result has it: the training time that is in no phase.
+# Training time outside of all phases, as in the result.
 _OTHER = called("metric", "other_seconds", f"clamp_min({_TRAINED} - on (rank) {_IN_TRAINING}, 0)")
 _SECONDS = f"({_PHASES} or {_OTHER})"
 _SHARES = (
@@ -154,7 +154,7 @@ _STEPS: Final = (
     f"sum by (run_id, rank) ({rate(f'mlbench_worker_step_seconds_sum{{{RANKS}}}')})"
     f" / (sum by (run_id, rank) ({rate(f'mlbench_worker_step_seconds_count{{{RANKS}}}')}) > 0)"
 )
-# Prometheus orders series by their labels as texts: numbers of one length are in their order.
+# Prometheus sorts labels as texts, so numbers are padded to the same length.
 _IN_ORDER: Final = (
     f'label_replace(label_replace({until_end(_STEPS)}, "rank", "0000$1", "rank", "(.*)"),'
     ' "rank", "rank $1", "rank", ".*(.{4})")'
