@@ -75,7 +75,9 @@ def test_runs_are_ordered_shown_drawn_downloaded_and_deleted(
     cli: CommandLine, queueing: Home, tmp_path: Path
 ) -> None:
     [refused] = cli.order("No MPI", 1, command=_TRAINING, backend=_MPI)
-    assert refused.startswith("Couldn't start run: backend: PyTorch has gloo, nccl here (not mpi)")
+    assert refused.startswith(
+        "Couldn't start run: backend: PyTorch supports gloo, nccl here (got mpi)"
+    )
     lines = cli.order("Scaling, 1", 1, 2, command=_TRAINING)
     assert lines == [f"Run started with name Scaling, 1-{number}" for number in (1, 2)]
     lines = cli.order("Endless", 1, command=_ENDLESS)

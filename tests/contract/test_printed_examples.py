@@ -153,7 +153,7 @@ def test_a_sample_of_a_run_and_a_pod(http: httpx.Client, going: dict[str, Any]) 
 def test_pythons_false(http: httpx.Client, going: dict[str, Any]) -> None:
     body = json.dumps({"run_id": going["id"], **_SAMPLE}).replace("false", "False")
     answer = http.post("/api/metrics", content=body, headers=ACCEPT)
-    assert as_printed(answer, 400)["message"].startswith("body: it must be JSON")
+    assert as_printed(answer, 400)["message"].startswith("body: must be JSON")
 
 
 def test_an_ordered_run(going: dict[str, Any]) -> None:

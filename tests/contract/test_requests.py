@@ -66,16 +66,16 @@ def test_truth_values_in_a_form(http: httpx.Client) -> None:
     [
         (b"name=a&name=b", "body: a field is given twice"),
         (b'{"name": "a"}', "body: JSON needs the header Content-Type: application/json"),
-        (b"name=a&value=%FF", "body: it must be a form in UTF-8"),
-        (b"name=a&value=\xff", "body: it must be a form in UTF-8"),
-        (b"", "name: it is missing"),
-        (b"&&&", "name: it is missing"),
-        (b"name=", "name: at least 1 characters"),
+        (b"name=a&value=%FF", "body: must be a form in UTF-8"),
+        (b"name=a&value=\xff", "body: must be a form in UTF-8"),
+        (b"", "name: required field is missing"),
+        (b"&&&", "name: required field is missing"),
+        (b"name=", "name: must have at least 1 characters"),
         (b"name=a&date=", "date: "),
         (b"name=a&run_id=", "run_id: "),
         (b"name=a&cumulative=", "cumulative: "),
         (b"name=a&cumulative=perhaps", "cumulative: "),
-        (b"name=a&nothing=1", "nothing: there is no such field"),
+        (b"name=a&nothing=1", "nothing: unknown field"),
     ],
 )
 def test_a_wrong_form(http: httpx.Client, body: bytes, message: str) -> None:
@@ -145,7 +145,7 @@ def test_the_length_of_a_list(http: httpx.Client) -> None:
     entries = [{**sample("many", 1), "date": date} for date in moments]
     for length, wrong in ((10_001, entries), (0, [])):
         answer = http.post("/api/metrics/", json=wrong)
-        message = f"body: a list has 1 to 10000 entries (not {length})"
+        message = f"body: a list must have 1 to 10000 entries (got {length})"
         assert (answer.status_code, answer.json()["message"]) == (400, message)
     answer = http.post("/api/metrics/", json=entries[:-1])
     assert (answer.status_code, answer.json()) == (201, {"count": 10_000})

@@ -49,7 +49,7 @@ def test_an_unknown_route(api: TestClient, path: str) -> None:
 
 @pytest.mark.parametrize("run_id", ["0", "-1", "999", str(2**63), "9" * 30])
 def test_an_unknown_run(api: TestClient, run_id: str) -> None:
-    unknown = {"status": 404, "message": f"run_id: there is no run {run_id}"}
+    unknown = {"status": 404, "message": f"run_id: run {run_id} not found"}
     routes = [(method, path) for method, path in ALL_ROUTES if "{run_id" in path]
     for method, template in routes:
         if (method, template) not in AGENT_ROUTES:
@@ -61,7 +61,10 @@ def test_an_unknown_run(api: TestClient, run_id: str) -> None:
 def test_a_body_that_is_too_large(api: TestClient, path: str, most: int) -> None:
     answer = api.simulate_post(path, body=b" " * (most + 1))
     assert answer.status_code == 413
-    assert answer.json == {"status": 413, "message": f"body: at most {most} bytes"}
+    assert answer.json == {
+        "status": 413,
+        "message": f"body: must be at most {most / (1 << 20):.4g} MiB",
+    }
     assert api.simulate_post(path, body=b" " * most).status_code == 400
 
 

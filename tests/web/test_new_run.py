@@ -88,7 +88,7 @@ def test_wrong_input_is_told_beside_its_field_and_not_sent(
     value = dialog.get_by_label("Value")
     value.fill("97")
     start.click()
-    refusal = _saying("light_target says 90 (not 97); leave it out")
+    refusal = _saying("light_target implies 90 (got 97). Leave out one of the two.")
     expect(value).to_have_accessible_description(refusal)
     value.fill("90")
     expect(value).to_have_attribute("aria-invalid", "false")

@@ -40,7 +40,7 @@ def test_runs_are_listed_narrowed_and_compared(page: Page, watch: Watch, still: 
 
     watch.expect("status of 400")
     page.get_by_label("Search").fill("workers>=2 wrkers=1")
-    expect(page.get_by_text("there is no field wrkers: do you mean workers?")).to_be_visible()
+    expect(page.get_by_text("unknown field wrkers. Did you mean workers?")).to_be_visible()
     expect(runs.first).to_be_hidden()
     page.get_by_label("Search").fill("workers >= 2")
     expect(runs).to_have_count(2)

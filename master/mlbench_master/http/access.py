@@ -31,13 +31,14 @@ SESSION_SECONDS = 30 * 24 * 3600
 _PROXY_HEADERS = ("Forwarded", "X-Forwarded-For", "X-Real-IP", "Via")
 _WHOM = {"user": "users", "agent": "agents", "join": "recorders, with a joining token"}
 _UNSHOWN = (
-    "Authorization: show the token, as `Bearer TOKEN` or as the password of HTTP Basic; it is in "
-    "connection.json of a local stack's home folder, in a cluster in the release's Secret"
+    "Authorization: missing or wrong token. Send `Bearer TOKEN`, or the token as the password of "
+    "HTTP Basic. A local stack has its token in connection.json of its home folder, a cluster in "
+    "the release's Secret."
 )
-_ANOTHER = "`mlbench token join` prints a new one"
+_ANOTHER = "Create a new one with `mlbench token join`."
 _EXPIRED = f"Authorization: the joining token has expired. {_ANOTHER}"
 _REVOKED = f"Authorization: the joining token was revoked. {_ANOTHER}"
-_FOREIGN = f"Authorization: the joining token is another master's. {_ANOTHER}"
+_FOREIGN = f"Authorization: the joining token belongs to another master. {_ANOTHER}"
 
 
 def access_of(resource: object) -> Access:
@@ -50,7 +51,7 @@ def own_pod(req: Request, name: str) -> PodIdentity:
     """Return the pod that an agent's request speaks for, or refuse (403) if it has another name."""
     pod: PodIdentity = req.context.pod
     if pod.name != name:
-        raise falcon.HTTPForbidden(description="pod: the token is another pod's")
+        raise falcon.HTTPForbidden(description="pod: token belongs to another pod")
     return pod
 
 
@@ -97,7 +98,9 @@ class TokenMiddleware:
             req.context.holder, req.context.expires_at = holder, join_token.expiry_of(shown)
             return
         if pod is not None or holder is not None or is_user:
-            raise falcon.HTTPForbidden(description=f"this route is for {_WHOM[access]}")
+            raise falcon.HTTPForbidden(
+                description=f"Authorization: this route is for {_WHOM[access]}"
+            )
         why = _UNSHOWN
         if join_token.expiry_of(shown):
             has_expired = join_token.holder_of(shown, self.user_token, 0.0) is not None
@@ -197,13 +200,13 @@ class OriginMiddleware:
         if not is_here and not getattr(resource, "any_host", access_of(resource) == "open"):
             raise falcon.HTTPError(
                 falcon.HTTP_421,
-                description=f"Host: this master is {', '.join(sorted(self.allowed_hosts))} "
-                f"(not {req.get_header('Host')!r}); $MLBENCH_ALLOWED_HOSTS adds others",
+                description=f"Host: must be {' or '.join(sorted(self.allowed_hosts))} "
+                f"(got {req.get_header('Host')!r}). Allow others with $MLBENCH_ALLOWED_HOSTS.",
             )
         origin = req.get_header("Origin")
         if origin not in {None, f"http://{req.netloc}", f"https://{req.netloc}"}:
             raise falcon.HTTPForbidden(
-                description=f"Origin: pages of another site may not send requests (not {origin!r})"
+                description=f"Origin: pages of other sites must not send requests (got {origin!r})"
             )
 
 

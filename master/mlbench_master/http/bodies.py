@@ -48,7 +48,7 @@ def read_body(req: Request, model: type[_Model]) -> _Model:
     """Return the body, a JSON object or a form, as a model."""
     fields = _read_fields(req, _MAX_BODY_BYTES)
     if not isinstance(fields, dict):
-        raise BadFieldError("body", "it must be a JSON object")
+        raise BadFieldError("body", "must be a JSON object")
     return _validate(model, fields)
 
 
@@ -58,9 +58,9 @@ def read_bodies(req: Request, model: type[_Model], most: int) -> list[_Model] | 
     if isinstance(fields, dict):
         return _validate(model, fields)
     if not isinstance(fields, list):
-        raise BadFieldError("body", "it must be a JSON object or a list of them")
+        raise BadFieldError("body", "must be a JSON object or a list of JSON objects")
     if not 0 < len(fields) <= most:
-        raise BadFieldError("body", f"a list has 1 to {most} entries (not {len(fields)})")
+        raise BadFieldError("body", f"a list must have 1 to {most} entries (got {len(fields)})")
     return _validate(list[model], fields)  # type: ignore[valid-type]
 
 
@@ -77,7 +77,7 @@ def read_json(req: Request, limit: int) -> Any:
     try:
         return exact_json.loads(read_bytes(req, limit) or b"{}")
     except (ValueError, RecursionError) as error:
-        raise BadFieldError("body", f"it must be JSON: {error}") from None
+        raise BadFieldError("body", f"must be JSON: {error}") from None
 
 
 def _read_form(req: Request) -> dict[str, str]:
@@ -88,7 +88,7 @@ def _read_form(req: Request) -> dict[str, str]:
             raise BadFieldError("body", "JSON needs the header Content-Type: application/json")
         pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
     except ValueError as error:
-        raise BadFieldError("body", f"it must be a form in UTF-8: {error}") from None
+        raise BadFieldError("body", f"must be a form in UTF-8: {error}") from None
     fields = dict(pairs)
     if len(fields) < len(pairs):
         raise BadFieldError("body", "a field is given twice")
@@ -108,7 +108,8 @@ def read_bytes(req: Request, limit: int) -> bytes:
     encoding = req.get_header("Content-Encoding", default="identity")
     if encoding.lower() != "identity":
         raise falcon.HTTPUnsupportedMediaType(
-            description=f"Content-Encoding: a body is taken uncompressed only (not {encoding!r})",
+            description=f"Content-Encoding: must be identity (got {encoding!r}). Send the body "
+            "uncompressed.",
             headers={"Accept-Encoding": "identity"},
         )
     announced, stream = req.content_length or 0, _stream(req)
@@ -116,7 +117,7 @@ def read_bytes(req: Request, limit: int) -> bytes:
     if max(len(body), announced) > limit:
         if announced <= 2 * limit:
             _let_finish(stream, 2 * limit)
-        raise falcon.HTTPContentTooLarge(description=f"body: at most {limit} bytes")
+        raise _too_large(limit)
     return body
 
 
@@ -128,7 +129,12 @@ def read_to_file(req: Request, file: BinaryIO, limit: int) -> None:
         left -= len(piece)
         file.write(piece)
     if left < 0:
-        raise falcon.HTTPContentTooLarge(description=f"body: at most {limit} bytes")
+        raise _too_large(limit)
+
+
+def _too_large(limit: int) -> falcon.HTTPContentTooLarge:
+    size = f"{limit / (1 << 20):.4g} MiB"
+    return falcon.HTTPContentTooLarge(description=f"body: must be at most {size}")
 
 
 def _stream(req: Request) -> Any:

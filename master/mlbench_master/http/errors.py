@@ -35,14 +35,16 @@ def install(app: falcon.App[Request, Response]) -> None:
             case OperationalError() | InterfaceError():
                 why = explain(error)
                 log.warning("%s %s: the database: %s", req.method, req.path, why)
-                why = f"the database gives no answer ({why}): try again later"
+                why = f"the database does not respond ({why}). Try again later."
                 raise falcon.HTTPServiceUnavailable(description=why, retry_after=5)
             case errors.ServiceUnavailableError(may_pass=True):
                 raise falcon.HTTPServiceUnavailable(description=str(error), retry_after=5)
             case errors.ServiceUnavailableError() | ArchiveError():
                 raise falcon.HTTPBadGateway(description=str(error))
         log.exception("%s %s failed", req.method, req.path)
-        raise falcon.HTTPInternalServerError(description="the master failed; its log says why")
+        raise falcon.HTTPInternalServerError(
+            description="internal error. See the log of the master."
+        )
 
     app.set_error_serializer(serialize)
     app.add_error_handler(Exception, answer)

@@ -1,5 +1,7 @@
 """Fields of requests: what several of them share, and what is said of those that are wrong."""
 
+import re
+
 from pydantic import ValidationError
 
 NO_NUL = r"^[^\x00]*$"
@@ -11,40 +13,42 @@ _NO_FIELD = ("extra_forbidden", "unexpected_keyword_argument")
 _TIMES = ("datetime_from_date_parsing", "datetime_parsing", "datetime_type")
 # What a field must be, by the type of pydantic's error; filled in with the error's context.
 _RIGHT = {
-    "missing": "it is missing",
-    **dict.fromkeys(_NO_FIELD, "there is no such field"),
-    **dict.fromkeys(("bool_parsing", "bool_type"), "true or false"),
-    **dict.fromkeys(_TIMES, "a time like 2018-08-03T09:21:29.347Z"),
-    **dict.fromkeys(("dataclass_type", "dict_type", "model_type"), "a JSON object"),
-    "finite_number": "a finite number",
-    **dict.fromkeys(("float_parsing", "float_type"), "a number"),
-    "greater_than": "more than {gt:.15g}",
-    "greater_than_equal": "at least {ge:.15g}",
-    **dict.fromkeys(("int_from_float", "int_parsing", "int_type"), "a whole number"),
-    "int_parsing_size": "a smaller number",
-    "less_than": "less than {lt:.15g}",
-    "less_than_equal": "at most {le:.15g}",
-    "list_type": "a list",
-    "string_pattern_mismatch": "a text of the form {pattern}",
-    "string_too_long": "at most {max_length} characters",
-    "string_too_short": "at least {min_length} characters",
-    "string_type": "a text",
-    "too_long": "at most {max_length} entries (not {actual_length})",
+    "missing": "required field is missing",
+    **dict.fromkeys(_NO_FIELD, "unknown field"),
+    **dict.fromkeys(("bool_parsing", "bool_type"), "must be true or false"),
+    **dict.fromkeys(_TIMES, "must be a time such as 2018-08-03T09:21:29.347Z"),
+    **dict.fromkeys(("dataclass_type", "dict_type", "model_type"), "must be a JSON object"),
+    "finite_number": "must be a finite number",
+    **dict.fromkeys(("float_parsing", "float_type"), "must be a number"),
+    "greater_than": "must be greater than {gt:.15g}",
+    "greater_than_equal": "must be at least {ge:.15g}",
+    **dict.fromkeys(("int_from_float", "int_parsing", "int_type"), "must be a whole number"),
+    "int_parsing_size": "must be a smaller number",
+    "less_than": "must be less than {lt:.15g}",
+    "less_than_equal": "must be at most {le:.15g}",
+    "list_type": "must be a list",
+    "literal_error": "must be {expected}",
+    "string_pattern_mismatch": "must match {pattern}",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_type": "must be a string",
+    "too_long": "must have at most {max_length} entries (got {actual_length})",
+    "too_short": "must have at least {min_length} entries (got {actual_length})",
 }
-_WITHOUT_INPUT = frozenset({"missing", *_NO_FIELD, "too_long"})
+_WITHOUT_INPUT = frozenset({"missing", *_NO_FIELD, "too_long", "too_short"})
 
 
 def refuse_truth_value(value: object) -> object:
     """Refuse True as the value of a field that holds a number; pydantic would take it for 1."""
     if isinstance(value, bool):
-        raise ValueError("a number, not a truth value")
+        raise ValueError("must be a number, not a boolean")
     return value
 
 
 def refuse_number(value: object) -> object:
     """Refuse 0 and 1 as the value of a boolean field; pydantic would take them for its values."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        raise ValueError("true or false")
+        raise ValueError("must be true or false")
     return value
 
 
@@ -68,5 +72,8 @@ def _sentence(problem: object) -> str:
         # About several fields at once, which the message names.
         return f"{place}.{message}" if place else message
     right = _RIGHT[kind].format(**problem.get("ctx", {})) if kind in _RIGHT else message
-    given = "" if kind in _WITHOUT_INPUT else f" (not {str(problem['input'])[:80]!r})"
-    return f"{place or 'body'}: {right}{given}"
+    has_value = kind in _WITHOUT_INPUT or "(got " in right
+    value = "" if has_value else f" (got {str(problem['input'])[:80]!r})"
+    # The value follows the problem, before a sentence about what to do.
+    wrong, *advice = re.split(r"(?=\. [A-Z])", right, maxsplit=1)
+    return f"{place or 'body'}: {wrong}{value}{''.join(advice)}"

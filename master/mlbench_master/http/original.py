@@ -35,12 +35,12 @@ def fit(order: RunRequest, limits: Limits) -> tuple[RunRequest, str]:
     notes = []
     if order.num_cpus is not None and order.num_cpus > limits.cpus:
         notes.append(
-            f"each worker has {limits.cpus:g} cores, the most here, not {order.num_cpus:g}"
+            f"each worker has {limits.cpus:g} cores, the maximum here, not {order.num_cpus:g}"
         )
         order = replace(order, num_cpus=limits.cpus)
     task = order.task
     if task and order.backend_name == "mpi" and "mpi" not in task.backends_among(limits.backends):
-        notes.append("it runs with gloo, not MPI, which PyTorch does not have here")
+        notes.append("the backend is gloo, because PyTorch has no MPI here")
         order = replace(order, backend="gloo")
     return order, "; ".join(notes)
 

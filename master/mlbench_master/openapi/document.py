@@ -76,22 +76,27 @@ _SECURITY_SCHEMES = {
 
 # Of each answer that is an error: its name, its description, and an example of its message.
 _FAILURES = {
-    400: ("BadRequest", "A field of the request is wrong.", "rank: run 3 has ranks 0 to 1"),
+    400: ("BadRequest", "A field of the request is wrong.", "rank: run 3 has ranks 0 to 1 (got 2)"),
     401: (
         "NoToken",
         "No token was shown.",
-        "Authorization: show the token, as `Bearer TOKEN` or as the password of HTTP Basic",
+        "Authorization: missing or wrong token. Send `Bearer TOKEN`, or the token as the password "
+        "of HTTP Basic.",
     ),
-    403: ("Forbidden", "Not with this token or from this page.", "this route is for users"),
-    404: ("NotFound", "There is no such thing.", "run_id: there is no run 12"),
-    409: ("Conflict", "Not in the state that it is in.", "run 3 was imported: it is read only"),
-    413: ("BodyTooLarge", "The body is too large.", "body: at most 1048576 bytes"),
+    403: (
+        "Forbidden",
+        "Not with this token or from this page.",
+        "Authorization: this route is for users",
+    ),
+    404: ("NotFound", "There is no such thing.", "run_id: run 12 not found"),
+    409: ("Conflict", "Not in the state that it is in.", "run 3 is imported, therefore read-only"),
+    413: ("BodyTooLarge", "The body is too large.", "body: must be at most 1 MiB"),
     414: ("UrlTooLong", "The URL is too long.", "Request Line is too large (8192 > 4094)"),
-    421: ("ForeignHost", "For another host.", "Host: this master is localhost (not 'a.com')"),
+    421: ("ForeignHost", "For another host.", "Host: must be localhost (got 'a.com')"),
     429: (
         "QuotaUsedUp",
         "The quota of the token is used up for the moment.",
-        "token: at most 60 new runs in a minute. Try again in a few seconds",
+        "token: at most 60 new runs per minute. Try again in a few seconds.",
     ),
     431: ("HeadersTooLarge", "The headers are too large.", "limit request headers fields"),
     502: (

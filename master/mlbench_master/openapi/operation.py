@@ -58,7 +58,7 @@ class Parameter(Generic[_Value]):
         try:
             return self.parse(text)
         except (ValueError, LookupError) as error:
-            problem = f"{self.must_be} (not {text[:80]!r})" if self.must_be else str(error)
+            problem = f"must be {self.must_be} (got {text[:80]!r})" if self.must_be else str(error)
             raise BadFieldError(self.name, problem) from None
 
 
@@ -104,7 +104,7 @@ def operation(
             for given in req.params:
                 if given not in {*allowed, *aliases}:  # it would be ignored if it is misspelt
                     raise BadFieldError(
-                        given, f"no such parameter here{_alternatives(given, allowed)}"
+                        given, f"unknown parameter. {_alternatives(given, allowed)}"
                     )
             resp.status = described.status
             method(self, req, resp, **variables)
@@ -117,8 +117,8 @@ def operation(
 
 def _alternatives(name: str, known: list[str]) -> str:
     if close := get_close_matches(name, known, n=1):
-        return f"; do you mean {close[0]}?"
-    return f"; there are {', '.join(known)}" if known else "; there are none"
+        return f"Did you mean {close[0]}?"
+    return f"Use {', '.join(known)}." if known else "This request takes none."
 
 
 # --- Parameters. ---
@@ -160,7 +160,7 @@ def flag(name: str, description: str, *, default: bool) -> Parameter[bool]:
 def moment(name: str, description: str, example: str, default: int) -> Parameter[int]:
     """Return a parameter that is a time, in microseconds since 1970."""
     schema = {"type": "string", "format": "date-time"}
-    must_be = "a time like 2018-08-03T09:21:29.347Z"
+    must_be = "a time such as 2018-08-03T09:21:29.347Z"
     return Parameter(name, schema, description, times.parse, default, must_be, example)
 
 
@@ -183,7 +183,7 @@ def parsed(
 
     def parse(given: str) -> _Value:
         if "\0" in given:
-            raise ValueError("a text without NUL")
+            raise ValueError("must not contain NUL")
         return read(given)
 
     return Parameter(name, {"type": "string"}, description, parse, default, example=example)

@@ -63,7 +63,7 @@ class ArchivesResource:
         """Answer with the archive of the run."""
         run = life.find(run_id)
         if run.archive is None:
-            why = run.archive_problem or "it is sealed soon after its end"
+            why = run.archive_problem or "archives are sealed soon after the end of a run"
             raise falcon.HTTPConflict(description=f"run {run_id} has no archive: {why}")
         resp.stream, resp.content_length = self.reader.archives.read(run.archive)
         resp.content_type = _FILE

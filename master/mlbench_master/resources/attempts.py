@@ -15,6 +15,6 @@ def read_attempt(req: Request, run: Run) -> int:
     if wanted is None:
         return run.attempt
     if not 0 < wanted <= run.attempt:
-        there = f"attempts 1 to {run.attempt}" if run.attempt else "not begun its first attempt"
-        raise BadFieldError("attempt", f"run {run.id} has {there}")
+        attempts = f"attempts 1 to {run.attempt}" if run.attempt else "not started any attempt"
+        raise BadFieldError("attempt", f"run {run.id} has {attempts} (got {wanted})")
     return wanted

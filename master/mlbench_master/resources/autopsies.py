@@ -29,7 +29,7 @@ class AutopsyResource:
         """Answer with what was found when the run was last asked why it does not go on."""
         asked = autopsies.asked_of(life.find(run_id).id)
         if not asked:
-            raise NotFoundError(f"run_id: run {run_id} was not asked why it does not go on")
+            raise NotFoundError(f"run_id: run {run_id} has no autopsy. Request one with POST.")
         found = autopsies.describe(asked[-1])
         resp.media = found if _EVIDENCE.read(req) else replace(found, evidence=())
 

@@ -56,14 +56,18 @@ class LogsResource:
         attempt = read_attempt(req, run)
         worker = life.worker_of(run, attempt, rank)
         if worker is None:
-            raise BadFieldError("rank", f"run {run_id} has ranks 0 to {run.world_size - 1}")
+            raise BadFieldError(
+                "rank", f"run {run_id} has ranks 0 to {run.world_size - 1} (got {rank})"
+            )
         stream = _STREAM.read(req)
         log = logs.find(run, worker, stream, attempt)
         offset = _OFFSET.read(req) or 0
         tail, before = _TAIL.read(req), _BEFORE.read(req)
         search = _SEARCH.read(req)
         if search is not None and not 0 < len(search) <= MAX_SEARCH_LENGTH:
-            raise BadFieldError("search", f"1 to {MAX_SEARCH_LENGTH} characters")
+            raise BadFieldError(
+                "search", f"must have 1 to {MAX_SEARCH_LENGTH} characters (got {len(search)})"
+            )
         if _FORMAT.read(req) == "text":
             resp.content_type = "text/plain; charset=utf-8"
             offer_file(resp, f"run-{run.id}-rank-{rank}-{stream}.txt")

@@ -172,7 +172,7 @@ class MetricsResource:
         else:
             run_id = parse_whole_number(owner)
             if run_id is None:
-                raise NotFoundError(f"run_id: there is no run {owner!r}")
+                raise NotFoundError(f"run_id: run {owner!r} not found")
             run = life.find(run_id)
             content, title = self._run(run, selection, _LINE.read(req)), run.name
         _send(req, resp, formats.write_one(content, format_, title))
@@ -204,7 +204,7 @@ def _send(req: Request, resp: Response, answer: Answer) -> None:
 def _selection(req: Request) -> Selection:
     wanted = req.get_param_as_list(_FILTER.name, default=[])
     if any("\0" in name for name in wanted):
-        raise BadFieldError(_FILTER.name, "a name without NUL")
+        raise BadFieldError(_FILTER.name, "must not contain NUL")
     return Selection(
         after_us=_SINCE.read(req),
         until_us=_UNTIL.read(req),

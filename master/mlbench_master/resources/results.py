@@ -160,16 +160,16 @@ def _read_ids(req: Request) -> list[int]:
     parts = text.split(",")
     ids = [number for number in map(parse_whole_number, parts) if number is not None]
     if len(ids) < len(parts) or len(ids) > MOST_RUNS:
-        must_be = f"the ids of 1 to {MOST_RUNS} runs, such as 1,2,3"
-        raise BadFieldError("runs", f"{must_be} (not {text[:80]!r})")
+        must_be = f"must be the ids of 1 to {MOST_RUNS} runs, such as 1,2,3"
+        raise BadFieldError("runs", f"{must_be} (got {text[:80]!r})")
     for run_id, times in Counter(ids).items():
         if times > 1:
-            raise BadFieldError("runs", f"each run once (run {run_id} is named twice)")
+            raise BadFieldError("runs", f"ids must be unique (got run {run_id} {times} times)")
     return ids
 
 
 def _query(req: Request) -> Criteria:
     after_seconds = _AFTER.read(req)
     if after_seconds == 0:
-        raise BadFieldError("after", "more than 0 seconds (not '0')")
+        raise BadFieldError("after", "must be greater than 0 seconds (got '0')")
     return Criteria(_GOAL.read(req), after_seconds, _PRICE.read(req))

@@ -83,7 +83,7 @@ class PollResource:
         asking = own_pod(req, pod)
         report = read_body(req, workers.Report)
         if report.pod_uid != asking.uid:
-            raise falcon.HTTPForbidden(description="pod_uid: the token is another pod's")
+            raise falcon.HTTPForbidden(description="pod_uid: token belongs to another pod")
         resp.media = workers.poll(pod, report, waited_seconds(req.env)).model_dump()
 
 
@@ -117,10 +117,11 @@ class StreamResource:
         own rank only, as long as it is the pod of its name: 403.
         """
         if stream not in STREAMS:
-            raise falcon.HTTPNotFound(description=f"stream: one of {', '.join(STREAMS)}")
+            problem = f"must be one of {', '.join(STREAMS)} (got {stream[:80]!r})"
+            raise falcon.HTTPNotFound(description=f"stream: {problem}")
         attempt, offset = _ATTEMPT.read(req), _OFFSET.read(req)
         if attempt is None or offset is None:
-            raise BadFieldError("attempt and offset", "both are needed")
+            raise BadFieldError("attempt and offset", "both are required")
         key = streams.StreamKey(run_owner(run_id), attempt, rank, stream)
         written = _WRITTEN.read(req) or 0
         end = max(written, offset + (req.content_length or 0))
@@ -158,7 +159,7 @@ def _check_open(
     its = (min(number, _LARGEST) for number in (attempt, rank, run_id))
     row = run_sql(_RANK, asking.name, *its).fetchone()
     if row is None:
-        raise falcon.HTTPNotFound(description=f"run_id: there is no run {run_id}")
+        raise falcon.HTTPNotFound(description=f"run_id: run {run_id} not found")
     state, current, num_workers, worker, pod_uid, lost, pool_uid, launcher, is_own_run = row
     is_its_own = worker == asking.name and is_same_pod(pod_uid, asking.uid)
     is_late = bool(lost and is_its_own and is_own_run)
@@ -175,5 +176,5 @@ def _check_open(
             description=f"rank: run {run_id} has no rank {rank} in attempt {attempt}"
         )
     if not is_its_own or not is_same_pod(pool_uid, asking.uid):
-        raise falcon.HTTPForbidden(description=f"rank: rank {rank} is another pod's")
+        raise falcon.HTTPForbidden(description=f"rank: rank {rank} belongs to another pod")
     return int(num_workers), is_late

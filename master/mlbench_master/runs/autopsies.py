@@ -54,10 +54,12 @@ def ask(run_id: int, reason: Reason, native_rank: int | None = None) -> Autopsy:
         run = life.find(run_id)
         ranks = [rank for rank in _ranks(run_id, run.attempt) if rank.exit_code is None]
         if run.state != "STARTED" or not ranks:
-            raise ConflictError(f"run {run_id} is not running: there is no process to look at")
+            raise ConflictError(f"run {run_id} is not running, so there is no process to look at")
         running = sorted(number for rank in ranks for number in rank.ranks)
         if native_rank is not None and native_rank not in running:
-            problem = f"no rank {native_rank} is running; there are ranks {join(spans(running))}"
+            problem = (
+                f"must be one of the ranks {join(spans(running))}, which run (got {native_rank})"
+            )
             raise BadFieldError("native", problem)
         asked = asked_of(run_id)
         last = asked[-1] if asked and asked[-1].attempt == run.attempt else None
@@ -102,9 +104,9 @@ def answer(pod: PodIdentity, autopsy_id: int, fields: Any) -> None:
         asked = Autopsy.rows("id = ?", min(autopsy_id, _LARGEST))
         rank = evidence.rank
         if not asked or not Rank.is_of_pod(pod, asked[0].run_id, asked[0].attempt, rank):
-            raise NotFoundError(f"autopsy_id: no autopsy {autopsy_id} asks this rank")
+            raise NotFoundError(f"autopsy_id: no autopsy {autopsy_id} for this rank")
         if time.time() > asked[0].asked_at + ANSWER_SECONDS:
-            raise ConflictError(f"autopsy {autopsy_id} is over")
+            raise ConflictError(f"autopsy {autopsy_id} is closed: the agent answered too late")
         its = {"autopsy": asked[0], "rank": rank, "evidence": evidence.to_fields()}
         RankEvidence.insert(its).on_conflict_ignore().execute()
 
@@ -125,7 +127,7 @@ def _bounded(value: Any, name: str = "") -> Any:
         case dict():
             return {key: _bounded(part, key) for key, part in value.items()}
         case int() if abs(value) > _LARGEST:
-            raise ValueError(f"{name or 'a number'}: it is too large")
+            raise ValueError(f"{name or 'numbers'}: must be at most 2^53")
     return value
 
 

@@ -242,8 +242,8 @@ def find(name: str, parameter: str) -> Field:
     if which in _EXTREMES and _is_metric(metric):
         return Field("number", _EXTREMES[which], _figure("metrics", metric, which))
     close = get_close_matches(name, [field.name for field in all_fields()], n=1)
-    hint = f"do you mean {close[0]}?" if close else f"there are {', '.join(FIELDS)}, and settings"
-    raise BadFieldError(parameter, f"there is no field {name}: {hint}")
+    hint = f"Did you mean {close[0]}?" if close else f"Use {', '.join(FIELDS)}, or a setting."
+    raise BadFieldError(parameter, f"unknown field {name}. {hint}")
 
 
 def all_fields() -> list[RunField]:
@@ -304,8 +304,8 @@ def _condition(of: Field, sign: str, value: str) -> _SQL:
             return _moment_condition(sql, sign, value)
         case "number":
             if number is None:
-                units = f", also with {', '.join(of.units)}" if of.units else ""
-                raise QueryError(f"a number{units} (not {value!r})")
+                units = f", with or without a unit ({', '.join(of.units)})" if of.units else ""
+                raise QueryError(f"must be a number{units} (got {value!r})")
             return _COMPARE[sign](sql, Value(number, converter=False))
         case "setting" if number is not None:
             return _COMPARE[sign](_number(sql), number)
@@ -315,7 +315,7 @@ def _condition(of: Field, sign: str, value: str) -> _SQL:
 def _moment_condition(sql: _SQL, sign: str, value: str) -> _SQL:
     moment = _read_moment(value)
     if sign in "=:" and not value[:4].isdecimal():
-        raise QueryError(f"a relative time goes with >, >=, < or <= (not {sign!r})")
+        raise QueryError(f"a relative time requires >, >=, < or <= (got {sign!r})")
     if _DAY.match(value) and sign in "=:":
         return (sql >= moment) & (sql < moment + _SECONDS["d"])
     return _COMPARE[sign](sql, moment)
@@ -323,12 +323,13 @@ def _moment_condition(sql: _SQL, sign: str, value: str) -> _SQL:
 
 def _text_condition(of: Field, sign: str, value: str) -> _SQL:
     if sign not in "=:":
-        right = "a number" if of.kind == "setting" else "one of the operators =, != and :"
-        raise QueryError(f"{right} (not {value if of.kind == 'setting' else sign!r})")
+        if of.kind == "setting":
+            raise QueryError(f"must be a number (got {value})")
+        raise QueryError(f"requires one of the operators =, != and : (got {sign!r})")
     sql = of.sql()
     if of.choices:
         if value.lower() not in map(str.lower, of.choices):
-            raise QueryError(f"one of {', '.join(of.choices)} (not {value!r})")
+            raise QueryError(f"must be one of {', '.join(of.choices)} (got {value!r})")
     elif of.kind == "tags":
         return sql.cast("text").contains(json.dumps(value))
     elif sign == ":":
@@ -365,5 +366,5 @@ def _read_moment(text: str) -> float:
         return times.parse(text) / 1e6
     except ValueError:
         raise QueryError(
-            f"a time like 2018-08-03, 2018-08-03T09:21 or 7d, which is 7 days ago (not {text!r})"
+            f"must be a time such as 2018-08-03, 2018-08-03T09:21 or 7d, 7 days ago (got {text!r})"
         ) from None

@@ -46,16 +46,19 @@ def order(run: Run, rank: int, text: str, *, in_cluster: bool) -> InjectedFault:
     try:
         kind = Fault.parse(text).kind
     except FaultError as error:
-        raise BadFieldError("fault", f"{error} (not {text[:80]!r})") from None
+        raise BadFieldError("fault", f"{error} (got {text[:80]!r})") from None
     network = any(vars(part(Network, run)).values())
     if problem := faults.why_refused(kind, in_cluster=in_cluster, has_network=network):
         raise BadFieldError("fault", problem)
     if run.launcher:
         raise ConflictError(
-            f"run {run.id} was started by {run.launcher}: only what MLBench has started is harmed"
+            f"run {run.id} was started by {run.launcher}. MLBench injects faults only into runs "
+            "that MLBench started."
         )
     if not 0 <= rank < run.num_workers:
-        raise NotFoundError(f"rank: run {run.id} has workers 0 to {run.num_workers - 1}")
+        raise NotFoundError(
+            f"rank: run {run.id} has workers 0 to {run.num_workers - 1} (got {rank})"
+        )
     with exclusive(STATE):
         current = Run.get_by_id(run.id)
         its = "run_id = ? AND attempt = ? AND rank = ? AND exit_code IS NULL"
@@ -109,10 +112,10 @@ def note(pod: PodIdentity, run_id: int, number: int, done: Mapping[str, Any]) ->
         runs = Run.rows("id = ?", min(run_id, _LARGEST))
         injected = [*runs[0].injected] if runs else []
         if not 0 < number <= len(injected):
-            raise NotFoundError(f"fault_id: run {run_id} has no failure {number}")
+            raise NotFoundError(f"fault_id: run {run_id} has no fault {number}")
         fault = injected[number - 1]
         if not Rank.is_of_pod(pod, run_id, done["attempt"], fault["rank"]):
-            raise NotFoundError(f"fault_id: failure {number} of run {run_id} is not of this rank")
+            raise NotFoundError(f"fault_id: fault {number} of run {run_id} belongs to another rank")
         if fault["at"] is None:
             injected[number - 1] = fault | done
             _store(runs[0], injected)

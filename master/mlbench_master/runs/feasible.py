@@ -31,13 +31,13 @@ def check_feasible(order: RunRequest, limits: Limits) -> None:
         _check_bandwidth(wanted, limits)
     for name in IMPAIRMENTS:
         if limits.no_latency and getattr(order, name) is not None:
-            raise BadFieldError(name, f"{limits.no_latency}; leave it out")
+            raise BadFieldError(name, f"{limits.no_latency}. Leave out {name}.")
     if order.custom_image_name is not None:
         _check_image(order.custom_image_name, limits)
     if order.faults:
         _check_faults(order, order.faults, limits)
     if order.gpu_enabled and not limits.gpus:
-        raise BadFieldError("gpu_enabled", "workers here have no GPU; leave it out")
+        raise BadFieldError("gpu_enabled", "workers here have no GPU. Leave out gpu_enabled.")
     _check_backend(order, limits)
     if order.task is not None:
         _check_task(order, order.task)
@@ -48,21 +48,21 @@ def check_feasible(order: RunRequest, limits: Limits) -> None:
 def check_workers(wanted: int, limits: Limits) -> None:
     """Make sure that a run may have so many workers, or raise a BadFieldError (400)."""
     if wanted > limits.workers:
-        right = f"at most {limits.workers}, or raise MLBENCH_LIMIT_WORKERS"
-        raise BadFieldError("num_workers", f"{right} (not {wanted})")
+        problem = f"must be at most {limits.workers} (got {wanted})"
+        raise BadFieldError("num_workers", f"{problem}. Raise MLBENCH_LIMIT_WORKERS for more.")
 
 
 def _check_image(image: str, limits: Limits) -> None:
     problem = ""
     if image == THIS_MACHINE and limits.pool == "kubernetes":
         problem = (
-            "the workers are in a cluster, where no file of yours is: name an image that has your "
-            "code (--image)"
+            f"workers in a cluster do not have your files (got {image}). Name an image that "
+            "contains your code (--image)."
         )
     elif image != THIS_MACHINE and limits.pool == "local":
         problem = (
             f"local workers cannot run images (got {image}). Use a cluster, or name the image "
-            f"{THIS_MACHINE} to run the command on this machine itself"
+            f"{THIS_MACHINE} to run the command on this machine itself."
         )
     if problem:
         raise BadFieldError("custom_image_name", problem)
@@ -71,23 +71,23 @@ def _check_image(image: str, limits: Limits) -> None:
 def _check_cpus(wanted: float, limits: Limits) -> None:
     problem = ""
     if limits.pool == "local" and not wanted.is_integer():
-        problem = "whole cores only"
+        problem = "must be a whole number of cores"
     elif wanted < _LEAST_CPUS:
-        problem = f"at least {_LEAST_CPUS:g} cores"
+        problem = f"must be at least {_LEAST_CPUS:g} cores"
     elif wanted > limits.cpus:
-        problem = f"a worker here has at most {limits.cpus:g} cores"
+        problem = f"must be at most {limits.cpus:g} cores"
     if problem:
-        raise BadFieldError("num_cpus", f"{problem} (not {wanted:g})")
+        raise BadFieldError("num_cpus", f"{problem} (got {wanted:g})")
 
 
 def _check_bandwidth(wanted: float, limits: Limits) -> None:
     problem = ""
     if limits.no_bandwidth:
-        problem = f"{limits.no_bandwidth}; leave it out"
+        problem = f"{limits.no_bandwidth}. Leave out max_bandwidth."
     elif wanted < _LEAST_BANDWIDTH:
-        problem = f"at least {_LEAST_BANDWIDTH:g} Mbit/s (not {wanted:g})"
+        problem = f"must be at least {_LEAST_BANDWIDTH:g} Mbit/s (got {wanted:g})"
     elif limits.bandwidth and wanted > limits.bandwidth:
-        problem = f"at most {limits.bandwidth:g} Mbit/s (not {wanted:g})"
+        problem = f"must be at most {limits.bandwidth:g} Mbit/s (got {wanted:g})"
     if problem:
         raise BadFieldError("max_bandwidth", problem)
 
@@ -103,19 +103,21 @@ def _check_faults(order: RunRequest, text: str, limits: Limits) -> None:
 
 def _check_task(order: RunRequest, task: Benchmark) -> None:
     if order.num_workers < task.least_workers:
-        right = f"{task.name} needs at least {task.least_workers} (not {order.num_workers})"
+        right = f"must be at least {task.least_workers} for {task.name} (got {order.num_workers})"
         raise BadFieldError("num_workers", right)
     if order.light_target and not task.light_args:
-        raise BadFieldError("light_target", f"{task.name} has no light goal; leave it out")
+        raise BadFieldError(
+            "light_target", f"{task.name} has no light target. Leave out light_target."
+        )
     if order.seed is not None and not task.seeded:
-        raise BadFieldError("seed", f"{task.name} takes no seed; leave it out")
+        raise BadFieldError("seed", f"{task.name} does not take a seed. Leave out seed.")
     if order.gpu_enabled and not task.on_gpu:
-        raise BadFieldError("gpu_enabled", f"{task.name} needs no GPU; leave it out")
+        raise BadFieldError("gpu_enabled", f"{task.name} does not use GPUs. Leave out gpu_enabled.")
     for who, stated in order.stated_args.items():
         for key, value in stated.items():
             given = order.args.get(key, value)
             if given != value:
-                right = f"{who} says {value} (not {given}); leave it out"
+                right = f"{who} implies {value} (got {given}). Leave out one of the two."
                 raise BadFieldError(f"args.{key}", right)
     try:
         read(task.options, order.all_args)
@@ -129,9 +131,9 @@ def _check_framework(framework: str, limits: Limits) -> None:
     problem = ""
     if limits.pool == "kubernetes" and framework not in limits.framework_images:
         image = f"--set worker.frameworkImages.{framework}=IMAGE"
-        problem = f"the chart names no image of {framework}: {image}"
+        problem = f"the chart has no image for {framework}. Install it with {image}."
     elif limits.pool == "local" and not find_spec(framework):  # workers run in our own Python
-        problem = f"{framework} is not installed here: {how_to_install(framework)}"
+        problem = f"{framework} is not installed here. Install with {how_to_install(framework)}."
     if problem:
         raise BadFieldError("args.framework", problem)
 
@@ -140,11 +142,15 @@ def _check_device(order: RunRequest, limits: Limits) -> None:
     # In a cluster, a worker has GPUs only where the order asks for them.
     has_gpu = limits.gpus and (order.gpu_enabled or limits.pool == "local")
     if order.all_args.get("device") == "cuda" and not has_gpu:
-        raise BadFieldError("args.device", f"cuda needs GPUs: {_how_to_have_gpus(limits, 'cpu')}")
+        raise BadFieldError(
+            "args.device", f"cuda requires GPUs. {_how_to_have_gpus(limits, 'cpu')}"
+        )
 
 
 def _how_to_have_gpus(limits: Limits, instead: str) -> str:
-    return "say gpu_enabled=true too" if limits.gpus else f"workers here have none; use {instead}"
+    if limits.gpus:
+        return "Also set gpu_enabled=true."
+    return f"Workers here have no GPU, so use {instead}."
 
 
 def _check_backend(order: RunRequest, limits: Limits) -> None:
@@ -154,15 +160,15 @@ def _check_backend(order: RunRequest, limits: Limits) -> None:
         if is_named and wanted in _OF_PYTORCH.difference(limits.backends):
             raise BadFieldError(
                 "backend",
-                f"PyTorch has {', '.join(limits.backends)} here (not {wanted}), says "
-                "$MLBENCH_BACKENDS of the master; a command that brings its own names it as "
-                "custom_backend",
+                f"PyTorch supports {', '.join(limits.backends)} here (got {wanted}), according to "
+                "$MLBENCH_BACKENDS of the master. If your command brings another backend, name it "
+                "as custom_backend.",
             )
         return
     possible = task.backends_among(limits.backends) or ("gloo",)
     if wanted not in possible:
         raise BadFieldError(
-            "backend", f"{task.name} runs with {', '.join(possible)} here (not {wanted})"
+            "backend", f"{task.name} supports {', '.join(possible)} here (got {wanted})"
         )
     if wanted == "nccl" and not order.gpu_enabled:
-        raise BadFieldError("backend", f"nccl needs GPUs: {_how_to_have_gpus(limits, 'gloo')}")
+        raise BadFieldError("backend", f"nccl requires GPUs. {_how_to_have_gpus(limits, 'gloo')}")

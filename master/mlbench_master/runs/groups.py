@@ -35,15 +35,16 @@ def group_runs(wanted: Wanted, by: Sequence[str]) -> list[RunGroup]:
     figures = {name: columns.find(name, "columns") for name in wanted.columns}
     fields = [*keys.values(), *figures.values()]
     if not keys:
-        raise BadFieldError("group", "name a field, such as exchange")
+        raise BadFieldError("group", "must name a field, such as exchange")
     rows = Run.select(*(field.sql() for field in fields)).where(matching(wanted)).tuples()
     groups = defaultdict[tuple[Setting, ...], list[Sequence[Any]]](list)
     for row in rows.iterator():
         for key in product(*(_keys(*pair) for pair in zip(keys.values(), row, strict=False))):
             groups[key].append(row[len(keys) :])
         if len(groups) > MOST_GROUPS:
-            problem = f"there are more than {MOST_GROUPS} groups by {', '.join(keys)}: "
-            raise BadFieldError("group", f"{problem}choose another field, or search for fewer runs")
+            problem = f"more than {MOST_GROUPS} groups by {', '.join(keys)}"
+            advice = "Choose another field, or search for fewer runs."
+            raise BadFieldError("group", f"{problem}. {advice}")
     summaries = [
         RunGroup(
             values=dict(zip(keys, key, strict=True)),
@@ -82,7 +83,7 @@ def _sorted(groups: list[RunGroup], order: str) -> list[RunGroup]:
     """Sort groups by a field, a mean or the number of runs; those without a value come last."""
     name = order.removeprefix("-")
     if groups and order and name not in {*groups[0].values, *groups[0].means, "runs"}:
-        raise BadFieldError("order", f"one of the fields that are shown, or runs (not {name!r})")
+        raise BadFieldError("order", f"must be a displayed field, or runs (got {name!r})")
 
     def value(group: RunGroup) -> Setting:
         mean = group.means.get(name)

@@ -58,7 +58,9 @@ def revoke(holder: str) -> TokenRecord:
     with exclusive(STATE):
         token = _find(holder)
         if token is None:
-            raise NotFoundError(f"token_id: token {holder} not found. `mlbench token list`")
+            raise NotFoundError(
+                f"token_id: token {holder} not found. List tokens with `mlbench token list`."
+            )
         if token.revoked_at is None:
             store(token, revoked_at=time.time())
     return _describe(token)
@@ -87,13 +89,11 @@ def admit_run(holder: str, num_workers: int, limits: Limits) -> None:
     prefix = f"{holder}/"
     runs, ranks = run_sql(_ACTIVE, len(prefix), prefix, *ACTIVE_STATES).fetchone()
     if runs >= limits.join_runs:
-        raise TooManyError(
-            f"token: it has {runs} active runs, the most that it may have. Wait for one to end"
-        )
+        raise TooManyError(f"token: the {runs} active runs are its maximum. Wait for one to end.")
     if ranks + num_workers > limits.join_ranks:
         raise TooManyError(
-            f"num_workers: at most {limits.join_ranks - ranks} (got {num_workers}), because the "
-            f"token's active runs have {ranks} of {limits.join_ranks} ranks. Wait for one to end"
+            f"num_workers: must be at most {limits.join_ranks - ranks} (got {num_workers}): the "
+            f"token's active runs have {ranks} of {limits.join_ranks} ranks. Wait for one to end."
         )
     token, now = JoinToken.get_by_id(holder), time.time()
     # A bucket that leaks at the permitted rate, and holds the runs of a minute.
@@ -101,7 +101,7 @@ def admit_run(holder: str, num_workers: int, limits: Limits) -> None:
     recent = max(0.0, token.recent_runs - leaked) + 1
     if recent > limits.join_rate:
         raise TooManyError(
-            f"token: at most {limits.join_rate} new runs in a minute. Try again in a few seconds"
+            f"token: at most {limits.join_rate} new runs per minute. Try again in a few seconds."
         )
     store(token, recent_runs=recent, recent_at=now, runs=token.runs + 1)
 

@@ -67,7 +67,7 @@ class JoinRequest(BaseModel):
     @model_validator(mode="after")
     def _is_among_them(self) -> Self:
         if self.rank >= self.num_workers:
-            raise ValueError(f"rank: less than num_workers (not {self.rank})")
+            raise ValueError(f"rank: must be less than num_workers (got {self.rank})")
         return self
 
 
@@ -109,19 +109,20 @@ def _find_or_create(order: JoinRequest, holder: str, limits: Limits) -> Run:
     if run.state not in ACTIVE_STATES:
         is_same = order.num_workers == run.num_workers and order.attempt <= run.attempt
         if its is None and is_same:
-            raise ConflictError(f"run {run.id} of this job has ended: rank {rank} came too late")
+            raise ConflictError(f"run {run.id} of this job has ended, so rank {rank} is too late")
         # Keys come again, such as the default port of torchrun.
         return _create(order, holder, limits)
     if order.num_workers != run.num_workers:
-        ranks = f"{run.num_workers} ranks (not {order.num_workers})"
-        raise ConflictError(f"run {run.id} of this job has {ranks}")
+        ranks = f"{run.num_workers} ranks (got {order.num_workers})"
+        raise ConflictError(f"num_workers: run {run.id} of this job has {ranks}")
     if order.attempt < run.attempt:
-        raise ConflictError(f"run {run.id} of this job is at attempt {run.attempt}")
+        current = f"attempt {run.attempt} (got {order.attempt})"
+        raise ConflictError(f"attempt: run {run.id} of this job is already at {current}")
     if order.attempt > run.attempt:
         _begin_attempt(run, order.attempt)
     elif its is not None:
         host = Pod.get_by_id(its.worker).node
-        raise ConflictError(f"rank {rank} of run {run.id} has joined already, from {host}")
+        raise ConflictError(f"rank: rank {rank} of run {run.id} has already joined from {host}")
     return run
 
 

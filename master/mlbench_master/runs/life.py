@@ -75,8 +75,8 @@ def create(
         if len(active) == limits.concurrent_runs and not (order.queue or limits.always_queue):
             these = " and ".join(f"run {run.id} ({run.title or run.own_name})" for run in active)
             raise ConflictError(
-                f"{these} {'is' if len(active) == 1 else 'are'} active: wait until it has ended, "
-                "stop it, or let this one wait: queue=true, or `mlbench run --queue`"
+                f"{these} {'is' if len(active) == 1 else 'are'} active. Wait for the end, stop an "
+                "active run, or queue this one with queue=true (`mlbench run --queue`)."
             )
         resolved = {
             "name": kubernetes_name(order.name),
@@ -160,7 +160,7 @@ def find(run_id: int) -> Run:
     """
     known = Run.rows("id = ?", run_id) if abs(run_id) < 2**63 else []
     if not known:
-        raise NotFoundError(f"run_id: there is no run {run_id}")
+        raise NotFoundError(f"run_id: run {run_id} not found")
     return known[0]
 
 
@@ -178,7 +178,7 @@ def check_own(run: Run) -> None:
         ConflictError: it was imported, and is read only.
     """
     if run.origin is not None:
-        raise ConflictError(f"run {run.id} was imported: it is read only")
+        raise ConflictError(f"run {run.id} is imported, therefore read-only")
 
 
 def stop(run: Run) -> None:

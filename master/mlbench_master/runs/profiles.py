@@ -71,16 +71,18 @@ def ask(run_id: int, request: ProfileRequest) -> Profile:
         ranks = {rank.rank: rank for rank in Rank.select().where(its)}
         rank = ranks.get(request.rank)
         if run.state != "STARTED" or not ranks:
-            raise ConflictError(f"run {run_id} is not running: there is no process to profile")
+            raise ConflictError(f"run {run_id} is not running, so there is no process to profile")
         if rank is None:
             started = ", ".join(map(str, sorted(ranks)))
-            raise BadFieldError("rank", f"run {run_id} has started its ranks {started}")
+            raise BadFieldError(
+                "rank", f"run {run_id} has started ranks {started} (got {request.rank})"
+            )
         if rank.exit_code is not None or rank.lost:
             raise ConflictError(f"rank {rank.rank} of run {run_id} has ended")
         profiles = Profile.of_run(run)
         for old in profiles:
             if (old.attempt, old.rank) == (run.attempt, rank.rank) and not _is_done(old, run):
-                raise ConflictError(f"rank {rank.rank} is being profiled: profile {old.get_id()}")
+                raise ConflictError(f"rank {rank.rank} is being profiled (profile {old.get_id()})")
         for old in profiles[: 1 - _MOST]:
             old.delete_instance()
         asked = {"attempt": run.attempt, "rank": rank.rank, "seconds": request.seconds}
@@ -115,11 +117,13 @@ def answer(pod: PodIdentity, profile_id: int, body: bytes) -> None:
     with exclusive(STATE):
         asked = Profile.get_or_none(Profile.id == min(profile_id, _LARGEST))
         if asked is None or not Rank.is_of_pod(pod, asked.run_id, asked.attempt, asked.rank):
-            raise NotFoundError(f"profile_id: no profile {profile_id} is of this rank")
+            raise NotFoundError(f"profile_id: no profile {profile_id} for this rank")
         if asked.recorded is not None:
             return
         if _is_done(asked, asked.run):
-            raise ConflictError(f"profile {profile_id} is over")
+            raise ConflictError(
+                f"profile {profile_id} is closed: the run ended or the agent answered too late"
+            )
         digest = hashlib.sha256(content).hexdigest()
         about = {"recorded": recorded.to_fields(), "size": len(content), "sha256": digest}
         store(asked, **about, content=content or None)
@@ -129,9 +133,9 @@ def _check(recorded: Recorded, content: bytes) -> None:
     """Make sure that a profile can be shown, or raise a ValueError: what code says is foreign."""
     texts = [recorded.problem, *(one.name for one in recorded.operators)]
     if len(texts) > MOST_OPERATORS + 1 or any(len(one) > LONGEST_TEXT for one in texts):
-        raise ValueError("its texts are too many, or too long")
+        raise ValueError("a profile must have fewer or shorter texts")
     if bool(content) == bool(recorded.problem):
-        raise ValueError("it has either a file or a problem")
+        raise ValueError("a profile must have either a file or a problem")
 
 
 def stored(run: Run) -> list[RankProfile]:

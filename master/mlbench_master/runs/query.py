@@ -84,10 +84,12 @@ def parse(text: str) -> Query:
             clauses[-1].append(term) if joined else clauses.append([term])
             waiting, joined, negated = "", False, False
     if waiting:
-        raise QueryError(f'{waiting} lacks a term beside it; write "{waiting}" for the word')
+        raise QueryError(
+            f'{waiting} requires a term beside it. Write "{waiting}" to search for the word.'
+        )
     count = sum(map(len, clauses))
     if count > MOST_TERMS:
-        raise QueryError(f"at most {MOST_TERMS} terms and words (not {count})")
+        raise QueryError(f"must have at most {MOST_TERMS} terms and words (got {count})")
     return Query(tuple(map(tuple, clauses)))
 
 
@@ -97,5 +99,7 @@ def _read_term(match: re.Match[str]) -> Term:
     value = (match["plain"] or "") if quoted is None else quoted.replace('""', '"')
     if field and not value and quoted is None:
         written = f"{field}{operator}"
-        raise QueryError(f'{written} lacks a value: {written}VALUE, or "{written}" for a word')
+        raise QueryError(
+            f'{written} lacks a value. Write {written}VALUE, or "{written}" for a word.'
+        )
     return Term(field, operator, value)

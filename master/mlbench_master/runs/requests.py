@@ -53,13 +53,13 @@ CUSTOM_BACKEND = "custom_backend"
 def check_display_name(name: str) -> str:
     """Return a name that a run may have; raise ValueError for others."""
     if not _DISPLAY_NAME.fullmatch(name) or len(name) > _LONGEST_DISPLAY_NAME:
-        raise ValueError("a name is a text of 1 to 100 characters, without blanks at its ends")
+        raise ValueError("must have 1 to 100 printable characters, and no spaces at either end")
     return name
 
 
 def _check_command(command: str) -> str:
     if not any(shlex.split(command)[:1]):
-        raise ValueError("it must name a program")
+        raise ValueError("must name a program")
     return command
 
 
@@ -120,7 +120,7 @@ class Checked:
     def _within_bounds(cls, value: object, info: ValidationInfo) -> object:
         option = options_of(cls).get(info.field_name or "")
         if option and isinstance(value, float | int) and (problem := option.problem(value)):
-            raise ValueError(problem)
+            raise ValueError(f"must be {problem}")
         return value
 
 
@@ -228,7 +228,7 @@ class CommonRequest(CommonSpec, Checked):
     @classmethod
     def _is_known(cls, name: str | None) -> str | None:
         if name not in (None, _CUSTOM_IMAGE, *BENCHMARKS):
-            raise ValueError(_what_there_is("there is no such benchmark here", BENCHMARKS))
+            raise ValueError(_what_there_is("unknown benchmark", BENCHMARKS))
         return name
 
     @field_validator("image_name")
@@ -236,7 +236,7 @@ class CommonRequest(CommonSpec, Checked):
     def _is_known_image(cls, name: str | None) -> str | None:
         known = name in (None, _CUSTOM_IMAGE, *BENCHMARKS) or find_image(name or "")
         if not known:
-            reason = MISSING_IMAGES.get(str(name).partition(":")[0], "there is no such image here")
+            reason = MISSING_IMAGES.get(str(name).partition(":")[0], "unknown image")
             raise ValueError(_what_there_is(reason, [*BENCHMARKS, *IMAGES]))
         return name
 
@@ -249,26 +249,28 @@ class CommonRequest(CommonSpec, Checked):
         try:
             return json.loads(args)
         except ValueError:
-            raise ValueError("a JSON object") from None
+            raise ValueError("must be a JSON object") from None
 
     @model_validator(mode="after")
     def _says_one_thing(self) -> Self:
         if self.benchmark == _CUSTOM_IMAGE:
-            raise ValueError(f"benchmark: {_CUSTOM_IMAGE} is for image_name")
+            raise ValueError(f"benchmark: {_CUSTOM_IMAGE} is not a benchmark. Use image_name.")
         if self.benchmark and self.image_name:
-            raise ValueError("benchmark and image_name: give one of the two")
+            raise ValueError("benchmark and image_name: only one of the two is allowed")
         if self.is_custom and (self.benchmark or self.image_name != _CUSTOM_IMAGE):
-            raise ValueError(f"custom_image_command: needs image_name={_CUSTOM_IMAGE}")
+            raise ValueError(f"custom_image_command: requires image_name={_CUSTOM_IMAGE}")
         if self.is_custom and not (self.custom_image_name and self.custom_image_command):
-            raise ValueError("custom_image_name and custom_image_command: both are needed")
+            raise ValueError("custom_image_name and custom_image_command: both are required")
         if self.custom_image_name and not self.is_custom:
-            raise ValueError(f"custom_image_name: needs image_name={_CUSTOM_IMAGE}")
+            raise ValueError(f"custom_image_name: requires image_name={_CUSTOM_IMAGE}")
         if self.is_custom and self.args:
-            raise ValueError("args: put them into custom_image_command")
+            raise ValueError(
+                "args: not allowed with custom_image_command. Put them into the command."
+            )
         if self.working_dir is not None and not self.is_custom:
-            raise ValueError("working_dir: only a command of your own starts in one")
+            raise ValueError("working_dir: requires custom_image_command")
         if (self.backend == CUSTOM_BACKEND) != (self.custom_backend is not None):
-            raise ValueError(f"custom_backend and backend={CUSTOM_BACKEND} go together")
+            raise ValueError(f"custom_backend: requires backend={CUSTOM_BACKEND}, and vice versa")
         return self
 
 
@@ -326,27 +328,27 @@ class SetRequest(CommonRequest):
     def _name_fits_kubernetes(cls, name: str) -> str:
         if not NAME.fullmatch(name):
             raise ValueError(
-                "the name of a set has lowercase letters, digits and hyphens, and begins and ends "
-                "with a letter or digit"
+                "must consist of lowercase letters, digits and hyphens, and start and end with a "
+                "letter or digit"
             )
         return name
 
     @model_validator(mode="after")
     def _follows_its_rules(self) -> Self:
         if self.official and self.until_percent is not None:
-            raise ValueError("until_percent: an official set runs all of its places")
+            raise ValueError("until_percent: not allowed with official, because all places are run")
         if self.official and any(place.swept for place in self.places):
-            raise ValueError("official: a sweep cannot be scored")
+            raise ValueError("official: sweeps cannot be scored. Leave out swept.")
         if self.official and self.faults:
-            raise ValueError("official: runs with failures cannot be scored; leave out faults")
+            raise ValueError("official: runs with faults cannot be scored. Leave out faults.")
         if len({frozenset(place.swept) for place in self.places}) > 1:
-            raise ValueError("places: swept must have the same keys in all")
+            raise ValueError("places: swept must have the same keys in all places")
         counts = Counter(place.num_workers for place in self.places)
         few = min(counts, key=lambda workers: counts[workers])
         if self.official and counts[few] < OFFICIAL_RUNS:
             raise ValueError(
-                f"official: at least {OFFICIAL_RUNS} places with each number of workers "
-                f"(not {counts[few]} with {few})"
+                f"official: each number of workers must have at least {OFFICIAL_RUNS} places "
+                f"(got {counts[few]} with {few} workers)"
             )
         used = Counter(
             (slot.seed, slot.num_workers, frozenset(slot.swept.items()))
@@ -355,7 +357,7 @@ class SetRequest(CommonRequest):
         )
         twice = next((key for key, times in used.items() if times > 1), None)
         if twice is not None:
-            raise ValueError(f"places: a seed is used once (seed {twice[0]} is used twice)")
+            raise ValueError(f"places: seeds must be unique (got seed {twice[0]} twice)")
         return self
 
     def shared(self) -> dict[str, Any]:
@@ -377,4 +379,5 @@ class NextRunRequest(Checked):
 
 
 def _what_there_is(problem: str, known: Iterable[str]) -> str:
-    return f"{problem}; there are {', '.join(known)}, or your own with image_name={_CUSTOM_IMAGE}"
+    choices = ", ".join(known)
+    return f"{problem}. Use {choices}, or your own with image_name={_CUSTOM_IMAGE}."

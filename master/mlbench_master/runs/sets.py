@@ -45,13 +45,17 @@ def register(order: SetRequest, limits: Limits) -> RunSet:
     plan = []
     for name, place in zip(official_rules.run_names(order.name, asked), asked, strict=True):
         if len(name) > LONGEST_NAME:
-            raise BadFieldError("name", f"at most {LONGEST_NAME} characters (not {name!r})")
+            raise BadFieldError(
+                "name", f"run names must have at most {LONGEST_NAME} characters (got {name!r})"
+            )
         _check_keys(shared, place.swept)
         with _naming(place.swept):
             run = _order_of(shared, place, name)
             check_feasible(run, limits)
             if run.faults and place.seed is None:
-                raise BadFieldError("faults", "they are drawn from seeds, which this task has not")
+                raise BadFieldError(
+                    "faults", "schedules are drawn from seeds, which this task does not take"
+                )
         if order.official:
             _check_can_be_scored(run)
         drawn = faults.draw(run.faults, place.seed, place.num_workers)
@@ -69,9 +73,9 @@ def register(order: SetRequest, limits: Limits) -> RunSet:
     differing = [name for name, value in wanted.items() if getattr(existing, name) != value]
     if differing:
         raise ConflictError(
-            f"name: set {order.name} is registered with "
-            f"{' and '.join(_difference(existing, wanted, name) for name in differing)}: "
-            "choose another name"
+            f"name: set {order.name} is already registered with "
+            f"{' and '.join(_difference(existing, wanted, name) for name in differing)}. "
+            "Choose another name."
         )
     return existing
 
@@ -93,8 +97,8 @@ def _order_of(shared: Mapping[str, Any], place: Planned, name: str) -> RunReques
     if "max_bandwidth" in fields and order.max_bandwidth == UNASKED_BANDWIDTH:
         raise BadFieldError(
             "max_bandwidth",
-            f"{UNASKED_BANDWIDTH} is what clients send where nothing is asked for, so it limits "
-            f"nothing: write {UNASKED_BANDWIDTH - 1}, or none",
+            f"{UNASKED_BANDWIDTH} means no limit, because clients send this value by default. "
+            f"Use {UNASKED_BANDWIDTH - 1}, or none.",
         )
     return order
 
@@ -109,9 +113,11 @@ def _check_keys(shared: Mapping[str, Any], swept: Mapping[str, str]) -> None:
     for key in swept:
         field = _field(key)
         if field in shared or _option(key) in args:
-            raise BadFieldError(f"swept.{key}", f"{field} is given for all runs: leave one out")
+            raise BadFieldError(
+                f"swept.{key}", f"{field} is already set for all runs. Leave out one of the two."
+            )
         if key == "seed":
-            raise BadFieldError("swept.seed", "each repeat has its own; leave it out")
+            raise BadFieldError("swept.seed", "each repeat has a seed of its own. Leave out seed.")
 
 
 @contextmanager
@@ -146,12 +152,12 @@ def _check_can_be_scored(order: RunRequest) -> None:
     if task is None:
         return
     if task.goal is None:
-        raise BadFieldError("official", f"{task.name} has no goal, so it cannot be scored")
+        raise BadFieldError("official", f"{task.name} has no goal, so its runs cannot be scored")
     settings = vars(read(task.options, order.all_args))
     for name, right in task.broken_rules(settings).items():
         if name in settings:  # the others are stated by the run alone
-            rule = f"an official set keeps the task's rules: {' or '.join(map(to_text, right))}"
-            raise BadFieldError(f"args.{name}", f"{rule} (not {to_text(settings[name])})")
+            rule = f"must be {' or '.join(map(to_text, right))} in an official set"
+            raise BadFieldError(f"args.{name}", f"{rule} (got {to_text(settings[name])})")
 
 
 def _difference(known: RunSet, wanted: Mapping[str, object], name: str) -> str:
@@ -172,7 +178,7 @@ def find(name: str) -> RunSet:
     """
     found = RunSet.get_or_none(RunSet.name == name)
     if found is None:
-        raise NotFoundError(f"name: there is no set {name[:80]!r}")
+        raise NotFoundError(f"name: set {name[:80]!r} not found")
     return found
 
 
@@ -187,7 +193,7 @@ def order_run(name: str, wanted: NextRunRequest, limits: Limits) -> Run:
         run_set = find(name)
         places = _places(run_set)
         if wanted.place > len(places):
-            raise NotFoundError(f"place: set {name} has {len(places)} places (not {wanted.place})")
+            raise NotFoundError(f"place: set {name} has {len(places)} places (got {wanted.place})")
         place = places[wanted.place - 1]
         if not place.is_open:
             raise ConflictError(

@@ -27,7 +27,7 @@ _TITLE = re.compile(r"[^\x00-\x1f\x7f-\x9f]*")
 
 def _check_title(title: str) -> str:
     if not _TITLE.fullmatch(title) or title != title.strip():
-        raise ValueError("a title has no control characters, and no blanks at its ends")
+        raise ValueError("must not have control characters, nor spaces at either end")
     return title
 
 
@@ -72,7 +72,10 @@ def change(run_id: int, words: WordsRequest) -> Run:
             tags = given.get("tags", life.find(run_id).tags)
             given["tags"] = sorted({*tags, *words.add_tags} - {*words.remove_tags})
             if len(given["tags"]) > _MOST_TAGS:
-                raise BadFieldError("add_tags", f"a run has at most {_MOST_TAGS} tags")
+                raise BadFieldError(
+                    "add_tags",
+                    f"a run can have at most {_MOST_TAGS} tags (got {len(given['tags'])})",
+                )
         if given:
             Run.update(given).where(Run.id == run_id).execute()
         return life.find(run_id)

@@ -155,7 +155,7 @@ class Report(BaseModel):
     @model_validator(mode="after")
     def _says_enough(self) -> Self:
         if missing := [name for name in _NEEDED[self.state] if getattr(self, name) is None]:
-            raise ValueError(f"{', '.join(missing)}: needed where state is {self.state}")
+            raise ValueError(f"{', '.join(missing)}: required if state is {self.state}")
         return self
 
 

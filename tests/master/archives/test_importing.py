@@ -116,7 +116,7 @@ def test_it_is_read_only_and_can_be_deleted(master: Master, exported: bytes) -> 
     stopped = master.api.simulate_post(f"/api/runs/{run_id}/stop/")
     for answer in (posted, stopped):
         assert answer.status_code == 409
-        assert answer.json["message"] == f"run {run_id} was imported: it is read only"
+        assert answer.json["message"] == f"run {run_id} is imported, therefore read-only"
     assert told(master, "/api/runs", pod=POD) == []
     assert f'run_id="{run_id}"' not in master.api.simulate_get("/metrics").text
     assert len(list(master.folder.glob("*.mlbench"))) == 1

@@ -62,16 +62,20 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     ("error", "status", "message"),
     [
         (errors.BadFieldError("rank", "too high"), 400, "rank: too high"),
-        (errors.NotFoundError("run_id: there is no run 3"), 404, "there is no run 3"),
+        (errors.NotFoundError("run_id: run 3 not found"), 404, "run 3 not found"),
         (errors.ConflictError("run 3 is active"), 409, "run 3 is active"),
         (errors.TooLargeError("body: at most 3 bytes"), 413, "at most 3 bytes"),
         (errors.RefusedError("swept.rate: a number"), 400, "swept.rate: a number"),
         (falcon.HTTPNotFound(), 404, "404 Not Found"),
         (falcon.HTTPConflict(title="Taken"), 409, "Taken"),
         (PrometheusError("it is away"), 503, "it is away"),
-        (OperationalError("locked"), 503, "the database gives no answer (locked): try again later"),
-        (InterfaceError("gone"), 503, "the database gives no answer (gone): try again later"),
-        (ZeroDivisionError("secret"), 500, "the master failed; its log says why"),
+        (
+            OperationalError("locked"),
+            503,
+            "the database does not respond (locked). Try again later.",
+        ),
+        (InterfaceError("gone"), 503, "the database does not respond (gone). Try again later."),
+        (ZeroDivisionError("secret"), 500, "internal error. See the log of the master."),
     ],
 )
 def test_every_error_is_json(error: Exception, status: int, message: str) -> None:
@@ -90,13 +94,16 @@ def test_a_failure_says_nothing_of_the_inside(caplog: pytest.LogCaptureFixture) 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({}, "name: it is missing"),
-        ({"name": 3}, "name: a text (not '3')"),
-        ({"name": "long"}, "name: at most 3 characters (not 'long')"),
-        ({"name": "a", "date": "x"}, "date: a time like 2018-08-03T09:21:29.347Z (not 'x')"),
-        ({"name": "a", "inner": {"b": "c"}}, "inner.b: a whole number (not 'c')"),
+        ({}, "name: required field is missing"),
+        ({"name": 3}, "name: must be a string (got '3')"),
+        ({"name": "long"}, "name: must have at most 3 characters (got 'long')"),
+        (
+            {"name": "a", "date": "x"},
+            "date: must be a time such as 2018-08-03T09:21:29.347Z (got 'x')",
+        ),
+        ({"name": "a", "inner": {"b": "c"}}, "inner.b: must be a whole number (got 'c')"),
         ({"name": "a", "inner": {"\ud800": "x"}}, "inner."),  # half a character pair
-        ([], "body: a JSON object"),
+        ([], "body: must be a JSON object"),
     ],
 )
 def test_a_wrong_field_is_named(fields: object, message: str) -> None:

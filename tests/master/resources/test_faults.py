@@ -106,8 +106,8 @@ def test_what_was_due_between_two_attempts_is_told_as_missed(api: TestClient, ru
         ({"fault": "disk-full"}, 400, "fault: disk-full: workers share their disk"),
         ({"fault": "network:3s"}, 400, "fault: network: the workers share this machine's"),
         ({"fault": "kill", "rank": 2}, 404, "rank: run {id} has workers 0 to 1"),
-        ({"fault": "kill", "rank": -1}, 400, "rank: at least 0"),
-        ({"rank": 0}, 400, "fault: it is missing"),
+        ({"fault": "kill", "rank": -1}, 400, "rank: must be at least 0"),
+        ({"rank": 0}, 400, "fault: required field is missing"),
     ],
 )
 def test_what_cannot_be_is_refused(
@@ -170,8 +170,11 @@ def test_a_set_registers_the_schedules_of_its_places(api: TestClient) -> None:
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"benchmark": "steps", "places": [{"num_workers": 2}]}, "faults: they are drawn from"),
-        ({"official": True}, "official: runs with failures cannot be scored"),
+        (
+            {"benchmark": "steps", "places": [{"num_workers": 2}]},
+            "faults: schedules are drawn from",
+        ),
+        ({"official": True}, "official: runs with faults cannot be scored"),
     ],
 )
 def test_a_set_that_could_not_keep_its_word_is_refused(

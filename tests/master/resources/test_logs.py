@@ -86,10 +86,12 @@ def test_an_earlier_attempt(api: TestClient, written: Run) -> None:
     for wrong in (0, 3):
         answer = api.simulate_get(path, params={"attempt": wrong})
         assert answer.status_code == 400
-        assert answer.json["message"] == f"attempt: run {written.id} has attempts 1 to 2"
+        assert (
+            answer.json["message"] == f"attempt: run {written.id} has attempts 1 to 2 (got {wrong})"
+        )
     waiting = make_run(state="INITIALIZED", attempt=0)
     answer = api.simulate_get(f"/api/runs/{waiting.id}/logs/", params={"attempt": 1})
-    message = f"attempt: run {waiting.id} has not begun its first attempt"
+    message = f"attempt: run {waiting.id} has not started any attempt (got 1)"
     assert answer.json["message"] == message
     assert api.simulate_get(f"/api/runs/{waiting.id}/logs/").json["attempt"] == 0
 

@@ -132,9 +132,9 @@ def test_a_file_that_is_too_large_is_refused(api: TestClient, asked: int) -> Non
 @pytest.mark.parametrize(
     ("body", "status", "message"),
     [
-        ({}, 409, "rank 0 is being profiled: profile {asked}"),
+        ({}, 409, "rank 0 is being profiled (profile {asked})"),
         ({"rank": 1}, 409, "rank 1 of run {run} has ended"),
-        ({"rank": 2}, 400, "rank: run {run} has started its ranks 0, 1"),
+        ({"rank": 2}, 400, "rank: run {run} has started ranks 0, 1 (got 2)"),
         ({"seconds": 61}, 400, "seconds: "),
         ({"seconds": 0}, 400, "seconds: "),
         ({"rank": -1}, 400, "rank: "),

@@ -108,16 +108,19 @@ def test_numbers_have_bounds(api: TestClient, judged: Run) -> None:
         for name in ("after", "price"):
             answer = get_result(api, judged.id, **{name: value})
             assert answer.status_code == 400
-            assert answer.json["message"] == f"{name}: a number from 0 to 1e+12 (not {value!r})"
+            assert (
+                answer.json["message"]
+                == f"{name}: must be a number from 0 to 1e+12 (got {value!r})"
+            )
     assert get_result(api, judged.id, price=0).json["cost"]["total"] == 0.0
     refused = get_result(api, judged.id, after="-0").json["message"]
-    assert refused.startswith("after: more than 0 seconds")
+    assert refused.startswith("after: must be greater than 0 seconds")
 
 
 def test_no_such_run(api: TestClient, judged: Run) -> None:
     for answer in (get_result(api, judged.id + 1), compare(api, judged.id, judged.id + 1)):
         assert answer.status_code == 404
-        assert answer.json["message"].endswith(f"there is no run {judged.id + 1}")
+        assert answer.json["message"].endswith(f"run {judged.id + 1} not found")
 
 
 def test_a_comparison_is_what_the_client_reads(api: TestClient, judged: Run) -> None:
@@ -141,10 +144,10 @@ def test_malformed_lists_of_runs_are_refused(api: TestClient, judged: Run) -> No
     for runs in ("", "x", "1,", ",1", "1,,2", "1, 2", "-1", "1.0", "1" * 19):
         answer = compare(api, runs)
         assert answer.status_code == 400
-        expected = f"runs: the ids of 1 to 200 runs, such as 1,2,3 (not {runs!r})"
+        expected = f"runs: must be the ids of 1 to 200 runs, such as 1,2,3 (got {runs!r})"
         assert answer.json["message"] == expected
     assert api.simulate_get("/api/compare/").json["message"].startswith("runs: ")
-    twice = {"status": 400, "message": f"runs: each run once (run {judged.id} is named twice)"}
+    twice = {"status": 400, "message": f"runs: ids must be unique (got run {judged.id} 2 times)"}
     assert compare(api, judged.id, 1, judged.id).json == twice
     one_by_one = {"runs": [judged.id] * 2}
     answer = api.simulate_get("/api/compare/", params=one_by_one, params_csv=False)
@@ -158,4 +161,4 @@ def test_200_runs_and_no_more(api: TestClient, database: Database) -> None:
     assert [one["run_ids"] for one in answer.json["groups"]] == [ids]
     refused = compare(api, *ids, 1)
     assert refused.status_code == 400
-    assert refused.json["message"].startswith("runs: the ids of 1 to 200 runs")
+    assert refused.json["message"].startswith("runs: must be the ids of 1 to 200 runs")

@@ -17,7 +17,7 @@ from tests.conftest import USER_TOKEN
 from tests.support.rows import make_ranks, make_run
 
 ORDER = {"name": "a", "benchmark": "steps"}
-_NO_VALUE = 'query: workers= lacks a value: workers=VALUE, or "workers=" for a word'
+_NO_VALUE = 'query: workers= lacks a value. Write workers=VALUE, or "workers=" for a word.'
 # By which MLBench's original client is recognised.
 ORIGINAL = {
     "Accept": "*/*",
@@ -153,11 +153,11 @@ def test_runs_are_queried_sorted_and_have_the_columns_asked_for(api: TestClient)
     counts = api.simulate_get("/api/runs/counts/", params={"query": "exchange=topk"}).json
     assert counts == {"runs": 3, "states": {"FINISHED": 2}, "query": "exchange=topk"}
     for name, wrong, message in (
-        ("query", "exchnge=topk", "query: there is no field exchnge: do you mean exchange?"),
+        ("query", "exchnge=topk", "query: unknown field exchnge. Did you mean exchange?"),
         ("query", "workers=", _NO_VALUE),
-        ("order", "-worker", "order: there is no field worker: do you mean workers?"),
-        ("columns", "id,worker", "columns: there is no field worker: do you mean workers?"),
-        ("columns", "\0", "columns: a text without NUL"),
+        ("order", "-worker", "order: unknown field worker. Did you mean workers?"),
+        ("columns", "id,worker", "columns: unknown field worker. Did you mean workers?"),
+        ("columns", "\0", "columns: must not contain NUL"),
     ):
         answer = api.simulate_get("/api/runs/", params={name: wrong})
         assert (answer.status_code, answer.json["message"]) == (400, message)
@@ -215,9 +215,9 @@ def test_a_wrong_field_is_named(api: TestClient) -> None:
         answer = post(api, **{field: value})
         assert (answer.status_code, answer.json["status"]) == (400, 400)
         assert answer.json["message"].startswith(field)
-    assert "there is no such field" in answer.json["message"]
+    assert "unknown field" in answer.json["message"]
     nameless = api.simulate_post("/api/runs", json={"benchmark": "steps"})
-    assert nameless.json == {"status": 400, "message": "name: it is missing"}
+    assert nameless.json == {"status": 400, "message": "name: required field is missing"}
     assert not Run.select().exists()
 
 
@@ -257,8 +257,8 @@ def test_the_defaults_of_the_original_command_line_can_be_run(api: TestClient) -
     most = Limits().cpus
     assert (run["num_cpus"], run["backend"], run["benchmark"]) == (most, "gloo", "cifar10-resnet")
     assert run["reason"] == (
-        f"each worker has {most:g} cores, the most here, not 1000; "
-        "it runs with gloo, not MPI, which PyTorch does not have here"
+        f"each worker has {most:g} cores, the maximum here, not 1000; "
+        "the backend is gloo, because PyTorch has no MPI here"
     )
     run = api.simulate_post("/api/runs/", json=order | {"num_cpus": 0}, headers=ORIGINAL).json
     assert run["num_cpus"] == 1

@@ -81,7 +81,7 @@ def test_a_set_is_registered_once(api: TestClient) -> None:
         answer = register(api, **fields)
         assert answer.status_code == 409
         assert answer.json["message"] == (
-            f"name: set scaling is registered with {was}: choose another name"
+            f"name: set scaling is already registered with {was}. Choose another name."
         )
 
 
@@ -93,16 +93,16 @@ TEN = [{"num_workers": 1, "seed": i} for i in range(10)]
     [
         (
             {"benchmark": "communication", "places": [{"num_workers": 2}] * 10},
-            "official: communication has no goal, so it cannot be scored",
+            "official: communication has no goal, so its runs cannot be scored",
         ),
         (
             {"args": {"learning-rate": "1"}},
-            "args.learning_rate: an official set keeps the task's rules: 0.05 (not 1)",
+            "args.learning_rate: must be 0.05 in an official set (got 1)",
         ),
-        ({"args": {"goal": "95"}}, "args.goal: an official set keeps the task's rules: 97 or 90"),
+        ({"args": {"goal": "95"}}, "args.goal: must be 97 or 90 in an official set"),
         (
             {"benchmark": "cifar10-resnet", "args": {"recipe": "one-cycle", "epochs": "164"}},
-            "args.epochs: an official set keeps the task's rules: 8 (not 164)",
+            "args.epochs: must be 8 in an official set (got 164)",
         ),
     ],
 )
@@ -138,10 +138,10 @@ def test_a_set_tells_no_secret_of_its_command(api: TestClient) -> None:
 
 
 def test_what_there_is_not(api: TestClient) -> None:
-    assert order(api, 1, name="other").json["message"] == "name: there is no set 'other'"
+    assert order(api, 1, name="other").json["message"] == "name: set 'other' not found"
     assert api.simulate_get("/api/sets/other/").status_code == 404
     register(api)
-    assert order(api, 3).json["message"] == "place: set scaling has 2 places (not 3)"
+    assert order(api, 3).json["message"] == "place: set scaling has 2 places (got 3)"
 
 
 SWEPT = [
@@ -166,33 +166,45 @@ def swept(**values: str) -> dict[str, Any]:
     return {"places": [{**place, "swept": {k.replace("_", "-"): v for k, v in values.items()}}]}
 
 
-TWICE = "places: a seed is used once (seed 1 is used twice)"
-UNASKED = "swept.bandwidth: 1000 is what clients send where nothing"
+TWICE = "places: seeds must be unique (got seed 1 twice)"
+UNASKED = "swept.bandwidth: 1000 means no limit, because clients send"
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"places": [{"num_workers": 99}]}, "num_workers: at most 4, or raise MLBENCH_LIMIT_W"),
+        (
+            {"places": [{"num_workers": 99}]},
+            "num_workers: must be at most 4 (got 99). Raise MLBENCH_LIMIT_W",
+        ),
         ({"args": {"epochs": 0}}, "args.epochs: "),
-        ({"name": 7}, "name: a text (not '7')"),
+        ({"name": 7}, "name: must be a string (got '7')"),
         ({"places": []}, "places: "),
         ({"places": [*PLACES, PLACES[0]]}, TWICE),
-        ({"num_workers": 2}, "num_workers: there is no such field"),
-        ({"official": True}, "official: at least 10 places with each number of workers (not 1"),
-        ({"official": True, "until_percent": 5}, "until_percent: an official set runs all"),
-        ({"until_percent": 100}, "until_percent: less than 100 (not '100')"),
-        (swept(cpus="99"), "swept.cpus: a worker here has at most"),
-        (swept(cpus="many"), "swept.cpus: a number (not 'many')"),
+        ({"num_workers": 2}, "num_workers: unknown field"),
+        (
+            {"official": True},
+            "official: each number of workers must have at least 10 places (got 1",
+        ),
+        ({"official": True, "until_percent": 5}, "until_percent: not allowed with official"),
+        ({"until_percent": 100}, "until_percent: must be less than 100 (got '100')"),
+        (swept(cpus="99"), "swept.cpus: must be at most"),
+        (swept(cpus="many"), "swept.cpus: must be a number (got 'many')"),
         (swept(learning_rate="x"), "swept.learning-rate: "),
         (swept(speed="1"), "swept.speed: is no option of this task"),
-        (swept(epochs="1"), "swept.epochs: args.epochs is given for all runs: leave one out"),
-        (swept(cpus="1") | {"num_cpus": 1}, "swept.cpus: num_cpus is given for all runs: leave"),
+        (
+            swept(epochs="1"),
+            "swept.epochs: args.epochs is already set for all runs. Leave out one of",
+        ),
+        (
+            swept(cpus="1") | {"num_cpus": 1},
+            "swept.cpus: num_cpus is already set for all runs. Lea",
+        ),
         *((swept(bandwidth=unasked), UNASKED) for unasked in ("1000", "1e3")),
-        (swept(seed="1"), "swept.seed: each repeat has its own; leave it out"),
+        (swept(seed="1"), "swept.seed: each repeat has a seed of its own. Leave out seed."),
         ({"places": [*SWEPT, PLACES[0]]}, "places: swept must have the same keys in all"),
         ({"places": [*SWEPT, SWEPT[0]]}, TWICE),
-        ({"official": True, "places": SWEPT * 5}, "official: a sweep cannot be scored"),
+        ({"official": True, "places": SWEPT * 5}, "official: sweeps cannot be scored"),
     ],
 )
 def test_what_could_not_be_run_is_not_registered(

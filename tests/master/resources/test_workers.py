@@ -99,7 +99,7 @@ def test_too_much_at_once(api: TestClient, assigned: Run) -> None:
     assert ship(api, assigned, b"x" * (4 << 20)).status_code == 200
     answer = ship(api, assigned, b"x" * ((4 << 20) + 1))
     assert answer.status_code == 413
-    assert answer.json == {"status": 413, "message": "body: at most 4194304 bytes"}
+    assert answer.json == {"status": 413, "message": "body: must be at most 4 MiB"}
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_pod_writes_what_its_own_rank_says(
     make_ranks(run, pod_uid="uid-1")
     answer = ship(api, run, b"abc", headers=as_pod(name, uid))
     assert answer.status_code == 403
-    assert answer.json["message"] == "rank: rank 0 is another pod's"
+    assert answer.json["message"] == "rank: rank 0 belongs to another pod"
     assert not Stream.select().exists()
 
 
@@ -161,7 +161,7 @@ def test_a_pod_speaks_for_itself_alone(
     ended = EXITED | {"run_id": run.id, "pod_uid": said}
     answer = poll(api, ended, headers=as_pod(name, uid))
     assert answer.status_code == 403
-    assert answer.json["message"] == f"{field}: the token is another pod's"
+    assert answer.json["message"] == f"{field}: token belongs to another pod"
     assert not Worker.select().exists()
     assert not Rank.get(rank=0).reported
 

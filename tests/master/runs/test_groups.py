@@ -124,13 +124,13 @@ def test_what_cannot_be_grouped_is_refused(database: Database) -> None:
     for number in range(MOST_GROUPS + 1):
         make(seed=number)
     for by, order, problem in (
-        ((), "", "group: name a field, such as exchange"),
-        (("wrkers",), "", "group: there is no field wrkers: do you mean workers?"),
-        (("workers",), "best", "order: one of the fields that are shown, or runs (not 'best')"),
+        ((), "", "group: must name a field, such as exchange"),
+        (("wrkers",), "", "group: unknown field wrkers. Did you mean workers?"),
+        (("workers",), "best", "order: must be a displayed field, or runs (got 'best')"),
         (
             ("seed", "set"),
             "",
-            "group: there are more than 500 groups by seed, set, swept",
+            "group: more than 500 groups by seed, set, swept",
         ),
     ):
         with pytest.raises(BadFieldError) as refused:

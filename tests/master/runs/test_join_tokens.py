@@ -36,7 +36,7 @@ def end_all() -> None:
 
 def test_a_token_has_few_active_runs(database: Database) -> None:
     first, *_ = [order(f"{number}") for number in range(3)]
-    with pytest.raises(TooManyError, match="it has 3 active runs"):
+    with pytest.raises(TooManyError, match="the 3 active runs are its maximum"):
         order("3")
     assert order("0").id == first.id  # asking again takes nothing
     order("3", holder="ab13")
@@ -47,7 +47,7 @@ def test_a_token_has_few_active_runs(database: Database) -> None:
 
 def test_a_token_has_few_active_ranks(database: Database) -> None:
     order("0", num_workers=8)
-    with pytest.raises(TooManyError, match=r"num_workers: at most 2 \(got 3\)"):
+    with pytest.raises(TooManyError, match=r"num_workers: must be at most 2 \(got 3\)"):
         order("1", num_workers=3)
     order("1", num_workers=2)
 
@@ -56,7 +56,7 @@ def test_a_token_orders_few_runs_in_a_minute(database: Database) -> None:
     for number in range(5):
         order(f"{number}")
         end_all()
-    with pytest.raises(TooManyError, match="at most 5 new runs in a minute"):
+    with pytest.raises(TooManyError, match="at most 5 new runs per minute"):
         order("5")
     JoinToken.update(recent_at=JoinToken.recent_at - 13).execute()  # one of five leaks in 12 s
     order("5")
@@ -99,8 +99,8 @@ def test_a_token_from_before_the_list_is_listed_once_used(
     ("token", "why"),
     [
         (make(USER_TOKEN, 1, "ab12"), "the joining token has expired"),
-        (make("another", 2**33, "ab12"), "the joining token is another master's"),
-        ("nonsense", "show the token"),
+        (make("another", 2**33, "ab12"), "the joining token belongs to another master"),
+        ("nonsense", "missing or wrong token"),
     ],
 )
 def test_a_refused_token_is_told_why(

@@ -114,9 +114,12 @@ def test_other_holders_and_keys_have_runs_of_their_own(database: Database) -> No
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"uid": 9}, "rank 0 of run {id} has joined already, from node-0"),
-        ({"rank": 1, "num_workers": 8}, "run {id} of this job has 2 ranks (not 8)"),
-        ({"rank": 1, "attempt": 1}, "run {id} of this job is at attempt 2"),
+        ({"uid": 9}, "rank: rank 0 of run {id} has already joined from node-0"),
+        ({"rank": 1, "num_workers": 8}, "num_workers: run {id} of this job has 2 ranks (got 8)"),
+        (
+            {"rank": 1, "attempt": 1},
+            "attempt: run {id} of this job is already at attempt 2 (got 1)",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused(
@@ -129,7 +132,7 @@ def test_what_does_not_go_together_is_refused(
 
 
 def test_a_job_has_no_more_ranks_than_a_run_may(database: Database) -> None:
-    with pytest.raises(BadFieldError, match="at most 16, or raise MLBENCH_LIMIT_WORKERS"):
+    with pytest.raises(BadFieldError, match=r"must be at most 16 .*Raise MLBENCH_LIMIT_WORKERS"):
         come(num_workers=17)
     assert not Run.select().exists()
 
@@ -167,7 +170,7 @@ def test_the_next_attempt_leaves_the_one_before(database: Database) -> None:
 def test_keys_come_again_after_the_end(database: Database) -> None:
     first = come(0)
     finish(first)
-    with pytest.raises(ConflictError, match=f"run {first.run_id} .* ended: rank 1 came too late"):
+    with pytest.raises(ConflictError, match=f"run {first.run_id} .* ended, so rank 1 is too late"):
         come(1)
     assert come(0) == first, "it asks again: its process is of the run that has ended"
     again = come(0, uid=21)

@@ -53,13 +53,13 @@ def test_a_query_says_how_it_was_read(text: str, meaning: str) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("a seed=", 'seed= lacks a value: seed=VALUE, or "seed=" for a word'),
-        ("a tag: b", 'tag: lacks a value: tag:VALUE, or "tag:" for a word'),
-        ("a OR", 'OR lacks a term beside it; write "OR" for the word'),
-        ("OR a", "OR lacks a term beside it"),
-        ("a OR OR b", "OR lacks a term beside it"),
-        ("a NOT", "NOT lacks a term beside it"),
-        ("a " * 30 + "a=b " * 21, r"at most 50 terms and words \(not 51\)"),
+        ("a seed=", 'seed= lacks a value. Write seed=VALUE, or "seed=" for a word.'),
+        ("a tag: b", 'tag: lacks a value. Write tag:VALUE, or "tag:" for a word.'),
+        ("a OR", 'OR requires a term beside it. Write "OR" to search'),
+        ("OR a", "OR requires a term beside it"),
+        ("a OR OR b", "OR requires a term beside it"),
+        ("a NOT", "NOT requires a term beside it"),
+        ("a " * 30 + "a=b " * 21, r"must have at most 50 terms and words \(got 51\)"),
     ],
 )
 def test_what_is_no_query(text: str, problem: str) -> None:

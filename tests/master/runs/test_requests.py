@@ -223,37 +223,49 @@ def test_a_forms_texts_are_understood() -> None:
 
 
 CLUSTER = Limits(workers=8, cpus=1.5, pool="kubernetes")
-HERE = Limits(no_bandwidth="it cannot be limited", no_latency="no sch_netem")
+HERE = Limits(no_bandwidth="no limits here", no_latency="no sch_netem")
 LARGE = Limits(workers=8, cpus=4, bandwidth=500, gpus=1, pool="kubernetes")
 
 
 @pytest.mark.parametrize(
     ("limits", "fields", "message"),
     [
-        (LIMITS, {"num_workers": 5}, "num_workers: at most 4, or raise MLBENCH_LIMIT_W"),
-        (LIMITS, {"num_cpus": 3}, "num_cpus: a worker here has at most 2 cores (not 3)"),
-        (LIMITS, {"num_cpus": 1.5}, "num_cpus: whole cores only (not 1.5)"),
-        (CLUSTER, {"num_cpus": 1.75}, "num_cpus: a worker here has at most 1.5 cores (not 1.75)"),
-        (CLUSTER, {"num_cpus": 0.001}, "num_cpus: at least 0.01 cores (not 0.001)"),
-        (HERE, {"max_bandwidth": 20}, "max_bandwidth: it cannot be limited; leave it out"),
-        (HERE, {"latency_ms": 5}, "latency_ms: no sch_netem; leave it out"),
-        (HERE, {"loss_percent": 1}, "loss_percent: no sch_netem; leave it out"),
-        (CLUSTER, {"max_bandwidth": 0.01}, "max_bandwidth: at least 0.1 Mbit/s (not 0.01)"),
-        (LARGE, {"max_bandwidth": 501}, "max_bandwidth: at most 500 Mbit/s (not 501)"),
+        (LIMITS, {"num_workers": 5}, "num_workers: must be at most 4 (got 5). Raise MLB"),
+        (LIMITS, {"num_cpus": 3}, "num_cpus: must be at most 2 cores (got 3)"),
+        (LIMITS, {"num_cpus": 1.5}, "num_cpus: must be a whole number of cores (got 1.5)"),
+        (CLUSTER, {"num_cpus": 1.75}, "num_cpus: must be at most 1.5 cores (got 1.75)"),
+        (CLUSTER, {"num_cpus": 0.001}, "num_cpus: must be at least 0.01 cores (got 0.001)"),
+        (HERE, {"max_bandwidth": 20}, "max_bandwidth: no limits here. Leave out max_bandwidth."),
+        (HERE, {"latency_ms": 5}, "latency_ms: no sch_netem. Leave out latency_ms."),
+        (HERE, {"loss_percent": 1}, "loss_percent: no sch_netem. Leave out loss_percent."),
+        (CLUSTER, {"max_bandwidth": 0.01}, "max_bandwidth: must be at least 0.1 Mbit/s (got 0.01)"),
+        (LARGE, {"max_bandwidth": 501}, "max_bandwidth: must be at most 500 Mbit/s (got 501)"),
         (LIMITS, {"gpu_enabled": True}, "gpu_enabled: workers here have no GPU"),
-        (LIMITS, {"backend": "NCCL"}, "backend: nccl needs GPUs: workers here have none; use gloo"),
-        (LARGE, {"backend": "NCCL"}, "backend: nccl needs GPUs: say gpu_enabled=true too"),
-        (LIMITS, {"args": {"backend": "nccl"}}, "backend: nccl needs GPUs"),
-        (LIMITS, {"backend": "ucc"}, "backend: digits runs with gloo, nccl here (not ucc)"),
-        (LARGE, {"benchmark": "steps", "gpu_enabled": True}, "gpu_enabled: steps needs no GPU"),
+        (
+            LIMITS,
+            {"backend": "NCCL"},
+            "backend: nccl requires GPUs. Workers here have no GPU, so use g",
+        ),
+        (LARGE, {"backend": "NCCL"}, "backend: nccl requires GPUs. Also set gpu_enabled=true."),
+        (LIMITS, {"args": {"backend": "nccl"}}, "backend: nccl requires GPUs"),
+        (LIMITS, {"backend": "ucc"}, "backend: digits supports gloo, nccl here (got ucc)"),
+        (
+            LARGE,
+            {"benchmark": "steps", "gpu_enabled": True},
+            "gpu_enabled: steps does not use GPUs",
+        ),
         (LIMITS, {"benchmark": "steps", "light_target": True}, "light_target: steps has no light"),
-        (LIMITS, {"benchmark": "steps", "seed": 1}, "seed: steps takes no seed"),
-        (LIMITS, {"backend": "MPI"}, "backend: digits runs with gloo, nccl here (not mpi)"),
-        (LIMITS, CUSTOM | {"backend": "MPI"}, "backend: PyTorch has gloo, nccl here (not mpi)"),
+        (LIMITS, {"benchmark": "steps", "seed": 1}, "seed: steps does not take a seed"),
+        (LIMITS, {"backend": "MPI"}, "backend: digits supports gloo, nccl here (got mpi)"),
+        (
+            LIMITS,
+            CUSTOM | {"backend": "MPI"},
+            "backend: PyTorch supports gloo, nccl here (got mpi)",
+        ),
         (
             LIMITS,
             {"benchmark": "communication", "num_workers": 1},
-            "num_workers: communication needs at least 2 (not 1)",
+            "num_workers: must be at least 2 for communication (got 1)",
         ),
         (
             LIMITS,
@@ -270,12 +282,12 @@ LARGE = Limits(workers=8, cpus=4, bandwidth=500, gpus=1, pool="kubernetes")
         (
             LIMITS,
             {"args": {"framework": "jax"}},
-            r"args.framework: jax is not installed here: `pip i",
+            r"args.framework: jax is not installed here. Install with `pip i",
         ),
         (
             CLUSTER,
             {"args": {"framework": "jax"}},
-            "args.framework: the chart names no image of jax: --set",
+            "args.framework: the chart has no image for jax. Install it with --set",
         ),
         (
             LIMITS,
@@ -285,21 +297,37 @@ LARGE = Limits(workers=8, cpus=4, bandwidth=500, gpus=1, pool="kubernetes")
         (
             LIMITS,
             {"benchmark": "logistic-regression", "args": {"model": "svm"}},
-            "args.model: logistic-regression says logistic (not svm); leave it out",
+            "args.model: logistic-regression implies logistic (got svm). Leave out one",
         ),
-        (LIMITS, {"backend": "GLOO", "args": {"backend": "mpi"}}, "args.backend: backend says gl"),
-        (LIMITS, {"seed": 7, "args": {"seed": 8}}, "args.seed: seed says 7 (not 8)"),
-        (LIMITS, {"light_target": True, "args": {"goal": 95}}, "args.goal: light_target says 90"),
+        (
+            LIMITS,
+            {"backend": "GLOO", "args": {"backend": "mpi"}},
+            "args.backend: backend implies gl",
+        ),
+        (LIMITS, {"seed": 7, "args": {"seed": 8}}, "args.seed: seed implies 7 (got 8)"),
+        (
+            LIMITS,
+            {"light_target": True, "args": {"goal": 95}},
+            "args.goal: light_target implies 90",
+        ),
         (
             LIMITS,
             {"image_name": "mlbench/pytorch-cifar10-resnet20-ddp", "args": {"exchange": "flat"}},
-            "args.exchange: image_name says ddp (not flat)",
+            "args.exchange: image_name implies ddp (got flat)",
         ),
-        (LARGE, {"gpu_enabled": True, "args": {"device": "cpu"}}, "args.device: gpu_enabled says"),
-        (LIMITS, {"args": {"device": "cuda"}}, "args.device: cuda needs GPUs: workers here have n"),
-        (LARGE, {"args": {"device": "cuda"}}, "args.device: cuda needs GPUs: say gpu_enabled=true"),
+        (
+            LARGE,
+            {"gpu_enabled": True, "args": {"device": "cpu"}},
+            "args.device: gpu_enabled implies",
+        ),
+        (
+            LIMITS,
+            {"args": {"device": "cuda"}},
+            "args.device: cuda requires GPUs. Workers here have n",
+        ),
+        (LARGE, {"args": {"device": "cuda"}}, "args.device: cuda requires GPUs. Also set gpu_enab"),
         # A file of the user's machine is not in a cluster.
-        (CLUSTER, CUSTOM, "custom_image_name: the workers are in a cluster"),
+        (CLUSTER, CUSTOM, "custom_image_name: workers in a cluster do not have"),
         # Nor does a local worker have containers: the command would run without the image.
         (
             LIMITS,

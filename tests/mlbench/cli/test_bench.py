@@ -85,7 +85,10 @@ def test_a_set_is_run_in_turn_and_compared(
     }
 
     other = mlbench("bench", *arguments, "--set", "steps=60", "--set", "rate=1000").refusal
-    assert f"--name: set {name} is registered with args={{'steps': '50', 'rate': '1000'}}" in other
+    assert (
+        f"--name: set {name} is already registered with args={{'steps': '50', 'rate': '1000'}}"
+        in other
+    )
 
 
 def test_own_code_has_another_seed_each_time_and_failures_are_told(

@@ -34,7 +34,7 @@ _BENCH = ["digits", "--sweep", "exchang=a,b", "--sweep", "bandwidth=5,10"]
             "--sweep bandwidth=5,10: --bandwidth is given for all runs",
         ),
         (["bench", *_BENCH], "until_percent: less than 100", "--until: less than 100"),
-        (["status", "9999"], "run_id: there is no run 9999", "there is no run 9999"),
+        (["status", "9999"], "run_id: run 9999 not found", "run 9999 not found"),
         (["logs", "7"], "rank: run 7 has", "--rank: run 7 has"),
         (["compare", "7"], "runs: at most 200; goal: a", "at most 200; --goal: a"),
     ],

@@ -119,7 +119,7 @@ def test_a_comparison_is_printed_even_if_its_file_cannot_be_written(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("4711",), "mlbench: there is no run 4711\n"),
+        (("4711",), "mlbench: run 4711 not found\n"),
         (("finished", "--goal", "nonsense"), "mlbench: --goal: "),
         (("finished", "-o", "report.pdf"), "mlbench: -o report.pdf: its name must end with one of"),
     ],

@@ -100,7 +100,7 @@ def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
     again = mlbench("run", "steps", "--name", "again", *_FAST, "--json").json["id"]
     deleted = f"run {run_id} (detached) is deleted\nrun {again} (again) is deleted\n"
     assert mlbench("delete", "--yes", run_id, "again", run_id).output == deleted
-    assert mlbench("delete", "--yes", run_id).refusal == f"mlbench: there is no run {run_id}\n"
+    assert mlbench("delete", "--yes", run_id).refusal == f"mlbench: run {run_id} not found\n"
 
     # One that is active is stopped first.
     name = "Not for long"

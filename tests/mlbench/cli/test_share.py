@@ -38,7 +38,7 @@ def test_a_run_leaves_and_comes_back_read_only(here: Mlbench, client: ApiClient)
     assert f"imported: {again.origin}, read only" in here("status", str(again.id)).out
     listed = here("status").out
     assert (str(again.origin) in listed, "paper" in listed) == (True, True)
-    assert "was imported: it is read only" in here("stop", str(again.id)).refusal
+    assert "is imported, therefore read-only" in here("stop", str(again.id)).refusal
     published = here("publish", "traveller.mlbench", "-o", "site").output
     assert published == "site/index.html: 1 run\n"
     assert here("delete", "--yes", str(again.id)).code == 0

@@ -40,7 +40,7 @@ def test_runs_are_listed_by_a_query(mlbench: Mlbench, finished: Run) -> None:
     [group] = mlbench("runs", "-q", query, "--group", "state,name", "--json").json
     assert group["values"] == {"state": "FINISHED", "name": "finished"}
     refused = mlbench("runs", "-q", "wrkers>2").refusal
-    assert "there is no field wrkers: do you mean workers?" in refused
+    assert "unknown field wrkers. Did you mean workers?" in refused
 
 
 def test_a_log_is_printed_as_it_was_written(
