@@ -1,4 +1,4 @@
-"""The builder of the OpenAPI 3.1 document: routes and records in, JSON out."""
+"""The builder of the OpenAPI 3.1 document, from routes and records."""
 
 import inspect
 import json
@@ -19,19 +19,17 @@ from mlbench_master.http.bodies import JAVASCRIPT
 from mlbench_master.openapi.operation import Operation, Parameter, Route
 
 JSON = "application/json"
-_FORM = "The fields, which can also be sent as a form (`application/x-www-form-urlencoded`)."
-_BYTES = "application/octet-stream"
 
-# Answers by operation or by record, and bodies by operation and a name for each. Tests send them.
+# Responses by operation or record, and bodies by operation and example. Tests send them.
 _EXAMPLES = json.loads(Path(__file__).with_name("examples.json").read_text())
 
 _DESCRIPTION = """\
-Order runs, follow them, read and add metrics.
+Submit runs, follow their progress, read and add metrics.
 
-- A slash at the end of a path may be left out.
-- A body is JSON, or a form where its description says so. A text that spells a number or a \
-truth value does for it.
-- With `text/javascript` in the Accept header, JSON is called by that name.
+- The slash at the end of a path is optional.
+- Bodies are JSON, or forms if their description says so. Numbers and booleans can be sent as \
+strings.
+- With `text/javascript` in the Accept header, JSON has this content type.
 - Every error is JSON with `status` and `message`.
 """
 
@@ -41,20 +39,20 @@ _PATH_PARAMETERS = {
         **{"schema": schema, "example": example},
     }
     for name, schema, description, example in (
-        ("run_id", {"type": "integer"}, "The run.", 1),
-        ("rank", {"type": "integer"}, "The rank.", 0),
-        ("stream", {"type": "string", "enum": STREAMS}, "Which.", "stdout"),
-        ("file", {"type": "string"}, "The file's name, with its folders.", "plots/loss.csv"),
-        ("owner", {"type": "string"}, "A pod's name, or a run's id with `metric_type=run`.", "1"),
-        ("pod", {"type": "string"}, "The worker's name.", "local-mlbench-worker-0"),
-        ("autopsy_id", {"type": "integer"}, "The autopsy, as the reply to a poll says.", 1),
-        ("profile_id", {"type": "integer"}, "The profile, as the reply to a poll says.", 1),
-        ("fault_id", {"type": "integer"}, "The failure, as the reply to a poll says.", 1),
-        ("name", {"type": "string"}, "The set's name.", "scaling"),
+        ("run_id", {"type": "integer"}, "Id of the run.", 1),
+        ("rank", {"type": "integer"}, "Rank.", 0),
+        ("stream", {"type": "string", "enum": STREAMS}, "Stream.", "stdout"),
+        ("file", {"type": "string"}, "Path of the file in the output folder.", "plots/loss.csv"),
+        ("owner", {"type": "string"}, "Id of a run, or name of a pod with `metric_type=pod`.", "1"),
+        ("pod", {"type": "string"}, "Name of the worker pod.", "local-mlbench-worker-0"),
+        ("autopsy_id", {"type": "integer"}, "Id of the autopsy, from the response to a poll.", 1),
+        ("profile_id", {"type": "integer"}, "Id of the profile, from the response to a poll.", 1),
+        ("fault_id", {"type": "integer"}, "Id of the fault, from the response to a poll.", 1),
+        ("name", {"type": "string"}, "Name of the benchmark set.", "scaling"),
         (
             "token_id",
             {"type": "string"},
-            "The id of the joining token.",
+            "Id of the joining token.",
             "5f0c2a6de1b94d3f8a7c6b5d4e3f2a10",
         ),
     )
@@ -63,63 +61,68 @@ _PATH_PARAMETERS = {
 _SECURITY_SCHEMES = {
     f"{who}_{scheme}": {"type": "http", "scheme": scheme, "description": description}
     for who, token in (
-        ("user", "The users' token"),
-        ("agent", "The token of the agent's pod"),
-        ("join", "A joining token, of `mlbench token join`, or the users' token"),
+        ("user", "User token"),
+        ("agent", "Token of the agent's pod"),
+        ("join", "Joining token from `mlbench token join`, or user token"),
     )
     for scheme, description in (
         ("bearer", f"{token}."),
-        ("basic", f"{token} as the password, with any name."),
+        ("basic", f"{token} as the password, with any user name."),
     )
 }
 
 
-# Of each answer that is an error: its name, its description, and an example of its message.
+# Error responses by status: name, description, and an example of the message.
 _FAILURES = {
     400: ("BadRequest", "A field of the request is wrong.", "rank: run 3 has ranks 0 to 1 (got 2)"),
     401: (
         "NoToken",
-        "No token was shown.",
+        "The token is missing or wrong.",
         "Authorization: missing or wrong token. Send `Bearer TOKEN`, or the token as the password "
         "of HTTP Basic.",
     ),
     403: (
         "Forbidden",
-        "Not with this token or from this page.",
+        "This token, or this web page, has no access.",
         "Authorization: this route is for users",
     ),
-    404: ("NotFound", "There is no such thing.", "run_id: run 12 not found"),
-    409: ("Conflict", "Not in the state that it is in.", "run 3 is imported, therefore read-only"),
+    404: ("NotFound", "The resource does not exist.", "run_id: run 12 not found"),
+    409: (
+        "Conflict",
+        "The state of the resource does not allow the request.",
+        "run 3 is imported, therefore read-only",
+    ),
     413: ("BodyTooLarge", "The body is too large.", "body: must be at most 1 MiB"),
     414: ("UrlTooLong", "The URL is too long.", "Request Line is too large (8192 > 4094)"),
-    421: ("ForeignHost", "For another host.", "Host: must be localhost (got 'a.com')"),
+    421: (
+        "ForeignHost",
+        "The Host header names another host.",
+        "Host: must be localhost (got 'a.com')",
+    ),
     429: (
         "QuotaUsedUp",
-        "The quota of the token is used up for the moment.",
+        "The quota of the token is used up. Try again later.",
         "token: at most 60 new runs per minute. Try again in a few seconds.",
     ),
     431: ("HeadersTooLarge", "The headers are too large.", "limit request headers fields"),
     502: (
         "Incomplete",
-        "Prometheus has lost or forgotten samples, so there is no whole answer any more.",
+        "Prometheus has lost or deleted samples, so the response would be incomplete.",
         "Prometheus has 10 of the 411 samples of run 7: it lost or forgot the rest "
         "(retention, a lost disk)",
     ),
-    503: ("Unavailable", "Not for the moment.", "Prometheus is not ready"),
+    503: ("Unavailable", "The service is unavailable. Try again later.", "Prometheus is not ready"),
 }
-# The headers that come along, and their types.
+# Headers of error responses, by status, with their types.
 _HEADERS = {401: {"WWW-Authenticate": "string"}, 503: {"Retry-After": "integer"}}
-_FAILURES_OF_ALL = (400, 403, 414, 431)
-# Of all that ask for a token.
-_FAILURES_OF_TOKEN = (401, 421)
 
 
 def build(routes: Iterable[Route]) -> dict[str, Any]:
-    """Return the document of these routes, ready for JSON."""
+    """Return the OpenAPI document of these routes, ready for JSON."""
     schemas = _Schemas()
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        # No converters, and the API's paths end with a slash.
+        # OpenAPI has no converters, and the paths of the API end with a slash.
         path = re.sub(r":\w+}", "}", route.path) + "/" * route.path.startswith("/api/")
         paths[path] = {
             method.lower(): _describe(responder, path, access_of(route.resource), schemas)
@@ -147,25 +150,27 @@ def build(routes: Iterable[Route]) -> dict[str, Any]:
 
 
 class _Generator(GenerateJsonSchema):
-    """Leaves out titles, which only repeat a field's name, and the defaults of answers."""
+    """Leaves out titles, which repeat the names of fields, and the defaults of responses."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
     def default_schema(self, schema: Any) -> dict[str, Any]:
-        answers = self.mode == "serialization"
-        return self.generate_inner(schema["schema"]) if answers else super().default_schema(schema)
+        is_response = self.mode == "serialization"
+        if is_response:
+            return self.generate_inner(schema["schema"])
+        return super().default_schema(schema)
 
 
 class _Schemas:
-    """The schemas of models; what they refer to gathers in ``components``."""
+    """Schemas of models. Referenced schemas are collected in ``components``."""
 
     def __init__(self) -> None:
         self.components: dict[str, Any] = {}
         self.of(Error, "serialization")
 
     def of(self, model: Any, mode: Literal["validation", "serialization"]) -> dict[str, Any]:
-        """Return the schema of a model, or of a type made of such."""
+        """Return the schema of a model, or of a type made of models."""
         schema = TypeAdapter(model).json_schema(
             mode=mode, schema_generator=_Generator, ref_template="#/components/schemas/{model}"
         )
@@ -182,8 +187,8 @@ def _describe(responder: Any, path: str, access: Access, schemas: _Schemas) -> d
     variables = [_PATH_PARAMETERS[name] for name in re.findall(r"{(\w+)}", path)]
     who = "user" if access == "scrape" else access
     schemes = () if access == "open" else (f"{who}_bearer", f"{who}_basic")
-    failures = {*_FAILURES_OF_ALL, *operation.errors, *(_FAILURES_OF_TOKEN if schemes else ())}
-    if re.search(r"{(?!pod})", path):  # a pod that asks is there
+    failures = {400, 403, 414, 431, *operation.errors, *((401, 421) if schemes else ())}
+    if re.search(r"{(?!pod})", path):  # a pod with a valid token exists
         failures.add(404)
     if operation.body is not None:
         failures.add(413)
@@ -200,7 +205,7 @@ def _describe(responder: Any, path: str, access: Access, schemas: _Schemas) -> d
                 for status in sorted(failures)
             },
         },
-        # An empty requirement: none of the others is needed, unless a proxy is in between.
+        # The empty requirement makes the others optional; only requests through a proxy need them.
         "security": [*([{}] if access == "scrape" else []), *({scheme: []} for scheme in schemes)],
     }
     if operation.body is not None:
@@ -220,15 +225,23 @@ def _describe_parameter(parameter: Parameter[Any]) -> dict[str, Any]:
 
 
 def _describe_body(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
-    shown = {name: {"value": body} for name, body in _EXAMPLES["bodies"][operation.name].items()}
+    bodies = _EXAMPLES["bodies"][operation.name]
+    examples = {name: {"value": body} for name, body in bodies.items()}
     if operation.body is bytes:
         schema = {"type": "string", "format": "binary"}
-        # A piece of a stream may be empty.
-        return {"required": False, "content": {_BYTES: {"schema": schema, "examples": shown}}}
+        content = {"application/octet-stream": {"schema": schema, "examples": examples}}
+        return {"required": False, "content": content}  # a piece of a stream may be empty
     schema = schemas.of(operation.body, "validation")
-    body = {"required": True, "content": {JSON: {"schema": schema, "examples": shown}}}
-    # A second content would make the client of openapi-python-client fail when it is imported.
-    return {**body, "description": _FORM} if operation.form else body
+    body: dict[str, Any] = {
+        "required": True,
+        "content": {JSON: {"schema": schema, "examples": examples}},
+    }
+    if operation.form:
+        # Not a second content type: openapi-python-client would generate a broken client.
+        body["description"] = (
+            "The fields, as JSON or as a form (`application/x-www-form-urlencoded`)."
+        )
+    return body
 
 
 def _describe_answer(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
@@ -262,6 +275,6 @@ def _example(operation: Operation) -> Any:
         return answers[operation.name]
     record, *_ = get_args(model) or (model,)
     record, *_ = get_args(record) or (record,)
-    # The file leaves out fields that have their default.
+    # The examples leave out fields with their default value.
     example = record.from_fields(answers[record.__name__]).to_fields()
     return [example] if get_origin(model) is list else example

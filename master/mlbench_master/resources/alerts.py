@@ -1,4 +1,4 @@
-"""``/api/alerts/``: what Prometheus's rules find wrong now."""
+"""``/api/alerts/``: firing alerts of Prometheus, and past alerts of a run."""
 
 import time
 from collections.abc import Mapping
@@ -18,24 +18,24 @@ from mlbench_master.runs import life
 
 @dataclass(frozen=True)
 class AlertsResource:
-    """The alerts that fire, and ``/api/runs/{id}/alerts/``: those that fired about one run."""
+    """Firing alerts, and ``/api/runs/{id}/alerts/``: the alerts of a run."""
 
     prometheus: PrometheusClient
 
-    @operation("list_alerts", "All alerts that fire, the oldest first.", list[Alert], errors=(503,))
+    @operation("list_alerts", "The firing alerts, oldest first.", list[Alert], errors=(503,))
     def on_get(self, req: Request, resp: Response) -> None:
-        """Answer with every alert that fires, the oldest first."""
-        firing = (one for one in self.prometheus.alerts() if one["state"] == "firing")
+        """List firing alerts, oldest first."""
+        firing = (alert for alert in self.prometheus.alerts() if alert["state"] == "firing")
         resp.media = sorted(map(_describe, firing), key=lambda alert: alert.since)
 
     @operation(
         "list_run_alerts",
-        "The alerts that fired about the run, in order of time.",
+        "The alerts of the run, oldest first.",
         list[RunAlert],
         errors=(502, 503),
     )
     def on_get_run(self, req: Request, resp: Response, run_id: int) -> None:
-        """Answer with every alert that fired about the run, as far as Prometheus remembers."""
+        """List the alerts of a run, within Prometheus's retention time."""
         resp.media = alerts_of(self.prometheus, life.find(run_id), time.time())
 
 

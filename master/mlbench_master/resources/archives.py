@@ -1,4 +1,4 @@
-"""``/api/archives/`` and ``/api/runs/{id}/archive/``: runs as files, and whether they have all."""
+"""``/api/archives/`` and ``/api/runs/{id}/archive/``: import, download and verify archives."""
 
 from dataclasses import dataclass
 from tempfile import TemporaryFile
@@ -15,39 +15,40 @@ from mlbench_master.reading.series import SeriesReader
 from mlbench_master.runs import describing, life
 from mlbench_master.serving.buffered import BufferedSocket
 
-_FILE = "application/zip"
-# The four requests that may have such bodies at once share the 1 GiB of the chart's /tmp.
-_MOST_BYTES = 200 << 20
+_ZIP = "application/zip"
+# At most four imports run at once, and the /tmp of the chart has 1 GiB.
+_MAX_BYTES = 200 << 20
 _RESTORE = flag(
     "restore",
-    "`true` writes what Prometheus lacks, as far as it is not older than 23 hours. An archive that "
-    "is damaged is sealed again from what Prometheus has.",
+    "Write samples that Prometheus lacks and that are not older than 23 hours. Seal a damaged "
+    "archive again from the samples in Prometheus.",
     default=False,
 )
 
 
 @dataclass(frozen=True)
 class ArchivesResource:
-    """Where archives are imported; and the archive of one run, to get it and to verify it."""
+    """Imports of archives, and download and verification of a run's archive."""
 
     reader: SeriesReader
     verifier: Verifier
 
     @operation(
         "import_archive",
-        "The run that the archive is of, and whether it is new here.",
+        "The imported run, and whether the import added it.",
         Imported,
         body=bytes,
         errors=(502, 503),
     )
     def on_post(self, req: Request, resp: Response) -> None:
-        """Import the run of an archive, which is the body.
+        """Import a run from its archive, the body of the request.
 
-        It is listed and compared as all others are, with its `origin`, and is read only. The same
-        archive once more adds nothing, and neither does that of a run of this installation.
+        The imported run is read-only. Its `origin` is set; otherwise, lists and comparisons treat
+        imported runs like all others. Importing the same archive again, or the archive of a run of
+        this installation, adds nothing.
         """
         with TemporaryFile() as file:
-            read_to_file(req, file, _MOST_BYTES)
+            read_to_file(req, file, _MAX_BYTES)
             buffered = req.env.get("gunicorn.socket")
             is_gone = isinstance(buffered, BufferedSocket) and (lambda: buffered.is_gone)
             run, added = importing.import_archive(self.reader, file, is_gone or (lambda: False))
@@ -56,26 +57,26 @@ class ArchivesResource:
     @operation(
         "get_archive",
         "The archive, a zip file.",
-        files={_FILE: {"type": "string", "contentMediaType": _FILE}},
+        files={_ZIP: {"type": "string", "contentMediaType": _ZIP}},
         errors=(409, 502),
     )
     def on_get_run(self, req: Request, resp: Response, run_id: int) -> None:
-        """Answer with the archive of the run."""
+        """Download the archive of a run."""
         run = life.find(run_id)
         if run.archive is None:
             why = run.archive_problem or "archives are sealed soon after the end of a run"
             raise falcon.HTTPConflict(description=f"run {run_id} has no archive: {why}")
         resp.stream, resp.content_length = self.reader.archives.read(run.archive)
-        resp.content_type = _FILE
+        resp.content_type = _ZIP
         offer_file(resp, run.archive)
 
     @operation(
         "verify_run",
-        "What is damaged or missing, if anything is.",
+        "The damaged and missing parts of the archive, if any.",
         Verification,
         parameters=(_RESTORE,),
         errors=(502, 503),
     )
     def on_post_verification(self, req: Request, resp: Response, run_id: int) -> None:
-        """Verify the run's archive: by itself, and against what Prometheus has."""
+        """Verify the archive of a run: its digests, and its samples against Prometheus."""
         resp.media = self.verifier.verify(life.find(run_id), restore=_RESTORE.read(req))

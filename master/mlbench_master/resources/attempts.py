@@ -6,15 +6,15 @@ from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError
 from mlbench_master.openapi.operation import whole
 
-ATTEMPT = whole("attempt", "Of which attempt; by default the latest.")
+ATTEMPT = whole("attempt", "Attempt of the run. Default: the latest.")
 
 
 def read_attempt(req: Request, run: Run) -> int:
-    """Return the attempt that a request asks for; a BadFieldError if the run has none such."""
-    wanted = ATTEMPT.read(req)
-    if wanted is None:
+    """Return the attempt that a request names; a BadFieldError if the run does not have it."""
+    attempt = ATTEMPT.read(req)
+    if attempt is None:
         return run.attempt
-    if not 0 < wanted <= run.attempt:
+    if not 0 < attempt <= run.attempt:
         attempts = f"attempts 1 to {run.attempt}" if run.attempt else "not started any attempt"
-        raise BadFieldError("attempt", f"run {run.id} has {attempts} (got {wanted})")
-    return wanted
+        raise BadFieldError("attempt", f"run {run.id} has {attempts} (got {attempt})")
+    return attempt

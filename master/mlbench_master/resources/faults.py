@@ -1,4 +1,4 @@
-"""``/api/runs/{id}/faults``: failures that are injected by hand; and where agents report them."""
+"""``/api/runs/{id}/faults``: manual fault injection, and the reports of agents."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -25,59 +25,59 @@ class FaultRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     fault: str = Field(max_length=100, pattern=NO_NUL)
-    """Such as `kill`, `stop:5s`, `slow:50%`, `slow:50%:10s` or `network:3s`."""
+    """Fault to inject, e.g. `kill`, `stop:5s`, `slow:50%`, `slow:50%:10s` or `network:3s`."""
     rank: _Number = 0
-    """The worker that it hits, by its rank among the workers."""
+    """Worker to inject the fault into, by its rank among the workers."""
 
 
 class FaultReport(BaseModel):
-    """What became of a failure, as the agent reports that was to carry it out."""
+    """The outcome of a fault, as its agent reports it."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
     at: Annotated[_Time, BeforeValidator(refuse_truth_value)]
-    """Unix seconds, by the master's clock."""
+    """Time of the injection in Unix seconds, by the master's clock."""
     attempt: _Number
     problem: str = Field(default="", max_length=500, pattern=NO_NUL)
-    """Why it could not be carried out; empty if it was."""
+    """Why the fault was not injected; empty if it was."""
 
 
 @dataclass(frozen=True)
 class FaultsResource:
-    """The failures of a run."""
+    """The injected faults of a run."""
 
     limits: Limits
 
     @operation(
         "inject_fault",
-        "The event, which says what became of it once its agent has reported.",
+        "The event of the fault. Its text has the outcome once the agent has reported.",
         RunEvent,
         body=FaultRequest,
         errors=(409,),
     )
     def on_post(self, req: Request, resp: Response, run_id: int) -> None:
-        """Have a failure hit a rank of a run that is going on, within a few seconds.
+        """Inject a fault into a rank of an active run, within a few seconds.
 
-        409: the rank is not running, or MLBench has not started it. 400 too for what would hurt
-        others than this run.
+        400: the fault would also affect other runs. 409: the rank is not running, or MLBench did
+        not start its process.
         """
         run = life.find(run_id)
-        wanted = read_body(req, FaultRequest)
+        request = read_body(req, FaultRequest)
         in_cluster = self.limits.pool == "kubernetes"
-        ordered = faults.order(run, wanted.rank, wanted.fault, in_cluster=in_cluster)
-        resp.media = events.of_fault(ordered, run.attempt)
+        fault = faults.order(run, request.rank, request.fault, in_cluster=in_cluster)
+        resp.media = events.of_fault(fault, run.attempt)
 
 
 class FaultReportsResource:
-    """``/api/workers/{pod}/runs/{run}/faults/{fault}``: an agent has carried out a failure."""
+    """``/api/workers/{pod}/runs/{run}/faults/{fault}``: an agent's report of a fault."""
 
     access: Access = "agent"
 
-    @operation("report_fault", "It is held.", status=204, body=FaultReport)
+    @operation("report_fault", "The report is stored.", status=204, body=FaultReport)
     def on_put(self, req: Request, resp: Response, pod: str, run_id: int, fault_id: int) -> None:
-        """Store what became of a failure; the first report that comes counts.
+        """Store the outcome of a fault; only the first report counts.
 
-        A pod speaks for itself alone: 403.
+        403: the token belongs to another pod.
         """
         own = own_pod(req, pod)
         report = read_body(req, FaultReport)

@@ -1,4 +1,4 @@
-"""``/api/runs/{id}/files``: what ranks left in their output folders."""
+"""``/api/runs/{id}/files``: files in the output folders of ranks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from mlbench_master.reading.files import FileReader
 from mlbench_master.resources.attempts import ATTEMPT, read_attempt
 from mlbench_master.runs import life
 
-_RANK = whole("rank", "Whose file.", 0)
+_RANK = whole("rank", "Rank that wrote the file.", 0)
 _TEXT, _BYTES = "text/plain; charset=utf-8", "application/octet-stream"
-# Nothing that a browser would execute, such as SVG, goes by its own name.
+# Types that browsers execute, such as SVG, are not listed: these files are sent as plain bytes.
 _TYPES: Mapping[str, str] = {
     **{".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg"},
     **{".gif": "image/gif", ".webp": "image/webp", ".csv": "text/csv; charset=utf-8"},
@@ -34,25 +34,25 @@ class FilesResource:
 
     @operation(
         "list_files",
-        "The files, by rank and name.",
+        "The files, sorted by rank and name.",
         list[RunFile],
         parameters=(ATTEMPT,),
         errors=(502,),
     )
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
-        """List what each rank left in `$MLBENCH_OUTPUT`, with what stayed on its machine."""
+        """List the files in each rank's `$MLBENCH_OUTPUT`, also those left on its machine."""
         run = life.find(run_id)
         resp.media = self.files.find(run, read_attempt(req, run))
 
     @operation(
         "get_file",
-        "The file, to be stored: no browser executes it.",
+        "The file, as a download that browsers do not execute.",
         files=_ANSWERS,
         parameters=(_RANK, ATTEMPT),
         errors=(502,),
     )
     def on_get_one(self, req: Request, resp: Response, run_id: int, file: str) -> None:
-        """Answer with the content of a file that the master holds."""
+        """Return the content of a file that the master has."""
         run = life.find(run_id)
         rank = _RANK.read(req) or 0
         resp.data = self.files.read(run, read_attempt(req, run), rank, file)

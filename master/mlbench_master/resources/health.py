@@ -1,4 +1,4 @@
-"""The master itself, for probes, Prometheus and tools: its state, metrics and description."""
+"""Health, metrics and API description of the master, for probes, Prometheus and tools."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from mlbench_master.reading.promql import PrometheusClient
 
 @dataclass(frozen=True)
 class HealthResource:
-    """``/healthz``: whether the process is alive, and ``/readyz``: whether it can do its work."""
+    """``/healthz``: whether the process is alive; ``/readyz``: whether it can serve requests."""
 
     prometheus: PrometheusClient
     write_test: WriteTest = field(default_factory=WriteTest)
@@ -27,12 +27,12 @@ class HealthResource:
 
     @operation("get_health", "The process is alive.", Health)
     def on_get(self, req: Request, resp: Response) -> None:
-        """Answer at all."""
+        """Check that the process is alive."""
         resp.media = Health()
 
-    @operation("get_readiness", "The database and Prometheus answer.", Health, errors=(503,))
+    @operation("get_readiness", "The database and Prometheus respond.", Health, errors=(503,))
     def on_get_ready(self, req: Request, resp: Response) -> None:
-        """Answer 200 if the database can be written and Prometheus answers, else 503."""
+        """Check that the database can be written and Prometheus responds, else 503."""
         self.write_test.check()
         if not self.prometheus.ready():
             raise ServiceUnavailableError("Prometheus is not ready")
@@ -41,7 +41,7 @@ class HealthResource:
 
 @dataclass(frozen=True)
 class OwnMetricsResource:
-    """``/metrics``: what Prometheus scrapes."""
+    """``/metrics``: the metrics endpoint that Prometheus scrapes."""
 
     registry: CollectorRegistry
     access: Access = "scrape"
@@ -53,24 +53,23 @@ class OwnMetricsResource:
         errors=(421,),
     )
     def on_get(self, req: Request, resp: Response) -> None:
-        """Answer in Prometheus's text format."""
+        """Return the metrics of the master in Prometheus's text format."""
         resp.data = generate_latest(self.registry)
-        resp.content_type = CONTENT_TYPE_LATEST  # last: an error is JSON
+        resp.content_type = CONTENT_TYPE_LATEST  # set last, because errors are JSON
 
 
 @dataclass(frozen=True)
 class OpenApiResource:
-    """``/openapi.json``: the API's description of itself. It holds no secret."""
+    """``/openapi.json``: the OpenAPI document, which contains no secrets."""
 
     routes: Iterable[Route]
     access: Access = "open"
 
     @cached_property
     def document(self) -> Mapping[str, Any]:
-        """The document, once somebody has asked for it."""
         return build(self.routes)
 
     @operation("get_openapi", "This document.", dict[str, Any])
     def on_get(self, req: Request, resp: Response) -> None:
-        """Answer with the OpenAPI 3.1 document of this API."""
+        """Return the OpenAPI 3.1 document of this API."""
         resp.media = self.document

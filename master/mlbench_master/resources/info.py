@@ -1,4 +1,4 @@
-"""``/api/info/`` and ``/api/benchmarks/``: the installation, and what a run may ask of it."""
+"""``/api/info/`` and ``/api/benchmarks/``: the installation, its limits and its benchmarks."""
 
 from dataclasses import dataclass
 
@@ -16,15 +16,15 @@ from mlbench_master.settings import Limits, Settings
 
 @dataclass(frozen=True)
 class InfoResource:
-    """The installation, and what ``benchmark`` of a run may name."""
+    """The installation, and the benchmarks that runs may name."""
 
     settings: Settings
 
     @operation("get_info", "The installation.", Info)
     def on_get(self, req: Request, resp: Response) -> None:
-        """Answer with its version, its limits, and the Grafana and Prometheus beside it."""
+        """Return version, limits, and the addresses of Grafana and Prometheus."""
         settings = self.settings
-        # A cluster's Prometheus is for the master alone.
+        # In a cluster, only the master can reach Prometheus.
         prometheus_url = settings.prometheus_url if settings.pool == "local" else None
         resp.media = Info(
             version=own_version(),
@@ -36,9 +36,9 @@ class InfoResource:
             prometheus=_place(prometheus_url),
         )
 
-    @operation("list_benchmarks", "All official tasks.", list[records.Benchmark])
+    @operation("list_benchmarks", "All benchmarks.", list[records.Benchmark])
     def on_get_benchmarks(self, req: Request, resp: Response) -> None:
-        """Answer with every official task: its goals, and which fields of a run it knows."""
+        """List benchmarks with their goals, options and the run fields that they support."""
         resp.media = [
             _describe(benchmark, self.settings.limits) for benchmark in BENCHMARKS.values()
         ]

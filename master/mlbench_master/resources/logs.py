@@ -1,4 +1,4 @@
-"""``/api/runs/{id}/logs/``: what the ranks of a run write."""
+"""``/api/runs/{id}/logs/``: the logs of ranks."""
 
 from falcon import Request, Response
 
@@ -11,25 +11,28 @@ from mlbench_master.resources.attempts import ATTEMPT, read_attempt
 from mlbench_master.runs import life
 
 MAX_SEARCH_LENGTH = 500
-_RANK = whole("rank", "Whose log: the processes of a worker have one together.", 0)
-_STREAM = one_of("stream", ("stdout", "stderr"), "Which of the two.", "stdout")
-_OFFSET = whole("offset", "Where to begin, in bytes.", 0)
-_TAIL = whole("tail", "The last lines, this many; `offset` is then unused.")
+_RANK = whole("rank", "Rank whose log is returned. All processes of a worker share one log.", 0)
+_STREAM = one_of("stream", ("stdout", "stderr"), "Output stream.", "stdout")
+_OFFSET = whole("offset", "Start of the returned piece, in bytes.", 0)
+_TAIL = whole("tail", "Return this many of the last lines. Ignores `offset`.")
 _BEFORE = whole(
     "before",
-    "The lines that end at this byte, at most 256 KiB of them, to read upwards; `offset` and "
-    "`tail` are then unused.",
+    "Return the lines that end at this byte, at most 256 KiB, to page upwards. Ignores `offset` "
+    "and `tail`.",
 )
 _SEARCH = Parameter(
     "search",
     {"type": "string", "minLength": 1, "maxLength": MAX_SEARCH_LENGTH},
-    "The lines from `offset` on that have this text, whatever the case of its letters: at most "
-    "200, in at most 32 MiB; `tail` and `before` are then unused.",
+    "Return lines from `offset` on that contain this text, ignoring case: at most 200 lines, from "
+    "at most 32 MiB of the log. Ignores `tail` and `before`.",
     str,
     default=None,
 )
 _FORMAT = one_of(
-    "format", ("json", "text"), "A piece as JSON, or the whole log as a text file.", "json"
+    "format",
+    ("json", "text"),
+    "`json`: a piece of the log. `text`: the whole log as a file.",
+    "json",
 )
 
 
@@ -38,7 +41,7 @@ class LogsResource:
 
     @operation(
         "get_logs",
-        "A piece of the log, or the lines that `search` has found.",
+        "A piece of the log, or the lines that `search` matched.",
         LogPage | LogSearch,
         files={
             "text/plain; charset=utf-8": {"type": "string", "examples": ["epoch 1: loss 0.31\n"]}
@@ -46,10 +49,11 @@ class LogsResource:
         parameters=(_RANK, _STREAM, ATTEMPT, _OFFSET, _TAIL, _BEFORE, _SEARCH, _FORMAT),
     )
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
-        """Answer with the text from ``offset`` on, or with another piece of a rank's log.
+        """Return a piece of a rank's log, or search the log.
 
-        That is the last ``tail`` lines, those that end at ``before``, or what ``search`` finds from
-        ``offset`` on; as ``text``, the whole.
+        Without other parameters: the text from `offset` on. With `tail`: the last lines. With
+        `before`: the lines that end there. With `search`: the matching lines from `offset` on. With
+        `format=text`: the whole log.
         """
         run = life.find(run_id)
         rank = _RANK.read(req) or 0

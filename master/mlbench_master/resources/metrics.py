@@ -1,6 +1,5 @@
-"""``/api/metrics/``: the samples of a pod or a run, to read and to add to."""
+"""``/api/metrics/``: read and add samples of runs and pods."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated, Any
@@ -26,60 +25,60 @@ from mlbench_master.recording.posting import MAX_SAMPLES, PostedSample
 from mlbench_master.results.query import line_of
 from mlbench_master.runs import life
 
-_WHOSE = "Whose series: what was recorded for runs, or the resource use of pods"
+_KIND = "Kind of series: `run` for samples of runs, `pod` for the resource usage of pods"
 _SINCE = moment(
     "since",
-    "Only points newer than this; `2018-08-03 09:21:29.347960` is UTC too.",
+    "Return only points after this time. Times without an offset are UTC.",
     "2018-08-03T09:21:29.347960Z",
     default=BEFORE_ALL_US,
 )
 _UNTIL = moment(
     "until",
-    "Only points up to this time, which is included.",
+    "Return only points up to and including this time.",
     "2038-08-03T09:21:29Z",
     default=AFTER_ALL_US,
 )
 _FILTER = Parameter(
     "metric_filter",
     {"type": "array", "items": {"type": "string", "pattern": NO_NUL}},
-    "Only the series of this name, such as `train_loss @ 0`, or of this metric, such as "
-    "`train_loss`, whatever its rank. Given several times: of any of them.",
+    "Return only the series of this name, e.g. `train_loss @ 0`, or of this metric on any rank, "
+    "e.g. `train_loss` (repeatable).",
     str,
     default="",
     example=["train_loss", "learning_rate"],
 )
 _SUMMARIZE = whole(
     "summarize",
-    "At most this many points of each series: averages of as many points each, or where it is "
-    "many series over as much time each. In JSON, `min` and `max` keep the spikes.",
+    "Maximum number of points per series. Each point is the average of equally many points; for "
+    "many series, of equal periods. In JSON, `min` and `max` keep the spikes.",
     100,
     least=1,
 )
 _ADDED = flag(
     "added",
-    "`false` leaves out what was posted for a run after its end; else its points say `added`.",
+    "Include samples that were posted after the end of the run, marked as `added`.",
     default=True,
 )
 _LINE = one_of(
     "line",
     ("kept", "abandoned", "all"),
-    "Of a run that was restarted: what led to its last model, what was recorded after a checkpoint "
-    "from which it went on, or both.",
+    "Part of a restarted run to return. `kept`: samples that contributed to the final model. "
+    "`abandoned`: samples discarded by a restart from an earlier checkpoint. `all`: both.",
     "kept",
 )
-_LAST_N = whole("last_n", "Only this many points of each series, the newest.", 10, least=1)
+_LAST_N = whole("last_n", "Return only this many of the newest points of each series.", 10, least=1)
 _FORMAT = one_of(
     "format",
     formats.FORMATS,
-    "JSON, a zip file with a JSON file for each series, or CSV with a header.",
+    "`json`, `zip` (a JSON file for each series) or `csv` (with a header).",
     "json",
 )
 _SELECTION = (_SINCE, _UNTIL, _FILTER, _SUMMARIZE, _ADDED, _LINE, _LAST_N, _FORMAT)
-_OF_ONE = one_of("metric_type", ("pod", "run"), f"{_WHOSE}.", "run")
+_OF_ONE = one_of("metric_type", ("pod", "run"), f"{_KIND}.", "run")
 _OF_MANY = one_of(
     "metric_type",
     ("pod", "run", "all"),
-    f"{_WHOSE}, or `all`, which MLBench's original client gets by default.",
+    f"{_KIND}, `all` for both. Default for MLBench's original client: `all`.",
     "run",
 )
 _FILES: dict[str, Any] = {
@@ -98,7 +97,7 @@ _Series = dict[str, list[Point]]
 
 @dataclass(frozen=True)
 class MetricsResource:
-    """``/api/metrics/``: the series of all pods or runs, of one, and where samples are added."""
+    """``/api/metrics/``: series of all pods or runs, of one of them, and new samples."""
 
     spool: Spool
     limit: SeriesLimit
@@ -106,39 +105,38 @@ class MetricsResource:
 
     @operation(
         "list_metrics",
-        "The series of each pod by its name, or of each run by its id. A text in place of the "
-        "series says that Prometheus has lost some of their samples.",
+        "The series of each pod by name, or of each run by id. If Prometheus has lost samples of a "
+        "pod or run, an error message replaces its series.",
         dict[str, _Series | str],
         files=_FILES,
         parameters=(*_SELECTION, _OF_MANY),
         errors=(503,),
     )
     def on_get(self, req: Request, resp: Response) -> None:
-        """Answer with the series of each pod, of each run, or of all of them."""
+        """Return the series of all pods, all runs, or both."""
         selection, format_, line = _selection(req), _FORMAT.read(req), _LINE.read(req)
-        is_told = req.has_param(_OF_MANY.name) or not is_original(req)
-        kind = _OF_MANY.read(req) if is_told else "all"
-        pods = (Owner("pod", *one) for one in self.reader.pods(selection))
-        owners = {"pod": pods, "run": self._runs(selection, line)}
-        wanted = (of for name, of in owners.items() if kind in {name, "all"})
-        _send(req, resp, formats.write_all(chain.from_iterable(wanted), kind, format_))
+        is_given = req.has_param(_OF_MANY.name) or not is_original(req)
+        kind = _OF_MANY.read(req) if is_given else "all"
+        runs = Run.select(Run.id, Run.created_at, Run.finished_at, Run.attempt).order_by(Run.id)
+        owners = {
+            "pod": (Owner("pod", *pod) for pod in self.reader.pods(selection)),
+            "run": (self._owner_of(run, selection, line) for run in list(runs)),
+        }
+        selected = (group for name, group in owners.items() if kind in {name, "all"})
+        _send(req, resp, formats.write_all(chain.from_iterable(selected), kind, format_))
 
-    def _runs(self, selection: Selection, line: str) -> Iterator[Owner]:
-        found = Run.select(Run.id, Run.created_at, Run.finished_at, Run.attempt).order_by(Run.id)
-        return (self._run(run, selection, line) for run in list(found))
-
-    def _run(self, run: Run, selection: Selection, line: str) -> Owner:
+    def _owner_of(self, run: Run, selection: Selection, line: str) -> Owner:
         pods = self.reader.pods_of(run, selection)
         if line != "all" and run.attempt > 1:
-            of_run = line_of(self.reader, life.find(run.id))
-            selection = replace(selection, line=of_run, is_on_line=line == "kept")
+            lineage = line_of(self.reader, life.find(run.id))
+            selection = replace(selection, line=lineage, is_on_line=line == "kept")
         elif line == "abandoned":
             return Owner("run", str(run.id), iter(()), pods)
         return Owner("run", str(run.id), self.reader.run(run.id, selection), pods)
 
     @operation(
         "add_metrics",
-        "The sample as it was given, or how many samples the list had. They can be read.",
+        "The stored sample, or the number of stored samples for a list.",
         Echo | Count,
         status=201,
         body=PostedSample | _PostedList,
@@ -146,7 +144,7 @@ class MetricsResource:
         errors=(404, 409, 503),
     )
     def on_post(self, req: Request, resp: Response) -> None:
-        """Add one sample, or a list of them, to runs or pods. After the answer they can be read."""
+        """Add a sample, or a list of samples, to runs or pods. They can be read at once."""
         posted = read_bodies(req, PostedSample, MAX_SAMPLES)
         self.spool.check_room()
         if isinstance(posted, list):
@@ -154,18 +152,21 @@ class MetricsResource:
             resp.media = Count(len(posted))
         else:
             posting.store([posted], self.limit)
-            resp.media = _echo(posted)
+            # Written by hand, because building the record takes ten times as long.
+            fields = {name: part for name, part in posted if part is not None}
+            date = times.to_text(times.to_microseconds(posted.date))
+            resp.media = fields | {"date": date, "value": str(posted.value)}
 
     @operation(
         "get_metrics",
-        "The series by name, each in order of time.",
+        "The series by name, with points in order of time.",
         _Series,
         files=_FILES,
         parameters=(*_SELECTION, _OF_ONE),
         errors=(502, 503),
     )
     def on_get_owner(self, req: Request, resp: Response, owner: str) -> None:
-        """Answer with the series by name, each in order of time."""
+        """Return the series of a pod or a run."""
         selection, format_, title = _selection(req), _FORMAT.read(req), owner
         if _OF_ONE.read(req) == "pod":
             content = Owner("pod", posting.find_pod(owner), self.reader.pod(owner, selection))
@@ -174,26 +175,19 @@ class MetricsResource:
             if run_id is None:
                 raise NotFoundError(f"run_id: run {owner!r} not found")
             run = life.find(run_id)
-            content, title = self._run(run, selection, _LINE.read(req)), run.name
+            content, title = self._owner_of(run, selection, _LINE.read(req)), run.name
         _send(req, resp, formats.write_one(content, format_, title))
 
-    @operation("list_run_metrics", "The metrics, by name.", list[RunMetric], errors=(503,))
+    @operation("list_run_metrics", "The metrics, sorted by name.", list[RunMetric], errors=(503,))
     def on_get_run(self, req: Request, resp: Response, run_id: int) -> None:
-        """Answer with the metrics that the run has recorded so far, in order of their names."""
+        """List the metrics that a run has recorded so far."""
         resp.media = self.reader.metrics(life.find(run_id))
 
 
-def _echo(posted: PostedSample) -> dict[str, Any]:
-    """Return the fields of the sample's ``Echo``: a record's own way takes ten times as long."""
-    given = {name: part for name, part in posted if part is not None}
-    date = times.to_text(times.to_microseconds(posted.date))
-    return given | {"date": date, "value": str(posted.value)}
-
-
 def _send(req: Request, resp: Response, answer: Answer) -> None:
-    # An error before the first piece is answered; a later one breaks the answer off.
+    # Wait for the first chunk, so that its errors become an error response.
     chunks = chain([next(answer.chunks)], answer.chunks)
-    # What pages draw; a download of all takes longer to compress than to send.
+    # Only summaries are compressed: a full download takes longer to compress than to send.
     is_summary = req.has_param(_SUMMARIZE.name)
     resp.stream = compressed(req, resp, chunks) if is_summary else chunks
     resp.content_type = answer.content_type
@@ -202,13 +196,13 @@ def _send(req: Request, resp: Response, answer: Answer) -> None:
 
 
 def _selection(req: Request) -> Selection:
-    wanted = req.get_param_as_list(_FILTER.name, default=[])
-    if any("\0" in name for name in wanted):
+    names = req.get_param_as_list(_FILTER.name, default=[])
+    if any("\0" in name for name in names):
         raise BadFieldError(_FILTER.name, "must not contain NUL")
     return Selection(
         after_us=_SINCE.read(req),
         until_us=_UNTIL.read(req),
-        names=tuple(filter(None, wanted)),
+        names=tuple(filter(None, names)),
         summarize=_SUMMARIZE.read(req),
         last_n=_LAST_N.read(req),
         with_added=_ADDED.read(req),

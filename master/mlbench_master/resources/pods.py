@@ -15,9 +15,9 @@ from mlbench_master.times import seconds_to_text
 class PodsResource:
     """All worker pods."""
 
-    @operation("list_pods", "All worker pods, by name.", list[records.Pod])
+    @operation("list_pods", "All worker pods, sorted by name.", list[records.Pod])
     def on_get(self, req: Request, resp: Response) -> None:
-        """Answer with every worker pod: the run and rank that it has, and what its agent said."""
+        """List worker pods with their run, rank and the state that their agents reported."""
         active = (
             Rank.select(Rank.worker, Rank.run, Rank.rank, Rank.assignment)
             .join(Run)
@@ -37,7 +37,7 @@ def _describe(pod: Pod, rank: Rank | None, agent: Worker | None) -> records.Pod:
         agent = None
     return records.Pod(
         name=pod.name,
-        # As the original wrote it: a Python dictionary's text.
+        # The original API has the text of a Python dictionary here.
         labels=str(pod.labels),
         phase=pod.phase,
         ip=pod.ip,

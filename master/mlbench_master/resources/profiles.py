@@ -1,4 +1,4 @@
-"""``/api/runs/{id}/profiles``: what ranks spend their time on; and where agents bring it."""
+"""``/api/runs/{id}/profiles``: profiles of ranks, and where agents send them."""
 
 from dataclasses import dataclass
 
@@ -15,13 +15,13 @@ from mlbench_master.runs import life, profiles
 
 @dataclass(frozen=True)
 class ProfilesResource:
-    """The profiles of a run. Their files are among the run's files."""
+    """The profiles of a run, whose files are among the files of the run."""
 
     archives: ArchiveStore
 
     @operation("list_profiles", "The profiles, the oldest first.", list[RankProfile], errors=(502,))
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
-        """List the last five profiles of a run's ranks, with their most expensive operators."""
+        """List the last five profiles of the run's ranks, with the most expensive operators."""
         run = life.find(run_id)
         if run.origin:
             with self.archives.open(str(run.archive)) as archive:
@@ -31,7 +31,7 @@ class ProfilesResource:
 
     @operation(
         "profile_run",
-        "The profile, which is not done yet.",
+        "The requested profile, not done yet.",
         RankProfile,
         status=201,
         body=profiles.ProfileRequest,
@@ -39,21 +39,21 @@ class ProfilesResource:
         errors=(409,),
     )
     def on_post(self, req: Request, resp: Response, run_id: int) -> None:
-        """Profile a rank of a run that is going on, which slows it down: the run is disturbed."""
-        asked = profiles.ask(run_id, read_body(req, profiles.ProfileRequest))
-        resp.media = profiles.describe(asked, life.find(run_id))
+        """Profile a rank of an active run. The run is slowed down and marked as disturbed."""
+        profile = profiles.ask(run_id, read_body(req, profiles.ProfileRequest))
+        resp.media = profiles.describe(profile, life.find(run_id))
 
 
 class GivenProfileResource:
-    """``/api/workers/{pod}/profiles/{profile}``: what an agent brings."""
+    """``/api/workers/{pod}/profiles/{profile}``: a profile that an agent sends."""
 
     access: Access = "agent"
 
-    @operation("give_profile", "It is held.", status=204, body=bytes, errors=(409,))
+    @operation("give_profile", "The profile is stored.", status=204, body=bytes, errors=(409,))
     def on_put(self, req: Request, resp: Response, pod: str, profile_id: int) -> None:
-        """Store a line of JSON that describes a profile, and its file, 32 MiB of gzip at most.
+        """Store a profile: a line of JSON that describes the profile, then its gzip file.
 
-        A pod speaks for itself alone: 403.
+        The file has at most 32 MiB. 403: the token belongs to another pod.
         """
-        own = own_pod(req, pod)
-        profiles.answer(own, profile_id, read_bytes(req, profiles.MOST_BODY_BYTES))
+        identity = own_pod(req, pod)
+        profiles.answer(identity, profile_id, read_bytes(req, profiles.MOST_BODY_BYTES))

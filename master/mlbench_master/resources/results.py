@@ -1,4 +1,4 @@
-"""``/api/runs/{id}/result/`` and ``/api/compare/``: what runs reached, alone and side by side."""
+"""``/api/runs/{id}/result/`` and ``/api/compare/``: results and comparisons of runs."""
 
 import time
 from collections import Counter
@@ -22,8 +22,8 @@ from mlbench_master.results.query import comparison_of, mllog_of, result_of
 from mlbench_master.runs import life
 from mlbench_master.runs.requests import MOST_RUNS
 
-# Of seconds, and of the price of one.
 LARGEST = 1e12
+"""Largest value of the parameters `after` (seconds) and `price` (per second)."""
 _A_NUMBER = f"a number from 0 to {LARGEST:g}"
 
 
@@ -39,7 +39,7 @@ _ID = "[0-9]{1,18}"
 _GOAL = Parameter(
     "goal",
     {"type": "string", "pattern": rf"^[^ \x00][^\x00]*(>=|<=){_NUMBER}$"},
-    "The target, `METRIC>=VALUE` or `METRIC<=VALUE`; by default each run's own goal.",
+    "Target, `METRIC>=VALUE` or `METRIC<=VALUE`. Default: the goal of each run.",
     read_goal,
     default=None,
     example="val_global_Prec@1>=97",
@@ -47,7 +47,8 @@ _GOAL = Parameter(
 _AFTER = Parameter(
     "after",
     {"type": "number", "exclusiveMinimum": 0, "maximum": LARGEST},
-    "The seconds of accuracy after time; by default the run's deadline, else two hours.",
+    "Training seconds after which the accuracy is reported. Default: the deadline of the run, or "
+    "two hours.",
     _number,
     default=None,
     must_be=_A_NUMBER,
@@ -56,15 +57,15 @@ _AFTER = Parameter(
 _PRICE = Parameter(
     "price",
     {"type": "number", "minimum": 0, "maximum": LARGEST},
-    "What a worker costs in a second, in whatever currency.",
+    "Price of a worker per second, in any currency.",
     _number,
     default=None,
     must_be=_A_NUMBER,
     example=0.0001,
 )
 _CRITERIA = (_GOAL, _AFTER, _PRICE)
-# A result that takes longer, as that of a thousand ranks, is not computed again for so many times.
-_LONG_SECONDS, _REST = 1.0, 10
+# Slower results, such as those of a thousand ranks, are reused for a multiple of their duration.
+_SLOW_SECONDS, _REUSE_FACTOR = 1.0, 10
 _MLLOG = (
     ':::MLLOG {"namespace": "", "time_ms": 1772356891000, "event_type": "POINT_IN_TIME", '
     '"key": "global_batch_size", "value": 128, "metadata": {}}\n'
@@ -72,7 +73,7 @@ _MLLOG = (
 _RUNS = Parameter(
     "runs",
     {"type": "string", "pattern": f"^{_ID}(,{_ID}){{0,{MOST_RUNS - 1}}}$"},
-    f"The ids of 1 to {MOST_RUNS} runs, each once.",
+    f"Ids of 1 to {MOST_RUNS} different runs.",
     str,
     default="",
     example="1,3",
@@ -82,44 +83,45 @@ _RUNS = Parameter(
 
 @dataclass(frozen=True)
 class ResultsResource:
-    """What runs reached: one alone, also in the format of MLPerf's logging, or several."""
+    """Results of runs, also in the format of MLPerf logging, and comparisons."""
 
     reader: SeriesReader
     _so_far: dict[tuple[int, Criteria], tuple[Result, float]] = field(default_factory=dict)
-    """Results that took long, of runs that go on, and until when they do for all readers."""
+    """Slowly computed results of active runs, each with the time until which it is reused."""
 
     @operation(
         "list_curves",
-        "The curves of those that have one, in any order.",
+        "The curves of the runs that have one, in any order.",
         list[RunCurve],
         parameters=(_RUNS,),
     )
     def on_get_curves(self, req: Request, resp: Response) -> None:
-        """Answer with the goal's metric of several runs over time, in few points each."""
+        """Return the goal's metric over time for several runs, with few points each."""
         resp.media = small_curves(self.reader, _read_ids(req))
 
-    @operation(
-        "get_result", "What the run reached.", Result, parameters=_CRITERIA, errors=(502, 503)
-    )
+    @operation("get_result", "The result.", Result, parameters=_CRITERIA, errors=(502, 503))
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
-        """Answer with the figures of the run, computed from its series; so far, if it goes on."""
-        resp.media = self._result(life.find(run_id), _query(req))
+        """Compute the result of a run from its series. For an active run, the result so far."""
+        resp.media = self._result(life.find(run_id), _criteria(req))
 
     @operation(
-        "get_goodput", "In each bucket, of all and by rank and attempt.", Goodput, errors=(502, 503)
+        "get_goodput",
+        "Seconds in each bucket: in total, by rank and by attempt.",
+        Goodput,
+        errors=(502, 503),
     )
     def on_get_goodput(self, req: Request, resp: Response, run_id: int) -> None:
-        """Answer with where every worker-second went, from the order on; empty before the start."""
+        """Return the goodput of a run: every worker-second by bucket; empty before the start."""
         resp.media = self._result(life.find(run_id)).goodput or Goodput(None, {}, ())
 
     @operation(
         "get_mllog",
-        "The run's lines, in order of time.",
+        "The lines of the run, in order of time.",
         files={"text/plain; charset=utf-8": {"type": "string", "examples": [_MLLOG]}},
         errors=(502, 503),
     )
     def on_get_mllog(self, req: Request, resp: Response, run_id: int) -> None:
-        """Answer with the run so far as `:::MLLOG` lines, for MLPerf's compliance checker."""
+        """Return a run so far as `:::MLLOG` lines, for MLPerf's compliance checker."""
         run = life.find(run_id)
         resp.text = "".join(mllog_of(self.reader, run))
         resp.content_type = "text/plain; charset=utf-8"
@@ -127,35 +129,37 @@ class ResultsResource:
 
     @operation(
         "compare_runs",
-        "The runs side by side.",
+        "The comparison.",
         Comparison,
         parameters=(_RUNS, *_CRITERIA),
         errors=(404, 502, 503),
     )
     def on_get_comparison(self, req: Request, resp: Response) -> None:
-        """Answer with the figures of some runs, and of groups of them that are alike.
+        """Compare runs, and groups of runs with equal settings.
 
-        Also with what they differ in, and whether that keeps them from being compared.
+        The comparison lists the differences between the runs, and whether these make the runs
+        incomparable.
         """
-        query, found = _query(req), [life.find(run_id) for run_id in _read_ids(req)]
-        resp.media = comparison_of(self.reader, found, query)
+        criteria, runs = _criteria(req), [life.find(run_id) for run_id in _read_ids(req)]
+        resp.media = comparison_of(self.reader, runs, criteria)
 
     def _result(self, run: Run, criteria: Criteria = OWN_CRITERIA) -> Result:
-        """Return a run's result; if it took long, and its run goes on, for a while the same."""
-        began, key = time.monotonic(), (run.id, criteria)
-        for old, (result, until) in [*self._so_far.items()]:
-            if began > until:
-                self._so_far.pop(old, None)
-            elif old == key and result.state == run.state:
+        """Return the result of a run, reused for a while if it took long and the run is active."""
+        start, key = time.monotonic(), (run.id, criteria)
+        for cached, (result, until) in [*self._so_far.items()]:
+            if start > until:
+                self._so_far.pop(cached, None)
+            elif cached == key and result.state == run.state:
                 return result
         result = result_of(self.reader, run, criteria)
-        if (took := time.monotonic() - began) > _LONG_SECONDS and run.state in ACTIVE_STATES:
-            self._so_far[key] = result, time.monotonic() + _REST * took
+        duration = time.monotonic() - start
+        if duration > _SLOW_SECONDS and run.state in ACTIVE_STATES:
+            self._so_far[key] = result, time.monotonic() + _REUSE_FACTOR * duration
         return result
 
 
 def _read_ids(req: Request) -> list[int]:
-    # In one parameter, or in several of the same name.
+    # The parameter can be repeated.
     text = ",".join(req.get_param_as_list("runs") or ())
     parts = text.split(",")
     ids = [number for number in map(parse_whole_number, parts) if number is not None]
@@ -168,7 +172,7 @@ def _read_ids(req: Request) -> list[int]:
     return ids
 
 
-def _query(req: Request) -> Criteria:
+def _criteria(req: Request) -> Criteria:
     after_seconds = _AFTER.read(req)
     if after_seconds == 0:
         raise BadFieldError("after", "must be greater than 0 seconds (got '0')")

@@ -1,4 +1,4 @@
-"""``/api/runs/``: order a run, see how it goes, stop it, delete it."""
+"""``/api/runs/``: submit, list, follow, stop and delete runs."""
 
 from dataclasses import dataclass, replace
 
@@ -27,20 +27,22 @@ from mlbench_master.runs.requests import RunRequest
 from mlbench_master.runs.words import WordsRequest
 from mlbench_master.settings import Limits
 
-_FROM_ID = whole("from_id", "Only runs from this id on.", 1)
-_BEFORE = whole("before", "Only runs with ids below this one.", 100)
-_LIMIT = whole("limit", "Only the newest so many of these.", 50, least=1)
-# An empty one is none.
+_FROM_ID = whole("from_id", "Lowest run id to return.", 1)
+_BEFORE = whole("before", "Return only runs with an id below this one.", 100)
+_LIMIT = whole(
+    "limit", "Maximum number of runs: the newest ones, or the first ones of `order`.", 50, least=1
+)
+# An empty state, as forms send, selects all runs.
 _STATE = replace(
-    one_of("state", ("", *RUN_STATES), "Only runs in this state."),
+    one_of("state", ("", *RUN_STATES), "Return only runs in this state."),
     schema={"type": "string", "enum": [*RUN_STATES]},
 )
 _QUERY = replace(
     parsed(
         "query",
-        "Only runs of which each term holds, such as `exchange=topk`, `accuracy > 95` or "
-        "`created>7d`, and that have each other word in their id, names, benchmark, command, set, "
-        "swept values, state or tags. `a OR b` needs one of the two, and `NOT a` the opposite.",
+        "Search terms, all of which must match: conditions such as `exchange=topk`, "
+        "`accuracy > 95` or `created>7d`, and words in the id, names, benchmark, command, set, "
+        "swept values, state or tags. `a OR b` matches either term; `NOT a` negates a term.",
         parse_query,
         ANY,
         "benchmark=digits workers>=2 first",
@@ -48,52 +50,52 @@ _QUERY = replace(
     alias="q",
 )
 _ORDER = text(
-    "order", "The field by which runs are sorted, `-` before it for the largest first.", "-created"
+    "order", "Field to sort by; prefix `-` for descending. Default: oldest first.", "-created"
 )
 _COLUMNS = names(
     "columns",
-    "Fields whose values are wanted as `values` of each run, with commas between them.",
+    "Comma-separated fields to include as `values` of each run.",
     "accuracy,duration",
 )
 _GROUP = replace(
     names(
         "group",
-        "Fields by which runs are grouped, with commas between them; `set` also groups by what a "
-        "set sweeps.",
+        "Comma-separated fields to group by. `set` also groups by the swept values and the number "
+        "of workers.",
         "exchange,workers",
     ),
     required=True,
 )
-_MEANS = replace(_COLUMNS, description="Fields whose means over each group are wanted.")
+_MEANS = replace(_COLUMNS, description="Comma-separated fields to average in each group.")
 _GROUP_ORDER = replace(
     _ORDER,
-    description="The field, mean or number of `runs` by which groups are sorted, `-` before it for "
-    "the largest first; by default what they are grouped by.",
+    description="Field, mean or number of `runs` to sort groups by; prefix `-` for descending. "
+    "Default: the fields of `group`.",
     example="-runs",
 )
 _POD = text(
-    "pod", "Only runs whose latest attempt has a rank on this pod.", "local-mlbench-worker-0"
+    "pod", "Return only runs whose latest attempt has a rank on this pod.", "local-mlbench-worker-0"
 )
-_KEEP_ARCHIVE = flag("keep_archive", "Whether its archive stays where it is.", default=False)
+_KEEP_ARCHIVE = flag("keep_archive", "Keep the archive of the run.", default=False)
 
 
 @dataclass(frozen=True)
 class RunsResource:
-    """All runs, and all that concerns one of them alone."""
+    """Runs, their events and their manifests."""
 
     limits: Limits
     archives: ArchiveStore
 
     @operation(
         "list_runs",
-        "All runs, the oldest first; in short for MLBench's original client, which sends the "
-        "`User-Agent` of Python's `requests`, `Accept: */*`, and its token by HTTP Basic.",
+        "The runs. MLBench's original client, which sends the `User-Agent` of Python's `requests`, "
+        "`Accept: */*` and its token by HTTP Basic, gets a shorter form.",
         list[Run | OriginalRun],
         parameters=(_FROM_ID, _BEFORE, _LIMIT, _STATE, _QUERY, _POD, _ORDER, _COLUMNS),
     )
     def on_get(self, req: Request, resp: Response) -> None:
-        """Answer with all runs that match, the oldest first, or with the newest of them."""
-        wanted = listing.Wanted(
+        """List runs, oldest first unless `order` is given."""
+        query = listing.Wanted(
             from_id=_FROM_ID.read(req) or 0,
             before=_BEFORE.read(req),
             state=_STATE.read(req) or None,
@@ -103,103 +105,101 @@ class RunsResource:
             order=_ORDER.read(req) or "",
             columns=_COLUMNS.read(req),
         )
-        runs = listing.list_runs(wanted)
+        runs = listing.list_runs(query)
         resp.media = [listed(run) for run in runs] if is_original(req) else runs
 
     @operation(
         "create_run",
-        "The new run, which the controller starts.",
+        "The new run.",
         Run,
         body=RunRequest,
         form=True,
         errors=(409, 503),
     )
     def on_post(self, req: Request, resp: Response) -> None:
-        """Order a run."""
+        """Submit a run."""
         if is_original(req):
-            order, adjustments = fit(read_body(req, OriginalRunRequest), self.limits)
+            request, adjustments = fit(read_body(req, OriginalRunRequest), self.limits)
         else:
-            order, adjustments = read_body(req, RunRequest), ""
-        created = life.create(order, self.limits, adjustments=adjustments)
-        resp.media = describing.describe(created)
+            request, adjustments = read_body(req, RunRequest), ""
+        run = life.create(request, self.limits, adjustments=adjustments)
+        resp.media = describing.describe(run)
 
     @operation("count_runs", "The counts.", RunCounts, parameters=(_QUERY,))
     def on_get_counts(self, req: Request, resp: Response) -> None:
-        """Answer with the number of runs, and of those that match in each state."""
+        """Count all runs, and the matching runs in each state."""
         resp.media = listing.count_runs(_QUERY.read(req))
 
     @operation(
         "group_runs",
-        f"The groups, at most {groups.MOST_GROUPS} of them.",
+        f"The groups, at most {groups.MOST_GROUPS}.",
         list[RunGroup],
         parameters=(_GROUP, _STATE, _QUERY, _GROUP_ORDER, _MEANS),
     )
     def on_get_groups(self, req: Request, resp: Response) -> None:
-        """Answer with all runs that match, in groups with the same values of some fields."""
-        wanted = listing.Wanted(
+        """Group matching runs by the values of fields, and average other fields."""
+        query = listing.Wanted(
             state=_STATE.read(req) or None,
             query=_QUERY.read(req),
             order=_GROUP_ORDER.read(req) or "",
             columns=_MEANS.read(req),
         )
-        resp.media = groups.group_runs(wanted, _GROUP.read(req))
+        resp.media = groups.group_runs(query, _GROUP.read(req))
 
-    @operation(
-        "list_run_fields", "The fields, without settings that only own code has.", list[RunField]
-    )
+    @operation("list_run_fields", "The fields, without settings of your own code.", list[RunField])
     def on_get_fields(self, req: Request, resp: Response) -> None:
-        """Answer with the fields by which runs are searched, sorted and grouped."""
+        """List the fields by which runs can be searched, sorted and grouped."""
         resp.media = columns.all_fields()
 
     @operation("get_run", "The run.", Run)
     def on_get_one(self, req: Request, resp: Response, run_id: int) -> None:
-        """Answer with the run."""
+        """Return a run."""
         resp.media = listing.describe_all([life.find(run_id)])[0]
 
-    @operation("edit_run", "The run, as it is called now.", Run, body=WordsRequest)
+    @operation("edit_run", "The changed run.", Run, body=WordsRequest)
     def on_patch_one(self, req: Request, resp: Response, run_id: int) -> None:
-        """Change the title, the tags or the note of the run, also after its end.
+        """Change the title, the tags or the note of a run, also after its end.
 
-        They are no part of the evidence: its archive and its result stay as they are.
+        These annotations are part of neither the archive nor the result.
         """
         changed = words.change(run_id, read_body(req, WordsRequest))
         resp.media = listing.describe_all([changed])[0]
 
     @operation(
         "delete_run",
-        "The run is deleted.",
+        "The run was deleted.",
         status=204,
-        accepted="The run is active: it is stopped, and deleted once it has ended.",
+        accepted="The run is active. The master stops the run, and deletes it after its end.",
         parameters=(_KEEP_ARCHIVE,),
         errors=(503,),
     )
     def on_delete_one(self, req: Request, resp: Response, run_id: int) -> None:
-        """Delete the run, its series and its archive; one that is active is stopped first."""
-        found, keep_archive = life.find(run_id), _KEEP_ARCHIVE.read(req)
+        """Delete a run, its series and its archive. An active run is stopped first."""
+        run, keep_archive = life.find(run_id), _KEEP_ARCHIVE.read(req)
         if keep_archive:
-            words.keep(found, self.archives)
-        if not life.delete(found, keep_archive=keep_archive):
+            words.keep(run, self.archives)
+        if not life.delete(run, keep_archive=keep_archive):
             resp.status = falcon.HTTP_ACCEPTED
         if is_original(req):
-            # Its documentation has users call json() on the answer.
+            # The documentation of the original client calls json() on this response.
             resp.media = {}
             if resp.status != falcon.HTTP_ACCEPTED:
                 resp.status = falcon.HTTP_OK
 
-    @operation("stop_run", "The run, whose `stop_requested` is now true.", Run, errors=(409,))
+    @operation("stop_run", "The run, with `stop_requested` set.", Run, errors=(409,))
     def on_post_stop(self, req: Request, resp: Response, run_id: int) -> None:
-        """Ask for the run to be stopped, and answer with the run."""
-        found = life.find(run_id)
-        life.check_own(found)
-        life.stop(found)
+        """Request the stop of a run."""
+        run = life.find(run_id)
+        life.check_own(run)
+        life.stop(run)
         resp.media = describing.describe(life.find(run_id))
 
-    @operation("get_events", "What has happened by now, in order of time.", list[RunEvent])
+    @operation("get_events", "The events, in order of time.", list[RunEvent])
     def on_get_events(self, req: Request, resp: Response, run_id: int) -> None:
-        """Answer with what has happened to the run by now, in order of time."""
+        """List the events of a run so far, in order of time."""
         resp.media = events_of(life.find(run_id))
 
     @operation("get_manifest", "The manifest.", Manifest)
     def on_get_manifest(self, req: Request, resp: Response, run_id: int) -> None:
-        """Answer with what the run's result depends on: order, settings, data, machines."""
+        """Return the manifest of a run: request, settings, data, versions and machines."""
         resp.media = manifest.build(life.find(run_id))

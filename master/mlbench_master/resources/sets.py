@@ -1,4 +1,4 @@
-"""``/api/sets/``: register benchmark sets, order their runs, read their ledgers."""
+"""``/api/sets/``: register benchmark sets, request their runs, read their ledgers."""
 
 from dataclasses import dataclass
 
@@ -15,48 +15,48 @@ from mlbench_master.settings import Limits
 
 @dataclass(frozen=True)
 class SetsResource:
-    """All sets, and the runs of one."""
+    """Benchmark sets and their runs."""
 
     limits: Limits
 
-    @operation("list_sets", "All sets with their ledgers, the oldest first.", list[RunSet])
+    @operation("list_sets", "All benchmark sets with their ledgers, oldest first.", list[RunSet])
     def on_get(self, req: Request, resp: Response) -> None:
-        """Answer with all sets, the oldest first."""
+        """List benchmark sets, oldest first."""
         resp.media = sets.describe_all()
 
     @operation(
         "create_set",
-        "The set, whose runs can now be ordered; the same registered again is the same set.",
+        "The benchmark set, whose runs can now be requested. The same plan again is the same set.",
         RunSet,
         body=SetRequest,
         errors=(409,),
     )
     def on_post(self, req: Request, resp: Response) -> None:
-        """Register what is to be run, before any of it is."""
+        """Register a benchmark set: its plan and seeds, before the first run."""
         resp.media = sets.describe(sets.register(read_body(req, SetRequest), self.limits))
 
-    @operation("get_set", "What was registered, and what became of it.", RunSet)
+    @operation("get_set", "The plan of the benchmark set and its ledger.", RunSet)
     def on_get_one(self, req: Request, resp: Response, name: str) -> None:
-        """Answer with the plan of the set and its ledger."""
+        """Return a benchmark set with its plan and its ledger."""
         resp.media = sets.describe(sets.find(name))
 
     @operation(
         "analyze_set",
-        "Its runs that count over what it sweeps, what of that matters most, and what is left.",
+        "Results over the swept values, importance of each option, and remaining places.",
         SetAnalysis,
     )
     def on_get_analysis(self, req: Request, resp: Response, name: str) -> None:
-        """Answer with what the set has shown so far, and how long the rest takes."""
+        """Return the results of a benchmark set so far, and an estimate of the remaining time."""
         resp.media = sets.analyze(sets.find(name))
 
     @operation(
         "create_set_run",
-        "The new run, as the set has it registered for the place.",
+        "The new run, as registered for its place in the benchmark set.",
         Run,
         body=NextRunRequest,
         errors=(409, 503),
     )
     def on_post_runs(self, req: Request, resp: Response, name: str) -> None:
-        """Order the run of a place."""
+        """Request the run for a place of a benchmark set."""
         run = sets.order_run(name, read_body(req, NextRunRequest), self.limits)
         resp.media = describing.describe(run)

@@ -1,4 +1,4 @@
-"""``/api/tokens``: the joining tokens, with which other programs record jobs."""
+"""``/api/tokens``: joining tokens, with which other programs record jobs."""
 
 from dataclasses import dataclass
 
@@ -23,20 +23,20 @@ class TokensResource:
 
     @operation(
         "create_token",
-        "The token with its text, which is not shown again.",
+        "The token with its text, which is shown only once.",
         JoinToken,
         status=201,
         body=join_tokens.TokenRequest,
     )
     def on_post(self, req: Request, resp: Response) -> None:
-        """Make a joining token."""
+        """Create a joining token."""
         request = read_body(req, join_tokens.TokenRequest)
         resp.media = join_tokens.create(request, self.user_token)
 
-    @operation("revoke_token", "The token, which is revoked.", JoinToken)
+    @operation("revoke_token", "The revoked token.", JoinToken)
     def on_delete_one(self, req: Request, resp: Response, token_id: str) -> None:
-        """Revoke a joining token: no more processes join with it.
+        """Revoke a joining token, so that no more processes join with it.
 
-        Ranks that have joined keep their own tokens until their run ends.
+        Ranks that have already joined keep their own tokens until their run ends.
         """
         resp.media = join_tokens.revoke(token_id)

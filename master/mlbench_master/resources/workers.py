@@ -1,4 +1,4 @@
-"""The agents' two routes, poll and ship a stream, and the one by which a process joins a run."""
+"""Routes of agents: poll, ship a stream; and the route by which a process joins a run."""
 
 from dataclasses import dataclass
 
@@ -22,16 +22,16 @@ from mlbench_master.serving.buffered import waited_seconds
 from mlbench_master.settings import Limits
 
 _MAX_CHUNK_BYTES = 4 << 20
-# No run, attempt or rank has this number; databases take none of any size.
-_LARGEST = 2**31 - 1
-_ATTEMPT = whole("attempt", "The run's attempt.", 1, required=True)
-_OFFSET = whole("offset", "Where the body begins in the stream.", 0, required=True)
+# Larger numbers do not fit the columns, and no run, attempt or rank has them.
+_MAX_NUMBER = 2**31 - 1
+_ATTEMPT = whole("attempt", "Attempt of the run.", 1, required=True)
+_OFFSET = whole("offset", "Offset of the body in the stream, in bytes.", 0, required=True)
 _WRITTEN = whole(
     "written",
-    "How long the stream is by now. The answer may lead past what is left out of a long log, or "
-    "of files that are too many.",
+    "Length of the stream so far, in bytes. If given, the returned offset may skip data that is "
+    "left out of a long log or of too many files.",
 )
-# Spelled in SQL, as a thousand ranks ship every second or two.
+# Raw SQL: the ORM is too slow for a thousand ranks shipping every second or two.
 _RANK = """
     SELECT run.state, run.attempt, run.num_workers, mine.worker, mine.pod_uid, mine.lost, pod.uid,
         run.launcher, run.origin IS NULL
@@ -44,7 +44,7 @@ _RANK = """
 
 @dataclass(frozen=True)
 class JoinResource:
-    """``/api/join``: a process that somebody else has started becomes a rank of a run."""
+    """``/api/join``: processes of external jobs become ranks of a run."""
 
     limits: Limits
     agent_secret: str
@@ -52,37 +52,42 @@ class JoinResource:
 
     @operation(
         "join_run",
-        "Its run and attempt, and a pod's name and token, to poll and to ship as an agent does.",
+        "Run and attempt of the process, and the name and token of its pod for polls and streams.",
         Joined,
         body=joining.JoinRequest,
         errors=(409, 429),
     )
     def on_post(self, req: Request, resp: Response) -> None:
-        """Have a process join the run of its job; the first to come orders it.
+        """Join a process to the run of its job. The first process creates the run.
 
-        The same request again has the same answer. 409: the rank is another process's, or the run
-        has ended or is at a later attempt, or it has another number of ranks. 429: the quota of
-        the joining token is used up.
+        Repeating a request returns the same response. 409: another process has this rank, the run
+        has ended, is at a later attempt or has another number of ranks. 429: the quota of the
+        joining token is used up.
         """
-        order = read_body(req, joining.JoinRequest)
+        request = read_body(req, joining.JoinRequest)
         holder, expires_at = req.context.holder, req.context.expires_at
-        resp.media = joining.join(order, holder, self.limits, self.agent_secret, expires_at)
+        resp.media = joining.join(request, holder, self.limits, self.agent_secret, expires_at)
 
 
 class PollResource:
-    """``/api/workers/{pod}/poll``: one request is report, heartbeat and command."""
+    """``/api/workers/{pod}/poll``: report, heartbeat and command in one request."""
 
     access: Access = "agent"
 
-    @operation("poll", "What to do, and when to ask again.", workers.Reply, body=workers.Report)
+    @operation(
+        "poll",
+        "What the agent must do, and when to poll again.",
+        workers.Reply,
+        body=workers.Report,
+    )
     def on_post(self, req: Request, resp: Response, pod: str) -> None:
-        """Note what the agent reports, and answer with what it should do.
+        """Report the state of an agent, and get its next task.
 
-        A pod speaks for itself alone: 403.
+        403: the token belongs to another pod.
         """
-        asking = own_pod(req, pod)
+        identity = own_pod(req, pod)
         report = read_body(req, workers.Report)
-        if report.pod_uid != asking.uid:
+        if report.pod_uid != identity.uid:
             raise falcon.HTTPForbidden(description="pod_uid: token belongs to another pod")
         resp.media = workers.poll(pod, report, waited_seconds(req.env)).model_dump()
 
@@ -93,28 +98,27 @@ class StreamResource:
 
     spool: Spool
     log_bytes: int
-    """How much of each log is held."""
+    """Bytes of each log that are stored."""
     access: Access = "agent"
 
     @operation(
         "ship_stream",
-        "The offset to go on from: all before it is held, or left out.",
+        "The offset to continue at: all data before it is stored or left out.",
         Held,
         parameters=(_ATTEMPT, _OFFSET, _WRITTEN),
         body=bytes,
         errors=(409, 503),
     )
     def on_put(self, req: Request, resp: Response, run_id: int, rank: int, stream: str) -> None:
-        """Store what is new of the body, which begins at ``offset``; answer with the offset held.
+        """Append the body, which starts at `offset`, to a stream of a rank.
 
-        Of a log, only the start and the end are held; of one with ``written`` bytes so far, the
-        offset may be beyond what was sent. Of files beyond those that a run may have, their list
-        alone is held.
+        Data before the stored offset is ignored. Only the start and the end of a long log are
+        stored; with `written`, the returned offset may therefore be beyond the sent data. If a run
+        has too many files, only their list is stored.
 
-        Data that a rank sends after it was lost is stored, its samples as additions that are not
-        part of the run's result. Any other stream of a run or an attempt that has ended is closed:
-        409. So is the stream of a lost rank of an external job that has ended. A pod writes for its
-        own rank only, as long as it is the pod of its name: 403.
+        Data that a rank sends after it was lost is stored; its samples are additions that are not
+        part of the run's result. 409: the run or the attempt has ended and the rank was not lost,
+        or the run is an external job and has ended. 403: the rank belongs to another pod.
         """
         if stream not in STREAMS:
             problem = f"must be one of {', '.join(STREAMS)} (got {stream[:80]!r})"
@@ -125,16 +129,16 @@ class StreamResource:
         key = streams.StreamKey(run_owner(run_id), attempt, rank, stream)
         written = _WRITTEN.read(req) or 0
         end = max(written, offset + (req.content_length or 0))
-        num_workers, is_late = _check_open(run_id, key, end, req.context.pod)
+        num_workers, was_lost = _check_open(run_id, key, end, req.context.pod)
         if stream == streams.METRICS:
             self.spool.check_room()
             data = read_bytes(req, _MAX_CHUNK_BYTES)
-            append = late.append if is_late else streams.append
+            append = late.append if was_lost else streams.append
             held = append(key, offset, data)
         else:
             check_room()
             data = read_bytes(req, _MAX_CHUNK_BYTES)
-            if is_late:
+            if was_lost:
                 late.extend(key, end)
             if stream == files.FILES:
                 held = files.append(key, offset, data, written)
@@ -144,37 +148,41 @@ class StreamResource:
 
 
 def _check_open(
-    run_id: int, key: streams.StreamKey, end: int, asking: PodIdentity
+    run_id: int, key: streams.StreamKey, end: int, pod: PodIdentity
 ) -> tuple[int, bool]:
-    """Return the workers of a run whose rank may still send, and whether that rank was lost.
+    """Check that a rank may still send, and return its run's workers and whether it was lost.
 
-    The stream has ``end`` bytes at its sender.
+    Args:
+        run_id: the run.
+        key: the stream.
+        end: length of the stream at its sender, in bytes.
+        pod: the pod that sends.
 
     Raises:
-        falcon.HTTPConflict: its run or attempt has ended (409).
-        falcon.HTTPForbidden: it is the rank of another pod, or of the one before (403).
-        falcon.HTTPNotFound: there is no such rank (404).
+        falcon.HTTPConflict: the run or the attempt has ended (409).
+        falcon.HTTPForbidden: the rank belongs to another pod, or to an earlier one (403).
+        falcon.HTTPNotFound: the rank does not exist (404).
     """
     attempt, rank = key.attempt, key.rank
-    its = (min(number, _LARGEST) for number in (attempt, rank, run_id))
-    row = run_sql(_RANK, asking.name, *its).fetchone()
+    numbers = (min(number, _MAX_NUMBER) for number in (attempt, rank, run_id))
+    row = run_sql(_RANK, pod.name, *numbers).fetchone()
     if row is None:
         raise falcon.HTTPNotFound(description=f"run_id: run {run_id} not found")
     state, current, num_workers, worker, pod_uid, lost, pool_uid, launcher, is_own_run = row
-    is_its_own = worker == asking.name and is_same_pod(pod_uid, asking.uid)
-    is_late = bool(lost and is_its_own and is_own_run)
+    is_own_rank = worker == pod.name and is_same_pod(pod_uid, pod.uid)
+    was_lost = bool(lost and is_own_rank and is_own_run)
     has_ended = state not in ACTIVE_STATES
-    # The recorder of an external job keeps the rest, for `mlbench ship` to make a whole run of.
-    if has_ended and launcher and is_late:
+    # The recorder of an external job keeps its data, so `mlbench ship` can send the whole run.
+    if has_ended and launcher and was_lost:
         late.refuse(run_id, key, end)
-    if has_ended and (launcher or not is_late):
+    if has_ended and (launcher or not was_lost):
         raise falcon.HTTPConflict(description=f"run {run_id} has ended")
-    if attempt < current and not is_late:
+    if attempt < current and not was_lost:
         raise falcon.HTTPConflict(description=f"attempt {attempt} of run {run_id} has ended")
     if worker is None:
         raise falcon.HTTPNotFound(
             description=f"rank: run {run_id} has no rank {rank} in attempt {attempt}"
         )
-    if not is_its_own or not is_same_pod(pool_uid, asking.uid):
+    if not is_own_rank or not is_same_pod(pool_uid, pod.uid):
         raise falcon.HTTPForbidden(description=f"rank: rank {rank} belongs to another pod")
-    return int(num_workers), is_late
+    return int(num_workers), was_lost

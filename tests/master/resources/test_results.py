@@ -52,8 +52,8 @@ def test_a_result_is_what_the_client_reads(api: TestClient, judged: Run) -> None
 def test_a_result_that_takes_long_holds_for_a_while_as_long_as_its_run_goes_on(
     api: TestClient, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mlbench_master.resources.results._LONG_SECONDS", 0.0)
-    monkeypatch.setattr("mlbench_master.resources.results._REST", 1e6)
+    monkeypatch.setattr("mlbench_master.resources.results._SLOW_SECONDS", 0.0)
+    monkeypatch.setattr("mlbench_master.resources.results._REUSE_FACTOR", 1e6)
     run = make_run(1, goal=_GOAL, started_at=time.time() - 20)
     make_ranks(run, ["w-0"], assigned_at=time.time() - 20)
 

@@ -88,8 +88,8 @@ def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
     )
 
     assert mlbench("run", "steps", *_FAST).refusal == (
-        f"mlbench: run {run_id} (detached) is active: wait until it has ended, stop it, "
-        "or let this one wait: queue=true, or `mlbench run --queue`\n"
+        f"mlbench: run {run_id} (detached) is active. Wait for the end, stop an active run, "
+        "or queue this one with queue=true (`mlbench run --queue`).\n"
     )
     assert mlbench("stop", "detached").output == f"run {run_id} (detached): STOPPED\n"
     assert mlbench("stop", run_id, "--json").json["state"] == "STOPPED"
@@ -113,7 +113,7 @@ def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
     [
         (("steps", "--set", "rate"), "--set rate: it must be KEY=VALUE, e.g. epochs=3"),
         (("7", "--name", "7"), "--name 7: a number would be taken for the id of a run"),
-        (("steps", "--workers", "99"), "--workers: at most 16"),
+        (("steps", "--workers", "99"), "--workers: must be at most 16"),
         (("steps", "--bandwidth", "0.01"), "--bandwidth: "),
     ],
 )
