@@ -1,4 +1,4 @@
-"""The joining tokens of this master: who holds one, what was recorded with it, and its quota."""
+"""Joining tokens of this master: holders, usage and quotas."""
 
 import time
 from typing import Annotated
@@ -16,7 +16,6 @@ from mlbench_master.http.fields import NO_NUL, refuse_truth_value
 from mlbench_master.settings import Limits
 from mlbench_master.times import seconds_to_text
 
-_DAY_SECONDS = 24 * 3600
 _STATES = ", ".join("?" * len(ACTIVE_STATES))
 _ACTIVE = f"""
     SELECT COUNT(*), COALESCE(SUM(num_workers), 0) FROM run
@@ -30,16 +29,16 @@ class TokenRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     name: str = Field(max_length=100, pattern=NO_NUL)
-    """Who uses the token, or for what; may be empty."""
+    """User or purpose of the token; may be empty."""
     days: Annotated[int, BeforeValidator(refuse_truth_value)] = Field(default=30, ge=1, le=3650)
-    """How many days it is valid."""
+    """Days until the token expires."""
 
 
 def create(request: TokenRequest, user_token: str) -> TokenRecord:
-    """Make a token, and return it with its text, which is not stored."""
+    """Create a token, and return it with its text, which is not stored."""
     now = time.time()
     JoinToken.delete().where(JoinToken.expires_at < now).execute()
-    holder, expires_at = join_token.new_holder(), int(now) + request.days * _DAY_SECONDS
+    holder, expires_at = join_token.new_holder(), int(now) + request.days * 86400
     token = JoinToken.create(
         holder=holder, name=request.name, created_at=now, expires_at=expires_at
     )
@@ -47,14 +46,14 @@ def create(request: TokenRequest, user_token: str) -> TokenRecord:
 
 
 def list_all() -> list[TokenRecord]:
-    """Return the tokens that have not expired, the oldest first."""
+    """Return the tokens that have not expired, oldest first."""
     by_age = fn.COALESCE(JoinToken.created_at, 0)
     valid = JoinToken.select().where(JoinToken.expires_at >= time.time())
     return [_describe(token) for token in valid.order_by(by_age, JoinToken.holder)]
 
 
 def revoke(holder: str) -> TokenRecord:
-    """Have a token join no more processes; a rank that has joined keeps its own token."""
+    """Revoke a token. Ranks that have already joined keep their own tokens."""
     with exclusive(STATE):
         token = _find(holder)
         if token is None:
@@ -67,24 +66,23 @@ def revoke(holder: str) -> TokenRecord:
 
 
 def is_revoked(holder: str) -> bool:
-    """Check whether a token of a holder was revoked."""
+    """Check whether the token of a holder was revoked."""
     token = _find(holder)
     return token is not None and token.revoked_at is not None
 
 
 def note_use(holder: str, expires_at: float) -> None:
-    """Note that a process joins with a token, which may be older than the list."""
-    now = time.time()
+    """Record that a process joins with a token, which may be missing in the table."""
     if _find(holder) is None:
         JoinToken.create(holder=holder, expires_at=expires_at)
-    JoinToken.update(last_used_at=now).where(JoinToken.holder == holder).execute()
+    JoinToken.update(last_used_at=time.time()).where(JoinToken.holder == holder).execute()
 
 
 def admit_run(holder: str, num_workers: int, limits: Limits) -> None:
     """Count a run against the quota of its token.
 
     Raises:
-        TooManyError: the token has too many active runs or ranks, or orders runs too fast.
+        TooManyError: the token has too many active runs or ranks, or starts runs too fast.
     """
     prefix = f"{holder}/"
     runs, ranks = run_sql(_ACTIVE, len(prefix), prefix, *ACTIVE_STATES).fetchone()
@@ -96,7 +94,7 @@ def admit_run(holder: str, num_workers: int, limits: Limits) -> None:
             f"token's active runs have {ranks} of {limits.join_ranks} ranks. Wait for one to end."
         )
     token, now = JoinToken.get_by_id(holder), time.time()
-    # A bucket that leaks at the permitted rate, and holds the runs of a minute.
+    # A leaky bucket: it leaks at the permitted rate, and holds the runs of one minute.
     leaked = max(0.0, now - token.recent_at) * limits.join_rate / 60
     recent = max(0.0, token.recent_runs - leaked) + 1
     if recent > limits.join_rate:
@@ -107,8 +105,8 @@ def admit_run(holder: str, num_workers: int, limits: Limits) -> None:
 
 
 def _find(holder: str) -> JoinToken | None:
-    found: JoinToken | None = JoinToken.get_or_none(JoinToken.holder == holder)
-    return found
+    token: JoinToken | None = JoinToken.get_or_none(JoinToken.holder == holder)
+    return token
 
 
 def _describe(token: JoinToken, text: str | None = None) -> TokenRecord:

@@ -1,4 +1,4 @@
-"""Recorded runs: processes that somebody else starts join one, and the first of them orders it."""
+"""External jobs: their processes join a run, which the first process creates."""
 
 import shlex
 import time
@@ -26,10 +26,6 @@ from mlbench_master.runs.requests import Command, DisplayName, Folder, Word, kub
 from mlbench_master.settings import Limits
 
 _LARGEST = 2**31 - 1
-# A recording may be shipped long after its end, but its date has to be plausible.
-_LONGEST_AGO = 366 * 86400.0
-# A later attempt than any launcher reaches would shut out all that are real.
-_MAX_ATTEMPT = 10_000
 _Index = Annotated[int, Field(ge=0, le=_LARGEST), BeforeValidator(refuse_truth_value)]
 _Count = Annotated[int, Field(ge=1, le=_LARGEST), BeforeValidator(refuse_truth_value)]
 
@@ -40,29 +36,29 @@ class JoinRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     key: Annotated[str, Field(min_length=1, max_length=200, pattern=NO_NUL)]
-    """What all processes of the job say, and no other job of theirs that goes on: its id."""
+    """Id of the job: equal for all of its processes, different for other active jobs."""
     rank: _Index
     num_workers: _Count
-    """How many ranks join."""
-    attempt: Annotated[_Count, Field(le=_MAX_ATTEMPT)] = 1
-    """From 1 on, one more for each time that its launcher begins it anew."""
+    """Number of ranks of the job."""
+    attempt: Annotated[_Count, Field(le=10_000)] = 1
+    """Attempt of the job: 1, plus the number of restarts by its launcher."""
     max_restarts: _Index = 0
-    """How often its launcher begins it anew."""
+    """Maximum number of restarts by the launcher."""
     launcher: Annotated[Word, Field(max_length=20)]
-    """Who starts its processes, such as ``slurm``."""
+    """Launcher of the processes, e.g. ``slurm``."""
     name: DisplayName | None = None
-    """Of the run, as the first to join says."""
+    """Display name of the run. Only the first process to join sets the name."""
     command: Command
-    """What the process runs, its words as a shell would find them."""
+    """Command line of the process, quoted for a shell."""
     working_dir: Folder | None = None
     host: Annotated[str, Field(max_length=255, pattern=NO_NUL)]
-    """Where the process runs."""
+    """Host of the process."""
     began_ago: Annotated[float, BeforeValidator(refuse_truth_value)] = Field(
-        default=0.0, ge=0, le=_LONGEST_AGO, allow_inf_nan=False
+        default=0.0, ge=0, le=366 * 86400, allow_inf_nan=False
     )
-    """How many seconds ago the process began."""
+    """Seconds since the start of the process, at most a year."""
     uid: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-    """The recorder's own: the same when it asks again, as it got no answer."""
+    """Random id of the recorder, which makes repeated requests idempotent."""
 
     @model_validator(mode="after")
     def _is_among_them(self) -> Self:
@@ -74,15 +70,19 @@ class JoinRequest(BaseModel):
 def join(
     order: JoinRequest, holder: str, limits: Limits, agent_secret: str, expires_at: float = 0.0
 ) -> Joined:
-    """Have a process join the run of its job, and order that if it is the first.
+    """Join a process to the run of its job. The first process creates the run.
 
-    ``holder``: whose joining token it shows, and "" for a user; nobody finds another one's jobs.
-    ``expires_at``: when that token expires, in Unix seconds.
+    Args:
+        order: the request.
+        holder: holder of the joining token, "" for a user. Each holder has jobs of its own.
+        limits: the limits of the pool.
+        agent_secret: the secret from which tokens of pods are derived.
+        expires_at: expiry of the joining token in Unix seconds.
 
     Raises:
         BadFieldError: the job has more ranks than a run may have (400).
         TooManyError: the quota of the token is used up (429).
-        ConflictError: its rank is another process's, or its run is past that (409).
+        ConflictError: another process has the rank, or the run is at a later attempt (409).
     """
     check_workers(order.num_workers, limits)
     with exclusive(STATE):
@@ -97,20 +97,20 @@ def join(
 
 
 def _find_or_create(order: JoinRequest, holder: str, limits: Limits) -> Run:
-    """Return the run of a job, at the attempt that a process is of."""
+    """Return the run of a job, at the attempt of the process."""
     job_key = f"{holder}/{order.key}"
     runs = Run.rows("job_key = ? ORDER BY id DESC LIMIT 1", job_key)
     if not runs:
         return _create(order, holder, limits)
     [run] = runs
-    rank, its = order.rank, _find_rank(run, order.rank)
-    if its is not None and its.pod_uid == order.uid and order.attempt == run.attempt:
+    rank, joined = order.rank, _find_rank(run, order.rank)
+    if joined is not None and joined.pod_uid == order.uid and order.attempt == run.attempt:
         return run
     if run.state not in ACTIVE_STATES:
         is_same = order.num_workers == run.num_workers and order.attempt <= run.attempt
-        if its is None and is_same:
+        if joined is None and is_same:
             raise ConflictError(f"run {run.id} of this job has ended, so rank {rank} is too late")
-        # Keys come again, such as the default port of torchrun.
+        # Other jobs reuse keys, such as the default port of torchrun.
         return _create(order, holder, limits)
     if order.num_workers != run.num_workers:
         ranks = f"{run.num_workers} ranks (got {order.num_workers})"
@@ -120,15 +120,15 @@ def _find_or_create(order: JoinRequest, holder: str, limits: Limits) -> Run:
         raise ConflictError(f"attempt: run {run.id} of this job is already at {current}")
     if order.attempt > run.attempt:
         _begin_attempt(run, order.attempt)
-    elif its is not None:
-        host = Pod.get_by_id(its.worker).node
+    elif joined is not None:
+        host = Pod.get_by_id(joined.worker).node
         raise ConflictError(f"rank: rank {rank} of run {run.id} has already joined from {host}")
     return run
 
 
 def _find_rank(run: Run, rank: int) -> Rank | None:
-    found: Rank | None = Rank.get_or_none(run=run.id, attempt=run.attempt, rank=rank)
-    return found
+    row: Rank | None = Rank.get_or_none(run=run.id, attempt=run.attempt, rank=rank)
+    return row
 
 
 def _create(order: JoinRequest, holder: str, limits: Limits) -> Run:
@@ -158,10 +158,10 @@ def _create(order: JoinRequest, holder: str, limits: Limits) -> Run:
 
 
 def _begin_attempt(run: Run, attempt: int) -> None:
-    """Have a run go on to an attempt; what has not come of the one before is given up."""
+    """Start an attempt of a run. Missing data of the attempt before counts as lost."""
     where = "owner = ? AND attempt = ? AND final_size > size"
-    rests = Stream.rows(where, run_owner(run.id), run.attempt)
-    unfinished = {stream.rank for stream in rests}
+    streams_of_run = Stream.rows(where, run_owner(run.id), run.attempt)
+    unfinished = {stream.rank for stream in streams_of_run}
     for rank in Rank.select().where(Rank.run == run.id, Rank.attempt == run.attempt):
         if not rank.lost and (rank.exit_code is None or rank.rank in unfinished):
             why = f"attempt {attempt} began before all of it had come"
@@ -171,7 +171,7 @@ def _begin_attempt(run: Run, attempt: int) -> None:
 
 
 def _add(run: Run, order: JoinRequest) -> None:
-    """Give a process its rank, and what stands for its pod and agent, heard of just now."""
+    """Give a process its rank, with the rows of a pod and of an agent that has just polled."""
     name, began_at = recorded_pod(run.id, order.rank), clock.now(run) - order.began_ago
     if run.started_at is not None and began_at < run.started_at:
         clock.begin_before(run, began_at)

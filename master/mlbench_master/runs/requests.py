@@ -1,4 +1,4 @@
-"""The bodies of requests for runs and sets, in MLBench's words and ours, and their checks."""
+"""Bodies of requests for runs and benchmark sets, and their validation."""
 
 import hashlib
 import json
@@ -43,15 +43,14 @@ from mlbench_master.settings import Limits
 LONGEST_NAME = 40
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _LONGEST_DISPLAY_NAME = 100
-# Neither control characters, which terminals obey, nor blanks at its ends.
+# No control characters, which could control a terminal, and no spaces at either end.
 _DISPLAY_NAME = re.compile(r"[^\x00-\x20\x7f-\xa0]([^\x00-\x1f\x7f-\x9f]*[^\x00-\x20\x7f-\xa0])?")
-_DIGEST_LETTERS = 6
 _CUSTOM_IMAGE = "custom_image"
 CUSTOM_BACKEND = "custom_backend"
 
 
 def check_display_name(name: str) -> str:
-    """Return a name that a run may have; raise ValueError for others."""
+    """Return a valid display name of a run; raise ValueError for others."""
     if not _DISPLAY_NAME.fullmatch(name) or len(name) > _LONGEST_DISPLAY_NAME:
         raise ValueError("must have 1 to 100 printable characters, and no spaces at either end")
     return name
@@ -65,7 +64,7 @@ def _check_command(command: str) -> str:
 
 Folder = Annotated[str, Field(pattern=r"^/[^\x00]*$", max_length=4096)]
 ArgKey = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_length=64)]
-# JSON may have a number here, which the task gets as text.
+# Values may be numbers in JSON. The benchmark gets them as strings.
 ArgValue = Annotated[
     str,
     Field(coerce_numbers_to_str=True, pattern=NO_NUL, max_length=1024),
@@ -88,14 +87,13 @@ DisplayName = Annotated[
 ]
 
 MOST_RUNS = 200
-"""Of a set, and of a comparison."""
-_MOST_SWEPT = 10
+"""Maximum number of runs in a benchmark set, and in a comparison."""
 
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
 
 class Checked:
-    """The checks of boolean fields, and of those that ``mlbench/contract/runspec.py`` describes."""
+    """Validation of booleans, and of the fields that ``mlbench/contract/runspec.py`` describes."""
 
     __pydantic_fields__: ClassVar[dict[str, FieldInfo]]
 
@@ -111,7 +109,7 @@ class Checked:
     @field_validator("num_cpus", mode="before", check_fields=False)
     @classmethod
     def _may_be_millicores(cls, cores: object) -> object:
-        """Read the notation of Kubernetes too: ``2000m`` is 2 cores."""
+        """Accept the notation of Kubernetes, e.g. ``2000m`` for 2 cores."""
         millicores = re.fullmatch(r"([0-9]{1,9})m", cores) if isinstance(cores, str) else None
         return int(millicores[1]) / 1000 if millicores else cores
 
@@ -126,31 +124,31 @@ class Checked:
 
 @request(frozen=True, kw_only=True, config=STRICT)
 class CommonRequest(CommonSpec, Checked):
-    """What to run and how: what all runs of a set share."""
+    """Benchmark or command, and the settings that all runs of a benchmark set share."""
 
     name: DisplayName
-    """Any text."""
+    """Display name of the run."""
     benchmark: Task | None = None
-    """An official task. ``digits`` where no other field says what to run."""
+    """Benchmark to run. Default: ``digits``, unless another field names a benchmark or image."""
     image_name: ImageName | None = None
-    """An official task too, by its name or by that of MLBench's image, or ``custom_image``."""
+    """Name of a benchmark, name of an image of MLBench, or ``custom_image``."""
     custom_image_name: Word | None = None
     custom_image_command: Command | None = None
     working_dir: Folder | None = None
-    """The folder, on the workers, that the command starts in; by default one of the worker's."""
+    """Folder on the workers in which the command starts. Default: a folder of the worker."""
     backend: Word | None = None
-    """What the ranks communicate with; of an official task, what ``GET /api/benchmarks/`` says."""
+    """Communication backend. ``GET /api/benchmarks/`` lists the backends of each benchmark."""
     custom_backend: Word | None = None
     args: dict[ArgKey, ArgValue] = Field(default_factory=dict, max_length=100)
 
     @property
     def is_custom(self) -> bool:
-        """Whether it brings its own command."""
+        """Whether the request has its own command."""
         return self.image_name == _CUSTOM_IMAGE or self.custom_image_command is not None
 
     @property
     def task(self) -> Benchmark | None:
-        """The official task; nothing where the order brings its own command."""
+        """The benchmark; None if the request has its own command."""
         if self.is_custom:
             return None
         name = self._image.benchmark if self._image else self.benchmark or self.image_name
@@ -158,7 +156,7 @@ class CommonRequest(CommonSpec, Checked):
 
     @property
     def by_default(self) -> bool:
-        """Whether it names nothing to run, so that it is of the default task."""
+        """Whether the request names no benchmark, so that the default benchmark runs."""
         return not (self.is_custom or self.benchmark or self.image_name)
 
     @property
@@ -167,7 +165,7 @@ class CommonRequest(CommonSpec, Checked):
 
     @property
     def stated_args(self) -> dict[str, Mapping[str, str]]:
-        """The task's arguments that its name and other fields imply, by what implies them."""
+        """Arguments of the benchmark that other fields imply, by the field that implies them."""
         task = self.task
         if task is None:
             return {}
@@ -182,18 +180,18 @@ class CommonRequest(CommonSpec, Checked):
 
     @property
     def all_args(self) -> dict[str, str]:
-        """The task's arguments: those given, and what other fields say of them."""
-        stated = {key: value for said in self.stated_args.values() for key, value in said.items()}
-        return stated | self.args
+        """Arguments of the benchmark: those of ``args``, and those that other fields imply."""
+        implied = {key: value for args in self.stated_args.values() for key, value in args.items()}
+        return implied | self.args
 
     @property
     def framework(self) -> str:
-        """What an official task trains with."""
+        """Training framework of the benchmark."""
         return self.args.get("framework", "torch")
 
     @property
     def backend_name(self) -> str:
-        """The communication backend, in lowercase, as PyTorch names them."""
+        """Communication backend in lowercase, as PyTorch names it."""
         if self.backend == CUSTOM_BACKEND:
             return self.custom_backend or ""
         in_args = self.args.get("backend") if self.task and self.task.backends else None
@@ -201,7 +199,7 @@ class CommonRequest(CommonSpec, Checked):
 
     @property
     def runs_on_all(self) -> bool:
-        """Whether every rank runs the command: with MPI, one of the user's own starts them all."""
+        """Whether every rank runs the command. With MPI, rank 0 runs a command that starts all."""
         if self.task is not None:
             return True
         if self.backend == CUSTOM_BACKEND:
@@ -209,13 +207,13 @@ class CommonRequest(CommonSpec, Checked):
         return self.backend_name != "mpi"
 
     def wanted_bandwidth(self, limits: Limits) -> float | None:
-        """Return the Mbit/s to hold the workers to: what was asked for, else the usual limit.
+        """Return the bandwidth limit of each worker in Mbit/s; None for no limit.
 
-        None where there is neither.
+        Without a request, it is the limit of the pool.
         """
-        unasked = self.max_bandwidth == UNASKED_BANDWIDTH > limits.bandwidth
-        asked = None if unasked else self.max_bandwidth
-        return asked or limits.bandwidth or None
+        is_default = self.max_bandwidth == UNASKED_BANDWIDTH > limits.bandwidth
+        requested = None if is_default else self.max_bandwidth
+        return requested or limits.bandwidth or None
 
     @field_validator("faults")
     @classmethod
@@ -228,22 +226,22 @@ class CommonRequest(CommonSpec, Checked):
     @classmethod
     def _is_known(cls, name: str | None) -> str | None:
         if name not in (None, _CUSTOM_IMAGE, *BENCHMARKS):
-            raise ValueError(_what_there_is("unknown benchmark", BENCHMARKS))
+            raise ValueError(_with_choices("unknown benchmark", BENCHMARKS))
         return name
 
     @field_validator("image_name")
     @classmethod
     def _is_known_image(cls, name: str | None) -> str | None:
-        known = name in (None, _CUSTOM_IMAGE, *BENCHMARKS) or find_image(name or "")
-        if not known:
+        is_known = name in (None, _CUSTOM_IMAGE, *BENCHMARKS) or find_image(name or "")
+        if not is_known:
             reason = MISSING_IMAGES.get(str(name).partition(":")[0], "unknown image")
-            raise ValueError(_what_there_is(reason, [*BENCHMARKS, *IMAGES]))
+            raise ValueError(_with_choices(reason, [*BENCHMARKS, *IMAGES]))
         return name
 
     @field_validator("args", mode="before")
     @classmethod
     def _may_be_text(cls, args: Any) -> Any:
-        """A form has no objects, so there they are JSON."""
+        """Accept JSON as a string, because forms have no objects."""
         if not isinstance(args, str):
             return args
         try:
@@ -275,14 +273,14 @@ class CommonRequest(CommonSpec, Checked):
 
 
 def kubernetes_name(name: str) -> str:
-    """Return a name itself, if Kubernetes takes it, or else one made from it.
+    """Return a name that Kubernetes accepts: the name itself, or one derived from it.
 
-    That ends with a digest, so that no two names become the same.
+    A derived name ends with a digest, so that different names stay different.
     """
     if NAME.fullmatch(name) and len(name) <= LONGEST_NAME:
         return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST_LETTERS]
-    stem = re.sub("[^a-z0-9]+", "-", name.lower())[: LONGEST_NAME - _DIGEST_LETTERS - 1].strip("-")
+    digest = hashlib.sha256(name.encode()).hexdigest()[:6]
+    stem = re.sub("[^a-z0-9]+", "-", name.lower())[: LONGEST_NAME - len(digest) - 1].strip("-")
     return f"{stem or 'run'}-{digest}"
 
 
@@ -291,21 +289,23 @@ class RunRequest(CommonRequest, RunSpec):
     """The body of ``POST /api/runs/``."""
 
     queue: bool = False
-    """Whether to wait for the active run, instead of being refused."""
+    """Queue the run if another run is active, instead of refusing the request."""
 
     @property
     def stated_args(self) -> dict[str, Mapping[str, str]]:
-        """The task's arguments that its name and other fields imply, by what implies them."""
-        said = {} if self.seed is None or self.task is None else {"seed": {"seed": str(self.seed)}}
-        return super().stated_args | said
+        """Arguments of the benchmark that other fields imply, by the field that implies them."""
+        implied = super().stated_args
+        if self.seed is not None and self.task is not None:
+            implied["seed"] = {"seed": str(self.seed)}
+        return implied
 
 
 @request(frozen=True, kw_only=True, config=STRICT)
 class PlaceRequest(Repeat, Checked):
-    """A place of a set: what is run there, and its seed, which no other on as many workers has."""
+    """A place of a benchmark set: number of workers, swept values, and a seed of its own."""
 
-    swept: dict[ArgKey, ArgValue] = Field(default_factory=dict, max_length=_MOST_SWEPT)
-    """What this place varies, by option of the task, or ``bandwidth``, ``cpus``, and so on."""
+    swept: dict[ArgKey, ArgValue] = Field(default_factory=dict, max_length=10)
+    """Swept values of this place, by option of the benchmark, ``bandwidth``, ``cpus`` and so on."""
 
 
 @request(frozen=True, kw_only=True, config=STRICT)
@@ -313,15 +313,15 @@ class SetRequest(CommonRequest):
     """The body of ``POST /api/sets/``."""
 
     name: str = Field(max_length=LONGEST_NAME, json_schema_extra={"pattern": f"^{NAME.pattern}$"})
-    """What the names of its runs begin with."""
+    """Name of the benchmark set, with which the names of its runs begin."""
     places: list[PlaceRequest] = Field(min_length=1, max_length=MOST_RUNS)
-    """What is to be run, in this order."""
+    """Planned runs, in this order."""
     official: bool = False
-    """Whether to follow MLPerf's rules."""
+    """Follow MLPerf's rules."""
     until_percent: Annotated[float | None, BeforeValidator(refuse_truth_value)] = Field(
         default=None, gt=0, lt=100
     )
-    """End repeating once every mean is known to within so much."""
+    """Stop repeating once the confidence interval of every mean is within this percentage."""
 
     @field_validator("name")
     @classmethod
@@ -350,23 +350,23 @@ class SetRequest(CommonRequest):
                 f"official: each number of workers must have at least {OFFICIAL_RUNS} places "
                 f"(got {counts[few]} with {few} workers)"
             )
-        used = Counter(
-            (slot.seed, slot.num_workers, frozenset(slot.swept.items()))
-            for slot in self.places
-            if slot.seed is not None
+        seeds = Counter(
+            (place.seed, place.num_workers, frozenset(place.swept.items()))
+            for place in self.places
+            if place.seed is not None
         )
-        twice = next((key for key, times in used.items() if times > 1), None)
-        if twice is not None:
-            raise ValueError(f"places: seeds must be unique (got seed {twice[0]} twice)")
+        for (seed, *_), count in seeds.items():
+            if count > 1:
+                raise ValueError(f"places: seeds must be unique (got seed {seed} twice)")
         return self
 
     def shared(self) -> dict[str, Any]:
-        """Return what all runs are ordered with, as JSON; what has its default is left out."""
-        shared = {field.name for field in fields(CommonRequest)} - {"name"}
-        given: dict[str, Any] = TypeAdapter(SetRequest).dump_python(
-            self, mode="json", include=shared, exclude_defaults=True
+        """Return the fields that all runs share, as JSON without default values."""
+        names = {field.name for field in fields(CommonRequest)} - {"name"}
+        shared: dict[str, Any] = TypeAdapter(SetRequest).dump_python(
+            self, mode="json", include=names, exclude_defaults=True
         )
-        return given
+        return shared
 
 
 @request(frozen=True, kw_only=True, config=STRICT)
@@ -374,10 +374,11 @@ class NextRunRequest(Checked):
     """The body of ``POST /api/sets/{name}/runs/``."""
 
     place: Annotated[int, BeforeValidator(refuse_truth_value)] = Field(ge=1)
+    """Number of the place in the benchmark set, from 1."""
     queue: bool = False
-    """Whether to wait for the active run, instead of being refused."""
+    """Queue the run if another run is active, instead of refusing the request."""
 
 
-def _what_there_is(problem: str, known: Iterable[str]) -> str:
+def _with_choices(problem: str, known: Iterable[str]) -> str:
     choices = ", ".join(known)
     return f"{problem}. Use {choices}, or your own with image_name={_CUSTOM_IMAGE}."

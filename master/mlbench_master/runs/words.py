@@ -1,6 +1,6 @@
-"""Words of one's own about a run: its title, tags and note, which change at any time.
+"""Annotations of a run: title, tags and note, which can change at any time.
 
-They are no part of the evidence: neither its archive nor its result has them.
+They are part of neither the archive nor the result.
 """
 
 import json
@@ -21,7 +21,7 @@ from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.runs import life
 
 _MOST_TAGS = 50
-# As in the name of a run: what terminals obey is no part of it.
+# No control characters, which could control a terminal.
 _TITLE = re.compile(r"[^\x00-\x1f\x7f-\x9f]*")
 
 
@@ -43,49 +43,49 @@ _Note = Annotated[str, Field(max_length=10_000, pattern=NO_NUL)]
     frozen=True, kw_only=True, config=ConfigDict(extra="forbid", use_attribute_docstrings=True)
 )
 class WordsRequest:
-    """What is to change; what is left out, or null, stays."""
+    """Annotations to change. Fields that are missing or null stay unchanged."""
 
     title: _Title | None = None
-    """What the run is to be called, wherever it is shown; empty for its own name."""
+    """Title, shown instead of the name of the run; empty for the name."""
     tags: _Tags | None = None
-    """All of its tags: letters, digits and `._/:-`."""
+    """All tags of the run. A tag consists of letters, digits and `._/:-`."""
     add_tags: _Tags = field(default_factory=list)
-    """Tags that it gets besides."""
+    """Tags to add."""
     remove_tags: _Tags = field(default_factory=list)
-    """Tags that it has no more."""
+    """Tags to remove."""
     note: _Note | None = None
-    """Markdown."""
+    """Note in Markdown."""
 
 
 def change(run_id: int, words: WordsRequest) -> Run:
-    """Change what is said of a run, and return the run.
+    """Change the annotations of a run, and return the run.
 
     Raises:
-        NotFoundError: there is no such run.
-        BadFieldError: it would have too many tags.
+        NotFoundError: the run does not exist.
+        BadFieldError: the run would have too many tags.
     """
-    given: dict[str, Any] = {
+    changes: dict[str, Any] = {
         name: value for name in WORDS if (value := getattr(words, name)) is not None
     }
     with exclusive(STATE):
         if words.add_tags or words.remove_tags:
-            tags = given.get("tags", life.find(run_id).tags)
-            given["tags"] = sorted({*tags, *words.add_tags} - {*words.remove_tags})
-            if len(given["tags"]) > _MOST_TAGS:
+            tags = changes.get("tags", life.find(run_id).tags)
+            changes["tags"] = sorted({*tags, *words.add_tags} - {*words.remove_tags})
+            if len(changes["tags"]) > _MOST_TAGS:
                 raise BadFieldError(
                     "add_tags",
-                    f"a run can have at most {_MOST_TAGS} tags (got {len(given['tags'])})",
+                    f"a run can have at most {_MOST_TAGS} tags (got {len(changes['tags'])})",
                 )
-        if given:
-            Run.update(given).where(Run.id == run_id).execute()
+        if changes:
+            Run.update(changes).where(Run.id == run_id).execute()
         return life.find(run_id)
 
 
 def keep(run: Run, archives: ArchiveStore) -> None:
-    """Write what is said of a run, if anything, beside its archive, as an export does.
+    """Write the annotations of a run beside its archive, as an export does.
 
     Raises:
-        ArchiveError: it cannot be written.
+        ArchiveError: the file cannot be written.
     """
     words = {column: getattr(run, column) for column in sorted(WORDS)}
 
