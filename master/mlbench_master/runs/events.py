@@ -1,8 +1,8 @@
-"""What happened to a run, in order of time: from its order to its end."""
+"""Events of a run, in order of time: from its submission to its end."""
 
 import signal
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import get_args
 
 from mlbench.contract.records import EventKind, RunEvent
@@ -29,21 +29,25 @@ _ENDS: dict[str, EventKind] = {"FINISHED": "finished", "FAILED": "failed", "STOP
 def events_of(run: Run) -> list[RunEvent]:
     """List the events of a run so far, in order of time."""
     attempts: dict[int, list[Rank]] = {}
-    ranks = Rank.select_without(*Rank.LARGE).where(Rank.run == run)
-    for rank in ranks.order_by(Rank.attempt, Rank.rank):
+    rows = Rank.select_without(*Rank.LARGE).where(Rank.run == run)
+    for rank in rows.order_by(Rank.attempt, Rank.rank):
         attempts.setdefault(rank.attempt, []).append(rank)
-    ordered = ": ".join(filter(None, ["The run was ordered", note_of(run)]))
-    events = [_event(run.created_at, "created", 0, None, ordered)]
+    text = ": ".join(filter(None, ["The run was ordered", note_of(run)]))
+    events = [_event(run.created_at, "created", 0, None, text)]
     for ranks in attempts.values():
-        events += _beginning(ranks)
-        events += _begun_anew(ranks)
+        events += _starts(ranks)
         events += _ends_of_ranks(run, ranks)
     events += _goal(run, attempts)
-    events += _autopsies(run)
-    events += _faults(run, attempts)
+    for autopsy in autopsies.asked_of(run.id):
+        is_done = autopsies.is_done(autopsy)
+        outcome = autopsies.sentence_of(autopsy) if is_done else "it is being asked"
+        text = f"{_WHY_ASKED[autopsy.reason]}: {outcome}"
+        events.append(_event(autopsy.asked_at, "autopsy", autopsy.attempt, None, text))
+    now = time.time() if run.finished_at is None else run.finished_at
+    for fault in map(InjectedFault.from_fields, run.injected):
+        if fault.due_at is not None and fault.due_at <= now:
+            events.append(of_fault(fault, _attempt_at(fault.due_at, attempts)))
     events += _end(run)
-    events += _shipped(run)
-    events += _added(run)
     return sorted(events, key=lambda event: (event.time, _ORDER[event.kind]))
 
 
@@ -51,32 +55,34 @@ def _event(seconds: float, kind: EventKind, attempt: int, rank: int | None, text
     return RunEvent(seconds_to_text(seconds), kind, attempt, rank, text)
 
 
-def _beginning(ranks: Sequence[Rank]) -> Iterator[RunEvent]:
-    attempt, begun_at = ranks[0].attempt, ranks[0].assigned_at
-    ready = f"{_count(ranks, 'worker')} ready"
+def _starts(ranks: Sequence[Rank]) -> Iterator[RunEvent]:
+    """Yield the start of an attempt and of its ranks, also restarts by torchrun."""
+    attempt, start = ranks[0].attempt, ranks[0].assigned_at
+    verb = "is" if len(ranks) == 1 else "are"
+    ready = f"{count(len(ranks), 'worker')} {verb} ready"
     if attempt == 1:
-        yield _event(begun_at, "ready", attempt, None, ready)
+        yield _event(start, "ready", attempt, None, ready)
     else:
-        yield _event(begun_at, "restarted", attempt, None, f"Attempt {attempt} began: {ready}")
+        yield _event(start, "restarted", attempt, None, f"Attempt {attempt} began: {ready}")
     reported = [rank.reported_at for rank in ranks if rank.reported_at is not None]
     if len(reported) == len(ranks):
-        running = f"{_count(ranks, 'rank')} running"
+        running = f"{count(len(ranks), 'rank')} {verb} running"
         yield _event(max(reported), "started", attempt, None, running)
-
-
-def _begun_anew(ranks: Iterable[Rank]) -> Iterator[RunEvent]:
-    """Yield how often torchrun has begun the processes of a worker anew."""
     for rank in ranks:
-        for number, at in (rank.processes or {}).get("restarts", {}).items():
+        for number, restart_at in (rank.processes or {}).get("restarts", {}).items():
             text = f"torchrun on {rank.worker} began its processes anew (restart {number})"
-            yield _event(at, "restarted", rank.attempt, rank.rank, text)
+            yield _event(restart_at, "restarted", attempt, rank.rank, text)
 
 
 def _ends_of_ranks(run: Run, ranks: Sequence[Rank]) -> Iterator[RunEvent]:
     """Yield the ranks that were lost or ended with an error of their own."""
+
+    def end_of(rank: Rank) -> float:
+        return rank.assigned_at if rank.exited_at is None else rank.exited_at
+
     failed = [rank for rank in ranks if rank.exit_code]
-    # Once the first has failed, the others are stopped.
-    first = min(failed, key=_over_at, default=None)
+    # After the first failure, the controller stops the other ranks.
+    first = min(failed, key=end_of, default=None)
     was_to_stop = run.state != "FAILED" and bool(run.stop_requested or run.reason)
     if any(rank.failure for rank in ranks) or (run.attempt == ranks[0].attempt and was_to_stop):
         first = None
@@ -84,15 +90,11 @@ def _ends_of_ranks(run: Run, ranks: Sequence[Rank]) -> Iterator[RunEvent]:
         place = rank.worker if rank.processes else f"Rank {rank.rank} on {rank.worker}"
         of_rank, code = (rank.attempt, rank.rank), rank.exit_code
         if rank.failure:
-            yield _event(_over_at(rank), "exited", *of_rank, f"{place}: {rank.failure}")
+            yield _event(end_of(rank), "exited", *of_rank, f"{place}: {rank.failure}")
         elif code and (rank is first or not rank.stop or code not in STOPPED_BY):
-            yield _event(_over_at(rank), "exited", *of_rank, f"{place} {describe_exit(code)}")
+            yield _event(end_of(rank), "exited", *of_rank, f"{place} {describe_exit(code)}")
         if rank.lost:
-            yield _event(_over_at(rank), "lost", *of_rank, f"{place} is lost: {rank.lost}")
-
-
-def _over_at(rank: Rank) -> float:
-    return rank.assigned_at if rank.exited_at is None else rank.exited_at
+            yield _event(end_of(rank), "lost", *of_rank, f"{place} is lost: {rank.lost}")
 
 
 def _goal(run: Run, attempts: dict[int, list[Rank]]) -> Iterator[RunEvent]:
@@ -109,56 +111,36 @@ def _goal(run: Run, attempts: dict[int, list[Rank]]) -> Iterator[RunEvent]:
 
 
 def _attempt_at(seconds: float, attempts: dict[int, list[Rank]]) -> int:
-    began = (number for number, ranks in attempts.items() if ranks[0].assigned_at <= seconds)
-    return max(began, default=1)
+    begun = (number for number, ranks in attempts.items() if ranks[0].assigned_at <= seconds)
+    return max(begun, default=1)
 
 
-def _autopsies(run: Run) -> Iterator[RunEvent]:
-    for one in autopsies.asked_of(run.id):
-        said = autopsies.sentence_of(one) if autopsies.is_done(one) else "it is being asked"
-        text = f"{_WHY_ASKED[one.reason]}: {said}"
-        yield _event(one.asked_at, "autopsy", one.attempt, None, text)
-
-
-def _faults(run: Run, attempts: dict[int, list[Rank]]) -> Iterator[RunEvent]:
-    """Yield the failures whose time has come."""
-    until = time.time() if run.finished_at is None else run.finished_at
-    for one in map(InjectedFault.from_fields, run.injected):
-        if one.due_at is not None and one.due_at <= until:
-            yield of_fault(one, _attempt_at(one.due_at, attempts))
-
-
-def of_fault(one: InjectedFault, attempt: int) -> RunEvent:
-    """Return the event of a failure, given the run's attempt if it is not carried out yet."""
-    text = f"{one.fault} of rank {one.rank}, {one.how}"
-    at = one.due_at or 0.0 if one.at is None else one.at
-    if one.problem:
-        text += f", did not happen: {one.problem}"
-    elif one.at is None:
+def of_fault(fault: InjectedFault, attempt: int) -> RunEvent:
+    """Return the event of a fault; ``attempt`` is the run's, for a fault not yet injected."""
+    text = f"{fault.fault} of rank {fault.rank}, {fault.how}"
+    at = fault.due_at or 0.0 if fault.at is None else fault.at
+    if fault.problem:
+        text += f", did not happen: {fault.problem}"
+    elif fault.at is None:
         is_late = time.time() > at + LATE_SECONDS
         text += ", did not happen: it had no process then" if is_late else ", is due"
-    return _event(at, "fault", one.attempt or attempt, one.rank, text)
+    return _event(at, "fault", fault.attempt or attempt, fault.rank, text)
 
 
 def _end(run: Run) -> Iterator[RunEvent]:
-    if run.finished_at is None or run.state not in _ENDS:
-        return
-    kind = _ENDS[run.state]
-    how = "was stopped" if kind == "stopped" else kind
-    why = reason_of(run).partition("\n")[0]
-    text = f"The run {how}: {why}" if why else f"The run {how}"
-    yield _event(run.finished_at, kind, run.attempt, None, text)
-
-
-def _shipped(run: Run) -> Iterator[RunEvent]:
+    """Yield the end of a run, and the arrival of data after the end."""
+    if run.finished_at is not None and run.state in _ENDS:
+        kind = _ENDS[run.state]
+        text = "The run was stopped" if kind == "stopped" else f"The run {kind}"
+        reason = reason_of(run).partition("\n")[0]
+        text = f"{text}: {reason}" if reason else text
+        yield _event(run.finished_at, kind, run.attempt, None, text)
     if run.shipped_at is not None and run.finished_at is not None:
-        later = figures.seconds(run.shipped_at - run.finished_at)
-        text = f"The recording was shipped {later} after its end"
+        delay = figures.seconds(run.shipped_at - run.finished_at)
+        text = f"The recording was shipped {delay} after its end"
         yield _event(run.shipped_at, "shipped", run.attempt, None, text)
-
-
-def _added(run: Run) -> Iterator[RunEvent]:
-    if (added := added_to(run)) is None:
+    added = added_to(run)
+    if added is None:
         return
     late, posted = added.of_lost_ranks, added.samples - added.of_lost_ranks
     for samples, text in (
@@ -169,12 +151,8 @@ def _added(run: Run) -> Iterator[RunEvent]:
             yield RunEvent(added.first_at, "added", run.attempt, None, f"{text}: {samples:,}")
 
 
-def _count(ranks: Sequence[Rank], of: str) -> str:
-    return f"{count(len(ranks), of)} {'is' if len(ranks) == 1 else 'are'}"
-
-
 def describe_exit(exit_code: int) -> str:
-    """Return an exit code in words: a negative one is the signal that killed the process."""
+    """Describe an exit code; a negative one is the signal that killed the process."""
     if exit_code >= 0:
         return f"exited with code {exit_code}"
     try:
