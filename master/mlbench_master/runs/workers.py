@@ -1,4 +1,4 @@
-"""Workers: what an agent reports, and what it is told to do. The agent protocol's master side."""
+"""Workers: the master's side of the agent protocol, from an agent's report to its next task."""
 
 import json
 import time
@@ -37,26 +37,16 @@ from mlbench_master.recording import late, streams
 from mlbench_master.runs import autopsies, clock, faults, profiles
 from mlbench_master.runs.life import deadline_at, has_active
 
-# However many workers there are, together they poll this often at most.
-_POLLS_PER_SECOND = 150
-_FASTEST_POLL_SECONDS = 0.25
-# Of an agent that has nothing to tell: the controller wakes it when there is something to do.
-_RESTING_POLL_SECONDS = 3.0
-# However many ranks a run has, together they ship about so often at most; few of them gather what
-# comes for a while.
-_SHIPMENTS_PER_SECOND = 500
-_FASTEST_SHIP_SECONDS = 1.0
-_TURNED_AWAY_SECONDS = 1.0
+_MAX_POLLS_PER_SECOND = 150
+"""Maximum rate of polls of all workers together."""
+# The pause of an agent grows with the time that its request waited for a thread. Otherwise the
+# agents of an overloaded master would time out and repeat their requests, which adds to the load.
+_BACKOFF_FACTOR = 2.0
 
-# An agent is asked to wait so many times as long as its request had to wait: agents that ask for
-# more than the master can do would give up on answers, ask again, and have it do even less.
-_EASING = 2.0
-
-# Spelled in SQL, as a thousand agents poll: composing these takes ten times as long as running.
+# Raw SQL: a thousand agents poll, and the ORM takes ten times as long as the query.
 _LOOK = """
     SELECT (SELECT uid FROM pod WHERE name = ?), (SELECT seconds FROM hearing WHERE id = 1)
 """
-_COUNT_PODS = "SELECT COUNT(*) FROM pod"
 _NOTE = """
     INSERT INTO worker (name, state, run_id, attempt, ip, pod_uid, fork_server, resources, seen_at,
         heard)
@@ -88,7 +78,7 @@ _NOTE_STEADY = """
                 AND {holds}
         )
 """
-# Whether there is nothing new in a report of a rank that runs, or that has exited and ships.
+# These two update the worker of a rank, running or exited, only if the report has nothing new.
 _NOTE_RUNNING = _NOTE_STEADY.format(holds="NOT mine.stop AND mine.exit_code IS NULL")
 _NOTE_EXITED = _NOTE_STEADY.format(
     holds="""mine.exit_code IS NOT NULL AND NOT EXISTS (
@@ -104,35 +94,35 @@ _Number = Annotated[int, Field(ge=0, le=2**31 - 1), BeforeValidator(refuse_truth
 _Used = Annotated[float, Field(ge=0), BeforeValidator(refuse_truth_value)]
 _Size = Annotated[int, Field(ge=0, le=2**63 - 1), BeforeValidator(refuse_truth_value)]
 
-# What a report says besides, by its state.
-_NEEDED = {
+# Required fields of a report, by state.
+_REQUIRED = {
     "idle": (),
     "running": ("run_id", "attempt", "rank"),
     "exited": ("run_id", "attempt", "rank", "exit_code", "exited_at"),
 }
 
 
-def _branch(state: str, needed: Sequence[str]) -> JsonValue:
-    """Return the schema of what holds for a report with this state."""
-    given: dict[str, JsonValue] = {name: {"not": {"type": "null"}} for name in needed}
-    return {"properties": {"state": {"const": state}, **given}, "required": [*needed]}
+def _schema_of(state: str, required: Sequence[str]) -> JsonValue:
+    """Return the JSON schema of reports in a state."""
+    not_null: dict[str, JsonValue] = {name: {"not": {"type": "null"}} for name in required}
+    return {"properties": {"state": {"const": state}, **not_null}, "required": [*required]}
 
 
 class Report(BaseModel):
-    """The body of ``POST /api/workers/{pod}/poll``: what is."""
+    """The body of ``POST /api/workers/{pod}/poll``: the state of an agent and its rank."""
 
     model_config = ConfigDict(
         extra="forbid",
         allow_inf_nan=False,
-        json_schema_extra={"oneOf": [_branch(state, needed) for state, needed in _NEEDED.items()]},
+        json_schema_extra={"oneOf": [_schema_of(*pair) for pair in _REQUIRED.items()]},
     )
 
     state: AgentState
     ip: str = Field(max_length=64, pattern=NO_NUL)
     pod_uid: str = Field(default="", max_length=64, pattern=NO_NUL)
-    """Which pod it is in, where a cluster uses names again."""
+    """Kubernetes uid of the agent's pod, because names are reused; empty on other pools."""
     fork_server: StrictBool = False
-    """Whether a process that has imported PyTorch is ready to be forked."""
+    """Whether a process with PyTorch imported is ready to be forked."""
     run_id: _Number | None = None
     attempt: _Number | None = None
     rank: _Number | None = None
@@ -140,170 +130,179 @@ class Report(BaseModel):
     exited_at: float | None = Field(default=None, ge=0, le=times.LATEST_US // 10**6)
     sizes: dict[StreamName, _Size] = Field(default_factory=dict)
     resources: dict[Literal[ResourceName, ProgressName], _Used] = Field(default_factory=dict)
-    """What a rank uses and does that no exporter or scrape watches, by name of the series."""
+    """Resource usage and progress of the rank that nothing else exports, by name of the series."""
     failure: str = Field(default="", max_length=500, pattern=NO_NUL)
-    """Why the rank has failed, however its process ends; of a recorded rank that exits with 0, what
-    is missing."""
+    """Why the rank failed, whatever its exit code; for external ranks with exit code 0, the missing
+    data."""
 
     _no_truth_value = field_validator("exit_code", "exited_at", mode="before")(refuse_truth_value)
 
     @property
     def used(self) -> str | None:
-        """The resources as JSON; None where there are none."""
+        """The resources as JSON; None if the report has no resources."""
         return json.dumps(self.resources) if self.resources else None
 
     @model_validator(mode="after")
     def _says_enough(self) -> Self:
-        if missing := [name for name in _NEEDED[self.state] if getattr(self, name) is None]:
+        if missing := [name for name in _REQUIRED[self.state] if getattr(self, name) is None]:
             raise ValueError(f"{', '.join(missing)}: required if state is {self.state}")
         return self
 
 
 class DueFault(BaseModel):
-    """A failure that an agent is to inject into its rank."""
+    """A fault that the agent must inject into its rank."""
 
     id: int
-    """Its number among those of the run."""
+    """Number of the fault in its run, from 1."""
     fault: str
-    """Such as ``kill`` or ``stop:5s``."""
+    """Fault to inject, e.g. ``kill`` or ``stop:5s``."""
     at: float
-    """When, in Unix seconds by the master's clock."""
+    """Time of the fault in Unix seconds, by the master's clock."""
 
 
 class Reply(BaseModel):
-    """The answer: what should be, and when to ask again."""
+    """The response to a poll: the agent's task, and the time until its next poll."""
 
     do: Do
     next_poll_seconds: float
     time: float
-    """The master's clock in Unix seconds, for the agent to compare its own with."""
+    """Time of the master in Unix seconds, with which the agent compares its clock."""
     busy: bool = False
-    """Whether a run is active, of which an idle agent keeps its hands."""
+    """Whether a run is active. Idle agents then do no work that could disturb the run."""
     assignment: dict[str, Any] | None = None
     autopsy: int | None = None
-    """Which autopsy wants evidence of the rank; null if none does."""
+    """Id of the autopsy that requests evidence of the rank; null for none."""
     native_rank: int | None = None
-    """Of which rank that wants the frames of C too; null if of none."""
+    """Rank whose C frames the autopsy requests; null for none."""
     profile: profiles.Wanted | None = None
-    """Which profile of the rank is wanted; null if none is."""
+    """Requested profile of the rank; null for none."""
     faults: list[DueFault] = []
-    """The failures that are soon due for the rank."""
+    """Faults of the rank that are due soon."""
 
 
 @dataclass(frozen=True)
-class _Noted:
-    """What became of a report."""
+class _Outcome:
+    """The outcome of storing a report."""
 
     do: Do
     assignment: dict[str, Any] | None = None
-    counts: bool = True
-    """Whether it is one of the pod that is there."""
+    is_known: bool = True
+    """Whether the report is of a pod that exists."""
     is_news: bool = False
-    """Whether the controller has something to do by it."""
+    """Whether the report changed a rank, so that the controller must act."""
     is_steady: bool = False
-    """Whether it is that of a rank of an active run, of which there is nothing new."""
+    """Whether the report is of a rank of an active run, without anything new."""
 
 
 def poll(pod: str, report: Report, waited_seconds: float = 0.0) -> Reply:
-    """Store an agent's report, and answer with its next task.
+    """Store an agent's report, and return its next task.
 
-    Its poll had to wait so many seconds for a thread.
+    Args:
+        pod: name of the agent's pod.
+        report: the report.
+        waited_seconds: time for which the request waited for a thread.
     """
-    noted = _group.write((pod, report))
-    if not noted.counts:
-        return Reply(do=noted.do, next_poll_seconds=_TURNED_AWAY_SECONDS, time=time.time())
-    return _reply(noted, report, waited_seconds)
+    outcome = _group.write((pod, report))
+    if not outcome.is_known:
+        return Reply(do=outcome.do, next_poll_seconds=1.0, time=time.time())
+    [pods] = run_sql("SELECT COUNT(*) FROM pod").fetchone()
+    rank = report.run_id, report.attempt, report.rank
+    autopsy, native_rank = autopsies.wanted_of(*rank)
+    due, is_to_begin = faults.due_for(report.run_id, report.rank)
+    # The controller wakes agents that have nothing to report, so these can poll rarely.
+    rests = outcome.do == "wait" and report.state != "exited" and not is_to_begin
+    return Reply(
+        do=outcome.do,
+        next_poll_seconds=max(
+            3.0 if rests else 0.25,
+            pods / _MAX_POLLS_PER_SECOND,
+            _BACKOFF_FACTOR * waited_seconds,
+        ),
+        time=time.time(),
+        busy=outcome.is_steady or has_active(),
+        assignment=outcome.assignment,
+        autopsy=autopsy,
+        native_rank=native_rank,
+        profile=profiles.wanted_of(*rank),
+        faults=[DueFault(**fault) for fault in due],
+    )
 
 
-def _note_all(reports: Sequence[tuple[str, Report]]) -> Sequence[_Noted]:
+def _store_all(reports: Sequence[tuple[str, Report]]) -> Sequence[_Outcome]:
     with exclusive(STATE):
-        noted = [
-            _Noted("wait", is_steady=True) if is_steady(pod, report) else _note(pod, report)
+        outcomes = [
+            _Outcome("wait", is_steady=True) if is_steady(pod, report) else _store(pod, report)
             for pod, report in reports
         ]
-    if any(one.is_news for one in noted):
+    if any(outcome.is_news for outcome in outcomes):
         notify()
-    return noted
+    return outcomes
 
 
-_group = GroupCommit(_note_all, PATIENT_SECONDS)
+_group = GroupCommit(_store_all, PATIENT_SECONDS)
 
 
 def is_steady(pod: str, report: Report) -> bool:
-    """Note the report of a rank of which there is nothing new, and return whether it is one.
+    """Store a report that has nothing new, and return whether it was such a report.
 
-    All but a few reports are, and this takes a tenth of the time.
+    Nearly all reports are, and this takes a tenth of the time of the others.
     """
     if report.state == "idle":
         return False
     now, uid, run_id = time.time(), report.pod_uid, report.run_id
-    its = (pod, run_id, report.attempt, report.ip, uid, report.fork_server, report.state)
+    worker = (pod, run_id, report.attempt, report.ip, uid, report.fork_server, report.state)
     rank = (uid, report.rank, uid, report.failure, *ACTIVE_STATES)
     if report.state == "running":
-        noted = run_sql(_NOTE_RUNNING, now, report.used, *its, *rank)
+        updated = run_sql(_NOTE_RUNNING, now, report.used, *worker, *rank)
     else:
         sizes = [report.sizes.get(name, 0) for name in STREAMS]
-        noted = run_sql(_NOTE_EXITED, now, report.used, *its, *rank, run_owner(run_id or 0), *sizes)
-    return bool(noted.rowcount)
+        shipped = (run_owner(run_id or 0), *sizes)
+        updated = run_sql(_NOTE_EXITED, now, report.used, *worker, *rank, *shipped)
+    return bool(updated.rowcount)
 
 
-def _note(pod: str, report: Report) -> _Noted:
+def _store(pod: str, report: Report) -> _Outcome:
     uid, heard = run_sql(_LOOK, pod).fetchone()
     if uid is None:
-        # The pool may not have seen it yet; what stands for a recorded rank ends with its run.
-        is_over = pod == recorded_pod(report.run_id, report.rank)
-        return _Noted("stop" if is_over else "wait", counts=False)
+        # The pool may not have seen the pod yet. The pod of an external rank ends with its run.
+        has_ended = pod == recorded_pod(report.run_id, report.rank)
+        return _Outcome("stop" if has_ended else "wait", is_known=False)
     if not is_same_pod(uid, report.pod_uid):
-        return _Noted("wait" if report.state == "idle" else "stop", counts=False)
-    about = (report.state, report.run_id, report.attempt, report.ip, report.pod_uid)
-    run_sql(_NOTE, pod, *about, report.fork_server, report.used, time.time(), heard or 0)
-    is_news = report.run_id is not None and _note_rank(pod, report)
-    current = _current_rank(pod)
+        return _Outcome("wait" if report.state == "idle" else "stop", is_known=False)
+    fields = (report.state, report.run_id, report.attempt, report.ip, report.pod_uid)
+    run_sql(_NOTE, pod, *fields, report.fork_server, report.used, time.time(), heard or 0)
+    is_news = report.run_id is not None and _store_rank(pod, report)
+    # The rank that the worker got last, in the current attempt of an active run.
+    [rank_id] = run_sql(_CURRENT, *ACTIVE_STATES, pod).fetchone()
+    current = Rank.rows("id = ?", rank_id)[0] if rank_id is not None else None
     if current is not None and not is_same_pod(current.pod_uid, report.pod_uid):
-        # It was given to the pod before this one, and is lost with it.
+        # The rank belongs to an earlier pod of this name, and is lost with that pod.
         current = None
     never_begun = current and current.stop and not (current.reported or current.lost)
     if current and never_begun and report.state == "idle":
         lost = "it was stopped before it began"
         store(current, lost=lost, exited_at=clock.now(current.run))
     do = decide(report, current)
-    return _Noted(do, current.assignment if current and do == "start" else None, is_news=is_news)
-
-
-def _reply(noted: _Noted, report: Report, waited_seconds: float) -> Reply:
-    [pods] = run_sql(_COUNT_PODS).fetchone()
-    autopsy, native_rank = autopsies.wanted_of(report.run_id, report.attempt, report.rank)
-    due, is_to_begin = faults.due_for(report.run_id, report.rank)
-    rests = noted.do == "wait" and report.state != "exited" and not is_to_begin
-    return Reply(
-        do=noted.do,
-        next_poll_seconds=max(
-            _RESTING_POLL_SECONDS if rests else _FASTEST_POLL_SECONDS,
-            pods / _POLLS_PER_SECOND,
-            _EASING * waited_seconds,
-        ),
-        time=time.time(),
-        busy=noted.is_steady or has_active(),
-        assignment=noted.assignment,
-        autopsy=autopsy,
-        native_rank=native_rank,
-        profile=profiles.wanted_of(report.run_id, report.attempt, report.rank),
-        faults=[DueFault(**fault) for fault in due],
-    )
+    assignment = current.assignment if current and do == "start" else None
+    return _Outcome(do, assignment, is_news=is_news)
 
 
 def next_ship_seconds(num_workers: int, waited_seconds: float = 0.0) -> float:
-    """Return after how long a rank should ship again.
+    """Return the seconds until a rank should ship again; at least 1.
 
-    Its request had to wait so many seconds for a thread.
+    All ranks of a run together ship at most 500 times per second.
+
+    Args:
+        num_workers: ranks of the run.
+        waited_seconds: time for which the request waited for a thread.
     """
-    return max(_FASTEST_SHIP_SECONDS, num_workers / _SHIPMENTS_PER_SECOND, _EASING * waited_seconds)
+    return max(1.0, num_workers / 500, _BACKOFF_FACTOR * waited_seconds)
 
 
 def decide(report: Report, current: Rank | None) -> Do:
-    """Decide what an agent should do, from its report and the rank that it should be running.
+    """Decide what an agent must do, from its report and the rank assigned to its worker.
 
-    "stop" to an agent whose process has ended means: forget it, and be idle.
+    An agent that gets "stop" after its process has ended becomes idle.
     """
     if current is None:
         return "wait" if report.state == "idle" else "stop"
@@ -316,13 +315,13 @@ def decide(report: Report, current: Rank | None) -> Do:
     return "wait"
 
 
-def _note_rank(pod: str, report: Report) -> bool:
-    """Write down that a rank has begun, failed or ended, the first time that its agent says so.
+def _store_rank(pod: str, report: Report) -> bool:
+    """Store that a rank has started, failed or exited, at the first report of it.
 
-    Return whether there was something to write down.
+    Return whether the report changed the rank.
     """
-    its = (pod, report.run_id, report.attempt, report.rank)
-    ranks = Rank.rows("worker = ? AND run_id = ? AND attempt = ? AND rank = ?", *its)
+    key = (pod, report.run_id, report.attempt, report.rank)
+    ranks = Rank.rows("worker = ? AND run_id = ? AND attempt = ? AND rank = ?", *key)
     if not ranks:
         return False
     rank = ranks[0]
@@ -342,17 +341,11 @@ def _note_rank(pod: str, report: Report) -> bool:
     now = clock.now(run)
     if report.exited_at is not None and report.state == "exited":
         rank.exit_code = report.exit_code
-        # As the worker says, as all exits of one attempt are compared; but never in the future.
-        at = report.exited_at - rank.clock_ahead
-        rank.exited_at = min(max(at, rank.assigned_at), now)
+        # By the worker's clock, because exits of one attempt are compared; never in the future.
+        exited_at = report.exited_at - rank.clock_ahead
+        rank.exited_at = min(max(exited_at, rank.assigned_at), now)
         streams.close(rank.run_id, rank.attempt, rank.rank, report.sizes)
     rank.reported_at = rank.reported_at or rank.exited_at or now
     run_sql(_NOTE_RANK, rank.exit_code, rank.exited_at, rank.reported_at, rank.get_id())
     faults.begin(run, deadline_at(run))
     return True
-
-
-def _current_rank(pod: str) -> Rank | None:
-    """Return the rank that a worker was given last, of the attempts that are going on."""
-    [last] = run_sql(_CURRENT, *ACTIVE_STATES, pod).fetchone()
-    return Rank.rows("id = ?", last)[0] if last is not None else None
