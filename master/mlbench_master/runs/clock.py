@@ -1,6 +1,6 @@
-"""The time of a run: it goes on steadily from the run's start, even if the master's clock is set.
+"""The clock of a run: monotonic from its start, even if the master's clock is set.
 
-Dates that others give, whose clocks may be wrong, are placed in it.
+Timestamps of workers, whose clocks may be wrong, are corrected by it.
 """
 
 import time
@@ -15,41 +15,41 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def begin(ago: float = 0.0) -> dict[str, Any]:
-    """Return what the start of a run, so many seconds ago, has to remember of the steady clock."""
+    """Return the steady clock at the start of a run, ``ago`` seconds ago, for its row."""
     return {"boot": _boot(), "seconds": steady_seconds() - ago}
 
 
 def begin_before(run: Run, at: float) -> None:
-    """Have a run begin earlier, by its own time, as one of its ranks did; store that."""
-    sooner = (run.started_at or at) - at
+    """Move the start of a run to ``at``, the earlier start of one of its ranks, and store it."""
+    seconds = (run.started_at or at) - at
     run.started_at = at
     if run.steady_clock:
-        run.steady_clock = {**run.steady_clock, "seconds": run.steady_clock["seconds"] - sooner}
+        run.steady_clock = {**run.steady_clock, "seconds": run.steady_clock["seconds"] - seconds}
     run.save(only=[Run.started_at, Run.steady_clock])
 
 
 def now(run: Run) -> float:
-    """Return the time in Unix seconds as if nobody had set the clock since the run's start.
+    """Return the time in Unix seconds, unaffected by clock changes since the run's start.
 
-    After a restart of the master's machine, or on another one, it is the system's.
+    After a restart of the master's machine, or on another machine, return the system time.
     """
-    begun = run.steady_clock
-    if run.started_at is None or not begun or begun["boot"] != _boot():
+    start = run.steady_clock
+    if run.started_at is None or not start or start["boot"] != _boot():
         return time.time()
-    at: float = run.started_at + steady_seconds() - begun["seconds"]
-    return at
+    seconds: float = run.started_at + steady_seconds() - start["seconds"]
+    return seconds
 
 
 def was_set_by(run: Run) -> float:
-    """Return by how many seconds the master's clock was set since the run's start; 0 if by few."""
+    """Return the seconds by which the master's clock was set since the run's start; 0 if few."""
     seconds = time.time() - now(run)
     return seconds if abs(seconds) > SLACK_SECONDS else 0.0
 
 
 def place(dated: float, began: float, ended: float) -> float:
-    """Return when something that happened between two times did, by its date.
+    """Return the timestamp of an event that happened between two times.
 
-    A date that is wrong counts as the end, which never flatters.
+    A wrong timestamp counts as the end, which never improves a result.
     """
     return dated if began - SLACK_SECONDS <= dated <= ended + SLACK_SECONDS else ended
 

@@ -1,4 +1,4 @@
-"""Runs: store an order, find, describe, stop, delete."""
+"""The life of a run in the database: create, find, stop, end, delete."""
 
 import time
 import uuid
@@ -38,14 +38,12 @@ from mlbench_master.runs.requests import RunRequest, kubernetes_name
 from mlbench_master.settings import Limits
 
 _ORDERED = Run._meta.fields.keys() & {field.name for field in fields(RunRequest)}
-# A run that is being deleted ends within seconds: the next one waits for that in the queue.
-_TO_STAY = "state IN (?, ?) AND launcher = '' AND NOT delete_requested ORDER BY id LIMIT ?"
+# A run that is being deleted ends within seconds, so the next run waits in the queue.
+_OCCUPYING = "state IN (?, ?) AND launcher = '' AND NOT delete_requested ORDER BY id LIMIT ?"
 _NEXT = """
     state = ? AND launcher = ''
     OR id IN (SELECT id FROM run WHERE state = ? ORDER BY id LIMIT 1) ORDER BY id
 """
-_RECORDED = "state = ? AND launcher <> '' ORDER BY id"
-_HAS_ACTIVE = "SELECT 1 FROM run WHERE state IN (?, ?) LIMIT 1"
 
 
 def create(
@@ -55,27 +53,27 @@ def create(
     *,
     adjustments: str = "",
 ) -> Run:
-    """Store a new run, for the controller to start.
+    """Store a new run, which the controller then starts.
 
     Args:
         order: the request.
         limits: the limits of the pool.
-        in_set: the columns of a run of a benchmark set: its set, place and swept values.
+        in_set: columns of a run of a benchmark set: set, place and swept values.
         adjustments: how the request was adapted, for the run's ``reason``.
 
     Raises:
-        BadFieldError: it asks for more than the pool can give (400).
-        ConflictError: a run is active, and this one is not to be queued (409).
-        NoRoomError: the disk is too full for its logs and samples (503).
+        BadFieldError: the request exceeds the limits of the pool (400).
+        ConflictError: another run is active, and the request does not queue (409).
+        NoRoomError: the disk is too full for logs and samples (503).
     """
     check_feasible(order, limits)
     check_room()
     with exclusive(STATE):
-        active = Run.rows(_TO_STAY, *ACTIVE_STATES, limits.concurrent_runs)
+        active = Run.rows(_OCCUPYING, *ACTIVE_STATES, limits.concurrent_runs)
         if len(active) == limits.concurrent_runs and not (order.queue or limits.always_queue):
-            these = " and ".join(f"run {run.id} ({run.title or run.own_name})" for run in active)
+            names = " and ".join(f"run {run.id} ({run.title or run.own_name})" for run in active)
             raise ConflictError(
-                f"{these} {'is' if len(active) == 1 else 'are'} active. Wait for the end, stop an "
+                f"{names} {'is' if len(active) == 1 else 'are'} active. Wait for the end, stop an "
                 "active run, or queue this one with queue=true (`mlbench run --queue`)."
             )
         resolved = {
@@ -94,58 +92,60 @@ def create(
             "injected": faults.stored(faults.draw(order.faults, order.seed, order.num_workers)),
             **(in_set or {}),
         }
-        created: Run = Run.create(
+        run: Run = Run.create(
             **{name: getattr(order, name) for name in _ORDERED} | resolved,
             job_id=str(uuid.uuid4()),
             state="INITIALIZED",
             created_at=time.time(),
         )
     notify()
-    return created
+    return run
 
 
 def worker_of(run: Run, attempt: int, rank: int) -> int | None:
-    """Return the rank of the worker that has a rank in an attempt; None if none has it."""
-    there = Rank.select(Rank.rank, Rank.processes).where(Rank.run == run, Rank.attempt == attempt)
-    several = {one.rank: one.ranks for one in there.where(Rank.processes.is_null(False))}
-    found = next((worker for worker, ranks in several.items() if rank in ranks), None)
-    if found is None and rank < run.num_workers and rank not in several:
-        return rank
-    return found
+    """Return the worker, by its own rank, of a rank in an attempt; None if the rank is unknown."""
+    rows = Rank.select(Rank.rank, Rank.processes).where(Rank.run == run, Rank.attempt == attempt)
+    ranks_of = {row.rank: row.ranks for row in rows.where(Rank.processes.is_null(False))}
+    for worker, ranks in ranks_of.items():
+        if rank in ranks:
+            return worker
+    # Workers without several processes have one rank, their own.
+    return rank if rank < run.num_workers and rank not in ranks_of else None
 
 
 def find_next(concurrent: int) -> list[Run]:
-    """Return the runs that have begun, then the next one if fewer than ``concurrent`` go on.
+    """Return the started runs, and the next queued run if fewer than ``concurrent`` are started.
 
-    Recorded runs are not among them.
+    External runs are left out.
     """
     runs = Run.rows(_NEXT, "STARTED", "INITIALIZED")
-    begun = [run for run in runs if run.state == "STARTED"]
-    return runs if len(begun) < concurrent else begun
+    started = [run for run in runs if run.state == "STARTED"]
+    return runs if len(started) < concurrent else started
 
 
 def find_recorded() -> list[Run]:
-    """Return the runs that go on though MLBench has not started their processes."""
-    return Run.rows(_RECORDED, "STARTED")
+    """Return the active external runs, whose processes MLBench did not start."""
+    return Run.rows("state = ? AND launcher <> '' ORDER BY id", "STARTED")
 
 
 def find_begun() -> list[int]:
-    """Return the ids of the runs that have begun, and not ended."""
+    """Return the ids of the started runs that have not ended."""
     return [row[0] for row in run_sql("SELECT id FROM run WHERE state = ?", "STARTED").fetchall()]
 
 
 def has_active() -> bool:
-    """Check if there is a run that has not ended, in a tenth of the time of finding it.
+    """Check if any run is active, external runs included, in a tenth of the time of finding it.
 
-    Also a recorded one: it may be on the machine of an agent, which keeps its hands of it.
+    An external run may use the machine of an idle agent, which must then not disturb the run.
     """
-    return run_sql(_HAS_ACTIVE, *ACTIVE_STATES).fetchone() is not None
+    query = "SELECT 1 FROM run WHERE state IN (?, ?) LIMIT 1"
+    return run_sql(query, *ACTIVE_STATES).fetchone() is not None
 
 
 def deadline_at(run: Run) -> float | None:
-    """Return the deadline of a run in Unix seconds; a restart does not move it.
+    """Return the deadline of a run in Unix seconds; None without a deadline or before the start.
 
-    None for a run that has no deadline, or has not started.
+    Restarts do not move the deadline.
     """
     if run.deadline_seconds is None or run.started_at is None:
         return None
@@ -156,47 +156,47 @@ def find(run_id: int) -> Run:
     """Return a run.
 
     Raises:
-        NotFoundError: there is no such run.
+        NotFoundError: the run does not exist.
     """
-    known = Run.rows("id = ?", run_id) if abs(run_id) < 2**63 else []
-    if not known:
+    rows = Run.rows("id = ?", run_id) if abs(run_id) < 2**63 else []
+    if not rows:
         raise NotFoundError(f"run_id: run {run_id} not found")
-    return known[0]
+    return rows[0]
 
 
 def ended_among(run_ids: Collection[int]) -> set[int]:
-    """Return the ids of those runs that have ended."""
-    known = [run_id for run_id in run_ids if abs(run_id) < 2**63]
-    ended = Run.select(Run.id).where(Run.finished_at.is_null(False), Run.id.in_(known))
+    """Return which of these runs have ended, by id."""
+    ids = [run_id for run_id in run_ids if abs(run_id) < 2**63]
+    ended = Run.select(Run.id).where(Run.finished_at.is_null(False), Run.id.in_(ids))
     return {run.id for run in ended}
 
 
 def check_own(run: Run) -> None:
-    """Make sure that a run is one of this installation.
+    """Check that a run belongs to this installation.
 
     Raises:
-        ConflictError: it was imported, and is read only.
+        ConflictError: the run is imported, therefore read-only.
     """
     if run.origin is not None:
         raise ConflictError(f"run {run.id} is imported, therefore read-only")
 
 
 def stop(run: Run) -> None:
-    """Ask the controller to stop a run; one that has ended stays as it is."""
-    asked = Run.update(stop_requested=True)
+    """Ask the controller to stop a run. A run that has ended does not change."""
+    update = Run.update(stop_requested=True)
     with exclusive(STATE):
-        asked.where(Run.id == run.id, Run.state.in_(ACTIVE_STATES)).execute()
+        update.where(Run.id == run.id, Run.state.in_(ACTIVE_STATES)).execute()
     notify()
 
 
 def delete(run: Run, *, keep_archive: bool = False) -> bool:
-    """Delete a run, or have one that is active stopped, and deleted as it ends (``end``).
+    """Delete a run. An active run is stopped, and deleted when it ends (``end``).
 
-    Nobody finds a deleted run any more, and the controller sweeps the rest, its series in
-    Prometheus too. Its entry in the ledger of its set stays.
+    A deleted run cannot be found any more. The controller then deletes its data, also in
+    Prometheus. Its entry in the ledger of its benchmark set stays.
 
     Returns:
-        Whether it is deleted by now.
+        Whether the run is deleted already.
     """
     with exclusive(STATE):
         current = find(run.id)
@@ -210,42 +210,44 @@ def delete(run: Run, *, keep_archive: bool = False) -> bool:
 
 
 def end(run_id: int, **last: Any) -> None:
-    """Give an active run the columns of its end, and delete it if its user wants that.
+    """Store the end of an active run, and delete the run if its user requested that.
 
-    Samples that were posted since it was counted have it counted again.
+    Args:
+        run_id: the run.
+        last: columns of the run to store.
     """
-    # Nothing is posted meanwhile: from then on it is an addition.
+    # The lock blocks posted samples. Once it is released, posted samples are additions.
     with exclusive(STATE), exclusive(run_owner(run_id)):
         ending = Run.update(last).where(Run.id == run_id, Run.state.in_(ACTIVE_STATES))
         if not ending.execute():
             return
-        ended = find(run_id)
-        counted = ended.delivery["recorded"] if ended.delivery else 0
+        run = find(run_id)
+        counted = run.delivery["recorded"] if run.delivery else 0
         if waiting_bytes(run_owner(run_id)) or delivered_so_far(run_id).recorded != counted:
+            # Samples were posted since they were counted, so they must be counted again.
             Run.update(delivery=None).where(Run.id == run_id).execute()
-        if ended.launcher:
-            _delete_pods(ended)
-        if ended.delete_requested:
-            _delete(ended)
-    notify()  # to have it sealed
-
-
-def _delete_pods(run: Run) -> None:
-    """Delete what stands for the ranks of a recorded run, of which nothing more can come."""
-    its = Rank.select(Rank.worker).where(Rank.run == run.id)
-    for table in (Pod, Worker):
-        table.delete().where(table.name.in_(its)).execute()
+        if run.launcher:
+            # The pods of an external run exist only as rows, which its ranks no longer need.
+            workers = Rank.select(Rank.worker).where(Rank.run == run.id)
+            for table in (Pod, Worker):
+                table.delete().where(table.name.in_(workers)).execute()
+        if run.delete_requested:
+            _delete(run)
+    notify()  # so that the run is sealed
 
 
 def _delete(run: Run, *, keep_archive: bool = False) -> None:
     archived = run.archive is not None and not keep_archive
     if run.set_name is not None:
-        _leave_trace(run)
+        # The ledger of the benchmark set keeps an entry of the deleted run.
+        run_set = RunSet.get_by_id(run.set_name)
+        [entry] = entries_of(Run.id == run.id)
+        store(run_set, deleted=[*run_set.deleted, asdict(replace(entry, deleted=True))])
     owners = run_owner(run.id), added_owner(run.id)
-    # Both before the run's row: who adds samples locks in this order.
+    # Lock both before the row of the run, in the same order as requests that add samples.
     with exclusive(owners[0]), exclusive(owners[1]):
         for owner in owners:
-            # Nothing of it waits to be delivered any more, and nothing can be added.
+            # Mark the streams as delivered. Under their new owner, nothing can be added to them.
             Stream.update(owner=deleted_owner(owner), delivered=Stream.size).where(
                 Stream.owner == owner
             ).execute()
@@ -254,21 +256,14 @@ def _delete(run: Run, *, keep_archive: bool = False) -> None:
         run.delete_instance()
 
 
-def _leave_trace(run: Run) -> None:
-    """Have the ledger of its set remember a run that is about to be deleted."""
-    found = RunSet.get_by_id(run.set_name)
-    [entry] = entries_of(Run.id == run.id)
-    store(found, deleted=[*found.deleted, asdict(replace(entry, deleted=True))])
-
-
-def entries_of(wanted: Expression) -> list[Entry]:
-    """Return the ledger entries of those runs that belong to a set."""
+def entries_of(condition: Expression) -> list[Entry]:
+    """Return the ledger entries of the runs that match a condition and belong to a set."""
     columns = Rank.select(Rank.run, Rank.disturbance).join(Run)
-    ranks = columns.where(wanted, Rank.disturbance.is_null(False))
+    ranks = columns.where(condition, Rank.disturbance.is_null(False))
     measured = [(rank.run_id, Disturbance.from_fields(rank.disturbance)) for rank in ranks]
     disturbed = {run_id for run_id, disturbance in measured if is_disturbed(disturbance)}
     return [
         Entry(run.place, run.id, run.seed, run.state, reason_of(run), run.id in disturbed)
-        for run in Run.select().where(wanted)
+        for run in Run.select().where(condition)
         if run.place is not None
     ]

@@ -1,10 +1,9 @@
-"""For how long the master could be reached by its agents ("reachable seconds").
+"""The time for which agents could reach the master ("reachable seconds").
 
-The master sends itself a heartbeat every ``EVERY_SECONDS`` (``serving/canary.py``), and each
-that comes through within ``LATE_SECONDS`` counts for as many reachable seconds. The silence of
-agents is measured in these, so it does not grow while the listener is blocked, the database locked,
-the disk full, or the process stopped, restarting or asleep with its laptop. Nobody can set this
-clock.
+The master sends itself a heartbeat every ``EVERY_SECONDS`` (``serving/canary.py``). Each heartbeat
+that arrives within ``LATE_SECONDS`` adds ``EVERY_SECONDS`` reachable seconds. The silence of agents
+is measured in reachable seconds. Therefore it does not grow while the listener is blocked, the
+database locked, the disk full, or the process stopped, restarting or asleep with its laptop.
 """
 
 from dataclasses import dataclass
@@ -14,20 +13,18 @@ from mlbench_master.database.connection import STATE, exclusive
 from mlbench_master.database.models import Hearing
 
 EVERY_SECONDS = 2
-# Agents wait longer than this for an answer.
+# Agents wait longer than this for a response.
 LATE_SECONDS = 3.0
-# After a pause this long, an agent heard before it may be gone.
-_PAUSE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Reachability:
-    """For how long the master could be reached."""
+    """The time for which agents could reach the master."""
 
     seconds: int
     """Reachable seconds so far."""
     since: int
-    """The same at the end of the last pause."""
+    """Reachable seconds at the end of the last pause. Agents heard before may be gone."""
 
 
 def read_reachability() -> Reachability:
@@ -37,18 +34,18 @@ def read_reachability() -> Reachability:
 
 
 class HeartbeatCounter:
-    """Counts the heartbeats of one process."""
+    """Counts the heartbeats of a process."""
 
     def __init__(self) -> None:
         self._heard_at = float("-inf")
 
     def hear(self, sent_at: float) -> None:
-        """Count a heartbeat that was sent at this time, unless it is late."""
+        """Count a heartbeat that was sent at ``sent_at``, unless it is late."""
         with exclusive(STATE):
             now = steady_seconds()
             if now - sent_at > LATE_SECONDS:
                 return
-            was_away = now - self._heard_at > _PAUSE_SECONDS
+            was_away = now - self._heard_at > 5.0
             now_heard = Hearing.seconds + EVERY_SECONDS
             pause = {Hearing.since: now_heard} if was_away else {}
             Hearing.insert(id=1, seconds=EVERY_SECONDS, since=EVERY_SECONDS).on_conflict(
