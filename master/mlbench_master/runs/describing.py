@@ -1,4 +1,4 @@
-"""Runs as the API shows them, and in words: how they ended, what they wait for."""
+"""Records of runs for the API, with the reasons for their end and for waiting."""
 
 import json
 import signal
@@ -18,15 +18,15 @@ from mlbench_master.recording import not_recorded
 from mlbench_master.recording.limits import describe_refused
 from mlbench_master.times import seconds_to_text
 
-_Dated = TypeVar("_Dated")
+_Record = TypeVar("_Record")
 
 _COLUMNS = frozenset(Run._meta.fields)
 _SHOWN = {"command": "shown_command"}  # by column: the property that is shown in its place
-_UNCOUNTED = "its samples are not yet counted: Prometheus must take them first"
-_MANY = 1000
-# What an agent ends a process with that is to be stopped.
+# A query can have only some thousands of values.
+_MAX_IDS = 1000
 STOPPED_BY = (-signal.SIGTERM, -signal.SIGKILL)
-# What a run that recorded nothing is told.
+"""Exit codes of processes that agents stopped."""
+# The reason of a run without samples.
 _NOTHING = """it recorded nothing, so there is no result
 
 Its code can record in three lines{}:
@@ -34,8 +34,6 @@ Its code can record in three lines{}:
     from mlbench import Tracker
     t = Tracker()
     t.log(train_loss=loss)"""
-_INSTALL = ", after MLBench is installed in its Python"
-_ONE_LINE = "\n\nWith a library that its Python has, one is enough:\n"
 _BY_LIBRARY = {
     "transformers": 'Trainer: report_to="mlbench"',
     "accelerate": "Accelerator: log_with=mlbench.integrations.accelerate.MLBenchTracker()",
@@ -44,16 +42,15 @@ _BY_LIBRARY = {
 
 
 def describe(run: Run) -> records.Run:
-    """Describe a run as the API shows it."""
+    """Return the API record of a run."""
     return describe_all([run])[0]
 
 
 def describe_all(runs: Sequence[Run]) -> list[records.Run]:
-    """Describe runs, in whatever order they are, as the API shows them."""
+    """Return the API records of runs, in the order of the runs."""
     ids = [run.id for run in runs]
-    # A query takes some thousands of values.
-    several = Run.id.in_(ids) if len(ids) < _MANY else Run.id.between(min(ids), max(ids))
-    ranks = _ranks_by_run(several) if ids else {}
+    condition = Run.id.in_(ids) if len(ids) < _MAX_IDS else Run.id.between(min(ids), max(ids))
+    ranks = _ranks_by_run(condition) if ids else {}
     return [_describe(run, ranks.get(run.id, ())) for run in runs]
 
 
@@ -61,7 +58,11 @@ def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
     is_counted = run.state in ACTIVE_STATES or (run.delivery, run.settled_at) != (None, None)
     pods = [rank.pod for rank in ranks]
     outcome = (run.figures or {}).get("outcome")
-    # What MLBench's dashboard told of a job, by the same names.
+    # Why nothing of an active run can be stored; empty if the disk has room.
+    reserve = find_reserve()
+    shortage = reserve.find_shortage() if reserve and run.state in ACTIVE_STATES else ""
+    uncounted = "its samples are not yet counted: Prometheus must take them first"
+    # The job of MLBench's original dashboard, with the same field names.
     job = {"command": run.shown_command or run.benchmark, "master_name": next(iter(pods), None)}
     others = {
         "name": run.own_name,
@@ -72,7 +73,7 @@ def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
         "finished_at": seconds_to_text(run.finished_at),
         "goal_reached_at": seconds_to_text(run.goal_reached_at),
         "reason": reason_of(run) or note_of(run),
-        "waiting": run.waiting or _shortage_of(run) or ("" if is_counted else _UNCOUNTED),
+        "waiting": run.waiting or shortage or ("" if is_counted else uncounted),
         "goal": goal_of(run),
         "origin": _dated(records.Origin, run.origin, "imported_at"),
         "world_size": run.world_size,
@@ -87,19 +88,13 @@ def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
     return records.Run(**columns_of(run, records.Run) | others)
 
 
-def _shortage_of(run: Run) -> str:
-    """Return why nothing of an active run can be stored; empty if it can."""
-    reserve = find_reserve()
-    return reserve.find_shortage() if reserve and run.state in ACTIVE_STATES else ""
-
-
-def _dated(record: Callable[..., _Dated], stored: Any, at: str) -> _Dated | None:
-    """Return a record of what is stored, of which ``at`` is in Unix seconds; None of nothing."""
+def _dated(record: Callable[..., _Record], stored: Any, at: str) -> _Record | None:
+    """Return a record of stored fields, of which ``at`` is in Unix seconds; None for None."""
     return record(**stored | {at: seconds_to_text(stored[at])}) if stored else None
 
 
 def added_to(run: Run) -> records.Added | None:
-    """Return the samples that came too late to be part of a run's result; None if none did."""
+    """Return the samples that arrived too late for the result of a run; None without such."""
     if run.added is None:
         return None
     first_at, last_at = (seconds_to_text(run.added[name]) for name in ("first_at", "last_at"))
@@ -113,25 +108,25 @@ def goal_of(run: Run) -> records.Goal | None:
 
 
 def columns_of(run: Run, record: type[records.Record]) -> dict[str, Any]:
-    """Return the columns of a run that a record has fields for, by name."""
-    parts = [part.name for part in fields(record) if part.name in _COLUMNS]
-    return {name: getattr(run, _SHOWN.get(name, name)) for name in parts}
+    """Return the columns of a run that are fields of a record, by name."""
+    names = [field.name for field in fields(record) if field.name in _COLUMNS]
+    return {name: getattr(run, _SHOWN.get(name, name)) for name in names}
 
 
-def _ranks_by_run(wanted: Expression) -> Mapping[int, tuple[records.Rank, ...]]:
-    """Return the ranks of the latest attempts of some runs, by the run's id: in one query."""
+def _ranks_by_run(condition: Expression) -> Mapping[int, tuple[records.Rank, ...]]:
+    """Return the ranks of the latest attempts of runs by the run's id, with one query."""
     rows = (
         Rank.select(
             *(Rank.run, Rank.rank, Rank.worker, Rank.exit_code, Rank.processes),
             *(Rank.stop, Rank.exited_at),
         )
         .join(Run)
-        .where(wanted, Rank.attempt == Run.attempt)
+        .where(condition, Rank.attempt == Run.attempt)
         .order_by(Rank.run, Rank.rank)
     )
     return {
-        run_id: tuple(_describe_ranks([_RankRow(*row[1:]) for row in its]))
-        for run_id, its in groupby(database.execute(rows), itemgetter(0))
+        run_id: tuple(_describe_ranks([_RankRow(*row[1:]) for row in group]))
+        for run_id, group in groupby(database.execute(rows), itemgetter(0))
     }
 
 
@@ -151,21 +146,21 @@ class _RankRow(NamedTuple):
 def _describe_ranks(rows: Sequence[_RankRow]) -> Iterator[records.Rank]:
     failed = [row for row in rows if row.exit_code and not row.was_stopped]
     first = min(failed, key=lambda row: row.exited_at or 0.0, default=None)
-    why = "stopped" if first is None else f"stopped after rank {first.rank} failed"
+    reason = "stopped" if first is None else f"stopped after rank {first.rank} failed"
     for row in rows:
         ranks = tuple(json.loads(row.processes)["ranks"]) if row.processes else (row.rank,)
-        stopped = why if row.was_stopped else ""
+        stopped = reason if row.was_stopped else ""
         yield records.Rank(row.rank, row.pod, row.exit_code, stopped, ranks)
 
 
 def note_of(run: Run) -> str:
-    """Return what was run instead of the request: a default task, fewer cores; else nothing."""
+    """Return how the run differs from its request, e.g. the default benchmark; else empty."""
     default = f"no benchmark was named, so {run.benchmark} was taken, the default"
     return "; ".join(filter(None, [default if run.by_default else "", run.adjustments]))
 
 
 def reason_of(run: Run) -> str:
-    """Explain why a run ended as it did, which samples were refused, or that there are none."""
+    """Return why a run ended, which samples were refused, or how to record samples."""
     is_silent = run.state == "FINISHED" and run.delivery and not run.delivery["recorded"]
     nothing = _how_to_record(run) if is_silent and not run.benchmark else ""
     if nothing and run.added:
@@ -174,11 +169,13 @@ def reason_of(run: Run) -> str:
 
 
 def _how_to_record(run: Run) -> str:
-    """Say that a run recorded nothing, and how the Python of its first rank can."""
+    """Return that a run recorded nothing, and how its code can record."""
     rank = Rank.get_or_none(Rank.run == run, Rank.attempt == run.attempt, Rank.rank == 0)
     machine = (rank.machine if rank else None) or {}
     packages = machine.get("packages", ())
-    lacks_ours = machine.get("python") and "mlbench-stack" not in packages
-    hint = _NOTHING.format(_INSTALL if lacks_ours else "")
+    lacks_mlbench = machine.get("python") and "mlbench-stack" not in packages
+    hint = _NOTHING.format(", after MLBench is installed in its Python" if lacks_mlbench else "")
     lines = [f"    {line}" for library, line in _BY_LIBRARY.items() if library in packages]
-    return "\n".join([hint + _ONE_LINE, *lines]) if lines else hint
+    if lines:
+        hint += "\n\nWith a library that its Python has, one is enough:\n"
+    return "\n".join([hint, *lines])

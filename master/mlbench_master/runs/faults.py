@@ -1,7 +1,6 @@
-"""Failures that are injected into runs: planned, ordered by hand, given to agents, and done."""
+"""Fault injection: schedules, manual requests, delivery to agents, and their reports."""
 
 import json
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -17,31 +16,27 @@ from mlbench_master.database.connection import STATE, exclusive, run_sql
 from mlbench_master.database.models import Rank, Run
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
 
-# An agent is told so long before, as one with nothing to tell polls every 3 s, and many rarely.
-_AHEAD_SECONDS = 15.0
-# What was due longer ago, while the rank had no process, is over.
 LATE_SECONDS = 10.0
-_LARGEST = 2**53
-_INJECTED = "SELECT injected FROM run WHERE id = ?"
+"""Seconds after which a fault is no longer injected: the rank had no process when it was due."""
 
 
 def stored(planned: Sequence[PlannedFault]) -> list[dict[str, Any]]:
-    """Return a schedule as a run's row has it."""
-    return [asdict(InjectedFault(one.rank, one.fault, one.seconds)) for one in planned]
+    """Return a schedule in the form of a run's column."""
+    return [asdict(InjectedFault(fault.rank, fault.fault, fault.seconds)) for fault in planned]
 
 
 def draw(text: str | None, seed: int | None, workers: int) -> tuple[PlannedFault, ...]:
-    """Return the schedule of a run that is ordered with these; without a seed, that of 0."""
+    """Return the fault schedule of a run. Without a seed, the seed is 0."""
     return faults.draw(text, seed or 0, workers) if text else ()
 
 
 def order(run: Run, rank: int, text: str, *, in_cluster: bool) -> InjectedFault:
-    """Have a failure hit a rank of a run now.
+    """Inject a fault into a rank of a run now.
 
     Raises:
-        BadFieldError: there is no such failure, or it cannot be had here.
-        NotFoundError: there is no such rank.
-        ConflictError: the rank is not running, or somebody else has started it.
+        BadFieldError: the fault is unknown, or not possible here.
+        NotFoundError: the run has no such rank.
+        ConflictError: the rank is not running, or MLBench did not start its process.
     """
     try:
         kind = Fault.parse(text).kind
@@ -61,8 +56,8 @@ def order(run: Run, rank: int, text: str, *, in_cluster: bool) -> InjectedFault:
         )
     with exclusive(STATE):
         current = Run.get_by_id(run.id)
-        its = "run_id = ? AND attempt = ? AND rank = ? AND exit_code IS NULL"
-        if current.state != "STARTED" or not Rank.rows(its, run.id, current.attempt, rank):
+        running = "run_id = ? AND attempt = ? AND rank = ? AND exit_code IS NULL"
+        if current.state != "STARTED" or not Rank.rows(running, run.id, current.attempt, rank):
             raise ConflictError(f"rank {rank} of run {run.id} is not running")
         fault = InjectedFault(rank, text, due_at=time.time())
         _store(current, [*current.injected, asdict(fault)])
@@ -70,27 +65,31 @@ def order(run: Run, rank: int, text: str, *, in_cluster: bool) -> InjectedFault:
 
 
 def begin(run: Run, deadline_at: float | None) -> None:
-    """Give the schedule of a run its times, once all ranks are running; in a transaction.
+    """Set the times of a run's faults once all ranks are running. Call it in a transaction.
 
-    What fails after the deadline is not begun again, so nothing is injected then.
+    Faults after the deadline are not injected, because the run would not restart after them.
     """
-    if not any(hit["due_at"] is None for hit in run.injected):
+    if not any(fault["due_at"] is None for fault in run.injected):
         return
-    waiting = "run_id = ? AND attempt = ? AND NOT reported"
-    if not Rank.rows(waiting, run.id, run.attempt):
-        now = time.time()
-        timed = [hit | {"due_at": hit["due_at"] or now + hit["seconds"]} for hit in run.injected]
-        is_late = {"problem": "the run is past its deadline then"}
-        last = deadline_at or math.inf
-        _store(run, [hit if hit["due_at"] < last else hit | is_late for hit in timed])
+    not_running = "run_id = ? AND attempt = ? AND NOT reported"
+    if not Rank.rows(not_running, run.id, run.attempt):
+        now, faults_of_run = time.time(), []
+        for fault in run.injected:
+            due_at = fault["due_at"] or now + fault["seconds"]
+            is_late = deadline_at is not None and due_at >= deadline_at
+            problem = "the run is past its deadline then" if is_late else fault["problem"]
+            faults_of_run.append(fault | {"due_at": due_at, "problem": problem})
+        _store(run, faults_of_run)
 
 
 def due_for(run_id: int | None, rank: int | None) -> tuple[list[dict[str, Any]], bool]:
-    """Return the failures that are soon due for a rank, and whether the run's have no times yet."""
-    row = run_sql(_INJECTED, run_id).fetchone() if run_id is not None else None
+    """Return the faults of a rank that are due soon, and whether faults of its run have no time."""
+    query = "SELECT injected FROM run WHERE id = ?"
+    row = run_sql(query, run_id).fetchone() if run_id is not None else None
     injected = json.loads(row[0]) if row else []
     since = time.time() - LATE_SECONDS
-    until = time.time() + _AHEAD_SECONDS
+    # Agents get faults 15 s in advance, because they may poll only every few seconds.
+    until = time.time() + 15.0
     due = [
         {"id": number, "fault": fault["fault"], "at": fault["due_at"]}
         for number, fault in enumerate(injected, 1)
@@ -102,22 +101,28 @@ def due_for(run_id: int | None, rank: int | None) -> tuple[list[dict[str, Any]],
     return due, any(fault["due_at"] is None for fault in injected)
 
 
-def note(pod: PodIdentity, run_id: int, number: int, done: Mapping[str, Any]) -> None:
-    """Store when a failure was carried out, in which attempt, or why not; the first report counts.
+def note(pod: PodIdentity, run_id: int, number: int, report: Mapping[str, Any]) -> None:
+    """Store an agent's report of a fault; only the first report counts.
+
+    Args:
+        pod: the pod of the agent.
+        run_id: the run.
+        number: number of the fault in the run, from 1.
+        report: fields ``at``, ``attempt`` and ``problem``.
 
     Raises:
-        NotFoundError: there is no such failure for a rank of this pod.
+        NotFoundError: no rank of this pod has the fault.
     """
     with exclusive(STATE):
-        runs = Run.rows("id = ?", min(run_id, _LARGEST))
+        runs = Run.rows("id = ?", min(run_id, 2**53))
         injected = [*runs[0].injected] if runs else []
         if not 0 < number <= len(injected):
             raise NotFoundError(f"fault_id: run {run_id} has no fault {number}")
         fault = injected[number - 1]
-        if not Rank.is_of_pod(pod, run_id, done["attempt"], fault["rank"]):
+        if not Rank.is_of_pod(pod, run_id, report["attempt"], fault["rank"]):
             raise NotFoundError(f"fault_id: fault {number} of run {run_id} belongs to another rank")
         if fault["at"] is None:
-            injected[number - 1] = fault | done
+            injected[number - 1] = fault | report
             _store(runs[0], injected)
 
 

@@ -1,6 +1,6 @@
-"""Asking a rank for a profile of some seconds, and what its agent brings.
+"""Profiles of ranks: requests, and the files that agents send.
 
-A profile's file is one of the run's files: it is read, sealed, exported and deleted as these are.
+The file of a profile is one of the run's files, which are read, sealed, exported and deleted alike.
 """
 
 import hashlib
@@ -26,22 +26,21 @@ from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
 from mlbench_master.notify import notify
 from mlbench_master.runs import life
 
-# Besides its seconds: a profile has to be written, and sent.
 _PATIENCE_SECONDS = 240.0
-# Of a rank's run that is profiled more often, the oldest are forgotten.
+"""Time to write and send a profile, in addition to the profiled seconds."""
 _MOST = 5
+"""Maximum number of profiles per run. The oldest ones are deleted."""
 _MOST_LINE_BYTES = 64 << 10
 MOST_BODY_BYTES = MOST_BYTES + _MOST_LINE_BYTES
-_LARGEST = 2**53
-# Spelled in SQL, as a thousand agents poll.
-_WANTED = """
+# Raw SQL, because a thousand agents poll.
+_PENDING = """
     SELECT id, seconds FROM profile
     WHERE run_id = ? AND attempt = ? AND rank = ? AND recorded IS NULL AND asked_at + seconds > ?
 """
 
 
 class ProfileRequest(BaseModel):
-    """What is to be profiled."""
+    """The body of ``POST /api/runs/{id}/profiles/``."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -51,24 +50,24 @@ class ProfileRequest(BaseModel):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What an agent is asked for."""
+    """A profile that an agent must record."""
 
     id: int
     seconds: int
 
 
 def ask(run_id: int, request: ProfileRequest) -> Profile:
-    """Ask for a profile of a rank.
+    """Request a profile of a rank.
 
     Raises:
         BadFieldError: the run has no such rank.
         ConflictError: the rank is not running, or is being profiled.
-        NotFoundError: there is no such run.
+        NotFoundError: the run does not exist.
     """
     with exclusive(STATE):
         run = life.find(run_id)
-        its = (Rank.run == run) & (Rank.attempt == run.attempt)
-        ranks = {rank.rank: rank for rank in Rank.select().where(its)}
+        rows = Rank.select().where(Rank.run == run, Rank.attempt == run.attempt)
+        ranks = {rank.rank: rank for rank in rows}
         rank = ranks.get(request.rank)
         if run.state != "STARTED" or not ranks:
             raise ConflictError(f"run {run_id} is not running, so there is no process to profile")
@@ -85,66 +84,69 @@ def ask(run_id: int, request: ProfileRequest) -> Profile:
                 raise ConflictError(f"rank {rank.rank} is being profiled (profile {old.get_id()})")
         for old in profiles[: 1 - _MOST]:
             old.delete_instance()
-        asked = {"attempt": run.attempt, "rank": rank.rank, "seconds": request.seconds}
-        new: Profile = Profile.create(run=run, asked_at=time.time(), **asked)
+        profile: Profile = Profile.create(
+            run=run,
+            asked_at=time.time(),
+            attempt=run.attempt,
+            rank=rank.rank,
+            seconds=request.seconds,
+        )
     notify()
-    return new
+    return profile
 
 
 def wanted_of(run_id: int | None, attempt: int | None, rank: int | None) -> Wanted | None:
-    """Return the profile that a rank is asked for."""
+    """Return the pending profile of a rank; None for none."""
     if run_id is None:
         return None
     since = time.time() - _PATIENCE_SECONDS
-    found = run_sql(_WANTED, run_id, attempt, rank, since).fetchone()
-    return Wanted(*map(int, found)) if found else None
+    row = run_sql(_PENDING, run_id, attempt, rank, since).fetchone()
+    return Wanted(*map(int, row)) if row else None
 
 
 def answer(pod: PodIdentity, profile_id: int, body: bytes) -> None:
-    """Store what an agent has brought of a pod's rank: a line, then the file; the first counts.
+    """Store a profile that an agent sends: a line of JSON, then the file. Only the first counts.
 
     Raises:
-        BadFieldError: it is no profile.
-        NotFoundError: there is no such profile, or it is of another pod's rank.
-        ConflictError: nobody waits for it any more.
+        BadFieldError: the body is malformed.
+        NotFoundError: the profile does not exist, or belongs to another pod's rank.
+        ConflictError: the profile arrives too late.
     """
     line, _, content = body.partition(b"\n")
     try:
         recorded = Recorded.from_fields(exact_json.loads(line[:_MOST_LINE_BYTES]))
-        _check(recorded, content)
+        # The texts come from profiled code, and must not be too long to show.
+        texts = [recorded.problem, *(operator.name for operator in recorded.operators)]
+        if len(texts) > MOST_OPERATORS + 1 or any(len(text) > LONGEST_TEXT for text in texts):
+            raise ValueError("a profile must have fewer or shorter texts")
+        if bool(content) == bool(recorded.problem):
+            raise ValueError("a profile must have either a file or a problem")
     except (ValueError, RecursionError) as error:
         raise BadFieldError("body", str(error)[:LONGEST_TEXT]) from None
     with exclusive(STATE):
-        asked = Profile.get_or_none(Profile.id == min(profile_id, _LARGEST))
-        if asked is None or not Rank.is_of_pod(pod, asked.run_id, asked.attempt, asked.rank):
+        profile = Profile.get_or_none(Profile.id == min(profile_id, 2**53))
+        if profile is None or not Rank.is_of_pod(
+            pod, profile.run_id, profile.attempt, profile.rank
+        ):
             raise NotFoundError(f"profile_id: no profile {profile_id} for this rank")
-        if asked.recorded is not None:
+        if profile.recorded is not None:
             return
-        if _is_done(asked, asked.run):
+        if _is_done(profile, profile.run):
             raise ConflictError(
                 f"profile {profile_id} is closed: the run ended or the agent answered too late"
             )
         digest = hashlib.sha256(content).hexdigest()
-        about = {"recorded": recorded.to_fields(), "size": len(content), "sha256": digest}
-        store(asked, **about, content=content or None)
-
-
-def _check(recorded: Recorded, content: bytes) -> None:
-    """Make sure that a profile can be shown, or raise a ValueError: what code says is foreign."""
-    texts = [recorded.problem, *(one.name for one in recorded.operators)]
-    if len(texts) > MOST_OPERATORS + 1 or any(len(one) > LONGEST_TEXT for one in texts):
-        raise ValueError("a profile must have fewer or shorter texts")
-    if bool(content) == bool(recorded.problem):
-        raise ValueError("a profile must have either a file or a problem")
+        fields = {"recorded": recorded.to_fields(), "size": len(content), "sha256": digest}
+        store(profile, **fields, content=content or None)
 
 
 def stored(run: Run) -> list[RankProfile]:
     """Return the profiles of a run that is not imported."""
-    return [describe(one, run) for one in Profile.of_run(run)]
+    return [describe(profile, run) for profile in Profile.of_run(run)]
 
 
 def describe(profile: Profile, run: Run) -> RankProfile:
-    """Return what is known of a profile."""
+    """Return the API record of a profile."""
     is_done = _is_done(profile, run)
     recorded = Recorded.from_fields(profile.recorded) if profile.recorded else None
     return RankProfile(
@@ -168,12 +170,12 @@ def listed_in(document: Any) -> list[RankProfile]:
     """Return the profiles that an archive's description of its run lists.
 
     Raises:
-        ValueError: it is malformed.
+        ValueError: the description is malformed.
     """
-    return [RankProfile.from_fields(one) for one in document.get("profiles", [])[:_MOST]]
+    return [RankProfile.from_fields(fields) for fields in document.get("profiles", [])[:_MOST]]
 
 
-def _is_done(one: Profile, run: Run) -> bool:
-    over_at: float = one.asked_at + one.seconds + _PATIENCE_SECONDS
-    is_over = run.state != "STARTED" or run.attempt != one.attempt
-    return one.recorded is not None or is_over or time.time() > over_at
+def _is_done(profile: Profile, run: Run) -> bool:
+    deadline: float = profile.asked_at + profile.seconds + _PATIENCE_SECONDS
+    has_ended = run.state != "STARTED" or run.attempt != profile.attempt
+    return profile.recorded is not None or has_ended or time.time() > deadline

@@ -43,7 +43,7 @@ def test_code_that_recorded_nothing_is_told_the_line_of_its_library(database: Da
 def test_many_runs_in_any_order_have_their_ranks(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(describing, "_MANY", 2)
+    monkeypatch.setattr(describing, "_MAX_IDS", 2)
     first, second, third = (make_run() for _ in range(3))
     for run in (first, second, third):
         make_ranks(run)
