@@ -1,4 +1,4 @@
-"""Asking the ranks of a run why it does not go on, and what they answer."""
+"""Autopsies: requests to diagnose a hung run, and the evidence of its ranks."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -21,20 +21,19 @@ from mlbench_master.notify import notify
 from mlbench_master.runs import life
 
 ANSWER_SECONDS = 20.0
-"""Ranks that have not answered by then have nothing to say: evidence has to be of one moment."""
-# Of a run that is asked more often, the oldest are forgotten.
-_MOST = 5
-_LARGEST = 2**53
-_LONGEST_TEXT, _LONGEST_OUTPUT = 500, 16 << 10
-_OUTPUTS = ("stdout_end", "stderr_end")
-# Spelled in SQL, as a thousand agents poll.
-_WANTED = """
+"""Time for ranks to send evidence. Later evidence would be of another moment."""
+_MAX_AUTOPSIES = 5
+"""Maximum number of autopsies per run. The oldest ones are deleted."""
+_MAX_NUMBER = 2**53
+"""Largest integer that JSON readers in all languages keep exact."""
+_MAX_TEXT_LENGTH, _MAX_OUTPUT_LENGTH = 500, 16 << 10
+# Raw SQL, because a thousand agents poll.
+_PENDING = """
     SELECT id, native_rank FROM autopsy
     WHERE run_id = ? AND attempt = ? AND asked_at > ? AND NOT EXISTS (
         SELECT 1 FROM rankevidence WHERE autopsy_id = autopsy.id AND rank = ?)
     ORDER BY id DESC LIMIT 1
 """
-_COUNT = "SELECT COUNT(*) FROM rankevidence WHERE autopsy_id = ?"
 _SILENT = """
     SELECT COUNT(*) FROM "rank" AS mine WHERE run_id = ? AND attempt = ? AND lost = ''
         AND (exit_code IS NULL OR ? = 'failed') AND NOT EXISTS (
@@ -43,12 +42,17 @@ _SILENT = """
 
 
 def ask(run_id: int, reason: Reason, native_rank: int | None = None) -> Autopsy:
-    """Ask the ranks of a run, unless they are being asked this, and maybe one for frames of C.
+    """Start an autopsy of a run, or return a pending one that requests the same evidence.
+
+    Args:
+        run_id: the run.
+        reason: why the autopsy is made.
+        native_rank: rank whose C frames are requested; None for none.
 
     Raises:
-        NotFoundError: there is no such run.
-        BadFieldError: it has no such rank.
-        ConflictError: none of its ranks is running.
+        NotFoundError: the run does not exist.
+        BadFieldError: the native rank is not running.
+        ConflictError: no rank of the run is running.
     """
     with exclusive(STATE):
         run = life.find(run_id)
@@ -61,101 +65,107 @@ def ask(run_id: int, reason: Reason, native_rank: int | None = None) -> Autopsy:
                 f"must be one of the ranks {join(spans(running))}, which run (got {native_rank})"
             )
             raise BadFieldError("native", problem)
-        asked = asked_of(run_id)
-        last = asked[-1] if asked and asked[-1].attempt == run.attempt else None
+        earlier = asked_of(run_id)
+        last = earlier[-1] if earlier and earlier[-1].attempt == run.attempt else None
         if last and native_rank in (None, last.native_rank) and not is_done(last):
             return last
-        for old in asked[: 1 - _MOST]:
+        for old in earlier[: 1 - _MAX_AUTOPSIES]:
             old.delete_instance()
-        its = {"attempt": run.attempt, "reason": reason, "native_rank": native_rank}
-        new: Autopsy = Autopsy.create(run=run, asked_at=time.time(), **its)
+        autopsy: Autopsy = Autopsy.create(
+            run=run,
+            asked_at=time.time(),
+            attempt=run.attempt,
+            reason=reason,
+            native_rank=native_rank,
+        )
     notify()
-    return new
+    return autopsy
 
 
 def asked_of(run_id: int) -> list[Autopsy]:
-    """Return when a run was asked, the latest last."""
+    """Return the autopsies of a run, oldest first."""
     return Autopsy.rows("run_id = ? ORDER BY id", run_id)
 
 
 def wanted_of(
     run_id: int | None, attempt: int | None, rank: int | None
 ) -> tuple[int | None, int | None]:
-    """Return the autopsy that waits for the evidence of a rank, and whose frames of C it wants."""
+    """Return the autopsy that awaits evidence of a rank, and its native rank; None for none."""
     if run_id is None:
         return None, None
     since = time.time() - ANSWER_SECONDS
-    return run_sql(_WANTED, run_id, attempt, since, rank).fetchone() or (None, None)
+    return run_sql(_PENDING, run_id, attempt, since, rank).fetchone() or (None, None)
 
 
 def answer(pod: PodIdentity, autopsy_id: int, fields: Any) -> None:
-    """Store the evidence of a pod's rank; the first one counts.
+    """Store the evidence of a pod's rank; only the first one counts.
 
     Raises:
-        BadFieldError: it is no evidence.
-        NotFoundError: there is no such autopsy, or it does not ask this pod.
-        ConflictError: it has waited long enough.
+        BadFieldError: the evidence is malformed.
+        NotFoundError: the autopsy does not exist, or is of another run.
+        ConflictError: the evidence arrives too late.
     """
     try:
         evidence = Evidence.from_fields(_bounded(fields))
     except (ValueError, RecursionError) as error:
-        raise BadFieldError("body", str(error)[:_LONGEST_TEXT]) from None
+        raise BadFieldError("body", str(error)[:_MAX_TEXT_LENGTH]) from None
     with exclusive(STATE):
-        asked = Autopsy.rows("id = ?", min(autopsy_id, _LARGEST))
-        rank = evidence.rank
-        if not asked or not Rank.is_of_pod(pod, asked[0].run_id, asked[0].attempt, rank):
+        rows = Autopsy.rows("id = ?", min(autopsy_id, _MAX_NUMBER))
+        if not rows or not Rank.is_of_pod(pod, rows[0].run_id, rows[0].attempt, evidence.rank):
             raise NotFoundError(f"autopsy_id: no autopsy {autopsy_id} for this rank")
-        if time.time() > asked[0].asked_at + ANSWER_SECONDS:
+        [autopsy] = rows
+        if time.time() > autopsy.asked_at + ANSWER_SECONDS:
             raise ConflictError(f"autopsy {autopsy_id} is closed: the agent answered too late")
-        its = {"autopsy": asked[0], "rank": rank, "evidence": evidence.to_fields()}
-        RankEvidence.insert(its).on_conflict_ignore().execute()
+        RankEvidence.insert(
+            autopsy=autopsy, rank=evidence.rank, evidence=evidence.to_fields()
+        ).on_conflict_ignore().execute()
 
 
 def _bounded(value: Any, name: str = "") -> Any:
-    """Return JSON whose texts can be shown, and are not too long; what a process says is foreign.
+    """Return JSON with texts that are printable and not too long. They come from user processes.
 
     Raises:
-        ValueError: it has a number that no other part can read.
+        ValueError: a number is too large for other JSON readers.
     """
     match value:
-        case str() if name in _OUTPUTS:
-            return _printable(value[-_LONGEST_OUTPUT:], "\n\t")
+        case str() if name in {"stdout_end", "stderr_end"}:
+            return _printable(value[-_MAX_OUTPUT_LENGTH:], "\n\t")
         case str():
-            return _printable(value[:_LONGEST_TEXT])
+            return _printable(value[:_MAX_TEXT_LENGTH])
         case list():
             return [_bounded(part) for part in value]
         case dict():
             return {key: _bounded(part, key) for key, part in value.items()}
-        case int() if abs(value) > _LARGEST:
+        case int() if abs(value) > _MAX_NUMBER:
             raise ValueError(f"{name or 'numbers'}: must be at most 2^53")
     return value
 
 
-def _printable(text: str, besides: str = "") -> str:
-    return "".join(one if one.isprintable() or one in besides else "?" for one in text)
+def _printable(text: str, allowed: str = "") -> str:
+    return "".join(char if char.isprintable() or char in allowed else "?" for char in text)
 
 
-def is_done(asked: Autopsy) -> bool:
-    """Tell whether all ranks have answered that can, or had the time to."""
-    if time.time() > asked.asked_at + ANSWER_SECONDS:
+def is_done(autopsy: Autopsy) -> bool:
+    """Return whether all ranks that can have sent evidence, or the time for evidence has passed."""
+    if time.time() > autopsy.asked_at + ANSWER_SECONDS:
         return True
-    about = (asked.run_id, asked.attempt, asked.reason, asked.get_id())
-    [silent] = run_sql(_SILENT, *about).fetchone()
+    key = (autopsy.run_id, autopsy.attempt, autopsy.reason, autopsy.get_id())
+    [silent] = run_sql(_SILENT, *key).fetchone()
     return not silent
 
 
-def describe(asked: Autopsy) -> AutopsyRecord:
-    """Return what the ranks have answered, and judge by it."""
-    parts = (part for answer in _evidence_of(asked) for part in split(answer))
+def describe(autopsy: Autopsy) -> AutopsyRecord:
+    """Return the API record of an autopsy: evidence, merged stacks and verdict."""
+    parts = (part for evidence in _evidence_of(autopsy) for part in split(evidence))
     evidence = tuple(sorted(parts, key=lambda part: part.rank))
-    ranks = sum(len(rank.ranks) for rank in _ranks(asked.run_id, asked.attempt))
+    ranks = sum(len(rank.ranks) for rank in _ranks(autopsy.run_id, autopsy.attempt))
     world_size = max(ranks, *(part.world_size for part in evidence), 0)
     return AutopsyRecord(
-        id=asked.get_id(),
-        attempt=asked.attempt,
-        reason=cast("Reason", asked.reason),
-        asked_at=times.seconds_to_text(asked.asked_at),
-        done=is_done(asked),
+        id=autopsy.get_id(),
+        attempt=autopsy.attempt,
+        reason=cast("Reason", autopsy.reason),
+        asked_at=times.seconds_to_text(autopsy.asked_at),
+        done=is_done(autopsy),
         verdict=judge(evidence, world_size),
         stacks=merge_stacks(evidence),
         evidence=evidence,
@@ -163,55 +173,61 @@ def describe(asked: Autopsy) -> AutopsyRecord:
 
 
 def restore(run: Run, listed: Any) -> None:
-    """Store the autopsies of an imported run, as its archive has them.
+    """Store the autopsies of an imported run, as listed in its archive.
 
     Raises:
-        ValueError: it has something else.
+        ValueError: the list is malformed.
     """
-    for fields in listed[-_MOST:]:
-        autopsy = AutopsyRecord.from_fields(_bounded(fields))
-        its = {"attempt": autopsy.attempt, "reason": autopsy.reason}
-        asked = Autopsy.create(run=run, asked_at=times.parse(autopsy.asked_at) / 1e6, **its)
-        for evidence in autopsy.evidence:
-            RankEvidence.create(autopsy=asked, rank=evidence.rank, evidence=evidence.to_fields())
+    for fields in listed[-_MAX_AUTOPSIES:]:
+        record = AutopsyRecord.from_fields(_bounded(fields))
+        autopsy = Autopsy.create(
+            run=run,
+            asked_at=times.parse(record.asked_at) / 1e6,
+            attempt=record.attempt,
+            reason=record.reason,
+        )
+        for evidence in record.evidence:
+            RankEvidence.create(autopsy=autopsy, rank=evidence.rank, evidence=evidence.to_fields())
 
 
 def verdicts_of(run_ids: Sequence[int]) -> Iterator[tuple[int, str, float]]:
-    """Yield runs with the sentence of their last autopsy, if it is done, and when it was asked."""
+    """Yield run id, verdict and time of the last autopsy of each run, if it is done."""
     last = Autopsy.select(fn.MAX(Autopsy.id)).where(Autopsy.run.in_(run_ids))
-    for one in Autopsy.select().where(Autopsy.id.in_(last.group_by(Autopsy.run))):
-        if is_done(one):
-            yield one.run_id, sentence_of(one), one.asked_at
+    for autopsy in Autopsy.select().where(Autopsy.id.in_(last.group_by(Autopsy.run))):
+        if is_done(autopsy):
+            yield autopsy.run_id, sentence_of(autopsy), autopsy.asked_at
 
 
-def sentence_of(asked: Autopsy) -> str:
-    """Return the verdict of an autopsy that is done, in a sentence."""
-    [answers] = run_sql(_COUNT, asked.get_id()).fetchone()
-    return _sentence(asked.get_id(), answers)
+def sentence_of(autopsy: Autopsy) -> str:
+    """Return the verdict of a finished autopsy as a sentence."""
+    query = "SELECT COUNT(*) FROM rankevidence WHERE autopsy_id = ?"
+    [count] = run_sql(query, autopsy.get_id()).fetchone()
+    return _cached_sentence(autopsy.get_id(), count)
 
 
 @lru_cache(maxsize=256)
-def _sentence(autopsy_id: int, answers: int) -> str:
+def _cached_sentence(autopsy_id: int, evidence_count: int) -> str:
     return describe(Autopsy.get_by_id(autopsy_id)).verdict.sentence
 
 
-def _evidence_of(asked: Autopsy) -> tuple[Evidence, ...]:
-    """Return what the ranks have answered; of those that had ended before, their exit codes."""
-    rows = RankEvidence.rows("autopsy_id = ? ORDER BY rank", asked.get_id())
-    answers = {row.rank: Evidence.from_fields(row.evidence) for row in rows}
-    for rank in _ranks(asked.run_id, asked.attempt):
-        number, at = rank.rank, rank.exited_at
-        if number not in answers and rank.exit_code is not None and at and at < asked.asked_at:
-            answers[number] = _evidence_of_end(rank, at)
-        if number in answers and rank.processes and not answers[number].ranks:
-            answers[number] = replace(answers[number], ranks=tuple(rank.ranks))
-    return tuple(answers[rank] for rank in sorted(answers))
+def _evidence_of(autopsy: Autopsy) -> tuple[Evidence, ...]:
+    """Return the evidence of ranks; for ranks that had exited before, their exit codes."""
+    rows = RankEvidence.rows("autopsy_id = ? ORDER BY rank", autopsy.get_id())
+    by_rank = {row.rank: Evidence.from_fields(row.evidence) for row in rows}
+    for rank in _ranks(autopsy.run_id, autopsy.attempt):
+        number, exited_at = rank.rank, rank.exited_at or autopsy.asked_at
+        has_exited = rank.exit_code is not None and exited_at < autopsy.asked_at
+        if number not in by_rank and has_exited:
+            by_rank[number] = _evidence_of_exit(rank, exited_at)
+        if number in by_rank and rank.processes and not by_rank[number].ranks:
+            by_rank[number] = replace(by_rank[number], ranks=tuple(rank.ranks))
+    return tuple(by_rank[rank] for rank in sorted(by_rank))
 
 
-def _evidence_of_end(rank: Rank, at: float) -> Evidence:
+def _evidence_of_exit(rank: Rank, exited_at: float) -> Evidence:
     return Evidence(
         rank=rank.rank,
-        at=at,
+        at=exited_at,
         gathered_in_seconds=0.0,
         steps=0,
         exit_code=rank.exit_code,
@@ -232,6 +248,6 @@ def _evidence_of_end(rank: Rank, at: float) -> Evidence:
 
 
 def _ranks(run_id: int, attempt: int) -> list[Rank]:
-    """Return the ranks of an attempt, without what takes room."""
-    its = Rank.select_without(*Rank.LARGE).where(Rank.run == run_id, Rank.attempt == attempt)
-    return list(its.order_by(Rank.rank))
+    """Return the ranks of an attempt, without their large columns."""
+    rows = Rank.select_without(*Rank.LARGE).where(Rank.run == run_id, Rank.attempt == attempt)
+    return list(rows.order_by(Rank.rank))

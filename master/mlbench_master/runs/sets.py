@@ -1,4 +1,4 @@
-"""Benchmark sets: register what is to be run, order its runs, describe what became of them."""
+"""Benchmark sets: register plans, request their runs, describe the results."""
 
 import json
 import re
@@ -34,16 +34,16 @@ from mlbench_master.times import seconds_to_text
 
 
 def register(order: SetRequest, limits: Limits) -> RunSet:
-    """Store what is to be run; the same once more changes nothing.
+    """Store the plan of a benchmark set. Storing the same plan again changes nothing.
 
     Raises:
-        RefusedError: one of its runs could not be ordered, or not be scored.
-        ConflictError: a set of this name is registered otherwise.
+        RefusedError: a run of the plan could not be submitted, or not be scored.
+        ConflictError: the name is registered with another plan.
     """
-    asked = [Planned(**asdict(place)) for place in order.places]
+    places = [Planned(**asdict(place)) for place in order.places]
     shared = order.shared()
     plan = []
-    for name, place in zip(official_rules.run_names(order.name, asked), asked, strict=True):
+    for name, place in zip(official_rules.run_names(order.name, places), places, strict=True):
         if len(name) > LONGEST_NAME:
             raise BadFieldError(
                 "name", f"run names must have at most {LONGEST_NAME} characters (got {name!r})"
@@ -58,9 +58,9 @@ def register(order: SetRequest, limits: Limits) -> RunSet:
                 )
         if order.official:
             _check_can_be_scored(run)
-        drawn = faults.draw(run.faults, place.seed, place.num_workers)
-        plan.append(replace(place, faults=drawn))
-    wanted = {
+        schedule = faults.draw(run.faults, place.seed, place.num_workers)
+        plan.append(replace(place, faults=schedule))
+    columns = {
         "official": order.official,
         "until_percent": order.until_percent,
         "order": shared,
@@ -69,22 +69,22 @@ def register(order: SetRequest, limits: Limits) -> RunSet:
     with exclusive(STATE):
         existing = RunSet.get_or_none(RunSet.name == order.name)
         if existing is None:
-            return RunSet.create(name=order.name, created_at=time.time(), **wanted)
-    differing = [name for name, value in wanted.items() if getattr(existing, name) != value]
+            return RunSet.create(name=order.name, created_at=time.time(), **columns)
+    differing = [name for name, value in columns.items() if getattr(existing, name) != value]
     if differing:
         raise ConflictError(
             f"name: set {order.name} is already registered with "
-            f"{' and '.join(_difference(existing, wanted, name) for name in differing)}. "
+            f"{' and '.join(_difference(existing, columns, name) for name in differing)}. "
             "Choose another name."
         )
     return existing
 
 
 def _order_of(shared: Mapping[str, Any], place: Planned, name: str) -> RunRequest:
-    """Return the order of a place's run, given what all runs of the set are ordered with.
+    """Return the request for the run of a place, from the fields that all runs share.
 
     Raises:
-        pydantic.ValidationError, BadFieldError: it is wrong (400).
+        pydantic.ValidationError, BadFieldError: a field is wrong (400).
     """
     fields = {}
     for key in place.swept.keys() & SWEPT:
@@ -92,8 +92,12 @@ def _order_of(shared: Mapping[str, Any], place: Planned, name: str) -> RunReques
         value = place.swept[key].removesuffix(option.unit)
         fields[field] = None if value == option.swept_out else value
     options = {key: value for key, value in place.swept.items() if key not in SWEPT}
-    own = {"name": name, "num_workers": place.num_workers, "seed": place.seed}
-    order = RunRequest(**{**shared, **fields, "args": shared.get("args", {}) | options, **own})
+    order = RunRequest(
+        **{**shared, **fields, "args": shared.get("args", {}) | options},
+        name=name,
+        num_workers=place.num_workers,
+        seed=place.seed,
+    )
     if "max_bandwidth" in fields and order.max_bandwidth == UNASKED_BANDWIDTH:
         raise BadFieldError(
             "max_bandwidth",
@@ -104,10 +108,10 @@ def _order_of(shared: Mapping[str, Any], place: Planned, name: str) -> RunReques
 
 
 def _check_keys(shared: Mapping[str, Any], swept: Mapping[str, str]) -> None:
-    """Make sure that what is swept is given to no run otherwise.
+    """Check that no swept field is also set for all runs.
 
     Raises:
-        BadFieldError: it is (400).
+        BadFieldError: a field is set twice (400).
     """
     args = {_option(key) for key in shared.get("args", {})}
     for key in swept:
@@ -122,10 +126,10 @@ def _check_keys(shared: Mapping[str, Any], swept: Mapping[str, str]) -> None:
 
 @contextmanager
 def _naming(swept: Mapping[str, str]) -> Iterator[None]:
-    """Have errors name a swept value as ``swept.KEY``, not as the field that it becomes.
+    """Name swept values in errors as ``swept.KEY``, not as the field that they set.
 
     Raises:
-        RefusedError: one was raised.
+        RefusedError: the block raised an error.
     """
     try:
         yield
@@ -142,108 +146,106 @@ def _field(key: str) -> str:
 
 
 def _option(key: str) -> str:
-    """Return an option's own name, which may be given with hyphens."""
+    """Return the name of an option, with underscores instead of hyphens."""
     return key.replace("-", "_")
 
 
 def _check_can_be_scored(order: RunRequest) -> None:
-    """Refuse a run that its task's rules keep from being scored, as far as its order tells that."""
+    """Refuse a run that breaks the rules of its benchmark, as far as its request shows."""
     task = order.task
     if task is None:
         return
     if task.goal is None:
         raise BadFieldError("official", f"{task.name} has no goal, so its runs cannot be scored")
     settings = vars(read(task.options, order.all_args))
-    for name, right in task.broken_rules(settings).items():
-        if name in settings:  # the others are stated by the run alone
-            rule = f"must be {' or '.join(map(to_text, right))} in an official set"
+    for name, values in task.broken_rules(settings).items():
+        if name in settings:  # the run itself reports the others
+            rule = f"must be {' or '.join(map(to_text, values))} in an official set"
             raise BadFieldError(f"args.{name}", f"{rule} (got {to_text(settings[name])})")
 
 
-def _difference(known: RunSet, wanted: Mapping[str, object], name: str) -> str:
-    """Tell how a set was registered: of its order, by the fields that differ."""
-    was, now = getattr(known, name), wanted[name]
-    if isinstance(was, dict) and isinstance(now, dict):
-        fields = [key for key in {**was, **now} if was.get(key) != now.get(key)]
-        shown = _shown(was)
+def _difference(registered: RunSet, columns: Mapping[str, object], name: str) -> str:
+    """Describe the registered value of a differing column; for the order, the differing fields."""
+    old, new = getattr(registered, name), columns[name]
+    if isinstance(old, dict) and isinstance(new, dict):
+        fields = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+        shown = _shown(old)
         return ", ".join(f"{key}={shown.get(key)}" for key in fields)
-    return f"other {name}" if isinstance(was, list) else f"{name}={was}"
+    return f"other {name}" if isinstance(old, list) else f"{name}={old}"
 
 
 def find(name: str) -> RunSet:
-    """Return a set.
+    """Return a benchmark set.
 
     Raises:
-        NotFoundError: there is none of this name.
+        NotFoundError: no set has this name.
     """
-    found = RunSet.get_or_none(RunSet.name == name)
-    if found is None:
+    run_set: RunSet | None = RunSet.get_or_none(RunSet.name == name)
+    if run_set is None:
         raise NotFoundError(f"name: set {name[:80]!r} not found")
-    return found
+    return run_set
 
 
-def order_run(name: str, wanted: NextRunRequest, limits: Limits) -> Run:
-    """Order a run for a place of a set, just as it was registered.
+def order_run(name: str, request: NextRunRequest, limits: Limits) -> Run:
+    """Submit the run for a place of a benchmark set, as registered.
 
     Raises:
-        NotFoundError: there is no such set or place.
-        ConflictError: the place wants none, or another run is active.
+        NotFoundError: the set or the place does not exist.
+        ConflictError: the place has its run, or another run is active.
     """
     with exclusive(STATE):
         run_set = find(name)
         places = _places(run_set)
-        if wanted.place > len(places):
-            raise NotFoundError(f"place: set {name} has {len(places)} places (got {wanted.place})")
-        place = places[wanted.place - 1]
+        if request.place > len(places):
+            raise NotFoundError(f"place: set {name} has {len(places)} places (got {request.place})")
+        place = places[request.place - 1]
         if not place.is_open:
             raise ConflictError(
                 f"place: slot {place.number} of set {name} is taken by "
                 f"{', '.join(f'run {trial.run_id}' for trial in place.trials)}"
             )
         planned = Planned(place.num_workers, official_rules.next_seed(place, places), place.swept)
-        order = _order_of(run_set.order | {"queue": wanted.queue}, planned, place.name)
+        order = _order_of(run_set.order | {"queue": request.queue}, planned, place.name)
         in_set = {"set_name": name, "place": place.number, "swept": place.swept}
-        # The registered faults also hit a run with another seed, which follows a crash.
+        # After a crash, the next run has another seed, but keeps the registered faults.
         in_set["injected"] = faults.stored(place.faults)
-        ordered = life.create(order, limits, in_set)
-    notify()  # once more, as the run is there only now
-    return ordered
+        run = life.create(order, limits, in_set)
+    notify()  # again, because the run is visible only after the lock is released
+    return run
 
 
 def _stored(place: Planned) -> dict[str, Any]:
-    """Return a place as it is stored: what it does not sweep is left out, and no failures are."""
-    may_lack = {"swept", "faults"}
+    """Return a place in the form of the column, without empty ``swept`` and ``faults``."""
+    optional = {"swept", "faults"}
     fields = json.loads(json.dumps(asdict(place)))
-    return {name: value for name, value in fields.items() if name not in may_lack or value}
+    return {name: value for name, value in fields.items() if name not in optional or value}
 
 
 def _shown(order: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what runs are ordered with, with the secrets in their command masked."""
+    """Return the fields that all runs share, with secrets in their command masked."""
     name = "custom_image_command"
     return {**order, **({name: mask_command(order[name])} if order.get(name) else {})}
 
 
-def analyze(found: RunSet) -> SetAnalysis:
-    """Return how the runs of a set did over what it sweeps, and what is left of it."""
-    runs = Run.select().where(Run.set_name == found.name)
-    return sweeps.analyze(describe(found), {run.id: _figures(run) for run in runs})
-
-
-def _figures(run: Run) -> RunFigures:
-    rate = run.figures.get("samples_per_second") if run.figures else None
-    ended = run.finished_at or time.time()
-    wall_seconds = None if run.started_at is None else ended - run.started_at
-    return RunFigures(run.goal_train_seconds, rate, wall_seconds)
+def analyze(run_set: RunSet) -> SetAnalysis:
+    """Return the results of a set's runs over its swept values, and its remaining places."""
+    figures = {}
+    for run in Run.select().where(Run.set_name == run_set.name):
+        rate = run.figures.get("samples_per_second") if run.figures else None
+        end = run.finished_at or time.time()
+        wall_seconds = None if run.started_at is None else end - run.started_at
+        figures[run.id] = RunFigures(run.goal_train_seconds, rate, wall_seconds)
+    return sweeps.analyze(describe(run_set), figures)
 
 
 def describe_all() -> list[records.RunSet]:
-    """Return all sets, the oldest first."""
+    """Return all benchmark sets, oldest first."""
     with snapshot():
-        return [describe(found) for found in RunSet.select().order_by(RunSet.created_at)]
+        return [describe(run_set) for run_set in RunSet.select().order_by(RunSet.created_at)]
 
 
 def describe(run_set: RunSet) -> records.RunSet:
-    """Return a set with its ledger."""
+    """Return a benchmark set with its ledger."""
     places = _places(run_set)
     return records.RunSet(
         name=run_set.name,
@@ -257,11 +259,11 @@ def describe(run_set: RunSet) -> records.RunSet:
 
 
 def at_sealing(run: Run) -> SetAtSealing:
-    """Return what the archive of a set's run states of the set: its plan, and the runs before."""
-    found = describe(RunSet.get(RunSet.name == run.set_name))
-    trials = [trial for place in found.places for trial in place.trials]
-    before = tuple(sorted(trial.run_id for trial in trials if trial.run_id < run.id))
-    return SetAtSealing(found.created_at, found.plan_sha256, before)
+    """Return the facts about a run's set for its archive: the plan, and the earlier runs."""
+    run_set = describe(RunSet.get(RunSet.name == run.set_name))
+    trials = [trial for place in run_set.places for trial in place.trials]
+    earlier = tuple(sorted(trial.run_id for trial in trials if trial.run_id < run.id))
+    return SetAtSealing(run_set.created_at, run_set.plan_sha256, earlier)
 
 
 def _places(run_set: RunSet) -> tuple[records.SetPlace, ...]:
