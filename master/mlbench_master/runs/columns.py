@@ -1,4 +1,4 @@
-"""The fields of runs by which they are searched, sorted and grouped, and what these are in SQL."""
+"""Fields by which runs are searched, sorted and grouped, and their SQL expressions."""
 
 import json
 import operator
@@ -24,18 +24,16 @@ from mlbench_master.database.models import Rank, Run
 from mlbench_master.errors import BadFieldError
 from mlbench_master.runs.query import QueryError, Term
 
-_SQL = Any  # of peewee, which has no types
+_SQL = Any  # peewee has no types
 
 _SECONDS = {"ms": 0.001, "s": 1, "min": 60, "h": 3600, "d": 86400}
 _AGO = {"min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _MBIT = {"kbit": 0.001, "mbit": 1, "gbit": 1000}
 _PERCENT = {"%": 1}
 _SHARE = {"%": 0.01}
-_OF_METRIC = "A metric: of a goal's the best value, else the last one of the first rank"
-_EXTREMES = {"last": "Its last value", "max": "Its largest value", "min": "Its least value"}
-# As many runs name metrics in completions.
-_NEWEST = 50
-# Both databases read these as numbers, and none overflows.
+_METRIC_HELP = "Metric: best value for the metric of a goal, else the last value of the first rank"
+_EXTREMES = {"last": "Last value", "max": "Largest value", "min": "Smallest value"}
+# Numbers that both databases can read without overflow.
 _NUMBER = r"^-?[0-9]{1,100}(\.[0-9]{1,100})?([eE][-+]?[0-9]{1,2})?$"
 _DAY = re.compile(r"\d{4}-\d\d-\d\d$")
 _COMPARE: Mapping[str, Callable[[_SQL, Any], _SQL]] = {
@@ -50,26 +48,26 @@ _COMPARE: Mapping[str, Callable[[_SQL, Any], _SQL]] = {
 
 @dataclass(frozen=True)
 class Field:
-    """A field of all runs."""
+    """A field of runs."""
 
     kind: Literal["number", "text", "moment", "tags", "setting"]
     help: str
     sql: Callable[[], _SQL]
-    """What it is in SQL, for the database in use."""
+    """Returns the SQL expression of the field, for the database in use."""
     units: Mapping[str, float] = field(default_factory=dict)
-    """What a number may have after it, and by how much that multiplies it."""
+    """Units that numbers may have, with their factors."""
     choices: tuple[str, ...] = ()
     is_command: bool = False
-    """Whether it is a command, whose secrets are masked."""
+    """Whether the field is a command, whose secrets are masked."""
 
     @property
     def unit(self) -> str:
-        """What its numbers are in, as a value spells it; empty where they are bare."""
+        """Unit of the field's numbers; empty if they have none."""
         return next((unit for unit, factor in self.units.items() if factor == 1), "")
 
     @property
     def order(self) -> tuple[_SQL, ...]:
-        """What it is sorted by: numbers before texts."""
+        """SQL expressions to sort by: numbers before strings."""
         sql = self.sql()
         if self.kind == "setting":
             return _number(sql), fn.LOWER(sql)
@@ -93,27 +91,27 @@ class Field:
 
 
 def _at(column: _SQL, *path: str) -> _SQL:
-    """Return what a column of JSON has at a path: in PostgreSQL as a text."""
+    """Return the value at a path of a JSON column; in PostgreSQL as a string."""
     if database_kind() == "postgresql":
         return fn.json_extract_path_text(column.cast("json"), *path)
-    return fn.json_extract(column, _spell_path(path)).coerce(False)
+    return fn.json_extract(column, _json_path(path)).coerce(False)
 
 
-def _spell_path(path: Iterable[str]) -> str:
+def _json_path(path: Iterable[str]) -> str:
     return "".join(("$", *(f'."{part}"' for part in path)))
 
 
 def _text(column: _SQL, name: str) -> _SQL:
-    """Return the text of a value in a column of JSON."""
+    """Return a value of a JSON column as a string."""
     if database_kind() == "postgresql":
         return _at(column, name)
-    kind, value = fn.json_type(column, _spell_path([name])), _at(column, name).cast("text")
-    # SQLite has no truth values.
+    kind, value = fn.json_type(column, _json_path([name])), _at(column, name).cast("text")
+    # SQLite returns booleans as 0 and 1.
     return Case(None, ((kind.in_(("true", "false")), kind),), value)
 
 
 def _number(text: _SQL) -> _SQL:
-    """Return the number that a text spells; null for another text."""
+    """Return a string as a number; null if it is not a number."""
     if database_kind() == "postgresql":
         return Case(None, ((text.regexp(_NUMBER), text.cast("float8")),))
     is_number = fn.json_valid(text) & fn.json_type(text).in_(("integer", "real"))
@@ -121,7 +119,7 @@ def _number(text: _SQL) -> _SQL:
 
 
 def _figure(*path: str) -> Callable[[], _SQL]:
-    """Return a number of the result, each of which is a number or null."""
+    """Return a number of the result; the values at these paths are numbers or null."""
 
     def sql() -> _SQL:
         value = _at(Run.figures, *path)
@@ -130,49 +128,35 @@ def _figure(*path: str) -> Callable[[], _SQL]:
     return sql
 
 
-def _outcome() -> _SQL:
-    """Return the kind of the run's outcome; null until its result is computed."""
-    return _at(Run.figures, "outcome", "kind").cast("text")
-
-
 def _goal(*parts: str) -> Callable[[], _SQL]:
-    """Return the best value of a goal's metric whose name has one of these parts."""
+    """Return the best value of the goal's metric, if its name contains one of these parts."""
 
     def sql() -> _SQL:
         metric = _text(Run.figures, "metric")
-        is_it = reduce(operator.or_, [metric.contains(part) for part in parts])
-        return Case(None, ((is_it, _figure("best_value")()),))
+        matches = reduce(operator.or_, [metric.contains(part) for part in parts])
+        return Case(None, ((matches, _figure("best_value")()),))
 
     return sql
 
 
-def _best_or_last(name: str) -> Callable[[], _SQL]:
-    last = _figure("metrics", name, "last")
-    return lambda: fn.COALESCE(_goal(name)(), last()).coerce(False)
-
-
 def _machine(*path: str) -> Callable[[], _SQL]:
-    """Return what rank 0 has stated of its machine."""
+    """Return a fact about the machine of rank 0."""
 
     def sql() -> _SQL:
-        of_run = Rank.run == Run.id, Rank.attempt == Run.attempt, Rank.rank == 0
-        return Cast(Rank.select(_at(Rank.machine, *path)).where(*of_run), "text")
+        rank_0 = Rank.run == Run.id, Rank.attempt == Run.attempt, Rank.rank == 0
+        return Cast(Rank.select(_at(Rank.machine, *path)).where(*rank_0), "text")
 
     return sql
 
 
 def _swept() -> _SQL:
-    """Return the swept values as a text: ``exchange=flat, cpus=2``."""
+    """Return the swept values as a string: ``exchange=flat, cpus=2``."""
     inside = fn.SUBSTR(fn.NULLIF(Run.swept.cast("text"), "{}"), 3)
     pairs = fn.REPLACE(fn.REPLACE(inside, '": "', "="), '", "', ", ")
     return fn.REPLACE(pairs, '"}', "")
 
 
-def _setting(name: str) -> Callable[[], _SQL]:
-    """Return what a task stated; before it does, or where it does not, what it was ordered with."""
-    return lambda: fn.COALESCE(*(_text(column, name) for column in _SETTINGS))
-
-
+# A setting is the value that the run reported; before its report, the requested value.
 _SETTINGS = (Run.settings, Run.args, Run.swept)
 _NAME = Case(
     None, ((Run.title != "", Run.title), (Run.display_name != "", Run.display_name)), Run.name
@@ -181,82 +165,96 @@ _DIVISION = Case(None, ((Run.benchmark == "", "open"),), "closed")
 _WORLD_SIZE = fn.COALESCE(Run.stated_world_size, Run.num_workers).coerce(False)
 
 FIELDS: Mapping[str, Field] = {
-    "id": Field("number", "Its id", lambda: Run.id),
-    "name": Field("text", "Its name", lambda: _NAME),
-    "state": Field("text", "Its state", lambda: Run.state, choices=RUN_STATES),
-    "outcome": Field("text", "What it achieved", _outcome, choices=tuple(OUTCOMES)),
-    "benchmark": Field("text", "The official task", lambda: Run.benchmark),
-    "division": Field("text", "Its division", lambda: _DIVISION, choices=("closed", "open")),
-    "command": Field("text", "The command of its own", lambda: Run.command, is_command=True),
-    "image": Field("text", "The image of its own", lambda: Run.image),
-    "tag": Field("tags", "A tag of its user", lambda: Run.tags),
-    "launcher": Field("text", "Who started its processes", lambda: Run.launcher),
-    "set": Field("text", "The set that it is of", lambda: Run.set_name),
-    "swept": Field("text", "What it has of what its set sweeps", _swept),
-    "backend": Field("text", "What workers communicate with", lambda: Run.backend),
-    "workers": Field("number", "Workers", lambda: Run.num_workers),
-    "ranks": Field("number", "Processes that train", lambda: _WORLD_SIZE),
-    "cores": Field("number", "Cores of each worker", lambda: Run.num_cpus),
-    "bandwidth": Field("number", "Mbit/s of a worker", lambda: Run.max_bandwidth, _MBIT),
-    "latency": Field("number", "Extra ms", lambda: Run.latency_ms, {"ms": 1, "s": 1000}),
-    "packet_loss": Field("number", "Percent", lambda: Run.loss_percent, _PERCENT),
-    "seed": Field("number", "Its seed", lambda: Run.seed),
-    "attempt": Field("number", "Its attempts", lambda: Run.attempt),
-    "machine": Field("text", "The processor of rank 0", _machine("cpu_model")),
-    "host": Field("text", "The host of rank 0", _machine("hostname")),
-    "commit": Field("text", "The Git commit of its code", _machine("git", "commit")),
-    "created": Field("moment", "When it was ordered", lambda: Run.created_at),
-    "finished": Field("moment", "When it ended", lambda: Run.finished_at),
+    "id": Field("number", "Run id", lambda: Run.id),
+    "name": Field("text", "Title or name", lambda: _NAME),
+    "state": Field("text", "State", lambda: Run.state, choices=RUN_STATES),
+    "outcome": Field(
+        "text",
+        "Outcome, once the result is computed",
+        lambda: _at(Run.figures, "outcome", "kind").cast("text"),
+        choices=tuple(OUTCOMES),
+    ),
+    "benchmark": Field("text", "Benchmark", lambda: Run.benchmark),
+    "division": Field("text", "Division", lambda: _DIVISION, choices=("closed", "open")),
+    "command": Field("text", "Custom command", lambda: Run.command, is_command=True),
+    "image": Field("text", "Custom image", lambda: Run.image),
+    "tag": Field("tags", "Tag", lambda: Run.tags),
+    "launcher": Field("text", "Launcher of an external job", lambda: Run.launcher),
+    "set": Field("text", "Benchmark set", lambda: Run.set_name),
+    "swept": Field("text", "Swept values", _swept),
+    "backend": Field("text", "Communication backend", lambda: Run.backend),
+    "workers": Field("number", "Number of workers", lambda: Run.num_workers),
+    "ranks": Field("number", "Number of training processes", lambda: _WORLD_SIZE),
+    "cores": Field("number", "Cores per worker", lambda: Run.num_cpus),
+    "bandwidth": Field(
+        "number", "Bandwidth limit per worker in Mbit/s", lambda: Run.max_bandwidth, _MBIT
+    ),
+    "latency": Field("number", "Added latency in ms", lambda: Run.latency_ms, {"ms": 1, "s": 1000}),
+    "packet_loss": Field("number", "Packet loss in percent", lambda: Run.loss_percent, _PERCENT),
+    "seed": Field("number", "Random seed", lambda: Run.seed),
+    "attempt": Field("number", "Number of attempts", lambda: Run.attempt),
+    "machine": Field("text", "CPU model of rank 0", _machine("cpu_model")),
+    "host": Field("text", "Host name of rank 0", _machine("hostname")),
+    "commit": Field("text", "Git commit of the code", _machine("git", "commit")),
+    "created": Field("moment", "Time of submission", lambda: Run.created_at),
+    "finished": Field("moment", "Time of the end", lambda: Run.finished_at),
     "duration": Field(
         "number", "Seconds from start to end", lambda: Run.finished_at - Run.started_at, _SECONDS
     ),
     "time_to_goal": Field(
-        "number", "Training seconds until the goal", lambda: Run.goal_train_seconds, _SECONDS
+        "number", "Training seconds until the target", lambda: Run.goal_train_seconds, _SECONDS
     ),
     "training": Field("number", "Training seconds", _figure("training_seconds"), _SECONDS),
-    "step_time": Field("number", "Mean seconds of a step", _figure("step_seconds"), _SECONDS),
-    "throughput": Field("number", "Samples a second", _figure("samples_per_second")),
-    "communication": Field("number", "Of training, 0 to 1", _figure("communication_share"), _SHARE),
-    "waited": Field("number", "For a core, 0 to 1", _figure("waiting_share"), _SHARE),
-    "accuracy": Field("number", "The best, in percent", _goal("Prec@", "acc"), _PERCENT),
-    "perplexity": Field("number", "The best", _goal("erplexity")),
-    "best": Field("number", "The best value of the goal's metric", _figure("best_value")),
-    "last": Field("number", "The last value of the goal's metric", _figure("last_value")),
+    "step_time": Field("number", "Mean seconds per step", _figure("step_seconds"), _SECONDS),
+    "throughput": Field("number", "Samples per second", _figure("samples_per_second")),
+    "communication": Field(
+        "number", "Share of training time, 0 to 1", _figure("communication_share"), _SHARE
+    ),
+    "waited": Field("number", "CPU contention, 0 to 1", _figure("waiting_share"), _SHARE),
+    "accuracy": Field("number", "Best accuracy in percent", _goal("Prec@", "acc"), _PERCENT),
+    "perplexity": Field("number", "Best perplexity", _goal("erplexity")),
+    "best": Field("number", "Best value of the goal's metric", _figure("best_value")),
+    "last": Field("number", "Last value of the goal's metric", _figure("last_value")),
 }
-"""Besides them, there are all settings, and the metrics of runs that have ended, by their names."""
+"""Fields of all runs. Settings, and metrics of runs that have ended, are further fields."""
 
 
 def find(name: str, parameter: str) -> Field:
     """Return the field that a parameter of a request names.
 
     Raises:
-        BadFieldError: no run has such a field (400).
+        BadFieldError: no run has the field (400).
     """
     if name in FIELDS:
         return FIELDS[name]
     if name in _settings_of_tasks() or _occurs(f'"{name}": ', _SETTINGS):
-        return Field("setting", "A setting", _setting(name))
+        return Field(
+            "setting",
+            "Setting",
+            lambda: fn.COALESCE(*(_text(column, name) for column in _SETTINGS)),
+        )
     if _occurs(f'"metric": "{name}"', (Run.figures,)) or _is_metric(name):
-        return Field("number", _OF_METRIC, _best_or_last(name))
-    metric, _, which = name.rpartition(".")
-    if which in _EXTREMES and _is_metric(metric):
-        return Field("number", _EXTREMES[which], _figure("metrics", metric, which))
+        last = _figure("metrics", name, "last")
+        return Field(
+            "number", _METRIC_HELP, lambda: fn.COALESCE(_goal(name)(), last()).coerce(False)
+        )
+    metric, _, statistic = name.rpartition(".")
+    if statistic in _EXTREMES and _is_metric(metric):
+        return Field("number", _EXTREMES[statistic], _figure("metrics", metric, statistic))
     close = get_close_matches(name, [field.name for field in all_fields()], n=1)
     hint = f"Did you mean {close[0]}?" if close else f"Use {', '.join(FIELDS)}, or a setting."
     raise BadFieldError(parameter, f"unknown field {name}. {hint}")
 
 
 def all_fields() -> list[RunField]:
-    """Return all fields for completion: settings of tasks, and metrics of the newest runs."""
+    """Return the fields for completion, with settings of benchmarks and metrics of recent runs."""
     settings = _settings_of_tasks() - FIELDS.keys()
-    newest = Run.select(Run.figures).where(Run.figures.is_null(False)).order_by(Run.id.desc())
-    metrics = {
-        name for run in newest.limit(_NEWEST) for name in (run.figures or {}).get("metrics", ())
-    }
+    runs = Run.select(Run.figures).where(Run.figures.is_null(False)).order_by(Run.id.desc())
+    metrics = {name for run in runs.limit(50) for name in (run.figures or {}).get("metrics", ())}
     return [
         *(RunField(name, field.help, field.unit) for name, field in FIELDS.items()),
-        *(RunField(name, "A setting") for name in sorted(settings)),
-        *(RunField(name, _OF_METRIC) for name in sorted(metrics - settings - FIELDS.keys())),
+        *(RunField(name, "Setting") for name in sorted(settings)),
+        *(RunField(name, _METRIC_HELP) for name in sorted(metrics - settings - FIELDS.keys())),
     ]
 
 
@@ -278,7 +276,7 @@ def condition(term: Term) -> _SQL:
     """Return a term of the parameter ``query`` in SQL.
 
     Raises:
-        BadFieldError: there is no such field, or its value or operator cannot be (400).
+        BadFieldError: the field is unknown, or does not allow the value or operator (400).
     """
     try:
         return _condition(find(term.field, "query"), term.operator, term.value)
@@ -287,14 +285,13 @@ def condition(term: Term) -> _SQL:
 
 
 def negation(condition: _SQL) -> _SQL:
-    """Return the opposite of a condition, which also holds where there is no value."""
+    """Return the negation of a condition, which is also true for null."""
     return Case(None, ((condition, 0),), 1) == 1
 
 
 def _condition(of: Field, sign: str, value: str) -> _SQL:
     if sign == "!=":
-        same = _condition(of, "=", value)
-        return negation(same)
+        return negation(_condition(of, "=", value))
     sql = of.sql()
     if not value and sign in "=:":
         return sql.is_null() | (sql.cast("text") == ("[]" if of.kind == "tags" else ""))
@@ -338,7 +335,7 @@ def _text_condition(of: Field, sign: str, value: str) -> _SQL:
 
 
 def _read_number(text: str, units: Mapping[str, float]) -> float | None:
-    """Return the number that a text spells, in the base unit; None for another text."""
+    """Return a string such as ``5min`` as a number of base units; None if it is not a number."""
     bare = text.rstrip("%abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
     unit = text[len(bare) :].lower()
     try:

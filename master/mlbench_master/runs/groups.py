@@ -1,4 +1,4 @@
-"""Runs in groups: how many have the same values of some fields, and their means of others."""
+"""Groups of runs with equal values of fields, and means of other fields."""
 
 import json
 from collections import defaultdict
@@ -17,18 +17,18 @@ from mlbench_master.runs.columns import Field
 from mlbench_master.runs.listing import Wanted, matching
 
 MOST_GROUPS = 500
-# What tells the runs of a set apart.
+# The fields that distinguish the runs of a benchmark set.
 _OF_SET = ("set", "swept", "workers")
 
 
 def group_runs(wanted: Wanted, by: Sequence[str]) -> list[RunGroup]:
-    """Return the runs that are wanted, in groups that have the same values of these fields.
+    """Group the runs of a query by the values of fields.
 
-    Those of a set are grouped by what it sweeps, too. Groups are sorted by what they share, or by
-    the field, mean or number of ``runs`` that ``wanted.order`` names.
+    The field ``set`` also groups by the swept values and the number of workers. Groups are sorted
+    by their fields, or by the field, mean or number of ``runs`` that ``wanted.order`` names.
 
     Raises:
-        BadFieldError: there is no such field, or there are too many groups (400).
+        BadFieldError: a field is unknown, or the runs form too many groups (400).
     """
     names = dict.fromkeys(chain(*(_OF_SET if name == "set" else (name,) for name in by)))
     keys = {name: columns.find(name, "group") for name in names}
@@ -60,7 +60,7 @@ def group_runs(wanted: Wanted, by: Sequence[str]) -> list[RunGroup]:
 
 
 def _keys(field: Field, value: Any) -> Iterator[Setting]:
-    """Yield the values by which a field groups a run: each of its tags, and of a time the day."""
+    """Yield the values by which a run is grouped: each tag, the day of a time, else the value."""
     if field.kind == "tags":
         yield from (json.loads(value) if isinstance(value, str) else value) or [None]
     elif field.kind == "moment" and value is not None:
@@ -70,9 +70,12 @@ def _keys(field: Field, value: Any) -> Iterator[Setting]:
 
 
 def _mean(field: Field, values: Iterable[Any]) -> GroupMean | None:
-    spelled = map(field.spell, values)
-    numbers = (one for one in spelled if isinstance(one, int | float) and not isinstance(one, bool))
-    known = statistics.known(numbers)
+    settings = map(field.spell, values)
+    known = statistics.known(
+        value
+        for value in settings
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    )
     if not known:
         return None
     mean = statistics.mean(known)
@@ -80,7 +83,7 @@ def _mean(field: Field, values: Iterable[Any]) -> GroupMean | None:
 
 
 def _sorted(groups: list[RunGroup], order: str) -> list[RunGroup]:
-    """Sort groups by a field, a mean or the number of runs; those without a value come last."""
+    """Sort groups by a field, a mean or the number of runs, groups without a value last."""
     name = order.removeprefix("-")
     if groups and order and name not in {*groups[0].values, *groups[0].means, "runs"}:
         raise BadFieldError("order", f"must be a displayed field, or runs (got {name!r})")
@@ -97,7 +100,7 @@ def _sorted(groups: list[RunGroup], order: str) -> list[RunGroup]:
 
 
 def _key(value: Setting) -> tuple[int, float, str]:
-    """Return what a value is sorted by: numbers before texts, and none last."""
+    """Return the sort key of a value: numbers before strings, None last."""
     match value:
         case None:
             return 2, 0, ""

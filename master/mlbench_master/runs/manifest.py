@@ -1,4 +1,4 @@
-"""The manifest of a run: all that its result depends on, as far as it was ordered or stated."""
+"""The manifest of a run: everything that its result depends on, as requested or reported."""
 
 import json
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from mlbench_master.times import seconds_to_text
 
 
 def build(run: Run) -> Manifest:
-    """Return the manifest of the run's latest attempt.
+    """Return the manifest of the latest attempt.
 
-    ``machines`` has equal ones once, with the ranks on them; none before a rank has stated its own.
+    ``machines`` lists equal machines once, with their ranks; empty before the first report.
     """
     rows = Rank.select().where(Rank.run == run, Rank.attempt == run.attempt)
     ranks = list(rows.order_by(Rank.rank))
@@ -42,7 +42,7 @@ def build(run: Run) -> Manifest:
 
 
 def _machines(ranks: Sequence[Rank]) -> tuple[Machine, ...]:
-    """Return the machines that were stated, those that differ in nothing but their name as one."""
+    """Return the reported machines, with machines that differ only in name merged."""
     groups: dict[str, Machine] = {}
     for rank in ranks:
         if rank.machine is None:

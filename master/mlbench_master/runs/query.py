@@ -1,9 +1,9 @@
-"""The language in which runs are searched: ``exchange=powersgd accuracy > 95 tag:paper words``.
+"""The query language for runs: ``exchange=powersgd accuracy > 95 tag:paper words``.
 
-Terms are separated by spaces, and all must hold. A term is FIELD, an operator and a value, and may
-have spaces around the operator, unless that is a colon; anything else is a word. ``a OR b`` holds
-if either does, so that ``a OR b c`` needs c; ``NOT a`` if a does not. In double quotes, a value has
-spaces, and a word operators; two quotes in them are one, and ``""`` alone is no value.
+Terms are separated by spaces, and all must match. A term is a field, an operator and a value, or a
+word. Spaces are allowed around operators except the colon. ``a OR b`` matches either term, so
+``a OR b c`` requires c; ``NOT a`` negates a. In double quotes, values can contain spaces, and words
+can contain operators. Two quotes inside quotes are one quote, and ``""`` is the empty value.
 """
 
 import re
@@ -19,15 +19,15 @@ _TERM = re.compile(
 
 
 class QueryError(ValueError):
-    """A query has a term that cannot be; the text names it and what would be right."""
+    """A malformed query. The message names the term and the remedy."""
 
 
 @dataclass(frozen=True)
 class Term:
-    """A condition on a field, or a word that a run must have."""
+    """A condition on a field, or a word to search for."""
 
     field: str
-    """Empty for a word."""
+    """Name of the field; empty for a word."""
     operator: str
     value: str
     negated: bool = False
@@ -39,10 +39,10 @@ class Term:
 
 @dataclass(frozen=True)
 class Query:
-    """Conditions that runs must meet."""
+    """A conjunction of clauses."""
 
     clauses: tuple[tuple[Term, ...], ...] = ()
-    """Of each clause, one term must hold."""
+    """Alternatives: at least one term of each clause must match."""
 
     def __str__(self) -> str:
         several = len(self.clauses) > 1
@@ -59,13 +59,13 @@ ANY = Query()
 
 
 def parse(text: str) -> Query:
-    """Read a query.
+    """Parse a query.
 
     Raises:
-        QueryError: a term has no value, OR or NOT has no term, or there are too many terms.
+        QueryError: a term has no value, OR or NOT has no term, or the query has too many terms.
     """
     clauses: list[list[Term]] = []
-    waiting = ""  # the OR or NOT whose term follows
+    pending = ""  # OR or NOT, until the next term
     joined = negated = False
     at = 0
     while rest := text[at:].lstrip():
@@ -75,17 +75,17 @@ def parse(text: str) -> Query:
         at = match.end()
         term = _read_term(match)
         if match["field"] is None and match["plain"] in {"OR", "NOT"}:
-            waiting = match["plain"]
-            if waiting == "OR" and (joined or negated or not clauses):
+            pending = match["plain"]
+            if pending == "OR" and (joined or negated or not clauses):
                 break
-            joined, negated = joined or waiting == "OR", negated != (waiting == "NOT")
+            joined, negated = joined or pending == "OR", negated != (pending == "NOT")
         elif term.field or term.value:
             term = replace(term, negated=negated)
             clauses[-1].append(term) if joined else clauses.append([term])
-            waiting, joined, negated = "", False, False
-    if waiting:
+            pending, joined, negated = "", False, False
+    if pending:
         raise QueryError(
-            f'{waiting} requires a term beside it. Write "{waiting}" to search for the word.'
+            f'{pending} requires a term beside it. Write "{pending}" to search for the word.'
         )
     count = sum(map(len, clauses))
     if count > MOST_TERMS:
