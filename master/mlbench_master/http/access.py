@@ -1,7 +1,8 @@
-"""Who may do what, and from where: tokens, sessions, and the Host and Origin of requests.
+"""Access control: tokens, sessions, and the Host and Origin of requests.
 
-Users show the token, browsers a session that they got for it, agents the token of their pod, which
-can only poll and ship. With a joining token, the recorder of a process can ask for a pod's.
+Users send the user token, browsers a session that was created with it, and agents the token of
+their pod, which allows only polls and streams. With a joining token, the recorder of an external
+job can get the token of a pod.
 """
 
 import base64
@@ -22,15 +23,15 @@ from mlbench.local.serving import is_address
 from mlbench_master.runs import join_tokens
 
 Access = Literal["open", "user", "agent", "join", "scrape"]
-"""Who may call a resource; ``scrape``: everybody directly, and users through a proxy."""
+"""Who may call a resource. ``scrape``: anyone directly, but only users through a proxy."""
 
 SESSION_SECONDS = 30 * 24 * 3600
-"""How long a session is good for."""
+"""Lifetime of a session."""
 
-# Headers that proxies add to what they pass on, such as the ingress of a cluster.
+# Headers that proxies, such as the ingress of a cluster, add to requests.
 _PROXY_HEADERS = ("Forwarded", "X-Forwarded-For", "X-Real-IP", "Via")
 _WHOM = {"user": "users", "agent": "agents", "join": "recorders, with a joining token"}
-_UNSHOWN = (
+_MISSING = (
     "Authorization: missing or wrong token. Send `Bearer TOKEN`, or the token as the password of "
     "HTTP Basic. A local stack has its token in connection.json of its home folder, a cluster in "
     "the release's Secret."
@@ -42,13 +43,13 @@ _FOREIGN = f"Authorization: the joining token belongs to another master. {_ANOTH
 
 
 def access_of(resource: object) -> Access:
-    """Return the attribute ``access`` of a resource; without one, it is for users."""
+    """Return the attribute ``access`` of a resource; the default is ``user``."""
     access: Access = getattr(resource, "access", "user")
     return access
 
 
 def own_pod(req: Request, name: str) -> PodIdentity:
-    """Return the pod that an agent's request speaks for, or refuse (403) if it has another name."""
+    """Return the pod of an agent's token; refuse the request (403) if it names another pod."""
     pod: PodIdentity = req.context.pod
     if pod.name != name:
         raise falcon.HTTPForbidden(description="pod: token belongs to another pod")
@@ -60,80 +61,80 @@ def own_pod(req: Request, name: str) -> PodIdentity:
 
 @dataclass(frozen=True)
 class TokenMiddleware:
-    """Lets a request through to its resource if it shows the token that the resource asks for."""
+    """Checks that requests have the token that their resource requires."""
 
     user_token: str
     agent_secret: str
-    """What the tokens of pods are made with."""
+    """Secret from which the tokens of pods are derived."""
     url: str
-    """Where a browser reaches the master."""
+    """Address of the master for browsers."""
 
     def process_resource(
         self, req: Request, resp: Response, resource: object, params: dict[str, object]
     ) -> None:
-        """Refuse the request with 401 if it shows no token, with 403 if it shows another kind.
+        """Refuse the request with 401 without a valid token, with 403 for another kind of token.
 
-        An agent's resource finds the pod that asks, a ``PodIdentity``, in ``req.context.pod``, and
-        one for joining the holder of the token, empty for a user, in ``req.context.holder``, and
-        when the token expires in ``req.context.expires_at``.
+        Resources of agents find the pod, a ``PodIdentity``, in ``req.context.pod``. The resource
+        for joining finds the holder of the token (empty for a user) in ``req.context.holder``, and
+        the token's expiry in ``req.context.expires_at``.
         """
         access = access_of(resource)
         if access == "scrape":
             access = "user" if self._is_from_outside(req) else "open"
         if access == "open":
             return
-        shown = _shown_token(req)
-        is_user = is_token(shown, self.user_token)
+        token = _token_of(req)
+        is_user = is_token(token, self.user_token)
         if access in ("user", "join") and (is_user or self._has_session(req)):
             req.context.holder, req.context.expires_at = "", 0.0
             return
-        pod = pod_token.identify(shown, self.agent_secret)
+        pod = pod_token.identify(token, self.agent_secret)
         if access == "agent" and pod is not None:
             req.context.pod = pod
             return
-        holder = join_token.holder_of(shown, self.user_token, time.time())
+        holder = join_token.holder_of(token, self.user_token, time.time())
         if access == "join" and holder is not None:
             if join_tokens.is_revoked(holder):
                 raise falcon.HTTPUnauthorized(description=_REVOKED, challenges=_challenges(req))
-            req.context.holder, req.context.expires_at = holder, join_token.expiry_of(shown)
+            req.context.holder, req.context.expires_at = holder, join_token.expiry_of(token)
             return
         if pod is not None or holder is not None or is_user:
             raise falcon.HTTPForbidden(
                 description=f"Authorization: this route is for {_WHOM[access]}"
             )
-        why = _UNSHOWN
-        if join_token.expiry_of(shown):
-            has_expired = join_token.holder_of(shown, self.user_token, 0.0) is not None
-            why = _EXPIRED if has_expired else _FOREIGN
-        raise falcon.HTTPUnauthorized(description=why, challenges=_challenges(req))
+        problem = _MISSING
+        if join_token.expiry_of(token):
+            has_expired = join_token.holder_of(token, self.user_token, 0.0) is not None
+            problem = _EXPIRED if has_expired else _FOREIGN
+        raise falcon.HTTPUnauthorized(description=problem, challenges=_challenges(req))
 
     def _is_from_outside(self, req: Request) -> bool:
-        """Check if a request came through a proxy, or by the name that browsers use.
+        """Return whether a request came through a proxy, or by the host name for browsers.
 
-        A Prometheus beside the master calls it by its address.
+        The Prometheus of a local stack calls the master by its address.
         """
         host, public = _host(req), urlsplit(self.url).hostname
         is_public_name = host == public and not is_address(host) and host != "localhost"
         return is_public_name or any(req.get_header(name) for name in _PROXY_HEADERS)
 
     def _has_session(self, req: Request) -> bool:
-        # Another program of this host may have set one of the same name.
+        # Other programs on this host may have set cookies of the same name, so check all of them.
         sessions = req.get_cookie_values(cookie_name(req.port)) or []
         return any(is_session(session, self.user_token, time.time()) for session in sessions)
 
 
-def is_token(shown: str, token: str) -> bool:
-    """Compare what was shown with a token, in a time that does not depend on where they differ."""
-    return hmac.compare_digest(shown.encode(), token.encode())
+def is_token(text: str, token: str) -> bool:
+    """Compare a string with a token, in constant time."""
+    return hmac.compare_digest(text.encode(), token.encode())
 
 
 def _challenges(req: Request) -> list[str]:
-    # The browser of a page's script would open a dialog for HTTP Basic.
+    # For requests of scripts, browsers would open a dialog for HTTP Basic.
     is_script = req.get_header("Sec-Fetch-Mode", default="navigate") != "navigate"
     return ['Bearer realm="mlbench"', *([] if is_script else ['Basic realm="mlbench"'])]
 
 
-def _shown_token(req: Request) -> str:
+def _token_of(req: Request) -> str:
     scheme, _, credentials = (req.auth or "").partition(" ")
     match scheme.lower():
         case "bearer":
@@ -148,22 +149,22 @@ def _shown_token(req: Request) -> str:
             return ""
 
 
-# --- Sessions: EXPIRY.SIGNATURE, signed with the token, so that another token ends them all ---
+# --- Sessions: EXPIRY.SIGNATURE, signed with the user token, so a new token ends all of them ---
 
 
 def cookie_name(port: int) -> str:
-    """Return the name of the cookie: browsers send a host's cookies to all of its ports."""
+    """Return the name of the cookie. It has the port, because browsers ignore ports of cookies."""
     return f"mlbench-session-{port}"
 
 
 def make_session(token: str, now: float) -> str:
-    """Return a session that begins ``now`` (Unix seconds), for somebody who showed the token."""
+    """Return a new session for a user. ``now``: Unix seconds."""
     expiry = str(int(now) + SESSION_SECONDS)
     return f"{expiry}.{_sign(token, expiry)}"
 
 
 def is_session(text: str, token: str, now: float) -> bool:
-    """Check that a text is a session made with this token, which has not expired."""
+    """Return whether a string is a valid session for the user token. ``now``: Unix seconds."""
     expiry, _, signature = text.partition(".")
     if not join_token.is_expiry(expiry):
         return False
@@ -179,11 +180,11 @@ def _sign(token: str, expiry: str) -> str:
 
 @dataclass(frozen=True)
 class OriginMiddleware:
-    """Refuses requests that were meant for another host, or come from another site's page.
+    """Refuses requests for other hosts, and requests from pages of other sites.
 
-    A page that the user's browser shows can send requests to this machine, and by a name of its
-    own that leads here it could also read the answers (DNS rebinding). The Host and Origin headers
-    tell. An address as Host is no such name: nobody else can make it lead here.
+    Any page in the user's browser can send requests to this machine. With a host name of its own
+    that resolves to this machine, it could also read the responses (DNS rebinding). The Host and
+    Origin headers reveal both. IP addresses are allowed as Host, because they are not resolved.
     """
 
     allowed_hosts: Set[str]
@@ -191,13 +192,13 @@ class OriginMiddleware:
     def process_resource(
         self, req: Request, resp: Response, resource: object, params: dict[str, object]
     ) -> None:
-        """Refuse with 421 a foreign Host, with 403 a foreign Origin.
+        """Refuse requests for another Host with 421, from another Origin with 403.
 
-        Open routes that are no pages take any Host: probes may call them by one of their own.
+        Open routes except pages accept any Host, because probes may use names of their own.
         """
         host = _host(req)
-        is_here = host in self.allowed_hosts or is_address(host)
-        if not is_here and not getattr(resource, "any_host", access_of(resource) == "open"):
+        is_own = host in self.allowed_hosts or is_address(host)
+        if not is_own and not getattr(resource, "any_host", access_of(resource) == "open"):
             raise falcon.HTTPError(
                 falcon.HTTP_421,
                 description=f"Host: must be {' or '.join(sorted(self.allowed_hosts))} "
@@ -211,10 +212,10 @@ class OriginMiddleware:
 
 
 def _host(req: Request) -> str:
-    """Return the name by which the client calls, without port; empty if it is malformed."""
+    """Return the host of the Host header, without port; empty if it is malformed."""
     header = req.get_header("Host", default="")
     try:
-        # An opened bracket that is never closed, Falcon lets pass.
+        # Falcon does not check for a missing closing bracket.
         return "" if header.startswith("[") and "]" not in header else req.host.lower()
     except ValueError:
         return ""

@@ -1,7 +1,7 @@
-"""HTTP: bodies of requests, and JSON answers.
+"""Bodies of requests, and JSON responses.
 
-A wrong request raises a ``falcon.HTTPError`` with a message that names the field: 400, 413 for a
-body that is too large, 415 for a compressed one.
+An invalid body raises an error with a message that names the field: 400, or 413 for a body that is
+too large, or 415 for a compressed body.
 """
 
 import re
@@ -22,30 +22,25 @@ from pydantic import TypeAdapter
 from mlbench_master import exact_json
 from mlbench_master.errors import BadFieldError
 
-# The largest body of a request that is no stream, and of a list of samples.
 _MAX_BODY_BYTES = 1 << 20
-_MAX_LIST_BYTES = 16 << 20
 _PIECE_BYTES = 64 << 10
-# Less would not become fewer packets.
-_LARGE_BYTES = 1400
-_GZIP = 31  # what zlib calls it
-# Characters that need no escape in the file name of a header: RFC 6266, appendix D.
+# Characters that must be escaped in the file name of a header: RFC 6266, appendix D.
 _UNSAFE = re.compile(r"[^ !#$&-\[\]-~]")
-# JSON by another name.
 JAVASCRIPT = "text/javascript"
+"""Content type of JSON, if a client asks for it."""
 
 _Model = TypeVar("_Model")
 
 
 def offer_file(resp: Response, name: str) -> None:
-    """Have a browser store the response as a file of this name, which may have any characters."""
+    """Offer the response as a download with a file name, which may have any characters."""
     simple = _UNSAFE.sub("_", name)
     exact = "" if simple == name else f"; filename*=UTF-8''{quote(name, safe='')}"
     resp.set_header("Content-Disposition", f'attachment; filename="{simple}"{exact}')
 
 
 def read_body(req: Request, model: type[_Model]) -> _Model:
-    """Return the body, a JSON object or a form, as a model."""
+    """Parse the body, a JSON object or a form, as a model."""
     fields = _read_fields(req, _MAX_BODY_BYTES)
     if not isinstance(fields, dict):
         raise BadFieldError("body", "must be a JSON object")
@@ -53,8 +48,8 @@ def read_body(req: Request, model: type[_Model]) -> _Model:
 
 
 def read_bodies(req: Request, model: type[_Model], most: int) -> list[_Model] | _Model:
-    """Return the body as a model, or as a list of at most ``most`` of them."""
-    fields = _read_fields(req, _MAX_LIST_BYTES)
+    """Parse the body as a model, or as a list of at most ``most`` models."""
+    fields = _read_fields(req, 16 << 20)
     if isinstance(fields, dict):
         return _validate(model, fields)
     if not isinstance(fields, list):
@@ -65,7 +60,7 @@ def read_bodies(req: Request, model: type[_Model], most: int) -> list[_Model] | 
 
 
 def _read_fields(req: Request, limit: int) -> Any:
-    """Parse the body, JSON of at most ``limit`` bytes or a form; no body reads as an object."""
+    """Parse the body, JSON of at most ``limit`` bytes or a form. No body is an empty object."""
     kind = (req.content_type or "").partition(";")[0].strip().lower()
     if kind == falcon.MEDIA_URLENCODED:
         return _read_form(req)
@@ -73,7 +68,7 @@ def _read_fields(req: Request, limit: int) -> Any:
 
 
 def read_json(req: Request, limit: int) -> Any:
-    """Return the body, JSON of at most ``limit`` bytes; no body reads as an object."""
+    """Parse the body, JSON of at most ``limit`` bytes. No body is an empty object."""
     try:
         return exact_json.loads(read_bytes(req, limit) or b"{}")
     except (ValueError, RecursionError) as error:
@@ -81,7 +76,7 @@ def read_json(req: Request, limit: int) -> Any:
 
 
 def _read_form(req: Request) -> dict[str, str]:
-    """Return the fields of a form, such as MLBench's own client sends."""
+    """Parse a form, such as those of MLBench's original client."""
     try:
         text = read_bytes(req, _MAX_BODY_BYTES).decode()
         if text.startswith(("{", "[")):
@@ -96,11 +91,11 @@ def _read_form(req: Request) -> dict[str, str]:
 
 
 def _validate(model: type[_Model], fields: object) -> _Model:
-    adapter: TypeAdapter[_Model] = _ADAPTERS(model)
+    adapter: TypeAdapter[_Model] = _adapter_of(model)
     return adapter.validate_python(fields)
 
 
-_ADAPTERS: Callable[[Any], Any] = cache(TypeAdapter)
+_adapter_of: Callable[[Any], Any] = cache(TypeAdapter)
 
 
 def read_bytes(req: Request, limit: int) -> bytes:
@@ -116,19 +111,23 @@ def read_bytes(req: Request, limit: int) -> bytes:
     body: bytes = stream.read(limit + 1) if announced <= limit else b""
     if max(len(body), announced) > limit:
         if announced <= 2 * limit:
-            _let_finish(stream, 2 * limit)
+            # Read the rest. Otherwise the connection is reset before the client, which is still
+            # sending, reads the response.
+            for _ in range(2 * limit // _PIECE_BYTES):
+                if not stream.read(_PIECE_BYTES):
+                    break
         raise _too_large(limit)
     return body
 
 
 def read_to_file(req: Request, file: BinaryIO, limit: int) -> None:
-    """Write the raw body, of at most ``limit`` bytes, to a file piece by piece."""
+    """Write the raw body, of at most ``limit`` bytes, to a file."""
     stream = _stream(req)
-    left = limit if (req.content_length or 0) <= limit else -1
-    while left >= 0 and (piece := stream.read(_PIECE_BYTES)):
-        left -= len(piece)
+    remaining = limit if (req.content_length or 0) <= limit else -1
+    while remaining >= 0 and (piece := stream.read(_PIECE_BYTES)):
+        remaining -= len(piece)
         file.write(piece)
-    if left < 0:
+    if remaining < 0:
         raise _too_large(limit)
 
 
@@ -138,38 +137,28 @@ def _too_large(limit: int) -> falcon.HTTPContentTooLarge:
 
 
 def _stream(req: Request) -> Any:
-    # A body in chunks says no length.
+    # Chunked bodies have no announced length.
     chunked = req.content_length is None and req.get_header("Transfer-Encoding")
     return req.stream if chunked else req.bounded_stream
 
 
-def _let_finish(stream: Any, most: int) -> None:
-    """Read the rest of a body, if it is not too much: its client would not listen before.
-
-    Its connection would be reset under it, and the answer be lost.
-    """
-    for _ in range(most // _PIECE_BYTES):
-        if not stream.read(_PIECE_BYTES):
-            return
-
-
 def write_json(app: falcon.App[Request, Response]) -> None:
-    """Have the app write JSON, records too, as ``application/json`` or ``text/javascript``."""
+    """Make the app write JSON and records as ``application/json`` or ``text/javascript``."""
     handler = JSONHandler(dumps=orjson.dumps, loads=orjson.loads)
     app.resp_options.media_handlers.update({falcon.MEDIA_JSON: handler, JAVASCRIPT: handler})
     app.add_middleware(AnswerMiddleware())
 
 
 class AnswerMiddleware:
-    """Protects answers, also errors; spares JSON that a client has already, or compresses it."""
+    """Adds security headers to responses, and validates or compresses JSON (ETag, gzip)."""
 
     def process_response(
         self, req: Request, resp: Response, resource: object, req_succeeded: bool
     ) -> None:
-        """Forbid browsers to guess the content type, and to cache unless the answer allows it.
+        """Forbid browsers to guess content types, and to cache, unless a response allows it.
 
-        A cached answer could still be read after signing out. Pages on other ports of this host
-        are of the same site and send the session, so that they must not load our answers.
+        A cached response would still be readable after signing out. Pages on other ports of this
+        host belong to the same site and send the session, so they must not load our responses.
         """
         resp.set_header("X-Content-Type-Options", "nosniff")
         resp.set_header("Cross-Origin-Resource-Policy", "same-origin")
@@ -190,31 +179,31 @@ class AnswerMiddleware:
         if tag in req.get_header("If-None-Match", default=""):
             resp.status, resp.media = falcon.HTTP_304, None
             resp.delete_header("Content-Type")
-        elif len(body) >= _LARGE_BYTES:
+        elif len(body) >= 1400:  # bytes; smaller responses fit into one packet
             resp.data = b"".join(compressed(req, resp, [body]))
 
 
 def compressed(req: Request, resp: Response, pieces: Iterable[bytes]) -> Iterable[bytes]:
-    """Return the pieces of an answer, compressed if the client accepts gzip."""
+    """Return the pieces of a response, compressed if the client accepts gzip."""
     if not accepts_gzip(req.get_header("Accept-Encoding", default="")):
         return pieces
     resp.append_header("Vary", "Accept-Encoding")
     resp.set_header("Content-Encoding", "gzip")
-    return _pack(pieces)
 
+    def compress() -> Iterator[bytes]:
+        compressor = zlib.compressobj(level=1, wbits=31)  # 31: with the header of gzip
+        for piece in pieces:
+            if data := compressor.compress(piece):
+                yield data
+        yield compressor.flush()
 
-def _pack(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    packer = zlib.compressobj(level=1, wbits=_GZIP)
-    for piece in pieces:
-        if packed := packer.compress(piece):
-            yield packed
-    yield packer.flush()
+    return compress()
 
 
 def accepts_gzip(header: str) -> bool:
     """Check if an Accept-Encoding header names gzip with a quality above 0."""
-    for choice in header.split(","):
-        name, _, quality = choice.partition(";")
+    for encoding in header.split(","):
+        name, _, quality = encoding.partition(";")
         if name.strip().lower() == "gzip":
             return quality.replace(" ", "").lower().rstrip("0") not in {"q=", "q=0."}
     return False

@@ -1,4 +1,4 @@
-"""How the API answers errors: JSON with ``status`` and ``message``, whatever it is."""
+"""Error responses of the API: JSON with ``status`` and ``message``."""
 
 import logging
 
@@ -23,7 +23,7 @@ _STATUS = {
 
 
 def install(app: falcon.App[Request, Response]) -> None:
-    """Make every error of the app a JSON answer."""
+    """Turn every error of the app into a JSON response."""
 
     def answer(req: Request, resp: Response, error: Exception, params: dict[str, object]) -> None:
         match error:
@@ -33,10 +33,10 @@ def install(app: falcon.App[Request, Response]) -> None:
             case ValidationError():
                 raise falcon.HTTPBadRequest(description=describe(error))
             case OperationalError() | InterfaceError():
-                why = explain(error)
-                log.warning("%s %s: the database: %s", req.method, req.path, why)
-                why = f"the database does not respond ({why}). Try again later."
-                raise falcon.HTTPServiceUnavailable(description=why, retry_after=5)
+                reason = explain(error)
+                log.warning("%s %s: the database: %s", req.method, req.path, reason)
+                message = f"the database does not respond ({reason}). Try again later."
+                raise falcon.HTTPServiceUnavailable(description=message, retry_after=5)
             case errors.ServiceUnavailableError(may_pass=True):
                 raise falcon.HTTPServiceUnavailable(description=str(error), retry_after=5)
             case errors.ServiceUnavailableError() | ArchiveError():
@@ -51,10 +51,10 @@ def install(app: falcon.App[Request, Response]) -> None:
 
 
 def serialize(req: Request, resp: Response, error: falcon.HTTPError) -> None:
-    """Answer with an error as JSON."""
+    """Write an error as a JSON response."""
     resp.media = {"status": error.status_code, "message": message_of(error)}
 
 
 def message_of(error: falcon.HTTPError) -> str:
-    """Return the text of an error."""
+    """Return the message of an error."""
     return error.description or error.title or str(error.status)

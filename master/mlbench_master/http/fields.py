@@ -1,18 +1,16 @@
-"""Fields of requests: what several of them share, and what is said of those that are wrong."""
+"""Fields of requests: shared validators, and messages for invalid fields."""
 
 import re
 
 from pydantic import ValidationError
 
 NO_NUL = r"^[^\x00]*$"
-"""A text without NUL: neither PostgreSQL nor a command line takes it."""
+"""Pattern of strings without NUL, which neither PostgreSQL nor command lines accept."""
 
-# More do not fit a database's 64 bits.
-_MAX_DIGITS = 18
 _NO_FIELD = ("extra_forbidden", "unexpected_keyword_argument")
 _TIMES = ("datetime_from_date_parsing", "datetime_parsing", "datetime_type")
-# What a field must be, by the type of pydantic's error; filled in with the error's context.
-_RIGHT = {
+# Messages by the type of pydantic's error, formatted with the context of the error.
+_MESSAGES = {
     "missing": "required field is missing",
     **dict.fromkeys(_NO_FIELD, "unknown field"),
     **dict.fromkeys(("bool_parsing", "bool_type"), "must be true or false"),
@@ -39,28 +37,28 @@ _WITHOUT_INPUT = frozenset({"missing", *_NO_FIELD, "too_long", "too_short"})
 
 
 def refuse_truth_value(value: object) -> object:
-    """Refuse True as the value of a field that holds a number; pydantic would take it for 1."""
+    """Refuse True and False in a field of numbers. Pydantic would accept them as 1 and 0."""
     if isinstance(value, bool):
         raise ValueError("must be a number, not a boolean")
     return value
 
 
 def refuse_number(value: object) -> object:
-    """Refuse 0 and 1 as the value of a boolean field; pydantic would take them for its values."""
+    """Refuse 0 and 1 in a boolean field. Pydantic would accept them."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         raise ValueError("must be true or false")
     return value
 
 
 def parse_whole_number(text: str) -> int | None:
-    """Return the whole number that a text spells; None for any other text, or a huge one."""
-    plain = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
-    return int(text) if plain else None
+    """Return a string as a whole number; None if it is not one, or does not fit 64 bits."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= 18
+    return int(text) if is_number else None
 
 
 def describe(error: ValidationError) -> str:
-    """Say what is wrong with which fields."""
-    return "; ".join(_sentence(one) for one in error.errors())
+    """Return the problems of all invalid fields as one message."""
+    return "; ".join(_sentence(problem) for problem in error.errors())
 
 
 def _sentence(problem: object) -> str:
@@ -69,11 +67,12 @@ def _sentence(problem: object) -> str:
     message = str(problem["msg"]).removeprefix("Value error, ")
     is_about_a_field = bool(problem["loc"]) and isinstance(problem["loc"][-1], str)
     if kind == "value_error" and not is_about_a_field:
-        # About several fields at once, which the message names.
+        # A message about several fields names them itself.
         return f"{place}.{message}" if place else message
-    right = _RIGHT[kind].format(**problem.get("ctx", {})) if kind in _RIGHT else message
-    has_value = kind in _WITHOUT_INPUT or "(got " in right
-    value = "" if has_value else f" (got {str(problem['input'])[:80]!r})"
+    if kind in _MESSAGES:
+        message = _MESSAGES[kind].format(**problem.get("ctx", {}))
+    omits_value = kind in _WITHOUT_INPUT or "(got " in message
+    value = "" if omits_value else f" (got {str(problem['input'])[:80]!r})"
     # The value follows the problem, before a sentence about what to do.
-    wrong, *advice = re.split(r"(?=\. [A-Z])", right, maxsplit=1)
+    wrong, *advice = re.split(r"(?=\. [A-Z])", message, maxsplit=1)
     return f"{place or 'body'}: {wrong}{value}{''.join(advice)}"

@@ -1,7 +1,7 @@
-"""MLBench's original client, mlbench-core 3.0.0: how it is known, and what it alone is answered.
+"""MLBench's original client, mlbench-core 3.0.0: detection, and its own requests and responses.
 
-Its command line prints each field of the list of runs as a column, and looks for
-those whose state is "finished".
+The command line of this client prints each field of the list of runs as a column, and selects runs
+in the state "finished".
 """
 
 from dataclasses import replace
@@ -18,19 +18,19 @@ from mlbench_master.settings import Limits
 
 @request(frozen=True, kw_only=True, config=STRICT)
 class OriginalRunRequest(RunRequest):
-    """The body of ``POST /api/runs/`` as this client sends it."""
+    """The body of ``POST /api/runs/`` from this client."""
 
     @field_validator("num_cpus", mode="before")
     @classmethod
     def _has_a_core(cls, cores: Any) -> Any:
-        """Give `mlbench run -c 1` a core: the command line asks for one less than it is told."""
+        """Use at least one core: for `mlbench run -c 1`, the client requests one core less."""
         return 1 if cores == 0 and not isinstance(cores, bool) else cores
 
 
 def fit(order: RunRequest, limits: Limits) -> tuple[RunRequest, str]:
-    """Return a request of this client as the pool can run it, and how it was adapted.
+    """Adapt a request of this client to the pool, and return it with notes about the changes.
 
-    The defaults of its command line are three cores and MPI, which few installations have.
+    The defaults of the command line are three cores and MPI, which few installations have.
     """
     notes = []
     if order.num_cpus is not None and order.num_cpus > limits.cpus:
@@ -46,18 +46,17 @@ def fit(order: RunRequest, limits: Limits) -> tuple[RunRequest, str]:
 
 
 def is_original(req: Request) -> bool:
-    """Tell whether a request is of MLBench's original client.
+    """Return whether a request comes from MLBench's original client.
 
-    It does not name itself: it sends what the library requests sends when told nothing, and has no
-    place for the token but the address. Whoever says what it accepts, as MLBench's documentation
-    shows it, is answered as documented.
+    The client sends the default headers of the library ``requests``, and the token in the URL.
+    Requests with an explicit Accept header, as in the documentation, get the documented responses.
     """
     is_plain = (req.user_agent or "").startswith("python-requests/") and req.accept == "*/*"
     return is_plain and (req.auth or "").lower().startswith("basic ")
 
 
 def listed(run: Run) -> OriginalRun:
-    """Return a run as it is in the list for this client."""
+    """Return a run in the form of the list for this client."""
     return OriginalRun(
         run.id,
         run.name,
