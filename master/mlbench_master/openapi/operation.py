@@ -1,4 +1,4 @@
-"""What a resource's ``on_get``, ``on_post``… take and answer, for themselves and the document."""
+"""Operations of resources: parameters and responses, for validation and the OpenAPI document."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,18 +17,14 @@ _Method = TypeVar("_Method", bound=Callable[..., None])
 _Value = TypeVar("_Value")
 Schema = Mapping[str, Any]
 
-# The largest number that the API reads in a path or a query.
-_LARGEST = 10**18 - 1
-_TRUTH_VALUES = {"true": True, "false": False}
-
 
 class Route(NamedTuple):
-    """A path, and what answers at it."""
+    """A path, and the resource that serves it."""
 
     path: str
     resource: object
     suffix: str | None = None
-    """The end of the names of the resource's methods that answer there, as in ``on_get_counts``."""
+    """Suffix of the resource's methods for this path, e.g. ``counts`` for ``on_get_counts``."""
 
 
 @dataclass(frozen=True)
@@ -39,17 +35,17 @@ class Parameter(Generic[_Value]):
     schema: Schema
     description: str
     parse: Callable[[str], _Value]
-    """Raises ValueError, or LookupError, for a wrong text."""
+    """Parses the value. Raises ValueError or LookupError for an invalid string."""
     default: _Value
     must_be: str = ""
-    """What a wrong text should have been; empty if the error of ``parse`` says it."""
+    """Rest of the error message after "must be"; empty to use the error of ``parse``."""
     example: Any = None
     required: bool = False
     alias: str = ""
-    """The name of the parameter in earlier versions, which is read too; empty for none."""
+    """Another name of the parameter; empty for none."""
 
     def read(self, req: Request) -> _Value:
-        """Return the value in a request, or the default."""
+        """Return the parameter's value in a request, or its default."""
         text = req.get_param(self.name)
         if text is None and self.alias:
             text = req.get_param(self.alias)
@@ -64,36 +60,33 @@ class Parameter(Generic[_Value]):
 
 @dataclass(frozen=True)
 class Operation:
-    """A method of a route. Its summary and description are the method's docstring."""
+    """A method of a route. The docstring of the method is its summary and description."""
 
     name: str
-    """The ``operationId``, by which ``examples.json`` has its examples."""
+    """The ``operationId``, also the key in ``examples.json``."""
     answer: str
-    """The description of a good answer."""
+    """Description of a successful response."""
     model: Any = None
-    """The record in its JSON, or a type made of such; None for an answer that is not JSON."""
+    """Record, or type made of records, of the JSON response; None for other responses."""
     status: int = HTTPStatus.OK
     accepted: str = ""
-    """The description of the answer 202, which has no content; empty where there is none."""
+    """Description of the response 202, which has no content; empty without such a response."""
     files: Mapping[str, Schema] = field(default_factory=dict)
-    """Schemas of answers that are not JSON, by media type."""
+    """Schemas of responses that are not JSON, by media type."""
     parameters: tuple[Parameter[Any], ...] = ()
-    """Of the query."""
+    """Query parameters."""
     body: Any = None
-    """The pydantic model of the request's body, or a type made of such; or ``bytes``."""
+    """Pydantic model, or type made of models, of the request's body; or ``bytes``."""
     form: bool = False
-    """Whether the body can also be a form with the same fields."""
+    """Whether the body can also be a form."""
     errors: tuple[int, ...] = ()
-    """Besides those that all routes have, 404 of a path with variables and 413 of a body."""
+    """Statuses of further errors; 404 of paths with variables and 413 of bodies are implied."""
 
 
 def operation(
     name: str, answer: str, model: Any = None, **facts: Any
 ) -> Callable[[_Method], _Method]:
-    """Describe a resource's method for the document, and refuse parameters that it does not have.
-
-    See ``Operation``.
-    """
+    """Describe a method of a resource (see ``Operation``), and refuse unknown query parameters."""
     described = Operation(name, answer, model, **facts)
     allowed = [parameter.name for parameter in described.parameters]
     aliases = [parameter.alias for parameter in described.parameters if parameter.alias]
@@ -101,11 +94,13 @@ def operation(
     def describe(method: _Method) -> _Method:
         @wraps(method)
         def respond(self: Any, req: Request, resp: Response, **variables: Any) -> None:
-            for given in req.params:
-                if given not in {*allowed, *aliases}:  # it would be ignored if it is misspelt
-                    raise BadFieldError(
-                        given, f"unknown parameter. {_alternatives(given, allowed)}"
-                    )
+            for parameter in req.params:
+                if parameter not in {*allowed, *aliases}:
+                    # A misspelt parameter must not be ignored.
+                    advice = f"Use {', '.join(allowed)}." if allowed else "This request takes none."
+                    if close := get_close_matches(parameter, allowed, n=1):
+                        advice = f"Did you mean {close[0]}?"
+                    raise BadFieldError(parameter, f"unknown parameter. {advice}")
             resp.status = described.status
             method(self, req, resp, **variables)
 
@@ -113,12 +108,6 @@ def operation(
         return cast("_Method", respond)
 
     return describe
-
-
-def _alternatives(name: str, known: list[str]) -> str:
-    if close := get_close_matches(name, known, n=1):
-        return f"Did you mean {close[0]}?"
-    return f"Use {', '.join(known)}." if known else "This request takes none."
 
 
 # --- Parameters. ---
@@ -135,7 +124,7 @@ def whole(
             raise ValueError
         return number
 
-    schema = {"type": "integer", "minimum": least, "maximum": _LARGEST}
+    schema = {"type": "integer", "minimum": least, "maximum": 10**18 - 1}
     must_be = f"a whole number, {least} or more"
     return Parameter(name, schema, description, parse, None, must_be, example, required)
 
@@ -143,7 +132,7 @@ def whole(
 def one_of(
     name: str, choices: tuple[str, ...], description: str, example: Any = None
 ) -> Parameter[str]:
-    """Return a parameter that has few possible values, by default the first."""
+    """Return a parameter with fixed choices; the default is the first one."""
     schema = {"type": "string", "enum": [*choices], "default": choices[0]}
     must_be = f"one of {', '.join(choices)}"
     parse = dict(zip(choices, choices, strict=True)).__getitem__
@@ -151,39 +140,39 @@ def one_of(
 
 
 def flag(name: str, description: str, *, default: bool) -> Parameter[bool]:
-    """Return a parameter that is true or false; the example is what it is not by default."""
+    """Return a boolean parameter. Its example is the opposite of the default."""
     schema = {"type": "boolean", "default": default}
-    parse = _TRUTH_VALUES.__getitem__
+    parse = {"true": True, "false": False}.__getitem__
     return Parameter(name, schema, description, parse, default, "true or false", not default)
 
 
 def moment(name: str, description: str, example: str, default: int) -> Parameter[int]:
-    """Return a parameter that is a time, in microseconds since 1970."""
+    """Return a parameter for a time, in microseconds since 1970."""
     schema = {"type": "string", "format": "date-time"}
     must_be = "a time such as 2018-08-03T09:21:29.347Z"
     return Parameter(name, schema, description, times.parse, default, must_be, example)
 
 
 def text(name: str, description: str, example: str) -> Parameter[str | None]:
-    """Return a parameter that is looked for in the database."""
+    """Return a string parameter for a search in the database."""
     return parsed(name, description, str, None, example)
 
 
 def names(name: str, description: str, example: str) -> Parameter[list[str]]:
-    """Return a parameter that is names with commas between them, by default none."""
+    """Return a parameter for comma-separated names; the default is an empty list."""
     return parsed(
-        name, description, lambda text: [one for one in text.split(",") if one], [], example
+        name, description, lambda text: [part for part in text.split(",") if part], [], example
     )
 
 
 def parsed(
     name: str, description: str, read: Callable[[str], _Value], default: _Value, example: str
 ) -> Parameter[_Value]:
-    """Return a parameter that is a text of some form, and is looked for in the database."""
+    """Return a parameter with a parser, for a search in the database."""
 
-    def parse(given: str) -> _Value:
-        if "\0" in given:
+    def parse(text: str) -> _Value:
+        if "\0" in text:
             raise ValueError("must not contain NUL")
-        return read(given)
+        return read(text)
 
     return Parameter(name, {"type": "string"}, description, parse, default, example=example)
