@@ -15,7 +15,7 @@ _STEP: Final = "2s"
 # Events of a run by their name in metrics: title of the annotation, verb, and colour.
 _EVENTS: Final = {
     "started": ("Run started", "started", BLUE),
-    "goal_reached": ("Goal reached", "reached its goal", GREEN),
+    "goal_reached": ("Target reached", "reached its target", GREEN),
     "finished": ("Run ended", "ended", GREY),
 }
 _BUILT_IN: Final = AnnotationQuery(
@@ -46,7 +46,7 @@ def run_events(runs: str) -> list[AnnotationQuery]:
         return [_BUILT_IN, all_marks]
     # Hang diagnoses, with their verdict.
     asked = by("run_id, verdict", f"{RUN_AUTOPSY}{{{runs}}}")
-    autopsy = _moments("Why it does not go on", asked, RED)
+    autopsy = _moments("Hang diagnosis", asked, RED)
     autopsy.text_format = "{{verdict}}"
     events = (
         _moments(title, by("run_id", f"mlbench_run_{event}_timestamp_seconds{{{runs}}}"), colour)

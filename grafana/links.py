@@ -33,19 +33,19 @@ RUN_OF_SERIES: Final = _link("Open the run", _RUN + "${__field.labels.run_id}&${
 
 # From the row of a node to its workers, and from the row of a worker to this worker.
 _WORKERS: Final = f"/d/mlbench-workers/mlbench-workers?{_HERE}&${{__url_time_range}}"
-WORKERS_OF_NODE: Final = _link("Its workers", _WORKERS + "&var-node=${__data.fields.node}")
-WORKER: Final = _link("This worker alone", _WORKERS + "&var-pod=${__data.fields.worker}")
+WORKERS_OF_NODE: Final = _link("Workers", _WORKERS + "&var-node=${__data.fields.node}")
+WORKER: Final = _link("Only this worker", _WORKERS + "&var-pod=${__data.fields.worker}")
 
 # From the board of a run.
 WEB_PAGE: Final = _link("Web page", "${master:raw}/runs/${run_id}", new_tab=True)
 WHOLE_RUN: Final = _link("Whole run", _RUN + "${run_id}&from=${span:raw}")
 # From runs that are compared.
 VERDICT: Final = _link(
-    "Verdict on the web page", "${master:raw}/compare?runs=${run_id:csv}", new_tab=True
+    "Comparison on the web page", "${master:raw}/compare?runs=${run_id:csv}", new_tab=True
 )
 # From an alert, in a row or as a series, to its runbook.
 RUNBOOK, RUNBOOK_OF_SERIES = (
-    _link("What to do", f"${{master:raw}}/docs/runbooks/${{{alert}}}.md", new_tab=True)
+    _link("Runbook", f"${{master:raw}}/docs/runbooks/${{{alert}}}.md", new_tab=True)
     for alert in ("__data.fields.alertname", "__field.labels.alertname")
 )
 
@@ -75,7 +75,7 @@ def _menu(title: str, *tags: str, keep_time: bool) -> DashboardLink:
     return DashboardLink(
         title=title,
         type_val=DashboardLinkType.DASHBOARDS,
-        tooltip="The other dashboards",
+        tooltip="Other dashboards",
         tags=["mlbench", *tags],
         as_dropdown=True,
         include_vars=True,

@@ -27,7 +27,7 @@ def datasource() -> VariableModel:
         type_val=VariableType.DATASOURCE,
         name="datasource",
         label="Data source",
-        description="The data source that all panels ask.",
+        description="Prometheus data source of all panels.",
         query="prometheus",
         current=VariableOption(text=DATA_SOURCE_NAME, value=DATA_SOURCE_UID),
         hide=VariableHide.HIDE_VARIABLE,
@@ -106,8 +106,8 @@ def run() -> VariableModel:
         regex=_RUN_TEXT,
         sort=VariableSort.DISABLED,
         refresh=VariableRefresh.ON_TIME_RANGE_CHANGED,
-        description="Of those that the time range has seen: the active one, those that have ended, "
-        "the newest first, and those that wait.",
+        description="Runs in the time range: the active run, ended runs (newest first) and "
+        "waiting runs.",
     )
 
 
@@ -123,7 +123,7 @@ def runs(selector: str, newest: str) -> VariableModel:
         regex=_RUN_TEXT,
         sort=VariableSort.NUMERICAL_DESC,
         refresh=VariableRefresh.ON_TIME_RANGE_CHANGED,
-        description="The newest first, of those that the time range has seen.",
+        description="Runs in the time range, newest first.",
     )
 
 

@@ -112,8 +112,8 @@ _GOALS = (
     f"label_join({called('line', 'goal', f'max by (benchmark, goal) ({_GOAL_OF_RUN})')},"
     ' "run", " ", "line", "goal", "benchmark")'
 )
-# A trend has no text for missing data, so its legend says it.
-_NO_VALUES: Final = "None of these runs records this metric and its training time"
+# A graph over something has no words of ours where there are no values: the legend says them.
+_NO_VALUES: Final = "No run records this metric and its training time"
 _ONE_SIZE: Final = "Choose different numbers of workers"
 _UNSEEN: Final = fixed("transparent") | {"custom.axisSoftMax": 1}
 _WORDS: Final[Overrides] = dict.fromkeys((_NO_VALUES, _ONE_SIZE), _UNSEEN)
@@ -196,9 +196,9 @@ _METRICS = f"{_GOAL_METRICS} or count by (metric) ({latest(_RESULTS)}) * 0"
 LEARNING: Final = (
     against(
         "Metric over training time",
-        "The chosen metric of each run over its training time, evaluation left out, as in the time "
-        "to goal. What was recorded without the training time at the same moment, as by a client "
-        "that posts, is on the web page, linked above. Dashed: the goals.",
+        "The chosen metric over training time, evaluation excluded. Dashed: the targets. Values "
+        "recorded without a training time, for example by a client that posts, are only on the "
+        "web page, linked above.",
         samples_kept("value", _RANK_0, _OF_RESULT),
         column("goal", _if_values(_or_nothing(_at_both_ends(_GOALS, _GOALS)))),
         samples_kept("clock", _RANK_0, _OF_CLOCK),
@@ -215,14 +215,14 @@ LEARNING: Final = (
         overrides={**RUN_COLOURS, "/^goal/": dashed(palette.GOAL), **_WORDS},
     ),
     ranking(
-        "Time to goal",
-        "Training time, evaluation left out, until each run reached its goal: the result that "
-        "MLBench compares. Runs that have not reached it are missing.",
+        "Time to target (training)",
+        "Training time until each run reached its target, evaluation excluded. Lower is better. "
+        "Runs that have not reached the target are missing.",
         _grouped(_TIME_TO_GOAL),
         name="bar",
         unit="suffix: s",
         height=11,
-        no_value="None of the runs has reached its goal",
+        no_value="No run has reached its target",
     ),
 )
 
@@ -238,18 +238,18 @@ _by_workers = partial(
 _SCALED = f"({_WORKERS}) and on (benchmark) ({_SPEEDUP}) or on () vector(1)"
 SCALING: Final = (
     _by_workers(
-        "Speed-up by workers",
-        "Throughput against that of the chosen runs of the same benchmark with the fewest workers. "
-        "Dashed: as many times as fast as there are more workers. Grey: doubtful, and why.",
+        "Speed-up by number of workers",
+        "Throughput relative to the chosen runs of the same benchmark with the fewest workers. "
+        "Dashed: linear speed-up. Grey: doubtful, with the reason.",
         column("speed-up", or_none(f"{_curve(_SPEEDUP)} or {_IDEALS}", "curve", _ONE_SIZE)),
         column("workers", _SCALED),
         transformations=over("workers", "speed-up", "curve", keep="mean"),
         overrides={"/: /": fixed(palette.GREY), "/^ideal/": dashed(palette.GREY), **_WORDS},
     ),
     _by_workers(
-        "Efficiency by workers",
-        "Speed-up divided by how many times as many workers it took. 100 % wastes nothing; what "
-        "is missing goes into communication and waiting. Grey: doubtful, and why.",
+        "Efficiency by number of workers",
+        "Speed-up divided by the increase in workers. 100 % is linear; the rest is lost to "
+        "communication and waiting. Grey: doubtful, with the reason.",
         column("efficiency", or_none(_curve(_EFFICIENCY), "curve", _ONE_SIZE)),
         column("workers", _SCALED),
         unit="percentunit",
@@ -258,13 +258,14 @@ SCALING: Final = (
     ),
     ranking(
         "Samples/s",
-        "Training samples in a second of training, evaluation left out, over the whole run.",
+        "Mean training throughput of the whole run, in samples per second, evaluation excluded. "
+        "Higher is better.",
         _grouped(_THROUGHPUT),
         name="bar",
         most_first=True,
         unit="locale",
         decimals=0,
-        no_value="None of the runs counts its samples",
+        no_value="No run counts its samples",
     ),
 )
 
@@ -282,21 +283,19 @@ _BAR_WORKERS = column("workers", _grouped(_WORKERS))
 PHASES: Final = (
     stacked_bars(
         "Time by phase",
-        "How long a rank of each run spent in each phase, on average. The whole bar is the time "
-        "that training and evaluation took.",
+        "Mean time of a rank in each phase. The whole bar is training and evaluation time.",
         column("phases", _PHASE_SECONDS),
         _BAR_WORKERS,
         x="bar",
         unit="s",
         transformations=in_parts("bar", "phase", "phases", "workers", (*names.PHASES, "other")),
         overrides=PHASE_COLOURS,
-        no_value="None of the runs records phases",
+        no_value="No run records phases",
     ),
     stacked_bars(
         "Goodput",
-        "Share of all worker-seconds of each run, from its order to its end, over all attempts. "
-        "Compute and communication moved its final model forward. What grows when workers are "
-        "added, or fail?",
+        "Share of each run's worker-seconds per bucket, over all attempts. Goodput is compute "
+        "plus communication: the share that advanced the final model. Higher is better.",
         column("buckets", _BUCKET_SHARES),
         _BAR_WORKERS,
         x="bar",
@@ -304,16 +303,15 @@ PHASES: Final = (
         most=1,
         transformations=in_parts("bar", "bucket", "buckets", "workers", names.BUCKETS),
         overrides=BUCKET_COLOURS,
-        no_value="None of the runs has ended",
+        no_value="No run has ended",
     ),
 )
 
 TABLE: Final = rows(
-    "Runs compared",
-    "The chosen runs in figures; the value is the newest of the chosen metric. Speed-up, "
-    "efficiency and sooner (how many times as soon it was at its goal) are against the chosen runs "
-    "of the same benchmark with the fewest workers. Where an efficiency is none of the workers, it "
-    "stands in grey with the reason: a click leads to what else the runs differ in.",
+    "Compared runs",
+    "The chosen runs, with the newest value of the chosen metric. Speed-up, efficiency and "
+    "sooner (speed-up of the time to target) are relative to the runs of the benchmark with the "
+    "fewest workers. Grey: doubtful; click for the differences.",
     column("workers", by("run_id, run, benchmark", _WORKERS)),
     column("states", state_or_outcome(_RUNS)),
     column("speedup", _more(_SPEEDUP)),
@@ -330,7 +328,7 @@ TABLE: Final = rows(
         Column("run", width=215, links=(links.RUN_OF_ROW,)),
         Column("workers", unit="none", decimals=0, width=95),
         Column("throughput", "samples/s", unit="locale", decimals=0, width=85),
-        Column("time_to_goal", "time to goal", unit="suffix: s", width=105),
+        Column("time_to_goal", "time to target", unit="suffix: s", width=105),
         Column("sooner", unit="none", decimals=2, width=75),
         Column("speedup", "speed-up", unit="none", decimals=2, width=80),
         share("efficiency", width=85, colours=thresholds.EFFICIENCY),
@@ -343,7 +341,7 @@ TABLE: Final = rows(
         ),
         Column("result", "value", unit="short", width=70),
         Column("state", width=95, mappings=thresholds.RUN_STATE),
-        Column("since_start", "goal since start", unit="dthms", width=130),
+        Column("since_start", "target since start", unit="dthms", width=130),
         Column("benchmark"),
         *RANGE_OF_RUN,
     ),
@@ -353,16 +351,16 @@ TABLE: Final = rows(
 BOARD: Final = Board(
     uid="mlbench-compare",
     title="MLBench / Compare",
-    description="Runs side by side: who reaches the goal first, and what more workers bring.",
+    description="Runs side by side: time to target, and speed-up with more workers.",
     source="grafana/boards/compare.py",
     time_from="now-24h",
     history=True,
     links=(links.above(links.VERDICT),),
     variables=(
         variables.master(),
-        variables.benchmarks("Of which tasks to compare the runs."),
+        variables.benchmarks("Benchmarks of the runs to compare."),
         variables.choice(
-            "newest", "Newest", ("6", "12", "30", "100"), "Of how many runs to choose from."
+            "newest", "Newest", ("6", "12", "30", "100"), "Number of newest runs to choose from."
         ),
         variables.runs('benchmark=~"$benchmark"', "$newest"),
         variables.query(
@@ -371,20 +369,20 @@ BOARD: Final = Board(
             f"query_result(sort_desc({_METRICS}))",
             regex='/metric="(?<value>[^"]+)"/',
             sort=VariableSort.DISABLED,
-            description="What is drawn over the training time; first that of the goal.",
+            description="Metric to plot over training time. The target's metric comes first.",
         ),
         variables.choice(
             "group",
             "Bars",
             ("run", "workers", "set", "swept"),
-            "For each run, or the mean of as many workers, of a set, or of what it sweeps.",
+            "Group bars by run, number of workers, benchmark set or swept values.",
         ),
     ),
     runs=_RUNS,
     rows=(
-        Row("Who is first", LEARNING),
-        Row("What more workers bring", SCALING),
-        Row("Where the time goes", PHASES),
-        Row("In figures", (TABLE,)),
+        Row("Time to target", LEARNING),
+        Row("Scaling", SCALING),
+        Row("Time breakdown", PHASES),
+        Row("Table", (TABLE,)),
     ),
 )

@@ -32,9 +32,9 @@ def _periods(which: str) -> str:
 
 TABLE: Final = rows(
     "Nodes",
-    "The machines of the workers: which part of its cores and memory they use; in which part of "
-    "the time some process, be it a worker or not, waited for a core, memory or a disk; and how "
-    "often workers reached their CPU limit. A click on a node leads to its workers.",
+    "Worker nodes: share of cores and memory in use, and share of time in which any process "
+    "waited for a core, memory or a disk. Limit: share of periods in which workers reached their "
+    "CPU limit. Click a node for its workers.",
     column("workers", _HAVE),
     column("cores", f"{by('node', f'machine_cpu_cores{{{_NODES}}}')} and on (node) {_HAVE}"),
     column(
@@ -74,14 +74,14 @@ def _waiting(resource: str) -> str:
 
 
 WAITING: Final = lines(
-    "Waiting by node",
-    "Share of the time in which some process of a node waited for a core, memory or a disk; of "
-    "many nodes, the five that waited the most. What waits is slow, whatever its own limit.",
+    "Resource pressure by node",
+    "Share of time in which some process of a node waited for a core, memory or a disk. Low is "
+    "good. With many nodes: the five that waited most.",
     *(
         graph(_waiting(resource), f"{{{{node}}}}: {what}")
         for resource, what in (("cpu", "cores"), ("memory", "memory"), ("io", "disks"))
     ),
     unit="percentunit",
     width=12,
-    no_value="Not known: the kernel does not count it",
+    no_value="Unknown: the kernel does not measure it",
 )

@@ -98,13 +98,10 @@ _TO = f"({moment('finished')} + 30) * 1000 or on (run_id) {moment('created')} * 
 
 ALL: Final = rows(
     "All runs",
-    "Every run that the time range has seen, of the newest hundred. A click on a run leads to its "
-    "detail, over the run's own time. Figures are those of a run's result, and of a run that goes "
-    "on what is known so far: the best value of its goal's metric, samples in a second of "
-    "training, and core taken: for which part of the time other programs had the core of the rank "
-    "that waited most for it (of a run that goes on, of the last minute). "
-    "Missing is what was recorded and is neither in Prometheus nor kept: 0, or something is wrong.",
-    column("info", or_none(_info(_CHOSEN), "run", "None in this time range")),
+    "Runs in the time range, of the newest hundred; click one for its board. Best: best value of "
+    "the target's metric. CPU contention: share of time in which other programs held a rank's "
+    "core, of the most affected rank. Missing samples must be 0.",
+    column("info", or_none(_info(_CHOSEN), "run", "No run in this time range")),
     column("states", f"({state_or_outcome('')}) and on (run_id) {_CHOSEN}"),
     column("result", _shown(_BEST, "run_id, metric")),
     column("goal", _shown(_GOAL, "run_id, metric")),
@@ -124,9 +121,9 @@ ALL: Final = rows(
         Column("state", width=95, mappings=thresholds.RUN_STATE),
         Column("result", unit="short", width=60),
         Column("goal", unit="short", width=50),
-        Column("time_to_goal", "time to goal", unit="suffix: s", width=105),
+        Column("time_to_goal", "time to target", unit="suffix: s", width=105),
         Column("throughput", "samples/s", unit="locale", decimals=0, width=85),
-        share("waited", "core taken", width=90, colours=thresholds.DISTURBED),
+        share("waited", "CPU contention", width=90, colours=thresholds.DISTURBED),
         Column("disturbed", unit="none", width=80, mappings=thresholds.IS_DISTURBED),
         Column("benchmark", width=110),
         Column("started", unit="time:MM-DD HH:mm", width=100),
@@ -150,7 +147,7 @@ _now = partial(figure, no_value="No run is active")
 NOW: Final = (
     figure(
         "Active run",
-        "The run that trains now. A click leads to it.",
+        "The run that is training. Click it for its board.",
         value(or_none(_active(_NAMES), "name", "No run is active"), "{{name}}"),
         show=BigValueTextMode.NAME,
         links=(links.RUN_OF_SERIES,),
@@ -158,7 +155,7 @@ NOW: Final = (
     ),
     dial(
         "Progress",
-        "How near the active run's newest value is to its goal, whether higher or lower is better.",
+        "Newest value of the active run as a share of its target. 100 %: target reached.",
         value(_step_of_active(f"({_PROGRESS})"), "run {{run_id}}"),
         unit="percentunit",
         colours=thresholds.GOAL_PROGRESS,
@@ -173,7 +170,7 @@ NOW: Final = (
     ),
     _now(
         "Samples/s",
-        "Training samples that the active run does in a second, over the last minute.",
+        "Training throughput of the active run over the last minute, in samples per second.",
         value(_step_of_active("run:mlbench_worker_samples:rate1m"), "run {{run_id}}"),
         unit="locale",
         decimals=0,
@@ -181,7 +178,8 @@ NOW: Final = (
     ),
     _now(
         "Last step",
-        "How long ago the rank of the active run that is furthest behind did its last step.",
+        "Age of the last step of the active run's rank that is furthest behind. "
+        "MLBenchRunStalled fires after 30 usual steps, and at least 30 s.",
         value(_step_of_active(f"{_AGE} and on (run_id) {_HAS_STEPS}"), "run {{run_id}}"),
         unit="suffix: s ago",
         decimals=0,
@@ -190,7 +188,7 @@ NOW: Final = (
     ),
     figure(
         "Queue",
-        "Runs that wait: for the active run to end, or for workers.",
+        "Number of runs that wait for the active run to end, or for workers.",
         value(f"count({_QUEUED}) or vector(0)", "waiting"),
         mappings=thresholds.value_map({"0": ("No run waits", GREY)}),
     ),
@@ -198,31 +196,31 @@ NOW: Final = (
 
 CURVES: Final = (
     lines(
-        "Progress to the goal",
-        "What each run measured, as a share of its own goal; of a metric that is to fall, the goal "
-        "as a share of it. 100 % is there, whatever the metric. Dots are where it was measured.",
+        "Progress to the target",
+        "The target's metric of each run as a share of its target; inverted if lower is better. "
+        "100 %: target reached. Dots are measurements.",
         recorded(_SHARE, "run {{run_id}} {{metric}}"),
         unit="percentunit",
         width=12,
         height=7,
         overrides=_DOTS,
-        no_value="No run recorded the metric of its goal in this time range",
+        no_value="No run recorded its target's metric in this time range",
     ),
     rows(
-        "Queue in order",
-        "Runs that wait, the next one on top.",
+        "Queue order",
+        "Waiting runs, the next one first.",
         column("info", or_none(_queued(_info("mlbench_run_info")), "run", "No run waits")),
         column("workers", _queued(by("run_id", "mlbench_run_workers"))),
         column("waiting", _queued(f"time() - {by('run_id', names.RUN_CREATED)}")),
         columns=(
             Column("run"),
-            Column("waiting", "waits for", unit="dthms", width=110),
+            Column("waiting", "waiting for", unit="dthms", width=110),
             Column("workers", unit="none", decimals=0, width=80),
             Column("benchmark", width=120),
             Column("backend", hidden=True),
             Column("run_id", hidden=True),
         ),
-        sort_by="waits for",
+        sort_by="waiting for",
         descending=True,
         width=12,
         height=7,
@@ -232,20 +230,20 @@ CURVES: Final = (
 BOARD: Final = Board(
     uid="mlbench-runs",
     title="MLBench / Runs",
-    description="All runs: the active one, the queue, and the results.",
+    description="All runs: the active run, the queue and the results.",
     source="grafana/boards/runs.py",
     time_from="now-24h",
     history=True,
     variables=(
-        variables.benchmarks("Of which tasks to list the runs."),
+        variables.benchmarks("Benchmarks of the listed runs."),
         variables.query(
             "goals",
-            "Goal metrics",
+            "Target metrics",
             "label_values(mlbench_run_goal, metric)",
             multi=True,
             hidden=True,
         ),
     ),
-    # Results first, because without active runs there is nothing else to see.
-    rows=(Row("Results", (ALL,)), Row("Now", NOW), Row("Goal and queue", CURVES)),
+    # Results first: where nothing goes on they are all there is to see.
+    rows=(Row("Results", (ALL,)), Row("Active run", NOW), Row("Progress and queue", CURVES)),
 )

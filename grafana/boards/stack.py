@@ -61,10 +61,10 @@ _REFUSED: Final = 'mlbench_writer_samples_total{outcome="refused"}'
 _SINCE: Final = f"ALERTS_FOR_STATE and ignoring (alertstate) {_FIRING}"
 WRONG: Final = (
     rows(
-        "Alerts that fire now",
-        "What is wrong, with what, and for how long. A click on an alert tells what to do, a click "
-        "on a run leads to it.",
-        column("firing", or_none(by(_ALERT, _FIRING), "severity", "No alert fires")),
+        "Firing alerts",
+        "Firing alerts with their subject and duration. Click an alert for its runbook, or a run "
+        "for its board.",
+        column("firing", or_none(by(_ALERT, _FIRING), "severity", "No firing alert")),
         column("since", by(_ALERT, f"time() - {_SINCE}")),
         columns=(
             Column("severity", width=115, mappings=thresholds.SEVERITY),
@@ -80,14 +80,14 @@ WRONG: Final = (
     ),
     _figure(
         "Targets down",
-        "What Prometheus cannot scrape: of that, every page shows the past.",
+        "Targets that Prometheus cannot scrape: their panels and alerts are outdated. Should be 0.",
         value(f"count(up{{{_JOBS}}} == 0) or vector(0)", "down"),
         colours=thresholds.ANY_IS_BAD,
     ),
     _figure(
         "Spool",
-        "Recorded values that wait for Prometheus, as a share of what may wait. When it is full, "
-        "workers keep their values and wait.",
+        "Share of the spool in use: samples not yet in Prometheus. Low is good. With a full "
+        "spool, workers hold their samples back.",
         graph("max(mlbench_spool_bytes) / max(mlbench_spool_limit_bytes)", "full"),
         unit="percentunit",
         decimals=1,
@@ -95,15 +95,17 @@ WRONG: Final = (
         no_value="The master is not scraped",
     ),
     _figure(
-        "Refused values",
-        "Values that Prometheus refused in this time range. They are kept in the database.",
+        "Refused samples",
+        "Samples that Prometheus refused in this time range. They are stored in the database "
+        "only. Should be 0.",
         value(f"sum(increase({_REFUSED}[$__range])) or vector(0)", "refused"),
         decimals=0,
         colours=thresholds.ANY_IS_BAD,
     ),
     _figure(
         "Last reconcile",
-        "How long ago the controller last compared what should be with what is.",
+        "Age of the controller's last comparison of desired and observed state. Should be a few "
+        "seconds.",
         value(f"max({age('mlbench_controller_reconcile_timestamp_seconds')})", "ago"),
         unit=SECONDS,
         decimals=1,
@@ -112,18 +114,18 @@ WRONG: Final = (
     ),
     timeline(
         "Targets",
-        "Whether Prometheus could scrape all targets of each job. Those that are down are named by "
-        "the alert MLBenchTargetDown.",
+        "Scrape state of each job's targets over time. The alert MLBenchTargetDown names the "
+        "targets that are down.",
         graph(f"min by (job) (up{{{_JOBS}}}) + max by (job) (up{{{_JOBS}}})", "{{job}}"),
         mappings=thresholds.ALL_UP,
         width=12,
         no_value="Prometheus scrapes nothing",
     ),
     lines(
-        "What fails",
-        "What the parts of the stack fail at, a second. All at 0 is good; what is tried again does "
-        "no harm if it falls back to 0.",
-        _fails("answers of the master", "mlbench_http_requests_total", 'status=~"5.."'),
+        "Error rates",
+        "Errors per second of each part of the stack. 0 is good. A short peak is harmless where "
+        "requests are repeated.",
+        _fails("master responses", "mlbench_http_requests_total", 'status=~"5.."'),
         _fails("reconciles", "mlbench_controller_reconciles_total", 'outcome="failed"'),
         _fails("writes to Prometheus", "mlbench_writer_requests_total", 'outcome!="accepted"'),
         _fails("Prometheus's writes to disk", "prometheus_tsdb_wal_writes_failed_total"),
@@ -140,16 +142,16 @@ WRONG: Final = (
 MASTER: Final = (
     lines(
         "Requests by status",
-        "Requests a second to the master by HTTP status. 5xx is the master's own fault, or says "
-        "(503) that its database or its spool cannot take more now.",
+        "Requests per second to the master, by HTTP status. 5xx is an error of the master; 503 "
+        "means that its database or spool is full or unavailable.",
         _rates("mlbench_http_requests_total", "status"),
         unit="reqps",
         overrides={"/^5/": fixed(RED), "/^2/": fixed(GREEN)},
     ),
     lines(
-        "Answer time",
-        "In what time the master answers half of all requests, 95 in 100, and 99 in 100. It grows "
-        "first when the master, its database or Prometheus is overloaded.",
+        "Response time",
+        "Response time of the master: median, 95th and 99th percentile. Growth is the first sign "
+        "of an overloaded master, database or Prometheus.",
         _answered_in(0.5, "median"),
         _answered_in(0.95, "95 %"),
         _answered_in(0.99, "99 %"),
@@ -158,8 +160,8 @@ MASTER: Final = (
     ),
     lines(
         "Error ratio",
-        "Share of the requests that the master could not answer (5xx), and that it refused (4xx): "
-        "a client asks for what there is not, or without a token.",
+        "Share of requests that failed (5xx) or were refused (4xx, for example without a token). "
+        "Should be near 0.",
         _error_ratio("5..", "failed"),
         _error_ratio("4..", "refused"),
         unit="percentunit",
@@ -172,7 +174,7 @@ MASTER: Final = (
     ),
     ranking(
         "Slowest routes",
-        "In what time the master answers 95 in 100 requests of the slowest routes.",
+        "95th percentile of the response time of the slowest routes.",
         "label_join(topk(5, histogram_quantile(0.95, sum by (le, method, route) "
         "(increase(mlbench_http_request_seconds_bucket[$__range]))) >= 0),"
         ' "request", " ", "method", "route")',
@@ -184,9 +186,9 @@ MASTER: Final = (
         no_value="No requests",
     ),
     lines(
-        "Waiting values",
-        "Bytes of recorded values that are not in Prometheus yet, in all and of each run that has "
-        "any. Level and small is good; what climbs and climbs will fill the spool.",
+        "Spool size",
+        "Bytes of samples not yet in Prometheus: total and per run. Flat and low is good; steady "
+        "growth will fill the spool.",
         graph("max(mlbench_spool_bytes)", "spool"),
         graph(by("run_id", "mlbench_run_waiting_bytes > 0"), "run {{run_id}}"),
         unit="bytes",
@@ -194,9 +196,9 @@ MASTER: Final = (
         no_value="The master is not scraped",
     ),
     lines(
-        "Values delivered",
-        "Recorded values a second that the controller brought to Prometheus; that it kept, because "
-        "Prometheus cannot hold them; and that Prometheus refused.",
+        "Delivered samples",
+        "Samples per second, by destination: stored in Prometheus, stored in the database only, "
+        "or refused by Prometheus. Refused should be 0.",
         _rates("mlbench_writer_samples_total", "outcome"),
         unit="cps",
         width=6,
@@ -205,14 +207,13 @@ MASTER: Final = (
     ),
     lines(
         "Process CPU cores",
-        "Processor cores that master, controller, exporter and Prometheus use themselves: what "
-        "observing costs.",
+        "CPU cores that master, controller, exporter and Prometheus use: the cost of observation.",
         _rates(f"process_cpu_seconds_total{{{_JOBS}}}", "job"),
         width=6,
     ),
     lines(
         "Process memory",
-        "Memory that these processes hold. A curve that climbs all the time is a leak.",
+        "Resident memory of each process. Steady growth is a leak.",
         graph(f"sum by (job) (process_resident_memory_bytes{{{_JOBS}}})", "{{job}}"),
         unit="bytes",
         width=6,
@@ -224,14 +225,14 @@ _GROUPS: Final = "max by (rule_group) (prometheus_rule_group_last_duration_secon
 PROMETHEUS: Final = (
     lines(
         "Scrape time by job",
-        "How long the slowest target of each job takes to answer a scrape.",
+        "Scrape duration of the slowest target of each job. Should stay well below a second.",
         graph(f"max by (job) (scrape_duration_seconds{{{_JOBS}}})", "{{job}}"),
         unit="s",
     ),
     ranking(
-        "Clocks furthest off",
-        "The five workers whose clocks differ most from Prometheus's. Recorded values carry the "
-        "worker's time; more than a minute ahead, Prometheus cannot hold them.",
+        "Largest clock offsets",
+        "The five workers whose clocks differ most from Prometheus's clock. Samples carry the "
+        "worker's time; Prometheus cannot store samples more than one minute in the future.",
         "topk(5, abs(mlbench_worker_time_seconds - timestamp(mlbench_worker_time_seconds))"
         " * on (instance) group_left (pod) max by (instance, pod) (mlbench_worker_info))",
         name="pod",
@@ -242,29 +243,30 @@ PROMETHEUS: Final = (
     ),
     lines(
         "Query time",
-        "How long Prometheus takes for queries, 9 in 10 of them: dashboards are as quick as this.",
+        "90th percentile of Prometheus's query time, by stage. It determines how fast dashboards "
+        "load.",
         graph(f'max by (slice) ({_QUERIES}{{quantile="0.9"}})', "{{slice}}"),
         unit="s",
     ),
     lines(
         "Rule evaluation",
-        "How long each group of recording rules and alerts takes. It must stay far below its "
-        "interval, or alerts come late.",
+        "Evaluation time of each group of recording rules and alerts. It must stay well below "
+        "the group's interval, or alerts are late.",
         graph(f'label_replace({_GROUPS}, "group", "$1", "rule_group", ".*;(.*)")', "{{group}}"),
         unit="s",
         no_value="Prometheus has no rules",
     ),
     lines(
         "Series",
-        "Series in Prometheus's head. It grows with runs, metrics and ranks, and falls when old "
-        "ones leave the head.",
+        "Series in Prometheus's head block. The number grows with runs, metrics and ranks, and "
+        "falls when old series leave the head.",
         graph("max(prometheus_tsdb_head_series)", "series"),
         unit="short",
     ),
     lines(
         "Storage",
-        "Bytes on disk of the blocks. The first one is written after two hours; until then all is "
-        "in the write-ahead log.",
+        "Size of Prometheus's blocks on disk. The first block is written after two hours; until "
+        "then, samples are in the write-ahead log.",
         graph("max(prometheus_tsdb_storage_blocks_bytes)", "blocks"),
         unit="bytes",
     ),
@@ -273,13 +275,13 @@ PROMETHEUS: Final = (
 BOARD: Final = Board(
     uid="mlbench-stack",
     title="MLBench / Stack health",
-    description="Whether the system itself is well: master, spool, writer, exporter, Prometheus.",
+    description="Health of the installation: master, spool, controller, exporter and Prometheus.",
     source="grafana/boards/stack.py",
     time_from="now-1h",
     history=False,
     variables=(variables.master(),),
     rows=(
-        Row("What is wrong", WRONG),
+        Row("Problems", WRONG),
         Row("Master and controller", MASTER),
         Row("Scrapes and Prometheus", PROMETHEUS, collapsed=True),
     ),

@@ -100,24 +100,24 @@ _figure = partial(figure, width=6, height=3)
 HEADLINE: Final = (
     _figure(
         "Workers",
-        "Worker pods, whatever they do.",
+        "Worker pods, in any state.",
         value(f"count({_PRESENT}) or vector(0)", "workers"),
     ),
     _figure(
         "Working",
-        "Workers that have a rank of a run.",
+        "Workers with a rank of an active run.",
         value(f"count({_WORKING}) or vector(0)", "working"),
     ),
     _figure(
         "Not running",
-        "Worker pods that are not in the phase Running: pending, or failed.",
+        "Worker pods in another phase than Running: pending or failed. Should be 0.",
         value(f"count({by('pod', _NOT_RUNNING)}) or vector(0)", "not running"),
         colours=thresholds.ANY_IS_BAD,
     ),
     _figure(
         "Longest silence",
-        "The worker that the master has not heard of for longest, and for how long. After 30 s it "
-        "gives a worker up.",
+        "Time since the last heartbeat of the worker that has been silent longest. After 30 s "
+        "the master declares its rank lost.",
         value(f"topk(1, {_SILENT_FOR})", "{{pod}}"),
         unit=SECONDS,
         decimals=1,
@@ -129,10 +129,10 @@ HEADLINE: Final = (
 
 TABLE: Final = rows(
     "Worker pods",
-    "Every worker pod: first those that an alert is about or that do not run, then by name; with "
-    "a row for each alert. A click on a worker shows it alone, on a run leads to it. Filter and "
-    "sort by the column heads.",
-    # First, so that the columns of the others are added to each row of a worker.
+    "All worker pods, with a row for each alert. Pods with an alert or not running come first. "
+    "Click a worker to show only that worker, or a run for its board. Filter and sort by the "
+    "column heads.",
+    # Before the others, whose columns are then added to each row of a worker.
     column("wrong", _TROUBLE),
     column("info", by("pod, node", f"mlbench_pod_info{_CHOSEN}")),
     column("silent", _SILENT_FOR),
@@ -143,7 +143,7 @@ TABLE: Final = rows(
     columns=(
         Column("pod", "worker", width=190, links=(links.WORKER,)),
         Column("trouble", width=150, mappings=thresholds.TROUBLE),
-        Column("silent", "heard of", SECONDS, 1, width=95, colours=thresholds.HEARTBEAT_AGE),
+        Column("silent", "heartbeat", SECONDS, 1, width=95, colours=thresholds.HEARTBEAT_AGE),
         Column("run_id", "run", width=60, links=(links.RUN_OF_WORKER,)),
         Column("rank", width=65),
         Column("cpu", "CPU", unit=CORES, decimals=2, width=100),
@@ -187,29 +187,28 @@ _WORST_FIRST = " or ".join(
 _SHORT_NAMES = f'label_replace({_WORST_FIRST}, "pod", "$1", "pod", "(?:local-)?(?:mlbench-)?(.*)")'
 
 HISTORY: Final = timeline(
-    "What each worker did",
-    "Which rank of which run each worker had; the stragglers come first, then others that an alert "
-    "was about. A colour is a run, grey is idle. In a gap there was no worker, or its scrapes "
-    "failed for more than half a minute.",
+    "Worker activity",
+    "Run and rank of each worker over time: a colour per run, grey for idle. Stragglers come "
+    "first, then workers with other alerts. Gaps: no worker, or no scrape for more than 30 s.",
     history("work", by("above, pod, work", _SHORT_NAMES)),
     mappings=thresholds.RUN_COLOURS,
     transformations=states("pod", "work"),
     height=11,
-    no_value="No worker was scraped",
+    no_value="No scraped worker",
 )
 
-_by_worker = partial(lines, width=12, overrides=_BAND, no_value="No worker was scraped")
+_by_worker = partial(lines, width=12, overrides=_BAND, no_value="No scraped worker")
 USED: Final = (
     _by_worker(
         "CPU cores by worker",
-        "Processor cores that each worker uses; of many workers, the five least like the others. "
-        "During a run, one far below the others waits or hangs.",
+        "CPU cores in use by each worker. In a run, a worker far below the others waits or "
+        "hangs. With many workers: the five furthest from the median.",
         _of_workers(_CPU, _UNLIKE_OTHERS),
     ),
     _by_worker(
         "Memory by worker",
-        "Memory that each worker holds and that cannot be freed; of many workers, the five that "
-        "hold most. The kernel kills a worker that reaches its limit.",
+        "Memory of each worker that cannot be reclaimed. The kernel kills a worker that reaches "
+        "its limit. With many workers: the five with most.",
         _of_workers(_MEMORY, _MOST),
         graph(f"min(container_spec_memory_limit_bytes{_CHOSEN} > 0)", "limit"),
         unit="bytes",
@@ -219,30 +218,30 @@ USED: Final = (
 
 _REACHED = rate(f"container_cpu_cfs_throttled_periods_total{_CHOSEN}")
 _COUNTED = rate(f"container_cpu_cfs_periods_total{_CHOSEN}")
-_NO_LIMIT: Final = "Not known: no worker has a CPU limit"
+_NO_LIMIT: Final = "Unknown: no worker has a CPU limit"
 LIMITS: Final = (
     nodes.WAITING,
     _by_worker(
-        "Waiting by worker",
-        "Share of the time in which some process of each worker waited for a core: for others, or "
-        "at its own limit; of many workers, the five that waited most.",
+        "CPU pressure by worker",
+        "Share of time in which some process of a worker waited for a core, because of other "
+        "programs or its CPU limit. Low is good. With many workers: the five that waited most.",
         _of_workers(rate(f"container_pressure_cpu_waiting_seconds_total{_CHOSEN}"), _MOST, "max"),
         unit="percentunit",
-        no_value="Not known: kernel or kubelet do not count it for containers",
+        no_value="Unknown: kernel or kubelet do not measure it for containers",
     ),
     _by_worker(
-        "CPU limit reached by worker",
-        "Share of the periods, of 0.1 s mostly, in which each worker used up its CPU limit and was "
-        "stopped until the next; of many workers, the five with most. In synchronous training "
-        "each of these stops holds up all others.",
+        "CPU throttling by worker",
+        "Share of scheduling periods (usually 0.1 s) in which a worker used up its CPU limit and "
+        "was paused. In synchronous training, each pause delays all ranks. With many workers: "
+        "the five with most.",
         _of_workers(f"{_REACHED} / ({_COUNTED} > 0)", _MOST, "max"),
         unit="percentunit",
         no_value=_NO_LIMIT,
     ),
     _by_worker(
         "Cores lost to the CPU limit by worker",
-        "Processor cores for which each worker had work, and which its limit kept from it; of many "
-        "workers, the five that lost most. More cores would bring so much at most.",
+        "CPU cores that a worker could have used without its limit: the largest possible gain of "
+        "a higher limit. With many workers: the five that lost most.",
         _of_workers(rate(f"container_cpu_cfs_throttled_seconds_total{_CHOSEN}"), _MOST),
         unit=CORES,
         no_value=_NO_LIMIT,
@@ -252,24 +251,24 @@ LIMITS: Final = (
 MORE: Final = (
     _by_worker(
         "Network by worker",
-        "Bytes a second that each worker receives and sends; of many, the five least like the "
-        "others.",
+        "Bytes per second that each worker receives and sends. With many workers: the five "
+        "furthest from the median.",
         _of_workers(_bytes("network_receive", "network_transmit"), _UNLIKE_OTHERS),
         unit="Bps",
         width=8,
-        no_value="Not known: the workers share the network of their machine",
+        no_value="Unknown: workers share the network of their machine",
     ),
     _by_worker(
         "Disk by worker",
-        "Bytes a second that each worker reads and writes; of many, the five busiest.",
+        "Bytes per second that each worker reads and writes. With many workers: the five busiest.",
         _of_workers(_bytes("fs_reads", "fs_writes"), _MOST),
         unit="Bps",
         width=8,
     ),
     _by_worker(
         "Threads by worker",
-        "Threads of all processes of each worker; of many, the five with most. Many more than "
-        "cores slow each other down.",
+        "Threads of each worker's processes. Many more threads than cores slow each other down. "
+        "With many workers: the five with most.",
         _of_workers(_peak("container_threads"), _MOST),
         width=8,
     ),
@@ -279,15 +278,15 @@ _gpus = partial(_by_worker, width=8, no_value="No worker uses a GPU")
 GPU: Final = (
     _gpus(
         "GPU use",
-        "Share of the time in which the GPUs of each worker compute; of many workers, the five "
-        "with least.",
+        "Share of time in which each worker's GPUs compute. Higher is better. With many workers: "
+        "the five with least.",
         _of_workers(_GPU, _LEAST, "avg"),
         unit="percentunit",
         most=1,
     ),
     _gpus(
         "GPU memory",
-        "Share of the memory of each worker's GPUs that is taken; of many, the five with most.",
+        "Share of each worker's GPU memory in use. With many workers: the five with most.",
         _of_workers(
             f"{_peak('mlbench_gpu_memory_used_bytes')} / {_peak('mlbench_gpu_memory_total_bytes')}",
             _MOST,
@@ -298,7 +297,8 @@ GPU: Final = (
     ),
     _gpus(
         "GPU power",
-        "Power that the GPUs of each worker draw; of many, the five least like the others.",
+        "Power of each worker's GPUs, in watts. With many workers: the five furthest from the "
+        "median.",
         _of_workers(_peak("mlbench_gpu_power_watts"), _UNLIKE_OTHERS),
         unit="watt",
     ),
@@ -307,7 +307,7 @@ GPU: Final = (
 BOARD: Final = Board(
     uid="mlbench-workers",
     title="MLBench / Workers",
-    description="Every worker pod: what it does, and the processors, memory and network it uses.",
+    description="All worker pods: activity, and use of CPU, memory and network.",
     source="grafana/boards/workers.py",
     time_from="now-15m",
     history=False,
@@ -318,7 +318,7 @@ BOARD: Final = Board(
             "label_values(mlbench_pod_info, node)",
             multi=True,
             all_value=".*",
-            description="The machines whose workers are shown.",
+            description="Nodes whose workers are shown.",
         ),
         variables.query(
             "pod",
@@ -327,13 +327,13 @@ BOARD: Final = Board(
             multi=True,
             all_value=".*",
             sort=VariableSort.NUMERICAL_ASC,
-            description="Which workers are shown, here and in every panel.",
+            description="Workers shown in all panels.",
         ),
     ),
     rows=(
         Row("Workers and their nodes", (*HEADLINE, nodes.TABLE, TABLE, HISTORY)),
-        Row("What they use", USED),
-        Row("What CPU limits cost, and what waits", LIMITS),
+        Row("CPU and memory", USED),
+        Row("CPU limits and resource pressure", LIMITS),
         Row("GPUs", GPU, collapsed=True),
         Row("Network, disk and threads", MORE, collapsed=True),
     ),

@@ -26,7 +26,7 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     # Workers have a CPU limit, as in a cluster.
     "container_cpu_cfs_periods_total": (
         "mlbench-workers / Nodes / limited",
-        "mlbench-workers / CPU limit reached by worker",
+        "mlbench-workers / CPU throttling by worker",
         "mlbench-workers / Cores lost to the CPU limit by worker",
     ),
     # The kernel counts the pressure of the machine, and of each container.
@@ -34,12 +34,10 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
         "mlbench-workers / Nodes / waits_cpu",
         "mlbench-workers / Nodes / waits_memory",
         "mlbench-workers / Nodes / waits_io",
-        "mlbench-workers / Waiting by node",
+        "mlbench-workers / Resource pressure by node",
     ),
-    "container_pressure_cpu_waiting_seconds_total": ("mlbench-workers / Waiting by worker",),
-    'mlbench_worker_pressure_seconds_total{of="pod"}': (
-        "mlbench-run / Waiting for cores, memory or disk",
-    ),
+    "container_pressure_cpu_waiting_seconds_total": ("mlbench-workers / CPU pressure by worker",),
+    'mlbench_worker_pressure_seconds_total{of="pod"}': ("mlbench-run / Resource pressure",),
     "mlbench_worker_throttled_seconds_total": ("mlbench-run / Cores lost to the CPU limit",),
     # Where the memory of workers is limited, as in a cluster.
     "container_spec_memory_limit_bytes": ("mlbench-workers / Memory by worker / B",),
@@ -48,19 +46,19 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
         "mlbench-run / annotation Loss not finite",
     ),
     'ALERTS{alertname=~"MLBench.*",alertstate="firing"}': (
-        "mlbench-stack / Alerts that fire now / since",
+        "mlbench-stack / Firing alerts / since",
     ),
     # The run, or one of the runs, has reached its goal.
     'mlbench_run_goal_reached_timestamp_seconds{run_id="$run_id"}': (
-        "mlbench-run / annotation Goal reached",
-        "mlbench-run / Goal / C",
+        "mlbench-run / annotation Target reached",
+        "mlbench-run / Target / C",
     ),
     # Somebody, or the master, has asked why the run, or one of them, does not go on.
     'mlbench_run_autopsy_timestamp_seconds{run_id="$run_id"}': (
-        "mlbench-run / annotation Why it does not go on",
+        "mlbench-run / annotation Hang diagnosis",
     ),
     'mlbench_run_autopsy_timestamp_seconds{run_id=~"$run_id"}': (
-        "mlbench-compare / annotation Why it does not go on",
+        "mlbench-compare / annotation Hang diagnosis",
     ),
     # A rank of the ended run holds up the others. Its result comes after the view's end.
     'last_over_time(mlbench_run_straggler_ratio{run_id="$run_id"}[1m] offset -1m)'
@@ -72,17 +70,17 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
         "mlbench-run / Alerts",
     ),
     'mlbench_run_goal_reached_timestamp_seconds{run_id=~"$run_id"}': (
-        "mlbench-compare / annotation Goal reached",
-        "mlbench-compare / Time to goal",
-        "mlbench-compare / Runs compared / time_to_goal",
-        "mlbench-compare / Runs compared / since_start",
+        "mlbench-compare / annotation Target reached",
+        "mlbench-compare / Time to target (training)",
+        "mlbench-compare / Compared runs / time_to_goal",
+        "mlbench-compare / Compared runs / since_start",
     ),
     # Runs with different numbers of workers are chosen.
     'count(count by (workers) (mlbench_run_info{run_id=~"$run_id"})) > 1': (
-        "mlbench-compare / Runs compared / speedup",
-        "mlbench-compare / Runs compared / efficiency",
-        "mlbench-compare / Runs compared / doubt",
-        "mlbench-compare / Runs compared / sooner",
+        "mlbench-compare / Compared runs / speedup",
+        "mlbench-compare / Compared runs / efficiency",
+        "mlbench-compare / Compared runs / doubt",
+        "mlbench-compare / Compared runs / sooner",
     ),
     # The run, or one of the runs, has ended.
     'mlbench_run_finished_timestamp_seconds{run_id="$run_id"}': (
@@ -105,11 +103,11 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
         "mlbench-runs / Samples/s",
     ),
     'mlbench_run_state{state="INITIALIZED"} == 1': (
-        "mlbench-runs / Queue in order / waiting",
-        "mlbench-runs / Queue in order / workers",
+        "mlbench-runs / Queue order / waiting",
+        "mlbench-runs / Queue order / workers",
     ),
     # The controller is told of a Grafana.
-    "mlbench_grafana_requests_total": ("mlbench-stack / What fails / G",),
+    "mlbench_grafana_requests_total": ("mlbench-stack / Error rates / G",),
 }
 """What may be lacking, in PromQL with the dashboard's variables, and who finds nothing then.
 

@@ -114,13 +114,13 @@ def test_compared_runs_have_the_figures_of_their_results(boards: Boards) -> None
         for workers, run_id in enumerate(both, 1)
     )
     assert bars["Samples/s / value"] == {first: 100, second: 180}
-    assert bars["Time to goal / value"] == {first: 10, second: 6}
-    assert table["Runs compared / throughput"] == dict(zip(both, (100, 180), strict=True))
+    assert bars["Time to target (training) / value"] == {first: 10, second: 6}
+    assert table["Compared runs / throughput"] == dict(zip(both, (100, 180), strict=True))
     # Those with the fewest workers are what the others are compared with.
-    assert table["Runs compared / speedup"] == {both[1]: 1.8}
-    assert table["Runs compared / efficiency"] == {both[1]: 0.9}
-    assert table["Runs compared / sooner"] == {both[1]: pytest.approx(10 / 6)}
-    assert not table["Runs compared / doubt"]
+    assert table["Compared runs / speedup"] == {both[1]: 1.8}
+    assert table["Compared runs / efficiency"] == {both[1]: 0.9}
+    assert table["Compared runs / sooner"] == {both[1]: pytest.approx(10 / 6)}
+    assert not table["Compared runs / doubt"]
     phases = boards.ask("mlbench-compare", "phase", *both)
     assert phases["Time by phase / phases"] == {"forward": 3, "other": 1}
     buckets = boards.ask("mlbench-compare", "bucket", *both)
@@ -149,17 +149,17 @@ def test_an_efficiency_that_is_none_of_the_workers_is_told_with_the_reason(
     boards: Boards, workers: int, efficiency: str
 ) -> None:
     both = boards.run_ids(1, workers)
-    assert not boards.ask("mlbench-compare", "run_id", *both)["Runs compared / efficiency"]
-    told = boards.ask("mlbench-compare", "doubtful", *both)["Runs compared / doubt"]
+    assert not boards.ask("mlbench-compare", "run_id", *both)["Compared runs / efficiency"]
+    told = boards.ask("mlbench-compare", "doubtful", *both)["Compared runs / doubt"]
     assert list(told) == [efficiency]
 
 
 def test_there_is_no_efficiency_without_another_number_of_workers(boards: Boards) -> None:
     table = boards.ask("mlbench-compare", "run_id", *boards.run_ids(2))
     for ref in ("speedup", "efficiency", "sooner", "doubt"):
-        assert not table[f"Runs compared / {ref}"]
+        assert not table[f"Compared runs / {ref}"]
     curves = boards.ask("mlbench-compare", "curve", *boards.run_ids(2))
-    said = curves["Efficiency by workers / efficiency"]
+    said = curves["Efficiency by number of workers / efficiency"]
     assert list(said) == ["Choose different numbers of workers"]
 
 

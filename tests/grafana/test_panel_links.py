@@ -12,7 +12,7 @@ _TITLES = {
     "loss": "Loss by time",
     "accuracy": "Accuracy or perplexity by time",
     "throughput": "Throughput",
-    "phases": "Where the time goes",
+    "phases": "Time breakdown",
     "ranks": "Ranks",
     "steps": "Step time of each rank",
     "cpu": "CPU",

@@ -19,8 +19,8 @@ from tests.support.questions import read_questions
 
 # A busy machine disturbs the runs, which alerts tell; alerts of other kinds have other labels.
 _OF_SOME_ROWS = {
-    "Alerts that fire now": {"run_id", "rank", "pod", "instance"},
-    "Runs compared": {"doubtful"},
+    "Firing alerts": {"run_id", "rank", "pod", "instance"},
+    "Compared runs": {"doubtful"},
 }
 
 
@@ -39,7 +39,7 @@ def test_every_query_finds_data(prometheus_binary: Path, tmp_path: Path) -> None
         {
             "Progress / A": result.wall_seconds,
             "Progress / B": result.epochs,
-            "Goal / B": result.best_value,
+            "Target / B": result.best_value,
             "Samples/s / A": result.samples_per_second,
             "Samples/s / B": result.waiting_share,
             "Progress / D": result.communication_share,
@@ -55,7 +55,7 @@ def test_every_query_finds_data(prometheus_binary: Path, tmp_path: Path) -> None
     assert result.time_to_accuracy
     assert listed == {
         "Samples/s / value": result.samples_per_second,
-        "Time to goal / value": result.time_to_accuracy.training_seconds,
+        "Time to target (training) / value": result.time_to_accuracy.training_seconds,
         "All runs / throughput": result.samples_per_second,
         "All runs / waited": result.waiting_share,
         "All runs / result": result.best_value,
@@ -95,10 +95,14 @@ def _unanswered(used: Used) -> list[str]:
 def _figures(used: Used, view: View) -> dict[str, float]:
     """Return what the page of the ended run shows of figures that its result has too."""
     answers = Grafana(used.prometheus, view).answers("mlbench-run")
-    wanted = [f"Progress / {ref}" for ref in "ABD"] + ["Goal / B", "Samples/s / A", "Samples/s / B"]
+    wanted = [f"Progress / {ref}" for ref in "ABD"] + [
+        "Target / B",
+        "Samples/s / A",
+        "Samples/s / B",
+    ]
     return {place: float(answers[place][0].values[-1]) for place in wanted} | {
         f"{one.labels['rank']} {one.labels['phase']}": float(one.values[-1])
-        for one in answers["Where each rank's time went / phases"]
+        for one in answers["Time breakdown by rank / phases"]
     }
 
 
@@ -106,7 +110,7 @@ def _listed(used: Used) -> dict[str, float]:
     """Return what the page of all runs and that of compared ones show of the ended run."""
     grafana = Grafana(used.prometheus, used.finished)
     answers = grafana.answers("mlbench-runs") | grafana.answers("mlbench-compare")
-    wanted = ["Samples/s / value", "Time to goal / value"]
+    wanted = ["Samples/s / value", "Time to target (training) / value"]
     wanted += [f"All runs / {ref}" for ref in ("throughput", "waited", "result", "time_to_goal")]
     return {place: float(answers[place][0].values[-1]) for place in wanted}
 
@@ -115,7 +119,7 @@ def _drawn_in_a_day(used: Used) -> set[str]:
     """Return the runs in the graph of all runs over a day."""
     answers = Grafana(used.prometheus, used.day).answers("mlbench-runs")
     drawn = [
-        found for place, found in answers.items() if place.startswith("Progress to the goal /")
+        found for place, found in answers.items() if place.startswith("Progress to the target /")
     ]
     return {series.labels["run_id"] for found in drawn for series in found}
 

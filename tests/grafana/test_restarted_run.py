@@ -94,5 +94,5 @@ def test_newest_values_leave_it_out(restarted: Restarted, second: int, value: fl
 
 
 def test_progress_to_the_goal_leaves_it_out(restarted: Restarted) -> None:
-    shares = restarted.at(100, "Progress to the goal / A")
+    shares = restarted.at(100, "Progress to the target / A")
     assert set(shares) == {1 / 5, 1 / 4.5}

@@ -27,7 +27,7 @@ _FIGURES = {
     "Ranks / waited": (names.RUN_WAITING_RATIO, "rank", 0.614),
     "Progress / B": (names.RUN_EPOCHS, "", 3.0),
     "Progress / D": (names.RUN_COMMUNICATION, "", 0.247),
-    "Goal / B": (names.RUN_BEST_VALUE, "metric", 98.6),
+    "Target / B": (names.RUN_BEST_VALUE, "metric", 98.6),
 }
 Answers = dict[str, list[QueryResult]]
 

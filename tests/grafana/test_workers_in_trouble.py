@@ -46,7 +46,7 @@ def test_a_worker_whose_scrape_fails_keeps_its_run(answers: dict[str, list[Query
 
 
 def test_the_straggler_comes_first(answers: dict[str, list[QueryResult]]) -> None:
-    [ref] = [place for place in answers if place.startswith("What each worker did /")]
+    [ref] = [place for place in answers if place.startswith("Worker activity /")]
     assert [one.labels["pod"][-1] for one in answers[ref]] == ["b", "a", "c", "d"]
     assert {one.labels["work"].partition(" rank ")[2] for one in answers[ref]} == {
         "0",

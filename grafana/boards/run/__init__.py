@@ -53,7 +53,7 @@ _OF_RANK = f'label_replace({_SEVERITY}, "rank", "rank $1", "rank", "(.+)")'
 _WHICH = by("alert, alertname, rank", _OF_RANK)
 ALERTS: Final = timeline(
     "Alerts over time",
-    "When which alert fired for this run, and for which rank. A click leads to what to do.",
+    "Alerts of this run over time, with the rank. Click one for its runbook.",
     graph(
         f"{_WHICH} or {called('alert', 'none', f'vector(0) unless on () {ever(FIRING)}')}",
         "{{alert}} {{rank}}",
@@ -65,21 +65,21 @@ ALERTS: Final = timeline(
 
 OTHERS: Final = lines(
     "$other_metric",
-    "A metric that the run's code records: the mean of all ranks, and the band between the lowest "
-    "and the highest.",
+    "A metric that the run's code records: mean of all ranks, with a band from the lowest to the "
+    "highest.",
     recorded(curves(band_of("$other_metric", "mean")), "{{curve}}"),
     unit="short",
     width=6,
     least=None,
     overrides=band("lowest", "highest"),
     repeat="other_metric",
-    no_value="The run records nothing else",
+    no_value="The run records no other metrics",
 )
 
 BOARD: Final = Board(
     uid="mlbench-run",
     title="MLBench / Run",
-    description="One run: how near its goal, how fast, where its time goes, what holds it up.",
+    description="One run: progress to the target, throughput, time breakdown and stragglers.",
     source="grafana/boards/run/",
     time_from="now-15m",
     history=False,
@@ -92,10 +92,10 @@ BOARD: Final = Board(
             multi=True,
             all_value=".*",
             sort=VariableSort.NUMERICAL_ASC,
-            description="Which ranks to show, where a panel shows ranks.",
+            description="Ranks shown in the panels per rank.",
         ),
         variables.query(
-            "goal", "Goal metric", f"label_values(mlbench_run_goal{{{RUN}}}, metric)", hidden=True
+            "goal", "Target metric", f"label_values(mlbench_run_goal{{{RUN}}}, metric)", hidden=True
         ),
         variables.query(
             "other_metric",
@@ -115,12 +115,12 @@ BOARD: Final = Board(
     rows=(
         Row("Run ${run_id:text}", HEADLINE),
         Row("Learning", LEARNING),
-        Row("Speed: where the time goes, who computes and who waits", SPEED),
-        Row("Step times: every rank over time", (STEP_TIMES,), collapsed=True),
+        Row("Throughput and time breakdown", SPEED),
+        Row("Step times per rank", (STEP_TIMES,), collapsed=True),
         Row("Alerts, ranks and logs", (ALERTS, RANK_TABLE, MASTER)),
-        Row("Resources of the run's workers", RESOURCES),
+        Row("Worker resources", RESOURCES),
         Row("Learning by step", BY_STEP, collapsed=True),
         Row("GPU memory and power, network, disk", MORE_RESOURCES, collapsed=True),
-        Row("Everything else that the run records", (OTHERS,), collapsed=True),
+        Row("Other recorded metrics", (OTHERS,), collapsed=True),
     ),
 )

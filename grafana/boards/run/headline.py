@@ -64,8 +64,8 @@ _tile = partial(figure, height=5)
 HEADLINE: Final = (
     _tile(
         "State",
-        "Where the run is: waiting for workers (INITIALIZED), training (STARTED), or what it "
-        "achieved; and why it failed. A click leads to its web page, with its log.",
+        "State of the run: waiting for workers (INITIALIZED), training (STARTED), or its "
+        "outcome, with the reason of a failure. Click for the web page with its log.",
         column(
             "A",
             f"label_join({_STATE} * on (run_id) group_left (reason) {_FAILURE},"
@@ -76,12 +76,12 @@ HEADLINE: Final = (
         field="/^state$/",
         mappings=(*thresholds.RUN_STATE, thresholds.WHY_FAILED),
         links=(links.WEB_PAGE, links.WHOLE_RUN),
-        no_value="Nothing in this range",
+        no_value="No data in this range",
     ),
     _tile(
-        "Goal",
-        "The newest value of the goal's metric, the goal, the best value, and once the goal is "
-        "reached the training time that it took.",
+        "Target",
+        "Newest value of the target's metric, the target and the best value. Took: training time "
+        "until the target, evaluation excluded.",
         column("A", _PROGRESS),
         column("B", _BEST),
         column("C", _TOOK),
@@ -90,13 +90,14 @@ HEADLINE: Final = (
         show=BigValueTextMode.VALUE_AND_NAME,
         unit="short",
         transformations=one_row({"now": "now", "Value #B": "best", "Value #C": "took"}),
-        overrides={"took": {"unit": SECONDS, "mappings": [thresholds.missing("no goal reached")]}},
-        no_value="No goal, or no value yet",
+        overrides={
+            "took": {"unit": SECONDS, "mappings": [thresholds.missing("target not reached")]}
+        },
+        no_value="No target, or no value yet",
     ),
     _tile(
         "Loss",
-        "The mean of all ranks. Red where it is no finite number: what the run "
-        "does from there on is wasted.",
+        "Mean loss of all ranks. Red: not a finite number; further training is wasted.",
         value(_LOSS, "{{curve}}"),
         size=20,
         show=BigValueTextMode.VALUE_AND_NAME,
@@ -107,34 +108,33 @@ HEADLINE: Final = (
     ),
     _tile(
         "Samples/s",
-        "Training samples a second of all ranks together, evaluation left out: now, or once the "
-        "run has ended the mean of its whole training. And for how much of the time, at most, a "
-        "rank was kept from its core by other programs; where that is red, the speed is not the "
-        "run's own.",
+        "Training throughput of all ranks, evaluation excluded: current, or the mean once the "
+        "run has ended. Below: CPU contention of the most affected rank. Red: results may be "
+        "distorted.",
         value(_SPEED, "samples/s"),
-        value(_WAITS, "rank {{rank}} kept from its core"),
+        value(_WAITS, "CPU contention, rank {{rank}}"),
         size=20,
         decimals=0,
         show=BigValueTextMode.VALUE_AND_NAME,
-        overrides={"/core$/": _DISTURBED},
-        no_value="Not known",
+        overrides={"/^CPU contention/": _DISTURBED},
+        no_value="Unknown",
     ),
     _tile(
         "Straggler",
-        "How many times as long the slowest rank computes for a step as the median of the others, "
-        "over the last minute. Of a run that has ended: which rank was late most, and how many "
-        "times as fast the training would be if no rank had been late. Around 1 is good.",
+        "Slowest rank's compute time per step relative to the median of the others, over the "
+        "last minute. After the run: the speedup if no rank had been late, and the rank that was "
+        "latest. Close to 1 is good.",
         value(_STRAGGLER, "rank {{rank}}"),
         unit="suffix: times",
         decimals=2,
         colours=thresholds.STRAGGLER,
         show=BigValueTextMode.VALUE_AND_NAME,
-        no_value="None that is known",
+        no_value="Unknown",
     ),
     rows(
         "Alerts",
-        "Which alerts fire for this run, or have fired in this time range. A click leads to what "
-        "it means and what to do; the timeline below shows when.",
+        "Alerts of this run that fire, or fired in this time range. Click one for its runbook; "
+        "the timeline below shows when.",
         column(
             "alerts", f"{called('state', 'firing', _FIRES)} or {called('state', 'over', _OVER)}"
         ),

@@ -37,17 +37,16 @@ _by_time = partial(lines, unit="short", width=12, least=None, overrides=_LOOK)
 LEARNING: Final = (
     _by_time(
         "Loss by time",
-        "Of the training, each step: the mean of all ranks, and the band between the lowest and "
-        "the highest. It should fall; a band that widens says that the ranks drift apart. And of "
-        "the validation: where it rises while the other falls, the run learns by heart.",
+        "Training loss per step (mean of all ranks, with a band from lowest to highest) and "
+        "validation loss. Both should fall. A widening band: ranks drift apart. Rising "
+        "validation loss while training loss falls: overfitting.",
         recorded(curves(_LOSS), "{{curve}}"),
         no_value="No loss in this range",
     ),
     _by_time(
         "Accuracy or perplexity by time",
-        "Share of what is classified correctly: of the whole validation set after each epoch, and "
-        "of the training data as it comes. Of a language model the perplexity, which should fall. "
-        "Dashed: the goal.",
+        "Accuracy on the training data, and on the validation set after each epoch: higher is "
+        "better. Language models: perplexity, lower is better. Dashed: the target.",
         recorded(curves(_ACCURACY), "{{curve}}"),
         no_value="No accuracy or perplexity in this range",
     ),
@@ -81,20 +80,20 @@ def _by_step(title: str, description: str, by_name: Mapping[str, str], metrics: 
 BY_STEP: Final = (
     _by_step(
         "Loss by step",
-        "The same loss over the training step. Where a run was restarted from a checkpoint, a "
-        "step shows the value of the later attempt.",
+        "Training and validation loss over the training step. After a restart from a checkpoint, "
+        "repeated steps show the later attempt.",
         _LOSS,
         f"{TRAIN_LOSS}|{VAL_LOSS}",
     ),
     _by_step(
         "Accuracy or perplexity by step",
-        "The same over the training step: at each step, the newest that is known.",
+        "Accuracy or perplexity over the training step: the newest value at each step.",
         _ACCURACY,
         f"{TRAIN_ACCURACY}|{VAL_ACCURACY}",
     ),
     lines(
         "Learning rate",
-        "The learning rate that each step was done with.",
+        "Learning rate of each step.",
         recorded(curves({"learning rate": recorded_by_ranks(names.LEARNING_RATE)}), "{{curve}}"),
         unit="sci",
         width=12,

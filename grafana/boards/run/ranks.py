@@ -37,11 +37,9 @@ def _newest(metric: str) -> str:
 
 RANK_TABLE: Final = rows(
     "Ranks",
-    "Each rank of the run, the slowest first: how long it computes for a step against the median "
-    "of the others, for which part of the time other programs kept it from its core, how far it "
-    "came and when, where it ran. The first two are of the last minute; of a run that has ended, "
-    "what its result says of the rank that was late most, and of the one that waited most: of the "
-    "first, how many times as fast it would be if none were late. A rank's name leads to its log.",
+    "Ranks, slowest first. Straggler ratio: compute time per step relative to the other ranks' "
+    "median. CPU contention: share of time in which other programs held its core. Last minute; "
+    "after the run, the worst rank of the result. Click a rank for its log.",
     column("info", by("rank, pod", latest(f"mlbench_worker_info{{{RANKS}}}"))),
     column("running", by("rank", latest(f"mlbench_worker_running{{{RANKS}}}"))),
     column("ratio", _of_each(RATIO, names.RUN_STRAGGLER)),
@@ -51,22 +49,22 @@ RANK_TABLE: Final = rows(
     column("loss", _newest(names.TRAIN_LOSS)),
     columns=(
         Column("rank", width=70, links=(links.log_of_rank("stdout"), links.log_of_rank("stderr"))),
-        Column("ratio", "vs others", "none", 2, width=135, colours=thresholds.STRAGGLER),
-        share("waited", "core taken", width=110, colours=thresholds.DISTURBED),
+        Column("ratio", "straggler ratio", "none", 2, width=135, colours=thresholds.STRAGGLER),
+        share("waited", "CPU contention", width=110, colours=thresholds.DISTURBED),
         Column("step", unit="none", decimals=0, width=80),
-        Column("age", "last step ago", unit="s", decimals=0, width=145),
+        Column("age", "last step", unit="s", decimals=0, width=145),
         Column("loss", "train loss", unit="short", width=110),
         Column("running", "process", mappings=thresholds.PROCESS, width=90),
         Column("pod"),
     ),
-    sort_by="vs others",
+    sort_by="straggler ratio",
     descending=True,
     no_value="No worker in this range",
 )
 
 MASTER: Final = markdown(
     "Logs and downloads",
-    "What the master holds of this run. The browser asks for the token, as a password.",
+    "Logs and samples of this run on the master. The browser asks for a password: the token.",
     """\
 [End of rank 0's output](${master:raw}/api/runs/${run_id}/logs/?rank=0&stream=stdout&tail=1000) \
 · [and its errors](${master:raw}/api/runs/${run_id}/logs/?rank=0&stream=stderr&tail=1000)
@@ -86,8 +84,8 @@ the address that `mlbench up` prints. In a terminal: `mlbench logs ${run_id}`, \
     height=6,
 )
 
-_SHARED_NETWORK = "Not known: the workers share their machine's network"
-# At the end of the time range, because a machine does not change.
+_SHARED_NETWORK = "Unknown: workers share their machine's network"
+# At the end of the time range: a machine does not change.
 _INFO = by("pod, run_id", f"last_over_time(mlbench_worker_info{{{RUN}}}[$__range] @ end())")
 _HELD = "last_over_time(container_memory_working_set_bytes[$__range] @ end())"
 _PODS_ON_NODES = f"count by (run_id, node) ({_HELD} * on (pod) group_left (run_id) {_INFO})"
@@ -107,30 +105,30 @@ def _rate_of_rank(counter: str, only: str = "") -> str:
 
 # A query for each rank is expensive for Prometheus.
 _by_rank = partial(lines, data_points=100, overrides={**OF_RANKS, "limit": dashed(palette.RED)})
-_use = partial(_by_rank, width=6, no_value="None was scraped in this range")
+_use = partial(_by_rank, width=6, no_value="No scrape in this range")
 RESOURCES: Final = (
     _use(
-        "Core taken by other programs",
-        "Share of the time in which each rank waits for a core that another program has, or a "
-        "hypervisor has its cores. Above the dashed line the run is disturbed: its times are not "
-        "its own. Of many ranks: the five that wait most, and the band of all.",
+        "CPU contention",
+        "Share of time in which a rank was ready to run but another program, or the hypervisor, "
+        "held its cores. Above the dashed line (5 %), the run is marked disturbed. With many "
+        "ranks: the five highest, with a band of all.",
         of_rule(DISTURBED),
         unit="percentunit",
         limits=thresholds.DISTURBED,
     ),
     _use(
         "CPU",
-        "Processor cores that each rank uses, and the limit: those that it may use, or its share "
-        "of its machine. A rank far below it waits for something. Of many: the five that use the "
-        "most, and the band of all.",
+        "CPU cores in use by each rank, and the limit: its allowed cores, or its share of the "
+        "machine. A rank far below the limit waits. With many ranks: the five with most, with a "
+        "band of all.",
         of_rule("run_rank_pod:container_cpu_usage_seconds:irate1m"),
         graph(until_end(_CPU_LIMIT), "limit"),
         unit=CORES,
     ),
     _use(
         "GPU",
-        "Share of the time in which each rank's GPUs compute. Below 80 % the workers wait for "
-        "data or for each other. Of many ranks: the five that compute the least.",
+        "Share of time in which each rank's GPUs compute. Below 80 %, workers wait for data or "
+        "for each other. With many ranks: the five with least.",
         of_rule("run_rank_pod:mlbench_gpu_utilization_ratio:avg", "bottomk"),
         unit="percentunit",
         most=1,
@@ -138,8 +136,8 @@ RESOURCES: Final = (
     ),
     _use(
         "Memory",
-        "Memory that each rank holds and that cannot be freed. A curve that climbs all the time "
-        "is a leak; at its limit, if it has one, a worker is killed.",
+        "Memory of each rank that cannot be reclaimed. Steady growth is a leak. The kernel kills "
+        "a worker that reaches its limit.",
         of_rule("run_rank_pod:container_memory_working_set_bytes:sum"),
         unit="bytes",
     ),
@@ -148,30 +146,30 @@ RESOURCES: Final = (
 MORE_RESOURCES: Final = (
     _by_rank(
         "Cores lost to the CPU limit",
-        "Processor cores for which each rank had work, and which the limit of its container kept "
-        "from it. Where it is above 0, more cores would make it faster.",
+        "CPU cores that each rank could have used without its container's limit. Above 0, a "
+        "higher limit makes the rank faster.",
         of_ranks(_rate_of_rank("mlbench_worker_throttled_seconds_total")),
         unit=CORES,
-        no_value="Not known: its container tells no limit",
+        no_value="Unknown: the container reports no limit",
     ),
     _by_rank(
-        "Waiting for cores, memory or disk",
-        "Share of the time in which some process of each rank's container waited for a core, for "
-        "memory to be freed or for a disk: the sum of the three.",
+        "Resource pressure",
+        "Share of time in which some process of a rank's container waited for a core, for memory "
+        "or for a disk: the sum of the three. Low is good.",
         of_ranks(_rate_of_rank("mlbench_worker_pressure_seconds_total", 'of="pod"')),
         unit="percentunit",
-        no_value="Not known: the kernel does not count it for containers",
+        no_value="Unknown: the kernel does not measure it for containers",
     ),
     _by_rank(
         "GPU memory",
-        "Memory of its GPUs that each rank holds.",
+        "GPU memory in use by each rank.",
         of_ranks(of_pods(newest_in_step("mlbench_gpu_memory_used_bytes"))),
         unit="bytes",
         no_value="No GPU in use in this range",
     ),
     _by_rank(
         "GPU power",
-        "Power that each rank's GPUs draw.",
+        "Power of each rank's GPUs, in watts.",
         of_ranks(of_pods(newest_in_step("mlbench_gpu_power_watts"))),
         unit="watt",
         no_value="No GPU in use in this range",
@@ -185,10 +183,15 @@ MORE_RESOURCES: Final = (
             no_value=no_value,
         )
         for title, description, counter, no_value in (
-            ("Received", "Bytes a second from the network.", "network_receive", _SHARED_NETWORK),
-            ("Sent", "Bytes a second to the network.", "network_transmit", _SHARED_NETWORK),
-            ("Read", "Bytes a second from disk.", "fs_reads", NO_DATA),
-            ("Written", "Bytes a second to disk.", "fs_writes", NO_DATA),
+            (
+                "Received",
+                "Bytes per second that each rank receives.",
+                "network_receive",
+                _SHARED_NETWORK,
+            ),
+            ("Sent", "Bytes per second that each rank sends.", "network_transmit", _SHARED_NETWORK),
+            ("Read", "Bytes per second that each rank reads from disk.", "fs_reads", NO_DATA),
+            ("Written", "Bytes per second that each rank writes to disk.", "fs_writes", NO_DATA),
         )
     ),
 )

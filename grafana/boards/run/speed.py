@@ -68,29 +68,28 @@ _SHARE: dict[str, object] = {"unit": "percentunit", "decimals": 1}
 SPEED: Final = (
     lines(
         "Throughput",
-        "Training samples a second, all ranks together, evaluation left out. It should be level. "
-        "Gaps are times without a step.",
+        "Training samples per second of all ranks, evaluation excluded. Should be flat. Gaps are "
+        "periods without steps.",
         graph(curves({"samples/s": THROUGHPUT}), "{{curve}}"),
         unit="short",
-        no_value="None was scraped in this range",
+        no_value="No scrape in this range",
     ),
     lines(
-        "Where the time goes",
-        "Share of each phase in the time of the last minute, all ranks together. What "
-        "is not forward, backward or optimizer is the price of training on several workers.",
+        "Time breakdown",
+        "Share of each phase in the last minute, over all ranks. Time outside of forward, "
+        "backward and optimizer is the overhead of training on several workers.",
         graph(while_running(newest_in_step(_PHASE_SHARES), "phase"), "{{phase}}"),
         unit="percentunit",
         most=1,
         stacked=True,
         overrides=PHASE_COLOURS,
-        no_value="None was scraped in this range",
+        no_value="No scrape in this range",
     ),
     stacked_bars(
-        "Where each rank's time went",
-        "Share of each phase in a rank's time, of the whole run so far, evaluation included; other "
-        "is training in none of them. The rank that waits least comes first: in synchronous "
-        "training the others wait for it. Of many ranks, the five that work the most and the five "
-        "that work the least.",
+        "Time breakdown by rank",
+        "Share of each phase in a rank's time so far, evaluation included. Sorted by least "
+        "waiting: the others wait for the first rank. With many ranks: the five that work most "
+        "and least.",
         column("phases", _SHARES),
         x="rank",
         unit="percentunit",
@@ -106,11 +105,10 @@ SPEED: Final = (
         no_value="No phases in this range",
     ),
     lines(
-        "Compute time of a step, times the median of the other ranks",
-        "A rank's own work in a step, times the median of the other ranks: all phases but "
-        "communication, evaluation and restore. Above the dashed line a rank holds up all others; "
-        "the alert MLBenchStraggler names it if it stays there. Of many ranks: the slowest five, "
-        "and the band of all.",
+        "Straggler ratio",
+        "A rank's own work per step (no communication, evaluation or restore) relative to the "
+        "median of the other ranks. Above the dashed line it slows down the run, and "
+        "MLBenchStraggler fires. With many ranks: the slowest five, with a band of all.",
         of_rule(RATIO),
         unit="suffix: times",
         decimals=2,
@@ -119,31 +117,28 @@ SPEED: Final = (
         data_points=100,
         limits=thresholds.STRAGGLER,
         overrides=OF_RANKS,
-        no_value="None of several ranks was scraped in this range",
+        no_value="Fewer than two ranks scraped in this range",
     ),
     figure(
         "Progress",
-        "For how long the run has run, or ran; its epoch; how long ago the rank that is furthest "
-        "behind did its last step: if that is over 30 s, and over 30 of its usual steps, the alert "
-        "MLBenchRunStalled fires. Communication: the share of the training time that ranks spend "
-        "on exchanging gradients, waiting for each other included: of the last minute, or of a "
-        "whole run that has ended. A high share says that more workers will not help much. Missing "
-        "values: recorded, but neither in Prometheus nor kept in the database because Prometheus "
-        "cannot hold them. There should be none; at the end they are counted.",
+        "Last step: age, of the rank furthest behind; MLBenchRunStalled fires after 30 usual "
+        "steps (at least 30 s). Communication: share of training time, waiting for other ranks "
+        "included; lower is better. Missing samples: recorded but stored nowhere; must be 0 at "
+        "the end.",
         value(duration(f"{{{RUN}}}"), "elapsed"),
         value(result_or_value(f"{_EPOCH} + 1", names.RUN_EPOCHS), "epoch"),
-        value(f"run:mlbench_worker_progress:age_seconds{{{RUN}}}", "last step ago"),
+        value(f"run:mlbench_worker_progress:age_seconds{{{RUN}}}", "last step"),
         value(result_or(_COMMUNICATION, names.RUN_COMMUNICATION), "communication"),
-        value(_MISSING, "missing values"),
+        value(_MISSING, "missing samples"),
         height=8,
         size=20,
         show=BigValueTextMode.VALUE_AND_NAME,
         decimals=0,
         overrides={
             "elapsed": {"unit": DURATION},
-            "last step ago": {"unit": "s", "thresholds": thresholds.PROGRESS_AGE},
+            "last step": {"unit": "s", "thresholds": thresholds.PROGRESS_AGE},
             "communication": _SHARE | {"thresholds": thresholds.COMMUNICATION},
-            "missing values": {"thresholds": thresholds.ANY_IS_BAD},
+            "missing samples": {"thresholds": thresholds.ANY_IS_BAD},
         },
         width=8,
         no_value="Not started in this range",
@@ -161,10 +156,9 @@ _IN_ORDER: Final = (
 )
 STEP_TIMES: Final = heat_map(
     "Step time of each rank",
-    "Mean time of a step, evaluation left out, of each rank over time: the darker, the longer. A "
-    "dark column is a time in which all were slow, as ranks that exchange gradients wait for each "
-    "other; a dark row is a rank that is slow by itself.",
+    "Mean step time per rank over time, evaluation excluded; darker is slower. A dark column: "
+    "all ranks were slow (synchronous training waits for the slowest). A dark row: one slow rank.",
     graph(_IN_ORDER, "{{rank}}"),
     unit="s",
-    no_value="None was scraped in this range",
+    no_value="No scrape in this range",
 )

@@ -14,7 +14,7 @@ const PANEL_IDS = {
   loss: 36727,
   accuracy: 533732,
   throughput: 829783,
-  phases: 161154,
+  phases: 886318,
   ranks: 644754,
   steps: 821239,
   cpu: 461131,
@@ -22,8 +22,8 @@ const PANEL_IDS = {
 const PANELS = [
   { id: 36727, title: "Loss by time" },
   { id: 533732, title: "Accuracy or perplexity by time" },
-  { id: 827580, title: "Compute time of a step, times the median of the other ranks" },
-  { id: 161154, title: "Where the time goes" },
+  { id: 179996, title: "Straggler ratio" },
+  { id: 886318, title: "Time breakdown" },
   { id: 461131, title: "CPU" },
   { id: 397379, title: "Memory" },
 ];
