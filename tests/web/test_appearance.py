@@ -21,7 +21,7 @@ _PAGES = {
     "/": "local-mlbench-worker-1",
     "/runs": "looks",
     "/runs?columns=machine,host,commit,throughput,step_time,created,finished,seed,cores": "looks",
-    "/runs/{run}": "Nothing is missing",
+    "/runs/{run}": "No missing samples",
     "/compare": "No runs to compare",
     "/compare?runs={run},{other}": "Differences",
 }

@@ -27,7 +27,7 @@ def test_runs_and_their_goal_are_chosen_and_compared(
     runs, goal = (user.get_by_role("textbox", name=name) for name in ("Runs", "Goal"))
     runs.fill(",".join(str(run.id) for run in compared))
     user.keyboard.press("Enter")
-    times = section(user, "Time to accuracy")
+    times = section(user, "Time to target")
     for run in compared:
         expect(times.get_by_role("row").filter(has_text=run.name)).to_be_visible()
     expect(section(user, "Scaling").get_by_role("row")).to_have_count(3)
@@ -36,7 +36,7 @@ def test_runs_and_their_goal_are_chosen_and_compared(
 
     curves = section(user, "Curves")
     chart = curves.get_by_role("img").first
-    for axis in ("Training time", "Time since the start", "Step"):
+    for axis in ("Training time", "Wall-clock time", "Step"):
         curves.get_by_role("radio", name=axis).check()
         expect(chart).to_have_accessible_name(re.compile(f"by {axis.split()[0]}", re.IGNORECASE))
     goals = chart.get_attribute("aria-label")

@@ -60,7 +60,7 @@ def test_wrong_input_is_told_beside_its_field_and_not_sent(
 ) -> None:
     before = len(client.get_runs().result().value)
     for field, wrong, problem, right in (
-        ("Name", "17", "a number alone", "My run"),
+        ("Name", "17", "must not be a number", "My run"),
         ("Workers", "1000", "at most 16", "2"),
         ("CPUs per worker", "1.5", "whole", "1"),
     ):
@@ -76,9 +76,9 @@ def test_wrong_input_is_told_beside_its_field_and_not_sent(
     image.fill("")
     start.click()
     expect(image).to_be_focused()
-    expect(image).to_have_accessible_description(_saying("name an image"))
+    expect(image).to_have_accessible_description(_saying("image is required"))
     command = dialog.get_by_label("Command", exact=True)
-    expect(command).to_have_accessible_description(_saying("it must name a program"))
+    expect(command).to_have_accessible_description(_saying("program is required"))
     # So is what only the master refuses.
     watch.expect("status of 400")
     benchmark.select_option("digits")

@@ -35,12 +35,12 @@ def test_a_run_is_started_and_watched_to_its_goal(
 
     _state(user, "target reached")
     progress = section(user, "Progress")
-    expect(progress).to_contain_text("goal: 93 % or more")
-    expect(progress).to_contain_text("of training")
+    expect(progress).to_contain_text("target: 93 % or more")
+    expect(progress).to_contain_text("wall clock")
     expect(progress.get_by_role("progressbar")).to_have_js_property("value", 1)
     for name in ("Training", "Throughput", "Resources"):
         expect(section(user, name).get_by_role("img").first).to_be_visible()
-    goodput = section(user, "Where the time goes")
+    goodput = section(user, "Time breakdown")
     expect(goodput).to_contain_text("Goodput")
     goodput.get_by_role("img", name="All workers").click()
     expect(goodput.get_by_role("row")).to_have_count(3)
@@ -51,7 +51,7 @@ def test_a_run_is_started_and_watched_to_its_goal(
     timeline = section(user, "Timeline")
     for text in ("ordered", "ready", "running", "goal", "finished"):
         expect(timeline).to_contain_text(text, ignore_case=True)
-    expect(section(user, "Delivery")).to_contain_text("Nothing is missing")
+    expect(section(user, "Delivery")).to_contain_text("No missing samples")
     expect(section(user, "Manifest")).to_contain_text("torch")
     # By step too.
     training_section = section(user, "Training")
@@ -85,7 +85,7 @@ def test_a_value_with_a_foreign_date_does_not_stretch_the_charts(
     run_to_end(client, run)
     user.goto(f"{connection.url}/runs/{run.id}")
     training = section(user, "Training")
-    expect(training).to_contain_text("1 value with a date outside of the run: not drawn")
+    expect(training).to_contain_text("1 value with a time outside of the run, not shown")
     expect(training.get_by_role("img").first).to_be_visible()
 
 
@@ -111,17 +111,17 @@ def talked(page: Page, still: Connection) -> Page:
 
 
 def test_why_a_run_does_not_go_on_is_told_with_the_stacks_of_all_ranks(talked: Page) -> None:
-    why = section(talked, "Why it did not go on")
+    why = section(talked, "Hang diagnosis")
     expect(why.get_by_role("status")).to_have_text(
         "rank 1 is at <img src=x onerror=alert(1)> (data.py:41); rank 0 waits for it in all-reduce "
         "22"
     )
     expect(why.get_by_role("list")).to_be_hidden()
-    why.get_by_text("Where its ranks are").press("Enter")
+    why.get_by_text("Stacks of the ranks").press("Enter")
     lines = why.get_by_role("listitem")
     expect(lines.first).to_contain_text("<module> train.py:50 ranks 0")
     expect(lines.nth(2)).to_have_text("all_reduce distributed_c10d.py:2900 rank 0, not rank 1")
-    expect(talked.get_by_role("button", name="Why does it hang?")).to_be_hidden()
+    expect(talked.get_by_role("button", name="Diagnose")).to_be_hidden()
 
 
 def test_what_held_up_a_run_that_has_finished_is_no_warning(page: Page, still: Connection) -> None:
@@ -256,13 +256,13 @@ def test_a_run_is_run_again_and_deleted(
     expect(user.get_by_label(f"Select run {second.id}", exact=True)).to_have_count(0)
     watch.expect("status of 404")
     user.goto(f"{connection.url}/runs/{second.id}")
-    expect(user.get_by_text(f"There is no run {second.id}")).to_be_visible()
+    expect(user.get_by_text(f"Run {second.id} not found")).to_be_visible()
 
     # One that goes on is stopped first.
     going = order_steps(client, "going", steps=60_000)
     user.goto(f"{connection.url}/runs/{going.id}")
     delete.click()
-    expect(dialog).to_contain_text("It is stopped first.")
+    expect(dialog).to_contain_text("The run is stopped first.")
     dialog.get_by_role("button", name="Delete").click()
     user.wait_for_url(f"{connection.url}/runs")
     expect(user.get_by_label(f"Select run {going.id}", exact=True)).to_have_count(0)
@@ -292,7 +292,7 @@ def test_files_are_looked_at_and_downloaded(talked: Page) -> None:
         expect(files.get_by_role("group", name=name)).to_contain_text(looks)
     files.get_by_text("plots/loss.png").click()
     expect(files.get_by_role("img", name="plots/loss.png")).to_have_js_property("naturalWidth", 1)
-    expect(files).to_contain_text("Stays at /there/model.pt: it has more than 1 MiB.")
+    expect(files).to_contain_text("Not uploaded from /there/model.pt: it has more than 1 MiB.")
     with talked.expect_download() as download:
         files.get_by_role("link", name="Download <b>page</b>.html of rank 0").click()
     assert Path(download.value.path()).read_bytes() == b"<script>alert(1)</script>"
@@ -332,7 +332,7 @@ def test_a_rank_is_profiled_by_a_button(
     wait_for(lambda: losses(client, run), what="it trains")
     user.goto(f"{connection.url}/runs/{run.id}")
     profiles = section(user, "Profiles")
-    profiles.get_by_label("Of").select_option("Rank 1")
+    profiles.get_by_label("Rank").select_option("Rank 1")
     profiles.get_by_label("Seconds").fill("2")
     for _ in range(2):
         profiles.get_by_role("button", name="Profile", exact=True).click()

@@ -48,10 +48,10 @@ def master(
 @pytest.mark.slow
 def test_a_set_shows_what_matters_what_is_left_and_its_plan(page: Page, master: Connection) -> None:
     sign_in(page, master, "/sets/grid")
-    expect(section(page, "1 place left: about 1 h 00 min")).to_contain_text(
+    expect(section(page, "1 slot left: about 1 h 00 min")).to_contain_text(
         "15 of 16 places have a run"
     )
-    expect(page.locator("#order")).to_contain_text("failures on a schedule: kill:every=15s")
+    expect(page.locator("#order")).to_contain_text("fault injection: kill:every=15s")
     matters = section(page, "exchange matters most")
     rows = matters.get_by_role("row")
     expect(rows).to_have_count(3)
@@ -61,8 +61,8 @@ def test_a_set_shows_what_matters_what_is_left_and_its_plan(page: Page, master: 
     expect(picture.locator("polyline")).to_have_count(15)
     plan = section(page, "Plan and ledger")
     expect(plan.get_by_role("row")).to_have_count(17)
-    expect(plan.get_by_role("row").last).to_contain_text("wants a run")
-    expect(page.get_by_role("link", name="Compare its runs")).to_be_visible()
+    expect(plan.get_by_role("row").last).to_contain_text("open")
+    expect(page.get_by_role("link", name="Compare runs")).to_be_visible()
     plan.get_by_role("link", name="run 1", exact=True).click()
     page.get_by_role("link", name="Set grid").click()
     expect(matters).to_be_visible()

@@ -53,7 +53,7 @@ def test_words_are_changed_in_the_page_and_shown_in_the_list(
     dialog.get_by_label("Tags").fill("paper, lr:0.1")
     dialog.get_by_role("button", name="Save").click()
     expect(page.get_by_role("heading", level=1, name="The <b>best</b>")).to_be_visible()
-    expect(page.get_by_text(f"ordered as {name}")).to_be_visible()
+    expect(page.get_by_text(f"submitted as {name}")).to_be_visible()
     expect(page.get_by_role("note").locator("strong")).to_have_text("this")
     run = client.get_run(_RUN).result().value
     assert (run.title, run.tags, run.display_name) == ("The <b>best</b>", ("lr:0.1", "paper"), name)

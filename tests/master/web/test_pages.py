@@ -56,7 +56,7 @@ def test_a_browser_gets_an_error_as_a_page_with_a_way_home(browser: TestClient) 
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
     assert answer.headers["Vary"] == "Accept"
     assert "Content-Security-Policy" in answer.headers
-    assert "There is no such page" in answer.text
+    assert "Page not found" in answer.text
     assert '<a href="/">' in answer.text
     assert browser.simulate_get("/api/nonsense").json["status"] == 404, "of the API, as programs do"
     escaped = browser.simulate_get("/", headers={"Host": "<b>example.com"}).text

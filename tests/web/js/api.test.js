@@ -64,8 +64,8 @@ for (const [body, status, error] of /** @type {[any, number, object][]} */ ([
   ['{"message": "gone"}', 404, { message: "gone", status: 404, isPassing: false }],
   ['{"message": "full"}', 503, { message: "full", status: 503, isPassing: true }],
   // As a proxy answers while the master behind it starts.
-  ["<h1>Bad gateway</h1>", 502, { message: "The master's answer broke off", isPassing: true }],
-  [new Error("refused"), 0, { message: "The master gives no answer", status: 0, isPassing: true }],
+  ["<h1>Bad gateway</h1>", 502, { message: "The master's response is incomplete", isPassing: true }],
+  [new Error("refused"), 0, { message: "The master does not respond", status: 0, isPassing: true }],
 ])) {
   test(`${status} may pass: ${JSON.stringify(error)}`, async () => {
     answer(body, status);

@@ -86,7 +86,7 @@ test("of metrics, a loss that all runs have comes first", () => {
 test("each goal is marked once", () => {
   const target = { metric: "val_Prec@1", value: 97 };
   const results = /** @type {any} */ ([{ target }, { target }, { target: null }]);
-  deepEqual(curves.toMarks(results, "val_Prec@1"), [{ y: 97, text: "goal 97 %" }]);
+  deepEqual(curves.toMarks(results, "val_Prec@1"), [{ y: 97, text: "target 97 %" }]);
 });
 
 /** A manifest. @returns {any} */
@@ -138,7 +138,7 @@ test("what was ordered is not told beside what the runs had", () => {
 
 test("a fact that one run does not state is a difference, an equal one is none", () => {
   const [row] = rows([], manifest({ momentum: 0.9 }), manifest({}));
-  deepEqual(row.values, ["0.9", "not stated"]);
+  deepEqual(row.values, ["0.9", "not reported"]);
   deepEqual(rows([], manifest({ a: 1 }), manifest({ a: 1 })), []);
 });
 
@@ -192,7 +192,7 @@ test("single runs have a bar each, if they reached the goal", () => {
   deepEqual(chart.bars.map(({ name, text }) => [name, text]), [["1 · r", "9 s"], ["2 · r (not reached)", "–"]]);
   deepEqual(chart.bars.map(({ pieces }) => pieces[0]?.colour), ["--series-1", undefined]);
   const none = bars([group(1, 1, null)], null);
-  deepEqual([none.bars, none.note], [[], "No run has reached its goal."]);
+  deepEqual([none.bars, none.note], [[], "No run reached its target."]);
 });
 
 test("speed-ups are drawn beside the ideal, if the workers differ", () => {
@@ -228,7 +228,7 @@ test("the fastest group is named with its lead, then what is to be known", () =>
   const comparison = { judgement, groups, results: [{ target: null }, { target }] };
   deepEqual(toNotes(/** @type {any} */ (comparison)), [
     "Fastest: group 1 reached val_global_Prec@1 ≥ 97 % after 2.50 s of training, " +
-      "4 times as fast as group 0.",
+      "4x the speed of group 0.",
     "What is learned may differ by: momentum.",
     "group 1 is told apart",
     "Run 2: rank 0 waited for a core",

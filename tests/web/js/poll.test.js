@@ -85,7 +85,7 @@ test("while the master is away it says so, and asks less and less often", async 
   equal(connection.hidden, true);
   await pass(1000);
   equal(connection.hidden, false);
-  equal(connection.textContent, "No answer. Trying again…");
+  equal(connection.textContent, "No answer. Retrying…");
   await pass(1000);
   equal(calls, 3);
   await pass(1999);

@@ -53,7 +53,7 @@ for (const [seconds, unit, place] of /** @type {[number, string, number][]} */ (
 ])) {
   test(`${seconds} s are shown in ${unit}`, () => {
     const axis = curves.timeAxis("1970-01-01T00:00:10Z", 10_000 + 1000 * seconds);
-    equal(axis.title, `Time since the start (${unit})`);
+    equal(axis.title, `Wall-clock time (${unit})`);
     deepEqual(axis.place([70_000]), [place]);
   });
 }
@@ -108,13 +108,13 @@ test("the log of the rank that failed is shown first", () => {
 });
 
 for (const [fields, verdict, text] of /** @type {[any, string, RegExp][]} */ ([
-  [{ state: "STARTED" }, "open", /^Counted when/],
+  [{ state: "STARTED" }, "open", /^Samples are counted/],
   [{ waiting: "Prometheus is away" }, "open", /^Not yet counted: Prometheus is away/],
-  [{ state: "FAILED" }, "open", /^Never counted/],
-  [{ delivery: [5, 4, 1] }, "good", /^Nothing is missing: every/],
+  [{ state: "FAILED" }, "open", /^Not counted/],
+  [{ delivery: [5, 4, 1] }, "good", /^No missing samples: every/],
   [{ delivery: [0, 0, 0] }, "open", /recorded nothing/],
-  [{ delivery: [5, 3, 1] }, "bad", /^1 of the recorded/],
-  [{ delivery: [5, 5, 1] }, "bad", /^1 more/],
+  [{ delivery: [5, 3, 1] }, "bad", /^Missing samples: 1/],
+  [{ delivery: [5, 5, 1] }, "bad", /^Duplicated samples: 1/],
 ])) {
   test(`the delivery of ${JSON.stringify(fields)} is ${verdict}`, () => {
     const counts = fields.delivery;
@@ -169,7 +169,7 @@ test("a file's address escapes all that means something there", () => {
 });
 
 test("of many warnings alike, the first are shown and the others counted", () =>
-  deepEqual(few([..."abcdef"]), ["a", "b", "c", "d", "2 more like this, which the API has"]));
+  deepEqual(few([..."abcdef"]), ["a", "b", "c", "d", "2 more, see the API"]));
 
 test("samples that came too late are told by their origin", () => {
   const at = "2026-03-01T09:21:29.347960Z";

@@ -27,6 +27,6 @@ function createAlert(/** @type {Alert} */ alert) {
     h("strong", {}, alert.name),
     ` ${alert.text} `,
     h("span", { class: "soft small-text" }, details),
-    alert.runbook && h("a", { href: `/${alert.runbook}`, target: "_blank" }, "What to do"),
+    alert.runbook && h("a", { href: `/${alert.runbook}`, target: "_blank" }, "Runbook"),
   );
 }

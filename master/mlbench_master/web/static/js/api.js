@@ -10,7 +10,7 @@ const WITHOUT_CONTENT = [202, 204];
 const MAX_ANSWERS = 20;
 
 let aheadMs = 0;
-// The latest answers that have an entity tag, so that what has not changed is not sent again.
+// The latest responses with an entity tag, so that unchanged data is not sent again.
 const answers = new Map();
 
 /** An error that the API answered with, or a request without an answer. */
@@ -55,7 +55,7 @@ export function post(/** @type {string} */ path, /** @type {object} */ body = {}
   return call("POST", path, body);
 }
 
-/** Change what `body` names of the resource at `path`. */
+/** Change the fields in `body` of the resource at `path`. */
 export function patch(/** @type {string} */ path, /** @type {object} */ body) {
   return call("PATCH", path, body);
 }
@@ -89,7 +89,7 @@ async function call(method, path, body) {
       signal: AbortSignal.timeout(TIMEOUT_MS),
     });
   } catch {
-    throw new ApiError("The master gives no answer", 0);
+    throw new ApiError("The master does not respond", 0);
   }
   setClock(response.headers.get("Date"));
   if (response.status === 401) {
@@ -101,7 +101,7 @@ async function call(method, path, body) {
   try {
     answer = WITHOUT_CONTENT.includes(response.status) ? null : await response.json();
   } catch {
-    throw new ApiError("The master's answer broke off", 0);
+    throw new ApiError("The master's response is incomplete", 0);
   }
   if (!response.ok) throw new ApiError(answer.message, response.status);
   const tag = response.headers.get("ETag");

@@ -84,7 +84,7 @@ export class Chart {
     this.#update();
   }
 
-  // A chart that looks as before is given the new columns alone, so that nothing flickers.
+  // A chart with the same options only gets the new columns, so that it does not flicker.
   #update() {
     if (!this.place.clientWidth) return; // it is drawn when it is shown
     this.#view.pixels = this.place.clientWidth;

@@ -26,7 +26,7 @@ export class Charts {
     this.onRemove = onRemove;
   }
 
-  /** Have these charts, to be drawn by what `get` returns. */
+  /** Create these charts; `get` returns the data to draw. */
   show(/** @type {Wanted[]} */ wanted) {
     const make = (/** @type {Wanted} */ chart) => this.#make(chart);
     reconcile(this.place, wanted, ({ title }) => title, make, (part, { isAdded }) => {

@@ -11,7 +11,7 @@ const NEEDS_QUOTES = /[",\r\n]/;
 const FONT = "system-ui, sans-serif";
 const [TEXT_PX, ROW_PX, MARGIN_PX, SAMPLE_PX] = [13, 22, 12, 28];
 
-/** @returns {string} a row for each point of each line; values that are no number are empty. */
+/** @returns {string} one row per point of each line; empty for values that are not numbers. */
 export function toCsv(/** @type {Line[]} */ lines, /** @type {Axes} */ axes) {
   const hasBand = lines.some((line) => line.lows);
   const hasSmooth = lines.some((line) => line.smooth);
@@ -29,7 +29,7 @@ export function toCsv(/** @type {Line[]} */ lines, /** @type {Axes} */ axes) {
   return rowsToCsv(rows);
 }
 
-/** @returns {string} what is nothing, or no number, is empty. */
+/** @returns {string} the number as text; empty for null and NaN. */
 export function rowsToCsv(/** @type {unknown[][]} */ rows) {
   return rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
 }
@@ -43,7 +43,7 @@ function cell(value) {
 }
 
 /**
- * @param {HTMLCanvasElement} plot what is drawn of the chart
+ * @param {HTMLCanvasElement} plot the canvas of the chart
  * @param {string} title
  * @param {Line[]} lines those that are shown, with a colour each
  * @returns {Promise<Blob>} a PNG of the plot below its title, with the names of its lines

@@ -95,7 +95,7 @@ export function goal(/** @type {import("./records.js").Goal} */ aim) {
   return `${aim.metric} ${aim.lower_is_better ? "≤" : "≥"} ${metric(aim.metric, aim.value)}`;
 }
 
-/** @returns {string} what the run counts: `Samples`, or `Tokens` if its settings say so. */
+/** @returns {string} the unit of a run's throughput: `Samples`, or `Tokens` if its settings say so. */
 export function samples(/** @type {import("./records.js").Run} */ run) {
   const noun = String(run.settings?.sample ?? "sample");
   return `${noun[0].toUpperCase()}${noun.slice(1)}s`;

@@ -1,4 +1,4 @@
-// The frame of every page: the theme button, links to Grafana and Prometheus, and what is wrong.
+// The frame of every page: theme button, links to Grafana and Prometheus, and alerts.
 
 import { listAlerts } from "./alerts.js";
 import { get } from "./api.js";
@@ -27,7 +27,7 @@ theme.onChange(showTheme);
 showTheme();
 
 const place = byId("elsewhere");
-// If there is no answer, the page itself says so.
+// Without a response, the page itself shows a notice.
 if (place) showLinks(place).catch(() => {});
 const alerts = byId("stack-alerts");
 if (alerts) poll(() => listAlerts(alerts, (alert) => alert.run_id === null), () => {});

@@ -7,7 +7,7 @@ import * as theme from "./theme.js";
 /** @import { Run } from "./records.js" */
 /** @import { Found } from "./compare/loader.js" */
 
-// Pages that have a dashboard of their own.
+// Pages with a matching dashboard.
 const BOARDS = ["workers", "runs", "run", "compare"];
 // The panels of the run's dashboard that its page links to.
 const PANEL_IDS = {
@@ -30,7 +30,7 @@ const PANELS = [
 // The last scrapes and computed series of a run come some seconds after its end.
 const AFTER_MS = 30_000;
 
-/** @returns {string} the path of the dashboard that shows most of what a page shows. */
+/** @returns {string} the path of the dashboard that matches a page best. */
 export function boardOf(/** @type {string} */ page) {
   return `/d/mlbench-${BOARDS.includes(page) ? page : "runs"}`;
 }
@@ -45,7 +45,7 @@ export function comparisonUrl(/** @type {string} */ base, /** @type {Found} */ a
     // At first the dashboard offers only a few of the newest runs.
     "var-newest": 100,
     "var-run_id": comparison.results.map((result) => result.run_id),
-    // Not what is chosen on the page: of metrics of each step the dashboard draws none.
+    // Not the metric chosen on the page, because the dashboard does not draw per-step metrics.
     "var-metric": comparison.results.find((result) => result.target)?.target.metric,
     from: Math.min(...starts),
     to: isOver ? Math.max(...ends) : "now",

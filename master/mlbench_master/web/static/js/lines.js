@@ -1,4 +1,4 @@
-// What is computed of lines before they are drawn: smoothed, thinned to the pixels, looked up.
+// Computations on lines before drawing: smoothing, reduction to pixels, lookup.
 
 /**
  * A part of a line in which x increases; `smooth` is there if the line is smoothed, `counts` if it
@@ -10,7 +10,7 @@
  * @typedef {{ from: number, to: number, pixels: number, isLog: boolean }} Window
  */
 
-/** @returns {[number, number]} the smallest and the largest x; infinite if there is none. */
+/** @returns {[number, number]} the smallest and the largest x; infinite for empty lines. */
 export function extentOf(/** @type {number[][]} */ columns, isLog = false) {
   const least = isLog ? 0 : -Infinity;
   let [low, high] = [Infinity, -Infinity];
@@ -80,7 +80,7 @@ export function lowerBound(/** @type {number[]} */ x, /** @type {number} */ at, 
   return low;
 }
 
-/** @returns {number} the index of the value nearest to `at`; −1 if there is none. */
+/** @returns {number} the index of the value nearest to `at`; −1 for an empty array. */
 export function nearest(/** @type {number[]} */ x, /** @type {(number | null)[]} */ y, /** @type {number} */ at) {
   let right = lowerBound(x, at);
   let left = right - 1;

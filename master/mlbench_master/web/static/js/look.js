@@ -26,7 +26,7 @@ export class Look {
     this.#show();
   }
 
-  /** @returns {Axes} what it says of a chart's axes; shares in percent have no logarithm. */
+  /** @returns {Axes} the options of a chart's axes; percentages are never logarithmic. */
   axes(/** @type {string[]} */ metrics = []) {
     return {
       smoothing: Number(this.#smoothing.value) / 100,

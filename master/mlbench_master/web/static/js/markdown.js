@@ -17,7 +17,7 @@ const ADDRESS = /^https?:\/\//i;
 // Deeper lists and quotes stay text.
 const MAX_DEPTH = 5;
 
-/** @returns {(Node | string)[]} what a text in Markdown says, as elements. */
+/** @returns {(Node | string)[]} Markdown text as elements. */
 export function markdown(/** @type {string} */ text) {
   return blocksOf(text.split("\n"), 0);
 }

@@ -1,4 +1,4 @@
-// What uPlot draws of lines: columns, series, scales and axes, in the colours of the theme.
+// Input of uPlot for lines: columns, series, scales and axes, in the colours of the theme.
 
 import uPlot from "../vendor/uPlot.esm.js";
 import { lowerBound, thin } from "./lines.js";
@@ -12,7 +12,7 @@ import * as theme from "./theme.js";
 const LINE_COLOURS = 10;
 const DASHES = /** @type {const} */ (["solid", "dash", "dot"]);
 const CANVAS_DASHES = { solid: [], dash: [7, 4], dot: [2, 3] };
-// The ends of an axis around larger values are no finite numbers.
+// Beyond this value, the ends of an axis are not finite.
 const MAX_VALUE = 1e300;
 // From these on an axis writes exponents.
 const [MIN_PLAIN, MAX_PLAIN] = [1e-4, 1e15];
@@ -177,7 +177,7 @@ export function plotOf(lines, parts, axes, view) {
   return { options: { ...optionsOf(lines, axes, view), series, bands }, data, owners };
 }
 
-// Leaves of many points what can be seen of them.
+// Reduces many points to the visible ones.
 function thinner(/** @type {Part[]} */ parts, /** @type {Axes} */ axes, /** @type {View} */ { x, extent, pixels }) {
   const [from, to] = x ?? extent;
   const shown = parts.map((part) => lowerBound(part.x, to) - lowerBound(part.x, from));
@@ -278,7 +278,7 @@ export function drawOver(plot, /** @type {Line[]} */ lines, /** @type {Axes} */ 
   for (const { y, text } of axes.marks ?? []) {
     const height = at(y, "y");
     stroke([6, 4], [bbox.left, height], [right, height]);
-    // At the left, as curves reach the goal at the right.
+    // On the left, because curves reach the target on the right.
     ctx.textBaseline = height < bbox.top + 14 * ratio ? "top" : "bottom";
     ctx.fillText(text, bbox.left + 4 * ratio, height);
   }

@@ -10,7 +10,7 @@ const problems = new Map();
 
 /**
  * Call `task` repeatedly until it returns null; otherwise it returns the milliseconds to wait.
- * While the master cannot be reached, the page says so and polling goes on. Any other error stops
+ * While the master is unreachable, the page shows a notice and polling continues. Any other error stops
  * the polling until `now` is called.
  *
  * @param {() => Promise<number | null>} task
@@ -45,7 +45,7 @@ export function poll(task, onError) {
         onError(error);
       } else if (!isStopped) {
         delay = Math.min(MAX_RETRY_MS, 1000 * 2 ** failures++);
-        setProblem(me, `${error.message}. Trying again…`);
+        setProblem(me, `${error.message}. Retrying…`);
       }
     }
     isBusy = false;

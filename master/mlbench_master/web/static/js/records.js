@@ -39,7 +39,7 @@ export function colourOfPhase(/** @type {string} */ phase) {
   return PHASES.includes(phase) ? `--phase-${phase}` : undefined;
 }
 
-/** What libraries call a loss, in training and in validation; the same test compares them. */
+/** Names of losses in libraries, for training and validation; a test compares them with names.py. */
 export const LOSSES = [
   ...["train_loss", "loss", "train/loss", "train-loss", "training_loss", "train_loss_step"],
   ...["train_loss_epoch", "train/loss_step", "train/loss_epoch"],
@@ -52,9 +52,9 @@ export function isActive(/** @type {{ state: string }} */ run) {
   return ACTIVE_STATES.includes(run.state);
 }
 
-/** @returns {string} what a run waits for; empty if it waits for nothing. */
+/** @returns {string} the reason why a run waits; empty if it does not wait. */
 export function waitingFor(/** @type {{ state: string, waiting: string }} */ run) {
-  return run.waiting || (run.state === "INITIALIZED" ? "waits for its turn" : "");
+  return run.waiting || (run.state === "INITIALIZED" ? "waiting in the queue" : "");
 }
 
 // What PyTorch writes before each line of a traceback, and the module of an exception.
@@ -69,7 +69,7 @@ export function elapsedSeconds(/** @type {Run} */ run, /** @type {number} */ now
   return run.finished_at === null ? Math.floor(seconds) : seconds;
 }
 
-/** @returns {string} where a run comes from that was imported, or that others started. */
+/** @returns {string} the origin of an imported or external run. */
 export function originOf(/** @type {Pick<Run, "origin" | "launcher">} */ { origin, launcher }) {
   if (!origin) return launcher && `started by ${launcher}`;
   const where = origin.installation || "another installation";
@@ -85,7 +85,7 @@ export function codeOf(/** @type {Pick<Run, "benchmark" | "command">} */ run) {
   return (script ?? (module ? words[module] : words[0])).split("/").at(-1);
 }
 
-/** @returns {string} since when a run's loss is no finite number; empty if it is one. */
+/** @returns {string} the first step with a loss that is not finite; empty for a finite loss. */
 export function notFiniteOf(/** @type {Pick<Run, "not_finite">} */ { not_finite: loss }) {
   if (!loss) return "";
   const since = loss.step === null ? "" : ` since step ${loss.step.toLocaleString("en")}`;
@@ -98,7 +98,7 @@ export function errorOf(/** @type {Pick<Run, "reason">} */ run) {
   return line.replace(BEFORE_ERROR, "");
 }
 
-/** @returns {string} what tells a run of a sweep apart, such as `exchange topk, bandwidth 20`. */
+/** @returns {string} the swept values of a run, for example `exchange topk, bandwidth 20`. */
 export function sweptOf(/** @type {{ swept: Record<string, string> }} */ { swept }) {
   return Object.entries(swept).map(([key, value]) => `${key} ${value}`).join(", ");
 }

@@ -1,4 +1,4 @@
-// The section "Resources": what some workers used over some time.
+// The section "Resources": resource use of the chosen workers over time.
 
 import { get, getOrNull } from "./api.js";
 import { Chart } from "./chart.js";
@@ -44,7 +44,7 @@ export class Resources {
 
   /** @param {() => void} onChange called when another figure was chosen, and must be fetched */
   constructor(onChange) {
-    this.chart = new Chart(this.#place, "Use of resources");
+    this.chart = new Chart(this.#place, "Resource use");
     setOptions(this.#figure, Object.keys(FIGURES), (figure) => FIGURES[figure].text);
     this.#figure.addEventListener("change", onChange);
     this.#shown.addEventListener("change", () => this.#draw());
@@ -62,7 +62,7 @@ export class Resources {
     const { none, axis } = this.#usage;
     const figure = FIGURES[this.#figure.value];
     const hasAny = this.#byPod.size > 0;
-    const empty = none || `${figure.text} was not measured in this time.`;
+    const empty = none || `${figure.text}: no measurements in this period.`;
     this.#place.hidden = !hasAny;
     setNotice(byId("no-resources"), hasAny ? "" : empty);
     if (!hasAny) return;

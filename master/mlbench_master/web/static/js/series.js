@@ -1,4 +1,4 @@
-// Time series as columns of numbers, and what is computed from them.
+// Time series as columns of numbers, and computations on them.
 
 /**
  * Columns of the same length: times in Unix milliseconds, values, and for points that stand for
@@ -13,7 +13,7 @@
 /** A series without points. */
 export const EMPTY = { times: [], values: [], lows: [], highs: [] };
 
-/** @returns {Series} the API's points as columns; values that are no numbers are NaN. */
+/** @returns {Series} the API's points as columns; NaN for values that are not numbers. */
 export function toSeries(/** @type {Point[]} */ points) {
   const values = points.map((point) => toNumber(point.value));
   return {

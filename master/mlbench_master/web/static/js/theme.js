@@ -3,7 +3,7 @@
 const KEY = "mlbench-theme";
 const THEMES = ["auto", "light", "dark"];
 const dark = matchMedia("(prefers-color-scheme: dark)");
-// Cached, as each look-up makes the browser compute the page's styles.
+// Cached, because each lookup makes the browser compute the page's styles.
 const colours = new Map();
 
 dark.addEventListener("change", () => colours.clear());

@@ -1,4 +1,4 @@
-// What several pages show: badges, copy buttons, errors, dialogs, tables, menus.
+// Elements shared by several pages: badges, copy buttons, errors, dialogs, tables, menus.
 
 import { query } from "./api.js";
 import { h, reconcile, setText } from "./dom.js";
@@ -7,7 +7,7 @@ import { h, reconcile, setText } from "./dom.js";
 
 /** @typedef {{ state: string, outcome?: Run["outcome"] }} Judged */
 
-/** @returns {HTMLElement} the state of a run, or the phase of a pod, as a word with a colour. */
+/** @returns {HTMLElement} a coloured badge for the state of a run or the phase of a pod. */
 export function badge(/** @type {string} */ state) {
   return h("span", { class: "badge", "data-state": state.toLowerCase() }, state);
 }
@@ -17,7 +17,7 @@ export function setBadge(/** @type {HTMLElement} */ element, /** @type {string} 
   setText(element, state);
 }
 
-/** @returns {HTMLElement} what a run achieved, or its state until that is known. */
+/** @returns {HTMLElement} a badge for the outcome of a run, or for its state until the outcome is known. */
 export function runBadge(/** @type {Judged} */ run) {
   const element = badge(run.state);
   setRunBadge(element, run);
@@ -61,7 +61,7 @@ export function errorState(/** @type {Error} */ error, /** @type {() => void} */
     "div",
     { class: "empty", role: "alert" },
     h("p", { class: "empty-title" }, error.message),
-    h("button", { type: "button", onclick: retry }, "Try again"),
+    h("button", { type: "button", onclick: retry }, "Retry"),
   );
 }
 
@@ -69,7 +69,7 @@ export function errorState(/** @type {Error} */ error, /** @type {() => void} */
  * Ask before something that cannot be undone. The browser's own dialog keeps the focus inside,
  * closes on Escape, and gives the focus back.
  * @param {string} title such as "Delete this run?"
- * @param {string} text what will happen
+ * @param {string} text the consequences
  * @param {string} action the label of the button that does it
  * @returns {Promise<boolean>} whether to do it
  */

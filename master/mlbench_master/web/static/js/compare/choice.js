@@ -1,4 +1,4 @@
-// What is compared: the page's address, the fields of runs and goal, and the list of recent runs.
+// The compared runs: the page's address, the fields for runs and target, and the list of recent runs.
 
 import { get, now } from "../api.js";
 import { sample } from "../chart.js";
@@ -71,7 +71,7 @@ export class Choice {
 
   show(/** @type {View} */ view, /** @type {number[]} */ ids) {
     this.#ids = ids;
-    // What is being typed stays.
+    // Keep the text that the user is typing.
     if (document.activeElement !== this.#runs) this.#runs.value = view.runs;
     if (document.activeElement !== this.#goal) this.#goal.value = view.goal;
     this.recent.choose(ids);
@@ -97,10 +97,10 @@ export class Choice {
   showMissing(/** @type {number[]} */ ids) {
     const isOne = ids.length === 1;
     const text = isOne
-      ? `There is no run ${ids[0]}: it may have been deleted.`
-      : `There are no runs ${ids.join(", ")}: they may have been deleted.`;
+      ? `Run ${ids[0]} not found. It may have been deleted.`
+      : `Runs ${ids.join(", ")} not found. They may have been deleted.`;
     const leave = () => this.#set(this.#ids.filter((id) => !ids.includes(id)));
-    const label = isOne ? "Leave it out" : "Leave them out";
+    const label = isOne ? "Remove it" : "Remove them";
     byId("missing").hidden = ids.length === 0;
     reconcile(byId("missing"), ids.length ? [text] : [], String, () =>
       h("p", {}, text, h("button", { type: "button", onclick: leave }, label)),
@@ -126,7 +126,7 @@ export class Choice {
 
   #makeChip({ id }) {
     const onclick = () => this.#choose(id, false);
-    const title = `Leave out run ${id}`;
+    const title = `Remove run ${id}`;
     const props = { type: "button", class: "quiet", "aria-label": title, title, onclick };
     const link = h("a", { href: `/runs/${id}` });
     return h("li", { class: "chip" }, sample(styleOfRun(id, this.#ids)), link, h("button", props, "×"));
@@ -190,6 +190,6 @@ class Recent {
 }
 
 function noteOn(count, search) {
-  if (!count) return search ? "No run matches." : "There are no runs yet: start one on the Runs page.";
-  return count < MAX_RECENT ? "" : `The newest ${count}; search for others.`;
+  if (!count) return search ? "No matching runs." : "No runs yet. Start one on the Runs page.";
+  return count < MAX_RECENT ? "" : `The newest ${count} runs. Search for others.`;
 }

@@ -24,7 +24,7 @@ const FEW_POINTS = 40;
 // The bands of more curves would cover each other.
 const MAX_BANDS = 4;
 const NO_COLUMNS = { x: [], y: [] };
-const TITLES = { training: "training time [s]", wall: "time since the start [s]", step: "step", epoch: "epoch" };
+const TITLES = { training: "training time [s]", wall: "wall-clock time [s]", step: "step", epoch: "epoch" };
 
 export class Curves {
   #drawing = 0;
@@ -109,16 +109,16 @@ export class Curves {
     for (const radio of this.#axes) radio.checked = radio.value === axis;
     this.#charts.show(metrics.map((title) => ({ title, label: `${title} of each run`, isAdded: metrics.length > 1 })));
     const notes = metrics.map((metric, i) => this.#drawOne(metric, this.shown.columns[i]));
-    setText(byId("curves-note"), metrics.length ? notes.filter(Boolean).join(" ") : "Nothing is recorded yet.");
+    setText(byId("curves-note"), metrics.length ? notes.filter(Boolean).join(" ") : "No samples recorded yet.");
   }
 
-  /** @returns {string} what is missing in the chart of a metric */
+  /** @returns {string} a note on curves that are missing in the chart of a metric */
   #drawOne(/** @type {string} */ metric, /** @type {Columns[]} */ columns) {
     const { results, groups, axis } = this.shown;
     const without = results.filter((_, i) => columns[i].x.length === 0).map((result) => result.run_id);
     const chart = this.#charts.get(metric);
     chart.element.hidden = without.length === results.length;
-    if (chart.element.hidden) return `None of these runs has values of ${metric} on this axis.`;
+    if (chart.element.hidden) return `No values of ${metric} on this axis.`;
     const look = this.#look.axes([metric]);
     chart.draw(groups ? toGroupLines(groups, results, columns, look, this.#quantiles) : toLines(results, columns), {
       x: TITLES[axis],
@@ -130,7 +130,7 @@ export class Curves {
       ...(groups && { smoothing: 0 }), // the runs are
     });
     const runs = without.length > 1 ? "runs" : "run";
-    return without.length ? `Without values of ${metric} on this axis: ${runs} ${without.join(", ")}.` : "";
+    return without.length ? `No values of ${metric} on this axis: ${runs} ${without.join(", ")}.` : "";
   }
 }
 
@@ -180,7 +180,7 @@ export function toLines(/** @type {Result[]} */ results, /** @type {Columns[]} *
 export function toMarks(/** @type {Result[]} */ results, /** @type {string} */ metric) {
   const targets = results.map((result) => result.target).filter((target) => target?.metric === metric);
   const values = [...new Set(targets.map((target) => target.value))];
-  return values.map((y) => ({ y, text: `goal ${formatMetric(metric, y)}` }));
+  return values.map((y) => ({ y, text: `target ${formatMetric(metric, y)}` }));
 }
 
 // Without the points that have no place on the axis.

@@ -11,18 +11,18 @@ import { fillTable } from "../ui.js";
  *   breaks: "yes" | "unknown" | "scaling" | "learning" | "no", values: string[] }} Row
  */
 
-const GROUPS = ["Settings", "Order", "Limits", "Machines", "Versions"];
+const GROUPS = ["Settings", "Request", "Limits", "Machines", "Versions"];
 const PACKAGES = "Packages";
 const ORDERED = [
   ...["benchmark", "image", "command", "working_dir", "run_all_nodes"],
   ...["backend", "seed", "attempts"],
 ];
-const NOT_STATED = "not stated";
+const NOT_STATED = "not reported";
 const SEED = "seed";
-// What a difference means to a comparison, in words.
+// Label for the effect of a difference on a comparison.
 const MARKS = {
-  ...{ yes: "Breaks the comparison", unknown: "Unknown" },
-  ...{ scaling: "Breaks the scaling", learning: "May change what is learned", no: "No part in learning" },
+  ...{ yes: "Not comparable", unknown: "Unknown" },
+  ...{ scaling: "Scaling not comparable", learning: "May affect training", no: "Does not affect training" },
 };
 
 export class Differences {
@@ -60,14 +60,14 @@ export class Differences {
       hint: result.display_name,
       fill: (cell, row) => fillValue(cell, row, i),
     }));
-    const name = { title: "Fact", isHead: true, text: (row) => row.name };
+    const name = { title: "Attribute", isHead: true, text: (row) => row.name };
     fillTable(table, [name, ...extra, ...runs], rows, (row) => row.key);
   }
 
   #note(wanted) {
-    if (this.#results.length < 2) return "There is nothing to differ from: add a second run above.";
-    if (!this.#rows.length) return "These runs differ in nothing that they state.";
-    return wanted.length ? "" : "Nothing here matches the filter.";
+    if (this.#results.length < 2) return "Add a second run above to see differences.";
+    if (!this.#rows.length) return "No differences reported.";
+    return wanted.length ? "" : "No matching attributes.";
   }
 }
 
@@ -116,10 +116,10 @@ function judged({ differences, results }, facts) {
   }));
 }
 
-// A fact may be stated twice: as it was ordered, and as the run had it.
+// An attribute may occur twice: as requested, and as reported by the run.
 function isSame(other, row) {
   const leaf = (name) => name.split(".").at(-1);
-  const isOrdered = row.group === "Order" || String(row.values) === String(other.values);
+  const isOrdered = row.group === "Request" || String(row.values) === String(other.values);
   return isOrdered && leaf(row.name) === leaf(other.name);
 }
 
@@ -151,7 +151,7 @@ function toFacts(/** @type {Manifest} */ manifest) {
   const machines = manifest.machines.map(({ packages, ranks, ...machine }) => machine);
   return {
     Settings: flatten(manifest.settings ?? {}),
-    Order: flatten({ ...ordered, args: manifest.args }),
+    Request: flatten({ ...ordered, args: manifest.args }),
     Limits: flatten(manifest.limits),
     Machines: joined(machines),
     Versions: flatten(manifest.versions),

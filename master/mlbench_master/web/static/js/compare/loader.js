@@ -1,4 +1,4 @@
-// Fetches what the page shows: a comparison, and the manifests and recorded series of its runs.
+// Fetches the data of the page: a comparison, and the manifests and recorded series of its runs.
 
 import { get, getOrNull } from "../api.js";
 import { LOSSES } from "../records.js";
@@ -15,7 +15,7 @@ const MAX_POINTS = 600;
  *   missing: number[] }} Found
  */
 
-/** Fetches what can no longer change once. */
+/** Fetches data that no longer changes only once. */
 export class Loader {
   #manifests = new Map();
   #recorded = new Map();

@@ -26,7 +26,7 @@ const scaling = new Scaling();
 const sweep = new Sweep();
 const differences = new Differences();
 
-// If there is no answer, the page itself says so.
+// Without a response, the page itself shows a notice.
 const grafana = get("/api/info/").then(
   (info) => info.grafana?.url,
   () => null,

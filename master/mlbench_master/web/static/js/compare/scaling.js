@@ -12,13 +12,12 @@ import { figure, fillTable } from "../ui.js";
 
 // From this range of workers on, the axes are logarithmic.
 const WIDE_RANGE = 8;
-const PHASES_NOTE = "The mean over ranks and runs; evaluation is no training time.";
-const MEAN_HINT =
-  "Time to accuracy in training time; of three or more runs, without the fastest and the slowest";
-const P_HINT = "Of a test against that one, corrected for all of these";
-const EFFICIENCY_HINT = "The speed-up divided by how many times more workers: 100 % is perfect. In brackets, where it is with 95 % confidence";
-const GOODPUT_HINT = "Share of worker-seconds that advanced the final model: computing and communication";
-const SENT_HINT = "By a rank, to exchange gradients or weights: the mean over its steps";
+const PHASES_NOTE = "Mean over ranks and runs, evaluation excluded.";
+const MEAN_HINT = "Mean time to target (training) of all runs in the group";
+const P_HINT = "p-value of this comparison, corrected for multiple comparisons";
+const EFFICIENCY_HINT = "Speed-up divided by the increase in workers: 100 % is linear. In brackets: 95 % confidence interval";
+const GOODPUT_HINT = "Share of worker-seconds that advanced the final model: compute and communication";
+const SENT_HINT = "Mean bytes that a rank sends per step to exchange gradients or weights";
 
 export class Scaling {
   #speedup = byId("speedup");
@@ -46,21 +45,21 @@ export class Scaling {
     const bars = toPhases(groups);
     const hasAny = bars.some(({ pieces }) => pieces.length);
     for (const part of [this.#phases, this.#key]) part.hidden = !hasAny;
-    setText(byId("phases-note"), hasAny ? PHASES_NOTE : "No run has recorded its phases.");
+    setText(byId("phases-note"), hasAny ? PHASES_NOTE : "No run recorded phases.");
     if (!hasAny) return;
     showKey(this.#key, [...new Map(bars.flatMap(({ pieces }) => pieces).map((piece) => [piece.name, piece])).values()]);
     showBars(this.#phases, bars);
   }
 }
 
-/** @returns {import("../plot.js").Line[]} the speed-ups and the ideal; none if nothing scales. */
+/** @returns {import("../plot.js").Line[]} the speed-ups and the ideal; empty if nothing scales. */
 export function toSpeedups(/** @type {Group[]} */ groups) {
   const workers = groups.map((group) => group.num_workers);
   if (groups.length < 2 || new Set(workers).size < groups.length) return [];
   const measured = [
     { name: "time to accuracy", y: groups.map((group) => group.speedup), colour: "--series-0" },
     { name: "throughput", y: groups.map((group) => group.throughput_speedup), colour: "--series-1" },
-    // The first group's speed-up alone compares nothing.
+    // A single speed-up, of the first group, is always 1.
   ].filter(({ y }) => y.filter((value) => value !== null).length > 1);
   if (!measured.length) return [];
   const ideal = workers.map((count) => count / workers[0]);
@@ -93,12 +92,12 @@ function speedupAxes(groups) {
 }
 
 function speedupNote(groups, lines) {
-  if (lines.length) return `How many times as fast as ${groups[0].label}.`;
-  if (groups.length < 2) return "All of these runs are of one kind: add some with more workers.";
+  if (lines.length) return `Speed-up relative to ${groups[0].label}.`;
+  if (groups.length < 2) return "Only one group of runs. Add runs with more workers.";
   if (new Set(groups.map((group) => group.num_workers)).size < groups.length) {
-    return "The groups differ in more than their workers: the table has the speed-up of each.";
+    return "The groups differ in more than their workers. The table has the speed-up of each group.";
   }
-  return "No two groups have figures that can be compared.";
+  return "No two groups are comparable.";
 }
 
 /** @returns {import("../ui.js").Column<Group>[]} the columns of the table of groups. */
@@ -121,19 +120,19 @@ export function columnsOf(/** @type {Group[]} */ groups) {
     figure("Samples/s", (group) => rate(group.samples_per_second?.mean)),
     figure("Speed-up by samples/s", (group) => scaled(group, "throughput_speedup", times)),
     figure("Efficiency by samples/s", (group) => scaled(group, "throughput_efficiency", percent)),
-    figure("Communication", (group) => percent(group.communication_share?.mean), "Of the training time"),
+    figure("Communication", (group) => percent(group.communication_share?.mean), "Share of the training time"),
     figure("Goodput", (group) => percent(group.goodput_share?.mean), GOODPUT_HINT),
-    { title: "Besides, most", hint: "Where most of the other worker-seconds went", text: (group) => group.largest_bucket ?? NONE },
-    figure("Bytes a step", (group) => sent(group.bytes_sent_per_step?.mean), SENT_HINT),
+    { title: "Largest overhead", hint: "Bucket with most of the other worker-seconds", text: (group) => group.largest_bucket ?? NONE },
+    figure("Bytes per step", (group) => sent(group.bytes_sent_per_step?.mean), SENT_HINT),
     ...(Object.keys(groups[0].swept).length ? evidence() : []),
   ];
 }
 
-// What tells a group of a sweep from another one.
+// Significance of the difference between groups of a sweep.
 function evidence() {
   return [
-    figure("Times", (group) => times(group.evidence?.times_as_fast)),
-    { title: "As fast as", text: (group) => group.evidence?.than ?? NONE },
+    figure("Relative speed", (group) => times(group.evidence?.times_as_fast)),
+    { title: "Compared with", text: (group) => group.evidence?.than ?? NONE },
     figure("p", (group) => number(group.evidence?.p, 2), P_HINT),
   ];
 }

@@ -1,4 +1,4 @@
-// The section "Sweep": each figure over a swept value, as lines, and by two keys, as a heat map.
+// The section "Sweep": each metric over one swept option as lines, and over two as a heat map.
 
 import { showBars } from "../bars.js";
 import { Chart } from "../chart.js";

@@ -1,4 +1,4 @@
-// The section "Time to accuracy": a table of the runs, and bars of runs or of groups of them.
+// The section "Time to target": a table of the runs, and bars of runs or groups.
 
 import { showBars } from "../bars.js";
 import { sample } from "../chart.js";
@@ -10,14 +10,14 @@ import { figure, fillTable, runBadge, setRunBadge } from "../ui.js";
 
 /** @import { Comparison, Result } from "../records.js" */
 
-const TRAINING_HINT = "Training time until the goal was reached first, without evaluation";
-const WALL_HINT = "From the run's start until the goal was reached first";
-const AFTER_HINT = "What the model of that time reaches: its last evaluation within it";
-const RATE_HINT = "Of all workers, in training time";
-const WAITED_HINT = "The rank that waited most did so this part of the time for others' programs";
-const SENT_HINT = "By a rank, to exchange gradients or weights: the mean over its steps";
-const SAVED_HINT = "For how long each held the training up, and how often the run went on from one";
-const COST_HINT = "For how long workers were taken";
+const TRAINING_HINT = "Training time until the target was first reached, evaluation excluded";
+const WALL_HINT = "Time from the run's start until the target was first reached";
+const AFTER_HINT = "Value of the last evaluation within that time";
+const RATE_HINT = "Samples of all workers per second of training";
+const WAITED_HINT = "Share of training time that other programs held the core of the most affected rank";
+const SENT_HINT = "Mean bytes that a rank sends per step to exchange gradients or weights";
+const SAVED_HINT = "Training time lost per checkpoint, and number of times the run resumed from one";
+const COST_HINT = "Time for which the run held workers";
 
 export class Times {
   #place = byId("times-bars");
@@ -40,14 +40,14 @@ export class Times {
 export function toBars({ groups, results }) {
   const hasTraining = results.some((result) => result.time_to_accuracy?.training_seconds != null);
   const clock = hasTraining ? "training_seconds" : "wall_seconds";
-  const title = hasTraining ? "Training time" : "Time since the start";
+  const title = hasTraining ? "Time to target (training)" : "Time to target (wall clock)";
   const ofGroups = groups.map((group) => groupBar(group, clock));
   const isReached = (bar) => bar.pieces.length > 0;
   const isGrouped = groups.some((group) => group.run_ids.length > 1) && ofGroups.some(isReached);
   const bars = isGrouped ? ofGroups : results.map((result) => runBar(result, clock));
-  if (!bars.some(isReached)) return { bars: [], note: "No run has reached its goal." };
-  const what = isGrouped ? ": the mean of each group's runs, from the fastest to the slowest" : "";
-  return { bars, note: `${title}${what}; the shorter, the better.` };
+  if (!bars.some(isReached)) return { bars: [], note: "No run reached its target." };
+  const what = isGrouped ? ": mean of each group, with a range from the fastest to the slowest run" : "";
+  return { bars, note: `${title}${what}. Shorter is better.` };
 }
 
 function toBar(name, value, colour, low = null, high = null) {
@@ -59,7 +59,7 @@ function groupBar(group, clock) {
   const times = group[`${clock}_to_accuracy`];
   const [reached, runs] = [group.reached, group.run_ids.length];
   const name = reached < runs ? `${group.label} (${reached} of ${runs} reached)` : group.label;
-  // There is no mean if it would count a run that did not reach the goal.
+  // A group has a mean only if all of its runs reached the target.
   return toBar(name, times?.mean, "--series-0", times?.minimum, times?.maximum);
 }
 
@@ -79,17 +79,17 @@ function columnsOf(/** @type {Result[]} */ results) {
     { title: "Run", isHead: true, fill: (cell, result) => fillName(cell, result, ids) },
     figure("Workers", (result) => count(result.num_workers)),
     { title: "Outcome", fill: fillState },
-    seconds("Time to accuracy", results, "training_seconds", TRAINING_HINT),
-    seconds("Since the start", results, "wall_seconds", WALL_HINT),
+    seconds("Time to target (training)", results, "training_seconds", TRAINING_HINT),
+    seconds("Time to target (wall clock)", results, "wall_seconds", WALL_HINT),
     scores(after, results, (result) => result.accuracy_after_time?.value, AFTER_HINT),
     scores("Best", results, (result) => result.best_value),
     scores("Last", results, (result) => result.last_value),
     figures("Samples/s", results, (result) => result.samples_per_second, RATE_HINT),
-    figures("Bytes a step", results, (result) => result.bytes_sent_per_step, SENT_HINT),
+    figures("Bytes per step", results, (result) => result.bytes_sent_per_step, SENT_HINT),
     ...(results.some((result) => result.checkpoints)
       ? [figure("Checkpoints", (result) => checkpoints(result), SAVED_HINT)]
       : []),
-    figure("Waited", waited, WAITED_HINT),
+    figure("CPU contention", waited, WAITED_HINT),
     figure("Epochs", (result) => count(result.epochs)),
     figures("Worker-seconds", results, (result) => result.cost?.worker_seconds, COST_HINT),
   ];

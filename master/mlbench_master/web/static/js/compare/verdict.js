@@ -14,7 +14,7 @@ export function showVerdict(/** @type {Comparison} */ comparison) {
   setList(byId("verdict-notes"), toNotes(comparison));
 }
 
-/** @returns {string[]} what is to be known besides, the fastest group first */
+/** @returns {string[]} further notes, the fastest group first */
 export function toNotes(/** @type {Comparison} */ comparison) {
   const { learned_by, notes, disturbed, clock_faults, departures } = comparison.judgement;
   const ofRuns = [...disturbed, ...clock_faults, ...departures].map((text) => text[0].toUpperCase() + text.slice(1));
@@ -28,6 +28,6 @@ function fastest(/** @type {Comparison} */ { judgement, groups, results }) {
   const target = results.find((result) => result.target).target;
   return (
     `Fastest: ${first.label} reached ${goal(target)} after ${alignedDurations([mean])(mean)} of ` +
-    `training, ${number(judgement.fastest.times_as_fast, 3)} times as fast as ${last.label}.`
+    `training, ${number(judgement.fastest.times_as_fast, 3)}x the speed of ${last.label}.`
   );
 }

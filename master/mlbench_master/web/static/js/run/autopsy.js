@@ -1,4 +1,4 @@
-// Why the run does not go on: the verdict, where all ranks are, and the button that asks them.
+// The section "Hang diagnosis": the verdict, the stacks of all ranks, and the button "Diagnose".
 
 import { get, post } from "../api.js";
 import { byId, h, setNotice, setText } from "../dom.js";
@@ -7,7 +7,7 @@ import { isActive } from "../records.js";
 
 /** @import { Autopsy as Record, Run, RunEvent, StackLine } from "../records.js" */
 
-/** The box above the sections of a run, and the button "Why does it hang?". */
+/** The box above the sections of a run, and the button "Diagnose". */
 export class Autopsy {
   #button = byId("ask");
   #shown = "";
@@ -25,12 +25,12 @@ export class Autopsy {
     this.#button.addEventListener("click", () => this.#ask());
   }
 
-  /** Offer to ask the ranks of a run that is running; of one that did not hang, warn no more. */
+  /** Offer the diagnosis of a running run; mark the section only if the run hung. */
   show(/** @type {Run} */ run) {
     this.#button.hidden = run.state !== "STARTED" || !run.ranks.length;
     this.#isActive = isActive(run);
     this.#hasHung = run.outcome?.kind === "hung" || run.state === "FAILED";
-    this.#entitle();
+    this.#markVerdict();
   }
 
   /** Show the latest autopsy, if the run's events have another one than is shown. */
@@ -44,17 +44,14 @@ export class Autopsy {
   #fill(/** @type {Record} */ { done, verdict, stacks }) {
     byId("autopsy").hidden = false;
     this.#isOn = done && verdict.kind === "going";
-    this.#entitle();
-    const sentence = done ? marked(verdict.sentence) : ["Its ranks are asked…"];
+    this.#markVerdict();
+    const sentence = done ? marked(verdict.sentence) : ["Diagnosing…"];
     byId("autopsy-sentence").replaceChildren(...sentence);
     byId("autopsy-stacks").hidden = !stacks.length;
     byId("autopsy-tree").replaceChildren(...stacks.map(row));
   }
 
-  #entitle() {
-    const whileActive = this.#isOn ? "It goes on" : "Why it does not go on";
-    const atTheEnd = this.#hasHung ? "Why it did not go on" : "Hang diagnosis";
-    setText(byId("autopsy-title"), this.#isActive ? whileActive : atTheEnd);
+  #markVerdict() {
     byId("autopsy").classList.toggle("going", this.#isActive ? this.#isOn : !this.#hasHung);
   }
 
@@ -77,7 +74,7 @@ export function marked(/** @type {string} */ text) {
   return text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
 }
 
-/** @returns {string} who is in a frame, where ranks part; empty where they go on together. */
+/** @returns {string} the ranks in a frame where stacks diverge; empty in a common frame. */
 export function whose(/** @type {StackLine} */ { depth, here, elsewhere }) {
   if (depth && !elsewhere.length) return "";
   const of = (ranks) => `${ranks.length === 1 ? "rank" : "ranks"} ${spans(ranks)}`;

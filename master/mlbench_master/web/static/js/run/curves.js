@@ -6,7 +6,7 @@ import { EMPTY, areSame, combine, counterAt, longest, mapColumns, mean, sum } fr
 
 /** @import { Series } from "../series.js" */
 
-/** The metrics that are the clocks of horizontal axes; the time since the start needs none. */
+/** The metrics that are clocks of horizontal axes; wall-clock time does not need one. */
 export const CLOCKS = { training: "train_seconds", step: "step", epoch: "epoch" };
 /** The choice of all ranks as their mean and range. */
 export const ALL = "all";
@@ -107,7 +107,7 @@ export function timeAxis(startedAt, until) {
   const start = startedAt ? Date.parse(startedAt) : until;
   const { seconds, name } = unitOf((until - start) / 1000);
   return {
-    title: `Time since the start (${name})`,
+    title: `Wall-clock time (${name})`,
     shared: { axis: "wall", unit: seconds },
     place: (times) => times.map((time) => (time - start) / 1000 / seconds),
   };

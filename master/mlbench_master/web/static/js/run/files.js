@@ -1,4 +1,4 @@
-// The section "Files": what the ranks left, with a look at pictures, texts and tables.
+// The section "Files": output files of the ranks, with a preview of pictures, texts and tables.
 
 import { get, query } from "../api.js";
 import { byId, h } from "../dom.js";
@@ -24,14 +24,14 @@ export class Files {
   async refresh() {
     const files = await get(this.path);
     const text = JSON.stringify(files);
-    // Unless something changed, what is open stays open.
+    // Without changes, open previews stay open.
     if (text === this.#shown) return;
     this.#shown = text;
     byId("files").hidden = files.length === 0;
     byId("files-list").replaceChildren(...files.slice(0, MOST_FILES).map((file) => this.#row(file)));
     const more = files.length - MOST_FILES;
     byId("files-more").textContent =
-      more > 0 ? `${plural(more, "further file")}: “mlbench files” lists all.` : "";
+      more > 0 ? `${plural(more, "further file")}: “mlbench files” lists all files.` : "";
   }
 
   #row(/** @type {RunFile} */ file) {
@@ -60,7 +60,7 @@ export function addressOf(/** @type {Pick<RunFile, "name" | "rank" | "attempt">}
 
 function left(/** @type {RunFile} */ file) {
   const digest = file.sha256 && h("span", { class: "file-digest" }, `SHA-256 ${file.sha256}`);
-  return h("p", { class: "soft small-text file-left" }, `Stays at ${file.path}: ${file.left}. `, digest);
+  return h("p", { class: "soft small-text file-left" }, `Not uploaded from ${file.path}: ${file.left}. `, digest);
 }
 
 function lookOf(/** @type {string} */ name) {
@@ -73,7 +73,7 @@ function lookOf(/** @type {string} */ name) {
 /** @returns {Promise<Response>} the answer with a file, or an error. */
 export async function open(/** @type {string} */ url) {
   const answer = await fetch(url);
-  if (!answer.ok) throw new Error(`The master answers ${answer.status} ${answer.statusText}`);
+  if (!answer.ok) throw new Error(`The master responded with ${answer.status} ${answer.statusText}`);
   return answer;
 }
 
@@ -90,7 +90,7 @@ function table(/** @type {string[][]} */ [head = [], ...rows]) {
   const cells = (tag, row) => row.map((text) => h(tag, tag === "th" ? { scope: "col" } : {}, text));
   const shown = rows.slice(0, MOST_ROWS).map((row) => h("tr", {}, ...cells("td", row)));
   const more = rows.length - MOST_ROWS;
-  const rest = more > 0 && h("caption", {}, `The first ${MOST_ROWS} of ${count(rows.length)} rows`);
+  const rest = more > 0 && h("caption", {}, `First ${MOST_ROWS} of ${count(rows.length)} rows`);
   return h("table", {}, rest, h("thead", {}, h("tr", {}, ...cells("th", head))), h("tbody", {}, ...shown));
 }
 

@@ -1,4 +1,4 @@
-// Where every worker-second of a run went: a bar of all, and a table by rank and attempt.
+// The time breakdown of a run: a bar of all worker-seconds, and a table by rank and attempt.
 
 import { showBars, showKey } from "../bars.js";
 import { byId, setText } from "../dom.js";
@@ -9,19 +9,19 @@ import { figure, fillTable } from "../ui.js";
 
 /** @import { Goodput as Record, Result } from "../records.js" */
 
-/** The section "Where the time goes". */
+/** The section "Time breakdown". */
 export class Goodput {
   #bar = byId("goodput-bar");
   #key = byId("goodput-key");
   #ranks = byId("goodput-ranks");
-  /** @type {[string, [string, string]][]} each bucket with what it is called here and by Google */
+  /** @type {[string, [string, string]][]} each bucket with its title and Google's name */
   #buckets = JSON.parse(byId("goodput").dataset.buckets);
 
   constructor() {
     this.#bar.addEventListener("click", () => (this.#ranks.open = !this.#ranks.open));
   }
 
-  /** Show where the time of a run's workers went so far, or until its end. */
+  /** Show the time breakdown of a run so far, or until its end. */
   show(/** @type {Result | null} */ result) {
     const goodput = result?.goodput;
     for (const part of [this.#bar, this.#key, this.#ranks]) part.hidden = !goodput;
@@ -47,19 +47,19 @@ export class Goodput {
 /** @returns goodput by both definitions, and the time in the queue, which holds no workers. */
 export function summary(/** @type {Record} */ { share, whole_step_share: whole, queued_seconds: queued }) {
   const shares = share === null ? [] : [`Goodput ${percent(share, 1)}`];
-  if (whole != null) shares.push(`${percent(whole, 1)} by whole steps`);
-  if (queued >= 0.01) shares.push(`${duration(queued)} in the queue before`);
+  if (whole != null) shares.push(`${percent(whole, 1)} counting whole steps`);
+  if (queued >= 0.01) shares.push(`${duration(queued)} in the queue`);
   return shares.join(" · ");
 }
 
-/** @returns the pieces of the bar: each with its share of all, and of compute what it is made of. */
+/** @returns the pieces of the bar, with their shares; the phases of compute are in its hint. */
 export function toPieces(/** @type {Record} */ { seconds }, buckets, /** @type {Result["phases"]} */ phases) {
   const whole = sum(Object.values(seconds));
   return buckets.filter(([bucket]) => bucket in seconds).map(([bucket, [name]]) => {
     const text = `${percent(seconds[bucket] / whole, 1)} · ${duration(seconds[bucket])}`;
     const parts = PHASES.slice(1, 7).filter((phase) => phase !== "communication" && phases[phase] > 0);
     const within = bucket === "compute" ? parts.map((phase) => `${phase} ${duration(phases[phase])}`) : [];
-    const hint = [`${name} ${text}`, ...(within.length ? [`of a rank: ${within.join(", ")}`] : [])].join("; ");
+    const hint = [`${name} ${text}`, ...(within.length ? [`mean per rank: ${within.join(", ")}`] : [])].join("; ");
     return { name, value: seconds[bucket], colour: colourOfBucket(bucket), text, hint };
   });
 }

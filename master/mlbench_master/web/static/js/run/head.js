@@ -65,10 +65,10 @@ export class Head {
   }
 
   async #deleteRun() {
-    const first = isActive(this.run) ? "It is stopped first. " : "";
+    const first = isActive(this.run) ? "The run is stopped first. " : "";
     const text =
-      `${first}“${this.run.title}” goes, with its logs, its archive and what the database keeps of it. ` +
-      "Its samples in Prometheus stay until they are too old.";
+      `${first}“${this.run.title}” is deleted with its logs, its archive and its samples in the database. ` +
+      "Its samples in Prometheus are deleted if Prometheus allows it; otherwise they expire.";
     if (!(await confirm("Delete this run?", text, "Delete"))) return;
     await this.#try(this.#delete, async () => {
       await remove(`/api/runs/${this.run.id}/`);
@@ -103,7 +103,7 @@ function about(/** @type {Run} */ run, description) {
   const what = run.benchmark ? `${run.benchmark}. ${description}` : own;
   const several = run.world_size > run.num_workers ? `, ${run.world_size} ranks` : "";
   const workers = plural(run.num_workers, "worker") + several;
-  const ordered = run.title !== run.display_name && `ordered as ${run.display_name}`;
+  const ordered = run.title !== run.display_name && `submitted as ${run.display_name}`;
   const origin = run.origin ? `imported: ${originOf(run)}, read only` : originOf(run);
   const parts = [`Run ${run.id}`, ordered, workers, `created ${moment(run.created_at)}`, origin];
   return `${parts.filter(Boolean).join(" · ")}\n${what}`;

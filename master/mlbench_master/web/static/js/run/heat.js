@@ -123,7 +123,7 @@ export class Heat {
     if (!summaries.length) return;
     const slowest = summaries.reduce((most, summary) => (summary.longest > most.longest ? summary : most));
     const what = `${this.#figure.selectedOptions[0].text} of ${ranks.length} ranks over time`;
-    const longest = `the longest, ${duration(slowest.longest)}, of rank ${slowest.rank}`;
+    const longest = `longest ${duration(slowest.longest)}, rank ${slowest.rank}`;
     this.#canvas.setAttribute("aria-label", `${what}; ${longest}, ${this.#when(slowest.column)}`);
     /** @type {import("../ui.js").Column<typeof slowest>[]} */
     const columns = [
@@ -196,7 +196,7 @@ export class Heat {
     const within = (at, /** @type {number} */ count) => Math.max(0, Math.min(count - 1, at));
     this.#chosen = { row: within(row, rows.length), column: within(column, rows[0].length) };
     const value = rows[this.#chosen.row][this.#chosen.column];
-    const text = Number.isNaN(value) ? "no step" : `${duration(value)} a step`;
+    const text = Number.isNaN(value) ? "no step" : `${duration(value)} per step`;
     setText(byId("steps-value"), `Rank ${ranks[this.#chosen.row]}, ${this.#when(this.#chosen.column)}: ${text}`);
     this.#draw();
   }

@@ -43,7 +43,7 @@ export class Logs {
     this.#listen();
   }
 
-  /** Fetch what is new of the chosen log. */
+  /** Fetch new lines of the chosen log. */
   async refresh(/** @type {Run} */ run) {
     this.#offer(run);
     await this.#inOrder(() => (this.#isOpen ? this.#grow() : this.#open()));
@@ -189,7 +189,7 @@ export class Logs {
   #showEmpty() {
     const { rank, stream } = this.#log;
     const isEmpty = this.#window.count === 0;
-    setNotice(byId("log-empty"), isEmpty ? `Rank ${rank} has written nothing to ${stream}.` : "");
+    setNotice(byId("log-empty"), isEmpty ? `Rank ${rank} wrote nothing to ${stream}.` : "");
   }
 
   #offer(/** @type {Run} */ run) {
@@ -197,13 +197,13 @@ export class Logs {
     const numbers = (count, from) => Array.from({ length: count }, (_, i) => String(i + from));
     const isFirst = rank.length === 0;
     const isLatest = attempt.length === 0 || attempt.selectedIndex === attempt.length - 1;
-    // The processes of a worker have one log: that of the first.
+    // All processes of a worker share the log of the first process.
     const its = new Map(run.ranks.map(({ processes }) => [String(processes[0]), processes]));
     const values = its.size ? [...its.keys()] : numbers(run.num_workers, 0);
     setOptions(rank, values, (first) => its.get(first)?.join(", ") ?? first);
     setOptions(attempt, numbers(run.attempt, 1));
     byId("log-attempt-choice").hidden = run.attempt < 2;
-    // A reader of the latest attempt goes on to the next one.
+    // A reader of the latest attempt follows to the next one.
     if (isLatest && attempt.selectedIndex !== attempt.length - 1) {
       attempt.selectedIndex = attempt.length - 1;
       this.#isOpen = false;
@@ -227,7 +227,7 @@ export class Logs {
   }
 }
 
-/** @returns {Rank | undefined} the rank that failed by itself, else one that was terminated. */
+/** @returns {Rank | undefined} the rank that failed on its own, else a terminated one. */
 export function failedRank(/** @type {Rank[]} */ ranks) {
   const failed = ranks.filter((rank) => rank.exit_code);
   return failed.find((rank) => rank.exit_code !== TERMINATED) ?? failed[0];

@@ -62,7 +62,7 @@ export class LogWindow {
     }
     const last = this.chunks.at(-1);
     const isFull = !last || last.lines.length >= CHUNK_LINES / 2;
-    // Only the end of its last line is added to a full chunk, as whole chunks are forgotten.
+    // A full chunk only gets the end of its last line, because whole chunks are dropped.
     const length = isFull ? headLength(last, text, page.start, end) : text.length;
     const head = text.slice(0, length);
     const isWhole = length === text.length;
@@ -158,7 +158,7 @@ export function shownLine(/** @type {string} */ line) {
   return `${text.slice(0, MAX_LINE_LENGTH)}… (${text.length} characters)`;
 }
 
-/** @returns {string} a line without what was overwritten, so that a progress bar does not grow. */
+/** @returns {string} a line without overwritten characters, so that a progress bar does not grow. */
 export function compact(/** @type {string} */ line) {
   const last = line.lastIndexOf("\r");
   return last < 0 ? line : `${overwritten(line.slice(0, last))}\r${line.slice(last + 1)}`;

@@ -1,4 +1,4 @@
-// The page of one run: keeps its sections up to date while the run goes on.
+// The page of one run: keeps its sections up to date while the run is active.
 
 import { get, now } from "../api.js";
 import { listAlerts } from "../alerts.js";
@@ -85,7 +85,7 @@ async function refreshRun() {
   return run.outcome || isSealed ? null : FIGURES_MS;
 }
 
-// Fetch what does not change while the page is open.
+// Fetch data that does not change while the page is open.
 async function fetchOnce() {
   const [info, benchmarks] = await Promise.all([get("/api/info/"), get("/api/benchmarks/")]);
   grafanaUrl = info.grafana?.url ?? null;
@@ -128,7 +128,7 @@ async function begin() {
   follow("manifest", "manifest", SLOW_MS, () => manifest.refresh());
 }
 
-// Keep a section up to date while the run goes on. The promise is settled after the first fetch.
+// Keep a section up to date while the run is active. The promise settles after the first fetch.
 function follow(name, sectionId, ms, task) {
   let settle;
   const settled = new Promise((resolve) => (settle = resolve));
@@ -160,8 +160,8 @@ function usageOf(/** @type {import("../records.js").Run} */ run) {
   // Pods of another installation may have the names of pods here.
   const isHere = run.started_at && !run.origin;
   const pods = isHere ? [...new Set(run.ranks.map((rank) => rank.pod))] : [];
-  const none = run.started_at ? "" : "Measured once the run has started.";
-  const elsewhere = run.origin ? "Measured where it ran: see its archive." : "";
+  const none = run.started_at ? "" : "Available once the run has started.";
+  const elsewhere = run.origin ? "Not available for imported runs. See the archive." : "";
   const from = Date.parse(run.started_at);
   return { pods, from, until, none: elsewhere || none, axis: training.axis() };
 }
@@ -179,7 +179,7 @@ function showProblem(error) {
   byId("loading").hidden = true;
   byId("sections").hidden = true;
   byId("actions").hidden = true;
-  const title = h("p", { class: "empty-title" }, `There is no run ${runId}`);
+  const title = h("p", { class: "empty-title" }, `Run ${runId} not found`);
   const gone = h("div", { class: "empty" }, title, h("p", {}, h("a", { href: "/runs" }, "All runs")));
   page.append(error.status === 404 ? gone : errorState(error, () => location.reload()));
 }

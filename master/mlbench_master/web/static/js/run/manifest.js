@@ -25,10 +25,10 @@ export class Manifest {
 
 function parts(/** @type {import("../records.js").Manifest} */ manifest) {
   return [
-    part("Ordered", rows(ordered(manifest))),
-    part("Settings", rows(manifest.settings ?? {}), "The task has stated none so far."),
+    part("Request", rows(ordered(manifest))),
+    part("Settings", rows(manifest.settings ?? {}), "No settings reported yet."),
     ...manifest.machines.map((machine) => part(nameOf(machine), ofMachine(machine))),
-    part("Ranks", ofRanks(manifest.ranks), "No rank has begun so far.", "manifest-wide"),
+    part("Ranks", ofRanks(manifest.ranks), "No rank has started yet.", "manifest-wide"),
   ];
 }
 
@@ -59,7 +59,7 @@ function ofMachine(machine) {
     memory_limit_bytes: rest.memory_limit_bytes && bytes(rest.memory_limit_bytes),
     gpus: gpus?.length ? gpus.map(textOf).join("\n") : null,
     commit: git?.commit,
-    code: git && (git.dirty ? "changed since that commit" : "as committed"),
+    code: git && (git.dirty ? "modified since that commit" : "unmodified"),
   };
   const names = Object.entries(packages ?? {}).sort(([a], [b]) => a.localeCompare(b, "en"));
   return rows(facts).concat(
@@ -70,8 +70,8 @@ function ofMachine(machine) {
 function ofRanks(ranks) {
   const lines = ranks.map((rank) => {
     const { clock_offset_seconds: offset, clock_uncertainty_seconds: uncertainty } = rank;
-    const difference = `clock ${milliseconds(offset)} off, known to ±${milliseconds(uncertainty)}`;
-    const clock = offset == null ? "clock not compared" : difference;
+    const difference = `clock offset ${milliseconds(offset)} ± ${milliseconds(uncertainty)}`;
+    const clock = offset == null ? "clock offset unknown" : difference;
     return [
       `Rank ${rank.rank}`,
       [rank.pod, rank.hostname, rank.image, clock, rank.is_forked && "forked"].filter(Boolean).join(" · "),

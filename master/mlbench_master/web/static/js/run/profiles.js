@@ -1,4 +1,4 @@
-// The section "Profiles": what ranks spend their time on, and the form that asks for one more.
+// The section "Profiles": profiles of ranks, and the form that requests another one.
 
 import { get, post } from "../api.js";
 import { byId, h, onSubmit, setOptions, setText } from "../dom.js";
@@ -41,7 +41,7 @@ export class Profiles {
   async refresh() {
     const profiles = await get(`${this.run}/profiles/`);
     const text = JSON.stringify(profiles);
-    // Unless something changed, what is open stays open.
+    // Without changes, open profiles stay open.
     if (text === this.#shown) return;
     this.#shown = text;
     if (profiles.length) byId("profiles").hidden = false;
@@ -64,7 +64,7 @@ export class Profiles {
     const { rank, seconds, tool, size, file, problem } = profile;
     const about = [`${seconds} s`, TOOLS[tool], size && bytes(size)].filter(Boolean).join(" · ");
     const title = [h("span", { class: "file-name" }, `Rank ${rank}`), h("span", { class: "soft small-text" }, about)];
-    const state = problem || "It is being profiled…";
+    const state = problem || "Profiling…";
     if (!file) return h("li", {}, ...title, h("p", { class: problem ? "problem" : "soft", role: "status" }, state));
     const url = `${this.run}/files/${addressOf({ ...profile, name: file })}`;
     const download = h("a", { href: url, download: "", class: "button" }, "Download");
@@ -110,8 +110,8 @@ function table(/** @type {Profile} */ { tool, operators }) {
   const seconds = (title, name) => figure(title, (operator) => `${number(operator[name])} s`);
   const columns = [
     { title: tool === "pytorch" ? "Operator" : "Function", isHead: true, fill: fillName },
-    seconds("By itself", "self_seconds"),
-    seconds("In all", "total_seconds"),
+    seconds("Self", "self_seconds"),
+    seconds("Total", "total_seconds"),
     figure("Calls", (operator) => (operator.calls === null ? "" : count(operator.calls))),
   ];
   fillTable(element, columns, operators, (operator) => operator.name);

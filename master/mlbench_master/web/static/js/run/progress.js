@@ -20,11 +20,11 @@ export class Progress {
     const { departures = [], disturbed = [], clock_faults = [], resumptions = [], stragglers } = this.result ?? {};
     const problem = this.result?.training_time_problem;
     setList(byId("departures"), [
-      ...(problem ? [`Time to accuracy unknown: ${problem}`] : []),
+      ...(problem ? [`Time to target unknown: ${problem}`] : []),
       ...few(disturbed.map((text) => `Disturbed: ${text}`)),
-      ...(stragglers?.text ? [`Held up: ${stragglers.text}`] : []),
+      ...(stragglers?.text ? [`Straggler: ${stragglers.text}`] : []),
       ...clock_faults.map((text) => `Clocks: ${text}`),
-      ...departures.map((text) => `Leaves the rules: ${text}`),
+      ...departures.map((text) => `Rule violation: ${text}`),
       ...few(resumptions.map(resumed)),
       ...overlapped(this.result?.hidden_phases ?? {}),
       ...(run.not_recorded ? [`Not recorded: ${run.not_recorded.text}`] : []),
@@ -39,7 +39,7 @@ export class Progress {
     setText(byId("goal-metric"), goal.metric);
     setText(byId("goal-value"), metric(goal.metric, this.result?.last_value ?? null));
     const sign = goal.lower_is_better ? "or less" : "or more";
-    setText(byId("goal-target"), `goal: ${metric(goal.metric, goal.value)} ${sign}`);
+    setText(byId("goal-target"), `target: ${metric(goal.metric, goal.value)} ${sign}`);
     const isReached = Boolean(this.result?.time_to_accuracy);
     const best = shareOf(goal, this.result, this.result?.best_value);
     share.value = isReached ? 1 : shareOf(goal, this.result, this.result?.last_value);
@@ -50,24 +50,24 @@ export class Progress {
   }
 }
 
-/** Take the first of what each attempt of each rank may have one of, and count the others. */
+/** Return the first texts of a list that may be long, and the number of the others. */
 export function few(/** @type {string[]} */ texts) {
   const left = texts.length - MOST_ALIKE;
-  return left > 0 ? [...texts.slice(0, MOST_ALIKE), `${left} more like this, which the API has`] : texts;
+  return left > 0 ? [...texts.slice(0, MOST_ALIKE), `${left} more, see the API`] : texts;
 }
 
-// Where the run went on after a restart, and what it did again.
+// The step from which a restart resumed, and its discarded steps.
 function resumed(/** @type {Result["resumptions"][number]} */ { step, abandoned_steps, stated }) {
-  const from = step ? `went on from step ${step}` : "began anew";
-  const how = stated ? "" : ", as its step tells: the code does not say so";
-  const again = abandoned_steps ? `; ${plural(abandoned_steps, "step")} done again, not in curves and result` : "";
-  return `Restarted: it ${from}${how}${again}`;
+  const from = step ? `resumed from step ${step}` : "restarted from scratch";
+  const how = stated ? "" : " (inferred from step numbers)";
+  const again = abandoned_steps ? `; ${plural(abandoned_steps, "discarded step")}, excluded from curves and result` : "";
+  return `Restart: ${from}${how}${again}`;
 }
 
 // Phases in threads that do not step, such as prefetching.
 function overlapped(/** @type {Record<string, number>} */ phases) {
   const parts = Object.entries(phases).map(([phase, seconds]) => `${phase} ${duration(seconds)}`);
-  return parts.length ? [`Overlapped with training in other threads: ${parts.join(", ")} a rank`] : [];
+  return parts.length ? [`Overlapped with training in other threads, per rank: ${parts.join(", ")}`] : [];
 }
 
 /** @returns {string[]} the samples that were posted after the end, and those of lost ranks. */
@@ -99,42 +99,43 @@ function shareOf(goal, /** @type {Result | null} */ result, /** @type {number | 
 function figuresOf(/** @type {Run} */ run, /** @type {Result | null} */ result, moment) {
   const { goal } = run;
   const elapsed = duration(elapsedSeconds(run, moment));
-  const figures = [["Elapsed", elapsed, isActive(run) ? "since the start" : "from start to end"]];
+  const figures = [["Elapsed", elapsed, isActive(run) ? "so far" : "total"]];
   if (goal) {
     figures.push(["Best value", metric(goal.metric, result?.best_value ?? null), ""]);
-    figures.push(["Time to accuracy", ...timeToAccuracy(run, result)]);
+    figures.push(timeToTarget(run, result));
   }
   if (result?.epochs != null) {
     const most = run.settings?.epochs;
-    figures.push(["Epochs", count(result.epochs), most ? `of ${count(Number(most))} at most` : ""]);
+    figures.push(["Epochs", count(result.epochs), most ? `maximum ${count(Number(most))}` : ""]);
   }
   const rate = number(result?.samples_per_second);
   const counted = samples(run);
-  figures.push([`${counted} per second`, rate, "of training, all ranks"]);
+  figures.push([`${counted} per second`, rate, "all ranks, evaluation excluded"]);
   figures.push([counted, count(result?.samples), ""]);
   if (run.max_restarts || run.attempt > 1) {
-    figures.push(["Attempt", String(run.attempt), `of ${run.max_restarts + 1} at most`]);
+    figures.push(["Attempt", String(run.attempt), `maximum ${run.max_restarts + 1}`]);
   }
   if (result?.waiting_share != null) {
-    const mark = result.disturbed.length ? "disturbed: for others" : "of the time for others";
-    figures.push(["Waited", percent(result.waiting_share, 1), mark]);
+    const mark = result.disturbed.length ? "disturbed" : "most affected rank";
+    figures.push(["CPU contention", percent(result.waiting_share, 1), mark]);
   }
   if (result) figures.push(["Division", result.division, rulesOf(result)]);
   return figures;
 }
 
 function rulesOf(/** @type {Result} */ { division, departures }) {
-  if (division === "open") return "without rules";
-  return departures.length ? "with rule violations" : "by the rules";
+  if (division === "open") return "no rules";
+  return departures.length ? "with rule violations" : "no rule violations";
 }
 
-function timeToAccuracy(run, /** @type {Result | null} */ result) {
+function timeToTarget(run, /** @type {Result | null} */ result) {
   const time = result?.time_to_accuracy;
-  if (result?.training_time_problem) return ["–", "unknown: the tracker was not restored"];
-  if (!time) return ["–", isActive(run) ? "not reached yet" : "not reached"];
-  const training = time.training_seconds;
-  if (training == null) return [duration(time.wall_seconds), "since the start"];
-  return [duration(training), `of training; ${duration(time.wall_seconds)} since the start`];
+  const title = "Time to target (training)";
+  if (result?.training_time_problem) return [title, "–", "unknown: tracker not restored"];
+  if (!time) return [title, "–", isActive(run) ? "not reached yet" : "not reached"];
+  const wallClock = duration(time.wall_seconds);
+  if (time.training_seconds == null) return ["Time to target (wall clock)", wallClock, ""];
+  return [title, duration(time.training_seconds), `${wallClock} wall clock`];
 }
 
 function showFigures(list, /** @type {string[][]} */ figures) {
@@ -177,7 +178,7 @@ function toEntries(/** @type {RunAlert} */ { name, severity, rank, began_at, end
   const alert = `${name}${rank === null ? "" : `, rank ${rank}`}`;
   const entry = (time, text) => ({ time, kind: "alert", attempt: 0, rank, text });
   const began = entry(began_at, `Alert ${alert}: ${severity}`);
-  return ended_at === null ? [began] : [began, entry(ended_at, `Alert ${alert}: over`)];
+  return ended_at === null ? [began] : [began, entry(ended_at, `Alert ${alert}: resolved`)];
 }
 
 function createEvent(/** @type {Pick<RunEvent, "time" | "text"> & { kind: string }} */ event) {
@@ -195,7 +196,7 @@ function offset(ms) {
   return `${ms < 0 ? "−" : "+"} ${duration(Math.abs(ms) / 1000)}`;
 }
 
-/** Show the section "Delivery": where the run's samples are, and whether some are missing. */
+/** Show the section "Delivery": the location of the run's samples, and the number of missing ones. */
 export function showDelivery(/** @type {Run} */ run) {
   const { delivery } = run;
   const { verdict, text } = judgeDelivery(run);
@@ -206,9 +207,9 @@ export function showDelivery(/** @type {Run} */ run) {
   const recorded = count(delivery.recorded);
   const places = [
     ["In Prometheus", count(delivery.in_prometheus), "counted by a query"],
-    ["Kept", count(delivery.kept), "in the database: what Prometheus cannot hold"],
+    ["Database only", count(delivery.kept), "not storable in Prometheus"],
   ];
-  const archive = [["In its archive", recorded, "with the digest of each series"]];
+  const archive = [["In the archive", recorded, "with a digest of each series"]];
   const figures = [["Recorded", recorded, "by the ranks"], ...(run.origin ? archive : places)];
   showFigures(byId("delivery-figures"), figures);
 }
@@ -219,16 +220,16 @@ export function judgeDelivery(/** @type {Run} */ run) {
   if (!delivery) return { verdict: "open", text: uncounted(run) };
   const lost = delivery.recorded - delivery.in_prometheus - delivery.kept;
   if (lost > 0)
-    return { verdict: "bad", text: `${count(lost)} of the recorded samples are missing.` };
+    return { verdict: "bad", text: `Missing samples: ${count(lost)}.` };
   if (lost < 0)
-    return { verdict: "bad", text: `${count(-lost)} more samples are stored than were recorded.` };
+    return { verdict: "bad", text: `Duplicated samples: ${count(-lost)}.` };
   if (!delivery.recorded)
-    return { verdict: "open", text: "Nothing is missing: the run recorded nothing." };
-  return { verdict: "good", text: "Nothing is missing: every recorded sample is stored." };
+    return { verdict: "open", text: "No missing samples: the run recorded nothing." };
+  return { verdict: "good", text: "No missing samples: every recorded sample is stored." };
 }
 
 function uncounted(run) {
-  if (isActive(run)) return "Counted when the run has ended.";
+  if (isActive(run)) return "Samples are counted at the end of the run.";
   if (run.waiting) return `Not yet counted: ${run.waiting}.`;
-  return "Never counted: the run ended before its ranks began.";
+  return "Not counted: the run ended before its ranks started.";
 }

@@ -1,4 +1,4 @@
-// What each rank has done: the section "Ranks".
+// The section "Ranks": progress and speed of each rank.
 
 import { byId, setText } from "../dom.js";
 import { NONE, bytes, count, duration, percent } from "../format.js";
@@ -16,9 +16,9 @@ import { figure, fillTable } from "../ui.js";
  * }} RankFigures
  */
 
-const LATE_HINT = "How much longer than a typical rank it took for its own work, where it took longer";
+const LATE_HINT = "Straggler delay: extra time for its own work, compared with a typical rank";
 const SENT_HINT =
-  "All that left its network, headers included, in its latest attempt; known at its end, where its network is its own";
+  "Bytes sent in the latest attempt, headers included. Known after the run, if the rank has a separate network";
 
 /**
  * @param {Rank[]} workers
@@ -46,9 +46,9 @@ const COLUMNS = [
   { title: "Exit", isFigure: true, fill: fillExit },
   figure("Steps", ({ figures }) => count(figures?.steps)),
   figure("Step time", ({ figures }) => duration(figures?.step_seconds)),
-  figure("Computing", ({ figures }) => duration(figures?.compute_seconds)),
-  figure("Communication", ({ figures }) => percent(figures?.communication_share, 1), "Of the training time"),
-  figure("Late", ({ late }) => duration(late), LATE_HINT),
+  figure("Compute", ({ figures }) => duration(figures?.compute_seconds)),
+  figure("Communication", ({ figures }) => percent(figures?.communication_share, 1), "Share of the training time"),
+  figure("Delay", ({ late }) => duration(late), LATE_HINT),
   figure("Samples", ({ figures }) => count(figures?.samples)),
   figure("Network sent", ({ figures }) => bytes(figures?.network_sent_bytes), SENT_HINT),
 ];

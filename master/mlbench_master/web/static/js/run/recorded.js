@@ -1,4 +1,4 @@
-// Fetches recorded series: all of them at first, then what is new; long series are summarised.
+// Fetches recorded series: first all of them, then new points; the API downsamples long series.
 
 import { get } from "../api.js";
 import { append, byMetric } from "../series.js";
@@ -11,7 +11,7 @@ const OVERLAP_MS = 10_000;
 const RELOAD_MS = 60_000;
 let expiredAt = 0;
 
-/** Have all series fetched anew: what was fetched of them is no longer true. */
+/** Fetch all series again, because their earlier points have changed. */
 export function expire() {
   expiredAt = performance.now();
 }
@@ -42,7 +42,7 @@ export class Recorded {
   async refresh(filters, isReload) {
     const isOther = filters.some((filter) => !this.#filters.includes(filter));
     const { newest, most } = this.#extent();
-    // New points of a run that goes on are not summarised, so that a curve grows.
+    // New points of an active run are not downsampled, so that a curve grows.
     const askedAt = performance.now();
     const isOld = askedAt - this.#reloadedAt > RELOAD_MS || this.#reloadedAt < expiredAt;
     const isWhole = isReload || isOther || isOld || !newest || most > 2 * this.points;

@@ -1,4 +1,4 @@
-// The sections "Training" and "Throughput": charts of what a run records.
+// The sections "Training" and "Throughput": charts of a run's metrics.
 
 import { now } from "../api.js";
 import { Chart } from "../chart.js";
@@ -21,10 +21,10 @@ const THROUGHPUT_POINTS_OF_ALL = 20_000;
 // Asked for before it is known which metrics there are.
 const USUAL = ["train_loss", "val_global_loss", "train_Prec@1", "val_global_Prec@1", "val_global_Perplexity"];
 const FEW_POINTS = 40;
-// More lines cannot be told apart, and more ranks take long to fetch.
+// More lines are hard to distinguish, and more ranks take long to fetch.
 const MAX_LINES = 8;
 const MAX_RANKS_AT_FIRST = 16;
-const NO_THROUGHPUT = "Drawn from the samples that ranks record once a second: too few for a curve.";
+const NO_THROUGHPUT = "Too few samples for a curve: ranks record this value once a second.";
 
 /** The section "Training". */
 export class Training {
@@ -52,7 +52,7 @@ export class Training {
 
   /**
    * @param {number} runId
-   * @param {() => void} onChange called when the user chose what must be fetched
+   * @param {() => void} onChange called after a choice that needs other data
    * @param {() => void} onAxis called when there is another axis
    */
   constructor(runId, onChange, onAxis) {
@@ -73,7 +73,7 @@ export class Training {
   }
 
   /**
-   * Set what the run has recorded so far.
+   * Set the metrics that the run has recorded so far.
    * @param {import("../records.js").Schemas["RunMetric"][]} metrics
    * @returns {boolean} whether something that should be shown was not fetched
    */
@@ -95,10 +95,10 @@ export class Training {
     if (this.#shown.chosen) this.#draw();
   }
 
-  /** Count what the run abandoned; @returns {boolean} whether that is more, and was fetched as kept. */
+  /** Count discarded steps; @returns {boolean} whether there are new ones, which were fetched as part of the lineage. */
   setResumptions(/** @type {Result["resumptions"]} */ resumptions) {
     const lost = resumptions.map((resumption) => resumption.abandoned_steps).filter(Boolean);
-    const branches = lost.length === 1 ? "1 abandoned branch" : `${lost.length} abandoned branches`;
+    const branches = lost.length === 1 ? "1 discarded branch" : `${lost.length} discarded branches`;
     setNotice(byId("abandoned"), lost.length ? `Pale: ${branches}, ${plural(sum(lost), "step")}` : "");
     const isMore = resumptions.length > this.#resumptions;
     this.#resumptions = resumptions.length;
@@ -113,7 +113,7 @@ export class Training {
   }
 
   /**
-   * Fetch what is shown, and draw it.
+   * Fetch the shown series, and draw them.
    * @param {Run} run
    * @param {boolean} isReload whether to fetch everything again
    */
@@ -161,7 +161,7 @@ export class Training {
     this.#charts.show(charts.map(({ title, isAdded }) => ({ title, label: `${title} over the run`, isAdded })));
     this.#outside = 0;
     for (const chart of charts) this.#drawOne(chart);
-    const outside = this.#outside && `${plural(this.#outside, "value")} with a date outside of the run: not drawn`;
+    const outside = this.#outside && `${plural(this.#outside, "value")} with a time outside of the run, not shown`;
     setNotice(byId("outside"), outside || "");
   }
 
@@ -197,14 +197,14 @@ export class Training {
       ySuffix: metrics.every(isPercent) ? " %" : "",
       marks: goals.map(({ metric, value }) => ({
         y: value,
-        text: `goal ${formatMetric(metric, value)}`,
+        text: `target ${formatMetric(metric, value)}`,
       })),
       moments: this.#moments(axis),
       bands: this.#bands(metrics, axis),
     });
   }
 
-  // The curves of a metric, each with what was abandoned of it.
+  // The curves of a metric, each with its discarded branches.
   #curves(metric) {
     const ofLine = ({ series }) => curvesOf(metric, this.#inside(series.get(metric) ?? new Map()), this.#shown.chosen);
     const [kept, left] = [this.recorded, this.abandoned].map(ofLine);
@@ -212,7 +212,7 @@ export class Training {
     return kept.map((curve) => ({ ...curve, abandoned: left.filter(isOf(curve)) }));
   }
 
-  // What is dated within the run, by rank; the rest is counted.
+  // Samples with a time within the run, by rank; the others are counted.
   #inside(/** @type {Map<number | null, import("../series.js").Series>} */ ranks) {
     const { started_at: start, finished_at: end } = this.#run;
     if (!start) return ranks;
@@ -224,7 +224,7 @@ export class Training {
     return new Map(found);
   }
 
-  /** @returns {import("./curves.js").Axis} the horizontal axis of all charts, also of what was abandoned. */
+  /** @returns {import("./curves.js").Axis} the horizontal axis of all charts, also of discarded branches. */
   axis(withAbandoned = false) {
     const { axis } = this.#shown;
     if (axis !== "wall") {
@@ -245,7 +245,7 @@ export class Training {
       .filter(({ x }) => Number.isFinite(x));
   }
 
-  // From where on a loss is no finite number, and where a profile has slowed the run down.
+  // Where the loss is not finite, and where a profile slowed the run down.
   #bands(metrics, axis) {
     const spans = this.#profiles.map((profile) => ({
       ...{ from: profile.began_at, to: profile.ended_at, rank: profile.rank },
@@ -274,12 +274,12 @@ export class Training {
   }
 
   #emptyText(wanted) {
-    if (!this.#run.started_at) return "Nothing to draw: the run has not started.";
+    if (!this.#run.started_at) return "The run has not started.";
     if (!this.#metrics || wanted.length) return "Loading…";
     const isOver = this.#run.finished_at !== null;
     if (!this.#metrics.length)
-      return isOver ? "The run recorded nothing." : "Nothing is recorded so far.";
-    return "This run records no loss and no accuracy. Choose a metric to see it.";
+      return isOver ? "No samples recorded." : "No samples recorded yet.";
+    return "No loss or accuracy recorded. Choose another metric.";
   }
 }
 

@@ -1,4 +1,4 @@
-// What the table of runs shows besides its own columns, and by what it is sorted.
+// Additional columns of the table of runs, and its order.
 
 import { byId, getParam, h, setOptions, setParams, setText } from "../dom.js";
 import * as format from "../format.js";
@@ -95,7 +95,7 @@ export class Columns {
     }
   }
 
-  /** Show the heads, and what is sorted, and write both to the address. */
+  /** Show the column heads and the order, and write both to the address. */
   show() {
     const [runs] = this.#rows;
     const [columns, group, hide] = [this.names, this.group, this.hidden].map((names) => names.join(","));
@@ -116,7 +116,7 @@ export class Columns {
     this.#offerOrders();
   }
 
-  /** Offer, where a narrow screen has no heads, what runs or groups can be sorted by. */
+  /** Offer the sort order in a list, because a narrow screen has no column heads. */
   #offerOrders() {
     const row = this.#rows[this.group.length ? 1 : 0];
     const buttons = [...row.querySelectorAll("button")];
@@ -140,7 +140,7 @@ export class Columns {
     return h("label", {}, box, ` ${textContent}`);
   }
 
-  /** Say what the field of a head is, and in which unit, if they are known by now. */
+  /** Set the description and unit of a column head, if they are known. */
   #describe(/** @type {HTMLElement} */ cell) {
     const field = this.fields.find(({ name }) => name === cell.dataset.field);
     if (!field) return;

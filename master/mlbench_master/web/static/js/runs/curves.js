@@ -13,7 +13,7 @@ import { isActive } from "../records.js";
 const WIDTH = 76;
 const HEIGHT = 26;
 const EDGE = 2;
-// As many as the API answers with at once.
+// Maximum number of curves in one response of the API.
 const MOST = 200;
 const ACTIVE_MS = 10_000;
 

@@ -6,7 +6,7 @@ import { CUSTOM, MAX_NAME_LENGTH } from "./order.js";
 
 /** @import { Benchmark, Info } from "../records.js" */
 
-// What the user's own command can be asked for.
+// Options of the user's own command.
 const OWN = {
   takes_seed: true,
   takes_gpu: true,
@@ -14,10 +14,10 @@ const OWN = {
   backends: ["gloo", "nccl"],
 };
 const OWN_HINTS = {
-  benchmark: "Any program: it records what it measures with mlbench.Tracker.",
-  light_target: "The command is given --light.",
-  gpu_enabled: "The command is given --gpu.",
-  seed: "The command finds it as MLBENCH_SEED.",
+  benchmark: "Any program that records its metrics with mlbench.Tracker.",
+  light_target: "Adds --light to the command.",
+  gpu_enabled: "Adds --gpu to the command.",
+  seed: "Passed to the command as MLBENCH_SEED.",
 };
 
 /** @returns {string[]} the names of the fields, as in the API's order. */
@@ -37,19 +37,19 @@ export function offerBenchmarks(/** @type {Benchmark[]} */ benchmarks) {
   );
 }
 
-/** Show what an installation allows. */
+/** Show the limits of the installation. */
 export function setLimits(/** @type {Info} */ { limits, pool }) {
   control("num_workers").value = Math.min(2, limits.workers);
   control("num_cpus").step = limits.whole_cpus ? "1" : "any";
   limit("num_workers", limits.workers);
-  limit("num_cpus", limits.cpus, limits.whole_cpus ? ", whole ones" : "");
+  limit("num_cpus", limits.cpus, limits.whole_cpus ? ", whole cores only" : "");
   limit("max_bandwidth", limits.bandwidth?.most);
   if (pool === "local") control("custom_image_name").value = "local";
   hint(
     "custom_image_name",
     pool === "local"
-      ? "The command runs on this machine itself, which is called local."
-      : "The image that the command runs in.",
+      ? "“local”: the command runs on this machine."
+      : "Container image of the command.",
   );
 }
 
@@ -134,10 +134,10 @@ export function showLength(/** @type {string} */ name) {
 
 function hintsOf(/** @type {Benchmark} */ { description, goal, light_goal: lightGoal }) {
   return {
-    benchmark: goal ? `${description} Goal: ${format.goal(goal)}.` : description,
-    light_target: lightGoal ? `The easier goal: ${format.goal(lightGoal)}.` : "",
+    benchmark: goal ? `${description} Target: ${format.goal(goal)}.` : description,
+    light_target: lightGoal ? `Light target: ${format.goal(lightGoal)}.` : "",
     gpu_enabled: "Trains on GPUs.",
-    seed: "Of all random numbers.",
+    seed: "Seed of all random numbers.",
   };
 }
 
@@ -150,7 +150,7 @@ function limit(name, most, addition = "") {
   if (most == null) return;
   control(name).max = most;
   const { textContent: help } = byId(`hint-${name}`);
-  hint(name, `${help} At most ${format.number(most)} here${addition}.`);
+  hint(name, `${help} Maximum here: ${format.number(most)}${addition}.`);
 }
 
 function hint(name, text) {
@@ -180,7 +180,7 @@ export class Options {
     });
   }
 
-  /** Suggest a benchmark's options, and values: all choices, or what its rules permit. */
+  /** Suggest a benchmark's options, and values: all choices, or the values that its rules permit. */
   suggest(/** @type {Pick<Benchmark, "options" | "rules">} */ { options, rules }) {
     this.#known = Object.fromEntries(
       options.map(({ name, choices, default: usual }) =>

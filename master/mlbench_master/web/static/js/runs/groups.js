@@ -34,7 +34,7 @@ export function orderOf(/** @type {import("./columns.js").Columns} */ columns) {
  * Show groups, each with a link to its runs.
  * @param {RunGroup[]} groups in their order
  * @param {import("./columns.js").Columns} columns
- * @param {{ query: string | null, state: string | null }} wanted what the runs of all groups match
+ * @param {{ query: string | null, state: string | null }} wanted the query and state that all groups match
  */
 export function showGroups(groups, columns, { query: asked, state }) {
   const { tHead, tBodies } = /** @type {HTMLTableElement} */ (byId("groups"));

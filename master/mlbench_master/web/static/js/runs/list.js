@@ -85,7 +85,7 @@ function detail(text = "") {
   return h("span", { class: "runs-detail soft" }, text);
 }
 
-// Why a run is in its state, or what it waits for.
+// The reason of a run's state.
 function explanationOf(/** @type {Run} */ run) {
   if (run.delete_requested) return "stopping, to be deleted";
   if (run.state === "STARTED" && run.stop_requested) return "stopping";
@@ -95,11 +95,11 @@ function explanationOf(/** @type {Run} */ run) {
   return line.length > MAX_REASON_LENGTH ? `${line.slice(0, MAX_REASON_LENGTH)}…` : line;
 }
 
-// What a result must not be read without.
+// Warnings that belong to a result.
 function marksOf(/** @type {Run} */ run) {
   const marks = [
     notFiniteOf(run),
-    run.disturbed && `disturbed, waited ${format.percent(run.waiting_share)}`,
+    run.disturbed && `disturbed, CPU contention ${format.percent(run.waiting_share)}`,
     run.replaced_by && `replaced by run ${run.replaced_by}`,
   ];
   return marks.filter(Boolean).join(", ");
@@ -110,7 +110,7 @@ function limitsOf(/** @type {Run} */ run) {
     run.num_cpus && `${format.number(run.num_cpus)} ${run.num_cpus === 1 ? "core" : "cores"} each`,
     run.max_bandwidth && `${format.number(run.max_bandwidth)} Mbit/s`,
     run.latency_ms && `${format.number(run.latency_ms)} ms`,
-    run.loss_percent && `${format.number(run.loss_percent)} % lost`,
+    run.loss_percent && `${format.number(run.loss_percent)} % packet loss`,
     run.gpu_enabled && "GPU",
   ];
   return parts.filter(Boolean).join(", ");
@@ -120,7 +120,7 @@ function resultOf(/** @type {Run} */ run) {
   if (!run.goal) return format.NONE;
   const goal = format.metric(run.goal.metric, run.goal.value);
   if (run.goal_reached_at === null)
-    return isActive(run) ? `on the way to ${goal}` : `${goal} not reached`;
+    return isActive(run) ? `target ${goal}` : `${goal} not reached`;
   const took = run.goal_train_seconds;
   return took === null ? goal : `${goal} in ${format.duration(took)}`;
 }

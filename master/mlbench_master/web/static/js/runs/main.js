@@ -87,7 +87,7 @@ function show() {
   byId("none").hidden = !isNone;
   byId("start").hidden = isNone;
   byId("no-match").hidden = isNone || runs.length + groups.length > 0;
-  setText(byId("query-read"), counts.query && `The query was read as ${counts.query}`);
+  setText(byId("query-read"), counts.query && `Query read as: ${counts.query}`);
   showGroups(groups, columns, wanted());
   showRows(body, runs, selection.ids, now(), columns.names);
   curves.show(body, runs).catch(() => {}); // the list is there without them

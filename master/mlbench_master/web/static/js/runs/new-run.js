@@ -7,8 +7,8 @@ import * as fields from "./fields.js";
 import { CUSTOM, defaultName, problemsOf, toCommandLine, toCurl, toOrder } from "./order.js";
 
 const LOST =
-  "The master gives no answer, but may have received the order: " +
-  "look at the list of runs before you start it again.";
+  "The master does not respond, but may have received the request: " +
+  "check the list of runs before you start the run again.";
 
 export class NewRun {
   /** @type {import("../records.js").Info | null} */
@@ -59,7 +59,7 @@ export class NewRun {
     if (isNew) {
       fields.control("queue").checked = true;
       const which = run.id ? `Run ${run.id} (${run.title})` : "A run";
-      setText(byId("hint-queue"), `${which} is active: this one begins once there is room for it.`);
+      setText(byId("hint-queue"), `${which} is active. This run waits in the queue.`);
     }
     if (this.#info) this.#refresh();
   }

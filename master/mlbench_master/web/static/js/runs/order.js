@@ -8,14 +8,14 @@ const MAX_DEFAULT_LENGTH = 40;
 export const CUSTOM = "custom_image";
 
 /**
- * What a number may be.
+ * Bounds of a number.
  * @typedef {{
  *   least?: number, above?: number, most?: number | null, below?: number, whole?: boolean,
  *   needed?: boolean
  * }} Bounds
  */
 
-// What an order has in a form of its own.
+// Parts of a request with separate fields in the form.
 const SPECIAL = ["benchmark", "custom_image_command", "args"];
 // Words that need no quotes.
 const SAFE = /^[\w@%+=:,./-]+$/;
@@ -60,46 +60,46 @@ export function problemsOf(values, bounds) {
     if (name in values) problems[name] = numberProblem(values[name], bounds[name]);
   }
   if (values.benchmark === CUSTOM) {
-    if (!values.custom_image_name) problems.custom_image_name = "name an image";
+    if (!values.custom_image_name) problems.custom_image_name = "image is required";
     problems.custom_image_command = commandProblem(values.custom_image_command ?? "");
   }
   const options = filledOptions(values);
   for (const { key } of options) {
     const isTwice = options.filter((option) => option.key === key).length > 1;
-    problems[`args.${key}`] = isTwice ? "is given twice" : keyProblem(key);
+    problems[`args.${key}`] = isTwice ? "duplicate option" : keyProblem(key);
   }
   return Object.fromEntries(Object.entries(problems).filter(([, problem]) => problem));
 }
 
 function nameProblem(name) {
-  if (!name) return "a run needs a name";
+  if (!name) return "name is required";
   if (name.length > MAX_NAME_LENGTH)
-    return `at most ${MAX_NAME_LENGTH} characters (not ${name.length})`;
-  return /^\d+$/.test(name) ? "a number alone would be taken for a run's id" : "";
+    return `must have at most ${MAX_NAME_LENGTH} characters (got ${name.length})`;
+  return /^\d+$/.test(name) ? "must not be a number, because numbers are run ids" : "";
 }
 
 function numberProblem(/** @type {number | null} */ value, /** @type {Bounds} */ bounds) {
   const { least, above, most, below, whole, needed } = bounds;
-  if (value == null) return needed ? "a number is needed" : "";
-  if (Number.isNaN(value)) return whole ? "a whole number" : "a number";
-  if (whole && !Number.isInteger(value)) return `a whole number (not ${value})`;
-  if (least != null && value < least) return `at least ${least} (not ${value})`;
-  if (above != null && value <= above) return `more than ${above} (not ${value})`;
-  if (below != null && value >= below) return `less than ${below} (not ${value})`;
-  return most != null && value > most ? `at most ${most} here (not ${value})` : "";
+  if (value == null) return needed ? "number is required" : "";
+  if (Number.isNaN(value)) return whole ? "must be a whole number" : "must be a number";
+  if (whole && !Number.isInteger(value)) return `must be a whole number (got ${value})`;
+  if (least != null && value < least) return `must be at least ${least} (got ${value})`;
+  if (above != null && value <= above) return `must be more than ${above} (got ${value})`;
+  if (below != null && value >= below) return `must be less than ${below} (got ${value})`;
+  return most != null && value > most ? `must be at most ${most} here (got ${value})` : "";
 }
 
 function commandProblem(command) {
   const words = split(command);
-  if (words === null) return "a quotation is not closed";
-  return words[0] ? "" : "it must name a program";
+  if (words === null) return "unclosed quotation mark";
+  return words[0] ? "" : "program is required";
 }
 
 function keyProblem(key) {
-  if (!key) return "it has no name";
+  if (!key) return "option name is required";
   return /^[A-Za-z][A-Za-z0-9_-]{0,63}$/.test(key)
     ? ""
-    : "its name has letters, digits, _ and -, at most 64, and begins with a letter";
+    : "name must start with a letter and have at most 64 letters, digits, _ and -";
 }
 
 // Empty rows are ignored.

@@ -1,4 +1,4 @@
-// The selected runs, and what is done with them: compared, tagged, saved as CSV, stopped, deleted.
+// Actions on the selected runs: compare, tag, save as CSV, stop, delete.
 
 import { patch, post, remove } from "../api.js";
 import { byId, onSubmit, setNotice, setText } from "../dom.js";
@@ -67,8 +67,8 @@ export class Selection {
 
   async #delete() {
     const active = this.#active().length;
-    const first = active ? `${plural(active, "active one")} ${active === 1 ? "is" : "are"} stopped first. ` : "";
-    const text = `${first}They go with their logs and what the database keeps of them. Their samples in Prometheus stay until they are too old.`;
+    const first = active ? `${plural(active, "active run")} ${active === 1 ? "is" : "are"} stopped first. ` : "";
+    const text = `${first}The runs are deleted with their logs, archives and samples in the database. Their samples in Prometheus are deleted if Prometheus allows it; otherwise they expire.`;
     if (!(await confirm(`Delete ${plural(this.ids.size, "run")}?`, text, "Delete"))) return;
     await this.#each(async (id) => {
       await remove(`/api/runs/${id}/`);
@@ -76,7 +76,7 @@ export class Selection {
     });
   }
 
-  // Whatever fails for one run is said, and the others are done.
+  // Report a failure for one run, and continue with the others.
   async #each(/** @type {(id: number) => Promise<unknown>} */ act, ids = this.#sorted()) {
     const problems = [];
     for (const id of ids) {

@@ -1,4 +1,4 @@
-// The page of a benchmark set: its plan and ledger, what its runs tell, and what is left.
+// The page of a benchmark set: plan, ledger, analysis and remaining runs.
 
 import { get, getOrNull } from "../api.js";
 import { Sweep } from "../compare/sweep.js";
@@ -42,16 +42,16 @@ async function refresh() {
 
 /** @returns {string} how much is left, and how long it will take. */
 export function leftText(/** @type {SetAnalysis} */ { places_left: left, seconds_left: seconds }) {
-  if (!left) return "All of it has run";
-  const time = seconds === null ? "how long that takes is known after the first" : `about ${duration(seconds)}`;
-  return `${plural(left, "place")} left: ${time}`;
+  if (!left) return "All runs done";
+  const time = seconds === null ? "time known after the first run" : `about ${duration(seconds)}`;
+  return `${plural(left, "slot")} left: ${time}`;
 }
 
 function orderText(/** @type {RunSet} */ { order, official, until_percent: percent }) {
   const { args = {}, faults, ...fields } = /** @type {Record<string, any>} */ (order);
   const pairs = Object.entries({ ...fields, ...args }).map(([key, value]) => `${key} ${value}`);
   const rules = [official && "official: every run counts", percent && `until ±${percent} %`];
-  return [...pairs, ...rules, faults && `failures on a schedule: ${faults}`].filter(Boolean).join(" · ");
+  return [...pairs, ...rules, faults && `fault injection: ${faults}`].filter(Boolean).join(" · ");
 }
 
 function showEffects(/** @type {SetAnalysis} */ analysis) {
@@ -59,7 +59,7 @@ function showEffects(/** @type {SetAnalysis} */ analysis) {
   byId("effects-card").hidden = !axes.length || !effects.length;
   if (byId("effects-card").hidden) return;
   setText(byId("effects-title"), text);
-  const note = `Spearman's rank correlation with the ${measure}, from -1 to 1, and where it is with 95 % confidence.`;
+  const note = `Spearman's rank correlation with the ${measure}, from -1 to 1, with a 95 % confidence interval.`;
   setText(byId("effects-note"), note);
   fillTable(byId("effects"), effectColumns(analysis), effects, ({ key, value }) => `${key} ${value}`);
   drawParallel(byId("parallel"), analysis);
@@ -70,10 +70,10 @@ export function effectColumns(/** @type {SetAnalysis} */ { is_less_better: lessI
   const word = ({ correlation }) => (correlation < 0 === lessIsBetter ? "faster" : "slower");
   const isClear = ({ low, high }) => low !== null && (low > 0 || high < 0);
   return [
-    { title: "Swept", isHead: true, text: ({ key, value }) => [key, value].filter(Boolean).join(" ") },
+    { title: "Option", isHead: true, text: ({ key, value }) => [key, value].filter(Boolean).join(" ") },
     figure("Correlation", ({ correlation }) => number(correlation, 2)),
-    figure("Between", ({ low, high }) => (low === null ? "" : `${number(low, 2)} and ${number(high, 2)}`)),
-    { title: "More of it is", text: (effect) => (isClear(effect) ? word(effect) : "not told from chance") },
+    figure("95 % interval", ({ low, high }) => (low === null ? "" : `${number(low, 2)} to ${number(high, 2)}`)),
+    { title: "Higher is", text: (effect) => (isClear(effect) ? word(effect) : "not significant") },
   ];
 }
 
@@ -94,7 +94,7 @@ async function showComparison(/** @type {number[]} */ ids) {
 function planColumns(/** @type {RunSet} */ { places }) {
   const swept = places.some((place) => sweptOf(place));
   return [
-    figure("Place", (place) => String(place.number)),
+    figure("Slot", (place) => String(place.number)),
     { title: "Runs of", isHead: true, text: (place) => sweptOf(place) || place.name },
     ...(swept ? [{ title: "Name", text: (place) => place.name }] : []),
     figure("Workers", (place) => String(place.num_workers)),
@@ -107,7 +107,7 @@ function fillTrials(/** @type {Element} */ cell, /** @type {Place} */ { trials, 
   const parts = trials.map((run) => ({ key: `${run.run_id} ${run.state} ${run.remark}`, run }));
   const open = isOpen ? [{ key: "open", run: null }] : [];
   reconcile(cell, [...parts, ...open], ({ key }) => key, ({ run }) => {
-    if (!run) return h("div", { class: "soft" }, "wants a run");
+    if (!run) return h("div", { class: "soft" }, "open");
     const name = run.deleted ? `run ${run.run_id}` : h("a", { href: `/runs/${run.run_id}` }, `run ${run.run_id}`);
     return h("div", {}, name, " ", badge(run.state), run.counts ? " counts" : "", run.remark && ` ${run.remark}`);
   });

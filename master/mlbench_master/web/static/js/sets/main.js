@@ -1,4 +1,4 @@
-// The page of all benchmark sets: what each sweeps, how far it is, and where its runs are.
+// The page of all benchmark sets: swept options, progress, and links to the runs.
 
 import { get, now, query } from "../api.js";
 import { byId, h, setText } from "../dom.js";
@@ -11,7 +11,7 @@ import { errorState, figure, fillTable } from "../ui.js";
 
 const POLL_MS = 5000;
 
-/** @returns {string} what differs among the places of a set. */
+/** @returns {string} the options that differ between the slots of a set. */
 export function sweptIn(/** @type {Pick<RunSet, "places">} */ { places }) {
   const keys = new Set(places.flatMap((place) => Object.keys(place.swept)));
   const isScaled = new Set(places.map((place) => place.num_workers)).size > 1;
@@ -26,7 +26,7 @@ const COLUMNS = [
     fill: (cell, { name }) => fillOnce(cell, () => h("a", { href: `/sets/${encodeURIComponent(name)}` }, name)),
   },
   { title: "Sweeps", text: sweptIn },
-  figure("Places", ({ places }) => String(places.length)),
+  figure("Slots", ({ places }) => String(places.length)),
   {
     title: "Created",
     fill: (cell, { created_at: at }) => {
@@ -39,10 +39,10 @@ const COLUMNS = [
     fill: (cell, { name }) => fillOnce(cell, () => {
       const terms = termsOf({ set: name });
       const href = `/runs${query({ query: terms, group: "set" })}`;
-      return [h("a", { href: `/runs${query({ query: terms })}` }, "List"), " ", h("a", { href }, "In groups")];
+      return [h("a", { href: `/runs${query({ query: terms })}` }, "List"), " ", h("a", { href }, "Groups")];
     }),
   },
-  { title: "So far", text: ({ text }) => text },
+  { title: "Progress", text: ({ text }) => text },
 ];
 
 function fillOnce(cell, create) {

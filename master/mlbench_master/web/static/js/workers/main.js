@@ -1,4 +1,4 @@
-// The page of workers: what each of them does and uses.
+// The page of all workers: activity and resource use of each.
 
 import { get, now } from "../api.js";
 import { byId, getParam, reconcile, setParams, setText } from "../dom.js";

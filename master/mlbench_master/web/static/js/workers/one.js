@@ -1,4 +1,4 @@
-// The page of one worker: what it does, its alerts, its use of resources, and its runs.
+// The page of one worker: activity, alerts, resource use and runs.
 
 import { listAlerts } from "../alerts.js";
 import { get, now } from "../api.js";
@@ -66,7 +66,7 @@ async function refreshUsage() {
     pods: [name],
     from: until - Number(span.value) * MINUTE_MS,
     until,
-    axis: { title: "Minutes before now", place },
+    axis: { title: "Minutes ago", place },
   });
   return SLOW_MS;
 }

@@ -1,4 +1,4 @@
-// What each worker used in the last minutes: a sliding window over the exporter's series.
+// Resource use of each worker in the last minutes: a sliding window over the exporter's series.
 
 import { EMPTY, append, rate, since, toSeries } from "../series.js";
 
@@ -6,7 +6,7 @@ import { EMPTY, append, rate, since, toSeries } from "../series.js";
 export const WINDOW_MS = 5 * 60_000;
 // An exporter that is later than this is not waited for.
 const LATE_MS = 30_000;
-// A value that is older than this is no longer current.
+// Maximum age of a current value.
 const CURRENT_MS = 15_000;
 
 const METRICS = {
@@ -57,7 +57,7 @@ export class Usage {
     return this.#curves.get(pod) ?? toCurves(new Map());
   }
 
-  /** @returns {number} the time of the newest sample in Unix milliseconds; 0 if there is none. */
+  /** @returns {number} the time of the newest sample in Unix milliseconds; 0 without samples. */
   newest() {
     return Math.max(0, ...this.#ends());
   }

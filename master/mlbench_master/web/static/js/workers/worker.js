@@ -45,7 +45,7 @@ export function updateWorker(entry, /** @type {Pod} */ pod, /** @type {number} *
   part(entry, "seen").classList.toggle("bad-text", isSilent(pod, now));
 }
 
-/** Say what a worker does and where it is, in the elements that `find` returns by their names. */
+/** Fill the activity and location of a worker into the elements that `find` returns by name. */
 export function fillFacts(find, /** @type {Pod} */ pod, /** @type {number} */ now) {
   setText(find("does"), activityOf(pod, now));
   setText(find("node"), pod.node ?? format.NONE);
@@ -128,21 +128,21 @@ export function toPath(series, { from, to, top }) {
   return { line, area: `${line}L${points.at(-1)[0]} ${HEIGHT}L${points[0][0]} ${HEIGHT}Z` };
 }
 
-/** @returns {string} what a worker does, in words that a link to its run may follow. */
+/** @returns {string} the activity of a worker, as text before the link to its run. */
 export function activityOf(/** @type {Pod} */ pod, /** @type {number} */ now) {
   const hasRank = pod.run_id !== null;
   return {
-    running: hasRank ? "Works on" : "Ends its process",
+    running: hasRank ? "Working on" : "Stopping its process",
     idle: hasRank ? "About to start" : "Idle, ready for a run",
-    exited: hasRank ? "Its process has ended:" : "Its process has ended",
-    starting: hasRank ? "Starting, for" : "Starting, not heard of yet",
-    silent: hasRank ? "Silent, with" : "Silent: down, or out of reach",
+    exited: hasRank ? "Process exited:" : "Process exited",
+    starting: hasRank ? "Starting, for" : "Starting, no heartbeat yet",
+    silent: hasRank ? "Silent, with" : "Silent: down or unreachable",
   }[stateOf(pod, now)];
 }
 
 /** @returns {string} when a worker was heard of last. */
 export function lastSeen(/** @type {Pod} */ pod, /** @type {number} */ now) {
-  if (pod.seen_at === null) return "not yet";
+  if (pod.seen_at === null) return "never";
   if (!isSilent(pod, now)) return format.ago(pod.seen_at, now);
   return `silent for ${format.duration((now - Date.parse(pod.seen_at)) / 1000)}`;
 }
