@@ -1,6 +1,7 @@
-"""Every record of the API, once: what the master answers, the document describes, clients read.
+"""Records of the API: the JSON that the master sends, as dataclasses.
 
-The attributes are the JSON's, in its order. Records of results: ``mlbench.contract.results``.
+The OpenAPI document is generated from them, and clients read responses into them. Attributes have
+the names and the order of the JSON fields. Records of results: ``mlbench.contract.results``.
 """
 
 from mlbench.contract.records.answers import *

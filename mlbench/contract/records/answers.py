@@ -1,4 +1,4 @@
-"""Answers to what is sent, and errors."""
+"""Responses to uploads and joins, and errors."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -8,7 +8,7 @@ from mlbench.contract.records.base import Record, SparseRecord, Time
 
 @dataclass(frozen=True, kw_only=True)
 class Echo(SparseRecord):
-    """A sample as it was given, with one of ``run_id`` and ``pod_name``."""
+    """A posted sample as the master stored it, with either ``run_id`` or ``pod_name``."""
 
     run_id: int | None = None
     pod_name: str | None = None
@@ -21,21 +21,21 @@ class Echo(SparseRecord):
 
 @dataclass(frozen=True)
 class Count(Record):
-    """How many samples a list had."""
+    """The number of samples in a posted list."""
 
     count: int
 
 
 @dataclass(frozen=True)
 class Joined(Record):
-    """The rank of a run that a process has, which MLBench did not start."""
+    """The run and the rank that a process of an external job was given when it joined."""
 
     run_id: int
     attempt: int
     pod: str
-    """The pod that stands for the rank: its recorder polls in its name."""
+    """Name of the pod that represents the rank. The rank's recorder polls under this name."""
     token: str
-    """That pod's."""
+    """Token of that pod, for the recorder's requests."""
 
 
 @dataclass(frozen=True)
@@ -43,45 +43,45 @@ class JoinToken(Record):
     """A joining token, with which other programs record jobs."""
 
     id: str
-    """The holder of the token: only its own runs are found with it."""
+    """Identifier of the token. A process that joins with the token finds only the token's runs."""
     name: str
-    """Who uses the token, or for what; may be empty."""
+    """User or purpose of the token; may be empty."""
     created_at: str | None
-    """When it was made; None if that was not noted."""
+    """Time of creation in UTC; None if unknown."""
     expires_at: str
-    """When it expires."""
+    """Time of expiry in UTC."""
     revoked_at: str | None
-    """When it was revoked; None if it was not."""
+    """Time of revocation in UTC; None if the token was not revoked."""
     last_used_at: str | None
-    """When a process last joined with it; None if none has."""
+    """Time in UTC at which a process last joined with the token; None if it was never used."""
     runs: int
-    """Number of runs that were ordered with it."""
+    """Number of runs that were created with the token."""
     token: str | None = None
-    """The text of the token, only in the response that makes it."""
+    """The token itself, only in the response that creates it; otherwise None."""
 
 
 @dataclass(frozen=True)
 class Held(Record):
-    """How much of a stream the master has."""
+    """How much of a stream the master has stored."""
 
     offset: int
-    """In bytes: where the next chunk begins."""
+    """Start of the next chunk, in bytes from the start of the stream."""
     next_ship_seconds: float
-    """After how long to ship again, while the rank's process runs."""
+    """Seconds to wait before shipping the next chunk, while the rank's process runs."""
 
 
 @dataclass(frozen=True)
 class Health(Record):
-    """All is well."""
+    """The response of a healthy master."""
 
     status: Literal["ok"] = "ok"
 
 
 @dataclass(frozen=True)
 class Error(Record):
-    """What went wrong."""
+    """The response to a request that failed."""
 
     status: int
-    """The answer's status code again."""
+    """HTTP status code of the response."""
     message: str
-    """Which field or part of the request is wrong, and what would be right."""
+    """The field or part of the request that is wrong, and how to correct it."""

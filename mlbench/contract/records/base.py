@@ -1,4 +1,4 @@
-"""What a record of the API is: its JSON object, with types and bounds that are checked."""
+"""The base classes of the API's records: dataclasses that are read from JSON and written to it."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 
 class _DateTime:
-    """Has the OpenAPI document call a text a date-time."""
+    """Marks a string as a date-time in the OpenAPI document."""
 
     @staticmethod
     def __get_pydantic_json_schema__(schema: Any, handler: Any) -> dict[str, Any]:
@@ -14,14 +14,14 @@ class _DateTime:
 
 
 Time = Annotated[str, _DateTime]
-"""A time in UTC, to the microsecond, such as ``2018-08-03T09:21:29.347960Z``."""
+"""Time in UTC with microseconds, such as ``2018-08-03T09:21:29.347960Z``."""
 
 
 @dataclass(frozen=True)
 class Record:
     """A JSON object of the API."""
 
-    # For the schemas of the OpenAPI document, which pydantic makes of these dataclasses.
+    # Pydantic derives the schemas of the OpenAPI document from these dataclasses.
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {
         "extra": "forbid",
         "use_attribute_docstrings": True,
@@ -30,11 +30,12 @@ class Record:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Self:
-        """Return the record that a JSON object describes; unknown fields are passed over.
+        """Return the record in a JSON object. Unknown fields are ignored.
 
-        ValueError if a field is missing, or of another type.
+        Raises:
+            ValueError: a field is missing or has the wrong type.
         """
-        # The agent of a worker has the standard library only; it uses records, but never reads one.
+        # Agents have only the standard library. They create records, but never read one.
         import msgspec  # noqa: PLC0415
 
         try:
@@ -45,30 +46,30 @@ class Record:
         return record
 
     def to_fields(self) -> dict[str, Any]:
-        """Return the record as JSON holds it: numbers that are not finite are None."""
+        """Return the record as a JSON object. NaN and infinities become None."""
         import msgspec  # noqa: PLC0415
 
-        # Of a record that it has read, msgspec writes no field that has its default.
+        # Via `asdict`, because msgspec leaves out the defaults of a record that it has read.
         return dict(msgspec.json.decode(msgspec.json.encode(asdict(self))))
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """The JSON object, also with fields that this version does not know."""
-        said: Mapping[str, Any] = self.__dict__.get("_fields", {})
-        return said
+        """The JSON object as it was received, with the fields that this version does not know."""
+        received: Mapping[str, Any] = self.__dict__.get("_fields", {})
+        return received
 
 
 def _leave_out_null(schema: dict[str, Any]) -> None:
-    """Describe a record whose optional fields are left out where they are None."""
-    for name, described in schema["properties"].items():
+    """Describe optional fields as absent instead of null."""
+    for name, field in schema["properties"].items():
         if name not in schema["required"]:
-            choices = described.pop("anyOf", [])
-            described.update(next((choice for choice in choices if choice != {"type": "null"}), {}))
+            choices = field.pop("anyOf", [])
+            field.update(next((choice for choice in choices if choice != {"type": "null"}), {}))
 
 
 @dataclass(frozen=True)
 class SparseRecord(Record):
-    """A record whose optional fields are left out of the JSON where they are None."""
+    """A record whose JSON leaves out optional fields that are None."""
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {
         **Record.__pydantic_config__,
@@ -77,5 +78,5 @@ class SparseRecord(Record):
     }
 
     def to_fields(self) -> dict[str, Any]:
-        """Return the record as JSON holds it."""
-        return {name: part for name, part in super().to_fields().items() if part is not None}
+        """Return the record as a JSON object without the fields that are None."""
+        return {name: value for name, value in super().to_fields().items() if value is not None}

@@ -1,4 +1,4 @@
-"""What happened to a run, and the alerts that fire."""
+"""Events of a run, and alerts."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -25,50 +25,65 @@ EventKind = Literal[
 
 @dataclass(frozen=True)
 class RunEvent(Record):
-    """Something that happened to a run."""
+    """An event in a run's life."""
 
     time: Time
-    """An exit and a goal by the worker's clock, all else by the master's."""
+    """Time of the event: by the worker's clock for ``exited`` and ``goal``, else the master's."""
     kind: EventKind
-    """`ready`: the workers are there; `started`: all ranks run; `restarted`: a later attempt began,
-    or torchrun began a worker's processes anew;
-    `goal`: the goal was reached; `fault`: a failure was injected, or would have been;
-    `exited`: a rank ended with an error; `lost`: it was given up;
-    `shipped`: the data of a recording arrived after its end."""
+    """Kind of the event:
+
+    - ``created``: the run was submitted
+    - ``ready``: all workers are available
+    - ``started``: all ranks run
+    - ``restarted``: a later attempt began, or torchrun restarted a worker's processes
+    - ``goal``: the target was reached
+    - ``autopsy``: a hang diagnosis was requested
+    - ``fault``: a fault was injected, could not be injected, or is due
+    - ``exited``: a rank exited with an error
+    - ``lost``: the master gave up a rank
+    - ``finished``, ``failed``, ``stopped``: the run ended
+    - ``shipped``: the data of a recording arrived after its end
+    - ``added``: samples were added after the end
+    """
     attempt: int
-    """0 before the first one."""
+    """Number of the attempt, from 1; 0 before the first attempt."""
     rank: int | None
-    """The rank that it happened to; None for the run as a whole."""
+    """Rank that the event concerns; None if it concerns the run as a whole."""
     text: str
-    """What happened, in a sentence."""
+    """Description of the event in a sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Alert(Record):
-    """An alert that fires."""
+    """A firing alert."""
 
     name: str
     severity: str
-    """`critical`: a run is wasted, or nobody watches; `warning`: look at it today."""
+    """``critical``: a run is wasted, or monitoring is down. ``warning``: look at it today."""
     since: Time
+    """Time since which the alert has been firing."""
     text: str
-    """What is wrong, in a sentence or two."""
+    """Description of the problem in one or two sentences."""
     runbook: str
-    """The page that says what to do, in the documentation."""
+    """URL of the documentation page that says what to do."""
     run_id: int | None
-    """The run that it is about; None for a part of the installation."""
+    """Run that the alert concerns; None if it concerns a component of the installation."""
     rank: int | None
+    """Rank that the alert concerns; None if it does not concern a single rank."""
     pod: str | None
+    """Pod that the alert concerns; None if it does not concern a single pod."""
 
 
 @dataclass(frozen=True)
 class RunAlert(Record):
-    """An alert that fired about a run, from when to when."""
+    """A period in which an alert about a run fired."""
 
     name: str
     severity: str
+    """``critical`` or ``warning``."""
     rank: int | None
+    """Rank that the alert concerns; None if it concerns the run as a whole."""
     began_at: Time
-    """To within a few seconds; in a long run, a thousandth of it."""
+    """Start of the period. Accurate to a few seconds, or to 0.1 % of a long run's duration."""
     ended_at: Time | None
-    """None while it fires."""
+    """End of the period; None while the alert fires."""

@@ -1,4 +1,4 @@
-"""What a run's result depends on: code, machines, limits, versions, and what disturbed it."""
+"""The manifest of a run: everything that its result depends on, and what disturbed it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,146 +11,170 @@ from mlbench.contract.stated import Setting
 
 @dataclass(frozen=True)
 class GitState(Record):
-    """The repository that holds a run's code."""
+    """The state of the Git repository that holds a run's code."""
 
     commit: str
     dirty: bool | None = None
-    """Whether it has changes that the commit does not; None where that is unknown."""
+    """Whether there are uncommitted changes; None if unknown."""
     root: str | None = None
-    """Its folder."""
+    """Root folder of the repository; None if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Machine(Record):
-    """The machine and software of some ranks, as their agents state them; None where unknown.
+    """The machine and the software of some ranks, as their agents report them; None if unknown.
 
-    Several machines that differ in nothing but their `hostname` are one, whose `hostname` is None.
+    Machines that differ only in their ``hostname`` are listed as one, whose ``hostname`` is None.
     """
 
     ranks: tuple[int, ...] = ()
+    """Ranks that ran on the machine."""
     hostname: str | None = None
+    """Host name; None if unknown, or if several machines are listed as one."""
     os: str | None = None
-    """The distribution and its kernel."""
+    """Distribution and kernel version."""
     architecture: str | None = None
+    """Processor architecture, such as ``x86_64``."""
     cpu_model: str | None = None
+    """Model name of the processor."""
     processor: Mapping[str, str] = field(default_factory=dict)
-    """More of it, as far as the kernel tells: generation, clock, governor, turbo, smt, caches,
-    numa_nodes, hypervisor."""
-    cpus: int | None = None
-    """Cores that the worker may run on."""
-    cpu_limit: float | None = None
-    """How many cores' worth of time it may use; None if that is not limited."""
-    bandwidth_limit: float | None = None
-    """How many Mbit/s it may send; None if that is not limited."""
-    latency_ms: float | None = None
-    """By how many ms what it sends is held back; None: by none."""
-    loss_percent: float | None = None
-    """The share of what it sends that is thrown away; None: none."""
-    memory_bytes: int | None = None
-    memory_limit_bytes: int | None = None
-    """How many of them it may use; None if that is not limited."""
-    gpus: tuple[str, ...] = ()
-    """The models of its GPUs, one entry each."""
-    gpu_driver: str | None = None
-    python: str | None = None
-    """The version of the Python that the command begins with or its script names.
+    """Further properties of the processor that the kernel reports.
 
-    For other commands, of the agent's.
+    Possible keys: generation, clock, governor, turbo, smt, caches, numa_nodes, hypervisor.
+    """
+    cpus: int | None = None
+    """Number of cores that the worker may run on."""
+    cpu_limit: float | None = None
+    """CPU limit of the worker, in cores; None if unlimited."""
+    bandwidth_limit: float | None = None
+    """Limit on the worker's outgoing bandwidth, in Mbit/s; None if unlimited."""
+    latency_ms: float | None = None
+    """Latency added to the worker's outgoing packets, in milliseconds; None if none is added."""
+    loss_percent: float | None = None
+    """Percentage of the worker's outgoing packets that is dropped; None if none is dropped."""
+    memory_bytes: int | None = None
+    """Memory of the machine, in bytes."""
+    memory_limit_bytes: int | None = None
+    """Memory limit of the worker, in bytes; None if unlimited."""
+    gpus: tuple[str, ...] = ()
+    """Model name of each GPU."""
+    gpu_driver: str | None = None
+    """Version of the GPU driver; None if unknown or without GPUs."""
+    python: str | None = None
+    """Version of the Python interpreter that the command or its script's first line names.
+
+    For other commands, the version of the agent's interpreter.
     """
     mlbench: str | None = None
+    """Version of MLBench on the worker."""
     packages: Mapping[str, str] = field(default_factory=dict)
-    """The distributions that this Python has installed, with their versions."""
+    """Versions of the distributions that are installed for this interpreter, by name."""
     git: GitState | None = None
-    """None where the code lies in no repository."""
+    """Git repository of the code; None if the code is not in a repository."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StatedMachine(Machine):
-    """A machine, and its clock when the process was about to start."""
+    """A machine as an agent reports it, with its clock offset just before the process starts."""
 
     is_forked: bool = False
-    """Whether the process was forked from one that had imported PyTorch."""
+    """Whether the process is forked from an interpreter that has already imported PyTorch."""
     clock_offset_seconds: float | None = None
-    """By how much it was ahead of the master's."""
+    """Seconds by which the worker's clock is ahead of the master's; None if unknown."""
     clock_uncertainty_seconds: float | None = None
+    """Maximum error of the clock offset, in seconds; None if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Disturbance(Record):
-    """What kept a rank from its cores, as the kernel counts it over the rank's training.
+    """CPU contention and other interference during a rank's training, from kernel counters.
 
-    Training is what follows the first line that its process recorded; all that it did, if it
-    recorded none. What is unknown is None, or missing.
+    Training begins with the first line that the rank's process recorded. If it recorded none, the
+    measurement covers the process lifetime. Unknown values are None, or missing from mappings.
     """
 
     seconds: float
-    """How long it was measured."""
+    """Duration of the measurement, in seconds."""
     cores: int
-    """How many cores the rank may run on."""
+    """Number of cores that the rank may run on."""
     waiting_seconds: float
-    """The part of these seconds in which it waited for a core that other programs had.
+    """Seconds of CPU contention: a thread was ready, but another program held the core.
 
-    At most the part of its cores' time that others had: in the rest, threads of its own run waited
-    for each other.
+    At most the share of the cores' time that other programs used. Any further wait is for other
+    threads of the same run, and is not counted here.
     """
     own_waiting_seconds: float
-    """The part in which it waited for a core that its own run had, or for its limit's sake."""
+    """Seconds of self-contention: the rank waited for threads of its own run, or was throttled."""
     others_core_seconds: float | None
-    """How long others used its cores, summed over the cores; on a cluster, other ranks too."""
-    top: Mapping[str, float]
-    """The same by program, of those that used most; empty on a cluster."""
-    stolen_seconds: float | None
-    """The part in which the hypervisor had a core of the rank, the mean over its cores."""
-    throttled_seconds: float | None
-    """For how long the limit of its own container kept it from its cores, summed over the cores."""
-    node_pressure_seconds: Mapping[str, float]
-    """For how long some process waited for ``cpu``, ``memory`` and ``io``."""
-    pod_pressure_seconds: Mapping[str, float]
-    """The same of the pod's own processes."""
-    major_faults: int
-    """How often its processes waited for a page from a disk."""
-    involuntary_switches: int
-    """How often its threads lost their core to another thread."""
-    core_hertz: float | None
-    """The mean frequency of its cores."""
-    gpu_limited_seconds: Mapping[str, float]
-    """For how long something kept a GPU's clock down, by what it was, such as ``heat``."""
-    profiled: tuple[tuple[float, float], ...] = ()
-    """From when to when it was profiled, in Unix seconds by the clock of its worker."""
-    stack_waiting_seconds: float | None = None
-    """The part in which it waited for a core that MLBench's own processes had.
+    """Core seconds that other processes used on the rank's cores; None if unknown.
 
-    None in records of earlier versions, whose ``waiting_seconds`` have it.
+    On a cluster, this includes other ranks.
+    """
+    top: Mapping[str, float]
+    """Core seconds of the programs that used the rank's cores most; empty on a cluster."""
+    stolen_seconds: float | None
+    """Seconds in which the hypervisor held a core of the rank (steal time), mean over its cores.
+
+    None if unknown.
+    """
+    throttled_seconds: float | None
+    """Core seconds for which the container's CPU limit throttled the rank; None if unknown."""
+    node_pressure_seconds: Mapping[str, float]
+    """Seconds in which a process of the node waited for ``cpu``, ``memory`` or ``io`` (PSI)."""
+    pod_pressure_seconds: Mapping[str, float]
+    """Seconds in which a process of the pod waited for ``cpu``, ``memory`` or ``io`` (PSI)."""
+    major_faults: int
+    """Number of major page faults: waits for a page from disk."""
+    involuntary_switches: int
+    """Number of involuntary context switches of the rank's threads."""
+    core_hertz: float | None
+    """Mean frequency of the rank's cores, in hertz; None if unknown."""
+    gpu_limited_seconds: Mapping[str, float]
+    """Seconds for which a GPU's clock was throttled, by reason, such as ``heat``."""
+    profiled: tuple[tuple[float, float], ...] = ()
+    """Start and end of each period in which the rank was profiled.
+
+    Unix seconds by the worker's clock.
+    """
+    stack_waiting_seconds: float | None = None
+    """Seconds in which the rank waited for a core that MLBench's own processes held.
+
+    None in records of earlier versions, in which ``waiting_seconds`` includes them.
     """
     stopped: tuple[tuple[float, float], ...] = ()
-    """From when to when a process was stopped by a signal, or its machine slept.
+    """Start and end of each period in which a signal stopped a process, or its machine slept.
 
-    Unix seconds by the clock of its worker. Injected failures are not among them.
+    Unix seconds by the worker's clock. Injected faults are left out.
     """
 
     @property
     def contention_share(self) -> float:
-        """Share of the time in which it waited for a core that processes outside its run had."""
+        """Share of the time that the rank waited for processes outside its run, from 0 to 1."""
         return (self.waiting_seconds + (self.stack_waiting_seconds or 0.0)) / self.seconds
 
 
 @dataclass(frozen=True)
 class RankOnMachine(Record):
-    """Where a rank ran."""
+    """The placement of a rank: its pod, machine and cores."""
 
     rank: int
     pod: str
+    """Name of the worker pod."""
     hostname: str | None
+    """Host name of the machine; None if unknown."""
     image: str | None
-    """The image that its pod ran, with its digest; None where it ran none."""
+    """Container image of the pod, with its digest; None for a worker without a container."""
     cpus: tuple[int, ...]
-    """The cores that it was bound to; empty if it was to none."""
+    """Numbers of the cores that the rank was pinned to; empty if it was not pinned."""
     clock_offset_seconds: float | None
-    """By how much the worker's clock was ahead of the master's when the rank was started."""
+    """Seconds by which the worker's clock was ahead of the master's at the start of the rank.
+
+    None if unknown.
+    """
     clock_uncertainty_seconds: float | None
-    """The offset is right to within this: half the shortest round trip."""
+    """Maximum error of the clock offset, in seconds: half the shortest round trip."""
     is_forked: bool = False
-    """Whether its process was forked from one that had imported PyTorch."""
+    """Whether the process was forked from an interpreter that had already imported PyTorch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,10 +189,10 @@ class Limits(Resources, Record):
 
 @dataclass(frozen=True)
 class Versions(Record):
-    """Versions of the installation; each machine states its own."""
+    """Versions of the installation. Each machine reports its own versions."""
 
     mlbench: str
-    """The master's."""
+    """Version of the master."""
 
 
 @dataclass(frozen=True)
@@ -177,33 +201,47 @@ class Manifest(Record):
 
     run_id: int
     name: str
+    """Name that the user gave the run."""
     division: Division
-    """Closed for an official task, open for a command of one's own."""
+    """``closed`` for a benchmark with its fixed rules, ``open`` for your own code."""
     departures: tuple[str, ...]
-    """Where a run of the closed division leaves the rules of its task, a sentence each."""
+    """Rule violations of a run in the closed division, a sentence each."""
     benchmark: str
+    """Name of the benchmark; empty for your own code."""
     image: str
+    """Container image of your own code; empty for a benchmark."""
     command: str
+    """Command of your own code; empty for a benchmark."""
     working_dir: str | None
+    """Folder on the workers that the command starts in; None for the workers' default."""
     args: Mapping[str, str]
+    """Options of the benchmark that were set, by name."""
     run_all_nodes: bool
+    """Whether every rank runs the command; otherwise rank 0 alone."""
     backend: str
+    """Communication backend, such as ``gloo``; empty if none was set."""
     seed: int | None
+    """Random seed; None if none was set."""
     settings: Mapping[str, Setting] | None
-    """The settings of the task, as it states them; None until it does."""
+    """Settings that the training process reported; None until it has reported them."""
     goal: Goal | None
+    """Target of the run; None without a target."""
     data: Mapping[str, Setting]
-    """The settings that say what it was trained on: all whose names begin with `data`."""
+    """Settings that describe the training data: all whose names begin with ``data``."""
     limits: Limits
     attempts: int
+    """Number of attempts so far."""
     created_at: Time
     started_at: Time | None
+    """Start of the run; None before it starts."""
     finished_at: Time | None
+    """End of the run; None before it ends."""
     versions: Versions
     machines: tuple[Machine, ...]
-    """Of the latest attempt; empty until its ranks have started."""
+    """Machines of the latest attempt; empty until its ranks have started."""
     ranks: tuple[RankOnMachine, ...]
+    """Placement of each rank of the latest attempt; empty before the first attempt."""
     launcher: str = ""
-    """Who started its processes; empty where MLBench did."""
+    """Launcher of an external job, such as ``slurm``; empty if MLBench started the processes."""
     not_recorded: NotRecorded | None = None
     """Counts of data that the run's record lacks; None if nothing is known to be missing."""

@@ -1,4 +1,4 @@
-"""What runs run on, and what they may ask for."""
+"""Worker pods, benchmarks, and the limits of an installation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,118 +17,122 @@ class Pod(Record):
 
     name: str
     labels: str
-    """A Python dictionary's text, as MLBench wrote it."""
+    """Labels of the pod, as the text of a Python dictionary: the format of the original MLBench."""
     phase: str
-    """As Kubernetes names it, such as ``Running``."""
+    """Phase of the pod in Kubernetes' terms, such as ``Running``."""
     ip: str
     node: str = ""
+    """Name of the node; empty if unknown."""
     run_id: int | None = None
-    """The active run that it works for."""
+    """Active run that the pod works for; None if it is idle."""
     rank: int | None = None
-    """Its rank in that run."""
+    """Rank of the pod in that run; None if it is idle."""
     cpus: tuple[int, ...] = ()
-    """The cores that it has for that run; empty where the pod has its own."""
+    """Numbers of the cores that the pod may use for that run; empty if it has its own cores."""
     state: AgentState | None = None
-    """As its agent said last; None before its first poll."""
+    """State that the pod's agent reported last; None before its first poll."""
     fork_server: bool = False
-    """Whether a process that has imported PyTorch is ready to be forked for an official task."""
+    """Whether an interpreter that has imported PyTorch is ready to be forked for a benchmark."""
     seen_at: Time | None = None
-    """When its agent was last heard of."""
+    """Time of the agent's last heartbeat; None before the first one."""
 
 
 @dataclass(frozen=True)
 class Option(Record):
-    """An option of an official task, for ``args`` of a run."""
+    """An option of a benchmark, which a run sets in ``args``."""
 
     name: str
     default: Setting
     choices: tuple[Setting, ...]
-    """The values to choose from; empty for any number or text."""
+    """Allowed values; empty if any number or string is allowed."""
     help: str
+    """Description of the option in a sentence."""
 
 
 @dataclass(frozen=True)
 class Benchmark(Record):
-    """An official task."""
+    """A benchmark that a run can use."""
 
     name: str
-    """The value of ``benchmark`` of a run."""
+    """Name of the benchmark: the value of a run's ``benchmark``."""
     description: str
     goal: Goal | None = None
-    """The default goal; None for a task without one."""
+    """Default target; None for a benchmark without a target."""
     light_goal: Goal | None = None
-    """The goal with `light_target`; None if there is none."""
+    """Target of a run with ``light_target``; None if there is no light target."""
     has_light_target: bool = False
-    """Whether a run may set ``light_target``: a goal that is reached sooner."""
+    """Whether a run may set ``light_target``, a target that is easier to reach."""
     takes_seed: bool = False
     """Whether a run may set ``seed``."""
     takes_gpu: bool = False
     """Whether a run may set ``gpu_enabled``."""
     backends: tuple[str, ...] = ()
-    """Possible values of a run's ``backend``; empty where its ranks do not communicate."""
+    """Allowed values of a run's ``backend``; empty if the ranks do not communicate."""
     rules: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)
-    """The values that its settings may have in the closed division, the usual one first."""
+    """Values that a setting may have in the closed division, by setting; the usual value first."""
     options: tuple[Option, ...] = ()
-    """What a run's ``args`` may set."""
+    """Options that a run may set in ``args``."""
     images: tuple[str, ...] = ()
-    """MLBench's images of it, which ``image_name`` of a run may name too, with any tag."""
+    """MLBench's images of the benchmark, which a run may name in ``image_name`` with any tag."""
 
 
 @dataclass(frozen=True)
 class BandwidthLimit(Record):
-    """How much bandwidth a run may ask for."""
+    """The bandwidth that a run may request."""
 
     most: float | None
-    """Mbit/s that a worker may send; ``null``: any number."""
+    """Maximum outgoing bandwidth of a worker, in Mbit/s; None without a maximum."""
 
 
 @dataclass(frozen=True)
 class RunLimits(Record):
-    """What a run may ask for."""
+    """The resources that a run may request."""
 
     workers: int
-    """The most of them."""
+    """Maximum number of workers per run."""
     cpus: float
-    """The most cores of a worker."""
+    """Maximum number of cores per worker."""
     whole_cpus: bool
-    """Whether a worker gets whole cores only."""
+    """Whether the number of cores per worker must be an integer."""
     bandwidth: BandwidthLimit | None
-    """``null`` where it cannot be limited."""
+    """Bandwidth that a run may request; None if this installation cannot limit bandwidth."""
     gpus: int
-    """GPUs of a worker of a run that asks for them; 0 where there are none."""
+    """Number of GPUs per worker for a run that requests GPUs; 0 if there are none."""
     latency: bool = False
-    """Whether it may ask for latency and loss."""
+    """Whether a run may request latency and packet loss."""
 
 
 @dataclass(frozen=True)
 class Place(Record):
-    """Another web page to look at, by the URL that a browser can reach."""
+    """A web page of another service."""
 
     url: str
+    """URL that a browser can reach."""
 
 
 @dataclass(frozen=True)
 class Info(Record):
-    """An installation."""
+    """An installation of MLBench."""
 
     version: str
     pool: Literal["local", "kubernetes"]
-    """Where the workers are."""
+    """Environment in which the workers run."""
     database: Literal["sqlite", "postgresql"]
-    """Where runs are stored."""
+    """Database in which runs are stored."""
     workers: int
-    """How many idle ones are kept."""
+    """Number of idle workers that are kept ready."""
     limits: RunLimits
     grafana: Place | None
+    """Grafana; None without Grafana."""
     prometheus: Place | None
-    """That of a local stack; a cluster's is not for browsers."""
+    """Prometheus of a local stack; None on a cluster, where browsers cannot reach Prometheus."""
 
     @property
     def grafana_url(self) -> str | None:
-        """Grafana, as a browser reaches it; None where there is none."""
+        """URL of Grafana for a browser; None without Grafana."""
         return self.grafana.url if self.grafana else None
 
     @property
     def prometheus_url(self) -> str | None:
-        """The Prometheus of a local stack; None elsewhere."""
+        """URL of a local stack's Prometheus; None on a cluster."""
         return self.prometheus.url if self.prometheus else None

@@ -1,4 +1,4 @@
-"""Runs, as the API tells of them: their order, state, goal, ranks and origin."""
+"""Runs: settings, state, target, ranks, outcome and origin."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,116 +15,138 @@ Division = Literal["closed", "open"]
 
 @dataclass(frozen=True)
 class Goal(Record):
-    """The metric that a run is judged by, and the value that it has to reach."""
+    """The target of a run: a metric, and the value that it must reach."""
 
     metric: str
     value: float
     lower_is_better: bool = False
+    """Whether the metric must fall to the value instead of rising to it."""
 
 
 @dataclass(frozen=True)
 class Delivery(Record):
-    """Where the run's samples are: recorded = in_prometheus + kept."""
+    """Counts of a run's samples. Samples are missing unless recorded = in_prometheus + kept."""
 
     recorded: int
+    """Number of samples that the workers recorded."""
     in_prometheus: int
+    """Number of samples that are stored in Prometheus."""
     kept: int
-    """Samples that Prometheus cannot hold; the API reads them too."""
+    """Number of samples stored in the database only, because Prometheus cannot store them."""
 
 
 @dataclass(frozen=True)
 class Added(Record):
-    """Late samples of a run, which are kept apart from its result."""
+    """Late samples of a run, which are not part of its result."""
 
     samples: int
+    """Number of late samples."""
     first_at: Time
-    """When the first of them came."""
+    """Arrival of the first late sample."""
     last_at: Time
+    """Arrival of the last late sample."""
     of_lost_ranks: int = 0
-    """Samples that ranks sent after they were lost. The others were posted after the run's end."""
+    """Number of samples that ranks sent after they were lost.
+
+    All other late samples were posted after the run's end.
+    """
 
 
 @dataclass(frozen=True)
 class NotRecorded(Record):
-    """Counts of data that a run's processes reported and its record lacks."""
+    """Counts of data that a run's processes reported, but that its record lacks."""
 
     text: str
-    """All counts in a phrase, such as `3 malformed lines`."""
+    """All counts in a phrase, such as ``3 malformed lines``."""
     malformed_lines: int = 0
-    """Lines of metrics files that cannot be read. The series `malformed` shows their text."""
+    """Number of unreadable lines in metrics files. The series ``malformed`` contains their text."""
     refused_values: int = 0
-    """Values of series beyond the limit of series."""
+    """Number of values that were refused because their series exceeded the limit of series."""
     refused_calls: int = 0
-    """Calls of an MLflow or MLBench client that were refused."""
+    """Number of calls of an MLflow or MLBench client that were refused."""
     unanswered_calls: int = 0
-    """Such calls that broke off, or timed out, before they were read."""
+    """Number of calls of an MLflow or MLBench client that broke off or timed out unread."""
     unread_files: int = 0
-    """TensorBoard event files that could not be read to their end."""
+    """Number of TensorBoard event files that could not be read to the end."""
     unwritten_values: int = 0
-    """Values for which the disk had no room."""
+    """Number of values that were lost because the disk was full."""
     refused_bytes: int = 0
-    """Bytes that a lost rank of an external job sent after the run's end."""
+    """Number of bytes that a lost rank of an external job sent after the run's end."""
 
 
 @dataclass(frozen=True)
 class NotFinite(Record):
-    """Since when a loss is NaN or an infinity."""
+    """The start of a period in which a loss is NaN or infinite."""
 
     metric: str
+    """Name of the loss."""
     rank: str
-    """Empty for values without a rank."""
+    """Rank that recorded the loss; empty for a loss without a rank."""
     step: int | None
-    """The first such step, where steps are recorded."""
+    """First step at which the loss is NaN or infinite; None if steps are not recorded."""
     since: Time
 
 
 @dataclass(frozen=True)
 class Outcome(Record):
-    """What a run achieved, as its evaluation says once the run has ended."""
+    """The outcome of a run that has ended."""
 
     kind: OutcomeKind
-    """`reached` or `not_reached`: the target. `nan`: a loss, or the target's metric, is not finite.
-    `completed`: the run has no target."""
+    """Kind of the outcome:
+
+    - ``reached``, ``not_reached``: whether the run reached its target
+    - ``nan``: a loss or the target's metric is NaN or infinite
+    - ``hung``, ``crashed``, ``stopped``: why the run ended early
+    - ``completed``: a run without a target ended normally
+    """
     text: str
-    """The outcome in a sentence: when, where, or which error."""
+    """Description of the outcome in a sentence, with the time, the place or the error."""
     title: str
-    """Words for a list, such as `target reached` or `NaN`."""
+    """Short form for a list, such as ``target reached`` or ``NaN``."""
     since: float | None = None
-    """Unix seconds: when the target was reached, or since when the run was NaN or hung."""
+    """Unix time of the outcome, in seconds; None if unknown, or for other outcomes.
+
+    It is the time at which the target was reached, the loss became NaN, or the run began to hang.
+    """
     step: int | None = None
-    """First step that is NaN, or the steps done before the hang; None if unknown."""
+    """First step with a NaN, or number of steps before the hang; None if unknown."""
     rank: int | None = None
-    """The rank that crashed; None for other outcomes, or if unknown."""
+    """Rank that crashed; None for other outcomes, or if unknown."""
 
 
 @dataclass(frozen=True)
 class Rank(Record):
-    """A worker of the run's latest attempt, and its rank among the workers."""
+    """A worker of the run's latest attempt, with its rank among the workers."""
 
     rank: int
+    """Number of the worker in the run, from 0."""
     pod: str
-    """The worker that runs it."""
+    """Name of the worker pod."""
     exit_code: int | None
-    """None until it has ended."""
+    """Exit code of the worker's command; None while it runs."""
     stopped: str = ""
-    """Why it was stopped, such as `stopped after rank 1 failed`; empty if it ended by itself."""
+    """Reason for stopping the worker, such as ``stopped after rank 1 failed``.
+
+    Empty if it was not stopped.
+    """
     processes: tuple[int, ...] = ()
-    """The ranks of its processes: its own, unless its command has started several (torchrun)."""
+    """Ranks of the worker's training processes; several if the command is torchrun, for example."""
 
 
 @dataclass(frozen=True)
 class Origin(Record):
-    """Where an imported run comes from."""
+    """The origin of an imported run."""
 
     installation: str
-    """The host of its master; empty where its archive does not say."""
+    """Host name of the original master; empty if the archive does not contain it."""
     run_id: int
-    """Its id there."""
+    """Id of the run in the original installation."""
     imported_at: Time
+    """Time of the import."""
     set_name: str | None = None
-    """The benchmark set that it was run for there, if it was."""
+    """Benchmark set of the run in the original installation; None if it was in no set."""
     place: int | None = None
-    """Its place in that set."""
+    """Slot of the run in that set, from 1; None if it was in no set."""
 
     def __str__(self) -> str:
         where = self.installation or "another installation"
@@ -133,99 +155,115 @@ class Origin(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class _RunHead(Record):
-    """What comes first in the JSON of a run."""
+    """The first fields in the JSON of a run."""
 
     id: int
     name: str
-    """The name that its user gave the run."""
+    """Name that the user gave the run."""
     resource_name: str = ""
-    """The name in Kubernetes and of files: `name` if Kubernetes allows it, else derived from it."""
+    """Name for Kubernetes and files: ``name`` if Kubernetes allows it, else derived from it."""
     display_name: str = ""
-    """Same as `name`: for clients of earlier versions."""
+    """Copy of ``name``, for clients of earlier versions."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run(RunSpec, _RunHead):
-    """A run: what it was ordered with, and what became of it."""
+    """A run: its settings, its state and its outcome."""
 
     created_at: Time
     started_at: Time | None
+    """Start of the run; None before it starts."""
     finished_at: Time | None
+    """End of the run; None before it ends."""
     state: RunState
     reason: str
-    """Why it failed, or was stopped at its deadline; else what is to be known of it, such as that
-    its order named no benchmark; mostly empty."""
+    """Reason for the failure or for the stop at the deadline, or another remark; usually empty."""
     waiting: str = ""
-    """What it waits for: before it begins, between attempts, or to be counted; else empty."""
+    """What the run waits for before it starts, between attempts, or at its end; otherwise empty."""
     job_id: str = ""
+    """Identifier of the run for the original MLBench's command line."""
     job_metadata: Mapping[str, Any] = field(default_factory=dict)
-    """What MLBench's dashboard told of it: `command`, `master_name` (the pod of rank 0), `pods`."""
+    """Job fields of the original MLBench: ``command``, ``pods``, and rank 0's ``master_name``."""
     benchmark: str = ""
-    """The official task; empty where the run brought its own command."""
+    """Name of the benchmark; empty for a run of your own code."""
     image: str = ""
-    """The run's own image; empty for an official task."""
+    """Container image of your own code; empty for a benchmark."""
     command: str = ""
-    """What the run's own image runs."""
+    """Command of your own code; empty for a benchmark."""
     launcher: str = ""
-    """Who started its processes, such as `slurm` or `torchrun`; empty where MLBench did."""
+    """Launcher of an external job, such as ``slurm`` or ``torchrun``.
+
+    Empty if MLBench started the processes.
+    """
     backend: str = ""
+    """Communication backend, such as ``gloo``; empty if none was set."""
     run_all_nodes: bool = True
+    """Whether every rank runs the command; otherwise rank 0 alone."""
     world_size: int = 0
-    """How many processes train, a rank each: one in each worker, unless they state more."""
+    """Number of training processes. One per worker, unless the processes report more."""
     set_name: str | None = None
-    """The benchmark set that it was run for; None: none."""
+    """Benchmark set of the run; None if it is in no set."""
     place: int | None = None
-    """Its place in the set, from 1 on."""
+    """Slot of the run in its benchmark set, from 1; None if it is in no set."""
     swept: Mapping[str, str] = field(default_factory=dict)
-    """The values of what its set sweeps, as they were given; its order has them too."""
+    """Values of the swept options, by option, as they were written; empty without a sweep."""
     replaced_by: int | None = None
-    """A newer run at its place that has finished; None: none has."""
+    """Id of a newer run that finished in the same slot of the benchmark set; None without one."""
     attempt: int
-    """0 until it starts, then 1, and one more for each restart."""
+    """Number of the latest attempt: 0 before the start, then 1, and one more per restart."""
     stop_requested: bool = False
+    """Whether a user has requested to stop the run."""
     delete_requested: bool = False
-    """Whether it is deleted once it has ended."""
+    """Whether the run will be deleted as soon as it has ended."""
     settings: Mapping[str, Setting] | None = None
-    """The settings of the task, as it states them; None until it does."""
+    """Settings that the training process reported; None until it has reported them."""
     goal: Goal | None
+    """Target of the run; None without a target, or until the training process has reported it."""
     goal_reached_at: Time | None = None
-    """When a recorded value reached the goal first; None: not yet."""
+    """Time of the first recorded value that reached the target; None until then."""
     goal_train_seconds: float | None = None
-    """Training time until then; None where it was not recorded."""
+    """Time to target (training), in seconds; None if not reached, or not recorded."""
     delivery: Delivery | None
-    """None until its samples are counted: by its end, or soon after it was stopped or failed."""
+    """Counts of the run's samples; None until they are counted, around the run's end."""
     added: Added | None = None
-    """Late samples, which are not part of its result; None if there are none."""
+    """Late samples, which are not part of the result; None if there are none."""
     not_recorded: NotRecorded | None = None
-    """Counts of data that its record lacks; None if nothing is known to be missing."""
+    """Counts of data that the run's record lacks; None if nothing is known to be missing."""
     not_finite: NotFinite | None = None
-    """Since when its loss is no finite number; None if it is one."""
+    """Start of the period in which the run's loss is NaN or infinite; None if it is finite."""
     outcome: Outcome | None = None
-    """What the run achieved; None until its result is computed, soon after its end."""
+    """Outcome of the run; None until its result is computed, soon after its end."""
     disturbed: bool = False
-    """Whether its result is not its own, as other programs took its cores; False until its end."""
+    """Whether CPU contention may have distorted the result; False before the run's end."""
     waiting_share: float | None = None
-    """Of the time, from 0 to 1: the rank that waited most did so for a core that others had."""
+    """CPU contention of the rank that had most, as a share of its time, from 0 to 1.
+
+    None if it was not measured, or before the run's end.
+    """
     archive: str | None = None
-    """The file name of its archive; None until it is sealed, soon after its end."""
+    """File name of the run's archive; None until it is written, soon after the run's end."""
     archive_sha256: str | None = None
-    """The archive's digest."""
+    """SHA-256 of the archive, in hexadecimal; None without an archive."""
     archive_problem: str = ""
-    """Why it is not sealed, or not with its latest samples; else empty."""
+    """Reason why the archive is missing, or lacks the latest samples; otherwise empty."""
     title: str = ""
-    """The name for people: what its user calls it, or else its own name."""
+    """Title that the user gave the run; ``name`` by default."""
     tags: tuple[str, ...] = ()
-    """Those that its user gave it, in order."""
+    """Tags that the user gave the run, in their order."""
     note: str = ""
-    """What its user wrote of it, in Markdown."""
+    """Note of the user, in Markdown."""
     origin: Origin | None = None
-    """Of an imported run, which is read only; None for a run of this installation."""
+    """Origin of an imported run, which is read-only; None for a run of this installation."""
     ranks: tuple[Rank, ...]
+    """Workers of the latest attempt; empty before the first attempt."""
     values: Mapping[str, Setting] = field(default_factory=dict)
-    """Of the fields that `columns` asks for, by name; None where it has none."""
+    """Values of the fields that the query parameter ``columns`` requests, by name.
+
+    None for a field without a value.
+    """
 
     def __post_init__(self) -> None:
-        """Check names that become file names, and set those that earlier versions lack.
+        """Check names that become file names, and fill in names that earlier versions lack.
 
         Raises:
             ValueError: a name could lead to another folder.
@@ -236,13 +274,14 @@ class Run(RunSpec, _RunHead):
             object.__setattr__(self, "name", self.display_name or self.name)
         object.__setattr__(self, "display_name", self.name)
         object.__setattr__(self, "title", self.title or self.name)
-        for field_name, name in (("resource_name", self.resource_name), ("archive", self.archive)):
+        for field_name in ("resource_name", "archive"):
+            name = getattr(self, field_name)
             if name is not None and not is_file_name(name):
                 raise ValueError(f"{field_name}: must be the name of a file (got {name!r:.100})")
 
     @property
     def words(self) -> "Words":
-        """What its user says of it."""
+        """Title, tags and note of the user."""
         title = "" if self.title == self.name else self.title
         return Words(title, self.tags, self.note)
 
@@ -254,75 +293,84 @@ class Run(RunSpec, _RunHead):
 
 @dataclass(frozen=True)
 class Words(Record):
-    """What the user says of a run: no part of the evidence, so that it has a file of its own."""
+    """The user's annotations of a run, which are stored in a file of their own."""
 
     title: str = ""
-    """Empty for the run's own name."""
+    """Title of the run; empty if its name is its title."""
     tags: tuple[str, ...] = ()
     note: str = ""
+    """Note in Markdown."""
 
 
 @dataclass(frozen=True)
 class RunCounts(Record):
-    """How many runs there are."""
+    """The number of runs, and of the runs that match a query."""
 
     runs: int
-    """In all."""
+    """Number of all runs."""
     states: Mapping[RunState, int]
-    """Of those that match, by state; a state that none is in is left out."""
+    """Number of matching runs by state, without states that have no run."""
     query: str = ""
-    """How the query was read, such as `accuracy>95 and "first"`; empty without one."""
+    """Interpretation of the query, such as ``accuracy>95 and "first"``; empty without a query."""
 
 
 @dataclass(frozen=True)
 class RunField(Record):
-    """A field by which runs are searched, sorted and grouped."""
+    """A field by which runs can be searched, sorted and grouped."""
 
     name: str
     help: str
+    """Description of the field."""
     unit: str = ""
-    """What its numbers are in; empty where they have none."""
+    """Unit of the field's numbers; empty if they have no unit."""
 
 
 @dataclass(frozen=True)
 class RunCurve(Record):
-    """The goal's metric over time, in at most 60 points or so."""
+    """The metric of a run's target over time, in about 60 points at most."""
 
     run_id: int
     metric: str
+    """Name of the metric."""
     seconds: tuple[float, ...]
-    """Since the run's start."""
+    """Time of each point, in seconds since the run's start."""
     values: tuple[float, ...]
-    """Of an active run, the mean over the ranks."""
+    """Value at each point. For an active run, the mean over the ranks."""
 
 
 @dataclass(frozen=True)
 class GroupMean(Record):
-    """The mean of a figure over the runs of a group."""
+    """The mean of a field over the runs of a group."""
 
     count: int
-    """How many of them have the figure."""
+    """Number of runs that have a value."""
     mean: float | None
-    """Of these; None if it is too large for a number."""
+    """Arithmetic mean of the values; None if it is too large for a number."""
     low: float | None
-    """What the runs are drawn from has a mean between this and the next, with 95 % confidence.
+    """Lower end of the 95 % confidence interval of the mean; None for a single run.
 
-    By Student's t, which assumes that means of so many figures are about normal. None for a single
-    run.
+    The interval is Student's t, which assumes that the mean is approximately normally distributed.
     """
     high: float | None
+    """Upper end of the 95 % confidence interval of the mean; None for a single run."""
 
 
 @dataclass(frozen=True)
 class RunGroup(Record):
-    """Runs that have the same values of some fields."""
+    """A group of runs with equal values of some fields."""
 
     values: Mapping[str, Setting]
-    """Of the fields that they are grouped by, a tag for `tag`, a day for a time; None: no value."""
+    """Value of each field that the runs are grouped by; None if the runs have no value.
+
+    ``tag`` has a single tag, and a time field a day.
+    """
     runs: int
-    """How many they are."""
+    """Number of runs in the group."""
     means: Mapping[str, GroupMean | None]
-    """Of the fields that `columns` asks for; None where none of them has a number."""
+    """Mean of each field that the query parameter ``columns`` requests.
+
+    None if no run of the group has a number.
+    """
 
 
 @dataclass(frozen=True)
@@ -331,19 +379,19 @@ class RunMetric(Record):
 
     name: str
     has_ranks: bool
-    """Whether all of its series are of ranks: one that was posted may have none."""
+    """Whether all series of the metric belong to a rank. A posted series may have no rank."""
 
 
 @dataclass(frozen=True)
 class OriginalRun(Record):
-    """A run in the list for MLBench's original command line, which prints each of its fields."""
+    """A run in the list for the original MLBench's command line, which prints every field."""
 
     id: int
     name: str
-    """Its own name, as it was ordered."""
+    """Name of the run as it was submitted."""
     created_at: Time
     state: str
-    """In lowercase."""
+    """State of the run, in lower case."""
     num_workers: int
     job_id: str
     job_metadata: Mapping[str, Any]
@@ -351,27 +399,28 @@ class OriginalRun(Record):
 
 @dataclass(frozen=True)
 class Verification(Record):
-    """What was found when a run's archive was verified."""
+    """The result of verifying a run's archive."""
 
     run_id: int
     archive: str | None
-    """The file name; None for a run that is not sealed."""
+    """File name of the archive; None for a run without an archive."""
     archive_sha256: str | None
+    """SHA-256 of the archive, in hexadecimal; None for a run without an archive."""
     delivery: Delivery | None
-    """How many samples the run has recorded, and where they were at its end."""
+    """Counts of the run's samples at its end; None if they were not counted."""
     problems: tuple[str, ...]
-    """What is damaged or missing, in the archive or in Prometheus, a sentence each."""
+    """Damaged or missing data, in the archive or in Prometheus, a sentence each."""
     restored: int
-    """The samples that were written to Prometheus again."""
+    """Number of samples that were written to Prometheus again."""
     added: Added | None = None
-    """What was posted after the run's end, and is sealed beside its archive."""
+    """Late samples, which have an archive of their own; None if there are none."""
 
 
 @dataclass(frozen=True)
 class Imported(Record):
-    """What became of an archive."""
+    """The result of importing an archive."""
 
     run: Run
-    """The run that it is of."""
+    """The run that the archive contains."""
     added: bool
-    """False if the run was here already."""
+    """Whether the run was imported; False if the installation already had it."""

@@ -1,4 +1,4 @@
-"""Values over time, logs and files of runs."""
+"""Samples, logs and files of runs."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,25 +8,25 @@ from mlbench.contract.records.base import Record, SparseRecord, Time
 
 @dataclass(frozen=True)
 class Point(SparseRecord):
-    """A value at a time. ``cumulative`` and ``metadata`` are there where they were given.
-
-    ``added`` is there, and true, where it was posted after the end of its run.
-
-    ``min`` and ``max`` are there where the value is an average of several points: of their finite
-    numbers.
-    """
+    """A point of a series: a recorded value, or the average of several values."""
 
     date: Time
     value: str
+    """Value as text; ``NaN``, ``Infinity`` and texts are possible."""
     cumulative: bool | None = None
+    """Whether the value is a total, as the sender stated; None if it did not state it."""
     metadata: Any = None
+    """Metadata that was sent with the value; None without metadata."""
     min: str | None = None
+    """Smallest finite value of the points that were averaged; None for a recorded value."""
     max: str | None = None
+    """Largest finite value of the points that were averaged; None for a recorded value."""
     added: bool | None = None
+    """True if the value was posted after the run's end; otherwise None."""
 
     @property
     def number(self) -> float:
-        """The value as a number; ValueError if it is a text."""
+        """The value as a number. Raises ValueError for a text."""
         return float(self.value)
 
 
@@ -36,62 +36,65 @@ Series = dict[str, list[Point]]
 
 @dataclass(frozen=True)
 class RunFile(Record):
-    """A file that a rank left in ``$MLBENCH_OUTPUT``."""
+    """A file that a rank wrote to ``$MLBENCH_OUTPUT``."""
 
     rank: int
     attempt: int
     name: str
-    """With the folders that it is in, such as ``plots/loss.png``."""
+    """Path of the file in the output folder, such as ``plots/loss.png``."""
     size: int
+    """Size of the file, in bytes."""
     sha256: str | None
-    """None for a file that is too large to be read, or that changed meanwhile."""
+    """SHA-256 of the file, in hexadecimal; None if it was too large or changed during reading."""
     path: str | None
-    """Where it stays on the rank's machine; None if the master holds it."""
+    """Path of the file on the rank's machine; None if the master has stored the file."""
     left: str
-    """Why the master does not hold it; empty if it does."""
+    """Reason why the master has not stored the file; empty if it has."""
 
 
 @dataclass(frozen=True)
 class LogPage(Record):
-    """A piece of what a rank wrote."""
+    """A part of a rank's log."""
 
     rank: int
     stream: str
+    """Name of the stream: ``stdout`` or ``stderr``."""
     attempt: int
     text: str
     start: int
-    """Where the text begins, in bytes."""
+    """Position of the text in the log, in bytes."""
     offset: int
-    """Where the next piece begins, in bytes."""
+    """Position of the next part in the log, in bytes."""
     size: int
-    """Bytes of the log so far."""
+    """Size of the log so far, in bytes."""
     complete: bool
-    """Whether the process has ended and this is the last piece."""
+    """Whether the process has exited and this is the last part."""
 
 
 @dataclass(frozen=True)
 class LogMatch(Record):
-    """A line that has the text."""
+    """A line of a log that contains the search text."""
 
     offset: int
-    """Where the line begins, in bytes."""
+    """Position of the line in the log, in bytes."""
     text: str
-    """The line, cut at 500 characters."""
+    """Text of the line, cut to 500 characters."""
 
 
 @dataclass(frozen=True)
 class LogSearch(Record):
-    """The lines that have a text."""
+    """The lines of a rank's log that contain the search text."""
 
     rank: int
     stream: str
+    """Name of the stream: ``stdout`` or ``stderr``."""
     attempt: int
     matches: tuple[LogMatch, ...]
     start: int
-    """Where the search began, in bytes."""
+    """Position in the log at which the search started, in bytes."""
     offset: int
-    """Where to go on, in bytes."""
+    """Position in the log at which to continue the search, in bytes."""
     size: int
-    """Bytes of the log so far."""
+    """Size of the log so far, in bytes."""
     complete: bool
-    """Whether the whole log so far was searched."""
+    """Whether the search has reached the end of the log so far."""

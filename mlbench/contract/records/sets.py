@@ -1,4 +1,4 @@
-"""Sets of runs: what was registered, and the ledger of each place."""
+"""Benchmark sets: the registered plan, and the runs of each slot."""
 
 import hashlib
 import json
@@ -12,45 +12,49 @@ from mlbench.contract.records.base import Record, Time
 
 @dataclass(frozen=True)
 class PlannedFault(Record):
-    """A failure of a run's schedule."""
+    """A fault in a run's fault schedule."""
 
     seconds: float
-    """When, after all ranks of the first attempt were running."""
+    """Seconds between the start of the last rank of the first attempt and the fault."""
     rank: int
-    """The worker that it hits, by its rank among the workers."""
+    """Rank of the worker that the fault hits."""
     fault: str
-    """Such as `kill` or `stop:5s`."""
+    """The fault, such as ``kill`` or ``stop:5s``."""
 
 
 @dataclass(frozen=True)
 class Planned(Record):
-    """A place as it is registered."""
+    """A slot of a benchmark set as it is registered."""
 
     num_workers: int
     seed: int | None = None
-    """Of its first run; one that is run in its stead has a seed that the set has not used."""
+    """Seed of the slot's first run; None without a seed. A replacement run gets a new seed."""
     swept: Mapping[str, str] = field(default_factory=dict)
-    """The values of what the set sweeps: ``{"exchange": "flat", "bandwidth": "20"}``."""
+    """Values of the swept options, such as ``{"exchange": "flat", "bandwidth": "20"}``."""
     faults: tuple[PlannedFault, ...] = ()
-    """The failures that its runs have, drawn from its seed."""
+    """Fault schedule of the slot's runs, which follows from the seed."""
 
 
 @dataclass(frozen=True)
 class Trial(Record):
-    """A run that was ordered for a place of a set, and stays in the set's ledger."""
+    """A run of a benchmark set, which stays in the set's ledger even if the run is deleted."""
 
     place: int
+    """Number of the run's slot, from 1."""
     run_id: int
     seed: int | None
+    """Seed of the run; None without a seed."""
     state: RunState
     reason: str
-    """Why it failed, or was stopped; else empty."""
+    """Reason why the run failed or was stopped; otherwise empty."""
     disturbed: bool
+    """Whether CPU contention may have distorted the run's result."""
     deleted: bool
-    """The run was: of what it did, this is left."""
+    """Whether the run has been deleted."""
     counts: bool
+    """Whether the run counts in the set's results."""
     remark: str
-    """Why it does not count, or as what; else empty."""
+    """Reason why the run does not count, or a remark on how it counts; otherwise empty."""
 
     @property
     def active(self) -> bool:
@@ -60,54 +64,59 @@ class Trial(Record):
 
 @dataclass(frozen=True)
 class SetPlace(Record):
-    """A place of a set: what was to be run there, and what was."""
+    """A slot of a benchmark set: the planned run, and the runs that were made for it."""
 
     number: int
-    """From 1 on, in the order in which the places are to be run."""
+    """Number of the slot, from 1, in the planned order of the runs."""
     name: str
-    """Of its runs."""
+    """Name of the slot's runs."""
     num_workers: int
     seed: int | None
-    """Of its first run; one that is run in its stead has a seed that the set has not used."""
+    """Seed of the slot's first run; None without a seed. A replacement run gets a new seed."""
     is_open: bool
-    """Whether a run may be ordered for it."""
+    """Whether a run may be submitted for the slot."""
     trials: tuple[Trial, ...]
-    """The oldest first."""
+    """Runs of the slot, oldest first."""
     swept: Mapping[str, str] = field(default_factory=dict)
-    """The values of what the set sweeps, for its runs."""
+    """Values of the swept options for the slot's runs, by option."""
     faults: tuple[PlannedFault, ...] = ()
-    """The failures that its runs have, drawn from its seed."""
+    """Fault schedule of the slot's runs, which follows from the seed."""
 
     @property
     def active(self) -> Trial | None:
-        """The run that goes on there, if one does."""
+        """The active run of the slot; None without one."""
         return next((trial for trial in self.trials if trial.active), None)
 
     @property
     def finished(self) -> bool:
-        """Whether a run has finished there."""
+        """Whether a run of the slot has finished and is not deleted."""
         return any(trial.state == "FINISHED" and not trial.deleted for trial in self.trials)
 
 
 @dataclass(frozen=True)
 class RunSet(Record):
-    """A benchmark set: what was to be run, as registered before its first run, and its ledger."""
+    """A benchmark set: the plan that was registered before its first run, and a ledger of runs."""
 
     name: str
     created_at: Time
+    """Time at which the plan was registered."""
     official: bool
-    """Whether it follows MLPerf's rules: every run counts, and none is run in another's stead."""
+    """Whether the set follows MLPerf's rules: every run counts, and no run is replaced."""
     until_percent: float | None
-    """Repeats may end once every mean is known to within so much; None: all places are run."""
+    """Accuracy of the means, in percent, at which the repeats may end early.
+
+    None if all slots are run.
+    """
     order: Mapping[str, Any]
-    """What all of its runs are ordered with."""
+    """Settings that all runs of the set share."""
     places: tuple[SetPlace, ...]
+    """Slots of the set, in order."""
     text: str
-    """What became of it so far, in words."""
+    """Progress of the set so far, in a sentence."""
 
     @property
     def plan_sha256(self) -> str:
-        """The SHA-256 of what was registered: whoever has it can tell that it was not changed."""
+        """SHA-256 of the registered plan. A noted value proves later that the plan is unchanged."""
         places = [
             [place.num_workers, place.seed, dict(place.swept), *map(asdict, place.faults)]
             for place in self.places
@@ -116,13 +125,13 @@ class RunSet(Record):
 
     @property
     def ledger_sha256(self) -> str:
-        """The SHA-256 of the plan, of when it was registered, and of what became of each run."""
+        """SHA-256 of the plan, the time of its registration, and the outcome of every run."""
         trials = [asdict(trial) for place in self.places for trial in place.trials]
         return _sha256([self.plan_sha256, self.created_at, trials])
 
     @property
     def counted(self) -> list[int]:
-        """The runs that count and are there."""
+        """Ids of the runs that count and are not deleted."""
         trials = [trial for place in self.places for trial in place.trials]
         return [trial.run_id for trial in trials if trial.counts and not trial.deleted]
 

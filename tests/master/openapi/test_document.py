@@ -119,7 +119,7 @@ def test_every_example_is_what_its_schema_says(document: Document) -> None:
 
 def test_every_field_of_several_words_is_described_once(document: Document) -> None:
     machine = document["components"]["schemas"]["Machine"]["properties"]
-    assert machine["cpus"]["description"] == "Cores that the worker may run on."
+    assert machine["cpus"]["description"] == "Number of cores that the worker may run on."
     assert "title" not in machine["cpus"]
     assert "default" not in machine["cpus"]
 
