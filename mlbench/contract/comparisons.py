@@ -1,4 +1,4 @@
-"""The records of comparisons and sets, as the master computes them from results."""
+"""Records of comparisons, which the master computes from results."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,167 +10,208 @@ from mlbench.contract.results import Result, Summary
 from mlbench.contract.sweeps import Frontier, Sweep
 
 FEWEST_LOOKED_AT = 5
-"""Runs of a group from which on a set may end early."""
+"""Minimum number of runs per group before a benchmark set may end early."""
 
 
 @dataclass(frozen=True)
 class Evidence(Record):
-    """What runs tell of how a group differs from another: the first one, unless values are swept.
+    """A significance test between a group and its baseline group.
 
-    In a sweep, the other has the first value of a swept key, the first such key of which this
-    group has a later value, and is like it in all else; if it has all the first values, the other
-    has the fewest workers.
+    The baseline is the first group. In a sweep, it is the group with the first value of one swept
+    option and otherwise equal settings: the first option in which this group has a later value. A
+    group with the first value of every option has the fewest workers as its baseline.
 
-    They are judged by their training time to accuracy, or by samples a second where a time is
-    missing in both groups.
+    The test compares the time to target (training), or the throughput if a time is missing in both
+    groups.
     """
 
     p: float
-    """Of a two-sided test: how often equal runs would differ as much.
-
-    If several groups are judged at once, it is corrected by Holm's method.
-    """
+    """P-value of a two-sided test, corrected by Holm's method if several groups are tested."""
     distinguishable: bool
-    """Whether that is less than 0.05."""
+    """Whether the difference is significant: ``p`` is less than 0.05."""
     detectable: float | None
-    """The smallest relative difference that so many runs show in four of five cases: 0.15 is 15 %.
+    """Smallest relative difference that the test detects with 80 % power; 0.15 is 15 %.
 
-    None where the spread is not known.
+    None if the spread of the runs is unknown.
     """
     runs_needed: int | None
-    """How many runs of each group would show the difference seen, if it were the true one, in four
-    of five cases."""
+    """Number of runs per group that would detect the observed difference with 80 % power.
+
+    None if it is unknown, or too large to be useful.
+    """
     text: str
-    """The same in words."""
+    """Summary in words."""
     than: str = ""
-    """In what the other group differs, such as ``1 worker`` or ``exchange flat``."""
+    """Difference of the baseline group, such as ``1 worker`` or ``exchange flat``."""
     times_as_fast: float | None = None
-    """By their means; None where one has none."""
+    """Speedup over the baseline group, from the means; None if a group has no mean."""
     test: Literal["Mann-Whitney", "paired t"] = "Mann-Whitney"
-    """Paired, of the logarithms, where both groups had the same seeds."""
+    """Name of the test; ``paired t``, of logarithms, if both groups have the same seeds."""
     can_tell: bool = True
-    """Whether so few runs can differ significantly at all."""
+    """Whether the number of runs is large enough for any difference to be significant."""
 
 
 @dataclass(frozen=True)
 class Convergence(Record):
-    """How many epochs runs take to the goal, beside the reference of their task (MLPerf's RCP)."""
+    """The number of epochs to the target, beside the benchmark's reference (MLPerf's RCP)."""
 
     batch_size: int
     epochs: float
-    """The mean over the runs, without the fastest and the slowest."""
+    """Mean number of epochs to the target, without the fastest and the slowest run."""
     reference_epochs: float | None
-    """The same of the reference; None where it has none for a batch this large."""
+    """Mean number of epochs of the reference; None without a reference for this batch size."""
     least_epochs: float | None
-    """The least that so many runs may take without being significantly faster than it."""
+    """Number of epochs below which the runs converge significantly faster than the reference.
+
+    None without a reference for this batch size.
+    """
     is_too_fast: bool
+    """Whether the runs converge significantly faster than the reference."""
     factor: float
-    """What a score is multiplied by for having converged faster; at least 1."""
+    """Factor, at least 1, by which the score is normalized if the runs converge too fast."""
     text: str
-    """The same in words."""
+    """Summary in words."""
 
 
 @dataclass(frozen=True)
 class Score(Record):
-    """The score of an official set by MLPerf's rules: the mean time of some of its runs."""
+    """The score of an official benchmark set by MLPerf's rules: a mean time to target."""
 
     set_name: str
+    """Name of the benchmark set."""
     run_ids: tuple[int, ...]
-    """The runs that were chosen for it; the fastest and the slowest of them do not count."""
+    """Runs that the score is based on. The fastest and the slowest of them do not count."""
     seconds: float | None
-    """From a run's start to the goal; None if the result is invalid, or not complete."""
+    """Score: mean time to target (wall clock), in seconds; None if invalid or incomplete."""
     normalized_seconds: float | None
-    """The same as if the runs had taken as many epochs as the reference, if they took fewer."""
+    """Score in seconds, normalized to the reference's epochs if the runs needed fewer.
+
+    None if invalid or incomplete.
+    """
     text: str
-    """The same in words, or why there is none."""
+    """Summary in words, or the reason why there is no score."""
 
 
 @dataclass(frozen=True)
 class Group(Record):
-    """Runs that differ in nothing but their seed, name and moment.
+    """A group of runs that differ only in seed, name and time.
 
-    Its speed-ups are over the first group; in a sweep, over the first one with its swept values.
+    Speedups are relative to the first group. In a sweep, they are relative to the first group with
+    the same swept values.
     """
 
     label: str
-    """Tells it from the other groups, such as ``2 workers``."""
+    """Label that distinguishes the group from the others, such as ``2 workers``."""
     num_workers: int
     run_ids: tuple[int, ...]
     reached: int
-    """How many runs reached the target."""
+    """Number of runs that reached the target."""
     disturbed: int
-    """How many runs were disturbed."""
+    """Number of runs that CPU contention may have distorted."""
     training_seconds_to_accuracy: Summary | None
+    """Time to target (training), in seconds; None if no run has a target."""
     wall_seconds_to_accuracy: Summary | None
+    """Time to target (wall clock), in seconds; None if no run has a target."""
     accuracy_after_time: Summary | None
+    """Value of the target's metric after a fixed time; None if no run has one."""
     samples_per_second: Summary | None
+    """Training throughput, in samples per second; None if no run has one."""
     communication_share: Summary | None
+    """Share of the training time spent communicating, from 0 to 1; None if not measured."""
     worker_seconds: Summary | None
+    """Worker time, in seconds; None if no run has started."""
     energy_joules: Summary | None
+    """Energy of the GPUs, in joules; None if not measured."""
     phases: Mapping[str, float]
-    """Mean seconds over the runs."""
+    """Seconds in each phase, mean over the runs."""
     speedup: float | None
-    """Mean training time to accuracy of that group by this one's.
+    """Speedup: mean time to target (training) of the baseline group divided by this group's.
 
-    This and the next three are None where the two have other data or another goal.
+    None if either has no mean, or the groups differ in data or target.
     """
     efficiency: float | None
-    """The speed-up by how many times more workers it takes: 1 is perfect.
+    """Scaling efficiency: speedup divided by the ratio of the numbers of workers; 1 is perfect.
 
-    None for a group with as many workers as that one.
+    None without a speedup, or for equal numbers of workers.
     """
     throughput_speedup: float | None
-    """This group's mean samples a second by that one's."""
-    throughput_efficiency: float | None
-    evidence: Evidence | None
-    """None where there is no other group, for other data or another goal, and for a single run."""
-    convergence: Convergence | None
-    """None where the task has no reference to this goal, or too few runs reached it."""
-    score: Score | None
-    """None for runs of no official set."""
-    doubt: str
-    """Why its efficiency, above 1.05, is hardly that of its workers; else empty."""
-    swept: Mapping[str, str] = field(default_factory=dict)
-    """The values of what is swept, if all runs that are compared sweep the same; else empty."""
-    bytes_sent_per_step: Summary | None = None
-    goodput_share: Summary | None = None
-    """Share of worker-seconds that advanced the final model, from 0 to 1."""
-    largest_bucket: Bucket | None = None
-    """What took most of the others, over all of its runs."""
-    contention_share: float | None = None
-    """Share of the time in which a rank waited for a core that processes outside its run had.
+    """Throughput speedup: mean samples per second divided by the baseline group's.
 
-    Of the rank of each run that waited most; the mean over the runs."""
+    None if either has no mean, or the groups differ in data or target.
+    """
+    throughput_efficiency: float | None
+    """Throughput efficiency: throughput speedup divided by the ratio of the numbers of workers.
+
+    None without a throughput speedup, or for equal numbers of workers.
+    """
+    evidence: Evidence | None
+    """Significance test against the baseline group.
+
+    None without another group, for a single run, or if the groups differ in data or target.
+    """
+    convergence: Convergence | None
+    """Number of epochs compared with the benchmark's reference.
+
+    None without a reference for this target, or if too few runs reached the target.
+    """
+    score: Score | None
+    """Score of an official benchmark set; None for other runs."""
+    doubt: str
+    """Reason why an efficiency above 1.05 is not due to the number of workers; otherwise empty."""
+    swept: Mapping[str, str] = field(default_factory=dict)
+    """Values of the swept options, by option; empty unless all compared runs sweep the same."""
+    bytes_sent_per_step: Summary | None = None
+    """Bytes that a rank sends per step to exchange gradients or weights; None if not recorded."""
+    goodput_share: Summary | None = None
+    """Goodput: share of worker time that advanced the final model, from 0 to 1; None if unknown."""
+    largest_bucket: Bucket | None = None
+    """Unproductive bucket with most worker time over all runs; None if unknown."""
+    contention_share: float | None = None
+    """CPU contention of each run's most affected rank, as a share of its time: mean over the runs.
+
+    None if not measured.
+    """
     contention_cost: float | None = None
-    """The share by which that is estimated to have lengthened the runs."""
+    """Estimated share of the runs' time that CPU contention added; None if not measured."""
     contention_doubt: str = ""
-    """Says that this may explain how the group differs from the other one; else empty."""
+    """Remark that CPU contention may explain the difference from the baseline; otherwise empty."""
     speedup_low: float | None = None
-    """The speed-up is between this and the next, with 95 % confidence (Welch's t of the
-    logarithms); so are the others. None where a group has one run, or one missed the goal."""
+    """Lower end of the speedup's 95 % confidence interval (Welch's t of the logarithms).
+
+    None if a group has a single run, or if a run missed the target.
+    """
     speedup_high: float | None = None
+    """Upper end of the speedup's 95 % confidence interval; None as for the lower end."""
     efficiency_low: float | None = None
+    """Lower end of the efficiency's 95 % confidence interval; None as for the speedup."""
     efficiency_high: float | None = None
+    """Upper end of the efficiency's 95 % confidence interval; None as for the speedup."""
     throughput_speedup_low: float | None = None
+    """Lower end of the throughput speedup's 95 % confidence interval; None for a single run."""
     throughput_speedup_high: float | None = None
+    """Upper end of the throughput speedup's 95 % confidence interval; None for a single run."""
     throughput_efficiency_low: float | None = None
+    """Lower end of the throughput efficiency's 95 % confidence interval; None for a single run."""
     throughput_efficiency_high: float | None = None
+    """Upper end of the throughput efficiency's 95 % confidence interval; None for a single run."""
 
     def is_known(self, percent: float) -> bool:
-        """Check if the mean time to accuracy, or the throughput, is known to within so much.
+        """Check whether the mean time to target, or the throughput, is known to a percentage.
 
-        Of fewer runs than five it is not, however much they agree: that may be by chance.
+        Fewer than five runs are never enough, because a few runs may agree by chance.
         """
-        found = self.training_seconds_to_accuracy or self.samples_per_second
-        if found is None or found.mean is None or found.mean_low is None or found.mean_high is None:
+        summary = self.training_seconds_to_accuracy or self.samples_per_second
+        if summary is None or len(self.run_ids) < FEWEST_LOOKED_AT:
             return False
-        narrow = (found.mean_high - found.mean_low) / 2 <= percent / 100 * found.mean
-        return narrow and len(self.run_ids) >= FEWEST_LOOKED_AT
+        mean, low, high = summary.mean, summary.mean_low, summary.mean_high
+        if mean is None or low is None or high is None:
+            return False
+        return (high - low) / 2 <= percent / 100 * mean
 
 
 @dataclass(frozen=True)
 class Value(Record):
-    """One of the values that a fact has, and the runs that have it."""
+    """A value of a run attribute, and the runs that have it."""
 
     value: str
     run_ids: tuple[int, ...]
@@ -181,118 +222,144 @@ Breaks = Literal["yes", "no", "unknown", "scaling", "learning"]
 
 @dataclass(frozen=True)
 class Difference(Record):
-    """A fact in which runs differ."""
+    """A run attribute in which runs differ."""
 
     name: str
-    """Such as ``batch_size`` or ``cpu``."""
+    """Name of the attribute, such as ``batch_size`` or ``cpu``."""
     breaks: Breaks
-    """Whether runs that differ in it cannot be compared; unknown where one does not state it.
+    """Effect of the difference on the comparison:
 
-    `learning`: they can, but it may have a part in what is learned, as a learning rate has.
-
-    `scaling`: they can, but as their workers had unequal means, such as cores, speed-up and
-    efficiency are not those of the number of workers.
+    - ``yes``: runs that differ in the attribute cannot be compared
+    - ``no``: the difference has no effect
+    - ``unknown``: a run does not report the attribute
+    - ``scaling``: the workers had unequal resources, such as cores, so speedup and efficiency are
+      not due to the number of workers alone
+    - ``learning``: the attribute may affect convergence, as a learning rate does
     """
     values: tuple[Value, ...]
+    """Values of the attribute, with the runs that have them."""
     text: str
-    """The same in words."""
+    """Summary in words."""
 
 
 Verdict = Literal["yes", "scaling", "disturbed", "no", "unknown"]
-"""`scaling`: yes, but not by their number of workers; `disturbed`: yes, but not by their times."""
+"""Whether runs can be compared.
+
+``scaling``: yes, but not by their number of workers. ``disturbed``: yes, but not by their times.
+"""
 
 
 @dataclass(frozen=True)
 class Fastest(Record):
-    """The group that reached the goal after the least training time, by the means."""
+    """The group with the shortest mean time to target (training)."""
 
     group: int
-    """Its position in `groups`, as the next is that of the slowest."""
+    """Position of the fastest group in ``groups``, from 0."""
     slowest: int
+    """Position of the slowest group in ``groups``, from 0."""
     times_as_fast: float
+    """Speedup of the fastest group over the slowest one."""
 
 
 @dataclass(frozen=True)
 class Judgement(Record):
-    """Whether a comparison is fair, in what its runs differ, and what else is to be known."""
+    """The findings of a comparison: whether it is fair, and how the runs differ, in sentences."""
 
     verdict: Verdict = "yes"
+    """Whether the runs can be compared.
+
+    ``scaling``: yes, but not by their number of workers. ``disturbed``: yes, but not by times.
+    """
     sentence: str = ""
-    """The verdict in words, as a heading of `reasons`; empty for a single run."""
+    """Verdict in a sentence, as a heading above ``reasons``; empty for a single run."""
     title: str = ""
-    """The same without anything about reasons, and why in the next: two lines of a page."""
+    """Verdict without its reasons, as a title."""
     why: str = ""
+    """Explanation of the verdict, as a subtitle."""
     reasons: tuple[str, ...] = ()
-    """Why they cannot be compared, why it is not known, or why speed-ups mislead."""
+    """Reasons why the runs cannot be compared, why that is unknown, or why speedups mislead."""
     learning: tuple[str, ...] = ()
-    """Differences that may have a part in what is learned, such as a learning rate."""
+    """Differences that may affect convergence, such as another learning rate."""
     learned_by: str = ""
-    """A sentence that names them; empty if there are none."""
+    """Sentence that names the differences in ``learning``; empty if there are none."""
     differences: tuple[str, ...] = ()
-    """Those that have none, such as the kind of processor."""
+    """Differences without an effect on convergence, such as another processor model."""
     departures: tuple[str, ...] = ()
-    """Where runs leave the rules of their task."""
+    """Rule violations of runs in the closed division."""
     disturbed: tuple[str, ...] = ()
-    """Which runs were disturbed, and by what."""
+    """Runs whose results CPU contention may have distorted, with the cause."""
     notes: tuple[str, ...] = ()
-    """What became of sets, scores, and whether groups differ by more than chance."""
+    """Notes on benchmark sets, on scores, and on the significance of differences."""
     clock_faults: tuple[str, ...] = ()
-    """Which runs' clocks were wrong."""
+    """Runs whose clocks were wrong."""
     fastest: Fastest | None = None
-    """None where a group alone has a time, goals differ, or some runs were disturbed."""
+    """Fastest group.
+
+    None if fewer than two groups have a time, if targets differ, or if runs were disturbed.
+    """
 
 
 @dataclass(frozen=True)
 class Failures(Record):
-    """What a group of runs kept of its time between failures, from its first to its last step."""
+    """The cost of failures for a group of runs, from the first to the last step of each run."""
 
     group: int
-    """Its position in `groups`."""
+    """Position of the group in ``groups``, from 0."""
     failures: int
-    """How often its runs were begun anew, by MLBench or torchrun."""
+    """Number of restarts of the group's runs, by MLBench or torchrun."""
     injected: int
-    """How many planned or ordered failures were carried out, also those after which it went on."""
+    """Number of injected faults, including those without a restart."""
     between_seconds: float | None
-    """The mean time between two times that its runs were begun anew."""
+    """Mean time between failures, in seconds; None without a failure."""
     restart_seconds: float | None
-    """From a failure to where the training goes on, the steps left out that are done again."""
-    checkpoint_seconds: float | None
-    """What a checkpoint costs; this and the next are None where none is recorded."""
-    interval_seconds: float | None
-    """The training between two checkpoints, in the mean."""
-    kept: Summary | None
-    """The share of its time, from 0 to 1, that was not lost to failures and checkpoints."""
-    expected: float | None
-    """The same by Daly's formula, of these costs; no failure comes while no process runs.
+    """Mean time from a failure until training resumes, in seconds; None without a failure.
 
-    None where ranks were stopped, slowed or cut off, of which the formula knows nothing.
+    The time for repeating discarded steps is left out.
+    """
+    checkpoint_seconds: float | None
+    """Mean time that a checkpoint costs, in seconds; None without recorded checkpoints."""
+    interval_seconds: float | None
+    """Mean training time between two checkpoints, in seconds; None without recorded checkpoints."""
+    kept: Summary | None
+    """Share of the time that was not lost to failures and checkpoints, from 0 to 1."""
+    expected: float | None
+    """Expected share by Daly's formula from these costs, from 0 to 1.
+
+    None if ranks were stopped, slowed or disconnected, which the formula does not model.
     """
     best_interval_seconds: float | None
-    """The interval that would keep most, by Daly's formula."""
+    """Optimal checkpoint interval by Daly's formula, in seconds.
+
+    None without a failure, or without recorded checkpoints.
+    """
     text: str = ""
-    """That none of the planned failures fell within its runs; else empty."""
+    """Remark that no planned fault fell within the runs; otherwise empty."""
 
 
 @dataclass(frozen=True)
 class Comparison(Record):
-    """Several runs beside each other."""
+    """A comparison of several runs."""
 
     comparable: Literal["yes", "no", "unknown"]
+    """Whether the runs can be compared; ``unknown`` if a run does not report a needed attribute."""
     differences: tuple[Difference, ...]
-    """Those that break comparability first."""
+    """Run attributes that differ; those that prevent a comparison come first."""
     groups: tuple[Group, ...]
-    """In order of workers; in a sweep in that of the swept values, then of workers."""
+    """Groups of equal runs, ordered by swept values, then by number of workers."""
     results: tuple[Result, ...]
-    """In the order in which the runs were named."""
+    """Results of the runs, in the requested order."""
     sets: tuple[str, ...] = ()
-    """What became of each benchmark set that they belong to, a sentence each."""
+    """Progress of each benchmark set that the runs belong to, a sentence each."""
     sweep: Sweep | None = None
-    """None where the runs do not all sweep the same, or only one value of it is compared."""
+    """Layout of the sweep.
+
+    None unless all runs sweep the same options and have at least two different values.
+    """
     frontier: Frontier | None = None
-    """Of a sweep over bandwidth and what tells algorithms apart; None for others."""
+    """Fastest algorithm by bandwidth; None unless bandwidth and the algorithm are swept."""
     caution: str = ""
-    """That some groups have too few runs to be told apart, however much they differ; or empty."""
+    """Warning that groups have too few runs for any significant difference; otherwise empty."""
     judgement: Judgement = Judgement()
-    """All of this in words."""
+    """Findings of the comparison, in sentences."""
     failures: tuple[Failures, ...] = ()
-    """Of the groups whose runs were ordered to fail."""
+    """Cost of failures, for each group whose runs had failures or a fault schedule."""

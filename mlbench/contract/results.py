@@ -1,7 +1,6 @@
-"""The records of results, as the master computes them.
+"""Records of results, which the master computes from a run's samples.
 
-A figure that was not recorded, or that is no finite number, is None in their JSON. Seconds,
-samples and joules are base units.
+A figure that was not recorded, or that is not finite, is None in the JSON.
 """
 
 from collections.abc import Mapping
@@ -11,325 +10,399 @@ from typing import Literal
 from mlbench.contract.names import Bucket
 from mlbench.contract.records import Disturbance, Division, Goal, Outcome, Record
 
-# MLBench's own time for "accuracy after time".
 DEFAULT_AFTER_SECONDS = 7200.0
+"""Time limit for "accuracy after time" of a run without a deadline: two hours, as in MLBench."""
 
 
 @dataclass(frozen=True)
 class TimeToAccuracy(Record):
-    """When the target was reached first."""
+    """The time until a run first reached its target."""
 
     training_seconds: float | None
-    """Training time until then, evaluation left out, as MLBench counts it."""
+    """Time to target (training), in seconds without evaluation; None if it was not recorded.
+
+    The original MLBench measures this time.
+    """
     wall_seconds: float
-    """Time since the start of the run, as MLPerf counts it."""
+    """Time to target (wall clock), in seconds since the start of the run.
+
+    MLPerf measures this time.
+    """
     epochs: int | None = None
-    """Epochs begun until then; None where they were not recorded."""
+    """Number of epochs started until the target; None if epochs were not recorded."""
 
 
 @dataclass(frozen=True)
 class AccuracyAfterTime(Record):
-    """What the model of a certain time reaches: its last evaluation within that time."""
+    """The value of the target's metric in the last evaluation within a time limit."""
 
     limit_seconds: float
-    """The time: the run's deadline, or two hours."""
+    """Time limit in seconds: the run's deadline, or two hours."""
     value: float | None
-    """None where nothing was evaluated within it."""
+    """Value of the metric; None without an evaluation within the limit."""
     at_seconds: float | None
-    """When that evaluation was."""
+    """Time of that evaluation, in seconds by ``clock``; None without one."""
     clock: Literal["training", "wall"]
-    """Training time, or time since the start where that was not recorded."""
+    """Clock of the limit: training time, or wall-clock time if training time was not recorded."""
 
 
 @dataclass(frozen=True)
 class Cost(Record):
-    """The time in which workers were taken, and its price."""
+    """The worker time that a run used, and its price."""
 
     worker_seconds: float
     """Seconds from the run's turn in the queue to its end, summed over its workers.
 
-    It equals the sum of the time breakdown, `goodput.seconds`.
+    It equals the sum of the time breakdown, ``goodput.seconds``.
     """
     worker_seconds_to_target: float | None
-    """The same, until the target was reached."""
+    """Seconds from the run's turn in the queue to the target, summed over its workers.
+
+    None if the target was not reached.
+    """
     price: float | None
-    """Of a worker-second, in whatever currency; None where none was given."""
+    """Price of a worker-second, in a currency of the user's choice; None if none was given."""
     total: float | None
+    """Price of all worker-seconds; None without a price."""
     to_target: float | None
+    """Price of the worker-seconds to the target; None without a price, or if not reached."""
 
 
 @dataclass(frozen=True)
 class RankDisturbance(Record):
-    """What kept a rank from its cores in one attempt."""
+    """The CPU contention of a rank in one attempt."""
 
     rank: int
     attempt: int
     disturbed: bool
-    """Whether it waited for others, or had its cores stolen, for more than 0.05 of the time."""
+    """Whether CPU contention or steal time took more than 5 % of the rank's time."""
     waiting_share: float
-    """Of the time, from 0 to 1: it waited for a core that others had."""
+    """CPU contention: share of the time that the rank waited for other programs, from 0 to 1."""
     stolen_share: float | None
-    """Of its cores' time, from 0 to 1: the hypervisor had them."""
+    """Steal time: share of the cores' time that the hypervisor took, from 0 to 1.
+
+    None if unknown.
+    """
     text: str
-    """The same in words, with what others used."""
+    """Summary in words, with the programs that used the rank's cores."""
     measured: Disturbance
+    """The measured values."""
 
 
 @dataclass(frozen=True)
 class Curve(Record):
-    """The target's metric over time, thinned out: columns of the same length."""
+    """The target's metric over time, downsampled. All lists have the same length."""
 
     wall_seconds: tuple[float, ...]
-    """Since the start of the run."""
+    """Time of each point, in seconds since the start of the run."""
     training_seconds: tuple[float | None, ...]
+    """Training time at each point, in seconds; None if unknown."""
     values: tuple[float | None, ...]
+    """Value of the metric at each point; None if it is not finite."""
 
 
 @dataclass(frozen=True)
 class RankResult(Record):
-    """What one rank did until it recorded its last totals."""
+    """The result of one rank, up to the last totals that it recorded."""
 
     rank: int
     steps: int | None
-    """None where its totals name no step."""
+    """Number of steps; None if the rank did not record steps."""
     samples: float | None
+    """Number of training samples; None if the rank did not record samples."""
     training_seconds: float | None
-    """Evaluation left out."""
+    """Training time in seconds, without evaluation; None if it was not recorded."""
     step_seconds: float | None
-    """The mean of a step."""
+    """Mean time per step, in seconds without evaluation; None if unknown."""
     compute_seconds: float | None
-    """The mean of a step, communication left out; None where that was not measured."""
+    """Mean time per step without communication, in seconds; None if it was not measured."""
     communication_share: float | None
-    """Of the training time, from 0 to 1."""
+    """Share of the training time spent communicating, from 0 to 1; None if it was not measured."""
     phases: Mapping[str, float]
-    """Seconds in each phase; ``other`` is training time in none."""
+    """Seconds in each phase; ``other`` is training time outside all phases."""
     waiting_share: float | None
-    """Of the time of the latest attempt, from 0 to 1: it waited for a core that others had."""
+    """CPU contention in the latest attempt, as a share of its time, from 0 to 1.
+
+    None if it was not measured.
+    """
     network_sent_bytes: float | None = None
-    """All that its namespace, or its pod, has sent in the latest attempt, headers included."""
+    """Bytes that the rank's network namespace or pod sent in the latest attempt, with headers.
+
+    None if they were not measured.
+    """
     network_received_bytes: float | None = None
+    """Bytes that the rank's network namespace or pod received in the latest attempt, with headers.
+
+    None if they were not measured.
+    """
 
 
 @dataclass(frozen=True)
 class LateRank(Record):
-    """How late a rank came to the exchanges of the run."""
+    """The straggler delay of a rank."""
 
     rank: int
     seconds: float
-    """Seconds by which its own work took longer than a typical rank's, in steps where it did."""
+    """Straggler delay in seconds: extra time of the rank's own work over a typical rank's.
+
+    Summed over the steps in which the rank was slower.
+    """
     parts: Mapping[Bucket, float]
-    """The same seconds, divided by what the rank spent more time on than a typical rank."""
+    """Straggler delay in seconds, by the activity that took the extra time."""
     times_as_fast: float
-    """The speed with a typical rank in place of this one alone, relative to that of the run."""
+    """Estimated speedup of the run if this rank alone had been as fast as a typical rank."""
 
 
 @dataclass(frozen=True)
 class Stragglers(Record):
-    """What it cost that ranks came late to exchanges, for which the others waited."""
+    """The cost of stragglers: ranks that the others wait for in exchanges."""
 
     times_as_fast: float
-    """The speed if no rank had been late, relative to that of the run."""
+    """Estimated speedup of the run if no rank had been late."""
     ranks: tuple[LateRank, ...]
-    """All of them; the one that was late most comes first."""
+    """Straggler delay of every rank, largest first."""
     text: str
-    """The same in a sentence; empty where no rank is late by more than chance and 5 %."""
+    """Summary in a sentence; empty if no straggler delay is significant and costs 5 % or more."""
     named: int | None = None
-    """The rank that held up the others; None where none did by more than chance and 5 %."""
+    """Rank of the straggler; None if no rank's delay is significant and costs 5 % or more."""
 
 
 @dataclass(frozen=True)
 class RankGoodput(Record):
-    """Where the time of a worker went in an attempt, until the next one or the end."""
+    """The time breakdown of a worker in one attempt, until the next attempt or the run's end."""
 
     rank: int
     attempt: int
     seconds: Mapping[Bucket, float]
-    """They add up to all of it, to the microsecond. The first attempt begins after the queue."""
+    """Seconds in each bucket. They add up to the whole time, to the microsecond.
+
+    The first attempt starts after the queue.
+    """
     restarts: int = 0
-    """How often torchrun began its processes anew in this attempt."""
+    """Number of times that torchrun restarted the worker's processes in this attempt."""
     again_seconds: float = 0.0
-    """What those needed until they trained: a part of `seconds`."""
+    """Seconds until training after torchrun's restarts; a part of ``seconds``."""
 
 
 @dataclass(frozen=True)
 class Goodput(Record):
-    """Where every worker-second went, from a run's turn in the queue to its end, or so far."""
+    """The time breakdown of all workers, from the run's turn in the queue to its end, or to now."""
 
     share: float | None
-    """Share of worker-seconds that advanced the final model, from 0 to 1.
+    """Goodput: share of worker time that advanced the final model, from 0 to 1.
 
-    These are compute and communication. None where no training time was recorded.
+    This time is the buckets compute and communication. None if no training time was recorded.
     """
     seconds: Mapping[Bucket, float]
-    """Of all workers and attempts, which they add up to; buckets that are empty are missing."""
+    """Seconds in each bucket over all workers and attempts, without empty buckets."""
     ranks: tuple[RankGoodput, ...]
-    """The same by rank, then by attempt."""
+    """Time breakdown of each worker and attempt, ordered by rank."""
     whole_step_share: float | None = None
-    """Share of worker-seconds within steps of the final model, from 0 to 1.
+    """Goodput as Google's ml-goodput-measurement defines it, from 0 to 1; None if unknown.
 
-    Google's ml-goodput-measurement defines goodput so: straggler wait and CPU contention are in it.
+    The share of worker time within steps of the final model, including straggler wait and CPU
+    contention.
     """
     queued_seconds: float = 0.0
-    """Seconds in the queue, in which the run held no workers; they are in no bucket."""
+    """Seconds in the queue, before the run held any workers; they are in no bucket."""
 
 
 @dataclass(frozen=True)
 class Resumption(Record):
-    """Where a run went on after a restart."""
+    """A resumption of training after a restart."""
 
     step: int
-    """The steps that it goes on from; 0: it began anew."""
+    """Number of the step that training resumed from; 0 if it started from scratch."""
     abandoned_steps: int
-    """The steps after that which it had done, and did again: they are no part of the result."""
+    """Number of discarded steps: done after ``step`` before the restart, and repeated after it.
+
+    They are not part of the result.
+    """
     stated: bool
-    """Whether it said from which step; otherwise its step went back."""
+    """Whether the run reported ``step``; otherwise MLBench inferred it from its step numbers."""
 
 
 @dataclass(frozen=True)
 class CheckpointCost(Record):
-    """What its checkpoints cost a run: the means over ranks."""
+    """The cost of a run's checkpoints, as means over the ranks."""
 
     count: int
+    """Number of checkpoints per rank."""
     seconds: float
-    """For which each one held the training up, until it lay on the disk."""
+    """Mean time for which a checkpoint blocks training until it is on disk, in seconds."""
     bytes: float
-    """Of the last one of a rank."""
+    """Size of a rank's last checkpoint, in bytes."""
 
 
 @dataclass(frozen=True)
 class Result(Record):
-    """The figures of one run, computed from its stored series."""
+    """The result of a run, computed from its stored samples.
+
+    Only samples in the lineage of the final model count; discarded steps are left out. The
+    exceptions are ``cost`` and ``goodput``, which account for all worker time.
+    """
 
     run_id: int
     name: str
-    """The name that its user gave the run; in archives of earlier versions, its resource name."""
+    """Name that the user gave the run; in archives of earlier versions, its resource name."""
     benchmark: str
-    """The official task; empty for a run of one's own code."""
+    """Name of the benchmark; empty for a run of your own code."""
     state: str
+    """State of the run, such as ``FINISHED``."""
     num_workers: int
     division: Division
+    """``closed`` for a benchmark with its fixed rules, ``open`` for your own code."""
     departures: tuple[str, ...]
-    """Where a run of the closed division leaves the rules of its task, a sentence each."""
+    """Rule violations of a run in the closed division, a sentence each."""
     target: Goal | None
+    """Target of the run; None without a target."""
     time_to_accuracy: TimeToAccuracy | None
-    """None where the target was not reached, or there is none."""
+    """Time to target; None if the target was not reached, or without a target."""
     accuracy_after_time: AccuracyAfterTime | None
-    """None where there is no target."""
+    """Value of the target's metric after a fixed time; None without a target."""
     last_value: float | None
-    """Of the target's metric."""
+    """Last value of the target's metric; None if it was never recorded."""
     best_value: float | None
+    """Best value of the target's metric; None if it was never recorded."""
     epochs: int | None
+    """Number of epochs started; None if epochs were not recorded."""
     samples: float | None
-    """Over all ranks; None where one that trained has not recorded its own."""
+    """Number of training samples over all ranks; None if a rank did not record its samples."""
     training_seconds: float | None
-    """Evaluation left out; the mean over the ranks."""
-    wall_seconds: float | None
-    """From the run's start to its end, or to now; None before its start."""
-    samples_per_second: float | None
-    """Over all ranks, in training time."""
-    phases: Mapping[str, float]
-    """Seconds in each phase, the mean over the ranks; ``other`` is training time in none."""
-    communication_share: float | None
-    """Of the training time, from 0 to 1."""
-    cost: Cost | None
-    """None before the run's start."""
-    energy_joules: float | None
-    """Of its GPUs, while it ran; None where that was not measured."""
-    disturbed: tuple[str, ...]
-    """Why its figures are not its own, a sentence for each rank; empty if it was not disturbed."""
-    waiting_share: float | None
-    """Of the time, from 0 to 1: the rank that waited most did so for a core that others had.
+    """Training time in seconds, without evaluation: the mean over the ranks.
 
-    None where that was not measured, or before the run's end.
+    None if it was not recorded.
+    """
+    wall_seconds: float | None
+    """Seconds from the run's start to its end, or to now; None before the start."""
+    samples_per_second: float | None
+    """Training throughput of all ranks, in samples per second of training time; None if unknown."""
+    phases: Mapping[str, float]
+    """Seconds in each phase, mean over the ranks; ``other`` is training time outside all phases."""
+    communication_share: float | None
+    """Share of the training time spent communicating, from 0 to 1; None if it was not measured."""
+    cost: Cost | None
+    """Worker time and its price; None before the run's start."""
+    energy_joules: float | None
+    """Energy that the run's GPUs used, in joules; None if it was not measured."""
+    disturbed: tuple[str, ...]
+    """Reasons why CPU contention may have distorted the result, a sentence per rank.
+
+    Empty if the run was not disturbed.
+    """
+    waiting_share: float | None
+    """CPU contention of the rank that had most, as a share of its time, from 0 to 1.
+
+    None if it was not measured, or before the run's end.
     """
     disturbances: tuple[RankDisturbance, ...]
-    """By attempt and rank, as far as something was measured; empty before the run's end."""
+    """CPU contention by attempt and rank, if measured; empty before the run's end."""
     curve: Curve | None
+    """Target's metric over time; None without a target, or before the first value."""
     clock_faults: tuple[str, ...] = ()
-    """What was wrong with clocks, a sentence each; no time depends on it."""
+    """Problems with clocks, a sentence each. They do not change any figure."""
     world_size: int = 0
-    """How many processes trained, a rank each."""
+    """Number of training processes."""
     display_name: str = ""
-    """Same as `name`: for clients of earlier versions."""
+    """Copy of ``name``, for clients of earlier versions."""
     bytes_sent_per_step: float | None = None
-    """By a rank, to exchange gradients or weights: the mean over steps and ranks."""
-    swept: Mapping[str, str] = field(default_factory=dict)
-    """The values of what its set sweeps, as they were given."""
-    step_seconds: float | None = None
-    """The mean time of a step over the ranks, evaluation left out."""
-    ranks: tuple[RankResult, ...] = ()
-    """Those that recorded totals."""
-    stragglers: Stragglers | None = None
-    """None where one trains alone, or not all record their communication and training time."""
-    goodput: Goodput | None = None
-    """None before the run's start."""
-    checkpoints: CheckpointCost | None = None
-    """None where none was saved, as in a run that may not be restarted."""
-    resumptions: tuple[Resumption, ...] = ()
-    """After restarts, in order. All other figures are of the steps that led to the last model."""
-    hidden_phases: Mapping[str, float] = field(default_factory=dict)
-    """Seconds of each phase in threads other than the one that steps: the mean over the ranks.
+    """Bytes that a rank sends per step to exchange gradients or weights: mean over all ranks.
 
-    They overlap the training, so they are in neither `phases` nor `goodput`.
+    None if they were not recorded.
+    """
+    swept: Mapping[str, str] = field(default_factory=dict)
+    """Values of the swept options, by option, as they were written; empty without a sweep."""
+    step_seconds: float | None = None
+    """Mean time per step over the ranks, in seconds without evaluation; None if unknown."""
+    ranks: tuple[RankResult, ...] = ()
+    """Results of the ranks that recorded totals."""
+    stragglers: Stragglers | None = None
+    """Cost of stragglers.
+
+    None for a single rank, or if a rank did not record its communication and training time.
+    """
+    goodput: Goodput | None = None
+    """Time breakdown of all workers; None before the run's start."""
+    checkpoints: CheckpointCost | None = None
+    """Cost of the checkpoints; None if none was saved, as in a run without restarts."""
+    resumptions: tuple[Resumption, ...] = ()
+    """Resumptions of training after restarts, in order."""
+    hidden_phases: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of each phase in background threads, mean over the ranks.
+
+    They overlap training, so they are neither in ``phases`` nor in ``goodput``.
     """
     training_time_problem: str = ""
-    """Why the training time of the final model is unknown, with the remedy; else empty.
+    """Reason why the training time of the final model is unknown, with a remedy; otherwise empty.
 
-    Then the time to accuracy, the accuracy after time, the samples and the training time are None.
+    With such a problem, the time to target, the accuracy after time, the number of samples and the
+    training time are None.
     """
 
     injected_faults: int | None = None
-    """How many planned or ordered failures were carried out; None in earlier archives."""
+    """Number of faults that were injected; None in archives of earlier versions."""
     sampled_steps: int | None = None
-    """Number of steps whose communication all ranks recorded one by one.
+    """Number of steps for which every rank recorded its communication individually.
 
-    `stragglers` and waiting are computed from these. None where ranks recorded totals alone.
+    Stragglers and the straggler wait are computed from these steps. None if the ranks recorded
+    only totals.
     """
     outcome: Outcome | None = None
-    """What the run achieved; None while it is active, and in archives of earlier versions."""
+    """Outcome of the run; None while it is active, and in archives of earlier versions."""
 
     @property
     def title(self) -> str:
-        """The run's name for people."""
+        """Title of the run."""
         return self.display_name or self.name
 
     @property
     def outcome_title(self) -> str:
-        """What the run achieved, in words for a list; its state until that is known."""
+        """Outcome of the run in short form for a list; its state while it has no outcome."""
         return self.outcome.title if self.outcome else self.state
 
     @property
     def valid_time_to_accuracy(self) -> TimeToAccuracy | None:
-        """The time to accuracy as comparisons count it: None if the run ended with NaN."""
+        """Time to target for comparisons; None if not reached, or if the run ended with NaN."""
         is_nan = self.outcome is not None and self.outcome.kind == "nan"
         return None if is_nan else self.time_to_accuracy
 
     @property
     def seconds_to_accuracy(self) -> float | None:
-        """Training time to accuracy; None if not reached, not recorded, or NaN at the end."""
+        """Time to target (training) for comparisons, in seconds.
+
+        None if not reached, not recorded, or if the run ended with NaN.
+        """
         time = self.valid_time_to_accuracy
         return time.training_seconds if time else None
 
 
 @dataclass(frozen=True)
 class Summary(Record):
-    """A figure over several runs of one kind."""
+    """Summary statistics of a figure over several equal runs."""
 
     count: int
-    """How many runs have it."""
+    """Number of runs that have the figure."""
     mean: float | None
-    """The arithmetic mean. Of a time to accuracy, None if a run did not reach the target."""
+    """Arithmetic mean; for a time to target, None if a run did not reach the target."""
     mean_low: float | None
-    """What the runs are drawn from has this mean or a larger one, with 95 % confidence.
+    """Lower end of the 95 % confidence interval of the mean.
 
-    By Student's t of the logarithms (Cox), which assumes that the figures are about lognormal. None
-    for fewer than three runs, or without a mean.
+    By Student's t of the logarithms (Cox), which assumes an approximately lognormal distribution.
+    None for fewer than three runs, or without a mean.
     """
     mean_high: float | None
-    """The other end of that interval."""
+    """Upper end of the 95 % confidence interval of the mean.
+
+    None for fewer than three runs, or without a mean.
+    """
     median: float | None
-    """A run that did not reach the target counts as the slowest; None if it is the median."""
+    """Median; a run that did not reach the target counts as the slowest.
+
+    None if the median is such a run.
+    """
     minimum: float | None
+    """Smallest value; None if no run has the figure."""
     maximum: float | None
+    """Largest value; None if no run has the figure."""
     standard_deviation: float | None
-    """Of all that have it, the sample's (n - 1); None for fewer than two."""
+    """Sample standard deviation (n - 1); None for fewer than two values."""

@@ -1,4 +1,4 @@
-"""The records of sweeps: how they are drawn, their frontier, and what sets of runs have shown."""
+"""Records of sweeps: layout, charts, frontier, and the analysis of a benchmark set."""
 
 from dataclasses import dataclass
 
@@ -7,174 +7,205 @@ from mlbench.contract.records import Record
 
 @dataclass(frozen=True)
 class Axis(Record):
-    """Something that a sweep varies: a key, or the number of workers."""
+    """An axis of a sweep: a swept option, or the number of workers."""
 
     key: str
+    """Name of the swept option, or ``workers``."""
     unit: str
-    """Of its values, where they are plain numbers; else empty."""
+    """Unit of the values if they are plain numbers; otherwise empty."""
     values: tuple[str, ...]
-    """As they were given: ascending if all are numbers, else in the order in which they came."""
+    """Values as they were written: ascending if all are numbers, else in their original order."""
     numbers: tuple[float, ...] | None
-    """The same as numbers, in `unit`; None if one is none."""
+    """Values as numbers in ``unit``; None if a value is not a number."""
     is_wide: bool
-    """Whether a logarithmic axis suits the numbers: the last is at least 8 times the first."""
+    """Whether to draw a logarithmic axis: the last number is at least 8 times the first."""
 
     @property
     def title(self) -> str:
-        """The key with its unit, such as ``bandwidth [Mbit/s]``."""
+        """Key with its unit, such as ``bandwidth [Mbit/s]``."""
         return f"{self.key} [{self.unit}]" if self.unit else self.key
 
 
 @dataclass(frozen=True)
 class Panel(Record):
-    """Groups of a sweep that differ in two things at most."""
+    """A panel of a sweep: groups that differ in at most two axes."""
 
     label: str
-    """What they have in common, such as ``2 workers``; empty if that is the case of all groups."""
+    """Values that the panel's groups share, such as ``2 workers``; empty for a single panel."""
     cells: tuple[tuple[int | None, ...], ...]
-    """Positions in `groups`: a row for each value of `by`, a column for each one of `across`."""
+    """Positions in ``groups``: a row per value of ``by``, a column per value of ``across``.
+
+    None for a combination without a group.
+    """
 
 
 @dataclass(frozen=True)
 class Cell(Record):
-    """A figure of a group of a sweep."""
+    """A cell of a chart: a figure of a group."""
 
     mean: float
+    """Mean of the figure over the group's runs."""
     low: float | None
-    """The mean is between this and the next, with 95 % confidence; None where that is not known."""
+    """Lower end of the mean's 95 % confidence interval; None if unknown."""
     high: float | None
+    """Upper end of the mean's 95 % confidence interval; None if unknown."""
     heat: int
-    """From 0, the worst of the chart, to 6, the best."""
+    """Color level, from 0 (worst of the chart) to 6 (best)."""
 
 
 @dataclass(frozen=True)
 class Chart(Record):
-    """A figure of the groups of a panel."""
+    """A chart of a figure for the groups of a panel."""
 
     title: str
-    """Such as ``Throughput by bandwidth and exchange, 2 workers``."""
+    """Title, such as ``Throughput by bandwidth and exchange, 2 workers``."""
     axis: str
+    """Label of the figure's axis."""
     unit: str
+    """Unit of the figure."""
     is_wide: bool
-    """Whether a logarithmic axis suits the figures."""
+    """Whether to draw a logarithmic axis for the figure."""
     cells: tuple[tuple[Cell | None, ...], ...]
-    """A row for each value of `by`, a column for each one of `across`; None: no such figure."""
+    """Figures of the groups: a row per value of ``by``, a column per value of ``across``.
+
+    None for a group without the figure.
+    """
 
 
 @dataclass(frozen=True)
 class Sweep(Record):
-    """How the groups of a sweep are laid out to be seen."""
+    """The layout of a sweep's groups in panels and charts."""
 
     across: Axis
+    """Axis of the columns."""
     by: Axis | None
-    """None if nothing else is varied: there is one row."""
+    """Axis of the rows; None for a sweep of a single axis, which has one row."""
     panels: tuple[Panel, ...]
+    """Panels of the sweep, one for each combination of the remaining axes' values."""
     text: str = ""
-    """How many groups differ from their baseline; empty for a few groups."""
+    """Number of groups that differ from their baseline, in a sentence; empty for few groups."""
     charts: tuple[Chart, ...] = ()
-    """What there is to see: time to accuracy, then throughput, each by panel."""
+    """Charts of the time to target, then of the throughput, one per panel."""
 
 
 @dataclass(frozen=True)
 class Crossing(Record):
-    """The bandwidth from which on one algorithm is faster than another."""
+    """The bandwidth above which one algorithm is faster than another."""
 
     where: str
-    """What both had besides, such as ``2 workers``."""
+    """Other settings of both algorithms, such as ``2 workers``."""
     below: str
-    """The algorithm that is faster at less bandwidth."""
+    """Algorithm that is faster below the bandwidth."""
     above: str
-    """The one that is faster at more."""
+    """Algorithm that is faster above the bandwidth."""
     bandwidth: float
-    """Mbit/s, interpolated between two measured bandwidths: the logarithm of the time over that of
-    the bandwidth."""
-    low: float | None
-    """It is between this and the next, with 95 % confidence.
+    """Bandwidth of the crossing, in Mbit/s.
 
-    None where it may be outside of what was measured, or where there are fewer than three runs.
+    Interpolated between two measured bandwidths, with logarithmic time and bandwidth.
+    """
+    low: float | None
+    """Lower end of the bandwidth's 95 % confidence interval, in Mbit/s.
+
+    None if it may be outside of the measured range, or for fewer than three runs.
     """
     high: float | None
+    """Upper end of the bandwidth's 95 % confidence interval, in Mbit/s.
+
+    None if it may be outside of the measured range, or for fewer than three runs.
+    """
     on_frontier: bool
-    """Whether the two are the fastest of all there."""
+    """Whether no other algorithm is faster than these two at the crossing."""
     text: str
-    """The same in words."""
+    """Summary in words."""
 
 
 @dataclass(frozen=True)
 class Profile(Record):
-    """How close an algorithm comes to the fastest one, over all workloads."""
+    """The performance profile of an algorithm: its time relative to the fastest, per workload."""
 
     algorithm: str
+    """Name of the algorithm."""
     ratios: tuple[float | None, ...]
-    """Its median time by that of the fastest, on each workload, the least first.
+    """Median time divided by the fastest algorithm's, for each workload in ascending order.
 
-    None where half of its runs or more did not reach the goal.
+    None for a workload on which half of the runs or more missed the target.
     """
     score: float
-    """AlgoPerf's: the share of workloads on which it takes at most τ times as long as the fastest,
-    as the mean over τ from 1 to 4."""
+    """AlgoPerf's score, from 0 to 1.
+
+    The share of workloads on which the algorithm takes at most τ times as long as the fastest one,
+    averaged over τ from 1 to 4.
+    """
 
     def share(self, times: float) -> float:
-        """Return the share of workloads on which it takes at most so many times as long."""
+        """Return the share of workloads with a ratio of at most ``times``, from 0 to 1."""
         within = sum(ratio is not None and ratio <= times for ratio in self.ratios)
         return within / len(self.ratios)
 
 
 @dataclass(frozen=True)
 class Frontier(Record):
-    """Which algorithm is how fast, by bandwidth."""
+    """The fastest algorithms by bandwidth."""
 
     crossings: tuple[Crossing, ...]
-    """By what both had besides, and bandwidth."""
+    """Crossings, ordered by the other settings, then by bandwidth."""
     profiles: tuple[Profile, ...]
-    """In the order of the runs. A workload is a number of workers with what they may send."""
+    """Performance profile of each algorithm, in the order of the runs.
+
+    A workload is a number of workers with a bandwidth.
+    """
 
 
 @dataclass(frozen=True)
 class SetPoint(Record):
-    """A run of a set that counts."""
+    """A run that counts in a benchmark set."""
 
     run_id: int
     name: str
-    """What it has of what the set sweeps, and its workers: ``exchange flat, 2 workers``."""
+    """Swept values and number of workers, such as ``exchange flat, 2 workers``."""
     values: tuple[str, ...]
-    """On each of the axes."""
+    """Value of the run on each axis."""
     figure: float | None
-    """None if it is not known; of a time, if the run has not reached its goal."""
+    """Figure of the run; None if unknown, or if it is a time and the run missed its target."""
 
 
 @dataclass(frozen=True)
 class Effect(Record):
-    """How strongly the figure goes with what a set sweeps."""
+    """The correlation of the figure with a swept option: the option's importance."""
 
     key: str
+    """Name of the swept option."""
     value: str
-    """Of values without an order, that which is held against all others; empty for numbers."""
+    """Value that is compared with all other values; empty for an option with numbers."""
     correlation: float
-    """Spearman's, from -1 to 1: above 0, the figure is higher where the value is."""
+    """Spearman's rank correlation, from -1 to 1; positive if the figure grows with the value."""
     low: float | None
-    """The true one lies between this and the next with 95 %; None for fewer than five runs."""
+    """Lower end of the correlation's 95 % confidence interval; None for fewer than five runs."""
     high: float | None
+    """Upper end of the correlation's 95 % confidence interval; None for fewer than five runs."""
     runs: int
+    """Number of runs that the correlation is based on."""
 
 
 @dataclass(frozen=True)
 class SetAnalysis(Record):
-    """How the runs of a set did over what it sweeps, and what is left of the set."""
+    """The analysis of a benchmark set: importance of the swept options, and remaining work."""
 
     measure: str
-    """What the figures are: the training time to the goal, or the throughput if none reached it."""
+    """Name of the figure: time to target (training), or throughput if no run reached its target."""
     unit: str
+    """Unit of the figure."""
     is_less_better: bool
+    """Whether lower figures are better."""
     axes: tuple[Axis, ...]
-    """What differs among the places: what is swept, and the workers."""
+    """Axes in which the slots differ: swept options, and the number of workers."""
     points: tuple[SetPoint, ...]
-    """In the order of the places."""
+    """Runs that count, in the order of the slots."""
     effects: tuple[Effect, ...]
-    """The strongest first."""
+    """Correlations with the figure, strongest first."""
     text: str
-    """What matters most, as far as that can be told."""
+    """Most important option in a sentence, or the reason why it is unknown."""
     places_left: int
-    """Those that want a run, or have one that goes on."""
+    """Number of slots that have an active run or need one."""
     seconds_left: float | None
-    """How long these take, by what the others took; None while none has finished."""
+    """Estimated time for the remaining slots, in seconds; None until a run has finished."""
