@@ -1,7 +1,7 @@
-"""What is gathered of the ranks of a run that hangs or fails, and what it says of who is at fault.
+"""Records of hang diagnoses: the evidence of each rank, and the verdict.
 
-An agent gathers the ``Evidence`` of its rank; ``mlbench.evaluation.hang_diagnosis.judge`` makes a
-``Verdict`` of that of all ranks.
+Each agent gathers the ``Evidence`` of its rank. ``mlbench.evaluation.hang_diagnosis.judge`` derives the
+``Verdict`` from the evidence of all ranks.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Reason = Literal["asked", "stalled", "deadline", "failed", "stopped"]
 
 @dataclass(frozen=True)
 class Frame(Record):
-    """A place in code that a thread is at."""
+    """A frame of a stack: a line of code that a thread is executing."""
 
     function: str
     file: str
@@ -23,140 +23,173 @@ class Frame(Record):
 
 @dataclass(frozen=True)
 class Thread(Record):
-    """A thread of Python and where it is."""
+    """A Python thread and its stack."""
 
     pid: int
+    """Id of the thread's process."""
     name: str
     is_main: bool
+    """Whether this is the main thread of its process."""
     frames: tuple[Frame, ...]
-    """The innermost first."""
+    """Frames of the stack, innermost first."""
 
 
 @dataclass(frozen=True)
 class Process(Record):
-    """A process of the rank, as the kernel describes it."""
+    """A process of the rank, as the kernel reports it."""
 
     pid: int
     parent: int
+    """Id of the parent process."""
     command: str
+    """Command line of the process."""
     state: str
-    """The kernel's letter: R, S, D (waits for a device), T (stopped), Z (a zombie)."""
+    """State letter of the kernel: R, S, D (blocked in I/O), T (stopped) or Z (zombie)."""
     waits_in: str
-    """The function of the kernel that it waits in (``wchan``); "" if unknown."""
+    """Kernel function in which the process waits (``wchan``); empty if unknown."""
     threads: int
+    """Number of threads."""
     rank: int | None = None
-    """Its rank where the worker's command starts several, as torchrun does; null for others."""
+    """Rank of the process if the worker's command starts several (torchrun); otherwise None."""
     phase: str = ""
-    """The phase of ``Tracker.phase`` that its training is in; "" outside of all, or if unknown."""
+    """Current phase of the process's tracker; empty outside all phases, or if unknown."""
 
 
 @dataclass(frozen=True)
 class Collective(Record):
-    """The last collective operation that the rank has entered in a process group of PyTorch."""
+    """The last collective operation that a rank has entered in a PyTorch process group."""
 
     group: str
+    """Name of the process group."""
     number: int
-    """It counts the group's collectives, from 1; 0 if there was none."""
+    """Number of the collective in its group, from 1; 0 before the first one."""
     name: str
-    """For instance ``gloo:all_reduce``."""
+    """Backend and operation, such as ``gloo:all_reduce``."""
     sizes: tuple[tuple[int, ...], ...]
-    """The shapes of what it was given."""
+    """Shapes of the input tensors."""
     retired: bool
-    """Whether it is over: done, or failed."""
+    """Whether the collective has completed or failed."""
     rank: int | None = None
-    """Of the process that has entered it, as of a ``Process``."""
+    """Rank of the process if the worker's command starts several (torchrun); otherwise None."""
 
 
 @dataclass(frozen=True)
 class Evidence(Record):
-    """What an agent has gathered of its rank, or of the ranks of its processes."""
+    """The evidence that an agent gathered from its rank, or from all ranks of its worker."""
 
     rank: int
     at: float
-    """In Unix seconds."""
+    """Time of the evidence, in Unix seconds."""
     gathered_in_seconds: float
+    """Time that gathering the evidence took, in seconds."""
     steps: int
-    """The steps that the rank has reported."""
+    """Number of steps that the rank has reported."""
     exit_code: int | None
-    """Of its process; null while it lives."""
+    """Exit code of the rank's process; None while it runs."""
     processes: tuple[Process, ...]
-    """The process that was started first, then its descendants."""
+    """Processes of the rank: the first process, then its descendants."""
     threads: tuple[Thread, ...]
+    """Python threads of these processes."""
     stacks_by: str
-    """``py-spy``, ``faulthandler`` or, of one that has failed, ``traceback``; "" if none has."""
+    """Source of the stacks: ``py-spy``, ``faulthandler``, or ``traceback`` for a failed process.
+
+    Empty without stacks.
+    """
     collectives: tuple[Collective, ...]
-    """One for each process group; the default group's first."""
+    """Last collective of each process group, the default group first."""
     memory_bytes: int | None
+    """Memory that the rank's control group uses, in bytes; None if unknown."""
     memory_limit_bytes: int | None
+    """Memory limit of the rank's control group, in bytes; None if unlimited or unknown."""
     out_of_memory_kills: int
-    """Since the rank was started."""
+    """Number of processes that the kernel killed for lack of memory since the rank's start."""
     throttled_seconds: float | None
-    """Since the rank was started; null where the control group does not count it."""
+    """Seconds for which the CPU limit throttled the rank since its start; None if unknown."""
     stdout_end: str
+    """Last lines of the standard output."""
     stderr_end: str
+    """Last lines of the standard error."""
     gpu_errors: tuple[str, ...]
-    """The kernel's lines about GPUs (Xid)."""
+    """GPU errors (Xid) in the kernel's log."""
     missing: tuple[str, ...]
-    """What could not be gathered, and why: sentences."""
+    """Evidence that could not be gathered, with the reasons, a sentence each."""
     quiet_seconds: float | None = None
-    """Since its last step, or the beginning of an evaluation; null if it has told of none."""
+    """Seconds since the rank's last step or the start of an evaluation; None before the first."""
     usual_step_seconds: float | None = None
-    """The mean of its steps so far; null if there was none."""
+    """Mean time per step so far, in seconds; None before the first step."""
     failure: str = ""
-    """Why it has failed, as it says itself; "" if it has not."""
+    """Error that the process reported; empty if it has not failed."""
     ranks: tuple[int, ...] = ()
-    """Those of its processes where it is a worker's that has several; none for any other."""
+    """Ranks of the worker's processes if it has several (torchrun); otherwise empty."""
     world_size: int = 0
-    """How many there are in all, as these know; 0 if they do not."""
+    """Number of training processes in the run, as these processes report it; 0 if unknown."""
     native: tuple[Thread, ...] = ()
-    """The threads with their frames of C beside those of Python, if they were asked for."""
+    """Threads with native (C) frames, if they were requested."""
 
 
 @dataclass(frozen=True)
 class StackLine(Record):
-    """A frame in the tree that the stacks of all ranks make; below it are deeper ones."""
+    """A frame in the merged tree of all ranks' stacks, in depth-first order."""
 
     depth: int
-    """0 for where a process begins."""
+    """Depth of the frame in the tree; 0 is the outermost frame of a process."""
     frame: Frame
     here: tuple[int, ...]
-    """The ranks that are in it."""
+    """Ranks that are in this frame."""
     elsewhere: tuple[int, ...]
-    """The ranks that are in the frame above it, and not here."""
+    """Ranks that are in the parent frame, but not in this one."""
 
 
 @dataclass(frozen=True)
 class Verdict(Record):
-    """Why a run does not go on, as far as the evidence says."""
+    """The verdict of a hang diagnosis: why the run hangs, according to the evidence."""
 
     kind: str
-    """``gone``, ``stopped``, ``device``, ``behind``, ``mismatch``, ``network``, ``shared``,
-    ``going``, as ranks did a step meanwhile, or ``unknown``."""
+    """Kind of the hang:
+
+    - ``gone``: ranks have exited
+    - ``stopped``: a signal has stopped ranks
+    - ``device``: ranks are blocked in I/O
+    - ``behind``: ranks have not entered the collective in which the others wait
+    - ``mismatch``: ranks disagree about a collective
+    - ``network``: all ranks wait in the same collective
+    - ``shared``: all ranks are at the same line
+    - ``going``: the run progresses
+    - ``unknown``: the evidence is not sufficient
+    """
     culprits: tuple[int, ...]
-    """The ranks at fault; none where nobody is, or it cannot be told."""
+    """Ranks at fault; empty if none is, or if unknown."""
     where: str
-    """The frame that they are at, as ``function (file:line)``; "" if unknown."""
+    """Frame of the ranks at fault, as ``function (file:line)``; empty if unknown."""
     collective: str
-    """What the others wait in, as ``all_reduce 22``; "" if unknown."""
+    """Collective in which the other ranks wait, such as ``all_reduce 22``; empty if unknown."""
     sentence: str
+    """Verdict in a sentence."""
     certainty: str
-    """``certain``, ``likely`` or ``none``."""
+    """Certainty of the verdict: ``certain``, ``likely`` or ``none``."""
 
 
 @dataclass(frozen=True)
 class Autopsy(Record):
-    """What was found of a run when it was asked why it does not go on."""
+    """A hang diagnosis of a run."""
 
     id: int
     attempt: int
     reason: Reason
-    """Why it was asked: by a user, because it makes no progress, as it is past its deadline, or, in
-    the seconds before its processes are ended, because a rank has failed or a user stops it."""
+    """Reason for the diagnosis:
+
+    - ``asked``: a user requested it
+    - ``stalled``: the run makes no progress
+    - ``deadline``: the run is past its deadline
+    - ``failed``: a rank has failed, and the other processes are about to be stopped
+    - ``stopped``: a user has stopped the run, and its processes are about to be stopped
+    """
     asked_at: Time
+    """Time of the request."""
     done: bool
-    """Whether all ranks have told what they can, or had the time to."""
+    """Whether all ranks have responded, or the time to respond is over."""
     verdict: Verdict
     stacks: tuple[StackLine, ...]
-    """The stacks of all ranks, merged."""
+    """Stacks of all ranks, merged into a tree."""
     evidence: tuple[Evidence, ...]
-    """Of the ranks that have answered; that of a worker with several is split."""
+    """Evidence of each rank that has responded."""

@@ -1,4 +1,4 @@
-"""Profiles: what a rank spends some seconds on, as its agent records them when it is asked to."""
+"""Records and limits of profiles: a few seconds of a rank, recorded by its agent on request."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -6,41 +6,45 @@ from typing import Final, Literal
 from mlbench.contract.records import Record, Time
 
 MOST_SECONDS: Final = 60
+"""Maximum duration of a profile, in seconds."""
 MOST_BYTES: Final = 32 << 20
-"""Of a profile's file, compressed."""
+"""Maximum size of a profile's compressed file, in bytes."""
 MOST_OPERATORS: Final = 10
+"""Maximum number of operators that a profile lists."""
 LONGEST_TEXT: Final = 300
+"""Maximum length of an operator's name and of a problem, in characters."""
 
 Tool = Literal["pytorch", "py-spy", ""]
 
 
 @dataclass(frozen=True)
 class Operator(Record):
-    """An operator of PyTorch, a GPU's kernel, or, as py-spy sees them, a function of Python."""
+    """A profiled PyTorch operator, GPU kernel, or Python function."""
 
     name: str
-    """For instance ``aten::addmm``, or ``load_batch (data.py)``."""
+    """Name, such as ``aten::addmm`` or ``load_batch (data.py)``."""
     calls: int | None
-    """Null where samples were taken, which count no calls."""
+    """Number of calls; None for a sampling profiler, which does not count calls."""
     self_seconds: float
-    """Without what it called, summed over its threads."""
+    """Seconds in the operator itself, without its callees, summed over the threads."""
     total_seconds: float
+    """Seconds in the operator and its callees, summed over the threads."""
 
 
 @dataclass(frozen=True)
 class Recorded(Record):
-    """What an agent says of a profile, in a line before the profile's file, if there is one."""
+    """The header line that an agent sends before the file of a profile."""
 
     tool: Tool
-    """What has recorded it; "" if nothing could."""
+    """Profiler that was used; empty if none was available."""
     began_at: float
-    """In Unix seconds."""
+    """Start of the profile, in Unix seconds."""
     ended_at: float
-    """When the process was left alone again, its profile written."""
+    """Unix time at which the profile was written and the process undisturbed again, in seconds."""
     problem: str
-    """Why there is no file; "" if there is one."""
+    """Reason why there is no file; empty if there is one."""
     operators: tuple[Operator, ...]
-    """Those that took most by themselves."""
+    """Operators with most ``self_seconds``, in descending order."""
 
 
 @dataclass(frozen=True)
@@ -51,18 +55,28 @@ class RankProfile(Record):
     attempt: int
     rank: int
     seconds: int
-    """For how long it was asked for."""
+    """Requested duration, in seconds."""
     asked_at: Time
+    """Time of the request."""
     done: bool
-    """Whether nothing more will come of it."""
+    """Whether the profile is complete, or has failed."""
     tool: Tool
+    """Profiler that was used; empty if none was available, or before the end."""
     began_at: Time | None
+    """Start of the profile; None until it is done, or if it failed."""
     ended_at: Time | None
-    """Longer after its beginning than it was asked for: the profile has to be written."""
+    """Time at which the profile was written, later than its start plus ``seconds``.
+
+    None until it is done, or if it failed.
+    """
     problem: str
-    """Why it has no file; "" if it has one, or is not done."""
+    """Reason why there is no file; empty if there is one, or until the profile is done."""
     file: str | None
-    """By this name it is among the run's files: a Chrome trace, or speedscope's format."""
+    """Name of the profile among the run's files; None without a file.
+
+    The file is a Chrome trace, or in speedscope's format.
+    """
     size: int | None
+    """Size of the file, in bytes; None without a file."""
     operators: tuple[Operator, ...]
-    """Those that took most by themselves, the first one most."""
+    """Operators with most ``self_seconds``, in descending order."""
