@@ -1,7 +1,8 @@
-"""What a run may be ordered with: name, type, bounds, unit and sentence of each option, once.
+"""The options of a run: name, type, bounds, unit and description of each, in one place.
 
-Requests and their errors, records, what a pool gives, the command line, sweeps, comparisons and the
-form of the page derive theirs from these classes. Standard library only: agents use it too.
+Request validation, records, pools, the command line, sweeps, comparisons and the form on the web
+page are derived from these classes. Agents import this module too, so it uses only the standard
+library.
 """
 
 import operator
@@ -12,7 +13,7 @@ from typing import Annotated, Any, TypedDict, TypeVar, get_args, get_type_hints
 
 S = TypeVar("S")
 
-# Of each bound: its name in schemas, in words, and what holds of a number out of it.
+# For each bound: its keyword in JSON schemas, its words in messages, and the test for a violation.
 _BOUNDS = {
     "least": ("minimum", "at least", operator.lt),
     "above": ("exclusiveMinimum", "more than", operator.le),
@@ -23,76 +24,80 @@ _BOUNDS = {
 
 @dataclass(frozen=True)
 class Option:
-    """What is to be said of an option beside its name, type and default."""
+    """Metadata of an option: everything except its name, type and default."""
 
     help: str
-    """A sentence, without its full stop and its unit."""
+    """Description, without a full stop and without the unit."""
     example: str = ""
-    """A value of the command line, with its unit."""
+    """Example of a value on the command line, with its unit."""
     label: str = ""
-    """The same in a word or two, for a form; empty: it is in none."""
+    """Label in the form on the web page; empty if the form does not have the option."""
     flag: str = ""
-    """Of the command line."""
+    """Flag of the command line, such as ``--loss``; empty if it does not have the option."""
     unit: str = ""
-    """Of its number."""
+    """Unit of the number; empty if it has no unit."""
     least: float | None = None
+    """Minimum; None without one."""
     above: float | None = None
+    """Exclusive minimum; None without one."""
     most: float | None = None
+    """Maximum; None without one."""
     below: float | None = None
+    """Exclusive maximum; None without one."""
     sweep: str = ""
-    """Its key in sweeps; empty: it cannot be swept."""
+    """Key in sweeps; empty if the option cannot be swept."""
     swept_out: str = ""
-    """The value in sweeps that leaves it out; empty: none does."""
+    """Value in sweeps that stands for an option that is not set; empty if there is none."""
     effect: str = ""
-    """What it does to packets, in a word after its unit."""
+    """Effect on packets, as a word after the unit, such as ``late``."""
     unasked: str = "none"
-    """How it is shown that it was not given."""
+    """Word that tables show for an option that is not set."""
     kind: type = str
-    """The type of its values; ``options_of`` fills it in."""
+    """Type of the values, which ``options_of`` fills in."""
 
     @property
     def sentence(self) -> str:
-        """What it is, and in which unit."""
+        """Description with the unit."""
         return f"{self.help}{f', in {self.unit}' if self.unit else ''}."
 
     @property
     def sentence_with_example(self) -> str:
-        """The same for the command line, which takes several units."""
+        """Description with an example, for the command line, which accepts several units."""
         return f"{self.help}{f', e.g. {self.example}' if self.example else ''}."
 
     @property
     def unit_in_words(self) -> str:
-        """The unit and the effect, such as ``ms late``."""
+        """Unit and effect, such as ``ms late``."""
         return f"{self.unit} {self.effect}".strip()
 
     @property
     def parameter(self) -> str:
-        """The name of the command's parameter."""
+        """Name of the command's parameter."""
         return self.flag.removeprefix("--")
 
     @property
     def is_number(self) -> bool:
-        """Whether its values are numbers."""
+        """Whether the values are numbers."""
         return self.kind in (int, float)
 
     @property
     def is_whole(self) -> bool:
-        """Whether they are whole numbers."""
+        """Whether the values are integers."""
         return self.kind is int
 
     @property
     def is_switch(self) -> bool:
-        """Whether it is on or off."""
+        """Whether the values are booleans."""
         return self.kind is bool
 
     @property
     def bounds(self) -> Mapping[str, float]:
-        """The bounds that it has, by name."""
+        """Bounds that are not None, by name."""
         bounds = {name: getattr(self, name) for name in _BOUNDS}
         return {name: bound for name, bound in bounds.items() if bound is not None}
 
     def problem(self, value: float) -> str:
-        """Return what would be right, if a number is out of bounds; else an empty text."""
+        """Return the bound that a number violates, such as ``at least 1``; otherwise empty."""
         for name, bound in self.bounds.items():
             _, words, is_out = _BOUNDS[name]
             if is_out(value, bound):
@@ -107,12 +112,12 @@ class Option:
 
 @dataclass(frozen=True)
 class Network:
-    """How all that a worker sends is held back; None is as the network has it."""
+    """The options that slow down the network of each worker; None leaves the network as it is."""
 
     max_bandwidth: Annotated[
         float | None,
         Option(
-            "What each worker may send, but for two packets (3 kB) that pass at once",
+            "Maximum outgoing bandwidth of each worker; bursts of 3 kB pass",
             example="20Mbit",
             label="Bandwidth (Mbit/s)",
             flag="--bandwidth",
@@ -126,7 +131,7 @@ class Network:
     latency_ms: Annotated[
         float | None,
         Option(
-            "Extra latency of what each worker sends",
+            "Latency added to the outgoing packets of each worker",
             example="5ms",
             label="Latency (ms)",
             flag="--latency",
@@ -141,7 +146,7 @@ class Network:
     loss_percent: Annotated[
         float | None,
         Option(
-            "Packet loss of what each worker sends",
+            "Packet loss of the outgoing traffic of each worker",
             example="1%",
             label="Loss (%)",
             flag="--loss",
@@ -157,12 +162,12 @@ class Network:
 
 @dataclass(frozen=True, kw_only=True)
 class Resources(Network):
-    """What each worker has; None is what the pool gives without being asked."""
+    """The resources of each worker; None leaves the choice to the pool."""
 
     num_cpus: Annotated[
         float | None,
         Option(
-            "Cores of each worker, in a cluster also fractions; by default its share",
+            "Cores of each worker, by default an equal share; fractions only on a cluster",
             example="2",
             label="CPUs per worker",
             flag="--cpus",
@@ -172,44 +177,40 @@ class Resources(Network):
         ),
     ] = None
     gpu_enabled: Annotated[
-        bool, Option("Train on GPUs; own code gets it as --gpu", label="GPU", flag="--gpu")
+        bool, Option("Train on GPUs; your own code receives --gpu", label="GPU", flag="--gpu")
     ] = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerSpec(Resources):
-    """What a run asks of each worker."""
+    """The requirements of a run on each worker."""
 
-    image: Annotated[
-        str, Option("The image that has the run's command; empty for the pool's own")
-    ] = ""
+    image: Annotated[str, Option("Container image of the run; empty for the pool's own image")] = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CommonSpec(Resources):
-    """What to run and how: what all runs of a set share."""
+    """The options that all runs of a benchmark set share."""
 
-    benchmark: Annotated[str | None, Option("An official task")] = None
+    benchmark: Annotated[str | None, Option("Name of the benchmark")] = None
     args: Annotated[
-        Mapping[str, str], Option('Options of the official task, such as `{"epochs": "3"}`')
+        Mapping[str, str], Option('Options of the benchmark, such as `{"epochs": "3"}`')
     ] = field(default_factory=dict)
     working_dir: Annotated[
         str | None,
-        Option("The folder, on the workers, that the command starts in; by default their own"),
+        Option("Folder on the workers that the command starts in; by default the worker's own"),
     ] = None
     backend: Annotated[
         str | None,
-        Option(
-            "What the workers communicate with", label="Backend", flag="--backend", example="gloo"
-        ),
+        Option("Communication backend", label="Backend", flag="--backend", example="gloo"),
     ] = None
     run_all_nodes: Annotated[
-        bool, Option("With a custom backend: whether all ranks run the command, or rank 0 alone")
+        bool, Option("Whether all ranks run the command, or rank 0 alone; for custom backends")
     ] = False
     light_target: Annotated[
         bool,
         Option(
-            "Aim for the easier goal; own code gets it as --light",
+            "Use the easier target; your own code receives --light",
             label="Light target",
             flag="--light",
         ),
@@ -217,7 +218,7 @@ class CommonSpec(Resources):
     deadline_seconds: Annotated[
         float | None,
         Option(
-            "End training this long after the start of the run",
+            "Maximum time from the start of the run to the end of training",
             label="Deadline (seconds)",
             example="90s, 15m or 2h",
             flag="--deadline",
@@ -228,7 +229,7 @@ class CommonSpec(Resources):
     max_restarts: Annotated[
         int,
         Option(
-            "How often to start again after a failure",
+            "Maximum number of restarts after failures",
             label="Restarts",
             flag="--restarts",
             least=0,
@@ -238,7 +239,7 @@ class CommonSpec(Resources):
     faults: Annotated[
         str | None,
         Option(
-            "Failures to inject, at times drawn from the seed; it then restarts up to 100 times",
+            "Faults to inject, at times that follow from the seed; allows up to 100 restarts",
             example="kill:every=15s",
             flag="--faults",
             sweep="faults",
@@ -248,19 +249,19 @@ class CommonSpec(Resources):
 
 
 Workers = Annotated[
-    int, Option("Worker pods, one rank each", label="Workers", flag="--workers", least=1)
+    int, Option("Number of workers, one rank each", label="Workers", flag="--workers", least=1)
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Repeat:
-    """What the runs of a set differ in, beside what it sweeps."""
+    """The options in which the runs of a benchmark set differ, apart from swept options."""
 
     num_workers: Workers
     seed: Annotated[
         int | None,
         Option(
-            "Seed of what is random; own code finds it as $MLBENCH_SEED",
+            "Random seed; your own code finds it in $MLBENCH_SEED",
             label="Seed",
             flag="--seed",
             least=0,
@@ -271,15 +272,15 @@ class Repeat:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSpec(CommonSpec, Repeat):
-    """What a run may be ordered with."""
+    """All options of a run."""
 
     num_workers: Workers = 2
 
 
 class RunOptions(TypedDict, total=False):
-    """The options that MLBench's original client lacks, as keyword arguments of ours.
+    """Keyword arguments of the client for options that the original MLBench's client lacks.
 
-    Type checkers cannot make these of a dataclass; a test holds them against ``RunSpec``.
+    Type checkers cannot derive them from a dataclass, so a test compares them with ``RunSpec``.
     """
 
     benchmark: str | None
@@ -292,38 +293,39 @@ class RunOptions(TypedDict, total=False):
     latency_ms: float | None
     loss_percent: float | None
     queue: bool
-    """Wait while another run is active; otherwise that is a refusal (409)."""
+    """Whether to wait while another run is active; otherwise the master responds with 409."""
 
 
 def options_of(spec: type) -> Mapping[str, Option]:
-    """Return what is said of the fields of a class, by name; nothing of those without an Option."""
+    """Return the options of a class, by field name. Fields without an ``Option`` are left out."""
     return _options_of(spec)
 
 
 @cache
 def _options_of(spec: Any) -> Mapping[str, Option]:
-    described = {}
+    options = {}
     for name, hint in get_type_hints(spec, include_extras=True).items():
-        for note in getattr(hint, "__metadata__", ()):
-            if isinstance(note, Option):
-                kind, *_ = get_args(hint.__origin__) or (hint.__origin__,)  # of float | None, float
-                described[name] = replace(note, kind=kind)
-    return described
+        for annotation in getattr(hint, "__metadata__", ()):
+            if isinstance(annotation, Option):
+                # The first member of a union: float for `float | None`.
+                kind, *_ = get_args(hint.__origin__) or (hint.__origin__,)
+                options[name] = replace(annotation, kind=kind)
+    return options
 
 
 IMPAIRMENTS = tuple(name for name in options_of(Network) if name != "max_bandwidth")
-"""What is done to packets by netem, which not every kernel has."""
+"""Names of the options that need netem, which not every kernel has."""
 
 NETWORK_UNITS = {option.sweep: option.unit for option in options_of(Network).values()}
-"""The units of what is swept of a network, by key."""
+"""Units of the network options, by their key in sweeps."""
 
 SWEPT: Mapping[str, tuple[str, Option]] = {
     option.sweep: (name, option) for name, option in options_of(RunSpec).items() if option.sweep
 }
-"""What any run can be swept by: field and option by key."""
+"""Options that any run can sweep: field name and option, by their key in sweeps."""
 
 
 def part(spec: type[S], whole: object) -> S:
-    """Return the part of a record or a row that a class of options describes."""
-    names = (one.name for one in fields(spec))  # type: ignore[arg-type]
+    """Return the options of class ``spec`` with the values that ``whole`` has for them."""
+    names = (field.name for field in fields(spec))  # type: ignore[arg-type]
     return spec(**{name: getattr(whole, name) for name in names})
