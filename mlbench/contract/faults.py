@@ -1,8 +1,8 @@
-"""Failures that are injected into a run: how they are written, and their schedule. Pure.
+"""Faults that are injected into a run: their notation and their schedule. Pure functions.
 
-``kill:every=15s`` is a kill every 15 s in the mean, of the run as a whole: the times between two of
-them are exponentially distributed, as those of independent failures are, and each hits any worker
-as likely as another. ``kill:every=15s+stop:2s:every=1m`` has two kinds.
+``kill:every=15s`` kills a worker of the run every 15 s on average. The times between two faults
+are exponentially distributed, like those of independent failures, and every worker is equally
+likely to be hit. ``kill:every=15s+stop:2s:every=1m`` combines two kinds.
 """
 
 import math
@@ -16,111 +16,108 @@ from mlbench.contract.records import PlannedFault
 Kind = Literal["kill", "stop", "slow", "network", "disk-full", "oom"]
 
 MOST = 100
-"""Of a schedule: no run begins more often anew."""
-_RIGHT = "one of kill, stop:5s, slow:50%, slow:50%:10s and network:3s"
+"""Maximum number of faults in a schedule: the maximum number of restarts of a run."""
+_NOTATION = "one of kill, stop:5s, slow:50%, slow:50%:10s and network:3s"
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _TIME = r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)"
 _FAULT = re.compile(rf"([a-z-]+)(?::([0-9]+(?:\.[0-9]+)?)%)?(?::{_TIME})?")
 _EVERY = re.compile(rf"(.+):every={_TIME}")
-# Whether a kind says a share, and a time; None: it may.
-_SAYS: dict[Kind, tuple[bool, bool | None]] = {
+# Whether a kind has a percentage, and whether it has a duration; None: the duration is optional.
+_PARAMETERS: dict[Kind, tuple[bool, bool | None]] = {
     **dict.fromkeys(get_args(Kind), (False, False)),
     "stop": (False, True),
     "slow": (True, None),
     "network": (False, True),
 }
-_LONGEST_SECONDS = 3600.0
-_MOST_KINDS = 6
-_LEAST_EVERY_SECONDS = 1.0
 
 
 class FaultError(ValueError):
-    """A text describes no failure; it says what would be right."""
+    """A fault or a schedule is not in the right notation. The message says what is right."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A failure: what happens to a worker's processes."""
+    """A fault: its effect on a worker's processes."""
 
     kind: Kind
     seconds: float | None = None
-    """How long it lasts; None: once and for all, or until the attempt ends."""
+    """Duration in seconds; None without one, or if the fault lasts until the attempt ends."""
     percent: float | None = None
-    """Of its time, what a slow worker still gets."""
+    """CPU time that a slow worker still gets, in percent; None for other kinds."""
 
     @classmethod
     def parse(cls, text: str) -> "Fault":
-        """Return the failure that a text such as ``stop:5s`` describes, or raise a FaultError."""
+        """Return the fault that a text such as ``stop:5s`` describes, or raise a FaultError."""
         match = _FAULT.fullmatch(text)
         kind = cast("Kind", match[1]) if match else None
-        if match is None or kind not in _SAYS:
-            raise FaultError(_RIGHT)
+        if match is None or kind not in _PARAMETERS:
+            raise FaultError(_NOTATION)
         seconds = float(match[3]) * _UNITS[match[4]] if match[3] else None
         percent = float(match[2]) if match[2] else None
-        says_share, says_time = _SAYS[kind]
-        if says_share != (percent is not None) or says_time not in (seconds is not None, None):
-            raise FaultError(_RIGHT)
+        has_percent, has_duration = _PARAMETERS[kind]
+        if has_percent != (percent is not None) or has_duration not in (seconds is not None, None):
+            raise FaultError(_NOTATION)
         if percent is not None and not 0 < percent < 100:
-            raise FaultError("a share is more than 0 % and less than 100 %")
-        if seconds is not None and not 0 < seconds <= _LONGEST_SECONDS:
-            raise FaultError("it lasts more than 0 s, and at most an hour")
+            raise FaultError(f"percentage must be more than 0 and less than 100 (got {percent:g})")
+        if seconds is not None and not 0 < seconds <= 3600:
+            raise FaultError(f"duration must be more than 0 s and at most 1 h (got {seconds:g} s)")
         return cls(kind, seconds, percent)
 
 
 @dataclass(frozen=True)
 class Recurring:
-    """A failure that comes again and again."""
+    """A fault that recurs throughout a run."""
 
     text: str
-    """Of the failure itself."""
+    """The fault, such as ``stop:5s``."""
     every_seconds: float
-    """The mean time between two of them."""
+    """Mean time between two faults, in seconds."""
 
     @property
     def kind(self) -> Kind:
-        """Of the failure itself."""
+        """Kind of the fault."""
         return Fault.parse(self.text).kind
 
 
 def parse(text: str) -> tuple[Recurring, ...]:
-    """Return the failures that ``--faults`` describes, or raise a FaultError."""
+    """Return the recurring faults that ``--faults`` describes, or raise a FaultError."""
     parts = text.split("+")
-    if len(parts) > _MOST_KINDS:
-        raise FaultError(f"at most {_MOST_KINDS} failures")
-    return tuple(map(_recurring, parts))
-
-
-def _recurring(text: str) -> Recurring:
-    match = _EVERY.fullmatch(text)
-    if match is None:
-        raise FaultError("say what comes how often, e.g. kill:every=15s+stop:2s:every=1m")
-    every = float(match[2]) * _UNITS[match[3]]
-    if every < _LEAST_EVERY_SECONDS:
-        raise FaultError(f"at least {_LEAST_EVERY_SECONDS:g} s apart, in the mean")
-    Fault.parse(match[1])
-    return Recurring(match[1], every)
+    if len(parts) > 6:
+        raise FaultError(f"at most 6 recurring faults (got {len(parts)})")
+    faults = []
+    for part in parts:
+        match = _EVERY.fullmatch(part)
+        if match is None:
+            raise FaultError("must be FAULT:every=TIME, e.g. kill:every=15s+stop:2s:every=1m")
+        every_seconds = float(match[2]) * _UNITS[match[3]]
+        if every_seconds < 1:
+            raise FaultError(f"interval must be at least 1 s (got {every_seconds:g} s)")
+        Fault.parse(match[1])
+        faults.append(Recurring(match[1], every_seconds))
+    return tuple(faults)
 
 
 def draw(text: str, seed: int, workers: int) -> tuple[PlannedFault, ...]:
-    """Return the schedule of a seed, at most ``MOST`` failures, in order of time.
+    """Return the fault schedule for a seed: at most ``MOST`` faults, in order of time.
 
-    With another number of workers the times are the same; with another mean time they are as much
-    longer. So what is compared differs in nothing else.
+    Runs with other numbers of workers get the same times, and other mean intervals scale the
+    times. Runs that are compared therefore differ in nothing else.
     """
-    drawn = []
-    for place, recurring in enumerate(parse(text)):
-        random = Random(f"{seed} {place}")  # noqa: S311 - no secret
-        at = 0.0
+    schedule = []
+    for position, recurring in enumerate(parse(text)):
+        random = Random(f"{seed} {position}")  # noqa: S311 - no secret
+        seconds = 0.0
         for _ in range(MOST):
-            at -= recurring.every_seconds * math.log(1 - random.random())
-            drawn.append(PlannedFault(round(at, 3), int(random.random() * workers), recurring.text))
-    return tuple(sorted(drawn, key=lambda fault: fault.seconds)[:MOST])
+            seconds -= recurring.every_seconds * math.log(1 - random.random())
+            rank = int(random.random() * workers)
+            schedule.append(PlannedFault(round(seconds, 3), rank, recurring.text))
+    return tuple(sorted(schedule, key=lambda fault: fault.seconds)[:MOST])
 
 
 def why_refused(kind: Kind, *, in_cluster: bool, has_network: bool) -> str:
-    """Return why a failure cannot be had, or would hurt others; empty if nothing speaks against it.
+    """Return why a kind of fault is impossible or would affect others; empty if it is allowed.
 
-    ``has_network`` tells if each worker has a network of its own on this machine.
+    ``has_network`` is true if each worker on this machine has a network of its own.
     """
     match kind:
         case "oom" if in_cluster:

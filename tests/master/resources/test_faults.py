@@ -139,7 +139,7 @@ def test_a_run_is_ordered_with_failures(api: TestClient) -> None:
     few = api.simulate_post("/api/runs", json={**order, "max_restarts": 3, "queue": True}).json
     assert few["max_restarts"] == 3
     for text, says in (
-        ("kill", "faults: say what comes how often, e.g. kill:every=15s"),
+        ("kill", "faults: must be FAULT:every=TIME, e.g. kill:every=15s"),
         ("oom:every=5s", "faults: oom: workers here have no memory of their own"),
     ):
         answer = api.simulate_post("/api/runs", json={**order, "faults": text})
