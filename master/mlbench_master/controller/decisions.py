@@ -24,7 +24,7 @@ from mlbench_master.controller.world import RankView, RunView, World
 
 # A worker is lost after this long without a report, while the master was reachable.
 LOST_SECONDS = 30.0
-# A worker gets no rank after this long without a report. A thousand workers poll every 5 s.
+# A worker gets no rank after this long without a report. A thousand workers poll every 7 s.
 FRESH_SECONDS = 10.0
 # A rank is lost if its agent has not started it after this long.
 BEGIN_SECONDS = 120.0
