@@ -15,11 +15,10 @@ import typer
 
 from mlbench.cli.command import Command
 from mlbench.cli.common import UsageError
+from mlbench.contract.limits import MAX_RESOURCE_NAME_LENGTH
 from mlbench.contract.names import THIS_MACHINE, UNASKED_BANDWIDTH
 from mlbench.contract.runspec import CommonSpec, part
 
-# Kubernetes takes this many characters, and so do the names that sets give to their runs.
-LONGEST_NAME = 40
 _OWN_BACKEND = "gloo"
 # Typer has no public name for it, and click's is not its own.
 _WRONG_CALL: Any = typer.BadParameter.__base__
@@ -192,7 +191,7 @@ def make_name(title: str, room: int = 0) -> str:
     """Return a name with today's date and time that leaves room for a suffix of ``room``."""
     moment = time.strftime("-%Y%m%d-%H%M%S")
     stem = re.sub("[^a-z0-9]+", "-", title.lower()).strip("-") or "run"
-    return stem[: LONGEST_NAME - len(moment) - room].rstrip("-") + moment
+    return stem[: MAX_RESOURCE_NAME_LENGTH - len(moment) - room].rstrip("-") + moment
 
 
 def _read_script(path: Path, arguments: Sequence[str]) -> Code:

@@ -1,7 +1,7 @@
 """Records of hang diagnoses: the evidence of each rank, and the verdict.
 
-Each agent gathers the ``Evidence`` of its rank. ``mlbench.evaluation.hang_diagnosis.judge`` derives the
-``Verdict`` from the evidence of all ranks.
+Each agent gathers the ``Evidence`` of its rank. ``judge`` in ``mlbench.evaluation.hang_diagnosis``
+derives the ``Verdict`` from the evidence of all ranks.
 """
 
 from dataclasses import dataclass

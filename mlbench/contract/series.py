@@ -3,11 +3,11 @@
 import math
 from decimal import Decimal
 
+from mlbench.contract.limits import MAX_METRIC_TEXT_LENGTH
+
 SeriesKey = tuple[str, str]
 """Metric and rank of one of an owner's series. The rank may be empty."""
 
-MAX_NAME_LENGTH = 200
-MAX_TEXT_LENGTH = 64 << 10
 # Outside of these, Prometheus writes a power of ten.
 _TINY, _HUGE = 1e-6, 1e21
 # Floats hold every whole number up to here, and so of up to so many digits.
@@ -75,8 +75,8 @@ def spell(value: float | str) -> str:
 
 def storable_text(value: object) -> str:
     """Return a text that Prometheus and every database can store; ValueError for anything else."""
-    if not isinstance(value, str) or len(value) > MAX_TEXT_LENGTH or "\0" in value:
-        raise ValueError(f"a text of at most {MAX_TEXT_LENGTH} characters, without NUL")
+    if not isinstance(value, str) or len(value) > MAX_METRIC_TEXT_LENGTH or "\0" in value:
+        raise ValueError(f"a text of at most {MAX_METRIC_TEXT_LENGTH} characters, without NUL")
     # Fails for half of a surrogate pair.
     value.encode()
     return value

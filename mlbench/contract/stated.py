@@ -1,60 +1,61 @@
-"""Settings and goals that tasks state about their runs: one rule for all parts."""
+"""Settings and targets that processes report about their runs."""
 
 import json
 from collections.abc import Mapping
 from math import isfinite
 from typing import TypeGuard
 
-Setting = str | int | float | bool | None
+from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH, MAX_SETTING_LENGTH, MAX_SETTINGS
 
-MOST_SETTINGS = 500
-LONGEST_NAME = 200
-LONGEST_TEXT = 1024
-# JSON carries larger ones, but not every reader and database does.
-_INTEGERS = range(-(2**63), 2**63)
+Setting = str | int | float | bool | None
 
 
 def spell(value: Setting) -> str:
-    """Write a value as ``--set`` takes it."""
+    """Return a value in the notation of ``--set``."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def check_settings(settings: object) -> None:
-    """Make sure that settings can be stored and shown as they are; a ValueError says why not."""
+    """Raise a ValueError unless settings can be stored and shown unchanged."""
     if not isinstance(settings, Mapping):
-        raise ValueError("settings map names to values")
-    if len(settings) > MOST_SETTINGS:
-        raise ValueError(f"at most {MOST_SETTINGS} settings (not {len(settings)})")
+        raise ValueError(f"settings must map names to values (got {type(settings).__name__})")
+    if len(settings) > MAX_SETTINGS:
+        raise ValueError(f"at most {MAX_SETTINGS} settings (not {len(settings)})")
     for name, value in settings.items():
-        if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not is_plain(name):
-            raise ValueError(f"the name of a setting is a text of 1 to {LONGEST_NAME} characters")
+        is_text = isinstance(name, str) and 0 < len(name) <= MAX_METRIC_NAME_LENGTH
+        if not is_text or not is_plain(name):
+            raise ValueError(
+                f"the name of a setting must be a string of 1 to {MAX_METRIC_NAME_LENGTH} "
+                f"characters (got {name!r:.100})"
+            )
         if not is_setting(value):
             raise ValueError(
-                f"setting {name!r} must be a text of at most {LONGEST_TEXT} characters, a finite "
-                "number, a truth value or None"
+                f"setting {name!r} must be a string of at most {MAX_SETTING_LENGTH} characters, "
+                f"a finite number, a boolean or None (got {type(value).__name__})"
             )
 
 
 def is_setting(value: object) -> TypeGuard[Setting]:
-    """Check that a value can be stated as a setting: no huge number, no infinity, no long text."""
+    """Check that a value can be a setting: no integer beyond 64 bits, no infinity, no long text."""
     match value:
         case None | bool():
             return True
         case int():
-            return value in _INTEGERS
+            # JSON allows larger integers, but not every reader and database does.
+            return -(2**63) <= value < 2**63
         case float():
             return isfinite(value)
         case str():
-            return len(value) <= LONGEST_TEXT and is_plain(value)
+            return len(value) <= MAX_SETTING_LENGTH and is_plain(value)
         case _:
             return False
 
 
 def is_plain(text: str) -> bool:
-    """Check that every database takes a text: no NUL, no half of a surrogate pair."""
+    """Check that every database can store a text: no NUL, and no half of a surrogate pair."""
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def reaches(value: float, goal: float, *, lower_is_better: bool) -> bool:
-    """Check that a value is as good as the goal, or better; NaN and infinities never are."""
+    """Check that a value is as good as the target or better; NaN and infinities never are."""
     return isfinite(value) and (value <= goal if lower_is_better else value >= goal)

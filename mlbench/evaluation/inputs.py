@@ -13,12 +13,13 @@ from statistics import fmean
 from typing import Any
 
 from mlbench.contract import names
+from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH
 from mlbench.contract.masking import mask_command
 from mlbench.contract.names import PHASES, UNTRAINED, RunState
 from mlbench.contract.records import Disturbance, Goal, Record, StatedMachine
 from mlbench.contract.results import RankDisturbance, RankResult
 from mlbench.contract.runspec import RunSpec
-from mlbench.contract.series import MAX_NAME_LENGTH, SeriesKey, series_name
+from mlbench.contract.series import SeriesKey, series_name
 from mlbench.contract.stated import Setting
 from mlbench.evaluation.statistics import ratio
 
@@ -237,7 +238,8 @@ def read_goal(text: str) -> Goal:
     parts = text.rpartition("<=" if lower_is_better else ">=")
     metric, sign, value = (part.strip(" ") for part in parts)
     number = read_finite(value)
-    if not sign or not 0 < len(metric) <= MAX_NAME_LENGTH or "\0" in metric or number is None:
+    is_name = 0 < len(metric) <= MAX_METRIC_NAME_LENGTH and "\0" not in metric
+    if not sign or not is_name or number is None:
         raise ValueError(
             "METRIC>=VALUE or METRIC<=VALUE with a finite number, such as val_loss<=0.1 "
             f"(not {text[:80]!r})"

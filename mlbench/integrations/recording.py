@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlbench.contract import names
+from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH, MAX_SETTING_LENGTH, MAX_SETTINGS
 from mlbench.contract.names import Phase
 from mlbench.contract.series import storable_text
-from mlbench.contract.stated import LONGEST_NAME, LONGEST_TEXT, MOST_SETTINGS, Setting, is_setting
+from mlbench.contract.stated import Setting, is_setting
 from mlbench.tracking.recorder import Value, check_name, list_own, to_float
 from mlbench.tracking.tracker import Tracker
 
@@ -50,7 +51,7 @@ class Recording:
         if os.environ.get("RANK", "0") != "0":
             return
         self._settings |= _flat(settings)
-        self.tracker.settings(dict(list(self._settings.items())[:MOST_SETTINGS]))
+        self.tracker.settings(dict(list(self._settings.items())[:MAX_SETTINGS]))
 
     def note_folder(self, folder: object) -> None:
         """Tell the agent of a folder to which another logger writes what is recorded here."""
@@ -131,9 +132,9 @@ def _values(values: Mapping[str, object]) -> Iterator[tuple[str, Value]]:
 def _flat(settings: Mapping[str, object], prefix: str = "") -> dict[str, Setting]:
     found: dict[str, Setting] = {}
     for name, value in settings.items():
-        key = f"{prefix}{name}"[:LONGEST_NAME]
+        key = f"{prefix}{name}"[:MAX_METRIC_NAME_LENGTH]
         if isinstance(value, Mapping):
             found |= _flat(value, f"{key}/")
         else:
-            found[key] = value if is_setting(value) else str(value)[:LONGEST_TEXT]
+            found[key] = value if is_setting(value) else str(value)[:MAX_SETTING_LENGTH]
     return found

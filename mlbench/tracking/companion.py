@@ -22,6 +22,7 @@ from typing import Any
 
 from mlbench.contract import names
 from mlbench.contract.errors import MLBenchError, NotConnectedError
+from mlbench.contract.limits import MAX_RUN_NAME_LENGTH
 from mlbench.contract.masking import mask_words
 from mlbench.local.discovery import find_connection
 from mlbench.local.home import Home, write_private
@@ -30,7 +31,6 @@ from mlbench.tracking.notebook import current_shell, is_notebook, notebook_path
 
 # A companion that takes longer to begin is not waited for.
 _BEGIN_SECONDS = 20.0
-_LONGEST_NAME = 100
 # A notebook's cell is held up no longer for the address of its run.
 _JOIN_SECONDS = 2.0
 # A companion that is killed again and again, as by a limit of memory, is not worth a fourth one.
@@ -248,7 +248,7 @@ class Companion:
 def _as_name(text: str) -> str:
     """Return a name that a run may have."""
     letters = (letter if letter.isprintable() else " " for letter in text)
-    return " ".join("".join(letters).split())[:_LONGEST_NAME].strip() or "command"
+    return " ".join("".join(letters).split())[:MAX_RUN_NAME_LENGTH].strip() or "command"
 
 
 def _path() -> list[str]:

@@ -19,9 +19,10 @@ from typing import SupportsFloat
 
 from mlbench.contract import names
 from mlbench.contract.clock import SteadyClock
+from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH
 from mlbench.contract.process import of_worker, this_process
 from mlbench.contract.series import storable_text
-from mlbench.contract.stated import LONGEST_NAME, Setting, check_settings, is_plain
+from mlbench.contract.stated import Setting, check_settings, is_plain
 from mlbench.tracking.job_totals import TotalsFile
 
 Value = SupportsFloat | str
@@ -164,10 +165,14 @@ def to_number(field: str, value: SupportsFloat) -> int | float:
 
 def check_name(name: str) -> None:
     """Raise ValueError if a metric cannot have this name."""
-    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not is_plain(name):
+    if (
+        not isinstance(name, str)
+        or not 0 < len(name) <= MAX_METRIC_NAME_LENGTH
+        or not is_plain(name)
+    ):
         raise ValueError(
-            f"the name of a metric must be a text of 1 to {LONGEST_NAME} characters, without NUL"
-            f" or surrogates (not {name!r:.300})"
+            f"the name of a metric must be a text of 1 to {MAX_METRIC_NAME_LENGTH} characters, "
+            f"without NUL or surrogates (not {name!r:.300})"
         )
 
 

@@ -10,7 +10,8 @@ from contextlib import suppress
 from functools import cache
 from typing import BinaryIO, NamedTuple
 
-from mlbench.contract.stated import LONGEST_NAME, LONGEST_TEXT, Setting, is_setting
+from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH, MAX_SETTING_LENGTH
+from mlbench.contract.stated import Setting, is_setting
 
 _HEADER = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
@@ -167,7 +168,11 @@ def _hyperparameters(content: object) -> dict[str, Setting]:
             match number, _message(entry):
                 case 1, {1: bytes(key), 2: value}:
                     name, setting = key.decode(), _setting(_message(value))
-                    if 0 < len(name) <= LONGEST_NAME and is_setting(name) and is_setting(setting):
+                    if (
+                        0 < len(name) <= MAX_METRIC_NAME_LENGTH
+                        and is_setting(name)
+                        and is_setting(setting)
+                    ):
                         settings[name] = setting
     return settings
 
@@ -181,7 +186,7 @@ def _setting(value: dict[int, int | bytes]) -> object:
             [number] = struct.unpack("<d", packed)  # a whole number, too
             return int(number) if number.is_integer() and abs(number) < _EXACT else number
         case {3: bytes(text)}:
-            return text.decode()[:LONGEST_TEXT]
+            return text.decode()[:MAX_SETTING_LENGTH]
         case {4: int(truth)}:
             return bool(truth)
     return value

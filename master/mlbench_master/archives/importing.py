@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 from peewee import BooleanField, DatabaseError, DoubleField, Field, IntegerField
 
 from mlbench.archive import AUTOPSIES, ROWS, RUN, Archive, ArchiveError, file_name
+from mlbench.contract.limits import MAX_RESOURCE_NAME_LENGTH
 from mlbench.contract.names import ACTIVE_STATES
 from mlbench.contract.records import Manifest
 from mlbench.contract.records import Run as RunRecord
@@ -28,7 +29,7 @@ from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.results.query import result_of
 from mlbench_master.runs import autopsies, describing, events, life, manifest, profiles
-from mlbench_master.runs.requests import LONGEST_NAME, NAME, check_display_name
+from mlbench_master.runs.requests import NAME, check_display_name
 
 _MOST_BYTES = 64 << 20
 _MOST_BYTES_IN_ALL = 1 << 30
@@ -108,7 +109,7 @@ def _store(archive: Archive) -> tuple[Run, bool]:
             _check_same(existing, archive)
             return existing, False
         run = Run(**_columns(Run, row), settled_at=time.time(), sealed_at=time.time())
-        if not NAME.fullmatch(run.name) or len(run.name) > LONGEST_NAME:
+        if not NAME.fullmatch(run.name) or len(run.name) > MAX_RESOURCE_NAME_LENGTH:
             raise ValueError(f"its name is {run.name!r}")
         check_display_name(run.own_name)
         if run.state in ACTIVE_STATES or run.finished_at is None or not row["job_id"]:

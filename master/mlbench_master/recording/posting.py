@@ -24,7 +24,8 @@ from pydantic import (
 )
 
 from mlbench.contract.errors import MLBenchError
-from mlbench.contract.series import MAX_NAME_LENGTH, MAX_TEXT_LENGTH, number_or_text, split_name
+from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH, MAX_METRIC_TEXT_LENGTH
+from mlbench.contract.series import number_or_text, split_name
 from mlbench_master import times
 from mlbench_master.database.connection import exclusive, run_sql
 from mlbench_master.database.group_commit import GroupCommit
@@ -54,7 +55,7 @@ _REMEMBER = (
 # The runs with late samples. Whether one has ended is looked at again by who appends them.
 _ended: set[int] = set()
 
-Text = Annotated[str, Field(max_length=MAX_TEXT_LENGTH, pattern=NO_NUL)]
+Text = Annotated[str, Field(max_length=MAX_METRIC_TEXT_LENGTH, pattern=NO_NUL)]
 
 
 class MovedError(MLBenchError):
@@ -64,8 +65,8 @@ class MovedError(MLBenchError):
 def _check_value(value: object) -> int | float | str:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("a number or a text")
-    if isinstance(value, str) and (len(value) > MAX_TEXT_LENGTH or "\0" in value):
-        raise ValueError(f"a text of at most {MAX_TEXT_LENGTH} characters, without NUL")
+    if isinstance(value, str) and (len(value) > MAX_METRIC_TEXT_LENGTH or "\0" in value):
+        raise ValueError(f"a text of at most {MAX_METRIC_TEXT_LENGTH} characters, without NUL")
     return value
 
 
@@ -91,7 +92,7 @@ class PostedSample(BaseModel):
 
     run_id: int | None = Field(default=None, description="Ignored where `pod_name` is given")
     pod_name: str | None = Field(default=None, max_length=253)
-    name: str = Field(min_length=1, max_length=MAX_NAME_LENGTH, pattern=NO_NUL)
+    name: str = Field(min_length=1, max_length=MAX_METRIC_NAME_LENGTH, pattern=NO_NUL)
     date: datetime = Field(
         default_factory=lambda: datetime.now(UTC), description="By default, when the master gets it"
     )

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import orjson
 
 from mlbench.contract import names
+from mlbench.contract.limits import MAX_FACT_LENGTH, MAX_METRIC_NAME_LENGTH
 from mlbench.contract.process import Process
 from mlbench.contract.records import Disturbance, Goal, StatedMachine
-from mlbench.contract.series import MAX_NAME_LENGTH, SeriesKey, number_or_text, spell, storable_text
+from mlbench.contract.series import SeriesKey, number_or_text, spell, storable_text
 from mlbench.contract.stated import Setting, check_settings
 from mlbench_master import times
 from mlbench_master.exact_json import LONG_NUMBER, loads_exactly, loads_fast
@@ -73,8 +74,6 @@ _SHOWN_CHARACTERS = 4096
 _SHOWN_LINES = 100
 # Of what an agent counts: sums over all ranks stay exact in JavaScript.
 _MOST_COUNTED = 2**31
-# Of a machine.
-_LONGEST_FACT = 1024
 
 
 def parse_lines(
@@ -223,8 +222,8 @@ def _goal(goal: Mapping[Any, Any]) -> Goal:
 @lru_cache(4096)
 def _name(value: object) -> str:
     name = storable_text(value)
-    if not 0 < len(name) <= MAX_NAME_LENGTH:
-        raise ValueError(f"a name has 1 to {MAX_NAME_LENGTH} characters")
+    if not 0 < len(name) <= MAX_METRIC_NAME_LENGTH:
+        raise ValueError(f"a name has 1 to {MAX_METRIC_NAME_LENGTH} characters")
     return name
 
 
@@ -288,8 +287,8 @@ def _check_storable(fact: object) -> None:
     match fact:
         case str():
             fact.encode()
-            if len(fact) > _LONGEST_FACT or "\0" in fact:
-                raise ValueError(f"a text has at most {_LONGEST_FACT} characters, and no NUL")
+            if len(fact) > MAX_FACT_LENGTH or "\0" in fact:
+                raise ValueError(f"a text has at most {MAX_FACT_LENGTH} characters, and no NUL")
         case int() | float():
             if not (math.isfinite(fact) and -(2**63) <= fact < 2**63):
                 raise ValueError("a number is finite, and has 64 bits at most")

@@ -5,6 +5,7 @@ from dataclasses import replace
 from falcon import Request, Response
 
 from mlbench.contract.autopsy import Autopsy, Evidence
+from mlbench.contract.limits import MAX_EVIDENCE_BYTES
 from mlbench_master.errors import NotFoundError
 from mlbench_master.http.access import Access, own_pod
 from mlbench_master.http.bodies import read_json
@@ -57,4 +58,4 @@ class EvidenceResource:
 
         403: the token belongs to another pod.
         """
-        autopsies.answer(own_pod(req, pod), autopsy_id, read_json(req, 256 << 10))
+        autopsies.answer(own_pod(req, pod), autopsy_id, read_json(req, MAX_EVIDENCE_BYTES))

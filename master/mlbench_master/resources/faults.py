@@ -6,6 +6,7 @@ from typing import Annotated
 from falcon import Request, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from mlbench.contract.limits import MAX_ERROR_LENGTH
 from mlbench.contract.records import RunEvent
 from mlbench_master import times
 from mlbench_master.http.access import Access, own_pod
@@ -38,7 +39,7 @@ class FaultReport(BaseModel):
     at: Annotated[_Time, BeforeValidator(refuse_truth_value)]
     """Time of the injection in Unix seconds, by the master's clock."""
     attempt: _Number
-    problem: str = Field(default="", max_length=500, pattern=NO_NUL)
+    problem: str = Field(default="", max_length=MAX_ERROR_LENGTH, pattern=NO_NUL)
     """Why the fault was not injected; empty if it was."""
 
 

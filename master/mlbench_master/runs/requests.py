@@ -34,15 +34,18 @@ from mlbench.benchmarks.registry import (
     find_image,
 )
 from mlbench.contract import faults
+from mlbench.contract.limits import (
+    MAX_COMMAND_LENGTH,
+    MAX_RESOURCE_NAME_LENGTH,
+    MAX_RUN_NAME_LENGTH,
+)
 from mlbench.contract.names import UNASKED_BANDWIDTH
 from mlbench.contract.runspec import CommonSpec, Repeat, RunSpec, options_of
 from mlbench.evaluation.official_rules import OFFICIAL_RUNS
 from mlbench_master.http.fields import NO_NUL, refuse_number, refuse_truth_value
 from mlbench_master.settings import Limits
 
-LONGEST_NAME = 40
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
-_LONGEST_DISPLAY_NAME = 100
 # No control characters, which could control a terminal, and no spaces at either end.
 _DISPLAY_NAME = re.compile(r"[^\x00-\x20\x7f-\xa0]([^\x00-\x1f\x7f-\x9f]*[^\x00-\x20\x7f-\xa0])?")
 _CUSTOM_IMAGE = "custom_image"
@@ -51,7 +54,7 @@ CUSTOM_BACKEND = "custom_backend"
 
 def check_display_name(name: str) -> str:
     """Return a valid display name of a run; raise ValueError for others."""
-    if not _DISPLAY_NAME.fullmatch(name) or len(name) > _LONGEST_DISPLAY_NAME:
+    if not _DISPLAY_NAME.fullmatch(name) or len(name) > MAX_RUN_NAME_LENGTH:
         raise ValueError("must have 1 to 100 printable characters, and no spaces at either end")
     return name
 
@@ -62,7 +65,7 @@ def _check_command(command: str) -> str:
     return command
 
 
-Folder = Annotated[str, Field(pattern=r"^/[^\x00]*$", max_length=4096)]
+Folder = Annotated[str, Field(pattern=r"^/[^\x00]*$", max_length=MAX_COMMAND_LENGTH)]
 ArgKey = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_length=64)]
 # Values may be numbers in JSON. The benchmark gets them as strings.
 ArgValue = Annotated[
@@ -73,14 +76,16 @@ ArgValue = Annotated[
     ),
 ]
 Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$", max_length=255)]
-Command = Annotated[str, Field(pattern=NO_NUL, max_length=4096), AfterValidator(_check_command)]
+Command = Annotated[
+    str, Field(pattern=NO_NUL, max_length=MAX_COMMAND_LENGTH), AfterValidator(_check_command)
+]
 Task = Annotated[str, Field(json_schema_extra={"enum": [*BENCHMARKS]})]
 _IMAGES_SCHEMA = [{"enum": [*BENCHMARKS, _CUSTOM_IMAGE]}, {"pattern": f"^{IMAGE_PATTERN}$"}]
 ImageName = Annotated[str, Field(json_schema_extra={"anyOf": _IMAGES_SCHEMA})]
 DisplayName = Annotated[
     str,
     Field(
-        max_length=_LONGEST_DISPLAY_NAME,
+        max_length=MAX_RUN_NAME_LENGTH,
         json_schema_extra={"pattern": f"^{_DISPLAY_NAME.pattern}$"},
     ),
     AfterValidator(check_display_name),
@@ -277,10 +282,12 @@ def kubernetes_name(name: str) -> str:
 
     A derived name ends with a digest, so that different names stay different.
     """
-    if NAME.fullmatch(name) and len(name) <= LONGEST_NAME:
+    if NAME.fullmatch(name) and len(name) <= MAX_RESOURCE_NAME_LENGTH:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:6]
-    stem = re.sub("[^a-z0-9]+", "-", name.lower())[: LONGEST_NAME - len(digest) - 1].strip("-")
+    stem = re.sub("[^a-z0-9]+", "-", name.lower())[
+        : MAX_RESOURCE_NAME_LENGTH - len(digest) - 1
+    ].strip("-")
     return f"{stem or 'run'}-{digest}"
 
 
@@ -312,7 +319,9 @@ class PlaceRequest(Repeat, Checked):
 class SetRequest(CommonRequest):
     """The body of ``POST /api/sets/``."""
 
-    name: str = Field(max_length=LONGEST_NAME, json_schema_extra={"pattern": f"^{NAME.pattern}$"})
+    name: str = Field(
+        max_length=MAX_RESOURCE_NAME_LENGTH, json_schema_extra={"pattern": f"^{NAME.pattern}$"}
+    )
     """Name of the benchmark set, with which the names of its runs begin."""
     places: list[PlaceRequest] = Field(min_length=1, max_length=MOST_RUNS)
     """Planned runs, in this order."""

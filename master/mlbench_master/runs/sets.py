@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from mlbench.benchmarks.options import read
 from mlbench.contract import records
+from mlbench.contract.limits import MAX_RESOURCE_NAME_LENGTH
 from mlbench.contract.masking import mask_command
 from mlbench.contract.names import UNASKED_BANDWIDTH
 from mlbench.contract.records import Planned
@@ -28,7 +29,7 @@ from mlbench_master.http.fields import describe as describe_error
 from mlbench_master.notify import notify
 from mlbench_master.runs import faults, life
 from mlbench_master.runs.feasible import check_feasible
-from mlbench_master.runs.requests import LONGEST_NAME, NextRunRequest, RunRequest, SetRequest
+from mlbench_master.runs.requests import NextRunRequest, RunRequest, SetRequest
 from mlbench_master.settings import Limits
 from mlbench_master.times import seconds_to_text
 
@@ -44,9 +45,10 @@ def register(order: SetRequest, limits: Limits) -> RunSet:
     shared = order.shared()
     plan = []
     for name, place in zip(official_rules.run_names(order.name, places), places, strict=True):
-        if len(name) > LONGEST_NAME:
+        if len(name) > MAX_RESOURCE_NAME_LENGTH:
             raise BadFieldError(
-                "name", f"run names must have at most {LONGEST_NAME} characters (got {name!r})"
+                "name",
+                f"run names must have at most {MAX_RESOURCE_NAME_LENGTH} characters (got {name!r})",
             )
         _check_keys(shared, place.swept)
         with _naming(place.swept):

@@ -7,7 +7,7 @@ import pytest
 from peewee import Database
 from pydantic import ValidationError
 
-from mlbench.contract.series import MAX_TEXT_LENGTH
+from mlbench.contract.limits import MAX_METRIC_TEXT_LENGTH
 from mlbench_master.database.models import (
     PostedBody,
     Run,
@@ -106,7 +106,10 @@ def test_a_run_that_is_deleted_takes_no_more(run: Run) -> None:
     [
         ({"metadata": "x" * (MAX_METADATA_BYTES - 1)}, f"at most {MAX_METADATA_BYTES} bytes"),
         ({"metadata": 10**30}, "cannot be stored"),
-        ({"value": "x" * (MAX_TEXT_LENGTH + 1)}, f"at most {MAX_TEXT_LENGTH} characters"),
+        (
+            {"value": "x" * (MAX_METRIC_TEXT_LENGTH + 1)},
+            f"at most {MAX_METRIC_TEXT_LENGTH} characters",
+        ),
         ({"value": "\0"}, "without NUL"),
         ({"value": True}, "a number or a text"),
         ({"name": "a\0"}, "pattern"),
@@ -123,7 +126,7 @@ def test_a_run_that_is_deleted_takes_no_more(run: Run) -> None:
 def test_samples_that_cannot_be_stored_are_refused(
     run: Run, fields: dict[str, Any], problem: str
 ) -> None:
-    longest = {"value": "x" * MAX_TEXT_LENGTH, "name": "x" * 200}
+    longest = {"value": "x" * MAX_METRIC_TEXT_LENGTH, "name": "x" * 200}
     sample(run, metadata="x" * (MAX_METADATA_BYTES - 2), **longest)
     with pytest.raises(ValidationError, match=problem):
         sample(run, **fields)

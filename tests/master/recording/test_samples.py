@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from mlbench.contract.limits import MAX_METRIC_TEXT_LENGTH
 from mlbench.contract.process import Process
 from mlbench.contract.records import Disturbance, GitState, Goal, StatedMachine
-from mlbench.contract.series import MAX_TEXT_LENGTH, SeriesKey
+from mlbench.contract.series import SeriesKey
 from mlbench_master.recording.samples import (
     MALFORMED,
     MAX_MACHINE_BYTES,
@@ -137,7 +138,7 @@ MALFORMED_LINES: list[str | bytes] = [
     '{"name":"a","value":1}',
     '{"name":"a","time":1}',
     '{"name":"a","value":1,"time":1,"step":[1]}',
-    json.dumps({"step": "x" * (MAX_TEXT_LENGTH + 1), "metrics": {"a": 1}, "time": 1}),
+    json.dumps({"step": "x" * (MAX_METRIC_TEXT_LENGTH + 1), "metrics": {"a": 1}, "time": 1}),
     *(
         f'{{"time":1,"metrics":{metrics}}}'
         for metrics in ("[1]", '{"":1}', '{"good":1,"bad":null}', f'{{"a":1,"{"x" * 201}":1}}')

@@ -10,7 +10,8 @@ import pytest
 
 from mlbench.cli import load_command
 from mlbench.cli.common import UsageError
-from mlbench.cli.order import LONGEST_NAME, Code, make_name, read_code, read_settings
+from mlbench.cli.order import Code, make_name, read_code, read_settings
+from mlbench.contract.limits import MAX_RESOURCE_NAME_LENGTH
 from mlbench.contract.runspec import CommonSpec
 
 _BENCHMARKS = ("digits", "steps")
@@ -175,4 +176,4 @@ def test_a_benchmark_has_settings_and_own_code_has_arguments() -> None:
 )
 def test_a_name_is_one_that_kubernetes_takes(title: str, stem: str) -> None:
     assert re.fullmatch(rf"{stem}-\d{{8}}-\d{{6}}", make_name(title))
-    assert len(make_name("a" * 50, room=6)) == LONGEST_NAME - 6
+    assert len(make_name("a" * 50, room=6)) == MAX_RESOURCE_NAME_LENGTH - 6

@@ -32,7 +32,7 @@ def test_good_settings(settings: object) -> None:
         ({1: 1}, "name of a setting"),
         ({"a" * 201: 1}, "name of a setting"),
         ({"a\0": 1}, "name of a setting"),
-        ({"a": "a" * 1025}, "'a' must be a text of at most 1024"),
+        ({"a": "a" * 1025}, "'a' must be a string of at most 1024"),
         ({"a": "nul \0"}, "'a' must be"),
         ({"a": "\ud800"}, "'a' must be"),
         ({"a": float("nan")}, "finite"),

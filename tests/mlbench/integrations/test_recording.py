@@ -8,7 +8,7 @@ import pytest
 
 from mlbench import Tracker
 from mlbench.contract import names
-from mlbench.contract.stated import MOST_SETTINGS
+from mlbench.contract.limits import MAX_SETTINGS
 from mlbench.integrations import lightning_callbacks
 from mlbench.integrations.recording import Recording, count_samples, script_has_a_tracker
 from tests.support.metrics_file import lines, metrics
@@ -69,13 +69,13 @@ def test_settings_add_up_and_are_those_of_the_first_rank(
     recording = Recording()
     recording.state({"optimizer": {"name": "sgd", "betas": [0.9, 0.99]}})
     recording.state({"batch_size": 32})
-    recording.state({f"option{number}": number for number in range(MOST_SETTINGS)})
+    recording.state({f"option{number}": number for number in range(MAX_SETTINGS)})
     monkeypatch.setenv("RANK", "1")
     recording.state({"batch_size": 64})
     stated = [line["settings"] for line in lines(path)]
     optimizer = {"optimizer/name": "sgd", "optimizer/betas": "[0.9, 0.99]"}
     assert stated[:2] == [optimizer, optimizer | {"batch_size": 32}]
-    assert [len(settings) for settings in stated] == [2, 3, MOST_SETTINGS]
+    assert [len(settings) for settings in stated] == [2, 3, MAX_SETTINGS]
 
 
 def test_phases_follow_each_other_and_end_with_the_training(path: Path) -> None:

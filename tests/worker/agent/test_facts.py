@@ -52,7 +52,7 @@ def test_what_cannot_be_told_is_none(tmp_path: Path) -> None:
 def test_what_is_stated_has_bounds(tmp_path: Path) -> None:
     packages = {f"package-{number}": "1" * 5000 for number in range(1000)}
     found = bounded({"hostname": "h" * 5000, "git": {"commit": "c" * 5000}, "packages": packages})
-    assert (found["hostname"], found["git"]) == ("h" * 1000, {"commit": "c" * 1000})
+    assert (found["hostname"], found["git"]) == ("h" * 1024, {"commit": "c" * 1024})
     assert isinstance(found["packages"], dict)
     assert 50 < len(found["packages"]) < 1000
     # The master takes 64 KiB.

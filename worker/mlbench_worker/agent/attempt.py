@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from mlbench.contract import names
 from mlbench.contract.assignment import Assignment
+from mlbench.contract.limits import MAX_ERROR_LENGTH
 from mlbench.contract.names import StreamName
 from mlbench.local.traffic import Traffic
 from mlbench_worker.agent import environment, torchrun
@@ -49,7 +50,6 @@ _COUNTERS, _AUTOPSY = "counters", "autopsy"
 OUTPUT = "output"
 """Beside the attempts' folders, so that a file that stays there outlives its attempt."""
 _MAX_TRIES = 10
-_LONGEST_FAILURE = 500  # as the master takes it
 # Taken at the beginning: the agent's last lines must fit on a disk that is full at the end.
 _ROOM, _ROOM_BYTES = "room", 8 << 10
 
@@ -191,7 +191,7 @@ class Attempt:
         words = self._failure or self._metrics.failure
         if self._secret:
             words = words.replace(self._secret, "*" * len(self._secret))
-        words = words[:_LONGEST_FAILURE]
+        words = words[:MAX_ERROR_LENGTH]
         return "".join(letter if letter.isprintable() else " " for letter in words)
 
     def remove_old_checkpoints(self) -> None:

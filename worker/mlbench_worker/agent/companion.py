@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from mlbench.contract import names
 from mlbench.contract.assignment import Assignment
 from mlbench.contract.join_token import why_refused
+from mlbench.contract.limits import MAX_COMMAND_LENGTH
 from mlbench.contract.names import ProgressName
 from mlbench.local.backoff import Backoff
 from mlbench.tracking.job import Job
@@ -50,7 +51,6 @@ _JOB = "job.json"
 # After the end, for so long a rank waits for a master that takes nothing.
 _PATIENCE_SECONDS = 10.0
 _LONGEST_BACKOFF_SECONDS = 5.0
-_LONGEST_COMMAND = 4090  # the master takes six more
 _LONGEST_REST_SECONDS = 60.0
 # At the end of a rank that was short.
 _POLL_SECONDS, _DESCRIBE_SECONDS = 0.5, 5.0
@@ -145,7 +145,7 @@ def resume(wanted: Mapping[str, Any], url: str, token: str) -> None:
 
 def _as_text(command: Sequence[str]) -> str:
     """Return a command as a shell would take it, without the words that are too many."""
-    words, left = [], _LONGEST_COMMAND
+    words, left = [], MAX_COMMAND_LENGTH - len("... ")
     for word in command:
         words.append(shlex.quote(word))
         left -= len(words[-1]) + 1

@@ -10,6 +10,7 @@ from threading import Thread
 
 from mlbench.contract.assignment import Assignment
 from mlbench.contract.distribution import own_version
+from mlbench.contract.limits import MAX_FACT_LENGTH
 from mlbench.contract.records import StatedMachine
 from mlbench.contract.shaping import Shaping
 from mlbench_worker.agent.gpus import Gpus
@@ -19,8 +20,7 @@ from mlbench_worker.agent.software import Pythons, find_source, git_state, pytho
 
 # A driver that takes longer to wake up is not waited for.
 _PATIENCE_SECONDS = 5.0
-# The master accepts no longer text, and no more for all facts; packages get what the rest leaves.
-_LONGEST_TEXT = 1000
+# The master accepts 64 KiB for all facts. The packages get the space that the rest leaves.
 _MOST_BYTES = 60 << 10
 
 
@@ -94,7 +94,7 @@ def bounded(facts: Mapping[str, object]) -> dict[str, object]:
 def _cut(value: object) -> object:
     match value:
         case str():
-            return value[:_LONGEST_TEXT]
+            return value[:MAX_FACT_LENGTH]
         case list() | tuple():
             return [_cut(one) for one in value]
         case dict():

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from mlbench.contract.assignment import Assignment
 from mlbench.contract.errors import MLBenchError
 from mlbench.contract.faults import Fault
+from mlbench.contract.limits import MAX_ERROR_LENGTH
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.link import Link, Offset, send_patiently
 from mlbench_worker.agent.network import Network
@@ -24,7 +25,6 @@ log = logging.getLogger(__name__)
 
 # A slow worker runs for its share of each such time.
 _PERIOD_SECONDS = 0.1
-_LONGEST_PROBLEM = 500
 # What a process of torchrun's has, and torchrun itself has not.
 _OF_TORCHRUN = "TORCHELASTIC_RESTART_COUNT"
 
@@ -71,7 +71,7 @@ class Faults:
         try:
             go_on = _begin(fault, attempt)
         except (OSError, MLBenchError) as error:
-            body["problem"], go_on = str(error)[:_LONGEST_PROBLEM], lambda: None
+            body["problem"], go_on = str(error)[:MAX_ERROR_LENGTH], lambda: None
         # A master that is slow must not make it last longer.
         path = f"/api/workers/{quote(self._pod)}/runs/{run_id}/faults/{number}"
         sent = (self._connect, path, json.dumps(body).encode())

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from mlbench.contract import names
 from mlbench.contract.autopsy import Collective, Evidence, Process, Thread
+from mlbench.contract.limits import MAX_EVIDENCE_BYTES
 from mlbench.contract.masking import mask_words
 from mlbench.contract.phase_mark import mark_of, phase_in
 from mlbench.contract.process import this_process
@@ -28,7 +29,6 @@ from mlbench_worker.agent.sources.processes import environ_of, is_python, other_
 from mlbench_worker.agent.usage import free_memory, read_usage
 
 _STACKS_SECONDS = 5.0
-_MOST_BYTES = 256 << 10
 _END_BYTES = 8 << 10
 _MOST_PROCESSES, _LONGEST_COMMAND = 64, 200
 _MOST_RECORDS, _MOST_GPU_ERRORS = 10_000, 16
@@ -256,10 +256,10 @@ def _gpu_errors(since: float, missing: list[str]) -> Iterator[str]:
 def _bounded(evidence: Evidence) -> Evidence:
     """Return evidence of bounded size: without the threads that are too many."""
     threads, native = evidence.threads, evidence.native
-    while native and len(json.dumps(asdict(evidence))) > _MOST_BYTES // 2:
+    while native and len(json.dumps(asdict(evidence))) > MAX_EVIDENCE_BYTES // 2:
         native = native[: len(native) // 2]
         evidence = replace(evidence, native=native)
-    while threads and len(json.dumps(asdict(evidence))) > _MOST_BYTES:
+    while threads and len(json.dumps(asdict(evidence))) > MAX_EVIDENCE_BYTES:
         threads = threads[: len(threads) // 2]
         words = f"stacks: only {len(threads)} threads are kept"
         evidence = replace(evidence, threads=threads, missing=(*evidence.missing, words))

@@ -15,14 +15,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH, MAX_SETTING_LENGTH, MAX_SETTINGS
 from mlbench.contract.output import is_name
-from mlbench.contract.stated import (
-    LONGEST_NAME,
-    LONGEST_TEXT,
-    MOST_SETTINGS,
-    Setting,
-    check_settings,
-)
+from mlbench.contract.stated import Setting, check_settings
 from mlbench_worker.agent.sources.loopback import Answer, Line, Loopback, Request, refusal
 
 _API = "/api/2.0/mlflow/"
@@ -35,7 +30,7 @@ _MOST_TAGS = 1000
 _MOST_NESTED = 1000
 _MOST_MODELS = 100
 # So that there is room for the names of what it logs.
-_LONGEST_NESTED_NAME = LONGEST_NAME // 2
+_LONGEST_NESTED_NAME = MAX_METRIC_NAME_LENGTH // 2
 _LONGEST_REMEMBERED = 8000
 _PARENT_TAG = "mlflow.parentRunId"
 # What MLflow's clients say of themselves.
@@ -49,7 +44,7 @@ _NO_REGISTRY = (
     "MLFLOW_TRACKING_URI to a server of MLflow's own to keep it."
 )
 _SETTINGS_FULL = (
-    f"A run has at most {MOST_SETTINGS} settings, those of its nested MLflow runs among them: "
+    f"A run has at most {MAX_SETTINGS} settings, those of its nested MLflow runs among them: "
     "further parameters are not recorded."
 )
 _ONE_AFTER_ANOTHER = (
@@ -79,8 +74,10 @@ class Metric:
                 step = fields.get("step", 0)
             case _:
                 raise ValueError("a metric has a key, a value, and a timestamp in milliseconds")
-        if not 0 < len(key) <= LONGEST_NAME:
-            raise ValueError(f"the key of a metric has 1 to {LONGEST_NAME} characters: {key!r}")
+        if not 0 < len(key) <= MAX_METRIC_NAME_LENGTH:
+            raise ValueError(
+                f"the key of a metric has 1 to {MAX_METRIC_NAME_LENGTH} characters: {key!r}"
+            )
         if isinstance(value, str) and value not in _NOT_FINITE:
             raise ValueError(f"the value of metric {key!r} must be a number (not {value!r})")
         if not isinstance(step, int):
@@ -99,8 +96,10 @@ def metric_lines(metrics: Iterable[Metric], prefix: str = "") -> list[Line]:
     last = None
     for metric in metrics:
         name = f"{prefix}{metric.key}"
-        if len(name) > LONGEST_NAME:
-            raise ValueError(f"the name {name!r} of a metric has more than {LONGEST_NAME} letters")
+        if len(name) > MAX_METRIC_NAME_LENGTH:
+            raise ValueError(
+                f"the name {name!r} of a metric has more than {MAX_METRIC_NAME_LENGTH} letters"
+            )
         step = {} if metric.key.startswith(_OWN_METRIC) else {"step": metric.step}
         if last != (metric.timestamp, step) or name in values:
             last, values = (metric.timestamp, step), {}
@@ -122,7 +121,7 @@ def setting(text: str) -> Setting:
         # Not 1.10, which may be a version.
         if str(value) == text and isfinite(value):
             return value
-    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
+    return text if len(text) <= MAX_SETTING_LENGTH else f"{text[: MAX_SETTING_LENGTH - 1]}…"
 
 
 @dataclass
@@ -276,7 +275,7 @@ class Tracking:
         words = ""
         if params or any(not key.startswith(_OWN_TAG) for key in tags):
             settings = self._settings(run, params, tags)
-            if len(self._runs) > 1 and len(settings) > MOST_SETTINGS:
+            if len(self._runs) > 1 and len(settings) > MAX_SETTINGS:
                 tags = {key: text for key, text in tags.items() if key.startswith(_OWN_TAG)}
                 params, words = {}, _SETTINGS_FULL
             else:
@@ -319,7 +318,7 @@ class Tracking:
             return Answer({"models": [self._model(name) for name in self._models]})
         name = request.fields().get("name") if request.method == "POST" else None
         if endpoint == "" and isinstance(name, str) and len(self._models) < _MOST_MODELS:
-            self._models.setdefault(name[:LONGEST_NAME])
+            self._models.setdefault(name[:MAX_METRIC_NAME_LENGTH])
         return Answer({"model": self._model(name or next(reversed(self._models), "model"))})
 
     def _model(self, name: str) -> Fields:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from mlbench.contract import names
-from mlbench.contract.stated import LONGEST_NAME, MOST_SETTINGS, is_setting
+from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH, MAX_SETTINGS
+from mlbench.contract.stated import is_setting
 from mlbench_worker.agent.files import open_regular
 
 Line = dict[str, object]
@@ -157,9 +158,9 @@ class MLLog:
         return []
 
     def _setting(self, key: str, at: float, value: object) -> list[Line]:
-        if not is_setting(value) or value is None or not 0 < len(key) <= LONGEST_NAME:
+        if not is_setting(value) or value is None or not 0 < len(key) <= MAX_METRIC_NAME_LENGTH:
             return []
-        if len(self._settings) >= MOST_SETTINGS:
+        if len(self._settings) >= MAX_SETTINGS:
             return []
         self._settings[_SETTINGS.get(key, key)] = value
         return [{"time": at, "settings": dict(self._settings)}]

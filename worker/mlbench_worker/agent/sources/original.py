@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from mlbench.contract import names
 from mlbench.contract.assignment import Assignment
-from mlbench.contract.stated import LONGEST_NAME
+from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH
 from mlbench_worker.agent.sources.loopback import Answer, Line, Loopback, Request, refusal
 
 HOOK = Path(__file__).with_name("hook")
@@ -84,8 +84,8 @@ class Reports:
         if posted.get("run_id") != self._run_id:
             raise ValueError(f"run_id: this code is part of run {self._run_id} and no other")
         name, value = posted.get("name", ""), posted.get("value", "")
-        if not 0 < len(name) <= LONGEST_NAME:
-            raise ValueError(f"name: a text of 1 to {LONGEST_NAME} characters")
+        if not 0 < len(name) <= MAX_METRIC_NAME_LENGTH:
+            raise ValueError(f"name: a text of 1 to {MAX_METRIC_NAME_LENGTH} characters")
         named = _NAME.fullmatch(name)
         metric, rank = named.groups() if named else (name, "")
         # Without one, it is the worker's.

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mlbench.contract import names
+from mlbench.contract.limits import MAX_SETTINGS
 from mlbench.contract.process import Process, of_worker, this_process
-from mlbench.contract.stated import MOST_SETTINGS, Setting
+from mlbench.contract.stated import Setting
 from mlbench.tracking.tensorboard import DamagedError, Hyperparameters, Scalar, read_events
 from mlbench_worker.agent.files import open_regular, read_regular
 from mlbench_worker.agent.sources import processes
@@ -275,7 +276,7 @@ class _EventFile:
                             yield {"time": event.time, **self.of_other, **fields}
                     case Hyperparameters() if "" not in own and self.settings is not None:
                         self.settings |= event.values
-                        for surplus in list(self.settings)[MOST_SETTINGS:]:
+                        for surplus in list(self.settings)[MAX_SETTINGS:]:
                             del self.settings[surplus]
                         yield {"time": event.time, "settings": dict(self.settings)}
         except (DamagedError, OSError) as error:
