@@ -1,4 +1,4 @@
-"""The assignment of a rank: what the master tells an agent to run."""
+"""Assignment of a rank: the work that the master gives an agent."""
 
 from dataclasses import dataclass
 from ipaddress import IPv4Interface
@@ -6,32 +6,30 @@ from typing import Any
 
 from mlbench.contract.shaping import Shaping
 
-_HIGHEST_NUMBER = 2**31 - 1
-
 
 @dataclass(frozen=True)
 class Attachment:
-    """The place of a rank in the network of local workers."""
+    """The attachment of a rank to the network of local workers."""
 
     address: str
     prefix_length: int
     shaping: Shaping
-    """How what it sends is held back."""
+    """Bandwidth, latency and packet loss of the outgoing traffic."""
 
     @property
     def network(self) -> str:
-        """The network that all of them are in, such as 198.18.0.0/15."""
+        """Network of the local workers, such as 198.18.0.0/15."""
         return str(IPv4Interface(f"{self.address}/{self.prefix_length}").network)
 
     @classmethod
     def from_fields(cls, fields: Any) -> "Attachment":
-        """Return the attachment that a JSON object describes, or raise a KeyError or TypeError."""
+        """Return the attachment in a JSON object, or raise a KeyError or TypeError."""
         return cls(**{**fields, "shaping": Shaping(**fields["shaping"])})
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """One rank of one attempt. As JSON, it is part of the answer to an agent's poll."""
+    """A rank of an attempt. As JSON, it is part of the response to an agent's poll."""
 
     run_id: int
     attempt: int
@@ -41,29 +39,30 @@ class Assignment:
     master_port: int
     command: tuple[str, ...]
     cpus: tuple[int, ...]
-    """The cores to run on; empty where the pod itself is limited."""
+    """Numbers of the cores to run on; empty if the pod itself is limited."""
     keeps_checkpoints: bool
-    """Whether another attempt may follow: saving takes time from the training."""
+    """Whether to save checkpoints. Without restarts, they would only cost training time."""
     working_dir: str | None = None
-    """The folder that the command starts in; None for the agent's own."""
+    """Folder that the command starts in; None for the agent's folder."""
     seed: int | None = None
+    """Random seed; None without one."""
     deadline_at: float | None = None
-    """When training shall end, in Unix seconds by the master's clock."""
+    """End of the training, in Unix seconds by the master's clock; None without a deadline."""
     attachment: Attachment | None = None
-    """Where its network is one of its own; None for that of its agent."""
+    """Network of the rank; None if the rank uses its agent's network."""
 
     @classmethod
     def from_fields(cls, fields: Any) -> "Assignment":
-        """Return the assignment that a JSON object describes; ValueError if it describes none."""
+        """Return the assignment in a JSON object. Raises ValueError if it is not valid."""
         try:
-            read: dict[str, Any] = {name: tuple(fields[name]) for name in ("command", "cpus")}
+            parsed: dict[str, Any] = {name: tuple(fields[name]) for name in ("command", "cpus")}
             if attachment := fields.get("attachment"):
-                read["attachment"] = Attachment.from_fields(attachment)
-            assignment = cls(**{**fields, **read})
+                parsed["attachment"] = Attachment.from_fields(attachment)
+            assignment = cls(**{**fields, **parsed})
         except (KeyError, TypeError) as error:
             raise ValueError(f"not an assignment: {error}") from error
-        # The agent makes paths of these.
+        # The agent builds paths from these numbers.
         for number in (assignment.run_id, assignment.attempt, assignment.rank):
-            if type(number) is not int or not 0 <= number <= _HIGHEST_NUMBER:
+            if type(number) is not int or not 0 <= number < 2**31:
                 raise ValueError(f"not an assignment: {number!r:.20} is not a run, attempt or rank")
         return assignment

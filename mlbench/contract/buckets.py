@@ -1,4 +1,4 @@
-"""What the buckets of a run's worker-seconds are called, here and by Google."""
+"""Names and groups of the buckets of worker time, and Google's names for them."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -6,13 +6,13 @@ from typing import Final
 from mlbench.contract.names import Bucket
 
 PRODUCTIVE: Final[tuple[Bucket, ...]] = ("compute", "communication")
-"""What moves a model forward: no step can do without them, however fast all ranks are."""
+"""Buckets that advance the model: goodput."""
 
 WHOLE_STEPS: Final[tuple[Bucket, ...]] = (*PRODUCTIVE, "waiting", "contention", "stopped")
-"""The time within steps. Google's ml-goodput-measurement counts all of it as productive."""
+"""Buckets within steps. Google's ml-goodput-measurement counts them all as productive."""
 
 BEGINNING: Final[tuple[Bucket, ...]] = ("start", "initialization", "compile", "restore")
-"""What a process needs until it trains."""
+"""Buckets between the start of a process and its first training step."""
 
 TITLES: Final[Mapping[Bucket, str]] = {
     "queued": "queued",
@@ -50,5 +50,7 @@ GOOGLE: Final[Mapping[Bucket, str]] = {
     "restart": "INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION",
     "unknown": "OTHER",
 }
-"""The BadputType of ml-goodput-measurement for the same. What it has productive are whole steps,
-with communication and waiting for the slowest rank."""
+"""BadputType of ml-goodput-measurement that corresponds to each bucket.
+
+Buckets within steps have none, because ml-goodput-measurement counts whole steps as productive.
+"""

@@ -1,24 +1,24 @@
-"""Clocks that go on steadily, whoever sets the system's."""
+"""Clocks that advance steadily, even if the system clock is set."""
 
 import time
 
-# Goes on while the machine sleeps, and nobody can set it. macOS has one clock less.
-_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+# CLOCK_BOOTTIME also advances while the machine sleeps. macOS does not have it.
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 SLACK_SECONDS = 2.0
-"""Clocks of well-kept machines agree better than this."""
+"""Largest offset that the clocks of well-kept machines have."""
 
 
 def steady_seconds() -> float:
-    """Return the seconds of a monotonic clock that also counts while the machine sleeps."""
-    return time.clock_gettime(_STEADY)
+    """Return the seconds of a monotonic clock that also advances while the machine sleeps."""
+    return time.clock_gettime(_CLOCK)
 
 
 class SteadyClock:
-    """The system's time when it was made, which then goes on even if the system's clock is set."""
+    """A clock that starts with the system time and then advances steadily."""
 
     def __init__(self) -> None:
-        self._ahead = time.time() - steady_seconds()
+        self._offset = time.time() - steady_seconds()
 
     def now(self) -> float:
         """Return the time in Unix seconds."""
-        return self._ahead + steady_seconds()
+        return self._offset + steady_seconds()

@@ -1,24 +1,24 @@
-"""The errors that this package raises on purpose. Their text is for the user."""
+"""Errors that this package raises on purpose. Their messages are for the user."""
 
 
 class MLBenchError(Exception):
-    """Base of them all."""
+    """Base class of all errors of this package."""
 
 
 class NotConnectedError(MLBenchError):
-    """No master is named, and no local stack is running."""
+    """No master is configured, and no local stack is running."""
 
 
 class DiscoveryError(MLBenchError):
-    """The master was not found in the cluster."""
+    """The cluster has no master."""
 
 
 class NoAnswerError(MLBenchError):
-    """The master cannot be reached, or stopped answering."""
+    """The master is not reachable, or stopped responding."""
 
 
 class ApiError(MLBenchError):
-    """The master refused a request. ``status`` is the HTTP status, the text its message."""
+    """The master refused a request, with an HTTP ``status`` and a message."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -26,8 +26,8 @@ class ApiError(MLBenchError):
 
 
 class JobError(MLBenchError):
-    """A launcher's variables or the options of a recorded command say too little, or nonsense."""
+    """The launcher's variables or the options of a recorded command are incomplete or invalid."""
 
 
 class StackError(MLBenchError):
-    """The local stack cannot be started or stopped; the text says what to do."""
+    """The local stack cannot be started or stopped. The message says what to do."""

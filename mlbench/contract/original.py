@@ -1,4 +1,4 @@
-"""What MLBench's original client called backends and benchmark images."""
+"""Backends and benchmark images of the original MLBench's client."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -22,7 +22,7 @@ MLBENCH_IMAGES: Final[Mapping[str, tuple[str, str, bool]]] = {
         ("PyTorch Distributed Backend benchmarking", "pytorch-backend-benchmark"),
     )
 }
-"""Its benchmarks: the image, its command there, and whether that takes GPUs.
+"""Benchmarks of the original client: image, command, and support for GPUs, by title.
 
-The master runs the tasks of its own that stand for them, and refuses those that it has none for.
+The master runs its own equivalent of a benchmark, and refuses a benchmark without an equivalent.
 """

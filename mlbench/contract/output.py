@@ -1,7 +1,7 @@
-"""What code leaves in ``$MLBENCH_OUTPUT``, as an agent packs it and the master reads it.
+"""Packs of the files that code writes to ``$MLBENCH_OUTPUT``, from the agent to the master.
 
-A pack is a line of JSON, the list of the files, and then the contents of those that it has, one
-after the other.
+A pack is a line of JSON with the list of the files, followed by the contents of the files that it
+contains, one after the other.
 """
 
 import json
@@ -12,28 +12,27 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 MOST_FILES: Final = 100
-"""That a rank's pack lists."""
+"""Maximum number of files that a pack lists."""
 MOST_FILE_BYTES: Final = 1 << 20
-"""Of a file in a pack. A larger one stays where it is, and is listed."""
+"""Maximum size of a file in a pack. A larger file is listed, but stays on its machine."""
 MOST_BYTES: Final = 16 << 20
-"""Of the files in a pack, and of all packs of an attempt."""
+"""Maximum size of all files in a pack, and in all packs of an attempt."""
 MOST_LIST_BYTES: Final = 512 << 10
-_LONGEST_NAME = 200
-_LONGEST_TEXT = 4096  # as of a path
-_DIGEST = re.compile("[0-9a-f]{64}")
+"""Maximum size of the list of files."""
 
 
 @dataclass(frozen=True)
 class OutputFile:
-    """A file of a pack's list."""
+    """A file in the list of a pack."""
 
     name: str
-    """With the folders that it is in, such as ``plots/loss.png``."""
+    """Path of the file in the output folder, such as ``plots/loss.png``."""
     size: int
+    """Size in bytes."""
     sha256: str | None
-    """None for a file that is too large to be read, or that changed meanwhile."""
+    """SHA-256 in hexadecimal; None if the file was too large or changed during reading."""
     left: str = ""
-    """Why the pack does not have it; empty if it does."""
+    """Reason why the pack does not contain the file; empty if it does."""
 
 
 @dataclass(frozen=True)
@@ -41,27 +40,27 @@ class OutputList:
     """The first line of a pack."""
 
     folder: str
-    """Where the files were, on the machine of the rank."""
+    """Output folder on the rank's machine."""
     files: tuple[OutputFile, ...]
     more: int = 0
-    """How many further files were there, at least."""
+    """Minimum number of files that the list leaves out."""
 
     def line(self) -> bytes:
-        """Return the line, with its end."""
+        """Return the line with its line end."""
         return json.dumps(asdict(self)).encode() + b"\n"
 
     @classmethod
     def read(cls, pack: bytes) -> "OutputList":
-        """Return the list that a pack begins with; ValueError if it begins with none."""
+        """Return the list at the start of a pack. Raises ValueError if there is no valid list."""
         line, end, _ = pack[:MOST_LIST_BYTES].partition(b"\n")
         with suppress(RecursionError):
             match json.loads(line):
                 case {"folder": str(folder), "files": [*files], "more": int(more)} if end:
                     return cls(_text(folder), tuple(map(_read_file, files[:MOST_FILES])), more)
-        raise ValueError("a pack begins with the line that lists its files")
+        raise ValueError("pack: must begin with the line that lists its files")
 
     def positions(self) -> Iterator[tuple[OutputFile, int]]:
-        """Yield each file, and where its content begins behind the line."""
+        """Yield each file with the position of its content after the line."""
         position = 0
         for file in self.files:
             yield file, position
@@ -69,10 +68,10 @@ class OutputList:
 
 
 def is_name(name: str) -> bool:
-    """Check that a name can be shown, and leads to nowhere but into a folder."""
+    """Check that a name can be displayed and does not lead out of its folder."""
     parts = name.split("/")
     return (
-        len(name) <= _LONGEST_NAME
+        len(name) <= 200
         and name.isprintable()
         and "\\" not in name
         and not {"", ".", ".."} & set(parts)
@@ -80,21 +79,21 @@ def is_name(name: str) -> bool:
 
 
 def is_file_name(name: str) -> bool:
-    """Check that a name is that of a file, without any folder."""
+    """Check that a name is the name of a file without folders."""
     return is_name(name) and "/" not in name
 
 
 def _text(text: object) -> str:
-    """Return what can be shown of a text."""
-    return "".join(one if one.isprintable() else "?" for one in str(text)[:_LONGEST_TEXT])
+    """Return a text, such as a path, that can be displayed: cut, and with ``?`` for controls."""
+    return "".join(letter if letter.isprintable() else "?" for letter in str(text)[:4096])
 
 
 def _read_file(fields: Any) -> OutputFile:
     match fields:
         case {"name": str(name), "size": int(size), "sha256": str() | None as sha256}:
             left = _text(fields.get("left", ""))
-            is_digest = sha256 is None or _DIGEST.fullmatch(sha256)
+            is_digest = sha256 is None or re.fullmatch("[0-9a-f]{64}", sha256)
             is_held = left or (sha256 is not None and size <= MOST_FILE_BYTES)
             if is_name(name) and 0 <= size < 1 << 63 and is_digest and is_held:
                 return OutputFile(name, size, sha256, left)
-    raise ValueError(f"no file of a pack: {fields!r:.200}")
+    raise ValueError(f"pack: not a valid file entry (got {fields!r:.200})")

@@ -1,7 +1,7 @@
-"""The colours of curves, states and phases: the same on web pages, reports and dashboards.
+"""Colors of curves, states and phases on web pages, reports and dashboards.
 
-Each stands out from white and from near-black paper (contrast 3:1 or more, as WCAG asks of
-graphics), and is never the only sign: the word stands beside.
+Each has a contrast of at least 3:1 to white and to near-black backgrounds (WCAG's minimum for
+graphics). Color is never the only sign: a word is always next to it.
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ ORANGE: Final = "#d97706"
 YELLOW: Final = "#ab8600"
 GREY: Final = "#808893"
 
-# Of curves in order; of ranks and of runs by their last digit. None is red, which says that
-# something is wrong.
+# Colors of curves in order, and of ranks and runs by their last digit. Red is left out, because it
+# signals a problem.
 SERIES: Final = (
     BLUE,
     ORANGE,
@@ -51,12 +51,12 @@ OUTCOME: Final[Mapping[OutcomeKind, str]] = {
     "stopped": ORANGE,
     "completed": BLUE,
 }
-# From worst to best, each with the colour of texts on it.
+# Background and text color of each level, from worst to best.
 HEAT: Final = (
     *((colour, "#000000") for colour in ("#e4effc", "#c3dbf8", "#9bc2f2", "#6da3e8")),
     *((colour, "#ffffff") for colour in ("#2f6fc4", "#1f529b", "#143a73")),
 )
-# As Kubernetes names them.
+# By the phases of Kubernetes.
 POD_PHASE: Final[Mapping[str, str]] = {
     "Pending": YELLOW,
     "Running": GREEN,
@@ -64,7 +64,7 @@ POD_PHASE: Final[Mapping[str, str]] = {
     "Failed": RED,
     "Unknown": GREY,
 }
-# None is the colour of a curve of training or validation, or of a goal.
+# These differ from the colors of training, validation and target curves.
 PHASE: Final[Mapping[Phase, str]] = {
     "data": "#8a63d2",
     "forward": "#0891b2",
@@ -78,7 +78,7 @@ PHASE: Final[Mapping[Phase, str]] = {
     "restore": "#6d6aa8",
     "compile": "#a05a7f",
 }
-# Of what has a phase's name, the phase's. What is unknown has none: it is hatched.
+# Buckets with the name of a phase have the phase's color. ``unknown`` is hatched instead.
 BUCKET: Final[Mapping[Bucket, str]] = {
     "queued": "#8c8577",
     "workers": "#a08050",

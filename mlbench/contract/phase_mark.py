@@ -1,7 +1,7 @@
-"""The phase that a process is in now, as its agent reads it where the run does not go on.
+"""The current phase of a process, which its agent reads for a hang diagnosis.
 
-A process writes it into one byte of a file that both map, so that entering a phase costs no system
-call, and the byte is right however the process ends.
+The process writes the phase into one byte of a memory-mapped file. Entering a phase therefore
+costs no system call, and the byte is right even if the process is killed.
 """
 
 import mmap
@@ -13,11 +13,11 @@ from mlbench.contract import names
 from mlbench.contract.names import PHASES, Phase
 
 Mark = mmap.mmap | bytearray
-"""Its first byte is 0 outside of all phases, else the phase's place in ``PHASES``, from 1 on."""
+"""A buffer whose first byte is the phase's position in ``PHASES``, from 1; 0 outside all phases."""
 
 
 def open_mark(environ: Mapping[str, str]) -> Mark:
-    """Return the mark of this process; without an agent, one that nobody reads."""
+    """Return the mark of this process; without an agent, a buffer that nobody reads."""
     folder = environ.get(names.ENV_AUTOPSY)
     if folder is None:
         return bytearray(1)
@@ -26,7 +26,7 @@ def open_mark(environ: Mapping[str, str]) -> Mark:
             file.write(b"\0")
             file.flush()
             return mmap.mmap(file.fileno(), 1)
-    except OSError:  # the training goes on without it
+    except OSError:  # training continues without a mark
         return bytearray(1)
 
 
@@ -36,6 +36,6 @@ def mark_of(folder: Path, pid: int) -> Path:
 
 
 def phase_in(mark: bytes) -> Phase | None:
-    """Return the phase that a mark tells; None outside of all, or if it tells none."""
-    place = mark[0] if mark else 0
-    return PHASES[place - 1] if 0 < place <= len(PHASES) else None
+    """Return the phase in a mark; None outside all phases, or if the mark is not valid."""
+    position = mark[0] if mark else 0
+    return PHASES[position - 1] if 0 < position <= len(PHASES) else None
