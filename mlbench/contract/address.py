@@ -1,4 +1,4 @@
-"""The address of a master, and the token that it may carry. Nothing here needs more than Python."""
+"""Address of a master, with an optional token. Standard library only."""
 
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
@@ -8,20 +8,23 @@ from mlbench.contract.errors import MLBenchError
 
 @dataclass(frozen=True)
 class Address:
-    """How to reach a master."""
+    """The address of a master."""
 
     url: str
-    """Its root, without user and token, so that it can be shown, and without a slash at its end."""
+    """Root URL without user, token and final slash, for display."""
     token: str | None
+    """Token in the address; None without one."""
     hint: str = "is the stack running? `mlbench up` starts it"
-    """What to do if it does not answer."""
+    """Advice for a master that does not respond."""
 
 
 def parse_address(text: str) -> Address:
-    """Return the address that a text names; MLBenchError if it names none.
+    """Return the address in a text: ``host:port/path``, or a whole URL.
 
-    That is ``host:port/path``, as MLBench's users write it, or a whole URL. Both may have the token
-    as their password: ``user:TOKEN@host:port``.
+    Both may contain the token as a password: ``user:TOKEN@host:port``.
+
+    Raises:
+        MLBenchError: the text is not an address.
     """
     try:
         url = urlsplit(text if "://" in text else f"http://{text}")
@@ -29,7 +32,7 @@ def parse_address(text: str) -> Address:
     except ValueError:
         is_address = False
     if not is_address or not text.isprintable() or " " in text:
-        raise MLBenchError("url: it must be host:port or http(s)://host:port")
+        raise MLBenchError("url: must be host:port or http(s)://host:port")
     host = url.netloc.rpartition("@")[2]
     root = url._replace(netloc=host, query="", fragment="").geturl().rstrip("/")
     return Address(root, unquote(url.password) if url.password else None)

@@ -1,7 +1,7 @@
-"""Mask secrets in command lines before these are recorded, for everyone who reads a run to see.
+"""Masking of secrets in command lines, which everyone who can read a run sees.
 
-Values of options and variables are masked whose names look like those of secrets, and passwords in
-URLs. Standard library only: agents use it too.
+Masked are passwords in URLs, and the values of options and variables whose names look like those
+of secrets. Agents use this module too, so it needs only the standard library.
 """
 
 import re
@@ -15,13 +15,13 @@ _SECRET = re.compile(
     r"|(?:api|access|secret|private|auth|account)[-_.]?key|(?:^|[-_.])(?:auth|pwd|pass))$",
     re.IGNORECASE,
 )
-# Tokens of language models, and figures for each token.
+# Tokens of language models, and metrics per token.
 _HARMLESS = re.compile(
     r"(?:bos|eos|pad|unk|sep|cls|mask|stop|end|special|image|audio|new|next|per|max|min)[-_.]?token$",
     re.IGNORECASE,
 )
 _VALUE = r"""("[^"]*"|'[^']*'|(?:bearer\s+|basic\s+)?[^\s"']+)"""
-# In a shell's script, JSON, a URL or a header: NAME=VALUE, "NAME": "VALUE", NAME: VALUE.
+# NAME=VALUE, "NAME": "VALUE" or NAME: VALUE, as in shell scripts, JSON, URLs and headers.
 _ASSIGNED = re.compile(rf"""(?<![\w.-])([\w.-]++)(["']?\s*[=:]\s*){_VALUE}""", re.IGNORECASE)
 _OPTION = re.compile(rf"(?<![\w.-])(--?[\w.-]++)(\s+)(?!-){_VALUE}", re.IGNORECASE)
 _IN_URL = re.compile(r"(\w://[^/\s:@\"']*:)[^/\s@\"']+(?=@)")
@@ -45,7 +45,7 @@ def mask_words(words: Sequence[str]) -> list[str]:
 
 
 def mask_command(command: str) -> str:
-    """Return a shell's command line with its secrets masked, and else as it was."""
+    """Return a shell command line with its secrets masked, otherwise unchanged."""
     try:
         words = shlex.split(command)
     except ValueError:

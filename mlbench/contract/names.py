@@ -1,4 +1,4 @@
-"""The names that the parts share: environment variables, series, labels, phases and states."""
+"""Names that all parts share: environment variables, series, labels, phases and states."""
 
 from collections.abc import Collection, Mapping
 from typing import Final, Literal, get_args
@@ -6,8 +6,8 @@ from typing import Final, Literal, get_args
 # --- Set by the user. ---
 ENV_HOME: Final = "MLBENCH_HOME"
 ENV_DATASETS: Final = "MLBENCH_DATASETS"
-ENV_GIT_COMMIT: Final = "MLBENCH_GIT_COMMIT"  # of code that lies in no repository
-ENV_HIDE_COMMAND: Final = "MLBENCH_HIDE_COMMAND"  # 1: no command of a recorded job is recorded
+ENV_GIT_COMMIT: Final = "MLBENCH_GIT_COMMIT"  # for code outside of a repository
+ENV_HIDE_COMMAND: Final = "MLBENCH_HIDE_COMMAND"  # 1: commands of external jobs are not recorded
 
 # --- Set by the agent for a training process. ---
 ENV_POD: Final = "MLBENCH_POD"
@@ -16,27 +16,27 @@ ENV_ATTEMPT: Final = "MLBENCH_ATTEMPT"
 ENV_RANK: Final = "MLBENCH_RANK"
 ENV_WORLD_SIZE: Final = "MLBENCH_WORLD_SIZE"
 ENV_METRICS_FILE: Final = "MLBENCH_METRICS_FILE"
-ENV_OUTPUT: Final = "MLBENCH_OUTPUT"  # a folder, whose small files go with the run
+ENV_OUTPUT: Final = "MLBENCH_OUTPUT"  # a folder, whose small files are stored with the run
 ENV_CHECKPOINTS: Final = "MLBENCH_CHECKPOINTS"  # a folder, the same for all attempts of a run
 ENV_SEED: Final = "MLBENCH_SEED"
 ENV_DEADLINE: Final = "MLBENCH_DEADLINE"  # Unix seconds by this machine's clock
 ENV_MULTIPROC_DIR: Final = "PROMETHEUS_MULTIPROC_DIR"
-ENV_JOB: Final = "MLBENCH_JOB"  # the key of a job that others started, and that is recorded
-ENV_LAUNCHER: Final = "MLBENCH_LAUNCHER"  # of such a job
-ENV_AUTOPSY: Final = "MLBENCH_AUTOPSY"  # a folder, by which an agent looks into a rank's Pythons
-ENV_AGENT: Final = "MLBENCH_AGENT"  # where MLBench's original library reports: user:token@host:port
+ENV_JOB: Final = "MLBENCH_JOB"  # key of an external job
+ENV_LAUNCHER: Final = "MLBENCH_LAUNCHER"  # launcher of an external job
+ENV_AUTOPSY: Final = "MLBENCH_AUTOPSY"  # a folder, for hang diagnoses of a rank's processes
+ENV_AGENT: Final = "MLBENCH_AGENT"  # receiver for MLBench's original library: user:token@host:port
 
 # --- Set by the local stack for its services. ---
 ENV_TOKEN: Final = "MLBENCH_TOKEN"  # noqa: S105 - the variable's name, not a token
 ENV_AGENT_SECRET: Final = "MLBENCH_AGENT_SECRET"  # noqa: S105 - signs the tokens of pods
-ENV_PROMETHEUS_URL: Final = "MLBENCH_PROMETHEUS_URL"  # may carry a user and a password
+ENV_PROMETHEUS_URL: Final = "MLBENCH_PROMETHEUS_URL"  # may contain a user and a password
 ENV_URL: Final = "MLBENCH_URL"  # where browsers and the command line reach the master
 ENV_DATABASE_URL: Final = "DATABASE_URL"
 ENV_WORKERS: Final = "MLBENCH_WORKERS"
-ENV_LET_OUT: Final = "MLBENCH_LET_OUT"  # lets local workers' code out of its own network
+ENV_LET_OUT: Final = "MLBENCH_LET_OUT"  # allows local workers to leave their own network
 ENV_FORK_SERVER: Final = "MLBENCH_FORK_SERVER"  # 0: agents keep no interpreter ready
 ENV_NO_BANDWIDTH: Final = "MLBENCH_NO_BANDWIDTH"  # why workers' bandwidth cannot be limited
-ENV_NO_LATENCY: Final = "MLBENCH_NO_LATENCY"  # why what they send can be neither late nor lost
+ENV_NO_LATENCY: Final = "MLBENCH_NO_LATENCY"  # why latency and packet loss cannot be added
 ENV_SCRAPE_INTERVAL: Final = "MLBENCH_SCRAPE_INTERVAL"  # of Prometheus, for Grafana: 2s
 ENV_DASHBOARDS: Final = "MLBENCH_DASHBOARDS"  # the folder that Grafana reads
 ENV_PROMETHEUS_BASIC_AUTH: Final = "MLBENCH_PROMETHEUS_BASIC_AUTH"  # for Grafana: true
@@ -48,7 +48,7 @@ DEFAULT_SCRAPE_INTERVAL: Final = "2s"
 ENV_POOL: Final = "MLBENCH_POOL"  # where workers come from: local, kubernetes
 ENV_WORKER_MANIFEST: Final = "MLBENCH_WORKER_MANIFEST"  # the file that describes worker pods
 ENV_NAMESPACE: Final = "MLBENCH_NAMESPACE"
-ENV_POD_UID: Final = "MLBENCH_POD_UID"  # tells a pod from a later one of the same name
+ENV_POD_UID: Final = "MLBENCH_POD_UID"  # distinguishes pods with the same name
 ENV_OWNER: Final = "MLBENCH_OWNER"  # the Deployment that owns the worker pods
 
 # --- A Grafana of the user: the controller pushes dashboards to it, web pages link to it. ---
@@ -62,14 +62,14 @@ RunState = Literal["INITIALIZED", "STARTED", "FINISHED", "FAILED", "STOPPED"]
 RUN_STATES: Final[tuple[RunState, ...]] = get_args(RunState)
 ACTIVE_STATES: Final[tuple[RunState, ...]] = ("INITIALIZED", "STARTED")
 
-# --- The append-only streams of a rank; "files" is what it leaves in its output folder. ---
+# --- The append-only streams of a rank; "files" has the files of its output folder. ---
 StreamName = Literal["stdout", "stderr", "metrics", "files"]
 STREAMS: Final[tuple[StreamName, ...]] = get_args(StreamName)
 
-# --- Where the time of a step goes. Phases do not nest. ---
-# "compute" is a step in one piece: a framework's program, which exchanges gradients as well.
-# "checkpoint" is the time for which saving one holds the training up, "restore" that of loading it.
-# "compile" makes a program; like "restore", it comes before the first epoch.
+# --- Phases of a step. They do not nest. ---
+# "compute" is an undivided step: a framework's program that also exchanges gradients.
+# "checkpoint" is the time for which saving a checkpoint blocks training, "restore" the time for
+# loading it. "compile" and "restore" come before the first epoch.
 Phase = Literal[
     "data",
     "forward",
@@ -86,7 +86,7 @@ Phase = Literal[
 PHASES: Final[tuple[Phase, ...]] = get_args(Phase)
 UNTRAINED: Final[tuple[Phase, ...]] = ("evaluation", "restore", "compile")  # no training time
 
-# --- Where every worker-second goes: mlbench/evaluation/goodput.py has the rules. ---
+# --- Buckets of worker time: mlbench/evaluation/goodput.py has the rules. ---
 Bucket = Literal[
     "queued",
     "workers",
@@ -114,7 +114,7 @@ Bucket = Literal[
 BUCKETS: Final[tuple[Bucket, ...]] = get_args(Bucket)
 
 OutcomeKind = Literal["reached", "not_reached", "nan", "hung", "crashed", "stopped", "completed"]
-# What a run achieved, with the words for people.
+# Outcomes of runs, with the words for people.
 OUTCOMES: Final[Mapping[OutcomeKind, str]] = {
     "reached": "target reached",
     "not_reached": "target not reached",
@@ -125,7 +125,7 @@ OUTCOMES: Final[Mapping[OutcomeKind, str]] = {
     "completed": "completed",
 }
 
-# --- What the recorder of a rank reports of it, as the exporter serves it of worker pods. ---
+# --- Resource usage that a recorder sidecar reports; the exporter serves it for worker pods. ---
 ResourceName = Literal[
     "container_cpu_usage_seconds_total",
     "container_memory_usage_bytes",
@@ -142,7 +142,7 @@ ResourceName = Literal[
 ]
 RESOURCES: Final[tuple[ResourceName, ...]] = get_args(ResourceName)
 
-# --- And of its steps, as the agent of a worker pod serves it. ---
+# --- Progress that a recorder sidecar reports; the agent serves it for worker pods. ---
 ProgressName = Literal[
     "mlbench_worker_progress_timestamp_seconds",
     "mlbench_worker_step_seconds_count",
@@ -151,27 +151,27 @@ ProgressName = Literal[
 ]
 PROGRESS: Final[tuple[ProgressName, ...]] = get_args(ProgressName)
 
-# --- Recorded series: exact, every value with its own time. ---
+# --- Recorded series: exact values, each with its own timestamp. ---
 RUN_METRIC: Final = "mlbench_run_metric"  # {run_id, metric, rank}
-RUN_ADDED: Final = "mlbench_run_added"  # the same: what was posted after the run's end
+RUN_ADDED: Final = "mlbench_run_added"  # {run_id, metric, rank}: late samples
 POD_METRIC: Final = "mlbench_pod_metric"  # {pod, metric}
 
-# Metrics that the tracker records by itself. Seconds and samples are totals since the start.
+# Metrics that the tracker records automatically. Seconds and samples are totals since the start.
 EPOCH: Final = "epoch"
 STEP: Final = "step"
 SAMPLES: Final = "samples"
 TRAIN_SECONDS: Final = "train_seconds"  # training time, evaluation left out
-# The number of a step that is recorded by itself, and its communication (sampled_steps.py).
+# The number of an individually recorded step, and its communication (sampled_steps.py).
 SAMPLED_STEP: Final = "sampled_step"
 SAMPLED_COMMUNICATION: Final = "sampled_communication_seconds"
 
-# Metrics of checkpoints: the steps that one contains, once it lies on the disk; its bytes; and the
-# steps that a rank goes on from after a restart, 0 where it begins anew.
+# Metrics of checkpoints: the step that a checkpoint on disk contains, its size in bytes, and the
+# step that a rank resumes from after a restart (0: from scratch).
 CHECKPOINT_STEP: Final = "checkpoint_step"
 CHECKPOINT_BYTES: Final = "checkpoint_bytes"
 RESTORED_STEP: Final = "restored_step"
 
-# Metrics that an agent records of a rank at its end, where its network is its own: bytes.
+# Bytes that an agent records at the end of a rank with a network of its own.
 NETWORK_SENT: Final = "network_sent_bytes"
 NETWORK_RECEIVED: Final = "network_received_bytes"
 
@@ -187,12 +187,12 @@ TRAIN_R2: Final = "train_R2"  # coefficient of determination
 VAL_R2: Final = "val_global_R2"
 LEARNING_RATE: Final = "learning_rate"
 BYTES_PER_STEP: Final = "bytes_sent_per_step"  # the mean over all steps so far
-MLBENCH_TOTAL: Final = "global_cum_"  # and a step of MLBench's: its seconds, by rank 0
+MLBENCH_TOTAL: Final = "global_cum_"  # prefix of a step's name in MLBench: its seconds, by rank 0
 TASK_RESULT: Final = "TaskResult"  # a text, by rank 0: MLBench's official result
 
 OF_EACH_STEP: Final = (LEARNING_RATE, EPOCH, STEP, SAMPLES, TRAIN_SECONDS)
 
-# What libraries call a loss; other names that have the word may be anything.
+# Names that libraries give to losses. Other names with the word "loss" may mean anything.
 TRAIN_LOSSES: Final = (
     *(TRAIN_LOSS, "loss", "train/loss", "train-loss", "training_loss", "train_loss_step"),
     *("train_loss_epoch", "train/loss_step", "train/loss_epoch"),
@@ -203,7 +203,7 @@ VAL_LOSSES: Final = (
 )
 LOSSES: Final = (*TRAIN_LOSSES, *VAL_LOSSES)
 
-# What MLPerf's logging calls settings; others have the same name there.
+# Names of settings in MLPerf's logging; all other settings have the same name there.
 MLPERF_KEYS: Final[Mapping[str, str]] = {
     "batch_size": "global_batch_size",
     "train_samples": "train_samples",
@@ -213,7 +213,7 @@ MLPERF_KEYS: Final[Mapping[str, str]] = {
     "weight_decay": "opt_weight_decay",
 }
 
-# What the communication task records of a message, beside its size.
+# Metrics of a message in the communication benchmark, in addition to its size.
 MESSAGE_BYTES: Final = "message_bytes"
 MessageFigure = Literal[
     "seconds",
@@ -222,7 +222,7 @@ MessageFigure = Literal[
     "wrong_values",
 ]
 
-# --- Scraped from the agent: totals and states. The others carry run_id and rank. ---
+# --- Scraped from the agent: totals and states. All but WORKER_INFO have run_id and rank. ---
 WORKER_INFO: Final = "mlbench_worker_info"  # {pod, run_id, rank}
 WORKER_STEPS: Final = "mlbench_worker_steps_total"
 WORKER_SAMPLES: Final = "mlbench_worker_samples_total"
@@ -241,8 +241,8 @@ WORKER_CORE_HERTZ: Final = "mlbench_worker_core_hertz"
 WORKER_GPU_LIMITED: Final = "mlbench_worker_gpu_limited_seconds_total"  # {reason}
 WORKER_TIME: Final = "mlbench_worker_time_seconds"  # without labels: the worker's clock
 
-# A run is disturbed if it waited for others' work, or had its cores stolen, for more of its time.
 DISTURBED_SHARE: Final = 0.05
+"""Share of a rank's time above which CPU contention or steal time marks its run as disturbed."""
 
 # --- Scraped from the master. ---
 RUN_INFO: Final = "mlbench_run_info"  # {run_id, name, benchmark, backend, workers}
@@ -255,17 +255,17 @@ RUN_STARTED: Final = "mlbench_run_started_timestamp_seconds"
 RUN_FINISHED: Final = "mlbench_run_finished_timestamp_seconds"
 RUN_GOAL: Final = "mlbench_run_goal"  # {run_id, metric, better: higher or lower}
 RUN_GOAL_REACHED: Final = "mlbench_run_goal_reached_timestamp_seconds"
-RUN_TIME_TO_GOAL: Final = "mlbench_run_time_to_goal_seconds"  # of training, evaluation left out
-# What the result of a run that has ended says; each has the label run_id, shares are from 0 to 1.
+RUN_TIME_TO_GOAL: Final = "mlbench_run_time_to_goal_seconds"  # training time without evaluation
+# Results of runs that have ended. All have the label run_id; ratios are from 0 to 1.
 RUN_OUTCOME: Final = "mlbench_run_outcome"  # {outcome}: 1 for the outcome of the run
 RUN_TRAINING_SECONDS: Final = "mlbench_run_training_seconds"
 RUN_SAMPLES_PER_SECOND: Final = "mlbench_run_samples_per_second"
 RUN_TRAINED_SAMPLES: Final = "mlbench_run_trained_samples"
 RUN_STEP_SECONDS: Final = "mlbench_run_step_seconds"
 RUN_COMMUNICATION: Final = "mlbench_run_communication_ratio"
-RUN_WAITING_RATIO: Final = "mlbench_run_waiting_ratio"  # {rank}: the one that waited most
+RUN_WAITING_RATIO: Final = "mlbench_run_waiting_ratio"  # {rank}: the rank with most contention
 RUN_DISTURBED: Final = "mlbench_run_disturbed"
-RUN_STRAGGLER: Final = "mlbench_run_straggler_ratio"  # {rank}: the one that was late most
+RUN_STRAGGLER: Final = "mlbench_run_straggler_ratio"  # {rank}: the rank with the largest delay
 RUN_EPOCHS: Final = "mlbench_run_epochs"
 RUN_BEST_VALUE: Final = "mlbench_run_best_value"  # {metric}
 RUN_LAST_VALUE: Final = "mlbench_run_last_value"  # {metric}
@@ -288,51 +288,51 @@ GPU_ENERGY: Final = "mlbench_gpu_energy_joules_total"  # {node, gpu, uuid, pod}
 
 # --- Pods. ---
 THIS_MACHINE: Final = "local"  # the image of a command that runs on the local worker's machine
-UNASKED_BANDWIDTH: Final = 1000  # Mbit/s that MLBench's clients send where nothing is asked for
+UNASKED_BANDWIDTH: Final = 1000  # Mbit/s, the default of the original MLBench's clients
 LOCAL_POD_PREFIX: Final = "local-mlbench-worker-"
 
 
 def recorded_pod(run_id: int | None, rank: int | None) -> str:
-    """Return the name of the pod that stands for a rank of a run which MLBench did not start."""
+    """Return the name of the pod that represents a rank of an external job."""
     return f"run-{run_id}-rank-{rank}"
 
 
 def loss_among(metrics: Collection[str]) -> str | None:
-    """Return the loss among the metrics of a run, that of its training first; None without one."""
+    """Return the name of a loss among a run's metrics, preferably in training; None without one."""
     return next((name for name in LOSSES if name in metrics), None)
 
 
 def message_metric(operation: str, dtype: str, figure: MessageFigure) -> str:
-    """Return the recorded metric of a message, e.g. ``all_reduce_float32_seconds``."""
+    """Return the metric of a message in the benchmark, e.g. ``all_reduce_float32_seconds``."""
     return f"{operation}_{dtype}_{figure}"
 
 
 def totals_file(metrics_file: str, rank: int | str) -> str:
-    """Return the file beside a recorded job's metrics file that has the totals of a rank."""
+    """Return the file with the totals of a rank, next to an external job's metrics file."""
     return f"{metrics_file}.{rank}.totals"
 
 
 RUN_FILE: Final = "run.json"
-"""The file in a rank's folder that holds the id of its run, once the master has told it."""
+"""Name of the file in a rank's folder with the id of its run, once the master has assigned it."""
 EXIT_FILE: Final = "exit.json"
-"""The file in a rank's folder that says how the rank ended: ``code``, ``at`` and ``failure``."""
+"""Name of the file in a rank's folder with its exit: ``code``, ``at`` and ``failure``."""
 
 
 def own_names_file(metrics_file: str, pid: int) -> str:
-    """Return the file beside a metrics file that lists, a line each, what a process records itself.
+    """Return the file that lists the metrics that a process records itself, a line each.
 
-    What it writes of the same names to TensorBoard's event files is not recorded again. An empty
-    line says that it states settings. A line that begins with NUL is a folder whose event files
-    have the same names without a prefix.
+    It is next to the metrics file. Values with these names in TensorBoard's event files are not
+    recorded a second time. An empty line means that the process reports settings. A line that
+    starts with NUL is a folder whose event files have the same names without a prefix.
     """
     return f"{metrics_file}.{pid}.names"
 
 
 def hidden_metric(phase: Phase) -> str:
-    """Return the recorded metric of a phase's total seconds in threads that do not step."""
+    """Return the metric of a phase's total seconds in background threads."""
     return f"hidden_{phase}_seconds"
 
 
 def phase_metric(phase: Phase) -> str:
-    """Return the recorded metric that holds a phase's total seconds, e.g. ``forward_seconds``."""
+    """Return the metric of a phase's total seconds, e.g. ``forward_seconds``."""
     return f"{phase}_seconds"

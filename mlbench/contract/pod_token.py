@@ -1,8 +1,8 @@
-"""Tokens of pods: each names its pod and is signed with a secret that no worker knows.
+"""Tokens of pods: each contains the pod's name, signed with a secret that workers do not know.
 
 The master verifies tokens with that secret. ``python -m mlbench.contract.pod_token FILE`` writes
-the token of the pod that it runs in. In a cluster an init container runs it: unlike the worker's
-container, it is given the secret.
+the token of the pod that it runs in. On a cluster, an init container runs it, because the worker's
+container does not get the secret.
 """
 
 import hmac
@@ -14,7 +14,7 @@ from pathlib import Path
 from mlbench.contract import names
 from mlbench.local.home import write_atomically
 
-# No name or uid of a pod contains it, and an HTTP header may.
+# Names and uids of pods do not contain a slash, and HTTP headers may.
 _SEPARATOR = "/"
 
 
@@ -24,7 +24,7 @@ class PodIdentity:
 
     name: str
     uid: str
-    """Tells it from a later pod of the same name; empty on the local stack."""
+    """Identifier that distinguishes pods with the same name; empty on the local stack."""
 
 
 def derive(identity: PodIdentity, secret: str) -> str:
@@ -33,11 +33,11 @@ def derive(identity: PodIdentity, secret: str) -> str:
 
 
 def identify(token: str, secret: str) -> PodIdentity | None:
-    """Return the pod that a token belongs to, or None if it was not made with this secret."""
+    """Return the pod of a token; None if the token was not made with this secret."""
     name, _, rest = token.partition(_SEPARATOR)
     uid, _, signature = rest.partition(_SEPARATOR)
     identity = PodIdentity(name, uid)
-    # In constant time, so that the duration tells nothing about the right signature.
+    # The comparison takes constant time, so its duration reveals nothing about the signature.
     is_right = hmac.compare_digest(signature.encode(), _sign(identity, secret).encode())
     return identity if is_right else None
 
@@ -48,7 +48,7 @@ def write(path: Path, token: str) -> None:
 
 
 def read(path: Path) -> str:
-    """Return the token that a file holds; raise OSError if it cannot be read."""
+    """Return the token in a file. Raises OSError if the file cannot be read."""
     return path.read_text().strip()
 
 
@@ -58,7 +58,7 @@ def _sign(identity: PodIdentity, secret: str) -> str:
 
 
 def main() -> None:
-    """Write the token of the pod that the environment names."""
+    """Write the token of the pod in the environment to the file in the first argument."""
     identity = PodIdentity(os.environ[names.ENV_POD], os.environ[names.ENV_POD_UID])
     write(Path(sys.argv[1]), derive(identity, os.environ[names.ENV_AGENT_SECRET]))
 

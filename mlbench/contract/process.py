@@ -1,7 +1,7 @@
-"""Which of a run's processes this one is.
+"""Rank of the current process among all training processes of a run.
 
-A worker's command is one process with the worker's rank, unless it starts several: by torchrun, or
-by itself with torch.multiprocessing. These have the ranks of their process group.
+A worker's command is one process with the worker's rank, unless it starts several, with torchrun
+or torch.multiprocessing. Those have the ranks of their process group.
 """
 
 import sys
@@ -13,7 +13,7 @@ from mlbench.contract import names
 
 @dataclass(frozen=True)
 class Process:
-    """A process's rank, among how many, and how often torchrun has begun it anew."""
+    """The rank of a process, the number of processes, and the number of restarts by torchrun."""
 
     rank: int = 0
     world_size: int = 1
@@ -21,21 +21,25 @@ class Process:
 
 
 def of_worker(environ: Mapping[str, str]) -> Process:
-    """Return the rank of a worker, which its process has if it is the only one."""
+    """Return the rank of a worker, which is also the rank of its process if it has only one."""
     rank, size = _number(environ, names.ENV_RANK), _number(environ, names.ENV_WORLD_SIZE)
     return Process(rank or 0, size or 1)
 
 
 def this_process(environ: Mapping[str, str]) -> Process:
-    """Return this process's rank as its process group says, or else as its environment does.
+    """Return the rank of this process from its process group, or else from its environment.
 
-    A group that fewer processes joined than there are workers is one worker's own, as torchrun's
-    ``--standalone`` makes it: then a rank counts from the first of its worker.
+    A group with fewer processes than there are workers belongs to a single worker, as with
+    torchrun's ``--standalone``. Its ranks are then counted from the worker's first rank.
     """
     worker = of_worker(environ)
     if environ.get(names.ENV_LAUNCHER) == "torchrun":
         return worker  # torchrun starts a recorder for each process
-    rank, size = _group() or (_number(environ, "RANK"), _number(environ, "WORLD_SIZE"))
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and getattr(distributed, "is_initialized", bool)():
+        rank, size = distributed.get_rank(), distributed.get_world_size()
+    else:
+        rank, size = _number(environ, "RANK"), _number(environ, "WORLD_SIZE")
     if rank is None or size is None or rank >= size:
         return worker
     restart = _number(environ, "TORCHELASTIC_RESTART_COUNT") or 0
@@ -43,14 +47,6 @@ def this_process(environ: Mapping[str, str]) -> Process:
     if min(nodes, size) < worker.world_size:
         return Process(worker.rank * size + rank, worker.world_size * size, restart)
     return Process(rank, size, restart)
-
-
-def _group() -> tuple[int, int] | None:
-    """Return rank and size of PyTorch's process group; None if it has not imported or begun one."""
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is None or not getattr(distributed, "is_initialized", bool)():
-        return None
-    return distributed.get_rank(), distributed.get_world_size()
 
 
 def _number(environ: Mapping[str, str], name: str) -> int | None:

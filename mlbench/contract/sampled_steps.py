@@ -1,18 +1,17 @@
-"""Which steps a tracker records one by one: the same on all ranks, so that they can be compared."""
+"""Selection of the steps that a tracker records individually: the same steps on all ranks."""
 
-# Each of the first steps is recorded. Later ones are ever fewer, so that a long training has some
-# thousand values, as of other totals.
+# All of the first steps are recorded. Later steps become rarer, so that a long training has a few
+# thousand values.
 _ALL_OF_FIRST = 500
-# Multiples of the golden ratio, modulo 1, are spread evenly, also those of each second or fifth
-# step. So steps that are slow at regular intervals are sampled as often as others.
-_GOLDEN = 0.6180339887498949
 
 
 def is_sampled(step: int) -> bool:
     """Check whether a step, counted from 1, is recorded."""
-    return step * _GOLDEN % 1.0 * step < _ALL_OF_FIRST
+    # Multiples of the golden ratio, modulo 1, are spread evenly, and so are those of every second
+    # or fifth step. Steps that are slow at regular intervals are therefore not over-represented.
+    return step * 0.6180339887498949 % 1.0 * step < _ALL_OF_FIRST
 
 
 def steps_per_sample(step: int) -> float:
-    """Return how many steps a recorded one stands for."""
+    """Return the number of steps that a recorded step stands for."""
     return max(1.0, step / _ALL_OF_FIRST)

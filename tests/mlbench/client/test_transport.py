@@ -212,5 +212,5 @@ def test_the_argument_comes_before_the_address_and_the_variable(
 
 @pytest.mark.parametrize("url", ["", "http://", "host:port", "ftp://host", "user:token@", "a b"])
 def test_a_malformed_address_is_refused(url: str) -> None:
-    with pytest.raises(MLBenchError, match=r"url: it must be host:port or http\(s\)://host:port"):
+    with pytest.raises(MLBenchError, match=r"url: must be host:port or http\(s\)://host:port"):
         ApiClient(url=url)
