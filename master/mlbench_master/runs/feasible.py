@@ -25,11 +25,7 @@ def check_feasible(order: RunRequest, limits: Limits) -> None:
         BadFieldError: the pool cannot (400).
     """
     check_workers(order.num_workers, limits)
-    if order.num_cpus is not None:
-        _check_cpus(order.num_cpus, limits)
-    bandwidth = order.wanted_bandwidth(limits)
-    if bandwidth:
-        _check_bandwidth(bandwidth, limits)
+    _check_resources(order, limits)
     for name in IMPAIRMENTS:
         if limits.no_latency and getattr(order, name) is not None:
             raise BadFieldError(name, f"{limits.no_latency}. Leave out {name}.")
@@ -41,17 +37,14 @@ def check_feasible(order: RunRequest, limits: Limits) -> None:
             problem = faults.why_refused(
                 fault.kind,
                 in_cluster=limits.pool == "kubernetes",
-                has_network=impaired or bool(bandwidth),
+                has_network=impaired or bool(order.wanted_bandwidth(limits)),
             )
             if problem:
                 raise BadFieldError("faults", problem)
-    if order.gpu_enabled and not limits.gpus:
-        raise BadFieldError("gpu_enabled", "workers here have no GPU. Leave out gpu_enabled.")
     _check_backend(order, limits)
     if order.task is not None:
         _check_task(order, order.task)
-        _check_framework(order.framework, limits)
-        _check_device(order, limits)
+        _check_framework(order, limits)
 
 
 def check_workers(num_workers: int, limits: Limits) -> None:
@@ -59,6 +52,32 @@ def check_workers(num_workers: int, limits: Limits) -> None:
     if num_workers > limits.workers:
         problem = f"must be at most {limits.workers} (got {num_workers})"
         raise BadFieldError("num_workers", f"{problem}. Raise MLBENCH_LIMIT_WORKERS for more.")
+
+
+def _check_resources(order: RunRequest, limits: Limits) -> None:
+    cores, bandwidth = order.num_cpus, order.wanted_bandwidth(limits)
+    if cores is not None:
+        problem = ""
+        if limits.pool == "local" and not cores.is_integer():
+            problem = "must be a whole number of cores"
+        elif cores < _MIN_CPUS:
+            problem = f"must be at least {_MIN_CPUS:g} cores"
+        elif cores > limits.cpus:
+            problem = f"must be at most {limits.cpus:g} cores"
+        if problem:
+            raise BadFieldError("num_cpus", f"{problem} (got {cores:g})")
+    if bandwidth:
+        problem = ""
+        if limits.no_bandwidth:
+            problem = f"{limits.no_bandwidth}. Leave out max_bandwidth."
+        elif bandwidth < _MIN_BANDWIDTH:
+            problem = f"must be at least {_MIN_BANDWIDTH:g} Mbit/s (got {bandwidth:g})"
+        elif limits.bandwidth and bandwidth > limits.bandwidth:
+            problem = f"must be at most {limits.bandwidth:g} Mbit/s (got {bandwidth:g})"
+        if problem:
+            raise BadFieldError("max_bandwidth", problem)
+    if order.gpu_enabled and not limits.gpus:
+        raise BadFieldError("gpu_enabled", "workers here have no GPU. Leave out gpu_enabled.")
 
 
 def _check_image(image: str, limits: Limits) -> None:
@@ -75,30 +94,6 @@ def _check_image(image: str, limits: Limits) -> None:
         )
     if problem:
         raise BadFieldError("custom_image_name", problem)
-
-
-def _check_cpus(cores: float, limits: Limits) -> None:
-    problem = ""
-    if limits.pool == "local" and not cores.is_integer():
-        problem = "must be a whole number of cores"
-    elif cores < _MIN_CPUS:
-        problem = f"must be at least {_MIN_CPUS:g} cores"
-    elif cores > limits.cpus:
-        problem = f"must be at most {limits.cpus:g} cores"
-    if problem:
-        raise BadFieldError("num_cpus", f"{problem} (got {cores:g})")
-
-
-def _check_bandwidth(bandwidth: float, limits: Limits) -> None:
-    problem = ""
-    if limits.no_bandwidth:
-        problem = f"{limits.no_bandwidth}. Leave out max_bandwidth."
-    elif bandwidth < _MIN_BANDWIDTH:
-        problem = f"must be at least {_MIN_BANDWIDTH:g} Mbit/s (got {bandwidth:g})"
-    elif limits.bandwidth and bandwidth > limits.bandwidth:
-        problem = f"must be at most {limits.bandwidth:g} Mbit/s (got {bandwidth:g})"
-    if problem:
-        raise BadFieldError("max_bandwidth", problem)
 
 
 def _check_task(order: RunRequest, task: Benchmark) -> None:
@@ -125,22 +120,17 @@ def _check_task(order: RunRequest, task: Benchmark) -> None:
         raise BadFieldError(f"args.{error.option}", error.problem) from None
 
 
-def _check_framework(framework: str, limits: Limits) -> None:
-    if framework == "torch":
-        return
-    problem = ""
-    if limits.pool == "kubernetes" and framework not in limits.framework_images:
-        image = f"--set worker.frameworkImages.{framework}=IMAGE"
-        problem = f"the chart has no image for {framework}. Install it with {image}."
-    elif limits.pool == "local" and not find_spec(
-        framework
-    ):  # local workers run in the master's Python
+def _check_framework(order: RunRequest, limits: Limits) -> None:
+    framework, problem = order.framework, ""
+    if framework != "torch" and limits.pool == "kubernetes":
+        if framework not in limits.framework_images:
+            image = f"--set worker.frameworkImages.{framework}=IMAGE"
+            problem = f"the chart has no image for {framework}. Install it with {image}."
+    elif framework != "torch" and not find_spec(framework):
+        # Local workers run in the master's Python.
         problem = f"{framework} is not installed here. Install with {how_to_install(framework)}."
     if problem:
         raise BadFieldError("args.framework", problem)
-
-
-def _check_device(order: RunRequest, limits: Limits) -> None:
     # In a cluster, workers have GPUs only if the request asks for them.
     has_gpu = limits.gpus and (order.gpu_enabled or limits.pool == "local")
     if order.all_args.get("device") == "cuda" and not has_gpu:
