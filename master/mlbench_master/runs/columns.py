@@ -298,7 +298,11 @@ def _condition(of: Field, sign: str, value: str) -> _SQL:
     number = _read_number(value, of.units)
     match of.kind:
         case "moment":
-            return _moment_condition(sql, sign, value)
+            moment, is_equal = _read_moment(value), sign in "=:"
+            if is_equal and not value[:4].isdecimal():
+                raise QueryError(f"a relative time requires >, >=, < or <= (got {sign!r})")
+            on_day = (sql >= moment) & (sql < moment + _SECONDS["d"])
+            return on_day if is_equal and _DAY.match(value) else _COMPARE[sign](sql, moment)
         case "number":
             if number is None:
                 units = f", with or without a unit ({', '.join(of.units)})" if of.units else ""
@@ -307,15 +311,6 @@ def _condition(of: Field, sign: str, value: str) -> _SQL:
         case "setting" if number is not None:
             return _COMPARE[sign](_number(sql), number)
     return _text_condition(of, sign, value)
-
-
-def _moment_condition(sql: _SQL, sign: str, value: str) -> _SQL:
-    moment = _read_moment(value)
-    if sign in "=:" and not value[:4].isdecimal():
-        raise QueryError(f"a relative time requires >, >=, < or <= (got {sign!r})")
-    if _DAY.match(value) and sign in "=:":
-        return (sql >= moment) & (sql < moment + _SECONDS["d"])
-    return _COMPARE[sign](sql, moment)
 
 
 def _text_condition(of: Field, sign: str, value: str) -> _SQL:

@@ -2,7 +2,7 @@
 
 import json
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from itertools import groupby
 from operator import itemgetter
@@ -125,7 +125,7 @@ def _ranks_by_run(condition: Expression) -> Mapping[int, tuple[records.Rank, ...
         .order_by(Rank.run, Rank.rank)
     )
     return {
-        run_id: tuple(_describe_ranks([_RankRow(*row[1:]) for row in group]))
+        run_id: _describe_ranks([_RankRow(*row[1:]) for row in group])
         for run_id, group in groupby(database.execute(rows), itemgetter(0))
     }
 
@@ -143,14 +143,16 @@ class _RankRow(NamedTuple):
         return bool(self.stop) and self.exit_code in STOPPED_BY
 
 
-def _describe_ranks(rows: Sequence[_RankRow]) -> Iterator[records.Rank]:
+def _describe_ranks(rows: Sequence[_RankRow]) -> tuple[records.Rank, ...]:
     failed = [row for row in rows if row.exit_code and not row.was_stopped]
     first = min(failed, key=lambda row: row.exited_at or 0.0, default=None)
     reason = "stopped" if first is None else f"stopped after rank {first.rank} failed"
+    described = []
     for row in rows:
         ranks = tuple(json.loads(row.processes)["ranks"]) if row.processes else (row.rank,)
         stopped = reason if row.was_stopped else ""
-        yield records.Rank(row.rank, row.pod, row.exit_code, stopped, ranks)
+        described.append(records.Rank(row.rank, row.pod, row.exit_code, stopped, ranks))
+    return tuple(described)
 
 
 def note_of(run: Run) -> str:

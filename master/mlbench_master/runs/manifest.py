@@ -36,7 +36,7 @@ def build(run: Run) -> Manifest:
         "finished_at": seconds_to_text(run.finished_at),
         "versions": Versions(mlbench=own_version()),
         "machines": _machines(ranks),
-        "ranks": tuple(map(_describe, ranks)),
+        "ranks": tuple(map(_rank_record, ranks)),
     }
     return Manifest(**describing.columns_of(run, Manifest) | others)
 
@@ -57,7 +57,7 @@ def _machines(ranks: Sequence[Rank]) -> tuple[Machine, ...]:
     return tuple(groups.values())
 
 
-def _describe(rank: Rank) -> RankOnMachine:
+def _rank_record(rank: Rank) -> RankOnMachine:
     machine = rank.machine or {}
     return RankOnMachine(
         rank=rank.rank,

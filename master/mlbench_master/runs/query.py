@@ -7,7 +7,7 @@ can contain operators. Two quotes inside quotes are one quote, and ``""`` is the
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 MOST_TERMS = 50
 OPERATORS = (">=", "<=", "!=", "=", ">", "<", ":")
@@ -73,14 +73,19 @@ def parse(text: str) -> Query:
         match = _TERM.match(text, at)
         assert match
         at = match.end()
-        term = _read_term(match)
+        field, operator = match["field"] or "", (match["operator"] or "").strip()
+        quoted = match["quoted"]
+        value = (match["plain"] or "") if quoted is None else quoted.replace('""', '"')
+        if field and not value and quoted is None:
+            start = f"{field}{operator}"
+            raise QueryError(f'{start} lacks a value. Write {start}VALUE, or "{start}" for a word.')
         if match["field"] is None and match["plain"] in {"OR", "NOT"}:
             pending = match["plain"]
             if pending == "OR" and (joined or negated or not clauses):
                 break
             joined, negated = joined or pending == "OR", negated != (pending == "NOT")
-        elif term.field or term.value:
-            term = replace(term, negated=negated)
+        elif field or value:
+            term = Term(field, operator, value, negated)
             clauses[-1].append(term) if joined else clauses.append([term])
             pending, joined, negated = "", False, False
     if pending:
@@ -91,15 +96,3 @@ def parse(text: str) -> Query:
     if count > MOST_TERMS:
         raise QueryError(f"must have at most {MOST_TERMS} terms and words (got {count})")
     return Query(tuple(map(tuple, clauses)))
-
-
-def _read_term(match: re.Match[str]) -> Term:
-    field, operator = match["field"] or "", (match["operator"] or "").strip()
-    quoted = match["quoted"]
-    value = (match["plain"] or "") if quoted is None else quoted.replace('""', '"')
-    if field and not value and quoted is None:
-        written = f"{field}{operator}"
-        raise QueryError(
-            f'{written} lacks a value. Write {written}VALUE, or "{written}" for a word.'
-        )
-    return Term(field, operator, value)

@@ -62,11 +62,16 @@ def register(order: SetRequest, limits: Limits) -> RunSet:
             _check_can_be_scored(run)
         schedule = faults.draw(run.faults, place.seed, place.num_workers)
         plan.append(replace(place, faults=schedule))
+    optional = {"swept", "faults"}
     columns = {
         "official": order.official,
         "until_percent": order.until_percent,
         "order": shared,
-        "places": [_stored(place) for place in plan],
+        # The column leaves out empty swept values and faults.
+        "places": [
+            {name: value for name, value in fields.items() if value or name not in optional}
+            for fields in json.loads(json.dumps(list(map(asdict, plan))))
+        ],
     }
     with exclusive(STATE):
         existing = RunSet.get_or_none(RunSet.name == order.name)
@@ -214,13 +219,6 @@ def order_run(name: str, request: NextRunRequest, limits: Limits) -> Run:
         run = life.create(order, limits, in_set)
     notify()  # again, because the run is visible only after the lock is released
     return run
-
-
-def _stored(place: Planned) -> dict[str, Any]:
-    """Return a place in the form of the column, without empty ``swept`` and ``faults``."""
-    optional = {"swept", "faults"}
-    fields = json.loads(json.dumps(asdict(place)))
-    return {name: value for name, value in fields.items() if name not in optional or value}
 
 
 def _shown(order: Mapping[str, Any]) -> dict[str, Any]:
