@@ -16,7 +16,7 @@ from mlbench.contract.names import STREAMS
 from mlbench.contract.records import Error
 from mlbench_master.http.access import Access, access_of
 from mlbench_master.http.bodies import JAVASCRIPT
-from mlbench_master.openapi.operation import Operation, Parameter, Route
+from mlbench_master.openapi.operation import Operation, Route
 
 JSON = "application/json"
 
@@ -192,11 +192,22 @@ def _describe(responder: Any, path: str, access: Access, schemas: _Schemas) -> d
         failures.add(404)
     if operation.body is not None:
         failures.add(413)
+    parameters = [
+        {
+            "name": parameter.name,
+            "in": "query",
+            "required": parameter.required,
+            "description": parameter.description,
+            "schema": parameter.schema,
+            **({} if parameter.example is None else {"example": parameter.example}),
+        }
+        for parameter in operation.parameters
+    ]
     described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": text.partition("\n")[0],
         "description": text,
-        "parameters": [*variables, *map(_describe_parameter, operation.parameters)],
+        "parameters": [*variables, *parameters],
         "responses": {
             str(operation.status): _describe_answer(operation, schemas),
             **({"202": {"description": operation.accepted}} if operation.accepted else {}),
@@ -211,17 +222,6 @@ def _describe(responder: Any, path: str, access: Access, schemas: _Schemas) -> d
     if operation.body is not None:
         described["requestBody"] = _describe_body(operation, schemas)
     return described
-
-
-def _describe_parameter(parameter: Parameter[Any]) -> dict[str, Any]:
-    described = {
-        "name": parameter.name,
-        "in": "query",
-        "required": parameter.required,
-        "description": parameter.description,
-        "schema": parameter.schema,
-    }
-    return described if parameter.example is None else {**described, "example": parameter.example}
 
 
 def _describe_body(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
