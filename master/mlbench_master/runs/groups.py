@@ -21,22 +21,22 @@ MOST_GROUPS = 500
 _OF_SET = ("set", "swept", "workers")
 
 
-def group_runs(wanted: Wanted, by: Sequence[str]) -> list[RunGroup]:
+def group_runs(run_query: Wanted, by: Sequence[str]) -> list[RunGroup]:
     """Group the runs of a query by the values of fields.
 
     The field ``set`` also groups by the swept values and the number of workers. Groups are sorted
-    by their fields, or by the field, mean or number of ``runs`` that ``wanted.order`` names.
+    by their fields, or by the field, mean or number of ``runs`` that ``run_query.order`` names.
 
     Raises:
         BadFieldError: a field is unknown, or the runs form too many groups (400).
     """
     names = dict.fromkeys(chain(*(_OF_SET if name == "set" else (name,) for name in by)))
     keys = {name: columns.find(name, "group") for name in names}
-    figures = {name: columns.find(name, "columns") for name in wanted.columns}
+    figures = {name: columns.find(name, "columns") for name in run_query.columns}
     fields = [*keys.values(), *figures.values()]
     if not keys:
         raise BadFieldError("group", "must name a field, such as exchange")
-    rows = Run.select(*(field.sql() for field in fields)).where(matching(wanted)).tuples()
+    rows = Run.select(*(field.sql() for field in fields)).where(matching(run_query)).tuples()
     groups = defaultdict[tuple[Setting, ...], list[Sequence[Any]]](list)
     for row in rows.iterator():
         for key in product(*(_keys(*pair) for pair in zip(keys.values(), row, strict=False))):
@@ -56,7 +56,7 @@ def group_runs(wanted: Wanted, by: Sequence[str]) -> list[RunGroup]:
         )
         for key, rows in groups.items()
     ]
-    return _sorted(summaries, wanted.order)
+    return _sorted(summaries, run_query.order)
 
 
 def _keys(field: Field, value: Any) -> Iterator[Setting]:

@@ -50,19 +50,19 @@ class Wanted:
     """Fields whose values are included."""
 
 
-def list_runs(wanted: Wanted) -> list[records.Run]:
+def list_runs(run_query: Wanted) -> list[records.Run]:
     """Return the runs that match, from one snapshot of the database.
 
     Raises:
         BadFieldError: a field is unknown, or does not allow a value (400).
     """
-    fields = {name: columns.find(name, "columns") for name in wanted.columns}
+    fields = {name: columns.find(name, "columns") for name in run_query.columns}
     values = [field.sql().alias(f"column_{i}") for i, field in enumerate(fields.values())]
-    rows = Run.select(Run, *values).where(matching(wanted)).limit(wanted.limit)
+    rows = Run.select(Run, *values).where(matching(run_query)).limit(run_query.limit)
     with snapshot():
-        if wanted.order:
-            direction = "desc" if wanted.order.startswith("-") else "asc"
-            order = columns.find(wanted.order.removeprefix("-"), "order").order
+        if run_query.order:
+            direction = "desc" if run_query.order.startswith("-") else "asc"
+            order = columns.find(run_query.order.removeprefix("-"), "order").order
             keys = [getattr(key, direction)(nulls="LAST") for key in order]
             runs = list(rows.order_by(*keys, Run.id.desc()))
         else:
@@ -106,23 +106,23 @@ def count_runs(query: Query) -> records.RunCounts:
         return records.RunCounts(Run.select().count(), states, str(query))
 
 
-def matching(wanted: Wanted) -> Expression:
+def matching(run_query: Wanted) -> Expression:
     """Return the SQL condition of a query.
 
     Raises:
         BadFieldError: a field is unknown, or does not allow a value (400).
     """
-    condition = Run.id >= wanted.from_id
-    if wanted.before is not None:
-        condition &= Run.id < wanted.before
-    if wanted.state is not None:
-        condition &= Run.state == wanted.state
-    if wanted.pod is not None:
-        ranks = Rank.select().where(Rank.run == Run.id, Rank.worker == wanted.pod)
+    condition = Run.id >= run_query.from_id
+    if run_query.before is not None:
+        condition &= Run.id < run_query.before
+    if run_query.state is not None:
+        condition &= Run.state == run_query.state
+    if run_query.pod is not None:
+        ranks = Rank.select().where(Rank.run == Run.id, Rank.worker == run_query.pod)
         # Imported runs are left out: pods of other installations may have the same name.
         condition &= Run.origin.is_null()
         condition &= fn.EXISTS(ranks.where(Rank.attempt == Run.attempt))
-    for terms in wanted.query.clauses:
+    for terms in run_query.query.clauses:
         condition &= reduce(or_, map(_condition, terms))
     return condition
 
