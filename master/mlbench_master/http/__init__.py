@@ -1,1 +1,1 @@
-"""HTTP: bodies of requests, errors, access, and the answers that the original client alone gets."""
+"""HTTP: bodies, errors, access control, and support for MLBench's original client."""

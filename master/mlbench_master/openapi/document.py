@@ -261,7 +261,7 @@ def _describe_failure(status: int, description: str, example: str) -> dict[str, 
         "schema": {"$ref": f"#/components/schemas/{Error.__name__}"},
         "example": Error(status, example).to_fields(),
     }
-    headers = {name: {"schema": {"type": of}} for name, of in _HEADERS.get(status, {}).items()}
+    headers = {name: {"schema": {"type": kind}} for name, kind in _HEADERS.get(status, {}).items()}
     return {
         "description": description,
         **({"headers": headers} if headers else {}),

@@ -1,1 +1,1 @@
-"""The life of runs: what may be ordered, what becomes of it, sets, workers, and their time."""
+"""Runs: requests, limits, lifecycle, workers, benchmark sets, search, diagnosis."""

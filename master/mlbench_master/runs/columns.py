@@ -289,14 +289,14 @@ def negation(condition: _SQL) -> _SQL:
     return Case(None, ((condition, 0),), 1) == 1
 
 
-def _condition(of: Field, sign: str, value: str) -> _SQL:
+def _condition(field: Field, sign: str, value: str) -> _SQL:
     if sign == "!=":
-        return negation(_condition(of, "=", value))
-    sql = of.sql()
+        return negation(_condition(field, "=", value))
+    sql = field.sql()
     if not value and sign in "=:":
-        return sql.is_null() | (sql.cast("text") == ("[]" if of.kind == "tags" else ""))
-    number = _read_number(value, of.units)
-    match of.kind:
+        return sql.is_null() | (sql.cast("text") == ("[]" if field.kind == "tags" else ""))
+    number = _read_number(value, field.units)
+    match field.kind:
         case "moment":
             moment, is_equal = _read_moment(value), sign in "=:"
             if is_equal and not value[:4].isdecimal():
@@ -305,24 +305,25 @@ def _condition(of: Field, sign: str, value: str) -> _SQL:
             return on_day if is_equal and _DAY.match(value) else _COMPARE[sign](sql, moment)
         case "number":
             if number is None:
-                units = f", with or without a unit ({', '.join(of.units)})" if of.units else ""
-                raise QueryError(f"must be a number{units} (got {value!r})")
+                units = ", ".join(field.units)
+                kind = f"a number, with or without a unit ({units})" if units else "a number"
+                raise QueryError(f"must be {kind} (got {value!r})")
             return _COMPARE[sign](sql, Value(number, converter=False))
         case "setting" if number is not None:
             return _COMPARE[sign](_number(sql), number)
-    return _text_condition(of, sign, value)
+    return _text_condition(field, sign, value)
 
 
-def _text_condition(of: Field, sign: str, value: str) -> _SQL:
+def _text_condition(field: Field, sign: str, value: str) -> _SQL:
     if sign not in "=:":
-        if of.kind == "setting":
+        if field.kind == "setting":
             raise QueryError(f"must be a number (got {value})")
         raise QueryError(f"requires one of the operators =, != and : (got {sign!r})")
-    sql = of.sql()
-    if of.choices:
-        if value.lower() not in map(str.lower, of.choices):
-            raise QueryError(f"must be one of {', '.join(of.choices)} (got {value!r})")
-    elif of.kind == "tags":
+    sql = field.sql()
+    if field.choices:
+        if value.lower() not in map(str.lower, field.choices):
+            raise QueryError(f"must be one of {', '.join(field.choices)} (got {value!r})")
+    elif field.kind == "tags":
         return sql.cast("text").contains(json.dumps(value))
     elif sign == ":":
         return sql.contains(value)

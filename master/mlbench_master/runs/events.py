@@ -111,8 +111,8 @@ def _goal(run: Run, attempts: dict[int, list[Rank]]) -> Iterator[RunEvent]:
 
 
 def _attempt_at(seconds: float, attempts: dict[int, list[Rank]]) -> int:
-    begun = (number for number, ranks in attempts.items() if ranks[0].assigned_at <= seconds)
-    return max(begun, default=1)
+    started = (number for number, ranks in attempts.items() if ranks[0].assigned_at <= seconds)
+    return max(started, default=1)
 
 
 def of_fault(fault: InjectedFault, attempt: int) -> RunEvent:
