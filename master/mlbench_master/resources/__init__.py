@@ -1,1 +1,1 @@
-"""What the API serves: one file for each noun."""
+"""Resources of the API, one file per noun."""

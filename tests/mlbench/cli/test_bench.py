@@ -193,12 +193,15 @@ def test_a_run_beside_a_hog_counts_and_names_it(
     ("arguments", "message"),
     [
         (("steps", "--workers", "1,99"), "99 workers want 99 cores, and this machine has "),
-        (("steps", "--workers", "1,99", "--oversubscribe"), "--workers: at most 16"),
+        (("steps", "--workers", "1,99", "--oversubscribe"), "--workers: must be at most 16"),
         (("steps", "--workers", "1,x"), "--workers 1,x: give numbers separated by"),
-        (("steps", "--name", "x" * 35), f"--name: at most 40 characters (not '{'x' * 35}-w2-r1')"),
-        (("steps", "--repeats=101"), "--repeats: at most 200 entries (not 202)"),
-        (("steps", "--official", "--repeats=9"), "--official: at least 10 places with each number"),
-        (("steps", "--official", "--sweep=rate=1,2"), "--official: a sweep cannot be scored"),
+        (
+            ("steps", "--name", "x" * 35),
+            f"--name: run names must have at most 40 characters (got '{'x' * 35}-w2-r1')",
+        ),
+        (("steps", "--repeats=101"), "--repeats: must have at most 200 entries (got 202)"),
+        (("steps", "--official", "--repeats=9"), "--official: each number of workers must have at"),
+        (("steps", "--official", "--sweep=rate=1,2"), "--official: sweeps cannot be scored"),
         (
             ("steps", "--sweep=rate=100,fast"),
             "--sweep rate=100,fast: must be a number (not 'fast')",

@@ -29,7 +29,7 @@ def test_a_task_is_profiled_which_disturbs_its_run_and_goes_with_it(
     for op in fields["operators"]:
         assert calls.count(op["name"]) in (0, op["calls"])  # or it is no operator of a CPU
     refused = here("profile", "watched", "--rank", "7").refusal
-    assert f"rank: run {run.id} has started its ranks 0, 1" in refused
+    assert f"rank: run {run.id} has started ranks 0, 1" in refused
     before = len(losses(client, run))
     wait_for(lambda: len(losses(client, run)) > before, what="it goes on")
     here("stop", "watched")
@@ -68,4 +68,4 @@ def test_code_without_pytorch_is_profiled_by_py_spy(
     finally:
         here("stop", "hot")
     ended = here("profile", "hot").refusal
-    assert "is not running: there is no process to profile" in ended
+    assert "is not running, so there is no process to profile" in ended
