@@ -28,7 +28,7 @@ def check_feasible(order: RunRequest, limits: Limits) -> None:
     _check_resources(order, limits)
     for name in IMPAIRMENTS:
         if limits.no_latency and getattr(order, name) is not None:
-            raise BadFieldError(name, f"{limits.no_latency}. Leave out {name}.")
+            raise BadFieldError(name, f"{limits.no_latency}. Leave out this setting.")
     if order.custom_image_name is not None:
         _check_image(order.custom_image_name, limits)
     if order.faults:
@@ -69,7 +69,7 @@ def _check_resources(order: RunRequest, limits: Limits) -> None:
     if bandwidth:
         problem = ""
         if limits.no_bandwidth:
-            problem = f"{limits.no_bandwidth}. Leave out max_bandwidth."
+            problem = f"{limits.no_bandwidth}. Leave out this setting."
         elif bandwidth < _MIN_BANDWIDTH:
             problem = f"must be at least {_MIN_BANDWIDTH:g} Mbit/s (got {bandwidth:g})"
         elif limits.bandwidth and bandwidth > limits.bandwidth:
@@ -77,7 +77,7 @@ def _check_resources(order: RunRequest, limits: Limits) -> None:
         if problem:
             raise BadFieldError("max_bandwidth", problem)
     if order.gpu_enabled and not limits.gpus:
-        raise BadFieldError("gpu_enabled", "workers here have no GPU. Leave out gpu_enabled.")
+        raise BadFieldError("gpu_enabled", "workers here have no GPU. Leave out this setting.")
 
 
 def _check_image(image: str, limits: Limits) -> None:
@@ -102,12 +102,14 @@ def _check_task(order: RunRequest, task: Benchmark) -> None:
         raise BadFieldError("num_workers", problem)
     if order.light_target and not task.light_args:
         raise BadFieldError(
-            "light_target", f"{task.name} has no light target. Leave out light_target."
+            "light_target", f"{task.name} has no light target. Leave out this setting."
         )
     if order.seed is not None and not task.seeded:
-        raise BadFieldError("seed", f"{task.name} does not take a seed. Leave out seed.")
+        raise BadFieldError("seed", f"{task.name} does not take a seed. Leave out this setting.")
     if order.gpu_enabled and not task.on_gpu:
-        raise BadFieldError("gpu_enabled", f"{task.name} does not use GPUs. Leave out gpu_enabled.")
+        raise BadFieldError(
+            "gpu_enabled", f"{task.name} does not use GPUs. Leave out this setting."
+        )
     for field, implied in order.stated_args.items():
         for key, value in implied.items():
             arg = order.args.get(key, value)

@@ -128,7 +128,9 @@ def _check_keys(shared: Mapping[str, Any], swept: Mapping[str, str]) -> None:
                 f"swept.{key}", f"{field} is already set for all runs. Leave out one of the two."
             )
         if key == "seed":
-            raise BadFieldError("swept.seed", "each repeat has a seed of its own. Leave out seed.")
+            raise BadFieldError(
+                "swept.seed", "each repeat has a seed of its own. Leave out this setting."
+            )
 
 
 @contextmanager
