@@ -1,6 +1,6 @@
 """Check the chart: Helm 3 and 4, every file of values, three versions of Kubernetes' schemas.
 
-$HELM and $PROMTOOL name the programs. Ends with 1 if anything is wrong.
+$HELM and $PROMTOOL name the programs. The exit code is 1 if a check fails.
 """
 
 import os
@@ -22,7 +22,7 @@ from helm.check.rendering import (
     worker_documents,
 )
 
-# The oldest that the chart is for has no schemas to validate with: it must render.
+# The oldest supported version has no schemas, so the chart is only rendered for it.
 _OLDEST = "1.20"
 _VALIDATED = ("1.25", "1.31", newest_version())
 
@@ -33,25 +33,25 @@ def main() -> int:
     checker = SchemaChecker()
     with TemporaryDirectory() as folder:
         archive = helm4.package(Path(folder))
-        wrong = helm4.missing_files(archive)
+        errors = helm4.missing_files(archive)
         helm.run("package", CHART, "--destination", Path(folder, "helm3"))
         for packed in Path(folder, "helm3").glob("*.tgz"):
-            wrong += helm4.missing_files(packed)
+            errors += helm4.missing_files(packed)
         for file in values_files():
             try:
                 problems = [*_helm3(helm, promtool, checker, file), *_helm4(archive, checker, file)]
             except ChartError as error:
                 problems = [str(error)]
             print(f"{file.stem}: {'ok' if not problems else 'WRONG'}", flush=True)
-            wrong += [f"{file.name}: {error}" for error in problems]
-    for line in wrong:
+            errors += [f"{file.name}: {problem}" for problem in problems]
+    for line in errors:
         print(line, file=sys.stderr)
-    if not wrong:
+    if not errors:
         print(
-            f"The chart is right: {len(values_files())} files of values, Kubernetes {_OLDEST} to "
+            f"The chart is valid: {len(values_files())} files of values, Kubernetes {_OLDEST} to "
             f"{_VALIDATED[-1]}, {checker.count} objects validated, Helm 3 and {helm4.version()}"
         )
-    return 1 if wrong else 0
+    return 1 if errors else 0
 
 
 def _helm3(helm: Helm, promtool: str, checker: SchemaChecker, file: Path) -> list[str]:

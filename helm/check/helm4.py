@@ -1,4 +1,4 @@
-"""The same chart with Helm 4, by its library: pack it, then lint and render what was packed."""
+"""Checks with the library of Helm 4: package the chart, then lint and render the package."""
 
 import tarfile
 from pathlib import Path
@@ -9,7 +9,6 @@ import yaml
 
 from helm.check.rendering import CHART, ROOT, Document
 
-_WARNING = 2
 _LINKED = {
     "dashboards": ROOT / "grafana" / "dashboards",
     "provisioning": ROOT / "grafana" / "provisioning",
@@ -23,19 +22,19 @@ def version() -> str:
 
 
 def package(folder: Path) -> Path:
-    """Pack the chart; return the archive in the folder."""
+    """Package the chart, and return the path of the archive."""
     return Path(helm_python.package(CHART, destination=folder))
 
 
 def lint(archive: Path, values: dict[str, Any], kube_version: str) -> list[str]:
-    """Lint strictly; return the warnings and errors."""
+    """Lint strictly, and return the warnings and errors."""
     report = helm_python.lint(archive, values, strict=True, kube_version=f"v{kube_version}.0")
-    messages = [m["error"] for m in report["messages"] if m["severity"] >= _WARNING]
+    messages = [m["error"] for m in report["messages"] if m["severity"] >= 2]  # warnings
     return [*messages, *report["errors"]]
 
 
 def render(archive: Path, values: dict[str, Any]) -> list[Document]:
-    """Render the chart's objects for the version of Kubernetes that this Helm is made for."""
+    """Render the chart's objects for the default Kubernetes version of this Helm."""
     with helm_python.Chart.load(archive) as chart:
         texts = chart.render(values, name="r", namespace="ns")
     return [
@@ -48,13 +47,13 @@ def render(archive: Path, values: dict[str, Any]) -> list[Document]:
 
 
 def missing_files(archive: Path) -> list[str]:
-    """List what the chart's archive lacks: symbolic links must have become files."""
+    """Return the files that are missing in the archive, where symbolic links must be files."""
     with tarfile.open(archive) as packed:
         packed_files = {member.name for member in packed.getmembers() if member.isfile()}
-    needed = [
+    required = [
         f"mlbench/files/{link}/{file.relative_to(folder)}"
         for link, folder in _LINKED.items()
         for file in folder.rglob("*")
         if file.is_file()
     ]
-    return [f"{archive.name}: {file} is missing" for file in needed if file not in packed_files]
+    return [f"{archive.name}: {file} is missing" for file in required if file not in packed_files]

@@ -1,4 +1,4 @@
-"""Checking objects: against the schemas that Kubernetes publishes, and its limits of size."""
+"""Checks of objects against the published schemas and the size limits of Kubernetes."""
 
 import base64
 import functools
@@ -11,39 +11,39 @@ from kubernetes_validate import utils
 
 from helm.check.rendering import CHART, Document, find_documents
 
-# Kinds of the Prometheus operator are no part of Kubernetes.
+# Kinds of the Prometheus operator are not part of Kubernetes.
 _OPERATOR = "monitoring.coreos.com/"
-# Kubernetes takes a megabyte at most for a ConfigMap or a Secret.
+# Kubernetes limits a ConfigMap or a Secret to a megabyte.
 _LIMIT_BYTES = 1_000_000
 
-# Without a cache it would parse megabytes of definitions for each object.
+# Otherwise, megabytes of definitions would be parsed for each object.
 utils.schema_contents = functools.cache(utils.schema_contents)
 
 
 def newest_version() -> str:
-    """Return the newest version of Kubernetes that there are schemas of, such as ``1.37``."""
+    """Return the newest version of Kubernetes with schemas, such as ``1.37``."""
     return str(utils.major_minor(utils.latest_version()))
 
 
 class SchemaChecker:
-    """Validates objects, each one once: most are the same for all values."""
+    """Validates objects. Identical ones are validated once, because most values share them."""
 
     def __init__(self) -> None:
-        self._seen: set[tuple[str, str]] = set()
+        self._validated: set[tuple[str, str]] = set()
 
     @property
     def count(self) -> int:
-        """How many different objects were validated."""
-        return len(self._seen)
+        """Number of different objects that were validated."""
+        return len(self._validated)
 
     def errors(self, documents: Iterable[Document], version: str) -> list[str]:
-        """Find what is wrong with the objects; an unknown kind is wrong too."""
+        """Return the errors of objects. An unknown kind is an error."""
         problems = []
         for document in documents:
             key = (version, json.dumps(document, sort_keys=True))
-            if document["apiVersion"].startswith(_OPERATOR) or key in self._seen:
+            if document["apiVersion"].startswith(_OPERATOR) or key in self._validated:
                 continue
-            self._seen.add(key)
+            self._validated.add(key)
             if error := _schema_error(document, version):
                 problems.append(error)
         return problems
@@ -59,21 +59,21 @@ def _schema_error(document: Document, version: str) -> str:
     except (utils.SchemaNotFoundError, utils.VersionNotSupportedError) as error:
         return f"{name}: {error.message}"
     # The package silently falls back to older schemas.
-    return "" if used == version else f"{name}: there are no schemas newer than {used}"
+    return "" if used == version else f"{name}: no schemas newer than {used}"
 
 
 def size_errors(documents: Sequence[Document]) -> list[str]:
-    """Find ConfigMaps that are too large, and whether Helm's record of the release is."""
+    """Return the ConfigMaps that are too large, and Helm's record of the release if it is."""
     sizes = {
         document["metadata"]["name"]: sum(map(len, document["data"].values()))
         for document in find_documents(documents, "ConfigMap")
     }
-    # Helm's record holds chart and objects, compressed, and base64 twice.
+    # Helm's record contains chart and objects, compressed, and base64-encoded twice.
     files = [file.read_bytes() for file in CHART.glob("files/*/**/*") if file.is_file()]
     record = json.dumps(documents).encode() + b"".join(map(base64.b64encode, files))
     sizes["Helm's Secret of the release"] = len(gzip.compress(record)) * 16 // 9
     return [
-        f"{name}: {size} bytes, of at most {_LIMIT_BYTES}"
+        f"{name}: must have at most {_LIMIT_BYTES} bytes (got {size})"
         for name, size in sizes.items()
         if size > _LIMIT_BYTES
     ]

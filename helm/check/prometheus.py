@@ -1,4 +1,4 @@
-"""Checking what Prometheus is configured with, by its own files or by the operator's kinds."""
+"""Checks of the configuration of Prometheus: its own files, or the operator's kinds."""
 
 import re
 import subprocess
@@ -16,7 +16,7 @@ _MONITORS = ("PodMonitor", "ServiceMonitor")
 
 
 def promtool_errors(promtool: str, documents: Sequence[Document]) -> list[str]:
-    """Let promtool check the configurations and rules among the objects."""
+    """Return the errors that promtool finds in the configurations and rules."""
     with TemporaryDirectory() as folder:
         _write_bundled(documents, Path(folder, "bundled"))
         _write_operators(documents, Path(folder, "operator"))
@@ -40,8 +40,8 @@ def _write_bundled(documents: Sequence[Document], folder: Path) -> None:
 def without_kubernetes(config: dict[str, Any], folder: str = "targets") -> dict[str, Any]:
     """Return a configuration that reads each job's pods from ``folder/JOB.json``.
 
-    Debian builds Prometheus without kubernetes_sd: all else of the configuration is then checked,
-    relabelling included.
+    Debian builds Prometheus without kubernetes_sd. This way, everything else is checked, including
+    relabelling.
     """
     jobs = [
         {
@@ -56,7 +56,7 @@ def without_kubernetes(config: dict[str, Any], folder: str = "targets") -> dict[
 
 
 def _write_operators(documents: Sequence[Document], folder: Path) -> None:
-    """Write what the operator would make of its kinds, if there are some."""
+    """Write the configuration that the operator would generate from its kinds, if any."""
     rules = find_documents(documents, "PrometheusRule")
     monitors = [monitor for kind in _MONITORS for monitor in find_documents(documents, kind)]
     if rules or monitors:
@@ -72,7 +72,7 @@ def _write(file: Path, content: object) -> None:
 
 
 def _scrape_config(monitor: Document) -> dict[str, Any]:
-    """Return a monitor's only endpoint in Prometheus's own words."""
+    """Return the only endpoint of a monitor as a scrape configuration."""
     spec = monitor["spec"]
     (endpoint,) = spec.get("endpoints") or spec["podMetricsEndpoints"]
     return {
@@ -90,7 +90,7 @@ def _scrape_config(monitor: Document) -> dict[str, Any]:
 
 def _relabelings(rules: Sequence[Document]) -> list[dict[str, Any]]:
     return [
-        {re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", key): of for key, of in rule.items()}
+        {re.sub("[A-Z]", lambda m: f"_{m[0].lower()}", key): value for key, value in rule.items()}
         for rule in rules
     ]
 

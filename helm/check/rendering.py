@@ -1,4 +1,4 @@
-"""Rendering the chart with Helm 3, and reading what comes out."""
+"""Render the chart with Helm 3, and find objects in the result."""
 
 import json
 import subprocess
@@ -14,13 +14,13 @@ CHART = ROOT / "helm" / "mlbench"
 VALUES = ROOT / "tests" / "helm" / "values"
 
 Document = dict[str, Any]
-"""One object of Kubernetes."""
+"""One Kubernetes object."""
 
 _OPERATOR = "monitoring.coreos.com/v1"
 
 
 class ChartError(Exception):
-    """Helm refuses the chart, or the values; the text is Helm's."""
+    """Helm refuses the chart or the values; the message is Helm's."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Helm:
     program: str
 
     def run(self, *arguments: str | Path) -> str:
-        """Run Helm, and return what it prints; ChartError if it fails."""
+        """Run Helm, and return its output; ChartError if it fails."""
         command = [self.program, *arguments]
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         if done.returncode != 0:
@@ -42,10 +42,11 @@ class Helm:
     def render(
         self, kube_version: str, *options: str | Path, release: str = "r", operator: bool = False
     ) -> list[Document]:
-        """Render the chart's objects as a cluster of a version such as ``1.31.0`` would get them.
+        """Render the chart's objects for a cluster of a version such as ``1.31.0``.
 
-        ``options`` are Helm's, such as ``--values FILE``; ``operator`` is whether the cluster knows
-        the kinds of Prometheus's operator. ChartError if the chart refuses the values.
+        ``options`` are options of Helm, such as ``--values FILE``; ``operator``: whether the
+        cluster has the kinds of the Prometheus operator. ChartError if the chart refuses the
+        values.
         """
         versions = ("--api-versions", _OPERATOR) if operator else ()
         text = self.run(
@@ -56,17 +57,17 @@ class Helm:
 
 
 def values_files() -> Sequence[Path]:
-    """List the files of values that the chart is rendered with."""
+    """Return the files of values with which the chart is rendered."""
     return sorted(VALUES.glob("*.yaml"))
 
 
 def knows_operator(values: Path) -> bool:
-    """Check whether the cluster of such a file has Prometheus's operator."""
+    """Return whether the cluster for a file of values has the Prometheus operator."""
     return values.stem in {"operator", "everything"}
 
 
 def find_documents(documents: Sequence[Document], kind: str, name: str = "") -> list[Document]:
-    """Pick the objects of a kind, and of a name if one is given."""
+    """Return the objects of a kind, or only the one with a name."""
     return [
         document
         for document in documents
@@ -75,7 +76,7 @@ def find_documents(documents: Sequence[Document], kind: str, name: str = "") -> 
 
 
 def worker_manifest(documents: Sequence[Document]) -> Document:
-    """Find what the controller makes the workers from."""
+    """Return the manifest from which the controller creates the workers."""
     data = [config["data"] for config in find_documents(documents, "ConfigMap")]
     (text,) = (files["worker.json"] for files in data if "worker.json" in files)
     manifest: Document = json.loads(text)
@@ -83,7 +84,7 @@ def worker_manifest(documents: Sequence[Document]) -> Document:
 
 
 def worker_documents(documents: Sequence[Document]) -> list[Document]:
-    """Return the workers' Service, and their StatefulSet with all init containers laid in."""
+    """Return the workers' Service, and their StatefulSet with all init containers."""
     manifest = worker_manifest(documents)
     pod = manifest["statefulSet"]["spec"]["template"]["spec"]
     pod["initContainers"] += manifest["initContainers"].values()
@@ -91,7 +92,7 @@ def worker_documents(documents: Sequence[Document]) -> list[Document]:
 
 
 class _Loader(yaml.CSafeLoader):
-    """Takes ``=`` as a text, which a dashboard may hold."""
+    """Loads ``=`` as a text, because dashboards may contain it."""
 
 
 _Loader.add_constructor("tag:yaml.org,2002:value", lambda loader, node: node.value)
