@@ -1,4 +1,4 @@
-"""Static files: held in memory, compressed once, at URLs that change with their content."""
+"""Static files: kept in memory, compressed once, at URLs that change with their content."""
 
 import gzip
 import hashlib
@@ -16,7 +16,6 @@ from mlbench_master.http.access import Access
 from mlbench_master.http.bodies import accepts_gzip
 
 _FOLDER = Path(__file__).parent / "static"
-_CACHE_CONTROL = "public, max-age=31536000, immutable"
 _IMPORTED = re.compile(r'^(?:import\b|\} from\b)[^"\n]*"(\.[^"]+)";$', re.MULTILINE)
 _TYPES = {
     ".js": "text/javascript; charset=utf-8",
@@ -24,7 +23,7 @@ _TYPES = {
     ".svg": "image/svg+xml",
     ".png": "image/png",
     ".woff2": "font/woff2",
-    ".html": "text/html; charset=utf-8",  # speedscope's, which pages frame
+    ".html": "text/html; charset=utf-8",  # speedscope, in frames of pages
 }
 _FRAMED = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; "
@@ -42,7 +41,7 @@ class Asset:
 
     @cached_property
     def compressed(self) -> bytes:
-        """The gzipped content."""
+        """Content, compressed with gzip."""
         return gzip.compress(self.content, mtime=0)
 
 
@@ -54,25 +53,25 @@ class Assets:
 
     @cached_property
     def version(self) -> str:
-        """A hash of all files."""
-        whole = hashlib.sha256()
+        """Hash of all files."""
+        digest = hashlib.sha256()
         for path, asset in sorted(self.files.items()):
-            whole.update(f"{path}\0{len(asset.content)}\0".encode())
-            whole.update(asset.content)
-        return whole.hexdigest()[:16]
+            digest.update(f"{path}\0{len(asset.content)}\0".encode())
+            digest.update(asset.content)
+        return digest.hexdigest()[:16]
 
     def modules_of(self, path: str) -> list[str]:
-        """Return the paths of a JavaScript module and of all that it imports, itself first."""
-        found = [path]
-        for one in found:
-            imported = _IMPORTED.findall(self.files[one].content.decode())
-            others = (normpath(f"{dirname(one)}/{relative}") for relative in imported)
-            found.extend(other for other in dict.fromkeys(others) if other not in found)
-        return found
+        """Return the path of a JavaScript module, then the paths of all its imports."""
+        modules = [path]
+        for module in modules:  # grows in the loop
+            imports = _IMPORTED.findall(self.files[module].content.decode())
+            paths = (normpath(f"{dirname(module)}/{relative}") for relative in imports)
+            modules.extend(path for path in dict.fromkeys(paths) if path not in modules)
+        return modules
 
     @property
     def prefix(self) -> str:
-        """The common start of their URLs, without a slash at the end."""
+        """Common prefix of the files' URLs, without a slash at the end."""
         return f"/static/{self.version}"
 
 
@@ -90,18 +89,18 @@ def load() -> Assets:
 
 @dataclass(frozen=True)
 class StaticResource:
-    """``/static/{version}/{path}``: a static file, which browsers may cache for ever."""
+    """``/static/{version}/{path}``: a static file, which browsers may cache forever."""
 
     assets: Assets
     access: Access = "open"
 
     def on_get(self, req: Request, resp: Response, version: str, path: str) -> None:
-        """Answer with the file."""
+        """Return the file."""
         asset = self.assets.files.get(path)
         if asset is None or version != self.assets.version:
             raise falcon.HTTPNotFound(description="there is no such file in this version")
         resp.content_type = asset.content_type
-        resp.set_header("Cache-Control", _CACHE_CONTROL)
+        resp.set_header("Cache-Control", "public, max-age=31536000, immutable")
         if asset.content_type == _TYPES[".html"]:
             resp.set_header("Content-Security-Policy", _FRAMED)
         resp.append_header("Vary", "Accept-Encoding")

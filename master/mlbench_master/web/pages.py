@@ -1,6 +1,6 @@
-"""The pages, and signing in and out: the token is exchanged for a session in a cookie.
+"""Pages, sign-in and sign-out: the token is exchanged for a session in a cookie.
 
-Pages are open to all, as they hold no data: the API asks for the session. So are the runbooks.
+Pages and runbooks need no session, because they contain no data: the API checks the session.
 """
 
 import string
@@ -21,7 +21,7 @@ _FIRST_PAGE = "/"
 
 
 class SignInForm(BaseModel):
-    """The fields of the form."""
+    """Fields of the sign-in form."""
 
     token: str = ""
     next: str = _FIRST_PAGE
@@ -29,17 +29,17 @@ class SignInForm(BaseModel):
 
 @dataclass(frozen=True)
 class SignInResource:
-    """``/signin``, the form that asks for the token, and ``/signout``, the end of a session."""
+    """``/signin``, the form for the token, and ``/signout``, which ends the session."""
 
     pages: PageRenderer
     token: str
     https: bool
-    """Whether browsers reach the master by https, even if a proxy reaches it by http."""
+    """Whether browsers use https, even if a proxy calls the master by http."""
     access: Access = "open"
     any_host: bool = False
 
     def on_get(self, req: Request, resp: Response) -> None:
-        """Answer with the form. A token in the URL signs in."""
+        """Return the form. A token in the URL signs in."""
         then = local_path(req.get_param("next", default=_FIRST_PAGE))
         token = req.get_param("token")
         if token is None:
@@ -54,17 +54,17 @@ class SignInResource:
 
     def on_post_out(self, req: Request, resp: Response) -> None:
         """Sign out: delete the cookie and redirect to the form."""
-        # Falcon ignores 0.
+        # Not 0, because Falcon ignores it.
         self._set_cookie(req, resp, "", max_age=-1)
         self.pages.redirect(resp, "/signin")
 
     def sign_in(self, req: Request, resp: Response, token: str, then: str) -> None:
-        """Set a session and redirect to the path ``then``; with a wrong token, ask again (401)."""
+        """Set a session and redirect to the path ``then``; for a wrong token, return 401."""
         if not is_token(token.strip(), self.token):
             problem = "That is not the token of this master."
             self.pages.render(resp, "signin", then=then, problem=problem)
             resp.status = falcon.HTTP_401
-            # Not Basic: browsers would open a dialog of their own over the page.
+            # Not Basic, because browsers would then open their own dialog over the page.
             resp.set_header("WWW-Authenticate", 'Bearer realm="mlbench"')
             return
         self._set_cookie(req, resp, make_session(self.token, time.time()), SESSION_SECONDS)
@@ -84,7 +84,7 @@ class SignInResource:
 
 @dataclass(frozen=True)
 class PageResource:
-    """A page: the template of its name."""
+    """A page, rendered from the template with its name."""
 
     sign_in: SignInResource
     page: str
@@ -92,22 +92,29 @@ class PageResource:
     any_host: bool = False
 
     def on_get(self, req: Request, resp: Response, **variables: object) -> None:
-        """Answer with the page. A token in the URL signs in, and is removed from the URL."""
+        """Return the page. A token in the URL signs in, and is removed from the URL."""
         token = req.get_param("token")
         if token is None:
             self.sign_in.pages.render(resp, self.page, **variables)
         else:
-            self.sign_in.sign_in(req, resp, token, _path_without_token(req))
+            parts = [
+                part
+                for part in req.query_string.split("&")
+                if unquote_plus(part.partition("=")[0]) != "token"
+            ]
+            path = f"{req.path}?{'&'.join(parts)}" if parts else req.path
+            then = quote(path, safe=string.punctuation)
+            self.sign_in.sign_in(req, resp, token, then)
 
 
 @dataclass(frozen=True)
 class RunbookResource:
-    """``/docs/runbooks/{alert}.md``: what to do about an alert. Everybody may read it."""
+    """``/docs/runbooks/{alert}.md``: the runbook of an alert, readable for everybody."""
 
     access: Access = "open"
 
     def on_get(self, req: Request, resp: Response, alert: str) -> None:
-        """Answer with the Markdown, as text that a browser shows."""
+        """Return the Markdown as text, so that browsers show it."""
         path = runbooks_folder() / f"{alert}.md"
         if not alert.isidentifier() or not path.is_file():
             raise falcon.HTTPNotFound(description="there is no alert of this name")
@@ -122,9 +129,3 @@ def local_path(text: str) -> str:
     if not (is_local and text.isprintable()):
         return _FIRST_PAGE
     return quote(text, safe=string.punctuation)
-
-
-def _path_without_token(req: Request) -> str:
-    parts = req.query_string.split("&")
-    kept = "&".join(one for one in parts if unquote_plus(one.partition("=")[0]) != "token")
-    return quote(f"{req.path}?{kept}" if kept else req.path, safe=string.punctuation)

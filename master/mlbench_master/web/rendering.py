@@ -1,4 +1,4 @@
-"""Rendering of pages, and the headers that say what a browser may do with them."""
+"""Rendering of pages, and their headers, which restrict what browsers may load."""
 
 import re
 from collections.abc import Mapping
@@ -24,23 +24,23 @@ class PageRenderer:
     """Renders templates, and errors as pages for browsers."""
 
     static: str
-    """The start of the static files' URLs."""
+    """Prefix of the static files' URLs."""
     headers: Mapping[str, str]
 
     def render(self, resp: Response, page: str, **values: object) -> None:
-        """Answer with the template named ``page``, given ``values``."""
+        """Return the template named ``page``, rendered with ``values``."""
         template = _templates().get_template(f"{page}.html")
         resp.text = template.render(static=self.static, page=page, **values)
         resp.content_type = falcon.MEDIA_HTML
         resp.set_headers(dict(self.headers))
 
     def redirect(self, resp: Response, path: str) -> None:
-        """Answer with a redirect (303) to a percent-encoded path of this master."""
+        """Return a redirect (303) to a percent-encoded path of this master."""
         resp.status = falcon.HTTP_303
         resp.set_headers({**self.headers, "Location": path})
 
     def render_error(self, req: Request, resp: Response, error: falcon.HTTPError) -> None:
-        """Answer with an error: a page for a browser outside the API, otherwise JSON."""
+        """Return an error: as a page for browsers outside of the API, otherwise as JSON."""
         if "text/html" not in req.accept or req.path.startswith("/api/"):
             http_errors.serialize(req, resp, error)
             return
@@ -49,7 +49,7 @@ class PageRenderer:
 
 
 def page_headers(grafana_url: str | None) -> Mapping[str, str]:
-    """Return the headers of pages: they may load and frame our own files, and that Grafana."""
+    """Return the headers of pages, which allow only files of the master, and frames of Grafana."""
     frames = " ".join(filter(None, ["'self'", grafana_url and origin_of(grafana_url)]))
     return {
         "Content-Security-Policy": (
@@ -57,7 +57,7 @@ def page_headers(grafana_url: str | None) -> Mapping[str, str]:
             f"connect-src 'self'; font-src 'self'; frame-src {frames}; form-action 'self'; "
             "base-uri 'none'; frame-ancestors 'none'"
         ),
-        # With no-referrer, browsers would send forms without an Origin that can be checked.
+        # Not no-referrer, because browsers would then send forms without a usable Origin.
         "Referrer-Policy": "same-origin",
         "Cross-Origin-Opener-Policy": "same-origin",
         "Cache-Control": "no-store",
@@ -65,14 +65,14 @@ def page_headers(grafana_url: str | None) -> Mapping[str, str]:
 
 
 def origin_of(url: str) -> str | None:
-    """Return the scheme, host and port of a URL; None if it is not plainly one of HTTP."""
-    found = _ORIGIN.match(url)
-    return found[0] if found else None
+    """Return the scheme, host and port of an HTTP URL; None for any other text."""
+    match = _ORIGIN.match(url)
+    return match[0] if match else None
 
 
 @cache
 def _quantiles() -> list[float]:
-    """Return the quantiles of Student's t for as many runs as are compared, from two on."""
+    """Return the quantiles of Student's t for comparisons of 2 to ``MOST_RUNS`` runs."""
     probability = (1 + CONFIDENCE) / 2
     return [round(t_quantile(probability, freedom), 6) for freedom in range(1, MOST_RUNS)]
 
