@@ -1,6 +1,6 @@
-"""Gathering what results and comparisons are computed from, and having them computed.
+"""Results and comparisons of runs, computed from the database and the recorded series.
 
-All of it raises ``PrometheusError`` if Prometheus gives no answer.
+All functions raise ``PrometheusError`` if Prometheus does not respond.
 """
 
 from array import array
@@ -34,29 +34,29 @@ def result_of(reader: SeriesReader, run: Run, criteria: Criteria = OWN_CRITERIA)
 
 
 def mllog_of(reader: SeriesReader, run: Run) -> Iterator[str]:
-    """Yield a run in the lines of MLPerf's logging; see ``mllog``."""
+    """Yield the lines of a run in the format of MLPerf's logging; see ``mllog``."""
     context = _context(reader.prometheus, run, OWN_CRITERIA)
     return mllog.write(context, read_series(context, partial(_read, reader, run.id)))
 
 
 def line_of(reader: SeriesReader, run: Run) -> Line:
-    """Return the line of a run that was restarted."""
+    """Return the lineage of a restarted run."""
     context = _context(reader.prometheus, run, OWN_CRITERIA)
     return context.line(_read(reader, run.id, (*LINE_METRICS, names.STEP), BEFORE_ALL_US + 1))
 
 
-def comparison_of(reader: SeriesReader, wanted: Sequence[Run], criteria: Criteria) -> Comparison:
+def comparison_of(reader: SeriesReader, runs: Sequence[Run], criteria: Criteria) -> Comparison:
     """Compare runs, at least one.
 
     Raises:
         NotFoundError: a run was deleted meanwhile.
     """
     results, facts = [], {}
-    for run in wanted:
+    for run in runs:
         result, context = _evaluate(reader, run, criteria)
         results.append(result)
         facts[run.id] = facts_of(context.run, context.latest, result)
-    of_sets = {run.set_name: None for run in wanted if run.set_name is not None}
+    of_sets = {run.set_name: None for run in runs if run.set_name is not None}
     run_sets = [sets.describe(sets.find(name)) for name in of_sets]
     return comparison.compare(results, facts, run_sets)
 
@@ -73,27 +73,23 @@ def _evaluate(reader: SeriesReader, run: Run, criteria: Criteria) -> tuple[Resul
 
 def _context(prometheus: PrometheusClient, run: Run, criteria: Criteria) -> RunContext:
     row = replace(run.row, energy_joules=energy_of(prometheus, run))
-    asked = [
-        autopsies.describe(one) for one in autopsies.asked_of(run.id) if autopsies.is_done(one)
+    diagnoses = [
+        autopsies.describe(autopsy)
+        for autopsy in autopsies.asked_of(run.id)
+        if autopsies.is_done(autopsy)
     ]
-    return RunContext(row, _ranks(run), run.finished_at or clock.now(run), criteria, asked)
-
-
-def _ranks(run: Run) -> list[RankRow]:
-    """Return the ranks of all attempts; those before the latest without what is large.
-
-    A thousand restarted ranks are many rows.
-    """
+    # Ranks of earlier attempts lack the large columns, because a thousand restarted ranks are many.
     small = Rank.select_without(Rank.machine, Rank.assignment)
     earlier = small.where(Rank.run == run.id, Rank.attempt != run.attempt)
     latest = Rank.select().where(Rank.run == run.id, Rank.attempt == run.attempt)
-    return [
+    rows = [
         RankRow.from_fields(row) for ranks in (earlier, latest) for row in ranks.dicts().execute()
     ]
+    return RunContext(row, rows, run.finished_at or clock.now(run), criteria, diagnoses)
 
 
 def energy_of(prometheus: PrometheusClient, run: Run) -> float | None:
-    """Return the energy of a run's GPUs so far; once it is sealed, what was measured then."""
+    """Return the energy of a run's GPUs in joules: the present value, or the one at its sealing."""
     is_known = run.archive is not None or run.energy_joules is not None or run.origin
     if is_known or run.started_at is None:
         return run.energy_joules
@@ -108,24 +104,24 @@ def used_joules(
 ) -> float | None:
     """Return the energy that the GPUs of pods used between two times, in Unix seconds.
 
-    None if it was not measured for all of them, as a part would pass for the whole.
+    None if it was not measured for all pods, because a part would look like the whole.
     """
     length_ms = round((ended_at - began_at) * 1000)
     if not pods or length_ms <= 0:
         return None
-    # The exporter's counters have the name of the pod whose processes have the GPU to themselves.
+    # The exporter labels a GPU with a pod if no other pod uses the GPU.
     counters = select({"__name__": names.GPU_ENERGY}, {"pod": pods})
     promql = f"sum by (pod) (increase({counters}[{length_ms}ms]))"
-    used = [float(series.values[0]) for series in prometheus.query(promql, ended_at)]
-    return sum(used) if len(used) == len(pods) else None
+    joules = [float(series.values[0]) for series in prometheus.query(promql, ended_at)]
+    return sum(joules) if len(joules) == len(pods) else None
 
 
-def _read(reader: SeriesReader, run_id: int, wanted: Collection[str], since_us: int) -> Columns:
-    return to_columns(reader.run(run_id, Selection(since_us - 1, names=tuple(wanted))))
+def _read(reader: SeriesReader, run_id: int, metrics: Collection[str], since_us: int) -> Columns:
+    return to_columns(reader.run(run_id, Selection(since_us - 1, names=tuple(metrics))))
 
 
 def to_columns(series: NamedSeries) -> Columns:
-    """Read the numbers of series; texts are left out."""
+    """Return the numbers of series as columns; texts are left out."""
     columns = {}
     for name, pieces in series:
         times, values = array("q"), array("d")
