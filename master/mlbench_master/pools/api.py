@@ -61,11 +61,11 @@ class Api:
         """Return an object, or a list of them."""
         return _read(self._request("GET", path, query))
 
-    def apply(self, path: str, wanted: Object) -> Object:
+    def apply(self, path: str, desired: Object) -> Object:
         """Create an object or change it to the desired state (server-side apply), and return it."""
         query = {"fieldManager": "mlbench", "force": "true"}
         apply = "application/apply-patch+yaml"
-        return _read(self._request("PATCH", path, query, body=wanted, content_type=apply))
+        return _read(self._request("PATCH", path, query, body=desired, content_type=apply))
 
     def delete(self, path: str, uid: str, grace_seconds: int | None = None) -> None:
         """Delete an object if it exists and still has this uid.

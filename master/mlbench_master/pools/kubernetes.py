@@ -95,7 +95,7 @@ class KubernetesPool:
         )
         # Held while deciding which pods end and which are usable, so that no pod is both.
         self._lock = threading.Lock()
-        self._wanted: Wanted | None = None
+        self._desired: Wanted | None = None
         # Uids of the pods that are to end; None before the first decision.
         self._doomed: frozenset[str] | None = None
         self._owner: Object | None = None
@@ -110,13 +110,13 @@ class KubernetesPool:
     def pods(self) -> list[PodStatus] | None:
         """Return the worker pods as last reported; None before the first report."""
         with self._lock:
-            seen, wanted, doomed = self._seen_pods(), self._wanted, self._doomed
-        if seen is None or wanted is None or doomed is None:
+            seen, desired, doomed = self._seen_pods(), self._desired, self._doomed
+        if seen is None or desired is None or doomed is None:
             return None if seen is None else [*seen]
         return [
             replace(
                 pod,
-                usable=is_usable(pod, wanted, doomed),
+                usable=is_usable(pod, desired, doomed),
                 phase=TERMINATING if pod.uid in doomed else pod.phase,
             )
             for pod in seen
@@ -133,11 +133,11 @@ class KubernetesPool:
     def scale(self, workers: int, shape: WorkerSpec, busy: AbstractSet[str]) -> None:
         """Request workers. The thread of the pool changes the cluster soon."""
         made = make_stateful_set(self._manifest, self._limits, shape, workers)
-        wanted = Wanted(self._manifest.service, made, frozenset(busy))
+        desired = Wanted(self._manifest.service, made, frozenset(busy))
         with self._lock:
-            if wanted == self._wanted:
+            if desired == self._desired:
                 return
-            self._wanted = wanted
+            self._desired = desired
         self._changed.set()
 
     def place(self, pods: tuple[PodStatus, ...], shape: WorkerSpec) -> Placement:
@@ -147,16 +147,16 @@ class KubernetesPool:
     def explain(self) -> str:
         """Return why pods are missing; empty if none is."""
         with self._lock:
-            seen, wanted = self._seen_pods(), self._wanted
+            seen, desired = self._seen_pods(), self._desired
         if self._refusal:
             return self._refusal
         for reflector in (self._pods, self._sets, self._services):
             if reflector.trouble:
                 return f"cannot read the cluster's pods: {reflector.trouble}"
-        if seen is None or wanted is None:
+        if seen is None or desired is None:
             return "the cluster's pods are not known yet"
         ask = f"`kubectl -n {self._settings.namespace} describe statefulset {self._manifest.name}`"
-        return explain_pods(seen, wanted, ask)
+        return explain_pods(seen, desired, ask)
 
     def _run(self, stop: threading.Event) -> None:
         backoff = Backoff(_FIRST_BACKOFF_SECONDS, _LONGEST_BACKOFF_SECONDS)
@@ -202,32 +202,32 @@ class KubernetesPool:
         """Return the next steps, and remember which pods end."""
         with self._lock:
             pods, services, sets = self._pods.seen, self._services.seen, self._sets.seen
-            if self._wanted is None or pods is None or services is None or sets is None:
+            if self._desired is None or pods is None or services is None or sets is None:
                 return []
-            wanted = replace(
-                self._wanted,
-                service=add_owner(self._wanted.service, owner),
-                stateful_set=add_owner(self._wanted.stateful_set, owner),
+            desired = replace(
+                self._desired,
+                service=add_owner(self._desired.service, owner),
+                stateful_set=add_owner(self._desired.stateful_set, owner),
             )
             existing = list(pods.values())
             # The reflectors select the pool's own names, so there is at most one of each.
             service = next(iter(services.values()), None)
             stateful_set = next(iter(sets.values()), None)
-            doomed = surplus(wanted, stateful_set, existing, first=self._doomed is None)
+            doomed = surplus(desired, stateful_set, existing, first=self._doomed is None)
             doomed |= (self._doomed or frozenset()) & {pod.uid for pod in existing}
-            steps = plan(wanted, service, stateful_set, existing, doomed, time.time())
+            steps = plan(desired, service, stateful_set, existing, doomed, time.time())
             ended = {step.pod.uid for step in steps if isinstance(step, Delete)}
             self._doomed = doomed | ended
             return steps
 
     def _perform(self, step: Step) -> None:
         match step:
-            case Apply(wanted):
-                folder = self._core if wanted["kind"] == "Service" else self._apps
-                kind = f"{wanted['kind'].lower()}s"
-                name = wanted["metadata"]["name"]
-                log.info("applying %s %s", wanted["kind"], name)
-                self._api.apply(f"{folder}/{kind}/{name}", wanted)
+            case Apply(desired):
+                folder = self._core if desired["kind"] == "Service" else self._apps
+                kind = f"{desired['kind'].lower()}s"
+                name = desired["metadata"]["name"]
+                log.info("applying %s %s", desired["kind"], name)
+                self._api.apply(f"{folder}/{kind}/{name}", desired)
             case Delete(pod, at_once):
                 log.info("deleting pod %s (%s)", pod.name, pod.trouble or pod.phase)
                 path = f"{self._core}/pods/{pod.name}"

@@ -55,7 +55,7 @@ Step = Apply | Delete
 
 
 def plan(
-    wanted: Wanted,
+    desired: Wanted,
     service: Object | None,
     stateful_set: Object | None,
     pods: Sequence[SeenPod],
@@ -66,10 +66,10 @@ def plan(
 
     ``doomed`` are the uids of the pods that are to end already, ``now`` is in Unix seconds.
     """
-    steps: list[Step] = [Apply(wanted.service)] if _differs(wanted.service, service) else []
-    if stateful_set is None or _differs(wanted.stateful_set, stateful_set):
+    steps: list[Step] = [Apply(desired.service)] if _differs(desired.service, service) else []
+    if stateful_set is None or _differs(desired.stateful_set, stateful_set):
         # Pods are deleted only later: the old StatefulSet would make the old pods again.
-        return [*steps, Apply(wanted.stateful_set)]
+        return [*steps, Apply(desired.stateful_set)]
     # Wait until the cluster's controller has observed its latest change.
     generation = stateful_set["metadata"].get("generation", 0)
     if (stateful_set.get("status") or {}).get("observedGeneration", generation) < generation:
@@ -81,14 +81,14 @@ def plan(
             continue
         # No container of a failed or succeeded pod runs, or is started again.
         is_over = pod.phase in ("Failed", "Succeeded") or pod.uid in doomed
-        stays = pod.phase == TERMINATING or pod.uid in wanted.busy
-        if is_over or (pod.shape != wanted.shape and not stays):
+        stays = pod.phase == TERMINATING or pod.uid in desired.busy
+        if is_over or (pod.shape != desired.shape and not stays):
             steps.append(Delete(pod))
     return steps
 
 
 def surplus(
-    wanted: Wanted, stateful_set: Object | None, pods: Sequence[SeenPod], *, first: bool
+    desired: Wanted, stateful_set: Object | None, pods: Sequence[SeenPod], *, first: bool
 ) -> frozenset[str]:
     """Return the uids of the pods beyond the desired size, which the cluster will end.
 
@@ -96,31 +96,31 @@ def surplus(
     ``first``: whether this process decides for the first time. The previous process may have made
     the StatefulSet smaller.
     """
-    size = wanted.workers
+    size = desired.workers
     if first and stateful_set is not None:
         size = min(size, stateful_set["spec"].get("replicas", size))
     return frozenset(pod.uid for pod in pods if pod.number >= size)
 
 
-def fits(pod: SeenPod, wanted: Wanted) -> bool:
+def fits(pod: SeenPod, desired: Wanted) -> bool:
     """Return whether a pod is as desired. A run keeps its pods, whatever their shape."""
-    in_shape = pod.shape == wanted.shape or pod.uid in wanted.busy
-    return in_shape and 0 <= pod.number < wanted.workers
+    in_shape = pod.shape == desired.shape or pod.uid in desired.busy
+    return in_shape and 0 <= pod.number < desired.workers
 
 
-def is_usable(pod: SeenPod, wanted: Wanted, doomed: AbstractSet[str]) -> bool:
+def is_usable(pod: SeenPod, desired: Wanted, doomed: AbstractSet[str]) -> bool:
     """Return whether a pod can be given a rank: it runs, is as desired, and stays."""
     is_running = pod.phase == RUNNING and bool(pod.ip)
-    return is_running and fits(pod, wanted) and pod.uid not in doomed
+    return is_running and fits(pod, desired) and pod.uid not in doomed
 
 
-def explain_pods(pods: Sequence[SeenPod], wanted: Wanted, ask: str) -> str:
+def explain_pods(pods: Sequence[SeenPod], desired: Wanted, ask: str) -> str:
     """Return why not all desired pods run; empty if they do.
 
     ``ask`` is the command that shows why pods are not even created.
     """
-    workers = wanted.workers
-    created = [pod for pod in pods if fits(pod, wanted) and pod.phase != TERMINATING]
+    workers = desired.workers
+    created = [pod for pod in pods if fits(pod, desired) and pod.phase != TERMINATING]
     for pod in created:
         if pod.trouble and not pod.running:
             return f"{pod.trouble} ({pod.name})"
@@ -139,7 +139,7 @@ def explain_pods(pods: Sequence[SeenPod], wanted: Wanted, ask: str) -> str:
     return ""
 
 
-def _differs(wanted: Object, existing: Object | None) -> bool:
+def _differs(desired: Object, existing: Object | None) -> bool:
     if existing is None or "deletionTimestamp" in existing["metadata"]:
         return True
 
@@ -147,4 +147,4 @@ def _differs(wanted: Object, existing: Object | None) -> bool:
         owners = [owner["uid"] for owner in item["metadata"].get("ownerReferences") or []]
         return applied(item), owners, item["spec"].get("replicas")
 
-    return traits(existing) != traits(wanted)
+    return traits(existing) != traits(desired)
