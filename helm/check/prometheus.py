@@ -17,14 +17,16 @@ _MONITORS = ("PodMonitor", "ServiceMonitor")
 
 def promtool_errors(promtool: str, documents: Sequence[Document]) -> list[str]:
     """Return the errors that promtool finds in the configurations and rules."""
+    errors = []
+    command = [promtool, "check", "config", "--lint=all", "--lint-fatal"]
     with TemporaryDirectory() as folder:
         _write_bundled(documents, Path(folder, "bundled"))
         _write_operators(documents, Path(folder, "operator"))
-        return [
-            done.stdout + done.stderr
-            for file in Path(folder).glob("*/prometheus.yml")
-            if (done := _check(promtool, file)).returncode
-        ]
+        for file in Path(folder).glob("*/prometheus.yml"):
+            done = subprocess.run([*command, file], check=False, capture_output=True, text=True)
+            if done.returncode:
+                errors.append(done.stdout + done.stderr)
+    return errors
 
 
 def _write_bundled(documents: Sequence[Document], folder: Path) -> None:
@@ -93,8 +95,3 @@ def _relabelings(rules: Sequence[Document]) -> list[dict[str, Any]]:
         {re.sub("[A-Z]", lambda m: f"_{m[0].lower()}", key): value for key, value in rule.items()}
         for rule in rules
     ]
-
-
-def _check(promtool: str, file: Path) -> subprocess.CompletedProcess[str]:
-    command = [promtool, "check", "config", "--lint=all", "--lint-fatal", str(file)]
-    return subprocess.run(command, check=False, capture_output=True, text=True)
