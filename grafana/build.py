@@ -18,7 +18,11 @@ def main() -> int:
     )
     texts = {f"{board.uid}.json": board.to_json() for board in BOARDS}
     if parser.parse_args().check:
-        return _check(texts)
+        files = {file.name: file.read_text(encoding="utf-8") for file in FOLDER.glob("*.json")}
+        stale = sorted(name for name in texts | files if texts.get(name) != files.get(name))
+        for name in stale:
+            sys.stderr.write(f"{FOLDER.name}/{name} is out of date. Run python -m grafana.build.\n")
+        return 1 if stale else 0
     FOLDER.mkdir(exist_ok=True)
     for file in FOLDER.glob("*.json"):
         if file.name not in texts:
@@ -26,14 +30,6 @@ def main() -> int:
     for name, text in texts.items():
         (FOLDER / name).write_text(text, encoding="utf-8")
     return 0
-
-
-def _check(texts: dict[str, str]) -> int:
-    files = {file.name: file.read_text(encoding="utf-8") for file in FOLDER.glob("*.json")}
-    stale = sorted(name for name in texts | files if texts.get(name) != files.get(name))
-    for name in stale:
-        sys.stderr.write(f"{FOLDER.name}/{name} is out of date. Run python -m grafana.build.\n")
-    return 1 if stale else 0
 
 
 if __name__ == "__main__":

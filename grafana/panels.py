@@ -102,7 +102,18 @@ def panel(
                 no_value=look.get("no_value", NO_DATA),
                 custom=custom,
             ),
-            overrides=[_override(*item) for item in look.get("overrides", {}).items()],
+            overrides=[
+                DashboardFieldConfigSourceOverrides(
+                    matcher=MatcherConfig(
+                        id_val="byRegexp" if name.startswith("/") else "byName", options=name
+                    ),
+                    properties=[
+                        DynamicConfigValue(id_val=key, value=value)
+                        for key, value in properties.items()
+                    ],
+                )
+                for name, properties in look.get("overrides", {}).items()
+            ],
         ),
         transformations=list(look.get("transformations", ())),
         plugin_version=_PLUGIN_VERSION,
@@ -110,16 +121,6 @@ def panel(
         repeat=look.get("repeat"),
         repeat_direction="h" if "repeat" in look else None,
         max_per_row=4 if "repeat" in look else None,
-    )
-
-
-def _override(name: str, properties: Mapping[str, object]) -> DashboardFieldConfigSourceOverrides:
-    matcher = "byRegexp" if name.startswith("/") else "byName"
-    return DashboardFieldConfigSourceOverrides(
-        matcher=MatcherConfig(id_val=matcher, options=name),
-        properties=[
-            DynamicConfigValue(id_val=key, value=value) for key, value in properties.items()
-        ],
     )
 
 
