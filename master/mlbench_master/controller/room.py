@@ -1,4 +1,4 @@
-"""Capacity for a run beside the active ones: cores of one machine, or worker pods of one shape.
+"""Capacity for a run next to the active ones: cores of one machine, or worker pods of one shape.
 
 Runs start in the order in which they were submitted, so that small runs never delay a large one.
 Pure functions.

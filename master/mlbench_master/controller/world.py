@@ -69,7 +69,7 @@ class RankView:
     has_several: bool = False
     """Whether its worker has several processes, each with its own rank."""
     ending: float = 0.0
-    """Reachable seconds since it was told to stop or exited, until it is over."""
+    """Reachable seconds since its exit or the request to stop; 0 once it is over."""
     stuck: float = 0.0
     """The part of ``ending`` since the last progress of its streams, in seconds."""
 
@@ -151,7 +151,7 @@ class World:
 
     policy: PoolPolicy
     runs: tuple[RunView, ...]
-    """Active runs, then the next one of the queue if it may run beside them, in order of id."""
+    """Active runs, then the next one of the queue if it may run meanwhile, in order of id."""
     stopped_in_queue: tuple[int, ...]
     """Ids of later runs in the queue that their users have stopped."""
     workers: tuple[WorkerView, ...]

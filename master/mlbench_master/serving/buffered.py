@@ -152,7 +152,7 @@ class BufferedSocket:
         self.arrived[:0] = data
 
     def sendall(self, data: bytes) -> None:
-        """Send the previous pieces completely, and the last one as far as possible without waiting.
+        """Send the previous pieces completely, and as much of the last one as fits now.
 
         Raises:
             ConnectionResetError: the client has disconnected, or is too slow.

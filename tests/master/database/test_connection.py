@@ -205,9 +205,8 @@ def test_damage_is_found_as_far_as_there_is_time(tmp_path: Path) -> None:
 
 def test_a_server_that_is_away_is_told() -> None:
     for use in (open_database, open_lease):
-        with pytest.raises(
-            UnreachableDatabaseError, match=r"^cannot (open|reach) the database.*: connection "
-        ):
+        message = "^cannot (open|reach) the database.*: connection "
+        with pytest.raises(UnreachableDatabaseError, match=message):
             use("postgresql://user@127.0.0.1:1/name")
 
 
