@@ -60,15 +60,24 @@ ByRank = Mapping[str, Column]
 
 def by_rank(columns: Columns, metric: str) -> ByRank:
     """Return the columns of a metric, or of the one series of this name, in order of ranks."""
-    found = {key[1]: one for key, one in columns.items() if metric in (key[0], series_name(*key))}
+    of_metric = {
+        key[1]: column for key, column in columns.items() if metric in (key[0], series_name(*key))
+    }
     # Ranks are nearly always numbers: 2 comes before 10.
-    return {rank: found[rank] for rank in sorted(found, key=lambda rank: (len(rank), rank))}
+    return {rank: of_metric[rank] for rank in sorted(of_metric, key=lambda r: (len(r), r))}
 
 
 def finite_by_rank(columns: Columns, metric: str) -> ByRank:
-    """Return the finite numbers of a metric, in order of ranks."""
-    found = {rank: _finite(column) for rank, column in by_rank(columns, metric).items()}
-    return {rank: column for rank, column in found.items() if column.times_us}
+    """Return the finite numbers of a metric, in order of ranks; none is empty."""
+    finite: dict[str, Column] = {}
+    for rank, column in by_rank(columns, metric).items():
+        positions = [i for i, value in enumerate(column.values) if math.isfinite(value)]
+        if 0 < len(positions) < len(column.values):
+            times_us = [column.times_us[i] for i in positions]
+            finite[rank] = Column(times_us, [column.values[i] for i in positions])
+        elif positions:
+            finite[rank] = column
+    return finite
 
 
 def _finite(column: Column) -> Column:
@@ -259,8 +268,8 @@ def read_finite(text: str) -> float | None:
 # --- Metrics of MLBench's original tracker ---
 
 _BATCHES = "CumulativeTrainTimeEpoch"
-# The library's own steps of a batch, and those that its tutorial names; but not its "loss": code of
-# all kinds has long series of that name, which are not to be read for nothing.
+# These are the library's own steps of a batch and those of its tutorial. "loss" is left out because
+# code of all kinds has long series of that name, and reading them takes time.
 _STEPS: Mapping[names.Phase, Sequence[str]] = {
     "data": ("batch_load",),
     "forward": ("fwd_pass", "comp_loss", "forward"),
@@ -276,43 +285,41 @@ _PARTS: Mapping[str, Sequence[str]] = {
 
 
 def _totals(part: str) -> Sequence[str]:
-    """Return the names of what is posted of a part when the goal is reached."""
+    """Return the names under which a part's total is posted when the goal is reached."""
     more = ("TotalCumulativeTrainTime",) if part == _BATCHES else ()
     return (f"global_cum_{part}", *more)
 
 
-NAMES = tuple(name for parts in _PARTS.values() for one in parts for name in (one, *_totals(one)))
-"""The metrics that this reads."""
+NAMES = tuple(
+    name for parts in _PARTS.values() for part in parts for name in (part, *_totals(part))
+)
+"""Metrics of the original tracker that a result is computed from."""
 
 
 def add_totals(columns: Columns) -> Columns:
-    """Return columns with the totals of the ranks that the original tracker reported.
+    """Return columns with the totals of ranks that MLBench's original tracker recorded.
 
-    What a rank recorded under our names stays.
+    At the end of each epoch, each rank posts the seconds of its batches, in total and by step of a
+    batch. When the goal is reached, rank 0 posts the totals until then. Series that a rank recorded
+    under MLBench's own names stay as they are.
     """
-    ranks = {rank for metric, rank in columns if metric == _BATCHES}
-    added = {
-        (ours, rank): _sum(columns, parts, rank)
-        for rank in ranks
-        for ours, parts in _PARTS.items()
-        if (ours, rank) not in columns
-    }
-    return {**columns, **{key: column for key, column in added.items() if column.times_us}}
-
-
-def _sum(columns: Columns, parts: Sequence[str], rank: str) -> Column:
-    """Add the running totals of parts up, with a value whenever one of them changes."""
-    changes = sorted(change for part in parts for change in _changes(columns, part, rank))
-    now: dict[str, float] = {}
-    values = []
-    for _, part, total in changes:
-        now[part] = total
-        values.append(sum(now.values()))
-    return Column([at_us for at_us, _, _ in changes], values)
+    added: dict[SeriesKey, Column] = {}
+    for rank in {rank for metric, rank in columns if metric == _BATCHES}:
+        for metric, parts in _PARTS.items():
+            changes = sorted(change for part in parts for change in _changes(columns, part, rank))
+            if not changes or (metric, rank) in columns:
+                continue
+            totals: dict[str, float] = {}
+            sums = []
+            for _, part, total in changes:
+                totals[part] = total
+                sums.append(sum(totals.values()))
+            added[metric, rank] = Column([at_us for at_us, _, _ in changes], sums)
+    return {**columns, **added}
 
 
 def _changes(columns: Columns, part: str, rank: str) -> Iterator[tuple[int, str, float]]:
-    """Yield when a part's running total changed, and to what."""
+    """Yield each change of a part's running total: its time, the part, and the new total."""
     if epochs := columns.get((part, rank)):
         yield from zip(epochs.times_us, repeat(part), accumulate(epochs.values), strict=False)
     for name in _totals(part):
@@ -322,9 +329,7 @@ def _changes(columns: Columns, part: str, rank: str) -> Iterator[tuple[int, str,
 
 # --- Totals of each rank ---
 
-_OTHER = "other"
 _PHASES: Mapping[str, str] = {phase: names.phase_metric(phase) for phase in PHASES}
-_NETWORK = (names.NETWORK_SENT, names.NETWORK_RECEIVED)
 
 
 def last_totals_us(series: Columns) -> Mapping[str, int]:
@@ -354,91 +359,81 @@ def profiled_among(
 ) -> tuple[float, float]:
     """Return the samples of all ranks, and their mean training seconds, while one was profiled.
 
-    They wait for each other, so all are slower then. What was recorded last before a profile, and
-    first after it, bounds what is left out.
+    Ranks wait for each other, so all are slower then. The last totals before a profile and the
+    first after it bound the time that is left out. Profiles may overlap.
     """
-    spans = [span for rank in ranks if rank.disturbance for span in rank.disturbance.profiled]
-    both = samples.keys() & clocks.keys()
-    increases = [_between(samples[rank], clocks[rank], spans) for rank in both]
-    return sum(count for count, _ in increases), fmean([count for _, count in increases] or [0.0])
-
-
-def _between(
-    samples: Column, clock: Column, spans: Sequence[tuple[float, float]]
-) -> tuple[float, float]:
-    """Return the increase of two totals of a rank over spans, which may overlap."""
-    counted = seconds = 0.0
-    position = 0
-    for began, ended in sorted(spans):
-        first = max(position, samples.first_from(round(began * 1e6) + 1) - 1)
-        position = min(max(first, samples.first_from(round(ended * 1e6))), len(samples.values) - 1)
-        if first < position:
-            at, until = samples.times_us[first], samples.times_us[position]
-            counted += samples.values[position] - samples.values[first]
-            seconds += value_at(clock, until) - value_at(clock, at)
-    return counted, seconds
+    spans = sorted(span for rank in ranks if rank.disturbance for span in rank.disturbance.profiled)
+    counts: list[float] = []
+    durations: list[float] = []
+    for rank in samples.keys() & clocks.keys():
+        column, clock = samples[rank], clocks[rank]
+        count = seconds = 0.0
+        position = 0
+        for began, ended in spans:
+            first = max(position, column.first_from(round(began * 1e6) + 1) - 1)
+            last = len(column.values) - 1
+            position = min(max(first, column.first_from(round(ended * 1e6))), last)
+            if first < position:
+                begin_us, end_us = column.times_us[first], column.times_us[position]
+                count += column.values[position] - column.values[first]
+                seconds += value_at(clock, end_us) - value_at(clock, begin_us)
+        counts.append(count)
+        durations.append(seconds)
+    return sum(counts), fmean(durations or [0.0])
 
 
 def rank_results(
     series: Columns, disturbances: Sequence[RankDisturbance]
 ) -> tuple[RankResult, ...]:
-    """Return what each rank did. Its totals are of one moment: what came later is left out.
+    """Return the result of each rank; later values than its last totals are left out.
 
     ``disturbances`` are in order of attempts.
     """
-    metrics = (names.SAMPLES, names.TRAIN_SECONDS, names.STEP, *_PHASES.values(), *_NETWORK)
-    totals = {metric: finite_by_rank(series, metric) for metric in metrics}
+    network = (names.NETWORK_SENT, names.NETWORK_RECEIVED)
+    metrics = (names.SAMPLES, names.TRAIN_SECONDS, names.STEP, *_PHASES.values(), *network)
+    columns = {metric: finite_by_rank(series, metric) for metric in metrics}
     waiting = {disturbance.rank: disturbance.waiting_share for disturbance in disturbances}
     last_us = {rank: at for rank, at in last_totals_us(series).items() if rank.isdecimal()}
-    return tuple(
-        _rank_result(totals, rank, last_us[rank], waiting.get(int(rank)))
-        for rank in sorted(last_us, key=int)
-    )
-
-
-def _rank_result(
-    totals: Mapping[str, ByRank], rank: str, at_us: int, waiting_share: float | None
-) -> RankResult:
-    def total(metric: str) -> float | None:
-        column = totals[metric].get(rank)
-        return value_at(column, at_us) if column else None
-
-    seconds, steps = total(names.TRAIN_SECONDS), _step_at(totals[names.STEP].get(rank), at_us)
-    phases = {phase: total(metric) for phase, metric in _PHASES.items()}
-    network = (totals[metric].get(rank) for metric in _NETWORK)
-    sent, received = (column.values[-1] if column else None for column in network)
-    communication = phases["communication"] if seconds else None
-    compute = None if seconds is None or communication is None else seconds - communication
-    return RankResult(
-        rank=int(rank),
-        steps=steps,
-        samples=total(names.SAMPLES),
-        training_seconds=seconds,
-        step_seconds=ratio(seconds, steps),
-        compute_seconds=ratio(compute, steps),
-        communication_share=ratio(communication, seconds),
-        phases=with_other({phase: share for phase, share in phases.items() if share}, seconds),
-        waiting_share=waiting_share,
-        network_sent_bytes=sent,
-        network_received_bytes=received,
-    )
+    results = []
+    for rank, at_us in sorted(last_us.items(), key=lambda item: int(item[0])):
+        recorded = {metric: ranks[rank] for metric, ranks in columns.items() if rank in ranks}
+        totals = {metric: value_at(column, at_us) for metric, column in recorded.items()}
+        seconds, steps = totals.get(names.TRAIN_SECONDS), None
+        if step := recorded.get(names.STEP):
+            # Only a step of the same millisecond was recorded together with the totals.
+            position = step.first_from(at_us // 1000 * 1000)
+            if position < step.first_from((at_us // 1000 + 1) * 1000):
+                steps = round(step.values[position])
+        phases = {phase: totals.get(metric) for phase, metric in _PHASES.items()}
+        sent, received = (
+            recorded[metric].values[-1] if metric in recorded else None for metric in network
+        )
+        communication = phases["communication"] if seconds else None
+        compute = None if seconds is None or communication is None else seconds - communication
+        results.append(
+            RankResult(
+                rank=int(rank),
+                steps=steps,
+                samples=totals.get(names.SAMPLES),
+                training_seconds=seconds,
+                step_seconds=ratio(seconds, steps),
+                compute_seconds=ratio(compute, steps),
+                communication_share=ratio(communication, seconds),
+                phases=with_other({phase: time for phase, time in phases.items() if time}, seconds),
+                waiting_share=waiting.get(int(rank)),
+                network_sent_bytes=sent,
+                network_received_bytes=received,
+            )
+        )
+    return tuple(results)
 
 
 def with_other(phases: Mapping[str, float], seconds: float | None) -> dict[str, float]:
     """Add the part of the training time that is in no phase."""
     if not phases or seconds is None:
         return dict(phases)
-    known = sum(one for phase, one in phases.items() if phase not in UNTRAINED)
-    return {**phases, _OTHER: max(0.0, seconds - known)}
-
-
-def _step_at(steps: Column | None, at_us: int) -> int | None:
-    """Return the step that was recorded together with totals."""
-    if steps is None:
-        return None
-    position = steps.first_from(at_us // 1000 * 1000)
-    is_there = position < len(steps.times_us) and steps.times_us[position] // 1000 == at_us // 1000
-    return round(steps.values[position]) if is_there else None
+    trained = sum(time for phase, time in phases.items() if phase not in UNTRAINED)
+    return {**phases, "other": max(0.0, seconds - trained)}
 
 
 # --- Totals of a run that ended badly ---
@@ -446,11 +441,12 @@ def _step_at(steps: Column | None, at_us: int) -> int | None:
 ENDED_BADLY = ("FAILED", "STOPPED")
 """The states of runs whose ranks may have ended at different steps."""
 
-_TOTALS = (names.TRAIN_SECONDS, names.SAMPLES, *(names.phase_metric(phase) for phase in PHASES))
-
 
 def until_last_common_step(series: Columns) -> Columns:
     """Return the series with the totals of each rank up to the last step that all have done.
+
+    The last reports of the ranks are of different moments: a killed rank made its report up to a
+    second before its death, and the others made theirs after they had waited for it.
 
     The value at that step follows from the last totals before it: the clock advances by the time
     between the two steps, samples grow with the steps, and phases with the clock. No value exceeds
@@ -460,53 +456,56 @@ def until_last_common_step(series: Columns) -> Columns:
     The series stay as they are if a rank recorded no totals together with a step.
     """
     steps = finite_by_rank(series, names.STEP)
-    recorded = {metric: finite_by_rank(series, metric) for metric in _TOTALS}
+    metrics = (names.TRAIN_SECONDS, names.SAMPLES, *_PHASES.values())
+    recorded = {metric: finite_by_rank(series, metric) for metric in metrics}
     ranks = recorded[names.TRAIN_SECONDS].keys()
     if not ranks or not ranks <= steps.keys():
         return series
     common = min(steps[rank].values[-1] for rank in ranks)
     ended = dict(series)
     for rank in ranks:
-        totals = {metric: of[rank] for metric, of in recorded.items() if rank in of}
-        columns = _until(common, steps[rank], totals)
-        if not columns:
+        totals = {metric: columns[rank] for metric, columns in recorded.items() if rank in columns}
+        columns_until = _until(common, steps[rank], totals)
+        if not columns_until:
             return series
-        ended |= {(metric, rank): column for metric, column in columns.items()}
+        ended |= {(metric, rank): column for metric, column in columns_until.items()}
     return ended
 
 
 def _until(common: float, steps: Column, totals: Mapping[str, Column]) -> dict[str, Column]:
-    """Return the steps and totals of a rank up to a step; nothing if no totals precede it."""
+    """Return the steps and totals of a rank up to a step; empty if no totals precede it."""
     clock = totals[names.TRAIN_SECONDS]
-    reported = {time_us // 1000 for time_us in totals.get(names.SAMPLES, clock).times_us}
-    lines = list(zip(steps.times_us, steps.values, strict=True))
-    # A rank that closes after a wait records its last step again, with what the wait took.
-    done_us = next((time_us for time_us, step in lines if step == common), None)
-    known = [
+    reported_ms = {time_us // 1000 for time_us in totals.get(names.SAMPLES, clock).times_us}
+    pairs = list(zip(steps.times_us, steps.values, strict=True))
+    # A rank that closes after a wait records its last step again, with the duration of the wait.
+    done_us = next((time_us for time_us, step in pairs if step == common), None)
+    candidates = [
         (time_us, step)
-        for time_us, step in lines
+        for time_us, step in pairs
         if 0 < step <= common
-        and time_us // 1000 in reported
+        and time_us // 1000 in reported_ms
         and (done_us is None or time_us <= done_us)
     ]
-    if not known:
+    if not candidates:
         return {}
-    base_us, base_step = known[-1]
+    base_us, base_step = candidates[-1]
     base_seconds = value_at(clock, base_us)
-    # Without a line of this step, its time follows from the mean time of the steps before.
+    # If the step itself was not recorded, its time follows from the mean time of earlier steps.
     elapsed_us = round(base_seconds * (common / base_step - 1) * 1e6)
     at_us = base_us + elapsed_us if done_us is None else done_us
     seconds = _capped(clock, base_us, base_seconds + (at_us - base_us) / 1e6)
-    growth = {names.SAMPLES: common / base_step}
-    by_clock = seconds / base_seconds if base_seconds else 1.0
+    growth = seconds / base_seconds if base_seconds else 1.0
     ended = {names.STEP: _ending(steps, at_us, at_us, common)}
     for metric, column in totals.items():
-        value = value_at(column, base_us) * growth.get(metric, by_clock)
         if metric == names.TRAIN_SECONDS:
             value = seconds
+        elif metric == names.SAMPLES:
+            value = value_at(column, base_us) * (common / base_step)
+        else:
+            value = value_at(column, base_us) * growth
         if column.times_us[0] // 1000 <= base_us // 1000:
             ended[metric] = _ending(column, base_us, at_us, _capped(column, base_us, value))
-        else:  # the first time in this phase came after the last totals before the step
+        else:  # The rank first entered this phase after the last totals before the step.
             ended[metric] = Column([at_us], [0.0])
     return ended
 
