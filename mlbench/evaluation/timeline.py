@@ -34,21 +34,22 @@ _SLACK_US = round(SLACK_SECONDS * 1e6)
 
 @dataclass(frozen=True)
 class Dates:
-    """When attempts began and by how much clocks were wrong, in microseconds."""
+    """Begins of attempts and processes, and the errors of the ranks' clocks, in microseconds."""
 
     attempts_us: Sequence[int]
-    """When each attempt began, in order."""
+    """Begin of each attempt, in order."""
     begun_us: Sequence[int]
-    """When processes began, in order: with each attempt, and whenever torchrun began them anew."""
+    """Begin of each attempt, and of each restart by torchrun, in order."""
     ended_us: int
-    """The run's end, or now."""
+    """End of the run; the present time for an active run."""
     ahead_us: Mapping[str, Sequence[int]]
-    """By how much the clock of a rank was ahead in each attempt; none for a rank that was right."""
+    """By how much the clock of a rank was ahead in each attempt; ranks with correct clocks are
+    absent."""
 
     def place(self, rank: str, times_us: Sequence[int]) -> Sequence[int]:
-        """Return when values were recorded: their times themselves if these can be right.
+        """Return the times of values in the run's time: ``times_us`` itself if all can be right.
 
-        A date that cannot be counts as the run's end, which never flatters.
+        A time that cannot be right counts as the end of the run, which never flatters a result.
         """
         ahead = self.ahead_us.get(rank, [0] * len(self.attempts_us))
         bounds = [*self.attempts_us[:1], self.ended_us]
@@ -76,18 +77,18 @@ def _within(first_us: int, last_us: int, bounds: Sequence[int]) -> bool:
 def dates_of(ranks: Iterable[RankRow], started_at: float, ended_at: float) -> Dates:
     """Return the dates of a run from the ranks of all its attempts."""
     began: dict[int, float] = {}
-    anew: list[float] = []
+    restarted: list[float] = []
     ahead: dict[str, dict[int, float]] = {}
     for rank in ranks:
         began[rank.attempt] = min(rank.assigned_at, began.get(rank.attempt, rank.assigned_at))
-        anew += rank.processes.restarts.values() if rank.processes else ()
+        restarted += rank.processes.restarts.values() if rank.processes else ()
         for process in rank.ranks if rank.clock_ahead else ():
             ahead.setdefault(str(process), {})[rank.attempt] = rank.clock_ahead
     attempts = sorted(began) or [1]
     attempts_us = [round(began.get(attempt, started_at) * 1e6) for attempt in attempts]
     return Dates(
         attempts_us,
-        sorted([*attempts_us, *(round(at * 1e6) for at in anew)]),
+        sorted([*attempts_us, *(round(at * 1e6) for at in restarted)]),
         round(ended_at * 1e6),
         {
             rank: [round(offsets.get(attempt, 0.0) * 1e6) for attempt in attempts]
@@ -101,7 +102,7 @@ def dates_of(ranks: Iterable[RankRow], started_at: float, ended_at: float) -> Da
 _NEVER_US = 1 << 62
 
 Interval = tuple[int, int]
-"""From a time to before another one, in microseconds by a rank's clock."""
+"""Begin and end of a span, in microseconds of a rank's clock; the end is excluded."""
 
 
 @dataclass(frozen=True)
@@ -128,10 +129,10 @@ class UnclearResumption:
 
 @dataclass(frozen=True)
 class Line:
-    """What of a run's values is on the line, and where the run went on after restarts."""
+    """Lineage of a run's final model: the discarded spans, and the resumptions."""
 
     abandoned: Mapping[str, Sequence[Interval]] = field(default_factory=dict)
-    """By rank, in order, none touching another."""
+    """Discarded spans by rank, in order; no span touches another."""
     resumptions: tuple[Resumption, ...] = ()
     unclear: Mapping[str, "UnclearResumption"] = field(default_factory=dict)
     """Last unclear resumption of each rank that has one: the training time before it is unknown."""
@@ -142,14 +143,24 @@ class Line:
         return next((resumption.text for resumption in self.unclear.values()), "")
 
     def kept(self, columns: Columns) -> Columns:
-        """Return the columns without what was abandoned."""
+        """Return the columns without discarded values; columns without any other are absent."""
         if not self.abandoned:
             return columns
-        kept = {key: self._kept(key[1], column) for key, column in columns.items()}
-        return {key: column for key, column in kept.items() if column.times_us}
+        lineage = dict(columns)
+        for (metric, rank), column in columns.items():
+            if rank not in self.abandoned:
+                continue
+            ranges = self.runs(rank, column.times_us)
+            positions = [i for first, end, is_kept in ranges if is_kept for i in range(first, end)]
+            if positions:
+                times_us = [column.times_us[i] for i in positions]
+                lineage[metric, rank] = Column(times_us, [column.values[i] for i in positions])
+            else:
+                del lineage[metric, rank]
+        return lineage
 
     def runs(self, rank: str, times_us: Sequence[int]) -> Iterator[tuple[int, int, bool]]:
-        """Yield ranges of positions that are on the line or not: first, end, whether they are."""
+        """Yield ranges of positions: the first, the end, and whether they are in the lineage."""
         start = 0
         for first_us, end_us in self.abandoned.get(rank, ()):
             first, end = bisect_left(times_us, first_us), bisect_left(times_us, end_us)
@@ -158,35 +169,27 @@ class Line:
             start = end
         yield start, len(times_us), True
 
-    def _kept(self, rank: str, column: Column) -> Column:
-        if rank not in self.abandoned:
-            return column
-        places = [i for a, b, on in self.runs(rank, column.times_us) if on for i in range(a, b)]
-        return Column([column.times_us[i] for i in places], [column.values[i] for i in places])
-
 
 def line_of(columns: Columns, begun_us: Sequence[int]) -> Line:
-    """Return the line of a run by its steps and checkpoints.
+    """Return the lineage of a run's final model, from its steps and checkpoints.
 
-    ``begun_us``: when its processes began, and began anew. Ranks say from which step they go on;
-    where one does not, that is the one before the first that it records.
+    ``begun_us`` are the begins and restarts of its processes. A rank reports the step that it
+    resumes from. If it does not, that is the step before the first one that it records.
     """
     if len(begun_us) < 2:
         return Line()
     metrics = (names.STEP, names.CHECKPOINT_STEP, names.RESTORED_STEP, names.EPOCH)
     by_metric = [finite_by_rank(columns, metric) for metric in (*metrics, names.TRAIN_SECONDS)]
-    steps = by_metric[0]
-    nothing = Column([], [])
     unclear: dict[str, UnclearResumption] = {}
     abandoned: dict[str, list[Interval]] = {}
     resumed: dict[int, Resumption] = {}
-    for rank in steps:
-        of_rank = [column.get(rank, nothing) for column in by_metric]
-        line = _RankLine(begun_us, *of_rank)
+    for rank in by_metric[0]:
+        line = _RankLine(begun_us, *(ranks.get(rank, Column([], [])) for ranks in by_metric))
         for attempt, resumption in line.resume():
             other = resumed.get(attempt, resumption)
-            lost = max(resumption.abandoned_steps, other.abandoned_steps)
-            resumed[attempt] = Resumption(resumption.step, lost, resumption.stated and other.stated)
+            repeated = max(resumption.abandoned_steps, other.abandoned_steps)
+            is_stated = resumption.stated and other.stated
+            resumed[attempt] = Resumption(resumption.step, repeated, is_stated)
         if line.abandoned:
             abandoned[rank] = line.abandoned
         if line.unclear:
@@ -195,7 +198,7 @@ def line_of(columns: Columns, begun_us: Sequence[int]) -> Line:
 
 
 class _RankLine:
-    """The line of a rank, as its resumptions leave it."""
+    """Lineage of a rank: each resumption discards a span of it."""
 
     def __init__(
         self,
@@ -213,35 +216,34 @@ class _RankLine:
         self.unclear: UnclearResumption | None = None
 
     def resume(self) -> Iterator[tuple[int, Resumption]]:
-        """Abandon what each resumption leaves behind; yield them, each with its beginning."""
-        for begun, at_us, step, stated in self._resumptions():
-            first_us = self._first_left(at_us, step, stated=stated)
-            left = [value for _, value in self._between(self._steps, first_us, at_us)]
-            if not left and not stated:
-                continue
-            lost = round(max(left, default=step) - max(step, 0))
-            if first_us < at_us:
-                kept = [interval for interval in self.abandoned if interval[1] <= first_us]
-                self.abandoned = [*kept, (first_us, at_us)]
-            yield begun, Resumption(max(step, 0), max(lost, 0), stated)
-
-    def _resumptions(self) -> Iterator[tuple[int, int, int, bool]]:
-        """Yield which beginning it is, when it goes on, from which step, and whether it says so."""
+        """Discard the span of each resumption; yield the number of its begin, and itself."""
         for begun, (from_us, to_us) in enumerate(pairwise([*self._begun_us[1:], _NEVER_US])):
-            stated = next(self._between(self._restored, from_us, to_us), None)
+            restored = next(self._between(self._restored, from_us, to_us), None)
             first = next(self._between(self._steps, from_us, to_us), None)
-            if stated:
-                yield begun, stated[0], round(stated[1]), True
+            if restored:
+                at_us, step = restored[0], round(restored[1])
             elif first:
+                at_us, step = from_us, round(first[1]) - 1
                 resumption = self._unclear_resumption(from_us, to_us)
                 self.unclear = resumption or self.unclear
-                if resumption is None or resumption.unit == "step":
-                    yield begun, from_us, round(first[1]) - 1, False
+                if resumption and resumption.unit == "epoch":
+                    continue
+            else:
+                continue
+            first_us = self._first_left(at_us, step, stated=restored is not None)
+            discarded = [value for _, value in self._between(self._steps, first_us, at_us)]
+            if not discarded and not restored:
+                continue
+            repeated = round(max(discarded, default=step) - max(step, 0))
+            if first_us < at_us:
+                earlier = [interval for interval in self.abandoned if interval[1] <= first_us]
+                self.abandoned = [*earlier, (first_us, at_us)]
+            yield begun, Resumption(max(step, 0), max(repeated, 0), restored is not None)
 
     def _unclear_resumption(self, from_us: int, to_us: int) -> UnclearResumption | None:
-        """Return how a process that reports no restored step continued; None if it began anew.
+        """Return how a process without a restored step continued; None if it started from scratch.
 
-        A process that carries its training clock on is clear: its time includes the former one.
+        A process that continues its training clock is clear: its time includes the earlier one.
         """
         seconds = self._first(self._clock, from_us, to_us)
         if seconds is None or seconds[1] * 1e6 > seconds[0] - from_us:
@@ -257,58 +259,55 @@ class _RankLine:
 
     def _first(self, column: Column, from_us: int, to_us: int) -> tuple[int, float] | None:
         """Return the first time and value between two times."""
-        place = column.first_from(from_us)
-        if place == column.first_from(to_us):
+        position = column.first_from(from_us)
+        if position == column.first_from(to_us):
             return None
-        return column.times_us[place], column.values[place]
+        return column.times_us[position], column.values[position]
 
     def _first_left(self, at_us: int, step: int, *, stated: bool) -> int:
-        """Return from when on nothing is on the line that was recorded before it goes on."""
+        """Return the begin of the span that a resumption at ``at_us`` from ``step`` discards."""
         if step <= 0:
             return 0
-        saved = [us for us, one in self._between(self._saved, 0, at_us) if one == step]
+        saved = [us for us, number in self._between(self._saved, 0, at_us) if number == step]
         if stated and saved:
             return saved[-1] + 1
-        later = (us for us, one in self._between(self._steps, 0, at_us) if one > step)
+        later = (us for us, number in self._between(self._steps, 0, at_us) if number > step)
         return next(later, at_us)
 
     def _between(self, column: Column, from_us: int, to_us: int) -> Iterator[tuple[int, float]]:
-        """Yield the times and values between two times that are not abandoned so far."""
+        """Yield the times and values between two times that are not discarded so far."""
         for i in range(column.first_from(from_us), column.first_from(to_us)):
             at_us = column.times_us[i]
-            place = bisect_right(self.abandoned, (at_us, _NEVER_US)) - 1
-            if place < 0 or at_us >= self.abandoned[place][1]:
+            position = bisect_right(self.abandoned, (at_us, _NEVER_US)) - 1
+            if position < 0 or at_us >= self.abandoned[position][1]:
                 yield at_us, column.values[i]
 
 
 # --- Processes ---
 
 Key = tuple[int, int]
-"""An attempt, and how often torchrun had begun its processes anew in it."""
+"""Number of an attempt, and of the restart by torchrun within it: 0 for the first processes."""
 
 _METRICS = (
     *(names.TRAIN_SECONDS, names.SAMPLES, names.RESTORED_STEP),
     *(names.SAMPLED_STEP, names.SAMPLED_COMMUNICATION),
     *(names.phase_metric(phase) for phase in PHASES),
 )
-_LATEST_SECONDS = 1e11  # some thousand years from now
-# What is recorded within a millisecond was recorded at once.
-_AT_ONCE_US = 1000
 
 
 @dataclass(frozen=True)
 class Life:
-    """A process from its start on, with what it recorded."""
+    """Lifetime of a process, and the totals that it recorded."""
 
     key: Key
     rank: str
     began_us: int
     totals: Mapping[str, Column] = field(repr=False)
-    """By metric; none is empty."""
+    """Columns by metric; none is empty."""
 
     @cached_property
     def has_clock(self) -> bool:
-        """Whether it recorded its training time."""
+        """Whether the process recorded its training time."""
         return names.TRAIN_SECONDS in self.totals
 
     @property
@@ -317,20 +316,20 @@ class Life:
 
     @property
     def last_us(self) -> int:
-        """When it recorded its training time last."""
+        """Time of the last recorded training time."""
         return self._clock.times_us[-1]
 
     @cached_property
     def restored_step(self) -> float | None:
-        """The step that it went on from; None if it does not say."""
+        """Step that the process resumed from; None if it did not report one."""
         column = self.totals.get(names.RESTORED_STEP)
         return column.values[-1] if column else None
 
     @cached_property
     def is_resumed(self) -> bool:
-        """Whether it went on from a checkpoint.
+        """Whether the process resumed from a checkpoint.
 
-        One that does not say so did, if its first training time is longer than it has been there.
+        Without a report, it did if its first training time exceeds its age.
         """
         if self.restored_step is not None:
             return self.restored_step > 0
@@ -339,27 +338,28 @@ class Life:
 
     @cached_property
     def carried_seconds(self) -> float:
-        """The training time that it went on from."""
+        """Training time of the checkpoint that the process resumed from, in seconds; else 0."""
         return self._clock.values[0] if self.is_resumed else 0.0
 
     @cached_property
     def trains_us(self) -> int:
-        """When its training began: one that goes on records its first totals then."""
+        """Begin of the training; a resumed process records its first totals then."""
         trained = self._clock.values[0] - self.carried_seconds
         return self._clock.times_us[0] - whole_us(trained)
 
     def before_training(self, metric: str) -> float:
-        """Return a total as it was when the training began.
+        """Return a total at the begin of the training.
 
-        Of its first value, what is longer than the training until then came before it.
+        The part of its first value that exceeds the training until then was added earlier.
         """
         column, first_us = self.totals.get(metric), self._clock.times_us[0]
-        if column is None or column.times_us[0] > first_us + _AT_ONCE_US:
+        # Totals that were recorded together differ by less than a millisecond.
+        if column is None or column.times_us[0] > first_us + 1000:
             return 0.0
         return max(0.0, column.values[0] - (first_us - self.trains_us) / 1e6)
 
     def at(self, metric: str, time_us: int) -> float:
-        """Return a total at a time of the training, interpolated between what was recorded."""
+        """Return a total at a time of the training, interpolated between recorded values."""
         column = self.totals.get(metric)
         if column is None:
             return 0.0
@@ -370,91 +370,89 @@ class Life:
         return column.at(time_us)
 
     def in_training(self, metric: str, until_us: int) -> float:
-        """Return how much was added to a total from the begin of the training to a time."""
+        """Return the increase of a total from the begin of the training to a time."""
         if metric == names.TRAIN_SECONDS:
             return max(0.0, self.at(metric, until_us) - self.carried_seconds)
         return max(0.0, self.at(metric, until_us) - self.before_training(metric))
 
 
 def whole_us(seconds: float) -> int:
-    """Return a time in microseconds; what cannot be a time counts as the nearest that can be."""
-    return round(min(seconds, _LATEST_SECONDS) * 1e6) if seconds > 0 else 0
+    """Return a time in microseconds, from 0 to some thousand years from now."""
+    return round(min(seconds, 1e11) * 1e6) if seconds > 0 else 0
 
 
 def lives_of(ranks: Sequence[RankRow], series: Columns) -> dict[str, list[Life]]:
     """Return the processes of each rank, in order of time; ``series`` have the run's time."""
     totals = {metric: finite_by_rank(series, metric) for metric in _METRICS}
+    # Each process has a key, a time from which its rank may record, and a begin.
     begun: dict[str, list[tuple[Key, int, int]]] = {}
     for row in sorted(ranks, key=lambda row: row.attempt):
-        for process in map(str, row.ranks):
-            begun.setdefault(process, []).extend(_begun(row))
-    return {rank: list(_cut(rank, keys, totals)) for rank, keys in begun.items()}
-
-
-def _begun(row: RankRow) -> Iterator[tuple[Key, int, int]]:
-    """Yield the processes of a worker in an attempt: when they may record, and when they began."""
-    assigned_us = round(row.assigned_at * 1e6)
-    yield (row.attempt, 0), assigned_us, max(assigned_us, whole_us(row.reported_at or 0.0))
-    restarts = row.processes.restarts if row.processes else {}
-    for number, at in sorted(restarts.items(), key=lambda one: one[1]):
-        if number != "0":
-            yield (row.attempt, int(number)), whole_us(at), whole_us(at)
+        assigned_us = round(row.assigned_at * 1e6)
+        began_us = max(assigned_us, whole_us(row.reported_at or 0.0))
+        processes = [((row.attempt, 0), assigned_us, began_us)]
+        restarts = row.processes.restarts if row.processes else {}
+        for number, at in sorted(restarts.items(), key=lambda restart: restart[1]):
+            if number != "0":
+                processes.append(((row.attempt, int(number)), whole_us(at), whole_us(at)))
+        for rank in map(str, row.ranks):
+            begun.setdefault(rank, []).extend(processes)
+    return {rank: list(_cut(rank, processes, totals)) for rank, processes in begun.items()}
 
 
 def _cut(
     rank: str, begun: Sequence[tuple[Key, int, int]], totals: Mapping[str, ByRank]
 ) -> Iterator[Life]:
-    """Divide what a rank recorded among its processes."""
-    recorded = {metric: of_ranks[rank] for metric, of_ranks in totals.items() if rank in of_ranks}
+    """Divide the totals of a rank among its processes."""
+    recorded = {metric: ranks[rank] for metric, ranks in totals.items() if rank in ranks}
     for (key, from_us, began_us), (_, until_us, _) in pairwise([*begun, ((0, 0), _NEVER_US, 0)]):
-        its = {metric: _between(column, from_us, until_us) for metric, column in recorded.items()}
-        its = {metric: column for metric, column in its.items() if column.times_us}
-        first_us = min((column.times_us[0] for column in its.values()), default=began_us)
-        yield Life(key, rank, min(began_us, first_us), its)
-
-
-def _between(column: Column, from_us: int, until_us: int) -> Column:
-    first, end = column.first_from(from_us), column.first_from(until_us)
-    return Column(column.times_us[first:end], column.values[first:end])
+        columns: dict[str, Column] = {}
+        for metric, column in recorded.items():
+            first, end = column.first_from(from_us), column.first_from(until_us)
+            if first < end:
+                columns[metric] = Column(column.times_us[first:end], column.values[first:end])
+        first_us = min((column.times_us[0] for column in columns.values()), default=began_us)
+        yield Life(key, rank, min(began_us, first_us), columns)
 
 
 def kept_until(lives: Iterable[Life], line: Line) -> dict[tuple[str, Key], int]:
-    """Return up to when each process that trained led to the final model.
+    """Return the time until which each process that trained contributed to the final model.
 
-    What it did after that had to be done again from a checkpoint.
+    Its later steps had to be repeated from a checkpoint.
     """
-    kept: dict[tuple[str, Key], int] = {}
+    kept_us: dict[tuple[str, Key], int] = {}
     for life in lives:
         if life.has_clock:
-            left = line.abandoned.get(life.rank, ())
-            firsts = (first_us for first_us, end_us in left if first_us <= life.last_us < end_us)
-            kept[life.rank, life.key] = max(life.trains_us, next(firsts, _NEVER_US))
-    return kept
+            spans = line.abandoned.get(life.rank, ())
+            firsts = (first_us for first_us, end_us in spans if first_us <= life.last_us < end_us)
+            kept_us[life.rank, life.key] = max(life.trains_us, next(firsts, _NEVER_US))
+    return kept_us
 
 
 # --- Stops ---
 
-_LASTING = ("stop", "slow", "network")
-
 
 @dataclass(frozen=True)
 class Stop:
-    """A span of an attempt in which its ranks were held up."""
+    """Span of an attempt in which its ranks were stopped, slowed or disconnected.
+
+    The master injects some of these as faults. Agents notice others, such as a SIGSTOP from another
+    program or a machine that slept.
+    """
 
     begin_us: int
     end_us: int
     share: float
-    """Part of the span that was lost, 0 to 1."""
+    """Lost part of the span, 0 to 1."""
 
 
 @dataclass(frozen=True)
 class Stops:
-    """The stops of an attempt, in order, none overlapping another."""
+    """Stops of an attempt, in order and without overlap."""
 
     spans: Sequence[Stop] = ()
 
     def seconds(self, life: Life, metric: str, until_us: int) -> float:
-        """Return how much of a process's total until a time fell into stops, in seconds."""
+        """Return the part of a process's total until a time that fell into stops, in seconds."""
         first_us = life.trains_us
         return sum(
             stop.share
@@ -467,9 +465,9 @@ class Stops:
         )
 
     def wall_seconds(self, life: Life, until_us: int) -> float:
-        """Return how long stops lasted in the training of a process until a time, in seconds.
+        """Return the duration of stops in the training of a process until a time, in seconds.
 
-        The clock of a process does not run while its machine sleeps.
+        The training clock of a process stands while its machine sleeps.
         """
         spans = (
             stop.share * (min(stop.end_us, until_us) - max(stop.begin_us, life.trains_us))
@@ -481,45 +479,39 @@ class Stops:
 
 def stops_of(run: RunRow, rows: Sequence[RankRow], lives: Mapping[str, Sequence[Life]]) -> Stops:
     """Return the stops of an attempt, whose ranks are ``rows``."""
-    spans = [stop for fault in run.injected for stop in _stop(fault, rows, lives)]
-    spans += [stop for row in rows for stop in _noticed(row)]
+    spans = [stop for row in rows for stop in _noticed(row)]
+    for injected, kind, begin_us, until_us in _lasting_faults(run):
+        row = next((row for row in rows if row.rank == injected.rank), None)
+        if row is None or injected.attempt != row.attempt:
+            continue
+        key = (row.attempt, 0)
+        life = next((life for life in lives[str(row.ranks[0])] if life.key == key), None)
+        if life and life.has_clock and begin_us < (end_us := min(until_us, life.last_us)):
+            share = 1.0 if kind == "stop" else _slowdown(life, begin_us, end_us)
+            spans.append(Stop(begin_us, end_us, share))
     edges = sorted({us for stop in spans for us in (stop.begin_us, stop.end_us)})
     shares = (
         (begin, end, [s.share for s in spans if s.begin_us <= begin and end <= s.end_us])
         for begin, end in pairwise(edges)
     )
-    return Stops([Stop(begin, end, max(found)) for begin, end, found in shares if found])
+    return Stops([Stop(begin, end, max(overlap)) for begin, end, overlap in shares if overlap])
 
 
 def stopped_spans(run: RunRow, rows: Iterable[RankRow]) -> list[tuple[int, int]]:
-    """Return when ranks of any attempt were held up, in microseconds of the run's time."""
-    spans = [(stop.begin_us, stop.end_us) for row in rows for stop in _noticed(row)]
+    """Return the spans in which ranks of any attempt were held up, in the run's time."""
+    noticed = [(stop.begin_us, stop.end_us) for row in rows for stop in _noticed(row)]
+    return [*noticed, *((begin_us, end_us) for _, _, begin_us, end_us in _lasting_faults(run))]
+
+
+def _lasting_faults(run: RunRow) -> Iterator[tuple[InjectedFault, str, int, int]]:
+    """Yield the injected faults that held ranks up: each with its kind, begin and end."""
     for injected in run.injected:
         fault = Fault.parse(injected.fault)
-        if fault.kind in _LASTING and injected.at is not None and not injected.problem:
+        is_lasting = fault.kind in ("stop", "slow", "network")
+        if is_lasting and injected.at is not None and not injected.problem:
             begin_us = whole_us(injected.at)
-            lasts_us = _NEVER_US if fault.seconds is None else whole_us(fault.seconds)
-            spans.append((begin_us, begin_us + lasts_us))
-    return spans
-
-
-def _stop(
-    injected: InjectedFault, rows: Sequence[RankRow], lives: Mapping[str, Sequence[Life]]
-) -> Iterator[Stop]:
-    """Yield the span of a fault that was carried out in the attempt of some ranks."""
-    row = next((row for row in rows if row.rank == injected.rank), None)
-    fault = Fault.parse(injected.fault)
-    if row is None or injected.at is None or injected.problem or injected.attempt != row.attempt:
-        return
-    life = next((life for life in lives[str(row.ranks[0])] if life.key == (row.attempt, 0)), None)
-    if fault.kind not in _LASTING or life is None or not life.has_clock:
-        return
-    begin_us = whole_us(injected.at)
-    end_us = life.last_us if fault.seconds is None else begin_us + whole_us(fault.seconds)
-    end_us = min(end_us, life.last_us)
-    if begin_us < end_us:
-        share = 1.0 if fault.kind == "stop" else _slowdown(life, begin_us, end_us)
-        yield Stop(begin_us, end_us, share)
+            end_us = _NEVER_US if fault.seconds is None else begin_us + whole_us(fault.seconds)
+            yield injected, fault.kind, begin_us, end_us
 
 
 def _noticed(row: RankRow) -> Iterator[Stop]:
@@ -529,7 +521,7 @@ def _noticed(row: RankRow) -> Iterator[Stop]:
 
 
 def _slowdown(life: Life, begin_us: int, end_us: int) -> float:
-    """Return by which share a process had fewer samples a second within a span than outside."""
+    """Return the share by which a process's samples per second were lower within a span."""
 
     def inside(metric: str) -> float:
         return life.at(metric, end_us) - life.at(metric, max(begin_us, life.trains_us))
