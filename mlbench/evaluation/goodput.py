@@ -42,7 +42,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from statistics import fmean
-from typing import Final, Literal
+from typing import Literal
 
 from mlbench.contract import names
 from mlbench.contract.buckets import BEGINNING, PRODUCTIVE, WHOLE_STEPS
@@ -67,42 +67,42 @@ from mlbench.evaluation.timeline import (
 
 # --- Measured goodput ---
 
-_BEFORE_TRAINING: tuple[Literal["compile", "restore"], ...] = ("compile", "restore")
 _NEVER_US = 1 << 62
-# In shorter spans, totals that ranks record at different times would pass for waiting.
+# Spans must not be shorter: ranks record their totals at different times, which would look like
+# waiting.
 _SPAN_US = 10_000_000
 
 _Us = Counter[Bucket]
 
 Useless = tuple[int, Literal["diverged", "hung"]]
-"""A time in microseconds, and the bucket of what a run's workers do from then on."""
+"""A time in microseconds, and the bucket of all worker time from then on."""
 
 
 @dataclass
-class _Tape:
-    """The time of a process, which is cut from the front."""
+class _Timeline:
+    """Time of a process, from whose front buckets are cut."""
 
     at_us: int
-    cut: _Us
+    buckets: _Us
     restarts: int = 0
-    """How often torchrun began the process anew."""
+    """Number of restarts of the process by torchrun."""
     again_us: int = 0
-    """What it then needed until it trained."""
+    """Time that the restarted processes needed until they trained."""
 
     def until(self, end_us: int, rest: Bucket, parts: Iterable[tuple[Bucket, float]] = ()) -> None:
-        """Cut off what comes before a time: seconds of parts, as far as it goes, then a rest."""
-        left = max(0, end_us - self.at_us)
-        self.at_us += left
+        """Cut off the time before ``end_us``: seconds of parts while they fit, then a rest."""
+        remaining_us = max(0, end_us - self.at_us)
+        self.at_us += remaining_us
         for bucket, seconds in parts:
-            us = min(left, whole_us(seconds))
-            self.cut[bucket] += us
-            left -= us
-        self.cut[rest] += left
+            us = min(remaining_us, whole_us(seconds))
+            self.buckets[bucket] += us
+            remaining_us -= us
+        self.buckets[rest] += remaining_us
 
 
 @dataclass(frozen=True)
 class _Attempt:
-    """When an attempt failed, if it did, and when the last of its ranks had ended."""
+    """Time at which an attempt failed, None if it did not, and end of the last of its ranks."""
 
     failed_us: int | None
     over_us: int
@@ -115,18 +115,18 @@ def goodput_of(
     series: Columns,
     useless: Useless | None = None,
 ) -> Goodput | None:
-    """Return where the time of a run's workers went until its end, or now; None before its start.
+    """Return the goodput of a run until its end or the present; None before its start.
 
     Args:
         run: the run, with the faults that were injected into it.
         ranks: the ranks of all its attempts.
-        ended_at: its end or the time now, in Unix seconds.
-        series: what its result is computed from.
-        useless: from when on the run could not succeed, and the bucket of the time from there.
+        ended_at: the end of the run or the present time, in Unix seconds.
+        series: the series that its result is computed from.
+        useless: the time from which the run could not succeed, and the bucket of the time after it.
     """
     if run.started_at is None or not ranks:
         return None
-    rows = list(_Cutter(run, ranks, ended_at, series, useless).rows())
+    rows = list(_BucketAccounting(run, ranks, ended_at, series, useless).rows())
     total = sum((us for _, us in rows), _Us())
     by_rank = tuple(row for row, _ in rows)
     queued = total.pop("queued", 0) / len({row.rank for row in by_rank}) / 1e6
@@ -139,10 +139,10 @@ def goodput_of(
 
 
 def largest(runs: Iterable[Goodput]) -> Bucket | None:
-    """Return what took most of the time of runs that did not move their models; None without."""
+    """Return the largest unproductive bucket over several runs; None if all are empty."""
     others = Counter[Bucket]()
-    for one in runs:
-        others.update({b: round(s * 1e6) for b, s in one.seconds.items() if b not in PRODUCTIVE})
+    for run in runs:
+        others.update({b: round(s * 1e6) for b, s in run.seconds.items() if b not in PRODUCTIVE})
     return max(others, key=lambda bucket: others[bucket], default=None)
 
 
@@ -150,7 +150,7 @@ def _seconds(us: _Us) -> dict[Bucket, float]:
     return {bucket: us[bucket] / 1e6 for bucket in BUCKETS if us[bucket] and bucket != "queued"}
 
 
-class _Cutter:
+class _BucketAccounting:
     def __init__(
         self,
         run: RunRow,
@@ -165,7 +165,7 @@ class _Cutter:
         dates = dates_of(ranks, run.started_at or 0.0, ended_at)
         placed = dates.placed(series)
         line = line_of(placed, dates.begun_us)
-        # Nobody knows which part of the training before an unclear resumption was done again.
+        # It is unknown which part of the training before an unclear resumption was repeated.
         self._unclear = line.unclear
         self._lives = lives_of(ranks, placed)
         self._kept = kept_until(chain.from_iterable(self._lives.values()), line)
@@ -174,96 +174,99 @@ class _Cutter:
         for row in sorted(ranks, key=lambda row: (row.rank, row.attempt)):
             self._rows.setdefault(row.rank, []).append(row)
             attempts.setdefault(row.attempt, []).append(row)
-        self._attempts = {attempt: self._attempt(rows) for attempt, rows in attempts.items()}
+        self._attempts: dict[int, _Attempt] = {}
+        for attempt, rows in attempts.items():
+            was_stopped = attempt == run.attempt and run.state == "STOPPED"
+            failed = [self._ended(row) for row in rows if row.lost or row.exit_code]
+            failed_us = None if was_stopped else min(failed, default=None)
+            self._attempts[attempt] = _Attempt(failed_us, max(map(self._ended, rows)))
         self._stops = {
             attempt: stops_of(run, rows, self._lives) for attempt, rows in attempts.items()
         }
         self._waited = dict(self._waits())
 
-    def _attempt(self, rows: Sequence[RankRow]) -> _Attempt:
-        over_us = max(self._ended(row) for row in rows)
-        was_stopped = rows[0].attempt == self._run.attempt and self._run.state == "STOPPED"
-        failed = [self._ended(row) for row in rows if row.lost or row.exit_code]
-        return _Attempt(None if was_stopped else min(failed, default=None), over_us)
-
     def _ended(self, row: RankRow) -> int:
         return self._ended_us if row.exited_at is None else whole_us(row.exited_at)
 
     def rows(self) -> Iterator[tuple[RankGoodput, _Us]]:
-        """Yield the time of each worker in each attempt: the first begins with the run's order."""
+        """Yield the time of each worker in each attempt: the first begins when it was submitted."""
         created_at = self._run.created_at or self._run.started_at or 0.0
         for rows in self._rows.values():
             assigned = [round(row.assigned_at * 1e6) for row in rows[1:]]
             ends = [round(created_at * 1e6), *assigned, self._ended_us]
             for row, (begin_us, end_us) in zip(rows, pairwise(ends), strict=True):
-                tapes = [self._process(row, str(rank), begin_us, end_us) for rank in row.ranks]
-                us, again_us = _mean([tape.cut for tape in tapes]), fmean(t.again_us for t in tapes)
-                restarts = tapes[0].restarts
-                its = (row.rank, row.attempt, _seconds(us), restarts, round(again_us) / 1e6)
-                yield RankGoodput(*its), us
+                processes = [self._process(row, str(rank), begin_us, end_us) for rank in row.ranks]
+                us = _mean([process.buckets for process in processes])
+                again_us = round(fmean(process.again_us for process in processes))
+                restarts = processes[0].restarts
+                yield RankGoodput(row.rank, row.attempt, _seconds(us), restarts, again_us / 1e6), us
 
-    def _process(self, row: RankRow, rank: str, begin_us: int, end_us: int) -> _Tape:
+    def _process(self, row: RankRow, rank: str, begin_us: int, end_us: int) -> _Timeline:
         attempt = self._attempts[row.attempt]
-        tape = _Tape(begin_us, _Us())
+        timeline = _Timeline(begin_us, _Us())
         assigned_us, room_at = round(row.assigned_at * 1e6), self._run.room_at
-        tape.until(assigned_us if room_at is None else whole_us(room_at), "queued")
-        tape.until(assigned_us, "workers")
+        timeline.until(assigned_us if room_at is None else whole_us(room_at), "queued")
+        timeline.until(assigned_us, "workers")
         lives = [life for life in self._lives[rank] if life.key[0] == row.attempt]
         begun_us = []
         for life, following in zip(lives, [*lives[1:], None], strict=True):
-            tape.until(min(life.began_us, end_us), "restart" if life.key[1] else "start")
+            timeline.until(min(life.began_us, end_us), "restart" if life.key[1] else "start")
             if following is None:
                 useful_us = min(self._ended(row), attempt.failed_us or end_us, end_us)
-            else:  # torchrun does not say when one has failed
+            else:  # torchrun does not report the time of a failure.
                 last_us = life.last_us if life.has_clock else following.began_us
                 useful_us = min(last_us, end_us)
             is_over = following is None and row.exit_code == 0
-            self._life(tape, life, useful_us, row.disturbance, is_over=is_over)
-            begun_us.append(sum(tape.cut[bucket] for bucket in BEGINNING))
-        tape.restarts, tape.again_us = lives[-1].key[1], begun_us[-1] - begun_us[0]
+            self._life(timeline, life, useful_us, row.disturbance, is_over=is_over)
+            begun_us.append(sum(timeline.buckets[bucket] for bucket in BEGINNING))
+        timeline.restarts, timeline.again_us = lives[-1].key[1], begun_us[-1] - begun_us[0]
         has_failed = attempt.failed_us is not None
-        tape.until(min(attempt.over_us, end_us), "detection" if has_failed else "idle")
-        goes_on = end_us < self._ended_us or (has_failed and self._run.state in ACTIVE_STATES)
-        tape.until(end_us, "restart" if goes_on else "idle")
-        return tape
+        timeline.until(min(attempt.over_us, end_us), "detection" if has_failed else "idle")
+        restarts = end_us < self._ended_us or (has_failed and self._run.state in ACTIVE_STATES)
+        timeline.until(end_us, "restart" if restarts else "idle")
+        return timeline
 
     def _life(
-        self, tape: _Tape, life: Life, end_us: int, measured: Disturbance | None, *, is_over: bool
+        self,
+        timeline: _Timeline,
+        life: Life,
+        end_us: int,
+        measured: Disturbance | None,
+        *,
+        is_over: bool,
     ) -> None:
         """Cut the time of a process until its attempt had failed or ended."""
         if not life.has_clock:
-            tape.until(end_us, "initialization" if self._records(life.rank) else "unknown")
+            may_record = self._run.benchmark or self._run.state in ACTIVE_STATES
+            records = may_record or any(other.has_clock for other in self._lives[life.rank])
+            timeline.until(end_us, "initialization" if records else "unknown")
             return
-        tape.until(min(life.trains_us, end_us), "initialization", self._before_training(life))
+        timeline.until(min(life.trains_us, end_us), "initialization", self._before_training(life))
         kept_us = self._kept.get((life.rank, life.key), life.trains_us)
         useless_us, useless = self._useless
         known_us = min(kept_us, life.last_us, end_us, useless_us)
-        tape.until(known_us, "paused", self._parts(life, known_us, measured))
+        timeline.until(known_us, "paused", self._parts(life, known_us, measured))
         if useless_us < min(kept_us, end_us):
-            tape.until(useless_us, "unknown")
-            tape.until(end_us, useless)
+            timeline.until(useless_us, "unknown")
+            timeline.until(end_us, useless)
         elif kept_us < end_us:
-            tape.until(kept_us, "unknown")
+            timeline.until(kept_us, "unknown")
             unclear = self._unclear.get(life.rank)
             is_known = unclear is None or life.began_us >= unclear.began_us
-            tape.until(end_us, "lost" if is_known else "unknown")
+            timeline.until(end_us, "lost" if is_known else "unknown")
         elif not is_over:
-            tape.until(end_us, "unknown")
-
-    def _records(self, rank: str) -> bool:
-        """Check whether a rank records its training time, or may do so yet."""
-        is_known = self._run.benchmark or self._run.state in ACTIVE_STATES
-        return bool(is_known) or any(life.has_clock for life in self._lives[rank])
+            timeline.until(end_us, "unknown")
 
     def _before_training(self, life: Life) -> Iterator[tuple[Bucket, float]]:
-        """Yield what else a process did before it trained; its checkpoint has earlier times."""
+        """Yield the phases of a process before its training, without those of its checkpoint."""
         trained = [earlier for earlier in self._lives[life.rank] if earlier.has_clock]
         kept = [
             earlier
             for earlier in trained[: trained.index(life)]
             if self._kept[life.rank, earlier.key] > earlier.trains_us
         ]
-        for phase in _BEFORE_TRAINING:
+        phases: tuple[Literal["compile", "restore"], ...] = ("compile", "restore")
+        for phase in phases:
             metric = names.phase_metric(phase)
             carried = kept[-1].before_training(metric) if kept and life.is_resumed else 0.0
             yield phase, life.before_training(metric) - carried
@@ -271,29 +274,34 @@ class _Cutter:
     def _parts(
         self, life: Life, until_us: int, measured: Disturbance | None
     ) -> Iterator[tuple[Bucket, float]]:
-        """Yield how long a process did what in its training; the first ones take precedence."""
+        """Yield the seconds of a process's training by bucket; the first ones take precedence."""
         stops = self._stops[life.key[0]]
 
         def seconds(metric: str) -> float:
             return life.in_training(metric, until_us) - stops.seconds(life, metric, until_us)
 
-        evaluation = names.phase_metric("evaluation")
-        data, saving, communication = (
-            seconds(names.phase_metric(phase)) for phase in ("data", "checkpoint", "communication")
+        data, saving, communication, evaluation = (
+            seconds(names.phase_metric(phase))
+            for phase in ("data", "checkpoint", "communication", "evaluation")
         )
         waited = max(0.0, communication) * self._waited.get((life.rank, life.key), 0.0)
         computed = max(0.0, seconds(names.TRAIN_SECONDS) - saving - data - communication)
-        throttled, contention = _core_shares(measured)
         trained = max(0, until_us - life.trains_us) / 1e6
-        throttled = min(computed, throttled * trained)
+        # A quota throttled the rank, or other programs held its core, for these shares of its time.
+        throttled_share = contention_share = 0.0
+        if measured and measured.seconds:
+            throttled_share = min(1.0, (measured.throttled_seconds or 0.0) / measured.seconds)
+            contention_share = min(1.0, measured.contention_share)
+        throttled = min(computed, throttled_share * trained)
         busy = {
-            "evaluation": seconds(evaluation),
+            "evaluation": evaluation,
             "data": data,
             "communication": communication - waited,
             "compute": computed - throttled,
         }
-        contended = min(1.0, contention * trained / total) if (total := sum(busy.values())) else 0.0
-        busy = {bucket: (1 - contended) * its for bucket, its in busy.items()}
+        total = sum(busy.values())
+        contended = min(1.0, contention_share * trained / total) if total else 0.0
+        busy = {bucket: (1 - contended) * time for bucket, time in busy.items()}
         yield "stopped", stops.wall_seconds(life, until_us) + throttled
         yield "contention", contended * total
         yield "evaluation", busy["evaluation"]
@@ -315,20 +323,12 @@ class _Cutter:
             exchanges = outside(exchanges_of(totals, _SPAN_US), [*stops, (kept_us, _NEVER_US)])
             least = sum(exchange.steps * exchange.least for exchange in exchanges)
             for rank in totals:
-                all_of_it = sum(one.steps * one.seconds[rank] for one in exchanges)
-                yield (rank, key), 1 - least / all_of_it if all_of_it else 0.0
-
-
-def _core_shares(measured: Disturbance | None) -> tuple[float, float]:
-    """Return the shares of time in which a quota, or other programs, kept a rank from its core."""
-    if measured is None or not measured.seconds:
-        return 0.0, 0.0
-    throttled_share = (measured.throttled_seconds or 0.0) / measured.seconds
-    return min(1.0, throttled_share), min(1.0, measured.contention_share)
+                total = sum(exchange.steps * exchange.seconds[rank] for exchange in exchanges)
+                yield (rank, key), 1 - least / total if total else 0.0
 
 
 def _mean(processes: Sequence[_Us]) -> _Us:
-    """Return the mean time of a worker's processes, which had the same time to the microsecond."""
+    """Return the mean time of a worker's processes, whose totals are equal to the microsecond."""
     total = sum(processes, _Us())
     mean = _Us({bucket: us // len(processes) for bucket, us in total.items()})
     # Their time in the queue is the same, so the rest of the division belongs to another bucket.
@@ -342,44 +342,44 @@ def _mean(processes: Sequence[_Us]) -> _Us:
 
 @dataclass(frozen=True)
 class Costs:
-    """What failures meet."""
+    """Costs of failures and checkpoints, in seconds."""
 
     checkpoint: float
-    """For how long a checkpoint keeps the training from going on."""
+    """Duration for which a checkpoint interrupts the training."""
     restart: float
-    """From where its processes begin again to where the training goes on from its checkpoint."""
+    """Time from the start of new processes until they resume the training."""
     between: float
-    """The mean time for which processes run between two failures; infinite if there are none."""
+    """Mean time that processes run between two failures; infinite without failures."""
     down: float = 0.0
-    """From a failure to where processes begin again: none runs that could fail. Daly has none."""
+    """Time from a failure until new processes start, in which none can fail. Daly has none."""
 
 
 def goodput(interval: float, costs: Costs) -> float:
-    """Return the share of time that is kept, with a checkpoint after each ``interval`` of training.
+    """Return the expected goodput, with a checkpoint after each ``interval`` of training.
 
-    That is the solve time by the total wall time of Daly's complete model: a failure may also hit a
-    checkpoint or a restart. Each failure adds the time in which no process runs.
+    That is the solve time divided by the total wall time of Daly's complete model: a failure may
+    also hit a checkpoint or a restart. Each failure adds the time in which no process runs.
     """
     if math.isinf(costs.between):
         return interval / (interval + costs.checkpoint)
     try:
         again = math.exp(costs.restart / costs.between)
         cycle = costs.between + costs.down
-        took = cycle * again * math.expm1((interval + costs.checkpoint) / costs.between)
+        wall = cycle * again * math.expm1((interval + costs.checkpoint) / costs.between)
     except OverflowError:
         return 0.0
-    return interval / took
+    return interval / wall
 
 
 def youngs_interval(costs: Costs) -> float:
-    """Return Young's interval between checkpoints: where they are short beside failures."""
+    """Return Young's interval between checkpoints, which assumes short checkpoints."""
     return math.sqrt(2 * costs.checkpoint * costs.between)
 
 
 def best_interval(costs: Costs) -> float:
-    """Return Daly's higher order interval between checkpoints, which holds for long ones too.
+    """Return Daly's higher order interval between checkpoints, which also holds for long ones.
 
-    The best one depends neither on the cost of a restart nor on the time without processes.
+    It depends neither on the cost of a restart nor on the time without processes.
     """
     if costs.checkpoint >= 2 * costs.between:
         return costs.between
@@ -390,42 +390,35 @@ def best_interval(costs: Costs) -> float:
 # --- Goodput of groups with failures ---
 
 FAULTS = "faults"
-# What a run would have needed without failures and checkpoints, too.
-_USEFUL: Final = (
-    *("compute", "contention", "communication", "waiting", "data", "evaluation", "paused"),
-)
-# No process runs that could fail.
-_DOWN: Final = ("detection", "restart")
-# Results sealed by earlier versions count the queue as worker-seconds.
-_BEFORE_AND_AFTER: Final = ("queued", "workers", "idle")
 
 
 @dataclass(frozen=True)
 class _Kept:
-    """What a run kept, in seconds of a worker."""
+    """Time of a run, as seconds of one worker."""
 
     useful: float
+    """Time that the run would also have needed without failures and checkpoints."""
     wall: float
     failures: int
     down: float
-    """Of all failures, as the next."""
+    """Time without processes, over all failures."""
     again: float
-    """What processes that were begun anew needed until they trained."""
+    """Time that restarted processes needed until they trained, over all failures."""
 
 
 def failures_of(
     groups: Sequence[Group], results: Sequence[Result], facts: Mapping[int, Facts]
 ) -> tuple[Failures, ...]:
-    """Return what each group kept that had failures or was ordered to have some, in their order."""
+    """Return the goodput of each group that had failures or planned some, in their order."""
     by_id = {result.run_id: result for result in results}
     failures = []
     for place, group in enumerate(groups):
         runs = [by_id[run_id] for run_id in group.run_ids]
         kept = [run for run in map(_kept, runs) if run]
-        ordered = any(facts[run.run_id].get(FAULTS, "none") != "none" for run in runs)
-        if kept and (ordered or any(run.failures for run in kept)):
+        has_plan = any(facts[run.run_id].get(FAULTS, "none") != "none" for run in runs)
+        if kept and (has_plan or any(run.failures for run in kept)):
             of_group = _of_group(place, runs, kept)
-            if ordered and not of_group.failures and not of_group.injected:
+            if has_plan and not of_group.failures and not of_group.injected:
                 text = f"{group.label}: none of the planned failures fell within its runs"
                 of_group = replace(of_group, text=text)
             failures.append(of_group)
@@ -437,13 +430,21 @@ def _of_group(place: int, runs: Sequence[Result], kept: Sequence[_Kept]) -> Fail
     down = sum(run.down for run in kept) / max(1, failures)
     again = sum(run.again for run in kept) / max(1, failures)
     cost = mean_or_none([run.checkpoints.seconds for run in runs if run.checkpoints])
-    interval = mean_or_none(known(map(_interval, runs)))
+    intervals = [
+        max(0.0, run.training_seconds / run.checkpoints.count - run.checkpoints.seconds)
+        for run in runs
+        if run.checkpoints is not None and run.training_seconds is not None
+    ]
+    interval = mean_or_none(known(intervals))
     between = wall / failures if failures else math.inf
     costs = Costs(cost or 0.0, again, between - down, down)
     share = of_figures(run.useful / run.wall for run in kept)
-    if share and share.mean_high is not None:  # by logarithms, which know no bound
+    if share and share.mean_high is not None:  # An interval of logarithms has no upper bound.
         share = replace(share, mean_high=min(1.0, share.mean_high))
     was_stopped = any(run.goodput and run.goodput.seconds.get("stopped") for run in runs)
+    best = None
+    if cost and failures:  # A checkpoint can be kept once per step at most.
+        best = max([best_interval(costs), *known(run.step_seconds for run in runs)])
     return Failures(
         group=place,
         failures=failures,
@@ -454,25 +455,12 @@ def _of_group(place: int, runs: Sequence[Result], kept: Sequence[_Kept]) -> Fail
         interval_seconds=interval,
         kept=share,
         expected=goodput(interval, costs) if interval and not was_stopped else None,
-        best_interval_seconds=_best(costs, runs) if cost and failures else None,
+        best_interval_seconds=best,
     )
 
 
-def _best(costs: Costs, runs: Sequence[Result]) -> float:
-    """Return the best interval between checkpoints, which is a step or longer."""
-    steps = known(run.step_seconds for run in runs)
-    return max([best_interval(costs), *steps])
-
-
-def _interval(run: Result) -> float | None:
-    """Return the mean time that a run trained between two checkpoints; None if none is known."""
-    if run.checkpoints is None or run.training_seconds is None:
-        return None
-    return max(0.0, run.training_seconds / run.checkpoints.count - run.checkpoints.seconds)
-
-
 def _kept(run: Result) -> _Kept | None:
-    """Return what a run kept; None for one of which too little is known."""
+    """Return the time of a run by its use; None if the run recorded too little."""
     if run.goodput is None or run.goodput.share is None:
         return None
     total, again, restarts = Counter[str](), 0.0, Counter[int]()
@@ -481,11 +469,19 @@ def _kept(run: Result) -> _Kept | None:
         beginning = sum(row.seconds.get(bucket, 0.0) for bucket in BEGINNING)
         again += beginning if row.attempt > 1 else row.again_seconds
         restarts[row.attempt] = max(restarts[row.attempt], row.restarts)
-    first = sum(total[bucket] for bucket in BEGINNING) - again
-    wall = total.total() - first - sum(total[bucket] for bucket in _BEFORE_AND_AFTER)
+
+    def seconds(*buckets: Bucket) -> float:
+        return sum(total[bucket] for bucket in buckets)
+
+    first = seconds(*BEGINNING) - again
+    # Results sealed by earlier versions count the queue as worker-seconds.
+    wall = total.total() - first - seconds("queued", "workers", "idle")
     if wall <= 0:
         return None
+    useful = seconds(
+        *("compute", "contention", "communication", "waiting", "data", "evaluation", "paused")
+    )
+    down = seconds("detection", "restart")
     ranks = len({row.rank for row in run.goodput.ranks})
-    useful, down = (sum(total[bucket] for bucket in of) for of in (_USEFUL, _DOWN))
     failures = max(restarts) - 1 + restarts.total()
     return _Kept(useful / ranks, wall / ranks, failures, down / ranks, again / ranks)
