@@ -4,7 +4,7 @@ Runs with the same attributes form a group: they differ only in seed, name and t
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from operator import itemgetter
@@ -42,40 +42,38 @@ from mlbench.evaluation.sweeps import SweepPoint, charts, frontier, timed
 
 # --- Groups ---
 
-_NONE = "none"
-
 
 @dataclass(frozen=True)
 class Configuration:
-    """Runs whose facts do not differ, and the facts that any of them states."""
+    """Runs with the same attributes, and all attributes that any of them reports."""
 
     facts: dict[str, str]
     results: list[Result]
 
     @property
     def num_workers(self) -> int:
-        """Return that of each of its runs."""
+        """Number of workers of each run."""
         return self.results[0].num_workers
 
     def point(self, keys: Sequence[str]) -> SweepPoint:
-        """Return its combination in a sweep of these keys."""
+        """Return the runs' combination in a sweep of these keys."""
         return SweepPoint(self.num_workers, {key: self.results[0].swept[key] for key in keys})
 
 
 def group_by_configuration(
     results: Sequence[Result], facts: Mapping[int, Facts]
 ) -> list[Configuration]:
-    """Group runs. One that stated less, as it failed early, joins the first that it fits."""
+    """Group runs. A run that failed early and reported less joins the first group that it fits."""
     configs: list[Configuration] = []
     for result in sorted(results, key=lambda result: -len(facts[result.run_id])):
-        stated = facts[result.run_id]
+        reported = facts[result.run_id]
         for config in configs:
-            if not _differ(config.facts, stated):
+            if not _differ(config.facts, reported):
                 config.results.append(result)
-                config.facts.update(stated)
+                config.facts.update(reported)
                 break
         else:
-            configs.append(Configuration(dict(stated), [result]))
+            configs.append(Configuration(dict(reported), [result]))
     order = {result.run_id: i for i, result in enumerate(results)}
     for config in configs:
         config.results.sort(key=lambda result: order[result.run_id])
@@ -93,12 +91,18 @@ def same_task(first: Configuration, config: Configuration) -> bool:
 
 
 def labels_of(configs: Sequence[Configuration], points: Sequence[SweepPoint]) -> list[str]:
-    """Return a label of each: its shape, and more facts where others have the same shape.
+    """Return the label of each group: its shape, and more attributes if others have that shape.
 
-    In a sweep, the shape is what it sweeps, and its workers where their number differs.
+    In a sweep, the shape is the swept values, and the number of workers if it differs.
     """
-    of_sweep = [_swept_shape(point, points) for point in points]
-    shapes = of_sweep if points[0].swept else [_shape(config, configs) for config in configs]
+    if points[0].swept:
+        is_scaled = len({point.num_workers for point in points}) > 1
+        shapes = [
+            f"{count(point.num_workers, 'worker')}, " * is_scaled + swept(point.swept)
+            for point in points
+        ]
+    else:
+        shapes = [_shape(config, configs) for config in configs]
     labels = []
     for config, shape in zip(configs, shapes, strict=True):
         like = [config for config, other in zip(configs, shapes, strict=True) if other == shape]
@@ -107,42 +111,37 @@ def labels_of(configs: Sequence[Configuration], points: Sequence[SweepPoint]) ->
 
 
 def _distinguishing(config: Configuration, others: Sequence[Configuration]) -> list[str]:
-    """Return as few facts as distinguish it from all others, such as ``learning rate 0.1``.
+    """Return as few attributes as distinguish a group from all others: ``learning rate 0.1``.
 
-    What is learned by comes first, and the command last: it is long.
+    Attributes of learning come first, and the command last because it is long.
     """
-    left = [other for other in others if other is not config]
+    remaining = [other for other in others if other is not config]
     chosen = []
     for name in sorted(config.facts, key=lambda name: (name == COMMAND, not is_learned(name))):
         value = config.facts[name]
-        same = [other for other in left if not _differ(other.facts, {name: value})]
-        if len(same) < len(left):
+        same = [other for other in remaining if not _differ(other.facts, {name: value})]
+        if len(same) < len(remaining):
             chosen.append(f"{name.replace('_', ' ')} {value}")
-            left = same
+            remaining = same
     return chosen
 
 
-def _swept_shape(point: SweepPoint, points: Sequence[SweepPoint]) -> str:
-    scaled = len({one.num_workers for one in points}) > 1
-    workers = [count(point.num_workers, "worker")] if scaled else []
-    return ", ".join([*workers, swept(point.swept)])
-
-
 def _shape(config: Configuration, configs: Sequence[Configuration]) -> str:
+    """Return a group's number of workers, with their cores and network limits if these differ."""
     parts = [count(config.num_workers, "worker")]
-    if len({one.facts[NUM_CPUS] for one in configs}) > 1:
+    if len({other.facts[NUM_CPUS] for other in configs}) > 1:
         cores = config.facts[NUM_CPUS]
         parts.append(f"{cores} {'core' if cores == '1' else 'cores'} each")
     for name, option in options_of(Network).items():
-        values = [one.facts.get(name, option.unasked) for one in (config, *configs)]
-        if len({*values[1:]}) > 1 and values[0] != _NONE:
-            parts.append(f"{values[0]} {option.unit_in_words}")
+        value, *values = [c.facts.get(name, option.unasked) for c in (config, *configs)]
+        if len(set(values)) > 1 and value != "none":
+            parts.append(f"{value} {option.unit_in_words}")
     return ", ".join(parts)
 
 
 # --- Judgement ---
 
-# By verdict: what is so, how a report says that in one sentence, and why, in another one.
+# Each verdict has a title, its continuation in a report, and a sentence of explanation.
 _SENTENCES: Mapping[Verdict, tuple[str, str, str]] = {
     "yes": (
         "These runs can be compared",
@@ -171,34 +170,43 @@ _OF_ONE = ("Two runs make a comparison", "", "Add a second run to see them side 
 
 def judge(comparison: Comparison) -> Judgement:
     """Judge a comparison by its differences, groups and results."""
+    results, groups = comparison.results, comparison.groups
+    is_comparison = len(results) > 1
 
     def differing(*breaks: str) -> tuple[str, ...]:
-        return tuple(o.text for kind in breaks for o in comparison.differences if o.breaks == kind)
+        return tuple(d.text for kind in breaks for d in comparison.differences if d.breaks == kind)
 
-    doubts = tuple(group.doubt for group in comparison.groups if group.doubt)
+    doubts = tuple(group.doubt for group in groups if group.doubt)
     reasons = (*differing("yes", "unknown", "scaling"), *doubts)
     disturbed = (
-        *_of_runs(comparison.results, lambda result: result.disturbed),
-        *(group.contention_doubt for group in comparison.groups if group.contention_doubt),
+        *(f"run {result.run_id}: {text}" for result in results for text in result.disturbed),
+        *(group.contention_doubt for group in groups if group.contention_doubt),
     )
     verdict: Verdict = comparison.comparable
     if verdict == "yes" and (reasons or disturbed):
         verdict = "scaling" if reasons else "disturbed"
-    title, more, why = _SENTENCES[verdict] if comparison.results[1:] else _OF_ONE
-    learned_by = ", ".join(o.name for o in comparison.differences if o.breaks == "learning")
+    title, more, why = _SENTENCES[verdict] if is_comparison else _OF_ONE
+    learned_by = ", ".join(d.name for d in comparison.differences if d.breaks == "learning")
+    departures = []
+    for departure in dict.fromkeys(text for result in results for text in result.departures):
+        runs = [result.run_id for result in results if departure in result.departures]
+        subject = "all runs" if len(runs) == len(results) > 1 else numbered("run", runs)
+        departures.append(f"{subject}: {departure}")
     return Judgement(
         verdict=verdict,
-        sentence=title + more if comparison.results[1:] else "",
+        sentence=title + more if is_comparison else "",
         title=title,
         why=why,
         reasons=reasons,
         learning=differing("learning"),
         learned_by=f"What is learned may differ by: {learned_by}." if learned_by else "",
         differences=differing("no"),
-        departures=tuple(_departures(comparison.results)),
+        departures=tuple(departures),
         disturbed=disturbed,
         notes=tuple(_notes(comparison)),
-        clock_faults=_of_runs(comparison.results, lambda result: result.clock_faults),
+        clock_faults=tuple(
+            f"run {result.run_id}: {text}" for result in results for text in result.clock_faults
+        ),
         fastest=None if disturbed else _fastest(comparison),
     )
 
@@ -216,31 +224,18 @@ def _notes(comparison: Comparison) -> Iterator[str]:
             yield f"{group.label}: {group.score.text}"
         if group.convergence and group.convergence.is_too_fast:
             yield f"{group.label}: {group.convergence.text}"
-    yield from (one.text for one in comparison.failures if one.text)
+    yield from (failures.text for failures in comparison.failures if failures.text)
     if comparison.sweep and comparison.sweep.text:
         yield comparison.sweep.text
     else:
         yield from (group.evidence.text for group in comparison.groups if group.evidence)
 
 
-def _of_runs(
-    results: Sequence[Result], texts: Callable[[Result], Sequence[str]]
-) -> tuple[str, ...]:
-    return tuple(f"run {result.run_id}: {text}" for result in results for text in texts(result))
-
-
-def _departures(results: Sequence[Result]) -> Iterator[str]:
-    """Yield a line for each departure, with all the runs that have it."""
-    for departure in dict.fromkeys(text for result in results for text in result.departures):
-        runs = [result.run_id for result in results if departure in result.departures]
-        who = "all runs" if len(runs) == len(results) > 1 else numbered("run", runs)
-        yield f"{who}: {departure}"
-
-
 def _fastest(comparison: Comparison) -> Fastest | None:
-    """Return the group that took the least time to the goal, if all have the same."""
+    """Return the group with the least time to the goal; None if not all have the same goal."""
     times = (group.training_seconds_to_accuracy for group in comparison.groups)
-    means = {i: one.mean for i, one in enumerate(times) if one and one.mean and isfinite(one.mean)}
+    means = {i: time.mean for i, time in enumerate(times) if time and time.mean}
+    means = {i: mean for i, mean in means.items() if isfinite(mean)}
     goals = {result.target for result in comparison.results if result.target}
     if comparison.comparable == "no" or len(means) < 2 or len(goals) > 1:
         return None
@@ -250,7 +245,7 @@ def _fastest(comparison: Comparison) -> Fastest | None:
 
 # --- Comparison ---
 
-# More than as many times as fast as there are times as many workers, by this factor, is doubtful.
+# A higher efficiency of more workers is doubtful.
 _PLAUSIBLE_EFFICIENCY = 1.05
 
 _MOST_SEEDS = 3
@@ -259,13 +254,20 @@ _MOST_SEEDS = 3
 def compare(
     results: Sequence[Result], facts: Mapping[int, Facts], sets: Sequence[RunSet] = ()
 ) -> Comparison:
-    """Compare runs, at least one, whose facts are given by their ids, and the sets they are of."""
+    """Compare at least one run, given the attributes of each by its id, and the runs' sets."""
     normalized = normalize(facts)
     seeds = {run_id: of_run[SEED] for run_id, of_run in facts.items() if SEED in of_run}
     groups = _to_groups(results, normalized, sets, seeds)
     settings = find_differences(normalized, sweeps.keys_of(results))
     differences = (*settings, *_unequal_seeds(groups, facts))
     sweep = sweeps.lay_out(groups, [group.evidence for group in groups if group.evidence])
+    caution = ""
+    if few := [group for group in groups if group.evidence and not group.evidence.can_tell]:
+        runs = min(len(group.run_ids) for group in few)
+        caution = (
+            f"with {count(runs, 'run')} of a group, no difference is significant: plan at least "
+            "five, and give all groups the same seeds"
+        )
     comparison = Comparison(
         are_comparable(differences),
         differences,
@@ -274,19 +276,19 @@ def compare(
         tuple(f"set {plan.name}: {plan.text}{_stopped_early(plan, groups)}" for plan in sets),
         sweep and replace(sweep, charts=charts(sweep, groups)),
         frontier(timed(results)),
-        _caution(groups),
+        caution,
         failures=failures_of(groups, results, facts),
     )
     return replace(comparison, judgement=judge(comparison))
 
 
 def _stopped_early(run_set: RunSet, groups: Sequence[Group]) -> str:
-    """Say that a set ended before all was run that was registered, as its means were known."""
+    """Say that a set ended before all its runs, because its means were known; else empty."""
     tried = sum(bool(place.trials) for place in run_set.places)
     percent, runs = run_set.until_percent, set(run_set.counted)
-    mine = [group for group in groups if runs & set(group.run_ids)]
+    own = [group for group in groups if runs & set(group.run_ids)]
     is_early = percent is not None and tried < len(run_set.places)
-    if percent is None or not is_early or not all(group.is_known(percent) for group in mine):
+    if percent is None or not is_early or not all(group.is_known(percent) for group in own):
         return ""
     return (
         f"; stopped early after {tried} of {len(run_set.places)} places, as every mean was known "
@@ -294,36 +296,24 @@ def _stopped_early(run_set: RunSet, groups: Sequence[Group]) -> str:
     )
 
 
-def _caution(groups: Sequence[Group]) -> str:
-    """Say that some groups have too few runs for the test ever to tell them apart."""
-    few = [one for one in groups if one.evidence and not one.evidence.can_tell]
-    if not few:
-        return ""
-    runs = min(len(one.run_ids) for one in few)
-    return (
-        f"with {count(runs, 'run')} of a group, no difference is significant: plan at least five, "
-        "and give all groups the same seeds"
-    )
-
-
 def _unequal_seeds(groups: Sequence[Group], facts: Mapping[int, Facts]) -> list[Difference]:
-    """Return the difference of groups whose runs had other seeds: they did not do equal work."""
+    """Return the difference between groups whose runs had other seeds: their work is not equal."""
     seed_of = {run_id: int(of_run[SEED]) for run_id, of_run in facts.items() if SEED in of_run}
-    having: dict[str, list[Group]] = {}
+    by_seeds: dict[str, list[Group]] = {}
     for group in groups:
         seeds = sorted(seed_of[run_id] for run_id in group.run_ids if run_id in seed_of)
-        having.setdefault(", ".join(map(str, seeds)), []).append(group)
-    if len(having) == 1 or len(seed_of) < len(facts):
+        by_seeds.setdefault(", ".join(map(str, seeds)), []).append(group)
+    if len(by_seeds) == 1 or len(seed_of) < len(facts):
         return []
     texts = [
         f"{seeds} for {alike[0].label if len(alike) == 1 else f'{len(alike)} groups'}"
-        for seeds, alike in having.items()
+        for seeds, alike in by_seeds.items()
     ]
     if len(texts) > _MOST_SEEDS:
         texts[_MOST_SEEDS - 1 :] = ["others for the rest"]
     values = tuple(
         Value(seeds, tuple(run_id for group in alike for run_id in group.run_ids))
-        for seeds, alike in having.items()
+        for seeds, alike in by_seeds.items()
     )
     text = f"seed is {' and '.join(texts)}: not the same work"
     return [Difference(SEED, "learning", values, text)]
@@ -335,7 +325,7 @@ def _to_groups(
     sets: Sequence[RunSet],
     seeds: Mapping[int, str],
 ) -> tuple[Group, ...]:
-    """Group runs in order of workers, or of what they sweep, and compare the groups."""
+    """Group runs in order of workers, or of their swept values, and compare the groups."""
     keys = sweeps.keys_of(results)
     unordered = group_by_configuration(results, facts)
     configs = [unordered[i] for i in sweeps.in_order([config.point(keys) for config in unordered])]
@@ -347,14 +337,14 @@ def _to_groups(
     scaled = [_scaled(groups, configs, points, i) for i in range(len(groups))]
     baselines = [sweeps.baseline(points, i) for i in range(len(points))]
     pairs = [_pair(scaled, configs, base, i, seeds) for i, (base, _) in enumerate(baselines)]
-    held = {i: pair for i, pair in enumerate(pairs) if pair}
-    for i, evidence in zip(held, statistics.judge([*held.values()]), strict=True):
+    tested = {i: pair for i, pair in enumerate(pairs) if pair}
+    for i, evidence in zip(tested, statistics.judge([*tested.values()]), strict=True):
         base, differs_in = baselines[i]
         first = groups[base]
         doubt = stragglers.doubt_of(replace(scaled[i], evidence=evidence), first)
         name = count(first.num_workers, "worker") if first.swept else first.label
-        told = replace(evidence, than=differs_in or name)
-        scaled[i] = replace(scaled[i], evidence=told, contention_doubt=doubt)
+        named = replace(evidence, than=differs_in or name)
+        scaled[i] = replace(scaled[i], evidence=named, contention_doubt=doubt)
     return tuple(scaled)
 
 
@@ -365,7 +355,7 @@ def _pair(
     i: int,
     seeds: Mapping[int, str],
 ) -> Pair | None:
-    """Hold a group's times to accuracy against its baseline's, or throughput if none has a goal.
+    """Test a group's times to accuracy against its baseline's, or throughput if none has a goal.
 
     None if it has no baseline with the same data and goal.
     """
@@ -373,14 +363,16 @@ def _pair(
         return None
     first, other = groups[baseline], groups[i]
     both = configs[baseline], configs[i]
-    ours, theirs = ([seeds.get(run.run_id) for run in config.results] for config in both)
+    first_seeds, other_seeds = (
+        [seeds.get(run.run_id) for run in config.results] for config in both
+    )
     figures = [statistics.missed_as_slowest(_training_seconds(config)) for config in both]
     means = _mean(first.training_seconds_to_accuracy), _mean(other.training_seconds_to_accuracy)
     if not any(map(math.isfinite, [*figures[0], *figures[1]])):
         figures = [statistics.known(_rates(config)) for config in both]
         means = _mean(other.samples_per_second), _mean(first.samples_per_second)
     labels = (first.label, other.label)
-    return hold_against(figures[0], figures[1], labels, ratio(*means), (ours, theirs))
+    return hold_against(figures[0], figures[1], labels, ratio(*means), (first_seeds, other_seeds))
 
 
 def _group(
@@ -389,11 +381,15 @@ def _group(
     runs = config.results
     reference = official_rules.reference_of(runs[0], config.facts)
     reached = [run.valid_time_to_accuracy for run in runs]
-    looked_at = {run_id for run_set in sets if run_set.until_percent for run_id in run_set.counted}
-    is_looked_at = any(run.run_id in looked_at for run in runs)
-    confidence = statistics.LOOKED_AT if is_looked_at else statistics.CONFIDENCE
+    # Sets that stop when their means are known look at the interval after each run.
+    watched = {run_id for run_set in sets if run_set.until_percent for run_id in run_set.counted}
+    is_watched = any(run.run_id in watched for run in runs)
+    confidence = statistics.LOOKED_AT if is_watched else statistics.CONFIDENCE
     after = [run.accuracy_after_time for run in runs]
-    waited = stragglers.share_of(runs)
+    contention = stragglers.share_of(runs)
+    # A phase that one of the runs lacks took it no time.
+    phases = [run.phases for run in runs if run.phases]
+    names = dict.fromkeys(name for of_run in phases for name in of_run)
     return Group(
         label=label,
         num_workers=config.num_workers,
@@ -412,9 +408,9 @@ def _group(
         energy_joules=statistics.of_figures(run.energy_joules for run in runs),
         goodput_share=statistics.of_figures(run.goodput.share for run in runs if run.goodput),
         largest_bucket=largest(run.goodput for run in runs if run.goodput),
-        contention_share=waited,
-        contention_cost=None if waited is None else stragglers.COST * waited,
-        phases=_phases(runs),
+        contention_share=contention,
+        contention_cost=None if contention is None else stragglers.COST * contention,
+        phases={name: mean(of_run.get(name, 0.0) for of_run in phases) for name in names},
         speedup=None,
         efficiency=None,
         throughput_speedup=None,
@@ -427,25 +423,18 @@ def _group(
     )
 
 
-def _phases(runs: Sequence[Result]) -> dict[str, float]:
-    """Return the mean seconds over runs with phases; a phase that one lacks took it no time."""
-    found = [one.phases for one in runs if one.phases]
-    names = dict.fromkeys(name for phases in found for name in phases)
-    return {name: mean(phases.get(name, 0.0) for phases in found) for name in names}
-
-
 def _scaled(
     groups: Sequence[Group], configs: Sequence[Configuration], points: Sequence[SweepPoint], i: int
 ) -> Group:
     """Return a group with its speed-ups over the one with the fewest workers.
 
-    Efficiency is of more workers: there is none if no groups, or not these, differ in their number.
+    Efficiency requires more workers: without such groups there is none.
     """
     first = sweeps.fewest_workers(points, i)
     (base, origin), (config, group) = (configs[first], groups[first]), (configs[i], groups[i])
     if not same_task(base, config):
         return group
-    scaled = len({point.num_workers for point in points if point.swept == points[i].swept}) > 1
+    is_scaled = len({point.num_workers for point in points if point.swept == points[i].swept}) > 1
     faster = ratio(
         _mean(origin.training_seconds_to_accuracy), _mean(group.training_seconds_to_accuracy)
     )
@@ -453,7 +442,7 @@ def _scaled(
     of_times = [statistics.missed_as_slowest(_training_seconds(side)) for side in (base, config)]
     of_rates = [statistics.known(_rates(side)) for side in (config, base)]
     times = group.num_workers / origin.num_workers
-    has_efficiency = scaled and (times > 1 or group is origin)
+    has_efficiency = is_scaled and (times > 1 or group is origin)
     scaling: dict[str, Any] = {}
     for prefix, figure, both in (("", faster, of_times), ("throughput_", more, of_rates)):
         interval = of_ratio(*both) if config is not base else (figure, figure)
@@ -467,11 +456,11 @@ def _scaled(
 
 def _training_seconds(config: Configuration) -> list[float | None]:
     """Return the training time to accuracy of each run; None for one that did not reach it."""
-    return [one.seconds_to_accuracy for one in config.results]
+    return [run.seconds_to_accuracy for run in config.results]
 
 
 def _rates(config: Configuration) -> list[float | None]:
-    return [one.samples_per_second for one in config.results]
+    return [run.samples_per_second for run in config.results]
 
 
 def _doubt(group: Group, first: Group) -> str:
