@@ -43,14 +43,11 @@ from mlbench.evaluation.statistics import CONFIDENCE, Interval, doubled_ranks, l
 # --- Baselines and panels ---
 
 WORKERS = "workers"
-_WIDE = 8
-# So many sentences on evidence can be read; of more, there is one.
-_FEW = 5
 
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """The workers of a group, and the values that its set sweeps."""
+    """Number of workers of a group, and its swept values."""
 
     num_workers: int
     swept: Mapping[str, str]
@@ -59,7 +56,7 @@ class SweepPoint:
 def keys_of(results: Sequence[Result]) -> tuple[str, ...]:
     """Return the options that all results sweep; empty if they sweep different ones."""
     keys = tuple(results[0].swept)
-    return keys if all({*one.swept} == {*keys} for one in results) else ()
+    return keys if all({*result.swept} == {*keys} for result in results) else ()
 
 
 def in_order(points: Sequence[SweepPoint]) -> list[int]:
@@ -76,27 +73,28 @@ def in_order(points: Sequence[SweepPoint]) -> list[int]:
 
 def fewest_workers(points: Sequence[SweepPoint], index: int) -> int:
     """Return the first with the same values: that with the fewest workers, if in order."""
-    return next(i for i, one in enumerate(points) if one.swept == points[index].swept)
+    return next(i for i, point in enumerate(points) if point.swept == points[index].swept)
 
 
 def baseline(points: Sequence[SweepPoint], index: int) -> tuple[int, str]:
-    """Return what a combination is compared with, which may be itself, and in what that differs.
+    """Return the index of a combination's baseline, and the difference such as ``exchange flat``.
 
-    It has as many workers, and the first value of the first key of which the combination has a
-    later one, such as ``exchange flat``. Where there is none, it is the one with the fewest
-    workers, and differs in nothing else.
+    The baseline has as many workers, and the first value of the first key of which the combination
+    has a later one. Without such a combination it is the one with the fewest workers, which may be
+    the combination itself, and the difference is empty.
     """
     point = points[index]
     for key, (first, *_) in _ranks(points).items():
-        wanted = SweepPoint(point.num_workers, {**point.swept, key: first})
-        if point.swept[key] != first and wanted in points:
-            return points.index(wanted), f"{key} {first}"
+        candidate = SweepPoint(point.num_workers, {**point.swept, key: first})
+        if point.swept[key] != first and candidate in points:
+            return points.index(candidate), f"{key} {first}"
     return fewest_workers(points, index), ""
 
 
 def _ranks(points: Sequence[SweepPoint]) -> dict[str, list[str]]:
     """Return the distinct values of each key, in the order in which they come first."""
-    return {key: list(dict.fromkeys(one.swept[key] for one in points)) for key in points[0].swept}
+    keys = points[0].swept
+    return {key: list(dict.fromkeys(point.swept[key] for point in points)) for key in keys}
 
 
 def lay_out(
@@ -104,8 +102,8 @@ def lay_out(
 ) -> Sweep | None:
     """Return the panels of sorted combinations; None if they do not differ in a key.
 
-    A limit of the network goes across, or else the first key of numbers; so a line is the course
-    of a figure over it. What is not a row or a column either has a panel for each value.
+    The horizontal axis is a network limit, or else the first numeric key, so a line shows a figure
+    over it. The second key has the rows, and each combination of the others has a panel.
     """
     places = [coordinates(point) for point in points]
     varied = axes_of(places)
@@ -134,40 +132,39 @@ def lay_out(
         )
         for shared in fixed
     )
-    return Sweep(varied[across], by, panels, _in_short(evidence))
-
-
-def _in_short(evidence: Sequence[Evidence]) -> str:
-    if len(evidence) <= _FEW:
-        return ""
-    differing = sum(one.distinguishable for one in evidence)
-    tests = " and ".join(sorted({one.test for one in evidence}))
-    return (
-        f"{differing} of {len(evidence)} groups differ from their baseline "
-        f"(p < 0.05, {tests}, corrected for so many)"
-    )
+    text = ""
+    if len(evidence) > 5:  # A reader skips more sentences than that.
+        differing = sum(test.distinguishable for test in evidence)
+        tests = " and ".join(sorted({test.test for test in evidence}))
+        text = (
+            f"{differing} of {len(evidence)} groups differ from their baseline "
+            f"(p < 0.05, {tests}, corrected for so many)"
+        )
+    return Sweep(varied[across], by, panels, text)
 
 
 def is_wide_range(least: float, most: float) -> bool:
-    """Check if values are seen, and told apart, better by their logarithms."""
-    return 0 < least <= most / _WIDE
+    """Check if a logarithmic scale shows values better: the largest is 8 times the least."""
+    return 0 < least <= most / 8
 
 
 def coordinates(point: SweepPoint | Group | SetPlace) -> dict[str, str]:
-    """Return all that may be varied: the swept values, and the workers."""
+    """Return the swept values and the number of workers, as strings."""
     return {**point.swept, WORKERS: str(point.num_workers)}
 
 
 def axes_of(places: Sequence[Mapping[str, str]]) -> dict[str, Axis]:
     """Return the axes of the keys in which these coordinates differ, the workers' last."""
-    keys = {**dict.fromkeys(key for one in places for key in one if key != WORKERS), WORKERS: None}
-    axes = {key: _axis(key, [one.get(key, "") for one in places]) for key in keys}
+    swept_keys = dict.fromkeys(key for place in places for key in place if key != WORKERS)
+    axes = {
+        key: _axis(key, [place.get(key, "") for place in places]) for key in (*swept_keys, WORKERS)
+    }
     return {key: axis for key, axis in axes.items() if len(axis.values) > 1}
 
 
-def _axis(key: str, given: Sequence[str]) -> Axis:
+def _axis(key: str, settings: Sequence[str]) -> Axis:
     """Return the axis of a key: its distinct values, in order if they are numbers."""
-    values = list(dict.fromkeys(given))
+    values = list(dict.fromkeys(settings))
     unit = NETWORK_UNITS.get(key, "")
     try:
         numbers = {value: float(value.removesuffix(unit)) for value in values}
@@ -181,8 +178,8 @@ def _axis(key: str, given: Sequence[str]) -> Axis:
     return Axis(key, unit, tuple(values), ascending, is_wide=is_wide_range(first, last))
 
 
-def _find(places: Sequence[Mapping[str, str]], wanted: Mapping[str, str]) -> int | None:
-    return next((i for i, one in enumerate(places) if wanted.items() <= one.items()), None)
+def _find(places: Sequence[Mapping[str, str]], cell: Mapping[str, str]) -> int | None:
+    return next((i for i, place in enumerate(places) if cell.items() <= place.items()), None)
 
 
 # --- Charts ---
@@ -190,13 +187,13 @@ def _find(places: Sequence[Mapping[str, str]], wanted: Mapping[str, str]) -> int
 
 @dataclass(frozen=True)
 class Measure:
-    """A figure by which what is swept is judged."""
+    """A figure by which the groups of a sweep are judged."""
 
     title: str
     name: str
     unit: str
     field: str
-    """Of a group."""
+    """Field of ``Group`` that holds the figure."""
     is_less_better: bool
 
 
@@ -208,10 +205,10 @@ RATE = Measure("Throughput", "throughput", "samples/s", "samples_per_second", Fa
 
 def charts(sweep: Sweep, groups: Sequence[Group]) -> tuple[Chart, ...]:
     """Return the charts of a sweep's groups that have any figure."""
-    found = (
+    all_charts = (
         _chart(measure, sweep, panel, groups) for measure in (TIME, RATE) for panel in sweep.panels
     )
-    return tuple(chart for chart in found if any(any(row) for row in chart.cells))
+    return tuple(chart for chart in all_charts if any(any(row) for row in chart.cells))
 
 
 def _chart(measure: Measure, sweep: Sweep, panel: Panel, groups: Sequence[Group]) -> Chart:
@@ -242,30 +239,29 @@ def _chart(measure: Measure, sweep: Sweep, panel: Panel, groups: Sequence[Group]
 
 
 def _known(figure: Summary | None) -> Summary | None:
+    """Return a figure if its mean is a finite number."""
     return figure if figure and figure.mean is not None and math.isfinite(figure.mean) else None
 
 
 # --- Importance of options ---
 
-# With fewer runs, an interval says nothing.
+# The interval of a correlation over fewer runs would cover nearly everything.
 _FEWEST = 5
-# Where so many values have no order, two of them have: one is the other's absence.
-_TWO = 2
 
 
 @dataclass(frozen=True)
 class RunFigures:
-    """What a run of a set took, as far as it is known."""
+    """Figures of a run of a set; None where unknown."""
 
     seconds_to_goal: float | None = None
-    """Of training; None also if it has not reached its goal."""
+    """Training time to the goal; None also for a run that has not reached it."""
     samples_per_second: float | None = None
     wall_seconds: float | None = None
-    """Since its start, of a run that goes on."""
+    """Duration of the run; for an active run, the time since its start."""
 
 
 def analyze(run_set: RunSet, figures: Mapping[int, RunFigures]) -> SetAnalysis:
-    """Return how the runs that count did over what their set sweeps, and what is left of it."""
+    """Return the figures of a set's counted runs over its axes, and the remaining time."""
     counted = [
         (place, trial.run_id) for place in run_set.places for trial in place.trials if trial.counts
     ]
@@ -274,10 +270,11 @@ def analyze(run_set: RunSet, figures: Mapping[int, RunFigures]) -> SetAnalysis:
     measure = TIME if by_time else RATE
     values = [run.seconds_to_goal if by_time else run.samples_per_second for run in runs]
     axes = tuple(axes_of([coordinates(place) for place in run_set.places]).values())
-    points = tuple(
-        SetPoint(run_id, _name(place), _values(place, axes), value)
-        for (place, run_id), value in zip(counted, values, strict=True)
-    )
+    points = []
+    for (place, run_id), value in zip(counted, values, strict=True):
+        settings = coordinates(place)
+        position = tuple(settings.get(axis.key, "") for axis in axes)
+        points.append(SetPoint(run_id, _name(place), position, value))
     effects = tuple(
         sorted(_effects(axes, points, by_time=by_time), key=lambda effect: -abs(effect.correlation))
     )
@@ -286,7 +283,7 @@ def analyze(run_set: RunSet, figures: Mapping[int, RunFigures]) -> SetAnalysis:
         unit=measure.unit,
         is_less_better=measure.is_less_better,
         axes=axes,
-        points=points,
+        points=tuple(points),
         effects=effects,
         text=_describe_effects(effects),
         places_left=sum(_is_left(place) for place in run_set.places),
@@ -303,10 +300,10 @@ def spearman(some: Sequence[float], others: Sequence[float]) -> float | None:
 
 
 def interval(rho: float, runs: int) -> Interval:
-    """Return between what the true rank correlation lies; not known for fewer than five runs."""
+    """Return the interval of the true rank correlation; unknown for fewer than five runs."""
     if runs < _FEWEST:
         return None, None
-    # Ranks that agree wholly leave no spread to see: half of the smallest disagreement is taken.
+    # Complete agreement shows no spread, so half of the smallest disagreement takes its place.
     most = 1 - 6 / (runs * (runs**2 - 1))
     middle = max(-most, min(most, rho))
     error = math.sqrt((1 + middle**2 / 2) / (runs - 3))
@@ -318,17 +315,18 @@ def interval(rho: float, runs: int) -> Interval:
 def _effects(
     axes: Sequence[Axis], points: Sequence[SetPoint], *, by_time: bool
 ) -> Iterator[Effect]:
-    """Yield how the figure goes with each number, and with each value of what has no order."""
+    """Yield the correlation of the figure with each numeric axis, and each value of the others."""
     shown = [point for point in points if by_time or point.figure is not None]
     figures = [math.inf if point.figure is None else point.figure for point in shown]
     for i, axis in enumerate(axes):
-        given = [point.values[i] for point in shown]
+        settings = [point.values[i] for point in shown]
         if axis.numbers:
             number = dict(zip(axis.values, axis.numbers, strict=True))
-            levels = {"": [number[value] for value in given]}
+            levels = {"": [number[value] for value in settings]}
         else:
-            compared = axis.values[1:] if len(axis.values) == _TWO else axis.values
-            levels = {value: [float(setting == value) for setting in given] for value in compared}
+            # With two values, the presence of one is the absence of the other.
+            values = axis.values[1:] if len(axis.values) == 2 else axis.values
+            levels = {value: [float(setting == value) for setting in settings] for value in values}
         for value, numbers in levels.items():
             rho = spearman(numbers, figures)
             if rho is not None:
@@ -336,7 +334,7 @@ def _effects(
 
 
 def _describe_effects(effects: Sequence[Effect]) -> str:
-    """Say what matters most, as far as that can be told."""
+    """Say which option matters most, if the runs show it."""
     if not effects:
         return "Too few runs have ended to see what matters"
     first, *others = effects
@@ -350,11 +348,6 @@ def _describe_effects(effects: Sequence[Effect]) -> str:
     return f"{first.key} matters most"
 
 
-def _values(place: SetPlace, axes: Sequence[Axis]) -> tuple[str, ...]:
-    given = coordinates(place)
-    return tuple(given.get(axis.key, "") for axis in axes)
-
-
 def _name(place: SetPlace) -> str:
     workers = count(place.num_workers, "worker")
     return ", ".join(filter(None, [swept(place.swept), workers]))
@@ -365,43 +358,41 @@ def _is_left(place: SetPlace) -> bool:
 
 
 def _seconds_left(places: Sequence[SetPlace], figures: Mapping[int, RunFigures]) -> float | None:
-    """Estimate the time of what is left by runs that are alike, or else by all that finished."""
-    took: defaultdict[str, list[float]] = defaultdict(list)
+    """Estimate the remaining time from finished runs of the same kind, or else from all."""
+    durations: defaultdict[str, list[float]] = defaultdict(list)
     for place in places:
         for trial in place.trials:
             seconds = figures.get(trial.run_id, RunFigures()).wall_seconds
             if trial.state == "FINISHED" and seconds is not None:
-                took[_name(place)].append(seconds)
-    left = [place for place in places if _is_left(place)]
-    if not left:
+                durations[_name(place)].append(seconds)
+    remaining = [place for place in places if _is_left(place)]
+    if not remaining:
         return 0.0
-    if not took:
+    if not durations:
         return None
-    usual = fmean(seconds for like in took.values() for seconds in like)
-    spent = (figures.get(place.active.run_id, RunFigures()) for place in left if place.active)
-    gone = sum(min(usual, run.wall_seconds or 0.0) for run in spent)
-    return sum(fmean(took.get(_name(place), [usual])) for place in left) - gone
+    usual = fmean(seconds for alike in durations.values() for seconds in alike)
+    active = [figures.get(place.active.run_id, RunFigures()) for place in remaining if place.active]
+    elapsed = sum(min(usual, run.wall_seconds or 0.0) for run in active)
+    return sum(fmean(durations.get(_name(place), [usual])) for place in remaining) - elapsed
 
 
 # --- Frontier ---
 
 _BANDWIDTH = "bandwidth"
-# What else is swept that is no part of an algorithm.
+# These swept options belong to the workload, not to the algorithm.
 _CONDITIONS = ("latency", "loss", "cpus")
-# AlgoPerf's: who takes longer than that is too slow to count.
+# AlgoPerf's limit: an algorithm that takes 4 times as long as the fastest gets no credit.
 _MOST = 4.0
-# Draws of the means that runs may have, for the interval of a crossing.
-_DRAWS = 1000
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What every algorithm has to do."""
+    """Conditions under which every algorithm is measured."""
 
     where: str
-    """All but the bandwidth, in words, such as ``2 workers``."""
+    """Everything but the bandwidth, such as ``2 workers``."""
     bandwidth: float | None
-    """Mbit/s; None if it is not limited, which is no place on the axis."""
+    """Bandwidth in Mbit/s; None if unlimited, which has no place on the axis."""
 
 
 @dataclass(frozen=True)
@@ -414,48 +405,47 @@ class Timed:
 
 
 def timed(results: Sequence[Result]) -> list[Timed]:
-    """Return the runs of a sweep over bandwidth and what tells algorithms apart; [] for others."""
+    """Return the runs of a sweep over bandwidth and algorithms; empty for other sweeps."""
     keys = keys_of(results)
-    algorithm = [key for key in keys if key not in (_BANDWIDTH, *_CONDITIONS)]
-    if _BANDWIDTH not in keys or not algorithm:
+    algorithm_keys = [key for key in keys if key not in (_BANDWIDTH, *_CONDITIONS)]
+    if _BANDWIDTH not in keys or not algorithm_keys:
         return []
-    return [_timed(result, algorithm) for result in results]
-
-
-def _timed(result: Result, keys: Sequence[str]) -> Timed:
-    # A single key goes without saying.
-    name = " ".join(f"{key} {result.swept[key]}" if keys[1:] else result.swept[key] for key in keys)
-    others = [f"{key} {result.swept[key]}" for key in _CONDITIONS if key in result.swept]
-    where = ", ".join([count(result.num_workers, "worker"), *others])
-    workload = Workload(where, _mbits(result.swept[_BANDWIDTH]))
-    return Timed(name, workload, result.seconds_to_accuracy)
-
-
-def _mbits(text: str) -> float | None:
-    """Read a bandwidth; None for ``none``, and for what no order can have."""
-    try:
-        found = float(text)
-    except ValueError:
-        return None
-    return found if 0 < found < math.inf else None
+    runs = []
+    for result in results:
+        options = result.swept
+        # A single option needs no name.
+        algorithm = " ".join(
+            f"{key} {options[key]}" if algorithm_keys[1:] else options[key]
+            for key in algorithm_keys
+        )
+        conditions = [f"{key} {options[key]}" for key in _CONDITIONS if key in options]
+        where = ", ".join([count(result.num_workers, "worker"), *conditions])
+        try:
+            bandwidth = float(options[_BANDWIDTH])
+        except ValueError:  # The value is ``none``.
+            bandwidth = math.inf
+        limit = bandwidth if 0 < bandwidth < math.inf else None
+        runs.append(Timed(algorithm, Workload(where, limit), result.seconds_to_accuracy))
+    return runs
 
 
 def frontier(runs: Sequence[Timed]) -> Frontier | None:
     """Compare algorithms over bandwidths.
 
-    None if there are fewer than two of one or the other, or no workload that all algorithms had.
+    None if there are fewer than two algorithms or bandwidths, or no workload that all algorithms
+    had.
     """
     bandwidths = {run.workload.bandwidth for run in runs}
     if min(len({run.algorithm for run in runs}), len(bandwidths)) < 2:
         return None
-    found = profiles(runs)
-    return Frontier(crossings(runs), found) if found else None
+    performance = profiles(runs)
+    return Frontier(crossings(runs), performance) if performance else None
 
 
 def crossings(runs: Sequence[Timed]) -> tuple[Crossing, ...]:
-    """Return where one algorithm overtakes another, if the runs tell so.
+    """Return the bandwidths at which one algorithm overtakes another.
 
-    Of a crossing whose interval has no end, they tell nothing.
+    A crossing whose interval has no end is left out.
     """
     draw = Random(0)  # noqa: S311 - no secret
     distinct: list[Crossing] = []
@@ -487,19 +477,18 @@ def profiles(runs: Sequence[Timed]) -> tuple[Profile, ...]:
         for by_algorithm in times.values()
         if len(by_algorithm) == len(algorithms)
     ]
-    profiles_of = [
-        _profile(name, [(of[name], min(of.values())) for of in medians]) for name in algorithms
-    ]
-    return tuple(profiles_of) if medians else ()
-
-
-def _profile(algorithm: str, times: Sequence[tuple[float, float]]) -> Profile:
-    """Return a profile from pairs of an algorithm's time and that of the fastest."""
-    ratios = sorted(own / best if math.isfinite(own) else math.inf for own, best in times)
-    # Each workload adds a step at its ratio: the area below them all, from 1 to 4.
-    score = fmean(max(0.0, _MOST - ratio) / (_MOST - 1) for ratio in ratios)
-    known = (ratio if math.isfinite(ratio) else None for ratio in ratios)
-    return Profile(algorithm, tuple(known), score)
+    performance = []
+    for algorithm in algorithms if medians else ():
+        ratios = []
+        for workload in medians:
+            own, best = workload[algorithm], min(workload.values())
+            ratios.append(own / best if math.isfinite(own) else math.inf)
+        ratios.sort()
+        # Each workload adds a step at its ratio: the score is the area below all, from 1 to 4.
+        score = fmean(max(0.0, _MOST - ratio) / (_MOST - 1) for ratio in ratios)
+        finite = tuple(ratio if math.isfinite(ratio) else None for ratio in ratios)
+        performance.append(Profile(algorithm, finite, score))
+    return tuple(performance)
 
 
 @dataclass(frozen=True)
@@ -508,17 +497,17 @@ class _Logs:
 
     mean: float
     drawn: Sequence[float]
-    """Means that there may be, as the runs tell; empty for too few runs, or a missed goal."""
+    """Possible means, given the runs; empty for too few runs, or a missed goal."""
 
 
 def _logs(seconds: Sequence[float | None], draw: Random) -> _Logs:
-    times = [one for one in seconds if one is not None and one > 0]
+    times = [time for time in seconds if time is not None and time > 0]
     mean_seconds = statistics.mean_of_times(seconds)
     mean = math.log(mean_seconds) if mean_seconds > 0 else -math.inf
     if len(times) < max(len(seconds), statistics.ENOUGH):
         return _Logs(mean, ())
-    found = log_mean(times)
-    return _Logs(mean, [found.draw(draw) for _ in range(_DRAWS)])
+    estimate = log_mean(times)
+    return _Logs(mean, [estimate.draw(draw) for _ in range(1000)])
 
 
 def _crossings(
@@ -533,9 +522,14 @@ def _crossings(
         for some, others in pairs
     ]
     for x in _rises(xs, [some.mean - others.mean for some, others in pairs]):
-        low, high = None, None
+        low: float | None = None
+        high: float | None = None
         if all(drawn):
-            low, high = _middle([_nearest(x, xs, ds) for ds in zip(*drawn, strict=True)])
+            # The interval contains 95 % of the drawn crossings. An infinite end is unknown.
+            ranked = sorted(_nearest(x, xs, ds) for ds in zip(*drawn, strict=True))
+            outside = round(len(ranked) * (1 - CONFIDENCE) / 2)
+            ends = ranked[outside], ranked[-1 - outside]
+            low, high = (math.exp(end) if math.isfinite(end) else None for end in ends)
             if low is None and high is None:
                 continue
         others = [_at(x, line) for name, line in lines.items() if name not in names]
@@ -543,20 +537,12 @@ def _crossings(
             where,
             *names,
             math.exp(x),
-            None if low is None else math.exp(low),
-            None if high is None else math.exp(high),
+            low,
+            high,
             on_frontier=_at(x, below) <= min(others, default=math.inf),
             text="",
         )
         yield replace(crossing, text=_describe_crossing(crossing, shared if all(drawn) else []))
-
-
-def _middle(drawn: Sequence[float]) -> Interval:
-    """Return between what 95 % of draws are; None for an end that is infinite."""
-    ranked = sorted(drawn)
-    outside = round(len(ranked) * (1 - CONFIDENCE) / 2)
-    low, high = ranked[outside], ranked[-1 - outside]
-    return (low if math.isfinite(low) else None, high if math.isfinite(high) else None)
 
 
 def _rises(xs: Sequence[float], ds: Sequence[float]) -> Iterator[float]:
@@ -567,10 +553,10 @@ def _rises(xs: Sequence[float], ds: Sequence[float]) -> Iterator[float]:
 
 
 def _nearest(x: float, xs: Sequence[float], ds: Sequence[float]) -> float:
-    """Return the rise that is nearest to ``x``; if there is none, on which side it would be."""
-    if found := [*_rises(xs, ds)]:
-        return min(found, key=lambda one: abs(one - x))
-    after = next(i for i, one in enumerate(xs) if one >= x)
+    """Return the rise that is nearest to ``x``; without any, infinity on the side where it is."""
+    if rises := [*_rises(xs, ds)]:
+        return min(rises, key=lambda rise: abs(rise - x))
+    after = next(i for i, other in enumerate(xs) if other >= x)
     return math.inf if ds[after] < 0 else -math.inf
 
 
@@ -583,11 +569,15 @@ def _at(x: float, line: Mapping[float, _Logs]) -> float:
     return math.inf
 
 
-def _describe_crossing(one: Crossing, measured: Sequence[float]) -> str:
-    """Say where a crossing is, with what was measured if there were enough runs for an interval."""
-    told = "too few runs for an interval"
+def _describe_crossing(crossing: Crossing, measured: Sequence[float]) -> str:
+    """Describe a crossing; ``measured`` are the bandwidths if it has an interval, else empty."""
+    interval = "too few runs for an interval"
     if measured:
-        first = f"less than {measured[0]:g}" if one.low is None else f"{one.low:.3g}"
-        last = f"more than {measured[-1]:g}" if one.high is None else f"{one.high:.3g}"
-        told = f"95 %: {first} to {last}"
-    return f"{one.where}: {one.above} overtakes {one.below} at {one.bandwidth:.3g} Mbit/s ({told})"
+        low, high = crossing.low, crossing.high
+        first = f"less than {measured[0]:g}" if low is None else f"{low:.3g}"
+        last = f"more than {measured[-1]:g}" if high is None else f"{high:.3g}"
+        interval = f"95 %: {first} to {last}"
+    return (
+        f"{crossing.where}: {crossing.above} overtakes {crossing.below} at "
+        f"{crossing.bandwidth:.3g} Mbit/s ({interval})"
+    )
