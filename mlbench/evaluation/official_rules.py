@@ -45,7 +45,7 @@ from mlbench.evaluation.statistics import t_quantile
 
 @dataclass(frozen=True)
 class Entry:
-    """What the ledger keeps of a run, also of a deleted one."""
+    """Run of a benchmark set as the ledger keeps it, even after the run is deleted."""
 
     place: int
     run_id: int
@@ -57,20 +57,21 @@ class Entry:
 
     @property
     def finished(self) -> bool:
-        """Whether it can count: it finished, and its result is still there."""
+        """Whether the run finished and is not deleted, so that it can count."""
         return self.state == "FINISHED" and not self.deleted
 
 
 def run_names(name: str, plan: Sequence[Planned]) -> list[str]:
     """Return the name of each place's runs: ``scaling-w2-r1``, or ``scaling-w2-c3-r1`` in a sweep.
 
-    Combinations of swept values have the numbers in which they come first.
+    Combinations of swept values are numbered in the order in which they first occur.
     """
     numbers: dict[str, int] = {}
     repeats: Counter[str] = Counter()
     run_names_of = []
     for planned in plan:
-        number = numbers.setdefault(_combination(planned), len(numbers) + 1)
+        combination = json.dumps(planned.swept, sort_keys=True)
+        number = numbers.setdefault(combination, len(numbers) + 1)
         stem = f"{name}-w{planned.num_workers}" + (f"-c{number}" if planned.swept else "")
         repeats[stem] += 1
         run_names_of.append(f"{stem}-r{repeats[stem]}")
@@ -80,24 +81,29 @@ def run_names(name: str, plan: Sequence[Planned]) -> list[str]:
 def places_of(
     name: str, plan: Sequence[Planned], entries: Iterable[Entry], *, official: bool
 ) -> tuple[SetPlace, ...]:
-    """Return the places of a set with what was run there."""
+    """Return the places of a set with the runs that were started there."""
     at: dict[int, list[Entry]] = {number: [] for number in range(1, len(plan) + 1)}
     for entry in sorted(entries, key=lambda entry: entry.run_id):
         at[entry.place].append(entry)
-    named = zip(plan, run_names(name, plan), strict=True)
-    return tuple(
-        SetPlace(
-            number,
-            run_name,
-            planned.num_workers,
-            planned.seed,
-            not at[number] if official else _is_open(at[number]),
-            _judge(at[number], official=official),
-            planned.swept,
-            planned.faults,
+    places = []
+    for (number, runs), planned, run_name in zip(
+        at.items(), plan, run_names(name, plan), strict=True
+    ):
+        # A place of an official set has one run; others need one that is active or finished.
+        is_taken = any(run.state in ACTIVE_STATES or run.finished for run in runs)
+        places.append(
+            SetPlace(
+                number,
+                run_name,
+                planned.num_workers,
+                planned.seed,
+                not (runs if official else is_taken),
+                _judge(runs, official=official),
+                planned.swept,
+                planned.faults,
+            )
         )
-        for number, (planned, run_name) in enumerate(named, 1)
-    )
+    return tuple(places)
 
 
 def next_seed(place: SetPlace, places: Iterable[SetPlace]) -> int | None:
@@ -112,55 +118,41 @@ def next_seed(place: SetPlace, places: Iterable[SetPlace]) -> int | None:
 
 
 def describe(places: Sequence[SetPlace]) -> str:
-    """Say how many places have a run that counts, and what became of the other runs."""
+    """Say how many places have a run that counts, and how the other runs ended."""
     done = sum(any(trial.counts for trial in place.trials) for place in places)
     trials = [trial for place in places for trial in place.trials]
-    happened = {
+    times = {
         "crashed": sum(trial.state == "FAILED" for trial in trials),
         "stopped": sum(trial.state == "STOPPED" for trial in trials),
         "disturbed": sum(trial.disturbed for trial in trials),
         "deleted": sum(trial.deleted for trial in trials),
     }
-    counts = [f"{times} {what}" for what, times in happened.items() if times]
-    have = f"{done} of {len(places)} places have a run that counts"
-    return "; ".join([have, count(len(trials), "run"), *counts])
-
-
-def _combination(place: Planned) -> str:
-    return json.dumps(place.swept, sort_keys=True)
-
-
-def _is_open(entries: Sequence[Entry]) -> bool:
-    """Check if a place lacks a run: none is active, and none has finished."""
-    return not any(entry.state in ACTIVE_STATES or entry.finished for entry in entries)
-
-
-def _counted(entries: Sequence[Entry]) -> Entry | None:
-    """Return the run that counts: the one that finished.
-
-    Earlier versions ran another one in place of a disturbed run. In their sets the first
-    undisturbed run counts, else the last.
-    """
-    finished = [entry for entry in entries if entry.finished]
-    undisturbed = (one for one in finished if not one.disturbed)
-    return next(undisturbed, finished[-1] if finished else None)
+    counts = [f"{number} {end}" for end, number in times.items() if number]
+    text = f"{done} of {len(places)} places have a run that counts"
+    return "; ".join([text, count(len(trials), "run"), *counts])
 
 
 def _judge(entries: Sequence[Entry], *, official: bool) -> tuple[Trial, ...]:
-    """Judge runs. MLPerf counts each: one that failed, or was deleted, took infinitely long."""
-    counted = _counted(entries)
+    """Judge the runs of a place: the one that finished counts.
 
-    def trial(entry: Entry) -> Trial:
+    MLPerf counts each run: one that failed, or was deleted, took infinitely long. Earlier versions
+    ran another run in place of a disturbed one. In their sets the first undisturbed run counts,
+    else the last.
+    """
+    finished = [entry for entry in entries if entry.finished]
+    undisturbed = (entry for entry in finished if not entry.disturbed)
+    counted = next(undisturbed, finished[-1] if finished else None)
+    trials = []
+    for entry in entries:
         ended = entry.deleted or entry.state not in ACTIVE_STATES
         counts = ended if official else entry is counted
         remark = _remark(entry, entry if official else counted)
-        return Trial(**vars(entry), counts=counts, remark=remark)
-
-    return tuple(map(trial, entries))
+        trials.append(Trial(**vars(entry), counts=counts, remark=remark))
+    return tuple(trials)
 
 
 def _remark(entry: Entry, counted: Entry | None) -> str:
-    """Say why a run does not count, or as what."""
+    """Say why a run does not count, or how it counts."""
     if entry.finished and entry.disturbed and entry is not counted:
         stand_in = "" if counted is None else f": run {counted.run_id} stands in for it"
         return f"disturbed{stand_in}"
@@ -180,12 +172,12 @@ def _remark(entry: Entry, counted: Entry | None) -> str:
 
 @dataclass(frozen=True)
 class SetAtSealing(Record):
-    """What an archive states of its set, as it was when the run was sealed."""
+    """Benchmark set of an archived run, as it was when the run was sealed."""
 
     created_at: str
     plan_sha256: str
     runs: tuple[int, ...]
-    """The runs that the set had ordered before this one, also those that were deleted."""
+    """Ids of the earlier runs of the set, including deleted ones."""
 
 
 def check_ledger(
@@ -194,13 +186,18 @@ def check_ledger(
     """Compare a set with the archives of its runs, by their ids; return problems and notes."""
     trials = {trial.run_id: (place, trial) for place in run_set.places for trial in place.trials}
     problems = [f"run {run_id} is none of the ledger's" for run_id in archived.keys() - trials]
-    for run_id, (run, stated) in sorted(archived.items()):
+    for run_id, (run, at_sealing) in sorted(archived.items()):
         if run_id in trials:
-            found = [*_contradictions(run_set, *trials[run_id], run)]
-            found += _from_stated(run_set, stated, trials.keys()) if stated else []
-            problems += [f"run {run_id}: {text}" for text in found]
+            texts = [*_contradictions(run_set, *trials[run_id], run)]
+            texts += _from_sealing(run_set, at_sealing, trials.keys()) if at_sealing else []
+            problems += [f"run {run_id}: {text}" for text in texts]
     problems += _recomputed(run_set, archived)
-    return problems, [] if problems else _gaps([*trials])
+    between = [run_id for a, b in pairwise(sorted(trials)) for run_id in range(a + 1, b)]
+    if problems or not between:
+        return problems, []
+    verb = "was" if len(between) == 1 else "were"
+    ordered = f"{numbered('run', between)} {verb} ordered between the runs of this set"
+    return [], [f"{ordered}: of another set, or left out"]
 
 
 def _contradictions(run_set: RunSet, place: SetPlace, trial: Trial, run: Run) -> Iterator[str]:
@@ -222,33 +219,35 @@ def _contradictions(run_set: RunSet, place: SetPlace, trial: Trial, run: Run) ->
         yield f"it was ordered at {run.created_at}, before the set was registered"
 
 
-def _from_stated(run_set: RunSet, stated: SetAtSealing, listed: Collection[int]) -> Iterator[str]:
-    if stated.created_at != run_set.created_at:
-        yield f"its set was registered at {stated.created_at}, not at {run_set.created_at}"
-    if stated.plan_sha256 != run_set.plan_sha256:
-        yield f"its set had the plan {stated.plan_sha256}, not {run_set.plan_sha256}"
-    if missing := sorted(set(stated.runs) - set(listed)):
+def _from_sealing(
+    run_set: RunSet, at_sealing: SetAtSealing, listed: Collection[int]
+) -> Iterator[str]:
+    if at_sealing.created_at != run_set.created_at:
+        yield f"its set was registered at {at_sealing.created_at}, not at {run_set.created_at}"
+    if at_sealing.plan_sha256 != run_set.plan_sha256:
+        yield f"its set had the plan {at_sealing.plan_sha256}, not {run_set.plan_sha256}"
+    if missing := sorted(set(at_sealing.runs) - set(listed)):
         yield f"the ledger lacks {numbered('run', missing)} of its set"
 
 
 def _recomputed(
     run_set: RunSet, archived: Mapping[int, tuple[Run, SetAtSealing | None]]
 ) -> Iterator[str]:
-    """Yield what the ledger says otherwise than what follows from the archives."""
-
-    def entry(trial: Trial) -> Entry:
-        run, _ = archived.get(trial.run_id, (None, None))
-        is_disturbed = run.disturbed if run else trial.disturbed
-        told = (run.state, run.reason) if run else (trial.state, trial.reason)
-        return Entry(trial.place, trial.run_id, trial.seed, *told, is_disturbed, trial.deleted)
-
-    entries = [entry(trial) for place in run_set.places for trial in place.trials]
-    plan = [Planned(one.num_workers, one.seed, one.swept, one.faults) for one in run_set.places]
+    """Yield the differences between the ledger and its recomputation from the archives."""
+    entries = []
+    for place in run_set.places:
+        for trial in place.trials:
+            run, _ = archived.get(trial.run_id, (None, None))
+            source = run or trial
+            entry = (trial.place, trial.run_id, trial.seed, source.state, source.reason)
+            entries.append(Entry(*entry, source.disturbed, trial.deleted))
+    plan = [Planned(p.num_workers, p.seed, p.swept, p.faults) for p in run_set.places]
     places = places_of(run_set.name, plan, entries, official=run_set.official)
     for place, listed in zip(places, run_set.places, strict=True):
-        counted, told = ([t.run_id for t in one.trials if t.counts] for one in (place, listed))
-        if counted != told:
-            yield f"place {place.number}: {_those(counted)} counts, the ledger has {_those(told)}"
+        counted, claimed = ([t.run_id for t in p.trials if t.counts] for p in (place, listed))
+        if counted != claimed:
+            text = f"{_those(counted)} counts, the ledger has {_those(claimed)}"
+            yield f"place {place.number}: {text}"
     if (text := describe(places)) != run_set.text:
         yield f"the ledger says {run_set.text!r}, and its runs give {text!r}"
 
@@ -257,24 +256,10 @@ def _those(run_ids: Sequence[int]) -> str:
     return numbered("run", run_ids) if run_ids else "no run"
 
 
-def _gaps(run_ids: Sequence[int]) -> list[str]:
-    """Name the ids between those of a set's runs that are none of them."""
-    missing = [id_ for one, other in pairwise(sorted(run_ids)) for id_ in range(one + 1, other)]
-    if not missing:
-        return []
-    verb = "was" if len(missing) == 1 else "were"
-    ordered = f"{numbered('run', missing)} {verb} ordered between the runs of this set"
-    return [f"{ordered}: of another set, or left out"]
-
-
 # --- Scoring and reference convergence ---
 
 OFFICIAL_RUNS = 10
-"""Runs of a result ("Benchmark Results"): of all of MLPerf's benchmarks but the largest two."""
-_FOLDER = Path(__file__).parent / "references"
-# The mean of fewer leaves nothing.
-_FEWEST_RUNS = 3
-_LEVEL = 0.05
+"""Runs of an official result ("Benchmark Results"), as of all MLPerf benchmarks but the largest."""
 
 
 def mean_of_runs(figures: Sequence[float]) -> float:
@@ -288,21 +273,21 @@ def mean_of_runs(figures: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class Window:
-    """The consecutive runs that a set is scored by."""
+    """Consecutive runs by which a set is scored."""
 
     first: int
-    """The position of the first of them."""
+    """Position of the first run."""
     score: float
-    """Infinite if the window is invalid: then there is no result ("Scoring")."""
+    """Mean of the runs; infinite if the window is invalid: then there is no result ("Scoring")."""
 
 
 def choose(seconds: Sequence[float], size: int = OFFICIAL_RUNS) -> Window:
     """Return the ``size`` consecutive runs with the median score of all such windows.
 
-    "Scoring": of more runs than asked for, those are taken that are closest to the median, and
-    windows that are invalid count as infinite. Of an even number of windows, whose median lies
-    between two, it is the slower one, so that nobody gains by it; of equal ones the first. Runs
-    come in the order in which they began; that of one that did not converge is infinite.
+    "Scoring": of more runs than required, those closest to the median count, and invalid windows
+    count as infinite. For an even number of windows, whose median lies between two, it is the
+    slower one, so that nobody gains by it; of equal ones the first. Runs are in the order in which
+    they began; the time of a run that did not converge is infinite.
     """
     starts = range(len(seconds) - size + 1)
     windows = [Window(first, mean_of_runs(seconds[first : first + size])) for first in starts]
@@ -313,13 +298,13 @@ def choose(seconds: Sequence[float], size: int = OFFICIAL_RUNS) -> Window:
 
 @dataclass(frozen=True)
 class Point:
-    """How many epochs the reference takes to the goal with a batch size."""
+    """Epochs of the reference to the goal with a batch size."""
 
     batch_size: int
     mean: float
     deviation: float
     runs: int
-    """That the test takes into account."""
+    """Number of runs in the test."""
 
     @classmethod
     def of(cls, batch_size: int, epochs: Sequence[float]) -> "Point":
@@ -331,39 +316,42 @@ class Point:
         return cls(batch_size, fmean(counted), pstdev(counted), len(counted))
 
     def least_epochs(self, runs: int) -> float:
-        """Return the least mean over so many runs that is not significantly less than this.
+        """Return the least mean over ``runs`` runs that is not significantly less than this.
 
         RCP: by a one-sided t-test of two samples of similar variance, with p = 0.05.
         """
-        quantile = t_quantile(1 - _LEVEL, self.runs + runs - 2)
+        quantile = t_quantile(1 - 0.05, self.runs + runs - 2)
         return self.mean - quantile * self.deviation * math.sqrt(1 / self.runs + 1 / runs)
 
 
 def prune(points: Sequence[Point]) -> list[Point]:
-    """Return the points that bound how fast the reference converges, by batch size.
+    """Return the points that bound the convergence of the reference, by batch size.
 
-    RCP: larger batches take more epochs. So a point counts for nothing if a larger batch converged
+    RCP: larger batches take more epochs. So a point does not count if a larger batch converged
     faster, or if it is slower than the line between any two around it.
     """
     ordered = sorted(points, key=lambda point: point.batch_size)
     fastest = min(ordered, key=lambda point: point.mean)
-    kept: list[Point] = []
+    bounds: list[Point] = []
     for point in ordered[ordered.index(fastest) :]:
-        while len(kept) > 1 and _between(kept[-2], point, kept[-1].batch_size).mean < kept[-1].mean:
-            kept.pop()
-        kept.append(point)
-    return kept
+        while len(bounds) > 1:
+            line = _between(bounds[-2], point, bounds[-1].batch_size)
+            if line.mean >= bounds[-1].mean:
+                break
+            bounds.pop()
+        bounds.append(point)
+    return bounds
 
 
 def find(points: Sequence[Point], batch_size: int) -> Point | None:
-    """Return the point of a batch size, in between by interpolation; None beyond the largest.
+    """Return the point of a batch size, interpolated if needed; None beyond the largest.
 
     RCP: below the smallest it is the smallest, which is stricter.
     """
-    kept = prune(points)
-    if batch_size <= kept[0].batch_size:
-        return kept[0]
-    for below, above in pairwise(kept):
+    bounds = prune(points)
+    if batch_size <= bounds[0].batch_size:
+        return bounds[0]
+    for below, above in pairwise(bounds):
         if batch_size == above.batch_size:
             return above
         if batch_size < above.batch_size:
@@ -372,9 +360,9 @@ def find(points: Sequence[Point], batch_size: int) -> Point | None:
 
 
 def _between(below: Point, above: Point, batch_size: int) -> Point:
-    """Interpolate; the test takes as many runs as the reference had, dropped ones too.
+    """Interpolate; the test takes as many runs as the reference had, including dropped ones.
 
-    So do MLPerf's checker and the example of submitter S3.
+    MLPerf's checker and the example of submitter S3 do the same.
     """
     share = (batch_size - below.batch_size) / (above.batch_size - below.batch_size)
     mean, deviation = (
@@ -386,29 +374,32 @@ def _between(below: Point, above: Point, batch_size: int) -> Point:
 
 @dataclass(frozen=True)
 class Reference:
-    """The reference convergence points of a task and a goal, for runs with a batch size."""
+    """Reference convergence points of a task and a goal, for runs with a batch size."""
 
     batch_size: int
     points: tuple[Point, ...]
 
     def judge(self, runs: Sequence[Result | None]) -> Convergence | None:
-        """Compare the epochs that runs took with the reference's; None for too few.
+        """Compare the epochs of runs with the reference's; None for fewer than three runs.
 
-        A run that did not reach the goal, or is not there, took infinitely many.
+        A run that did not reach the goal, or is missing, took infinitely many.
         """
-        if len(runs) < _FEWEST_RUNS:
+        if len(runs) < 3:
             return None
-        epochs = mean_of_runs([_epochs(run) for run in runs])
+        times = [run.valid_time_to_accuracy if run else None for run in runs]
+        epochs = mean_of_runs(
+            [math.inf if time is None or time.epochs is None else time.epochs for time in times]
+        )
         if not math.isfinite(epochs):
             return None
         point = find(self.points, self.batch_size)
-        took = f"they took {epochs:.3g} epochs to the goal with a batch of {self.batch_size}"
+        text = f"they took {epochs:.3g} epochs to the goal with a batch of {self.batch_size}"
         if point is None:
-            text = f"{took}, larger than any that the reference has"
+            text += ", larger than any that the reference has"
             return Convergence(self.batch_size, epochs, None, None, False, 1.0, text)
         least = point.least_epochs(len(runs) - 2)
         too_fast = epochs < least
-        text = f"{took}, the reference {point.mean:.3g}"
+        text += f", the reference {point.mean:.3g}"
         if too_fast:
             text += f": fewer than it allows for so many runs ({least:.3g}; t-test, p < 0.05)"
         factor = max(1.0, point.mean / epochs)
@@ -416,14 +407,14 @@ class Reference:
 
 
 def reference_of(run: Result, facts: Mapping[str, str]) -> Reference | None:
-    """Return the reference for a run with these settings; None where there is none for them."""
+    """Return the reference for a run with these attributes; None if it has none."""
     batch_size = facts.get(BATCH_SIZE, "")
     if run.target is None or not batch_size.isdecimal():
         return None
     points = tuple(
         Point.of(point["batch_size"], point["epochs"])
         for point in _points(run.benchmark)
-        # One of a recipe says nothing of the others.
+        # The reference of a recipe does not apply to other settings.
         if point["goal"] == run.target.value and point.get("settings", {}).items() <= facts.items()
     )
     return Reference(int(batch_size), points) if points else None
@@ -431,16 +422,11 @@ def reference_of(run: Result, facts: Mapping[str, str]) -> Reference | None:
 
 @cache
 def _points(task: str) -> Sequence[Mapping[str, Any]]:
-    file = _FOLDER / f"{task}.json"
-    found: list[Mapping[str, Any]] = []
+    file = Path(__file__).parent / "references" / f"{task}.json"
+    points: list[Mapping[str, Any]] = []
     if task and file.exists():
-        found = json.loads(file.read_text())["points"]
-    return found
-
-
-def _epochs(run: Result | None) -> float:
-    reached = run.valid_time_to_accuracy if run else None
-    return math.inf if reached is None or reached.epochs is None else reached.epochs
+        points = json.loads(file.read_text())["points"]
+    return points
 
 
 def score(
@@ -454,45 +440,39 @@ def score(
     places = [place for place in run_set.places if place.num_workers == runs[0].num_workers]
     trials = [trial for place in places for trial in place.trials if trial.counts]
     by_id = {run.run_id: run for run in runs}
-    # What crashed early may have stated too little to be in the group.
+    # A run that crashed early may have reported too little to be in the group.
     absent = [trial for trial in trials if trial.run_id not in by_id and trial.state == "FINISHED"]
     if len(trials) < len(places) or any(not trial.deleted for trial in absent):
-        there = len(trials) - sum(not trial.deleted for trial in absent)
-        return _none(run_set, f"{there} of its {len(places)} runs are compared")
+        compared = len(trials) - sum(not trial.deleted for trial in absent)
+        return _none(run_set, f"{compared} of its {len(places)} runs are compared")
     trials.sort(key=lambda trial: trial.run_id)
-    seconds = [
-        _seconds(by_id.get(trial.run_id) if trial.state == "FINISHED" else None) for trial in trials
-    ]
+    seconds = []
+    for trial in trials:
+        run = by_id.get(trial.run_id) if trial.state == "FINISHED" else None
+        reached = run.valid_time_to_accuracy if run else None
+        seconds.append(reached.wall_seconds if reached else math.inf)
     window = choose(seconds)
     chosen = [trial.run_id for trial in trials[window.first : window.first + OFFICIAL_RUNS]]
     if math.isinf(window.score):
         missed = sum(map(math.isinf, seconds))
         return _none(run_set, f"invalid: {missed} of {len(seconds)} runs did not reach the goal")
-    judged = reference and reference.judge([by_id.get(run_id) for run_id in chosen])
-    factor = judged.factor if judged else 1.0
+    convergence = reference and reference.judge([by_id.get(run_id) for run_id in chosen])
+    factor = convergence.factor if convergence else 1.0
     text = f"official score of set {run_set.name}: {window.score:.4g} s"
     if factor > 1:
         text += f", normalized {window.score * factor:.4g} s, as it converged faster"
     return Score(run_set.name, tuple(chosen), window.score, window.score * factor, text)
 
 
-def _seconds(run: Result | None) -> float:
-    reached = run.valid_time_to_accuracy if run else None
-    return reached.wall_seconds if reached else math.inf
-
-
-def _none(found: RunSet, why: str) -> Score:
-    return Score(found.name, (), None, None, f"no official score of set {found.name}: {why}")
+def _none(run_set: RunSet, reason: str) -> Score:
+    text = f"no official score of set {run_set.name}: {reason}"
+    return Score(run_set.name, (), None, None, text)
 
 
 # --- Division ---
 
-# Kernels round limits.
+# Kernels round limits, so a limit in force may exceed the requested one by this factor.
 _TOLERANCE = 1.01
-# Options that tasks had not at first: a run that does not state one had no choice.
-_LATER = {"recipe"}
-# What a setting means that does not say so by its name.
-_MEANS = {"data_sha256": "the data is not the standard data: "}
 
 
 def division(run: RunRow) -> Division:
@@ -503,19 +483,20 @@ def division(run: RunRow) -> Division:
 def rule_violations(run: RunRow, machines: Sequence[Machine]) -> list[str]:
     """Return a sentence for each violation of the task's rules; the open division has none.
 
-    While a run is active, settings that it has not stated yet are no violation.
+    While a run is active, settings that it has not reported yet are not a violation.
     """
     if not run.benchmark:
         return []
-    changed = any(machine.git and machine.git.dirty for machine in machines)
-    of_code = ["the code that ran has changes that are not committed"] if changed else []
-    return [*_of_settings(run), *of_code, *_of_limits(run, machines), *_of_faults(run)]
-
-
-def _of_faults(run: RunRow) -> list[str]:
-    by_hand = sum(one.seconds is None and one.at is not None for one in run.injected)
-    ordered = [f"failures were ordered: {run.faults}"] if run.faults else []
-    return [*ordered, *([f"failures were injected by hand: {by_hand}"] if by_hand else [])]
+    violations = _of_settings(run)
+    if any(machine.git and machine.git.dirty for machine in machines):
+        violations.append("the code that ran has changes that are not committed")
+    violations += _of_limits(run, machines)
+    if run.faults:
+        violations.append(f"failures were ordered: {run.faults}")
+    by_hand = sum(fault.seconds is None and fault.at is not None for fault in run.injected)
+    if by_hand:
+        violations.append(f"failures were injected by hand: {by_hand}")
+    return violations
 
 
 def _of_settings(run: RunRow) -> list[str]:
@@ -524,16 +505,19 @@ def _of_settings(run: RunRow) -> list[str]:
         ended = run.state not in ACTIVE_STATES
         return ["the run has not stated its settings"] if ended and broken else []
     settings = {name: f"is {to_text(value)}" for name, value in run.settings.items()}
-    return [
-        f"{_MEANS.get(name, '')}{name} {settings.get(name, 'is not stated')}; the task's rules say "
-        + " or ".join(map(to_text, permitted))
-        for name, permitted in broken.items()
-        if name in settings or name not in _LATER
-    ]
+    violations = []
+    for name, permitted in broken.items():
+        # Earlier versions of tasks had no recipe, so their runs do not report one.
+        if name in settings or name != "recipe":
+            meaning = "the data is not the standard data: " if name == "data_sha256" else ""
+            setting = f"{meaning}{name} {settings.get(name, 'is not stated')}"
+            rule = " or ".join(map(to_text, permitted))
+            violations.append(f"{setting}; the task's rules say {rule}")
+    return violations
 
 
 def _of_limits(run: RunRow, machines: Sequence[Machine]) -> list[str]:
-    """Return which of the ordered limits are not in force on every machine.
+    """Return the requested limits that are not in force on every machine.
 
     A machine without a CPU limit may be bound to fewer cores, which only its rank knows.
     """
@@ -541,18 +525,21 @@ def _of_limits(run: RunRow, machines: Sequence[Machine]) -> list[str]:
     cores = [machine.cpu_limit for machine in machines if machine.cpu_limit is not None]
     problems = _exceeding("the bandwidth of workers", run.max_bandwidth, bandwidths, "Mbit/s")
     for name in IMPAIRMENTS:
-        unit, ordered = options_of(RunRow)[name].unit_in_words, getattr(run, name) or 0.0
+        unit, requested = options_of(RunRow)[name].unit_in_words, getattr(run, name) or 0.0
         in_force = {getattr(machine, name) or 0.0 for machine in machines}
-        less = sorted(more for more in in_force if more * _TOLERANCE < ordered)
-        problems += [f"what workers sent was not {ordered:g} {unit}, but {real:g}" for real in less]
+        weaker = sorted(value for value in in_force if value * _TOLERANCE < requested)
+        problems += [
+            f"what workers sent was not {requested:g} {unit}, but {value:g}" for value in weaker
+        ]
     return [*problems, *_exceeding("the time of workers", run.num_cpus, cores, "cores")]
 
 
 def _exceeding(
-    what: str, ordered: float | None, in_force: Sequence[float | None], unit: str
+    subject: str, requested: float | None, in_force: Sequence[float | None], unit: str
 ) -> list[str]:
-    if ordered is None:
+    if requested is None:
         return []
-    weaker = {limit or 0.0 for limit in in_force if limit is None or limit > ordered * _TOLERANCE}
-    text = f"{what} was not limited to {ordered:g} {unit}"
-    return [f"{text}, but to {limit:g}" if limit else text for limit in sorted(weaker)]
+    limit = requested * _TOLERANCE
+    weaker = {value or 0.0 for value in in_force if value is None or value > limit}
+    text = f"{subject} was not limited to {requested:g} {unit}"
+    return [f"{text}, but to {value:g}" if value else text for value in sorted(weaker)]

@@ -31,23 +31,23 @@ BENCHMARK, IMAGE, COMMAND = "benchmark", "image", "command"
 WORKING_DIR = "working_dir"
 ORIGIN = "origin"
 SEED = "seed"
-# Begins the names of what is known of processors.
 CPU_FACT = "cpu_"
+"""Prefix of attributes of a processor beside its model."""
 
-# Runs that differ in one of these are not comparable.
+# Runs that differ in one of these attributes are not comparable.
 _BREAKING = (GOAL, DATA, BATCH_SIZE)
-# Runs of the same code that state no data have the same data.
+# Runs with the same code and no reported data have the same data.
 _CODE = (BENCHMARK, IMAGE, COMMAND, WORKING_DIR)
 _LIMITS = tuple(name for name, _ in SWEPT.values())
-# What users vary in order to compare.
+# Users vary these attributes in order to compare.
 SHAPE = (NUM_WORKERS, *_LIMITS)
-# What a worker has to compute with. Scaling compares workers that have the same.
+# These are the resources of a worker. Scaling compares workers with the same resources.
 _RESOURCES = (
     *("cpus", "cpu_limit", "memory_limit", "threads", "device", "oversubscribed"),
     *(*_LIMITS, PROCESSES),
 )
-# What has no part in what is learned: where, on what and under which orders a run ran. All else is
-# settings of its task, which may have.
+# These attributes of a run's environment and its limits do not affect learning. All others are
+# settings of its task, which may.
 _NOT_LEARNED = frozenset(
     {
         *_CODE,
@@ -61,14 +61,9 @@ _NOT_LEARNED = frozenset(
     }
 )
 
-# Of more runs, a sentence has the number only.
-_MOST_NAMED = 12
-
-_NOT_STATED = "not stated"
-
 
 def normalize(facts: Mapping[int, Facts]) -> dict[int, dict[str, str]]:
-    """Reduce facts to those by which all runs can be compared, each stated once.
+    """Reduce attributes to those by which all runs can be compared, each reported once.
 
     Data is its checksum, or its name if a run has no checksum. The batch size is that of a worker
     if all have the same: their task fixes it, and the total grows with the workers. A run's own
@@ -96,45 +91,41 @@ def find_differences(
 ) -> tuple[Difference, ...]:
     """Return the differences between runs; those that break comparability come first.
 
-    What is swept is no difference, unless it breaks comparability.
+    A swept option is not a difference, unless it breaks comparability.
     """
-    meant = (*SHAPE, *(key.replace("-", "_") for key in swept))
+    intended = (*SHAPE, *(key.replace("-", "_") for key in swept))
     same_code = not any(_differ(facts, name) for name in _CODE)
     names = dict.fromkeys(name for of_run in facts.values() for name in of_run)
-    breaking = filter(None, [_breaking(facts, name, same_code) for name in _BREAKING])
-    surest_first = sorted(breaking, key=lambda fact: fact.breaks == "unknown")
+    certain, uncertain = [], []
+    for name in _BREAKING:
+        is_stated = [name in of_run for of_run in facts.values()]
+        if _differ(facts, name):
+            certain.append(_describe(facts, name, "yes"))
+        elif not all(is_stated) and (any(is_stated) or not same_code):
+            uncertain.append(_describe(facts, name, "unknown"))
     unequal = [name for name in _RESOURCES if _differs_by_workers(facts, name)]
     differing = [
         name
         for name in names
-        if name not in (*_BREAKING, *meant, *unequal) and _differ(facts, name)
+        if name not in (*_BREAKING, *intended, *unequal) and _differ(facts, name)
     ]
+    scaling = [_describe(facts, name, "scaling") for name in unequal]
     learning = [_describe(facts, name, "learning") for name in differing if is_learned(name)]
     others = [_describe(facts, name, "no") for name in differing if not is_learned(name)]
-    scaling = (_describe(facts, name, "scaling") for name in unequal)
-    return (*surest_first, *scaling, *learning, *others)
+    return (*certain, *uncertain, *scaling, *learning, *others)
 
 
 def is_learned(name: str) -> bool:
-    """Check if a fact may have a part in what is learned."""
+    """Check if an attribute may affect learning."""
     return name not in _NOT_LEARNED and not name.startswith(CPU_FACT)
 
 
 def are_comparable(differences: Sequence[Difference]) -> Answer:
-    """Judge by the differences of runs if they can be compared."""
+    """Return whether runs with these differences can be compared."""
     breaks = {difference.breaks for difference in differences}
     if "yes" in breaks:
         return "no"
     return "unknown" if "unknown" in breaks else "yes"
-
-
-def _breaking(facts: Mapping[int, Facts], name: str, same_code: bool) -> Difference | None:
-    stating = [name in of_run for of_run in facts.values()]
-    if _differ(facts, name):
-        return _describe(facts, name, "yes")
-    if all(stating) or (same_code and not any(stating)):
-        return None
-    return _describe(facts, name, "unknown")
 
 
 def _all_state(facts: Mapping[int, Facts], name: str) -> bool:
@@ -157,27 +148,25 @@ def _differs_by_workers(facts: Mapping[int, Facts], name: str) -> bool:
 def _describe(facts: Mapping[int, Facts], name: str, breaks: Breaks) -> Difference:
     by_value: dict[str, list[int]] = {}
     for run_id, of_run in facts.items():
-        by_value.setdefault(of_run.get(name, _NOT_STATED), []).append(run_id)
+        by_value.setdefault(of_run.get(name, "not stated"), []).append(run_id)
     values = tuple(Value(value, tuple(run_ids)) for value, run_ids in by_value.items())
-    sentence = " and ".join(f"{value.value} in {_runs(value.run_ids)}" for value in values)
+    # The ids of more than 12 runs would make the sentence unreadable.
+    texts = [
+        f"{value} in {numbered('run', ids) if len(ids) <= 12 else f'{len(ids)} runs'}"
+        for value, ids in by_value.items()
+    ]
     consequence = {
         "yes": ": they cannot be compared",
         "unknown": ": whether they can be compared is not known",
         "scaling": ": speed-up and efficiency are not those of the number of workers",
     }
-    return Difference(name, breaks, values, f"{name} is {sentence}{consequence.get(breaks, '')}")
-
-
-def _runs(run_ids: Sequence[int]) -> str:
-    if len(run_ids) > _MOST_NAMED:
-        return f"{len(run_ids)} runs"
-    return numbered("run", run_ids)
+    text = f"{name} is {' and '.join(texts)}{consequence.get(breaks, '')}"
+    return Difference(name, breaks, values, text)
 
 
 # --- Attributes of a run ---
 
 _NONE = "none"
-_HERE, _ELSEWHERE = "here", "elsewhere"
 
 _OF_MACHINES: Mapping[str, Callable[[Machine], Any]] = {
     "cpu": lambda machine: machine.cpu_model,
@@ -196,16 +185,21 @@ _OF_MACHINES: Mapping[str, Callable[[Machine], Any]] = {
     "git_commit": lambda machine: machine.git and machine.git.commit,
     "git_dirty": lambda machine: machine.git and machine.git.dirty,
 }
-# Stated by another name, and meant to differ.
-_LEFT_OUT = ("goal", "seed")
-# Every run has these, so None means that they are not known.
-_KNOWN_OR_NOT = (DATA, DATA_CHECKSUM, BATCH_SIZE)
 
 
 def facts_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> dict[str, str]:
-    """Return the facts of a run by name, given the ranks of its latest attempt, and its result."""
+    """Return the attributes of a run, given the ranks of its latest attempt, and its result."""
     machines = [rank.machine for rank in ranks if rank.machine]
-    settings = _settings(run)
+    processors = [machine.processor for machine in machines]
+    # Settings that the task reports replace those of the run's request.
+    requested = {name.replace("-", "_"): value for name, value in run.args.items()}
+    settings: dict[str, Any] = {}
+    for name, value in {**requested, **(run.settings or {})}.items():
+        # Every run has data and a batch size, so None means that they are unknown.
+        is_unknown = value is None and name in (DATA, DATA_CHECKSUM, BATCH_SIZE)
+        # The goal has another name here, and the seed is meant to differ.
+        if name not in ("goal", "seed") and not is_unknown:
+            settings[name] = _NONE if value is None else value
     facts = {
         GOAL: _goal(result.target),
         DATA: settings.get(DATA, settings.get("dataset")),
@@ -223,7 +217,7 @@ def facts_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> dict[str,
         IMAGE: run.image or _NONE,
         COMMAND: run.whole_command or _NONE,
         WORKING_DIR: run.working_dir or _NONE,
-        ORIGIN: run.origin.installation or _ELSEWHERE if run.origin else _HERE,
+        ORIGIN: run.origin.installation or "elsewhere" if run.origin else "here",
         "division": result.division,
         SEED: run.seed,
         OWN_GOAL: _goal(run.goal),
@@ -234,31 +228,17 @@ def facts_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> dict[str,
         "run_all_nodes": run.run_all_nodes,
         "oversubscribed": _oversubscribed([rank.cores for rank in ranks]),
         **{name: _common(map(get, machines)) for name, get in _OF_MACHINES.items()},
-        **_of_processors(machines),
+        **{
+            f"{CPU_FACT}{name}": _common(processor.get(name) for processor in processors)
+            for name in dict.fromkeys(name for processor in processors for name in processor)
+        },
     }
     settings = {name: to_text(fact) for name, fact in settings.items() if facts.get(name) is None}
     return {name: to_text(fact) for name, fact in (facts | settings).items() if fact is not None}
 
 
-def _of_processors(machines: Sequence[Machine]) -> dict[str, str | None]:
-    """Return what is known of the processors beside their model, such as ``cpu_caches``."""
-    stated = [machine.processor for machine in machines]
-    known = dict.fromkeys(name for one in stated for name in one)
-    return {f"{CPU_FACT}{name}": _common(one.get(name) for one in stated) for name in known}
-
-
-def _settings(run: RunRow) -> dict[str, Any]:
-    """Return the settings that the task stated; before it has, those of the order."""
-    ordered = {name.replace("-", "_"): value for name, value in run.args.items()}
-    return {
-        name: _NONE if value is None else value
-        for name, value in {**ordered, **(run.settings or {})}.items()
-        if name not in _LEFT_OUT and not (value is None and name in _KNOWN_OR_NOT)
-    }
-
-
 def _oversubscribed(cores: Sequence[Sequence[int]]) -> str | None:
-    """Return whether ranks share cores; None where they are bound to none."""
+    """Return whether ranks share cores; None if they are not bound to cores."""
     if not any(cores):
         return None
     distinct = len({core for of_rank in cores for core in of_rank})
@@ -272,15 +252,17 @@ def _goal(target: Goal | None) -> str | None:
     return f"{target.metric} {'<=' if target.lower_is_better else '>='} {spell(target.value)}"
 
 
-def _common(stated: Iterable[Any]) -> str | None:
-    """Return the distinct values that machines state; None if none states any."""
-    known = [one if isinstance(one, tuple) else (one,) for one in stated if one is not None]
-    things = {to_text(thing) for one in known for thing in one}
-    return ("; ".join(sorted(things)) or _NONE) if known else None
+def _common(values: Iterable[Any]) -> str | None:
+    """Return the distinct values that machines report; None if none reports any."""
+    reported = [
+        value if isinstance(value, tuple) else (value,) for value in values if value is not None
+    ]
+    texts = {to_text(item) for value in reported for item in value}
+    return ("; ".join(sorted(texts)) or _NONE) if reported else None
 
 
 def to_text(value: Any) -> str:
-    """Write a value as on the command line; the batch size 128.0 is 128."""
+    """Format a value as on the command line; the batch size 128.0 is 128."""
     match value:
         case None:
             return _NONE

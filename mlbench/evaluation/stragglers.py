@@ -24,6 +24,7 @@ short delays of healthy steps add up to as much, and nobody can do anything abou
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from math import ceil, exp, isfinite, lgamma, log, log1p
 from types import MappingProxyType
@@ -42,34 +43,34 @@ from mlbench.evaluation.timeline import Dates
 # --- Exchanges ---
 
 _COMMUNICATION = names.phase_metric("communication")
-# More values than this, over all ranks, tell no more and take long to compare.
+# More values than this, over all ranks, take long to compare and do not improve the result.
 _MOST_VALUES = 100_000
 
 Recorded = Mapping[str, Mapping[str, Column]]
-"""The columns of each rank by metric, with times in the run's time."""
+"""Columns of each rank by metric, with times in the run's time."""
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """The communication of ranks in a step, or in a span of several steps."""
+    """Communication of the ranks in a step, or in a span of several steps."""
 
     at_us: int
-    """The end of the step or span on the first rank, in microseconds of the run's time."""
+    """End of the step or span on the first rank, in microseconds of the run's time."""
     steps: float
-    """Number of steps, or of spans, that it stands for; together they are all of the training."""
+    """Number of steps, or of spans, that the exchange represents; the sum is the whole training."""
     seconds: Mapping[str, float]
-    """Communication in it by rank, of each step that it stands for."""
+    """Seconds of communication by rank, for each step that the exchange represents."""
 
     @property
     def least(self) -> float:
-        """The communication of the rank that came last, in seconds."""
+        """Communication of the rank that came last, in seconds."""
         return min(self.seconds.values())
 
 
 def exchanges_of(recorded: Recorded, span_us: int) -> list[Exchange]:
     """Return the exchanges of at least two ranks in order; empty if one recorded none.
 
-    ``span_us`` is the length of spans in recordings that have totals alone.
+    ``span_us`` is the length of spans in recordings that contain only totals.
     """
     if len(recorded) < 2:
         return []
@@ -93,25 +94,25 @@ def outside(exchanges: Sequence[Exchange], spans: Iterable[tuple[int, int]]) -> 
 
 def _sampled(recorded: Recorded) -> list[Exchange]:
     """Return the steps that all ranks recorded."""
-    of_ranks: dict[str, dict[int, float]] = {}
+    by_rank: dict[str, dict[int, float]] = {}
     at_us: dict[int, int] = {}
     for rank, totals in recorded.items():
         steps = totals[names.SAMPLED_STEP]
         seconds = totals.get(names.SAMPLED_COMMUNICATION, Column([], []))
-        # A step that was done again after a restart counts as it was the last time.
+        # Only the last repetition of a step counts.
         by_time = dict(zip(seconds.times_us, seconds.values, strict=True))
         numbered = zip(steps.times_us, map(round, steps.values), strict=True)
         times = {number: time_us for time_us, number in numbered if time_us in by_time}
-        of_ranks[rank] = {number: by_time[time_us] for number, time_us in times.items()}
+        by_rank[rank] = {number: by_time[time_us] for number, time_us in times.items()}
         at_us = at_us or times
-    common = sorted(set.intersection(*(set(steps) for steps in of_ranks.values())))
+    common = sorted(set.intersection(*(set(steps) for steps in by_rank.values())))
     common = common[:: ceil(len(common) * len(recorded) / _MOST_VALUES) or 1]
     counted = sum(map(steps_per_sample, common))
     return [
         Exchange(
             at_us[number],
             steps_per_sample(number) * common[-1] / counted,
-            {rank: seconds[number] for rank, seconds in of_ranks.items()},
+            {rank: seconds[number] for rank, seconds in by_rank.items()},
         )
         for number in common
     ]
@@ -151,17 +152,11 @@ _METRICS = (
     *(names.TRAIN_SECONDS, _COMMUNICATION, names.SAMPLED_STEP, names.SAMPLED_COMMUNICATION),
     *(names.phase_metric("data"), names.phase_metric("checkpoint")),
 )
-# A prediction is right to 5 %: less is no gain that can be promised.
+# Predictions are correct to 5 %, so a smaller gain is not mentioned.
 _WORTH_A_WORD, _WORTH_A_WORD_IN_TURNS = 1.05, 1.10
 # Neighbouring steps depend on each other, so the test compares blocks of them. Blocks of healthy
 # runs depend on each other as well, so it is stricter than the usual 5 %.
 _MOST_BLOCKS, _SIGNIFICANT = 40, 0.001
-# A rank that waited for a core for most of its delay is not slow by itself.
-_EXPLAINED = 0.8
-
-# Ranks record their totals about once a second.
-_SPAN_US = 1_000_000
-
 _Totals = Mapping[str, Mapping[str, Column]]
 
 
@@ -171,15 +166,15 @@ def stragglers_of(
     waited: Mapping[int, float] = MappingProxyType({}),
     stopped: Iterable[tuple[int, int]] = (),
 ) -> Stragglers | None:
-    """Return what it cost that ranks were late, from the communication of all.
+    """Return the cost of late ranks, from the communication of all.
 
     Args:
         series: the series of the final model.
-        dates: the dates of the run.
+        dates: the begins of the run's attempts, and the errors of its clocks.
         waited: the seconds for which other programs held the core of each rank.
         stopped: spans in which ranks were stopped, in microseconds. Their steps do not count.
 
-    None where one trains alone, or where not all record their communication and training time.
+    None for a single rank, or if not all record their communication and training time.
     """
     totals: dict[str, dict[str, Column]] = {}
     series = dates.placed(series)
@@ -189,7 +184,8 @@ def stragglers_of(
                 totals.setdefault(rank, {})[metric] = column
     if any(not {names.TRAIN_SECONDS, _COMMUNICATION} <= {*of_rank} for of_rank in totals.values()):
         return None
-    exchanges = outside(exchanges_of(totals, _SPAN_US), stopped)
+    # Ranks record their totals about once a second, so shorter spans would be empty.
+    exchanges = outside(exchanges_of(totals, span_us=1_000_000), stopped)
     if not exchanges:
         return None
     return _cost(exchanges, totals, waited)
@@ -234,16 +230,16 @@ def _cost(
     blocks = list(_blocks(exchanges))
     times_last = Counter(block[-1] for block in blocks)
     times_late = Counter(rank for block in blocks for rank in block[middle + 1 :])
-
-    def beats_chance(times: int, places: int) -> bool:
-        return _beats_chance(times, len(blocks), places, len(ranks))
-
+    chance = partial(_beats_chance, count=len(blocks), ranks=len(ranks))
     gaining = [rank for rank in by_rank if rank.times_as_fast >= _WORTH_A_WORD]
-    named = next((r for r in gaining if beats_chance(times_last[str(r.rank)], 1)), None)
+    named = next((r for r in gaining if chance(times_last[str(r.rank)], places=1)), None)
     above = len(ranks) - 1 - middle
-    often = [rank for rank in ranks if beats_chance(times_late[rank], above)]
+    often = [rank for rank in ranks if chance(times_late[rank], places=above)]
     if named is not None:
-        text = _sentence(named, waited.get(named.rank, 0.0))
+        cause = _while_contended(named.seconds, waited.get(named.rank, 0.0))
+        cause = cause or f", mostly in {_PARTS[max(_PARTS, key=lambda part: named.parts[part])]}"
+        text = f"rank {named.rank} was {named.seconds:,.1f} s late{cause}"
+        text += f"; without that {named.times_as_fast:.2f} times as fast"
         if speed >= _WORTH_A_WORD * named.times_as_fast:
             text += f"; with no rank late {speed:.2f} times as fast"
     elif len(often) > 1 and speed >= _WORTH_A_WORD:
@@ -259,7 +255,7 @@ def _cost(
 
 
 def _ranked(seconds: Mapping[str, float]) -> list[str]:
-    """Return the ranks from the one that communicated longest, which came first, to the last."""
+    """Return the ranks in the order in which they came: the first communicates longest."""
     return sorted(seconds, key=seconds.__getitem__, reverse=True)
 
 
@@ -275,7 +271,7 @@ def _blocks(exchanges: Sequence[Exchange]) -> Iterator[list[str]]:
 
 
 def _parts(totals: _Totals) -> Mapping[str, Mapping[Bucket, float]]:
-    """Return by rank in which part of its own work it took longer than the median rank: shares."""
+    """Return the shares of each rank's own work in which it exceeded the median rank."""
     own: dict[str, dict[Bucket, float]] = {}
     for rank, columns in totals.items():
         last = {metric: column.values[-1] for metric, column in columns.items()}
@@ -314,67 +310,54 @@ def _beats_chance(times: int, count: int, places: int, ranks: int) -> bool:
     return tail * ranks < _SIGNIFICANT
 
 
-def _sentence(worst: LateRank, waited: float) -> str:
-    """Say how late a rank was, why, and how much faster the run would be without it."""
-    cause = _while_contended(worst.seconds, waited)
-    cause = cause or f", mostly in {_PARTS[max(_PARTS, key=lambda part: worst.parts[part])]}"
-    late = f"rank {worst.rank} was {worst.seconds:,.1f} s late{cause}"
-    return f"{late}; without that {worst.times_as_fast:.2f} times as fast"
-
-
 def _while_contended(late: float, waited: float) -> str:
-    """Say that CPU contention explains a delay; empty where it does not."""
-    if waited < _EXPLAINED * late:
+    """Return the clause on CPU contention if it explains most of a delay; else empty."""
+    if waited < 0.8 * late:
         return ""
     return f", while other programs held the cores for {waited:,.1f} s (CPU contention)"
 
 
 # --- CPU contention of a rank ---
 
-# Programs that used less of a core are not worth a word.
-_LEAST_CORES = 0.05
-_MUCH_WAITING = 0.5
-_LEAST_SHARE = 0.01
-
 
 def disturbances(ranks: Sequence[RankRow]) -> tuple[RankDisturbance, ...]:
-    """Judge the ranks of all attempts, as far as something was measured."""
+    """Return the CPU contention of each rank of all attempts for which it was measured."""
     restarted = len({rank.attempt for rank in ranks}) > 1
-    return tuple(
-        _judge(rank, rank.disturbance, restarted=restarted)
-        for rank in sorted(ranks, key=lambda rank: (rank.attempt, rank.rank))
-        if rank.disturbance
-    )
+    contention = []
+    for rank in sorted(ranks, key=lambda rank: (rank.attempt, rank.rank)):
+        measured = rank.disturbance
+        if measured is None:
+            continue
+        stolen = measured.stolen_seconds
+        name = rank.worker if rank.processes else f"rank {rank.rank}"
+        name += f", attempt {rank.attempt}," if restarted else ""
+        contention.append(
+            RankDisturbance(
+                rank=rank.rank,
+                attempt=rank.attempt,
+                disturbed=is_disturbed(measured),
+                waiting_share=measured.waiting_seconds / measured.seconds,
+                stolen_share=None if stolen is None else stolen / measured.seconds,
+                text=f"{name} {_describe(measured)}",
+                measured=measured,
+            )
+        )
+    return tuple(contention)
 
 
 def is_disturbed(measured: Disturbance) -> bool:
-    """Judge whether a rank was profiled, was stopped, or waited too long for others' programs."""
+    """Check if a rank was profiled, was stopped, or waited too long for other programs."""
     lost = max(measured.waiting_seconds, measured.stolen_seconds or 0.0)
     is_slowed = lost / measured.seconds > DISTURBED_SHARE
     return is_slowed or bool(measured.profiled or measured.stopped)
 
 
-def _judge(rank: RankRow, measured: Disturbance, *, restarted: bool) -> RankDisturbance:
-    stolen = measured.stolen_seconds
-    place = rank.worker if rank.processes else f"rank {rank.rank}"
-    place += f", attempt {rank.attempt}," if restarted else ""
-    return RankDisturbance(
-        rank=rank.rank,
-        attempt=rank.attempt,
-        disturbed=is_disturbed(measured),
-        waiting_share=measured.waiting_seconds / measured.seconds,
-        stolen_share=None if stolen is None else stolen / measured.seconds,
-        text=f"{place} {_words(measured)}",
-        measured=measured,
-    )
-
-
-def _words(measured: Disturbance) -> str:
+def _describe(measured: Disturbance) -> str:
     """Return ``waited for a core 41 % of the time; others used 1.1 of 2 cores (top: …)``."""
     seconds = measured.seconds
     text = f"waited for a core {_percent(measured.waiting_seconds / seconds)} of the time"
     by_stack = (measured.stack_waiting_seconds or 0.0) / seconds
-    if by_stack >= _LEAST_SHARE:
+    if by_stack >= 0.01:
         text += f", {_percent(by_stack)} more for MLBench's own processes"
     if measured.own_waiting_seconds > DISTURBED_SHARE * seconds:
         text += f", {_percent(measured.own_waiting_seconds / seconds)} more by its own doing"
@@ -382,14 +365,16 @@ def _words(measured: Disturbance) -> str:
         used = measured.others_core_seconds / seconds
         text += f"; others used {used:.1f} of {count(measured.cores, 'core')}"
     top = {name: used / seconds for name, used in measured.top.items()}
-    named = [f"{name} {used:.1f}" for name, used in top.items() if used >= _LEAST_CORES]
+    # Programs that used less than 0.05 cores are left out.
+    named = [f"{name} {used:.1f}" for name, used in top.items() if used >= 0.05]
     if named:
         text += f" (top: {', '.join(named)})"
     if measured.stolen_seconds and measured.stolen_seconds > DISTURBED_SHARE * seconds:
         text += f"; its cores were stolen {_percent(measured.stolen_seconds / seconds)} of the time"
     blocked = measured.node_pressure_seconds.get("io", 0.0)
-    # Whose it was is not known, so that it is told and not judged. The stack itself waits for some.
-    if blocked > _MUCH_WAITING * seconds:
+    # The kernel does not tell which programs waited, and the stack itself does. So this is
+    # mentioned, but does not make the run disturbed.
+    if blocked > 0.5 * seconds:
         text += f"; on its machine, programs waited for disks {_percent(blocked / seconds)} of it"
     if measured.profiled:
         text += f"; it was profiled for {sum(end - at for at, end in measured.profiled):.1f} s"
@@ -405,18 +390,16 @@ def _percent(share: float) -> str:
 # --- CPU contention of a group ---
 
 COST = 1.3
-"""By how much a run takes longer for each part of its time that a rank waited for a core.
+"""Relative slowdown of a run per share of its time that a rank waited for a core.
 
-The slope over 61 pairs of equal runs on two cores, with and without contention.
+It is the slope over 61 pairs of equal runs on two cores, with and without contention.
 """
-_LEAST_COST = 0.01
 
 
 def share_of(runs: Sequence[Result]) -> float | None:
-    """Return the mean share of time that the rank of each run waited for a core that waited most.
+    """Return the mean over runs of the CPU contention of the rank with the highest.
 
-    Others, also MLBench's own processes, had the core. None if it was measured for none of the
-    runs.
+    It includes contention by MLBench's own processes. None if no run measured it.
     """
     measured = [[rank.measured.contention_share for rank in run.disturbances] for run in runs]
     shares = [max(ranks) for ranks in measured if ranks]
@@ -426,16 +409,16 @@ def share_of(runs: Sequence[Result]) -> float | None:
 def doubt_of(group: Group, base: Group) -> str:
     """Say that contention costs one of two groups more than they differ by; empty if it does not.
 
-    A difference in cost of less than 1 % is none.
+    Differences in cost below 1 % do not count.
     """
     faster = group.evidence.times_as_fast if group.evidence else None
-    before, cost = base.contention_cost, group.contention_cost
-    if faster is None or before is None or cost is None:
+    base_cost, cost = base.contention_cost, group.contention_cost
+    if faster is None or base_cost is None or cost is None:
         return ""
-    differ = abs(faster - 1)
-    if abs(cost - before) < max(_LEAST_COST, differ):
+    difference = abs(faster - 1)
+    if abs(cost - base_cost) < max(0.01, difference):
         return ""
     return (
-        f"{base.label} and {group.label} differ by {differ:.1%}, "
-        f"and CPU contention cost them about {before:.1%} and {cost:.1%}"
+        f"{base.label} and {group.label} differ by {difference:.1%}, "
+        f"and CPU contention cost them about {base_cost:.1%} and {cost:.1%}"
     )
