@@ -30,10 +30,10 @@ from mlbench.contract.results import Summary
 
 CONFIDENCE = 0.95
 LOOKED_AT = 0.98
-"""Of an interval that is looked at after each run from the fifth on, until it is narrow enough: it
-covers the mean with 95 % over all of these looks, as a test simulates."""
+"""Confidence of an interval that is looked at after each run from the fifth on, until it is narrow
+enough. Over all of these looks it covers the mean with 95 %, as a test simulates."""
 Interval = tuple[float | None, float | None]
-"""Its ends; None for one that is not known."""
+"""Ends of an interval; None for an unknown end."""
 
 
 @cache
@@ -67,32 +67,32 @@ def t_probability(t: float, freedom: int) -> float:
 
 @dataclass(frozen=True)
 class LogMean:
-    """The logarithm of the mean of what runs are drawn from, and its standard error."""
+    """Logarithm of the mean of the runs' distribution, and its standard error."""
 
     value: float
     error: float
     freedom: int
 
     def draw(self, random: Random) -> float:
-        """Draw a value that it may have, as the runs tell."""
+        """Draw a possible value, given the runs."""
         spread = math.sqrt(random.gammavariate(self.freedom / 2, 2) / self.freedom)
         return self.value + self.error * random.gauss(0.0, 1.0) / spread
 
 
 def log_mean(figures: Sequence[float]) -> LogMean:
-    """Estimate the logarithm of a mean from two figures at least, all positive and finite."""
+    """Estimate the logarithm of a mean from at least two figures, all positive and finite."""
     logs = [math.log(figure) for figure in figures]
     runs, middle = len(logs), fmean(logs)
-    # The variance; that of `statistics` takes ten times as long, for digits that nobody sees.
+    # The variance function of `statistics` takes ten times as long, for digits that nobody sees.
     spread = math.dist(logs, [middle] * runs) ** 2 / (runs - 1)
     error = math.sqrt(spread / runs + spread**2 / (2 * (runs - 1)))
     return LogMean(middle + spread / 2, error, runs - 1)
 
 
 def of_ratio(whole: Sequence[float], part: Sequence[float]) -> Interval:
-    """Return between what the quotient of two means lies, by Welch's t of their logarithms.
+    """Return the interval of the quotient of two means, by Welch's t of their logarithms.
 
-    Both have two figures at least; not known if they are not all positive and finite.
+    Each needs at least two figures; unknown if they are not all positive and finite.
     """
     if min(len(whole), len(part)) < 2 or not all(0 < x < math.inf for x in (*whole, *part)):
         return None, None
@@ -110,38 +110,35 @@ def of_ratio(whole: Sequence[float], part: Sequence[float]) -> Interval:
 
 
 def of_mean(figures: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
-    """Return between what the mean of what runs are drawn from lies, for two runs at least.
+    """Return the interval of the mean of the runs' distribution, for at least two runs.
 
-    An infinite figure is that of a run that did not reach its goal: there is no upper end then.
+    The figure of a run that did not reach its goal is infinite: then there is no upper end.
     """
     finite = [figure for figure in figures if math.isfinite(figure)]
     if len(finite) < 2:
         return None, None
+    inside = (1 + confidence) / 2
     try:
-        low, high = _of_known(finite, (1 + confidence) / 2)
+        if min(finite) > 0:
+            estimate = log_mean(finite)
+            width = t_quantile(inside, estimate.freedom) * estimate.error
+            low, high = math.exp(estimate.value - width), math.exp(estimate.value + width)
+        else:  # Figures that may be negative have no logarithms.
+            low, high = _of_any(finite, inside)
     except OverflowError:
         return None, None
     return low, high if len(finite) == len(figures) else None
 
 
 def of_any_mean(figures: Sequence[float]) -> Interval:
-    """Return the same of finite figures that need not be lognormal, by Student's t of themselves.
+    """Return the interval of the mean of finite figures of any distribution, by Student's t.
 
-    It covers the mean with 95 % where means of so many figures are about normal.
+    It covers the mean with 95 % if means of as many figures are approximately normal.
     """
     if len(figures) < 2:
         return None, None
     low, high = _of_any(figures, (1 + CONFIDENCE) / 2)
     return (low, high) if math.isfinite(low) and math.isfinite(high) else (None, None)
-
-
-def _of_known(figures: Sequence[float], inside: float) -> tuple[float, float]:
-    if min(figures) > 0:
-        found = log_mean(figures)
-        width = t_quantile(inside, found.freedom) * found.error
-        return math.exp(found.value - width), math.exp(found.value + width)
-    # Of figures that may be negative, there are no logarithms.
-    return _of_any(figures, inside)
 
 
 def _of_any(figures: Sequence[float], inside: float) -> tuple[float, float]:
@@ -152,7 +149,7 @@ def _of_any(figures: Sequence[float], inside: float) -> tuple[float, float]:
 # --- Summaries of a figure ---
 
 ENOUGH = 3
-"""From so many runs on, a mean has an interval."""
+"""Minimum number of runs for the interval of a mean."""
 
 
 def mean(values: Iterable[float]) -> float:
@@ -189,63 +186,52 @@ def mean_of_times(seconds: Iterable[float | None]) -> float:
 
 
 def known(figures: Iterable[float | None]) -> list[float]:
-    """Return the figures that runs have, without those that are no finite number."""
+    """Return the figures that runs have, without NaN and infinities."""
     return [figure for figure in figures if figure is not None and math.isfinite(figure)]
 
 
 def missed_as_slowest(seconds: Iterable[float | None]) -> list[float]:
     """Return times to accuracy, infinite for the runs without one."""
-    return [math.inf if one is None else one for one in seconds]
+    return [math.inf if time is None else time for time in seconds]
 
 
 def _summarize(figures: Sequence[float], confidence: float) -> Summary | None:
-    """Summarize figures, of which infinite ones are those of runs that missed their goal."""
+    """Summarize figures; infinite ones are those of runs that missed their goal."""
     ranked = sorted(figures)
-    had = [figure for figure in ranked if math.isfinite(figure)]
-    if not had:
+    finite = [figure for figure in ranked if math.isfinite(figure)]
+    if not finite:
         return None
-    has_mean = len(had) == len(ranked)
+    has_mean = len(finite) == len(ranked)
     has_interval = has_mean and len(ranked) >= ENOUGH
     low, high = of_mean(ranked, confidence) if has_interval else (None, None)
+    deviation = None
+    if len(finite) > 1:
+        try:
+            deviation = stdev(finite)
+        except OverflowError:  # The deviation is too large for a float.
+            deviation = math.nan
     return Summary(
-        count=len(had),
+        count=len(finite),
         mean=mean(ranked) if has_mean else None,
         mean_low=low,
         mean_high=high,
         median=middle if math.isfinite(middle := median(ranked)) else None,
-        minimum=had[0],
-        maximum=had[-1],
-        standard_deviation=_deviation(had) if len(had) > 1 else None,
+        minimum=finite[0],
+        maximum=finite[-1],
+        standard_deviation=deviation,
     )
-
-
-def _deviation(figures: Sequence[float]) -> float:
-    """Return the standard deviation of a sample; NaN if it is too large for a float."""
-    try:
-        return stdev(figures)
-    except OverflowError:
-        return math.nan
 
 
 # --- Significance of a difference ---
 
 _LEVEL = 0.05
-# How often a difference shall be found that is there.
-_POWER = 0.8
-# The test by ranks needs a little more runs than one by means, if those were normal: 3 / pi.
-_EFFICIENCY = 3 / math.pi
-# Of fewer runs each, not even complete separation has p < 0.05 by ranks; a spread takes three.
+# With fewer runs per group, not even complete separation has p < 0.05 by ranks. A deviation of
+# differences needs three.
 _FEWEST: Mapping[str, int] = {"Mann-Whitney": 4, "paired t": 3}
-# What is less is not computed well, and means the same.
-_LEAST = 1e-9
-# Nobody would run more for a difference that small.
-_MOST = 100
-# Up to so many pairs of runs, all rankings are counted; beyond, they are as good as normal.
-_EXACT_PAIRS = 144
 _NORMAL = NormalDist()
 
 Seeds = Sequence[Hashable]
-"""The seed of each run of a group; None for one that has none."""
+"""Seed of each run of a group; None for a run without one."""
 
 
 @dataclass(frozen=True)
@@ -256,33 +242,34 @@ class Pair:
     test: Literal["Mann-Whitney", "paired t"]
     p: float
     runs: int
-    """Of the smaller group."""
+    """Number of runs of the smaller group."""
     spread: float | None
-    """The standard deviation of a run, or of a pair's difference, relative to the mean."""
+    """Standard deviation of a run, or of a pair's difference, relative to the mean."""
     difference: float | None
-    """By how much the means differ, relative to the first."""
+    """Difference of the means, relative to the first."""
     times_as_fast: float | None
     least_p: float
-    """The smallest that the test has for so many runs, however much they differ."""
+    """Smallest possible p of the test with this number of runs."""
 
     @property
     def detectable(self) -> float | None:
-        """The smallest relative difference that so many runs show in four of five cases."""
+        """Smallest relative difference that this number of runs shows in four of five cases."""
         return None if self.spread is None else self.spread * math.sqrt(self._factor / self.runs)
 
     @property
     def needed(self) -> int | None:
-        """How many runs of each group would show the difference seen, if it were the true one."""
+        """Runs of each group that would show the observed difference; None for more than 100."""
         if self.spread is None or not self.difference:
             return None
         runs = math.ceil(self._factor * (self.spread / self.difference) ** 2)
-        return max(_FEWEST[self.test], runs) if runs <= _MOST else None
+        return max(_FEWEST[self.test], runs) if runs <= 100 else None
 
     @property
     def _factor(self) -> float:
-        """The runs that show a difference of one standard deviation."""
-        distance = _NORMAL.inv_cdf(1 - _LEVEL / 2) + _NORMAL.inv_cdf(_POWER)
-        return distance**2 * (1 if self.test == "paired t" else 2 / _EFFICIENCY)
+        """Runs that show a difference of one standard deviation with a power of 80 %."""
+        distance = _NORMAL.inv_cdf(1 - _LEVEL / 2) + _NORMAL.inv_cdf(0.8)
+        # The test by ranks has an efficiency of 3 / pi relative to the t-test of normal figures.
+        return distance**2 * (1 if self.test == "paired t" else 2 / (3 / math.pi))
 
 
 def hold_against(
@@ -294,25 +281,38 @@ def hold_against(
 ) -> Pair | None:
     """Compare two groups by a figure of each run; None if one of them has fewer than two runs.
 
-    A figure is infinite for a goal not reached. ``times_as_fast`` is how many times as fast the
-    other group is by its mean; ``seeds`` are those of the runs, empty where they are not known.
+    A figure is infinite for a goal not reached. ``times_as_fast`` is the speedup of the other group
+    by its mean; ``seeds`` are those of the runs, empty if unknown.
     """
     if min(len(first), len(other)) < 2:
         return None
-    difference = _difference(first, other)
+    are_finite = all(map(math.isfinite, [*first, *other]))
+    difference = None
+    if are_finite and fmean(first) and fmean(other):
+        difference = abs(fmean(other) / fmean(first) - 1)
     if quotients := _by_seed(first, other, seeds):
         spread, runs = stdev(quotients), len(quotients)
         t = abs(fmean(quotients)) * math.sqrt(runs) / spread if spread else math.inf
-        p = max(2 * (1 - t_probability(t, runs - 1)), _LEAST) if any(quotients) else 1.0
+        # A smaller p is not computed exactly, and means the same.
+        p = max(2 * (1 - t_probability(t, runs - 1)), 1e-9) if any(quotients) else 1.0
         return Pair(names, "paired t", p, runs, spread, difference, times_as_fast, 0.0)
     p, runs = mann_whitney(first, other), min(len(first), len(other))
-    of_runs = None if difference is None else _spread(first, other)
+    deviation = None
+    if difference is not None:
+        groups = (first, other)
+        deviation = math.sqrt(fmean((stdev(group) / fmean(group)) ** 2 for group in groups))
     least = 2 / math.comb(len(first) + len(other), len(first))
-    return Pair(names, "Mann-Whitney", p, runs, of_runs, difference, times_as_fast, least)
+    return Pair(names, "Mann-Whitney", p, runs, deviation, difference, times_as_fast, least)
 
 
 def judge(comparisons: Sequence[Pair]) -> list[Evidence]:
-    """Judge comparisons that are made at once, so that of equal groups 1 set in 20 is told."""
+    """Judge comparisons together: 1 in 20 sets of equal groups has a significant difference."""
+    # Holm's method corrects the p-values.
+    order = sorted(range(len(comparisons)), key=lambda i: comparisons[i].p)
+    corrected, largest = [0.0] * len(comparisons), 0.0
+    for place, i in enumerate(order):
+        largest = max(largest, min(1.0, comparisons[i].p * (len(comparisons) - place)))
+        corrected[i] = largest
     return [
         Evidence(
             p,
@@ -324,31 +324,22 @@ def judge(comparisons: Sequence[Pair]) -> list[Evidence]:
             test=pair.test,
             can_tell=pair.least_p * len(comparisons) < _LEVEL,
         )
-        for pair, p in zip(comparisons, _corrected([pair.p for pair in comparisons]), strict=True)
+        for pair, p in zip(comparisons, corrected, strict=True)
     ]
-
-
-def _corrected(ps: Sequence[float]) -> list[float]:
-    """Correct the p-values of several tests by Holm's method."""
-    order = sorted(range(len(ps)), key=lambda i: ps[i])
-    found, largest = [0.0] * len(ps), 0.0
-    for place, i in enumerate(order):
-        largest = max(largest, min(1.0, ps[i] * (len(ps) - place)))
-        found[i] = largest
-    return found
 
 
 def _by_seed(
     first: Sequence[float], other: Sequence[float], seeds: tuple[Seeds, Seeds]
 ) -> list[float]:
-    """Return the logarithm of each seed's quotient; none unless both had the same seeds once."""
-    mine, theirs = set(seeds[0]), set(seeds[1])
-    once = len(mine) == len(first) == len(other) == len(theirs) >= _FEWEST["paired t"]
-    are_known = mine == theirs and None not in mine
+    """Return the logarithm of each seed's quotient; empty unless both had the same seeds once."""
+    first_seeds, other_seeds = set(seeds[0]), set(seeds[1])
+    sizes = {len(first_seeds), len(first), len(other), len(other_seeds)}
+    once = len(sizes) == 1 and len(first) >= _FEWEST["paired t"]
+    are_known = first_seeds == other_seeds and None not in first_seeds
     if not (once and are_known and all(0 < x < math.inf for x in (*first, *other))):
         return []
-    of_first = dict(zip(seeds[0], first, strict=True))
-    return [math.log(x / of_first[seed]) for seed, x in zip(seeds[1], other, strict=True)]
+    by_seed = dict(zip(seeds[0], first, strict=True))
+    return [math.log(x / by_seed[seed]) for seed, x in zip(seeds[1], other, strict=True)]
 
 
 def mann_whitney(some: Sequence[float], others: Sequence[float]) -> float:
@@ -356,26 +347,11 @@ def mann_whitney(some: Sequence[float], others: Sequence[float]) -> float:
     ranks = doubled_ranks([*some, *others])
     size, total = len(some), len(ranks)
     off = abs(sum(ranks[:size]) - size * (total + 1))
-    if size * (total - size) > _EXACT_PAIRS:
-        return _by_normal(ranks, size, off)
-    sums = _count_sums(tuple(sorted(ranks)), size)
-    as_far = sum(n for value, n in sums.items() if abs(value - size * (total + 1)) >= off)
-    return as_far / math.comb(total, size)
-
-
-@lru_cache(maxsize=64)  # without ties, ranks are the same for all groups of these sizes
-def _count_sums(ranks: tuple[int, ...], size: int) -> Mapping[int, int]:
-    """Return how many choices of so many ranks have which sum."""
-    sums = [Counter({0: 1}), *(Counter[int]() for _ in range(size))]
-    for rank in ranks:
-        for chosen in range(size, 0, -1):
-            for value, count in sums[chosen - 1].items():
-                sums[chosen][value + rank] += count
-    return sums[size]
-
-
-def _by_normal(ranks: Sequence[int], size: int, off: int) -> float:
-    total = len(ranks)
+    if size * (total - size) <= 144:
+        sums = _count_sums(tuple(sorted(ranks)), size)
+        as_far = sum(n for value, n in sums.items() if abs(value - size * (total + 1)) >= off)
+        return as_far / math.comb(total, size)
+    # For more pairs of runs, the sum of ranks is approximately normal.
     ties = sum(count**3 - count for count in Counter(ranks).values())
     variance = size * (total - size) / 12 * (total + 1 - ties / (total * (total - 1)))
     if not variance:
@@ -384,22 +360,21 @@ def _by_normal(ranks: Sequence[int], size: int, off: int) -> float:
     return min(1.0, 2 * _NORMAL.cdf(-max(0.0, off / 2 - 0.5) / math.sqrt(variance)))
 
 
+@lru_cache(maxsize=64)  # Without ties, ranks are the same for all groups of these sizes.
+def _count_sums(ranks: tuple[int, ...], size: int) -> Mapping[int, int]:
+    """Count the choices of ``size`` ranks by their sum."""
+    sums = [Counter({0: 1}), *(Counter[int]() for _ in range(size))]
+    for rank in ranks:
+        for chosen in range(size, 0, -1):
+            for value, count in sums[chosen - 1].items():
+                sums[chosen][value + rank] += count
+    return sums[size]
+
+
 def doubled_ranks(values: Sequence[float]) -> list[int]:
     """Return twice the rank of each value, from 1 on; equal ones share the mean of theirs."""
     ranked = sorted(values)
-    return [bisect_left(ranked, one) + bisect_right(ranked, one) + 1 for one in values]
-
-
-def _difference(first: Sequence[float], other: Sequence[float]) -> float | None:
-    """Return by how much the means differ, relative to the first; None if not known."""
-    if not all(map(math.isfinite, [*first, *other])) or not (fmean(first) and fmean(other)):
-        return None
-    return abs(fmean(other) / fmean(first) - 1)
-
-
-def _spread(first: Sequence[float], other: Sequence[float]) -> float:
-    """Return the standard deviation of a run relative to its group's mean."""
-    return math.sqrt(fmean((stdev(group) / fmean(group)) ** 2 for group in (first, other)))
+    return [bisect_left(ranked, value) + bisect_right(ranked, value) + 1 for value in values]
 
 
 def _describe(pair: Pair, p: float, comparisons: int) -> str:
