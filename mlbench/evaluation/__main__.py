@@ -19,11 +19,11 @@ from mlbench.evaluation.sandbox import DESCRIPTORS, MOST_MEMORY
 from mlbench.evaluation.verification import compare_files, errors_of_archives, examine
 
 
-def main(what: str, *words: str) -> None:
-    """Print the answer."""
+def main(command: str, *arguments: str) -> None:
+    """Run a command and print its answer."""
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     try:
-        answer: dict[str, Any] = {"answer": _COMMANDS[what](*words)}
+        answer: dict[str, Any] = {"answer": _COMMANDS[command](*arguments)}
     except ArchiveError as error:
         answer = {"refused": str(error)}
     except MemoryError:
@@ -40,18 +40,19 @@ def _damage(*files: str) -> list[str]:
 
 
 def _check(*files: str) -> list[tuple[list[str], list[str], Any, Any]]:
-    """Return of each archive the problems, the notes, its run, and its set.
+    """Return the problems, the notes, the run and the set of each archive.
 
-    One that cannot be read is a problem, and has no run.
+    An archive that cannot be read is a problem, and has no run.
     """
     checked: list[tuple[list[str], list[str], Any, Any]] = []
     shows_progress = len(files) > 1 and sys.stderr.isatty()
     for file in files:
         try:
             with opened(Path(file)) as archive, errors_of_archives():
-                told = archive.document(RUN)
-                sandbox.Checked.from_answer([], [], told["run"], in_set := told.get("set"))
-                checked.append((*examine(archive), told["run"], in_set))
+                document = archive.document(RUN)
+                run, in_set = document["run"], document.get("set")
+                sandbox.Checked.from_answer([], [], run, in_set)
+                checked.append((*examine(archive), run, in_set))
         except ArchiveError as error:
             checked.append(([str(error)], [], None, None))
         if shows_progress:
@@ -61,8 +62,8 @@ def _check(*files: str) -> list[tuple[list[str], list[str], Any, Any]]:
 
 
 def _compare(criteria: str, *files: str) -> dict[str, Any]:
-    asked = Criteria.from_fields(json.loads(criteria))
-    comparison, manifest = compare_files([Path(file) for file in files], asked)
+    decoded = Criteria.from_fields(json.loads(criteria))
+    comparison, manifest = compare_files([Path(file) for file in files], decoded)
     return {"comparison": comparison.to_fields(), "manifest": manifest.to_fields()}
 
 

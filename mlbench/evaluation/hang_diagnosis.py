@@ -27,9 +27,11 @@ from mlbench.contract.words import join
 
 
 def merge_stacks(evidence: Sequence[Evidence]) -> tuple[StackLine, ...]:
-    """Merge the stacks of the main threads of all ranks into one tree, its lines from the root."""
+    """Merge the main threads' stacks of all ranks into one tree, its lines from the root."""
     stacks = {
-        one.rank: tuple(reversed(thread.frames)) for one in evidence if (thread := main_thread(one))
+        rank.rank: tuple(reversed(thread.frames))
+        for rank in evidence
+        if (thread := main_thread(rank))
     }
     return tuple(_merge(stacks, sorted(stacks), 0))
 
@@ -40,7 +42,7 @@ def spell_frame(frame: Frame) -> str:
 
 
 def mark_frame(frame: Frame) -> str:
-    """Return the same with the function marked as code."""
+    """Return a frame as ``spell_frame`` does, with the function marked as code."""
     return f"`{frame.function}` ({PurePosixPath(frame.file).name}:{frame.line})"
 
 
@@ -58,14 +60,14 @@ def _merge(
 
 
 def main_thread(evidence: Evidence) -> Thread | None:
-    """Return the main thread of the first of its processes that runs Python."""
+    """Return the main thread of a rank's first process that runs Python."""
     mains = {thread.pid: thread for thread in evidence.threads if thread.is_main}
     order = [process.pid for process in evidence.processes]
     return next((mains[pid] for pid in (*order, *mains) if pid in mains), None)
 
 
 def package_of(frame: Frame) -> str:
-    """Return the package that a frame is of, ``""`` for the standard library, ``.`` for neither."""
+    """Return a frame's package: ``""`` for the standard library, ``.`` for other code."""
     file = frame.file
     for folder in ("/site-packages/", "/dist-packages/"):
         if folder in file:
@@ -77,30 +79,27 @@ def package_of(frame: Frame) -> str:
 # --- Evidence of the ranks ---
 
 ENDED = "ZX"
-"""The states of a process that is over."""
+"""States of a process that has exited."""
 _FRAMEWORKS = ("torch", "jax", "jaxlib", "tensorflow", "keras", "numpy")
-# Where PyTorch waits for other ranks.
+# PyTorch waits for other ranks in these files.
 _TORCH_WAITS = ("torch/distributed/distributed_c10d.py", "torch/distributed/rendezvous.py")
-# It is no waiting for other ranks.
+# A rank that waits in the data loader does not wait for other ranks.
 _TORCH_DATA = "torch/utils/data/"
-_TORCH_WORKER = "torch/utils/data/_utils/worker.py"
-_NAMED = re.compile(r"rank (\d+): ")
-_ENDED_BY_TORCHRUN = -15
 
 
 def split(evidence: Evidence) -> Iterator[Evidence]:
     """Yield the evidence of each rank of a worker that has several.
 
-    Of a worker that has ended, torchrun says which rank failed; it has ended the others.
+    For a worker that has exited, torchrun reports the rank that failed; torchrun ended the others.
     """
     if len(evidence.ranks) < 2:
         yield evidence
         return
-    named = _NAMED.match(evidence.failure)
+    failed = re.match(r"rank (\d+): ", evidence.failure)
     for rank in evidence.ranks:
         processes = tuple(process for process in evidence.processes if process.rank == rank)
         pids = {process.pid for process in processes}
-        is_ended = evidence.exit_code and named and int(named[1]) != rank
+        is_ended = evidence.exit_code and failed and int(failed[1]) != rank
         yield replace(
             evidence,
             rank=rank,
@@ -108,84 +107,86 @@ def split(evidence: Evidence) -> Iterator[Evidence]:
             processes=processes,
             threads=tuple(thread for thread in evidence.threads if thread.pid in pids),
             collectives=tuple(call for call in evidence.collectives if call.rank == rank),
-            exit_code=_ENDED_BY_TORCHRUN if is_ended else evidence.exit_code,
+            # torchrun ends ranks with SIGTERM.
+            exit_code=-15 if is_ended else evidence.exit_code,
             failure="" if is_ended else evidence.failure.removeprefix(f"rank {rank}: "),
         )
 
 
 @dataclass(frozen=True)
 class RankSeen:
-    """A rank, and what its evidence says at a glance."""
+    """A rank, and a summary of its evidence."""
 
     evidence: Evidence
 
     @cached_property
     def main(self) -> Thread | None:
-        """The main thread of the first of its processes that runs Python."""
+        """Main thread of the first of its processes that runs Python."""
         return main_thread(self.evidence)
 
     @cached_property
     def at(self) -> Frame | None:
-        """Its first frame outside of frameworks and the standard library."""
-        frames = self.main.frames if self.main else ()
-        return next((one for one in frames if package_of(one) not in ("", *_FRAMEWORKS)), None)
+        """First frame outside of frameworks and the standard library."""
+        return _first_own(self.main.frames if self.main else ())
 
     @cached_property
     def loads_at(self) -> Frame | None:
-        """Where a worker of the data loader is that it waits for; None if it waits for none."""
+        """Frame of the data loader's worker that the rank waits for; None if it waits for none."""
         frames = self.main.frames if self.main else ()
         if not any(_TORCH_DATA in frame.file for frame in frames):
             return None
+        # The frames outside of this file are those of the process that the worker forked from.
+        file = "torch/utils/data/_utils/worker.py"
         for worker in self.evidence.threads:
-            # Further out are the frames of the process that it was forked from.
-            its = [*takewhile(lambda frame: not frame.file.endswith(_TORCH_WORKER), worker.frames)]
-            own = [one for one in its if package_of(one) not in ("", *_FRAMEWORKS)]
+            inner = [*takewhile(lambda frame: not frame.file.endswith(file), worker.frames)]
+            own = _first_own(inner)
             # A worker that waits for its next item is in PyTorch's code alone.
-            if worker.is_main and len(its) < len(worker.frames) and own:
-                return own[0]
+            if worker.is_main and len(inner) < len(worker.frames) and own:
+                return own
         return None
 
     @cached_property
     def below(self) -> Sequence[Frame]:
-        """The frames of libraries that it is in, from there."""
+        """Frames of libraries that ``at`` has called."""
         frames = self.main.frames if self.main else ()
         return [*takewhile(lambda frame: frame is not self.at, frames)]
 
     @cached_property
     def waits_in(self) -> Collective | None:
-        """The collective that it has entered, and that is not over."""
-        return next((one for one in self.evidence.collectives if not one.retired), None)
+        """Collective that the rank has entered, and that has not completed."""
+        return next((call for call in self.evidence.collectives if not call.retired), None)
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for other ranks, as far as PyTorch tells."""
+        """Whether the rank waits for other ranks, as far as PyTorch reports it."""
         in_torch = any(frame.file.endswith(_TORCH_WAITS) for frame in self.below)
         return self.waits_in is not None or in_torch
 
     @property
     def is_in_framework(self) -> bool:
-        """Whether it may wait for other ranks in a framework that does not tell."""
+        """Whether the rank may wait for other ranks in a framework that does not report it."""
         inside = [frame for frame in self.below if package_of(frame) in _FRAMEWORKS]
         return bool(inside) and _TORCH_DATA not in inside[0].file
 
     @property
     def phase(self) -> str:
-        """The phase that its training is in; "" outside of all, or if it tells none."""
-        return next((one.phase for one in self.evidence.processes if one.phase), "")
+        """Phase of the training; empty outside of all phases, or if the rank reports none."""
+        return next((process.phase for process in self.evidence.processes if process.phase), "")
 
     @property
     def has_ended(self) -> bool:
-        """Whether its process is over."""
-        its = self.evidence.processes
-        return self.evidence.exit_code is not None or bool(its and its[0].state in ENDED)
+        """Whether the rank's process has exited."""
+        processes = self.evidence.processes
+        is_over = bool(processes and processes[0].state in ENDED)
+        return self.evidence.exit_code is not None or is_over
 
     def processes_in(self, states: str) -> list[Process]:
-        """Return its processes whose state is one of these letters."""
+        """Return the rank's processes whose state is one of these letters."""
         return [process for process in self.evidence.processes if process.state in states]
 
     @property
     def place(self) -> str:
-        """Where it is, and what else is wrong with it."""
+        """Position of the rank, with other findings about it."""
         text = f"at {mark_frame(self.at)}" if self.at else "at a place that is not known"
         if self.waits_in:
             text = f"in {spell(self.waits_in)}"
@@ -198,57 +199,62 @@ class RankSeen:
 
     @property
     def killed(self) -> str:
-        """That the kernel has killed it, if it did."""
+        """Remark that the kernel killed the rank; empty if it did not."""
         kills = self.evidence.out_of_memory_kills
         return " (the kernel killed it for lack of memory)" if kills else ""
 
 
+def _first_own(frames: Sequence[Frame]) -> Frame | None:
+    """Return the first frame outside of frameworks and the standard library."""
+    return next((frame for frame in frames if package_of(frame) not in ("", *_FRAMEWORKS)), None)
+
+
 @dataclass(frozen=True)
 class Seen:
-    """All ranks of which there is evidence."""
+    """All ranks with evidence."""
 
     ranks: Mapping[int, RankSeen]
     world_size: int
 
     @cached_property
     def missing(self) -> Sequence[int]:
-        """The ranks of which there is no evidence."""
+        """Ranks without evidence."""
         return [rank for rank in range(self.world_size) if rank not in self.ranks]
 
     @cached_property
     def alive(self) -> Mapping[int, RankSeen]:
-        """The ranks that have not ended."""
+        """Ranks that have not exited."""
         return {number: rank for number, rank in self.ranks.items() if not rank.has_ended}
 
     @cached_property
     def groups(self) -> Sequence[Mapping[int, Collective]]:
-        """The last collective of each living rank, for each group of processes."""
+        """Last collective of each living rank, for each process group."""
         groups: dict[str, dict[int, Collective]] = {}
         for number, rank in self.alive.items():
-            for one in rank.evidence.collectives:
-                groups.setdefault(one.group, {})[number] = one
+            for call in rank.evidence.collectives:
+                groups.setdefault(call.group, {})[number] = call
         return [*groups.values()]
 
     @cached_property
     def waiting(self) -> Sequence[int]:
-        """The ranks that wait for others."""
+        """Ranks that wait for others."""
         return [number for number, rank in self.alive.items() if rank.waits]
 
     @cached_property
     def behind(self) -> Sequence[int]:
-        """Ranks that have not entered a collective that others wait in, and wait for nobody."""
+        """Ranks that have not entered a collective in which others wait, and do not wait."""
         late = set()
         for group in self.groups:
-            awaited = max((one.number for one in group.values() if not one.retired), default=0)
-            late |= {number for number, one in group.items() if one.number < awaited}
+            awaited = max((call.number for call in group.values() if not call.retired), default=0)
+            late |= {number for number, call in group.items() if call.number < awaited}
         return sorted(late.difference(self.waiting))
 
     def accuse(self, kind: str, culprits: Sequence[int], how: str, certainty: str) -> Verdict:
-        """Name ranks, where they are, and who waits for them."""
-        its = (self.ranks[number].at for number in culprits)
-        frames = {spell_frame(frame) for frame in its if frame}
+        """Return a verdict on ranks, with their position and the ranks that wait for them."""
+        positions = (self.ranks[number].at for number in culprits)
+        frames = {spell_frame(frame) for frame in positions if frame}
         waiting = [number for number in self.waiting if number not in culprits]
-        entered = [collective for number in waiting if (collective := self.ranks[number].waits_in)]
+        entered = [call for number in waiting if (call := self.ranks[number].waits_in)]
         where = f" in {spell(entered[0])}" if entered else ""
         if waiting:
             whom = "it" if len(culprits) == 1 else "them"
@@ -265,74 +271,65 @@ class Seen:
         )
 
     def describe(self, numbers: Iterable[int]) -> str:
-        """Say where ranks are: those together that are at the same place."""
+        """Describe the positions of ranks; those at the same position together."""
         places = by_text({number: self.ranks[number].place for number in numbers})
-        return "; ".join(f"{name_ranks(there, 'be')} {place}" for place, there in places.items())
+        return "; ".join(f"{name_ranks(ranks, 'be')} {place}" for place, ranks in places.items())
 
 
 def by_text(texts: Mapping[int, str]) -> Mapping[str, list[int]]:
-    """Return the ranks of which the same is said, by that."""
+    """Return the ranks that have the same text, by the text."""
     ranks: dict[str, list[int]] = {}
     for rank, text in texts.items():
         ranks.setdefault(text, []).append(rank)
     return ranks
 
 
-def name_of(one: Collective) -> str:
+def name_of(call: Collective) -> str:
     """Return the name of a collective without its backend."""
-    return one.name.rpartition(":")[2] or "collective"
+    return call.name.rpartition(":")[2] or "collective"
 
 
-def spell(one: Collective) -> str:
+def spell(call: Collective) -> str:
     """Return a collective as ``all-reduce 22``."""
-    return f"{name_of(one).replace('_', '-')} {one.number}"
+    return f"{name_of(call).replace('_', '-')} {call.number}"
 
 
 def name_ranks(numbers: Sequence[int], verb: str) -> str:
     """Return ``rank 1 waits`` or ``ranks 0, 2 and 3 wait``."""
-    one, several = {"be": ("is", "are"), "have": ("has", "have")}.get(verb, (f"{verb}s", verb))
+    singular, plural = {"be": ("is", "are"), "have": ("has", "have")}.get(verb, (f"{verb}s", verb))
     if len(numbers) == 1:
-        return f"rank {numbers[0]} {one}"
-    return f"ranks {join([str(number) for number in numbers])} {several}"
+        return f"rank {numbers[0]} {singular}"
+    return f"ranks {join([str(number) for number in numbers])} {plural}"
 
 
 # --- Verdict ---
 
 _STOPPED, _ON_DEVICE = "Tt", "D"
-# Collectives whose ranks must all give tensors of the same shapes.
+# In these collectives, all ranks must pass tensors of the same shapes.
 _SAME_SIZES = ("all_reduce", "allreduce", "broadcast", "reduce")
-# How processes end that are stopped because another one has failed.
-_STOPPED_BY = (-15, -9, 143, 137)
-# What a process says that fails because another one is gone.
-_ECHOES = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
-# What gloo says where ranks give a collective different sizes, before it aborts one of them.
-_SIZES_DIFFER = "op.preamble.length <= op.nbytes"
-_CLOCKS_DIFFER_SECONDS = 1.0
-_LONGEST_WORDS = 200
-# A step that takes longer than so many usual ones may hang.
-_USUAL_STEPS = 3
 
 
 def judge(evidence: Sequence[Evidence], world_size: int) -> Verdict:
-    """Return who is at fault, by the evidence of the ranks that there is."""
-    newest = {one.rank: one for one in sorted(evidence, key=lambda one: one.at)}
+    """Return the verdict on a hang, given the evidence of the ranks."""
+    newest = {of_rank.rank: of_rank for of_rank in sorted(evidence, key=lambda item: item.at)}
     seen = Seen({rank: RankSeen(newest[rank]) for rank in sorted(newest)}, world_size)
     return next(verdict for rule in _RULES if (verdict := rule(seen)) is not None)
 
 
 def _goes_on(seen: Seen) -> Verdict | None:
     """Ranks that did a step while the evidence was gathered cannot be compared."""
-    its = [rank.evidence for rank in seen.ranks.values()]
-    if not its or len(seen.alive) < len(its):
+    evidence = [rank.evidence for rank in seen.ranks.values()]
+    if not evidence or len(seen.alive) < len(evidence):
         return None
-    moments = [e.at for e in its]
-    spread = max(moments) - min(moments) + _CLOCKS_DIFFER_SECONDS
-    quiet = {e.rank: e.quiet_seconds for e in its if e.quiet_seconds is not None}
+    times = [of_rank.at for of_rank in evidence]
+    # Clocks of the workers may differ by a second.
+    spread = max(times) - min(times) + 1.0
+    quiet = {e.rank: e.quiet_seconds for e in evidence if e.quiet_seconds is not None}
     moving = [rank for rank, seconds in quiet.items() if seconds <= spread]
-    usual = max(e.usual_step_seconds or 0.0 for e in its)
+    usual = max(of_rank.usual_step_seconds or 0.0 for of_rank in evidence)
     if moving:
         text = f"the run goes on: {name_ranks(moving, 'have')} just done a step"
-    elif quiet and max(quiet.values()) <= _USUAL_STEPS * usual:
+    elif quiet and max(quiet.values()) <= 3 * usual:
         text = f"it may go on: its last step was {max(quiet.values()):.0f} s ago, and a step takes "
         text += f"{usual:.0f} s"
     else:
@@ -341,23 +338,25 @@ def _goes_on(seen: Seen) -> Verdict | None:
 
 
 def _sizes_differ(seen: Seen) -> Verdict | None:
-    """Accuse the fewer where gloo has aborted a rank that gave less than others; of two ranks both.
+    """Accuse the minority if gloo aborted a rank that passed less than others; of two ranks both.
 
-    What it aborts tells no size any more; those that fail because of that have left theirs.
+    The evidence of an aborted rank has no size. That of the ranks that failed because of it does.
     """
-    its = [n for n, rank in seen.ranks.items() if _SIZES_DIFFER in rank.evidence.stderr_end]
-    if not its:
+    # gloo prints this before it aborts.
+    message = "op.preamble.length <= op.nbytes"
+    aborted = [n for n, rank in seen.ranks.items() if message in rank.evidence.stderr_end]
+    if not aborted:
         return None
-    text = f"the ranks give a collective different sizes: {name_ranks(its, 'have')} got more than "
-    text += "expected"
+    text = f"the ranks give a collective different sizes: {name_ranks(aborted, 'have')} got more "
+    text += "than expected"
     last = {n: call for n, rank in seen.ranks.items() for call in rank.evidence.collectives[:1]}
     newest = max((call.number for call in last.values()), default=0)
-    given = {n: call for n, call in last.items() if call.number == newest and n not in its}
-    if given:
-        text += f": {_spell_calls(by_text({n: _call(call) for n, call in given.items()}))}"
-    sizes = {n: sum(map(math.prod, call.sizes)) for n, call in given.items()}
+    calls = {n: call for n, call in last.items() if call.number == newest and n not in aborted}
+    if calls:
+        text += f": {_spell_calls(by_text({n: _call(call) for n, call in calls.items()}))}"
+    sizes = {n: sum(map(math.prod, call.sizes)) for n, call in calls.items()}
     large = [n for n, size in sizes.items() if size == max(sizes.values())]
-    small = [n for n in (*sizes, *its) if n not in large]
+    small = [n for n in (*sizes, *aborted) if n not in large]
     fewer, more = sorted((large, small), key=len)
     culprits: Sequence[int] = ()
     if len(seen.ranks) == seen.world_size == 2:
@@ -369,7 +368,7 @@ def _sizes_differ(seen: Seen) -> Verdict | None:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a rank ended."""
+    """Exit of a rank."""
 
     rank: int
     exit_code: int | None
@@ -378,26 +377,29 @@ class Ended:
 
     @property
     def echoes(self) -> bool:
-        """Whether it says that another rank is gone."""
-        return any(echo in self.stderr_end for echo in _ECHOES)
+        """Whether the rank reports that another rank is gone."""
+        messages = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
+        return any(message in self.stderr_end for message in messages)
 
     @property
     def is_cause(self) -> bool:
-        """Whether it has failed by itself, not because another one had."""
-        was_stopped = self.exit_code in _STOPPED_BY and not self.out_of_memory_kills
+        """Whether the rank failed by itself, not because another one had."""
+        # Ranks that are stopped because another one failed exit by SIGTERM or SIGKILL.
+        was_stopped = self.exit_code in (-15, -9, 143, 137) and not self.out_of_memory_kills
         return bool(self.exit_code) and not was_stopped and not self.echoes
 
 
 def ended_first(ended: Sequence[Ended]) -> list[int]:
-    """Return the ranks because of which the others ended, by their exit codes and last words.
+    """Return the ranks that caused the end of the others, by exit codes and last messages.
 
     These are the ranks that failed by themselves, or without any those that ended with code 0
     while others lost their connection to them.
     """
-    failed = [one for one in ended if one.exit_code]
-    causes = [one.rank for one in failed if one.is_cause]
-    by_itself = [one.rank for one in failed if not one.echoes]
-    return causes or by_itself or [o.rank for o in ended if not o.exit_code and not o.echoes]
+    failed = [rank for rank in ended if rank.exit_code]
+    causes = [rank.rank for rank in failed if rank.is_cause]
+    by_itself = [rank.rank for rank in failed if not rank.echoes]
+    succeeded = [rank.rank for rank in ended if not rank.exit_code and not rank.echoes]
+    return causes or by_itself or succeeded
 
 
 def _gone(seen: Seen) -> Verdict | None:
@@ -405,62 +407,62 @@ def _gone(seen: Seen) -> Verdict | None:
     failed = [number for number in gone if seen.ranks[number].evidence.exit_code]
     echoing = [number for number, rank in seen.ranks.items() if _ended(rank).echoes]
     if not gone or not (failed or echoing or seen.waiting):
-        return None  # Those that have not ended may be at fault as well.
+        return None  # Ranks that have not ended may be at fault as well.
     culprits = ended_first([_ended(seen.ranks[number]) for number in gone])
-    hows = []
+    sentences = []
     for number in culprits or failed:
         code, killed = seen.ranks[number].evidence.exit_code, seen.ranks[number].killed
         with_code = "" if code is None else f" with exit code {code}"
-        words = seen.ranks[number].evidence.failure[:_LONGEST_WORDS] if code else ""
-        why = f" ({words})" if words else ""
-        hows.append(f"rank {number} has ended{with_code}{killed}{why}")
-    how = " and ".join(hows)
+        failure = seen.ranks[number].evidence.failure[:200] if code else ""
+        reason = f" ({failure})" if failure else ""
+        sentences.append(f"rank {number} has ended{with_code}{killed}{reason}")
+    text = " and ".join(sentences)
     if not culprits or (failed and len(culprits) > 1):
-        return Verdict("gone", (), "", "", f"{how}: which was first is not known", "none")
-    return seen.accuse("gone", culprits, how, "certain")
+        return Verdict("gone", (), "", "", f"{text}: which was first is not known", "none")
+    return seen.accuse("gone", culprits, text, "certain")
 
 
 def _ended(rank: RankSeen) -> Ended:
-    its = rank.evidence
-    return Ended(its.rank, its.exit_code, its.stderr_end, its.out_of_memory_kills)
+    evidence = rank.evidence
+    return Ended(
+        evidence.rank, evidence.exit_code, evidence.stderr_end, evidence.out_of_memory_kills
+    )
 
 
 def _stopped(seen: Seen) -> Verdict | None:
-    found = [number for number, rank in seen.alive.items() if rank.processes_in(_STOPPED)]
-    return _by_state(seen, "stopped", found, _STOPPED) if found else None
+    stopped = [number for number, rank in seen.alive.items() if rank.processes_in(_STOPPED)]
+    return _by_state(seen, "stopped", stopped, _STOPPED) if stopped else None
 
 
 def _on_device(seen: Seen) -> Verdict | None:
-    """Accuse who waits for a device, unless another rank is late or all of them wait so."""
-    waiting = [
-        number
-        for number, rank in seen.alive.items()
-        if rank.processes_in(_ON_DEVICE) and (number in seen.behind or _is_itself_on_device(rank))
-    ]
+    """Accuse ranks that wait for a device, unless another rank is late or all of them wait so."""
+    waiting = []
+    for number, rank in seen.alive.items():
+        # A helper process of the rank may read a disk at any moment.
+        own_pids = {rank.evidence.processes[0].pid} if rank.evidence.processes else set()
+        own_pids |= {rank.main.pid} if rank.main else set()
+        pids = {process.pid for process in rank.processes_in(_ON_DEVICE)}
+        if pids & own_pids or (pids and number in seen.behind):
+            waiting.append(number)
     culprits = [number for number in waiting if number in seen.behind or not seen.behind]
     if not culprits or len(culprits) == seen.world_size > 1:
         return None
     return _by_state(seen, "device", culprits, _ON_DEVICE)
 
 
-def _is_itself_on_device(rank: RankSeen) -> bool:
-    """Tell whether it is not a helper of it, which may read a disk at any moment."""
-    pids = {rank.evidence.processes[0].pid, rank.main.pid if rank.main else None}
-    return any(process.pid in pids for process in rank.processes_in(_ON_DEVICE))
-
-
 def _by_state(seen: Seen, kind: str, culprits: Sequence[int], states: str) -> Verdict:
-    hows = []
+    sentences = []
     for number in culprits:
         rank = seen.ranks[number]
         process = rank.processes_in(states)[0]
         is_first = process is rank.evidence.processes[0]
-        who = f"rank {number}" if is_first else f"process {process.pid} of rank {number}"
-        how = "is stopped" if kind == "stopped" else "waits for a device"
+        subject = f"rank {number}" if is_first else f"process {process.pid} of rank {number}"
+        state = "is stopped" if kind == "stopped" else "waits for a device"
         waits_in = f" in {process.waits_in}" if kind == "device" and process.waits_in else ""
-        hows.append(f"{who} {how}{waits_in}" + (f", at {mark_frame(rank.at)}" if rank.at else ""))
+        position = f", at {mark_frame(rank.at)}" if rank.at else ""
+        sentences.append(f"{subject} {state}{waits_in}{position}")
     certainty = "certain" if kind == "stopped" else "likely"
-    return seen.accuse(kind, culprits, " and ".join(hows), certainty)
+    return seen.accuse(kind, culprits, " and ".join(sentences), certainty)
 
 
 def _behind(seen: Seen) -> Verdict | None:
@@ -472,14 +474,14 @@ def _behind(seen: Seen) -> Verdict | None:
 
 
 def _mismatch(seen: Seen) -> Verdict | None:
-    """Accuse who calls another collective than most, at the same number; of two ranks both."""
+    """Accuse the ranks whose collective of the same number differs from most; of two ranks both."""
     for group in seen.groups:
         numbers = {call.number for call in group.values()}
         names = {name_of(call) for call in group.values()}
         if len(numbers) > 1 or not any(numbers):
             continue
-        spelled = _call if len(names) == 1 else spell
-        calls = by_text({number: spelled(call) for number, call in group.items()})
+        format_call = _call if len(names) == 1 else spell
+        calls = by_text({number: format_call(call) for number, call in group.items()})
         if len(calls) == 1:
             continue
         most = max(calls.values(), key=len)
@@ -493,33 +495,36 @@ def _mismatch(seen: Seen) -> Verdict | None:
 
 def _accuse_mismatch(seen: Seen, culprits: Sequence[int], how: str) -> Verdict:
     frames = ((number, seen.ranks[number].at) for number in culprits)
-    its = (f"rank {number} at {mark_frame(frame)}" for number, frame in frames if frame)
-    how = "; ".join((how, *its))
-    found = seen.accuse("mismatch", culprits, how, "likely" if culprits else "none")
-    return replace(found, sentence=how)
+    positions = (f"rank {number} at {mark_frame(frame)}" for number, frame in frames if frame)
+    how = "; ".join((how, *positions))
+    verdict = seen.accuse("mismatch", culprits, how, "likely" if culprits else "none")
+    return replace(verdict, sentence=how)
 
 
 def _spell_calls(calls: Mapping[str, Sequence[int]]) -> str:
-    return " and ".join(f"{name_ranks(there, 'be')} in {call}" for call, there in calls.items())
+    return " and ".join(f"{name_ranks(ranks, 'be')} in {call}" for call, ranks in calls.items())
 
 
 def _network(seen: Seen) -> Verdict | None:
-    """Accuse nobody where all ranks are in the same collective, which does not end."""
+    """Accuse nobody if all ranks are in the same collective, which does not end."""
     for group in seen.groups:
-        one = next(iter(group.values()))
-        is_same = {(each.number, each.retired) for each in group.values()} == {(one.number, False)}
+        first = next(iter(group.values()))
+        is_same = {(call.number, call.retired) for call in group.values()} == {
+            (first.number, False)
+        }
         if is_same and len(group) == seen.world_size > 1:
-            text = f"all ranks are in {spell(one)}, so it may be the network between them"
-            return Verdict("network", (), "", f"{name_of(one)} {one.number}", text, "likely")
+            text = f"all ranks are in {spell(first)}, so it may be the network between them"
+            collective = f"{name_of(first)} {first.number}"
+            return Verdict("network", (), "", collective, text, "likely")
     return None
 
 
 def _odd(seen: Seen) -> Verdict | None:
-    """Accuse the few that are in code of their own where all others wait in the same line."""
+    """Accuse the few that are in their own code while all others wait in the same line."""
     if not _is_comparable(seen):
         return None
-    tells = any(seen.groups)
-    waits = [n for n, rank in seen.ranks.items() if (rank.waits if tells else rank.is_in_framework)]
+    reports = any(seen.groups)
+    waits = [n for n, r in seen.ranks.items() if (r.waits if reports else r.is_in_framework)]
     odd = [number for number in seen.ranks if number not in waits]
     lines = {seen.ranks[number].at for number in waits}
     if len(lines) != 1:
@@ -530,7 +535,7 @@ def _odd(seen: Seen) -> Verdict | None:
 def _outside(seen: Seen) -> Verdict | None:
     """Accuse the few that are outside of the phase ``communication``, which all others are in.
 
-    It needs no framework that tells where its ranks wait.
+    This works with any framework, even if it does not report where its ranks wait.
     """
     if not _is_comparable(seen):
         return None
@@ -541,14 +546,14 @@ def _outside(seen: Seen) -> Verdict | None:
 
 
 def _is_comparable(seen: Seen) -> bool:
-    """Check whether all ranks are alive and have answered, and no collective tells who waits."""
-    return not (seen.missing or len(seen.alive) < len(seen.ranks) or any(_entered(seen)))
+    """Check that all ranks are alive and have evidence, and none is in a collective."""
+    return not (seen.missing or len(seen.alive) < len(seen.ranks) or _any_entered(seen))
 
 
 def _accuse_few(
     seen: Seen, few: Sequence[int], others: Sequence[int], where: str
 ) -> Verdict | None:
-    """Accuse the ranks that the others wait for, if these are at least as many."""
+    """Accuse the ranks for which at least as many others wait."""
     if not few or len(few) > len(others) or not all(seen.ranks[number].at for number in few):
         return None
     how = f"{seen.describe(few)}; {where}"
@@ -556,17 +561,18 @@ def _accuse_few(
 
 
 def _shared(seen: Seen) -> Verdict | None:
-    """Name the frame that all ranks are at, none of which is in a collective."""
+    """Name the frame that all ranks are at, if none is in a collective."""
     frames = {rank.at for rank in seen.ranks.values()}
     frame = next(iter(frames), None)
-    if len(frames) != 1 or frame is None or seen.missing or any(_entered(seen)):
+    if len(frames) != 1 or frame is None or seen.missing or _any_entered(seen):
         return None
-    who = "all ranks are" if seen.world_size > 1 else "rank 0 is"
-    return Verdict("shared", (), spell_frame(frame), "", f"{who} at {mark_frame(frame)}", "likely")
+    subject = "all ranks are" if seen.world_size > 1 else "rank 0 is"
+    text = f"{subject} at {mark_frame(frame)}"
+    return Verdict("shared", (), spell_frame(frame), "", text, "likely")
 
 
-def _entered(seen: Seen) -> Iterator[Collective]:
-    return (one for rank in seen.ranks.values() if (one := rank.waits_in))
+def _any_entered(seen: Seen) -> bool:
+    return any(rank.waits_in for rank in seen.ranks.values())
 
 
 def _unknown(seen: Seen) -> Verdict:
@@ -593,9 +599,9 @@ _RULES: tuple[Callable[[Seen], Verdict | None], ...] = (
 )
 
 
-def _call(one: Collective) -> str:
-    """Spell a collective with the shapes that all ranks have to agree in."""
-    if name_of(one) not in _SAME_SIZES:
-        return spell(one)
-    shapes = ", ".join("x".join(map(str, shape)) or "1" for shape in one.sizes)
-    return f"{spell(one)} of {shapes}"
+def _call(call: Collective) -> str:
+    """Format a collective with the shapes that must be the same on all ranks."""
+    if name_of(call) not in _SAME_SIZES:
+        return spell(call)
+    shapes = ", ".join("x".join(map(str, shape)) or "1" for shape in call.sizes)
+    return f"{spell(call)} of {shapes}"

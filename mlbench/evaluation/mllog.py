@@ -1,7 +1,7 @@
-"""A run in the lines of MLPerf's logging, ``:::MLLOG {…}``, which its compliance checker reads.
+"""A run as lines of MLPerf's log, ``:::MLLOG {…}``, which MLPerf's compliance checker reads.
 
-github.com/mlcommons/logging has the keys, docs/mllog.yaml the rules that a run's lines keep to.
-Pure. A key whose value the run has not stated is left out.
+The keys are documented in github.com/mlcommons/logging, and the rules for the lines of a run are in
+docs/mllog.yaml. A key whose value the run has not reported is left out.
 """
 
 import json
@@ -61,7 +61,15 @@ def write(context: RunContext, series: Columns) -> Iterator[str]:
     yield str(_Event(begun.times_us[0], "INTERVAL_END", "init_stop"))
     yield str(_Event(begun.times_us[0], "INTERVAL_START", "run_start"))
     # At the same time, an evaluation ends before its epoch, which ends before the next one begins.
-    events = [*_evaluations(accuracy, rank, begun, last_us), *_epochs(begun, last_us, ended)]
+    events = list(_evaluations(accuracy, rank, begun, last_us)) if accuracy else []
+    starts = [at for at in zip(begun.times_us, begun.values, strict=True) if at[0] <= last_us]
+    # Each epoch is stopped by the next one, the last by the end of the run.
+    ends = [*(time_us for time_us, _ in starts[1:]), *([last_us] if ended else [])]
+    for i, (time_us, number) in enumerate(starts):
+        metadata = {"epoch_num": round(number) + 1}
+        events.append(_Event(time_us, "INTERVAL_START", "epoch_start", None, metadata))
+        if i < len(ends):
+            events.append(_Event(ends[i], "INTERVAL_END", "epoch_stop", None, metadata))
     yield from map(str, sorted(events, key=lambda event: event.time_us))
     if ended:
         status = {"status": "success" if succeeded else "aborted"}
@@ -86,43 +94,30 @@ def _facts(context: RunContext) -> dict[str, Any]:
     return {key: value for key, value in facts.items() if value is not None}
 
 
-def _epochs(begun: Column, last_us: int, ended: bool) -> Iterator[_Event]:
-    """Yield the starts of epochs, each but the last stopped by the next one."""
-    starts = [at for at in zip(begun.times_us, begun.values, strict=True) if at[0] <= last_us]
-    ends = [*(time_us for time_us, _ in starts[1:]), *([last_us] if ended else [])]
-    for i, (time_us, number) in enumerate(starts):
-        which = {"epoch_num": round(number) + 1}
-        yield _Event(time_us, "INTERVAL_START", "epoch_start", None, which)
-        if i < len(ends):
-            yield _Event(ends[i], "INTERVAL_END", "epoch_stop", None, which)
-
-
-def _evaluations(
-    accuracy: Accuracy | None, rank: str, begun: Column, last_us: int
-) -> Iterator[_Event]:
+def _evaluations(accuracy: Accuracy, rank: str, begun: Column, last_us: int) -> Iterator[_Event]:
     """Yield the evaluations of a rank, within epochs.
 
-    The training time at an evaluation's end tells when it began, as it leaves evaluations out.
+    Training time excludes evaluations, so it tells the begin of one from the time at its end.
     """
-    times = _of(rank, accuracy.values) if accuracy else None
-    if accuracy is None or times is None:
+    values = _of(rank, accuracy.values)
+    if values is None:
         return
-    former_us = 0
-    for time_us, value in zip(times.times_us, times.values, strict=True):
+    previous_us = 0
+    for time_us, value in zip(values.times_us, values.values, strict=True):
         epoch = bisect_right(begun.times_us, time_us) - 1
         if epoch < 0 or time_us > last_us:
             continue
-        since_us = max(begun.times_us[epoch], former_us)
+        since_us = max(begun.times_us[epoch], previous_us)
         before, after = (accuracy.training_seconds(rank, at) for at in (since_us, time_us))
         start_us = time_us
         if before is not None and after is not None:
             start_us = min(time_us, since_us + max(0, round((after - before) * 1e6)))
-        which = {"epoch_num": round(begun.values[epoch]) + 1}
-        yield _Event(start_us, "INTERVAL_START", "eval_start", None, which)
-        finite = value if isfinite(value) else None  # JSON has no other numbers
-        yield _Event(time_us, "POINT_IN_TIME", "eval_accuracy", finite, which)
-        yield _Event(time_us, "INTERVAL_END", "eval_stop", None, which)
-        former_us = time_us
+        metadata = {"epoch_num": round(begun.values[epoch]) + 1}
+        yield _Event(start_us, "INTERVAL_START", "eval_start", None, metadata)
+        finite = value if isfinite(value) else None  # JSON has neither NaN nor infinity.
+        yield _Event(time_us, "POINT_IN_TIME", "eval_accuracy", finite, metadata)
+        yield _Event(time_us, "INTERVAL_END", "eval_stop", None, metadata)
+        previous_us = time_us
 
 
 def _of(rank: str, columns: ByRank) -> Column | None:

@@ -1,8 +1,8 @@
-"""Reading the archives of others in a process of its own, whose memory is limited.
+"""Sandbox for archives of others: a separate process with limited memory reads them.
 
-A file can be made to fill memory, or to have libraries abort where they get none. A limit of memory
-holds for a whole process and for good: a server, or a notebook, cannot set one for itself. What
-cannot be read, or not within the memory and time for that, is an ArchiveError.
+A file can fill memory, or make libraries abort when memory is short. A memory limit applies to a
+whole process permanently, so a server or a notebook cannot set one for itself. A file that cannot
+be read within the limits of memory and time raises an ArchiveError.
 """
 
 import json
@@ -23,24 +23,23 @@ from mlbench.evaluation.official_rules import SetAtSealing
 
 MOST_MEMORY = 4 << 30
 DESCRIPTORS = "/dev/fd/"
-_POLL_SECONDS = 0.2
 _UNREADABLE = "it cannot be checked within the memory and time for that"
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What was found in an archive."""
+    """Result of checking an archive."""
 
     problems: Sequence[str]
     notes: Sequence[str]
     run: Run | None
-    """The run as it was sealed; None if it could not be read."""
+    """Run as it was sealed; None if it could not be read."""
     in_set: SetAtSealing | None
-    """Its set, if it states one."""
+    """Benchmark set of the run; None without one."""
 
     @classmethod
     def from_answer(cls, problems: list[str], notes: list[str], run: Any, in_set: Any) -> "Checked":
-        """Decode what ``python -m mlbench.evaluation check`` prints of an archive."""
+        """Decode the answer of ``python -m mlbench.evaluation check`` for an archive."""
         return cls(
             problems,
             notes,
@@ -56,7 +55,7 @@ def check(files: Sequence[Path]) -> list[Checked]:
     archive ends the process, the two halves are checked apart, until that archive is alone.
     """
     try:
-        return [Checked.from_answer(*found) for found in _ask("check", *map(str, files))]
+        return [Checked.from_answer(*answer) for answer in _ask("check", *map(str, files))]
     except ArchiveError as error:
         if len(files) <= 1:
             return [Checked([str(error)], [], None, None) for _ in files]
@@ -71,9 +70,9 @@ def check_digests(files: Sequence[Path]) -> None:
 
 
 def damage(file: int, seconds: float, is_gone: Callable[[], bool]) -> list[str]:
-    """Return which digests of an archive differ, given its file's descriptor.
+    """Return the digests of an archive that differ, given its file's descriptor.
 
-    ``seconds`` are how long that may take; ``is_gone`` tells that nobody waits for it any more.
+    The check may take ``seconds``. It ends early when ``is_gone`` says that no client waits.
     """
     return list(_ask("damage", f"{DESCRIPTORS}{file}", keep=[file], until=(seconds, is_gone)))
 
@@ -87,26 +86,26 @@ def compare(
 
 
 def _ask(
-    what: Literal["check", "damage", "compare"],
-    *words: str,
+    command: Literal["check", "damage", "compare"],
+    *arguments: str,
     keep: Sequence[int] = (),
     until: tuple[float, Callable[[], bool]] = (inf, lambda: False),
 ) -> Any:
     seconds, is_gone = until
     deadline = time.monotonic() + seconds
-    command = [sys.executable, "-P", "-m", "mlbench.evaluation", what, *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, pass_fds=keep) as asked:
+    program = [sys.executable, "-P", "-m", "mlbench.evaluation", command, *arguments]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, pass_fds=keep) as process:
         try:
             while True:
                 try:
-                    output, _ = asked.communicate(timeout=_POLL_SECONDS)
+                    output, _ = process.communicate(timeout=0.2)
                     break
                 except subprocess.TimeoutExpired:
                     if is_gone() or time.monotonic() > deadline:
                         raise ArchiveError(_UNREADABLE) from None
         finally:
-            asked.kill()
-    if asked.returncode:
+            process.kill()
+    if process.returncode:
         raise ArchiveError(_UNREADABLE)
     answer = json.loads(output)
     if "refused" in answer:
