@@ -85,7 +85,7 @@ def _differ(some: Facts, others: Facts) -> bool:
 
 
 def same_task(first: Configuration, config: Configuration) -> bool:
-    """Check if both learn the same data to the same goal, as a speed-up requires."""
+    """Check if both groups learn the same data to the same goal; a speed-up requires it."""
     known = {name: first.facts[name] for name in (GOAL, DATA) if name in first.facts}
     return not _differ(config.facts, known)
 
@@ -428,7 +428,7 @@ def _scaled(
 ) -> Group:
     """Return a group with its speed-ups over the one with the fewest workers.
 
-    Efficiency requires more workers: without such groups there is none.
+    A group has an efficiency only if groups differ in their number of workers.
     """
     first = sweeps.fewest_workers(points, i)
     (base, origin), (config, group) = (configs[first], groups[first]), (configs[i], groups[i])

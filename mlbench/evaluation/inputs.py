@@ -1,7 +1,7 @@
 """Inputs of an evaluation: the run, its ranks, their series as columns, and the criteria.
 
-``RunRow`` and ``RankRow`` are rows of the master's database or of an archive, reduced to what a
-result depends on. Their times are Unix seconds.
+``RunRow`` and ``RankRow`` are rows of the master's database or of an archive. They have only the
+fields on which a result depends. Their times are Unix seconds.
 """
 
 import math
@@ -28,17 +28,17 @@ from mlbench.evaluation.statistics import ratio
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The numbers of a series in order of time, NaN and infinities among them."""
+    """Numbers of a series in order of time, including NaN and infinities."""
 
     times_us: Sequence[int]
     values: Sequence[float]
 
     def first_from(self, time_us: int) -> int:
-        """Return the position of the first number at a time or later; the length if none is."""
+        """Return the position of the first number at a time or later; else the length."""
         return bisect_left(self.times_us, time_us)
 
     def at(self, time_us: int) -> float:
-        """Return the number at a time, between two interpolated; the first or last outside."""
+        """Return the number at a time, interpolated; outside of the series its first or last."""
         times_us, values = self.times_us, self.values
         after = bisect_right(times_us, time_us)
         if not 0 < after < len(times_us):
@@ -49,13 +49,13 @@ class Column:
 
 
 Columns = Mapping[SeriesKey, Column]
-"""By metric and rank; none is empty."""
+"""Columns by metric and rank; none is empty."""
 
 Read = Callable[[Collection[str], int], Columns]
-"""Reads the series of these names, or of these metrics with any rank, from a time on."""
+"""Function that reads the series of given names or metrics, of any rank, from a time on."""
 
 ByRank = Mapping[str, Column]
-"""The columns of a metric in order of ranks; the one without a rank comes first."""
+"""Columns of a metric in order of ranks; the column without a rank comes first."""
 
 
 def by_rank(columns: Columns, metric: str) -> ByRank:
@@ -80,53 +80,46 @@ def finite_by_rank(columns: Columns, metric: str) -> ByRank:
     return finite
 
 
-def _finite(column: Column) -> Column:
-    kept = [i for i, value in enumerate(column.values) if math.isfinite(value)]
-    if len(kept) == len(column.values):
-        return column
-    return Column([column.times_us[i] for i in kept], [column.values[i] for i in kept])
-
-
 # --- Runs and ranks ---
 
 
 @dataclass(frozen=True)
 class Elsewhere(Record):
-    """The installation that an imported run is from."""
+    """Installation that an imported run is from."""
 
     installation: str = ""
-    """Its name; empty where the run's archive does not say."""
+    """Host of its master; empty if the run's archive does not contain it."""
 
 
 @dataclass(frozen=True)
 class InjectedFault(Record):
-    """A failure that a run is to have, or has had."""
+    """Fault that is planned for a run or injected into it."""
 
     rank: int
-    """The worker that it hits, by its rank among the workers."""
+    """Rank of the affected worker among the workers."""
     fault: str
-    """Such as ``kill`` or ``stop:5s``."""
+    """Fault such as ``kill`` or ``stop:5s``."""
     seconds: float | None = None
-    """When it was planned for, after all ranks of the first attempt were running; None: it was
-    ordered by hand."""
+    """Planned time, in seconds since all ranks of the first attempt were running; None for a fault
+    that was injected by hand."""
     due_at: float | None = None
-    """The same in Unix seconds; None before all ranks are running."""
+    """Planned time in Unix seconds; None before all ranks are running."""
     at: float | None = None
-    """When its agent has carried it out, or could not; None: it has not."""
+    """Time at which the agent injected the fault, or failed to; None if it has not yet."""
     attempt: int | None = None
-    """That of ``at``."""
+    """Attempt into which the fault was injected; None if it has not been yet."""
     problem: str = ""
-    """Why it could not; else empty."""
+    """Reason why the agent could not inject the fault; else empty."""
 
     @property
     def how(self) -> str:
-        """Who wanted it, in words."""
+        """Origin of the fault: ``by hand``, or its planned time."""
         return "by hand" if self.seconds is None else f"as planned at {self.seconds:.1f} s"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunRow(RunSpec, Record):
-    """A run: what it was ordered with, and what became of it."""
+    """A run: its request, its state, and its reported settings."""
 
     id: int
     name: str
@@ -139,74 +132,75 @@ class RunRow(RunSpec, Record):
     swept: Mapping[str, str] = field(default_factory=dict)
     state: RunState
     reason: str = ""
-    """Why it failed or was ended; empty for a run that ended by itself."""
+    """Reason why the run failed or was stopped; empty for a run that finished."""
     not_finite: Mapping[str, Any] | None = None
     """``{"metric", "rank", "step", "since"}`` of a loss that is not finite; None otherwise."""
     attempt: int = 0
     created_at: float = 0.0
     room_at: float | None = None
-    """When it no longer waited for other runs, if workers were not there then."""
+    """Time at which the run stopped waiting for other runs, if workers had to start then."""
     started_at: float | None = None
     finished_at: float | None = None
     clock_set_seconds: float = 0.0
     goal: Goal | None = None
     settings: Mapping[str, Setting] | None = None
-    """As the task stated them; None until it has."""
+    """Settings that the task reported; None before it has."""
     stated_world_size: int | None = None
     energy_joules: float | None = None
     origin: Elsewhere | None = None
     injected: tuple[InjectedFault, ...] = ()
-    """The failures that were planned, or ordered by hand."""
+    """Faults that were planned, or injected by hand."""
 
     @property
     def world_size(self) -> int:
-        """How many processes train, a rank each."""
+        """Number of training processes; each is a rank."""
         return self.stated_world_size or self.num_workers
 
     @property
     def title(self) -> str:
-        """The name for people."""
+        """Display name; else the name."""
         return self.display_name or self.name
 
     @property
     def whole_command(self) -> str:
-        """The command with the options that MLBench adds to it, and with its secrets masked.
+        """Command with the options that MLBench adds, and with its secrets masked.
 
         It is empty for an official task.
         """
         options = {"--gpu": self.gpu_enabled, "--light": self.light_target}
-        added = [option for option, wanted in options.items() if wanted]
+        added = [option for option, is_set in options.items() if is_set]
         return " ".join([mask_command(self.command), *added]) if self.command else ""
 
 
 @dataclass(frozen=True)
 class Processes(Record):
-    """The processes of a worker that has several."""
+    """Processes of a worker that has several."""
 
     ranks: tuple[int, ...]
     restarts: Mapping[str, float] = field(default_factory=dict)
-    """When torchrun began them anew."""
+    """Times of the restarts by torchrun, by their number."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RankRow(Record):
-    """A worker's part in an attempt."""
+    """A worker in an attempt."""
 
     attempt: int
     rank: int
     worker: str = ""
     assigned_at: float = 0.0
     reported_at: float | None = None
-    """When its agent said first that its process runs; its beginning, if others started it."""
+    """Time of the agent's first report that the process runs; the start of an external process."""
     exit_code: int | None = None
     exited_at: float | None = None
     lost: str = ""
-    """Why it was given up; empty for a rank that was not."""
+    """Reason why the master gave the rank up; else empty."""
     clock_ahead: float = 0.0
-    """By how much the worker's clock was ahead of the run's time."""
+    """Seconds by which the worker's clock was ahead of the run's time."""
     dated_before: float = 0.0
+    """Maximum seconds by which a value's time was before the begin of the rank."""
     dated_ahead: float = 0.0
-    """By how much values were dated before their beginning, and after they came, at most."""
+    """Maximum seconds by which a value's time was after its arrival."""
     disturbance: Disturbance | None = None
     processes: Processes | None = None
     machine: StatedMachine | None = None
@@ -214,12 +208,12 @@ class RankRow(Record):
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """The ranks of its processes: its own, unless it has stated several."""
+        """Ranks of the worker's processes."""
         return self.processes.ranks if self.processes else (self.rank,)
 
     @property
     def cores(self) -> tuple[int, ...]:
-        """The cores of its machine that it was bound to; empty if it was to none."""
+        """Cores of the machine to which the worker was bound; empty if it was not bound."""
         return tuple(self.assignment.get("cpus", ()))
 
 
@@ -228,21 +222,21 @@ class RankRow(Record):
 
 @dataclass(frozen=True)
 class Criteria(Record):
-    """What runs are evaluated by; None for a run's own."""
+    """Criteria by which runs are evaluated; None for a run's own."""
 
     target: Goal | None = None
-    """By default, each run's goal."""
+    """Target; None for the goal of each run."""
     after_seconds: float | None = None
-    """The time of "accuracy after time": by default, each run's deadline, else two hours."""
+    """Time of "accuracy after time" in seconds; None for each run's deadline, else two hours."""
     price: float | None = None
-    """The price of a worker-second."""
+    """Price of a worker-second; None without costs."""
 
 
 OWN_CRITERIA = Criteria()
 
 
 def read_goal(text: str) -> Goal:
-    """Return the goal that a text such as ``val_loss<=0.1`` says; raise ValueError for others."""
+    """Parse a goal such as ``val_loss<=0.1``; raise ValueError for other texts."""
     lower_is_better = text.rfind("<=") > text.rfind(">=")
     parts = text.rpartition("<=" if lower_is_better else ">=")
     metric, sign, value = (part.strip(" ") for part in parts)
@@ -257,7 +251,7 @@ def read_goal(text: str) -> Goal:
 
 
 def read_finite(text: str) -> float | None:
-    """Return the number that a text spells, in ASCII and without underscores as Python has them."""
+    """Parse a finite number in ASCII, without Python's underscores; None for other texts."""
     try:
         number = float(text)
     except ValueError:

@@ -1,8 +1,8 @@
-"""The operators, or functions, of a profile that took most time by themselves. Pure.
+"""Operators, or functions, of a profile with the most time of their own.
 
-PyTorch's trace is in Chrome's format: a JSON object whose ``traceEvents`` has an event a call, with
-the microseconds in which it began (``ts``) and which it took (``dur``). py-spy's has the stacks of
-all threads, sampled, in speedscope's: https://www.speedscope.app/file-format-schema.json.
+PyTorch's trace has Chrome's format: a JSON object whose ``traceEvents`` contains an event per call,
+with its begin (``ts``) and duration (``dur``) in microseconds. py-spy's profile contains samples of
+all threads' stacks in speedscope's format: https://www.speedscope.app/file-format-schema.json.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any
 
 from mlbench.contract.profiles import LONGEST_TEXT, MOST_OPERATORS, Operator
 
-# Operators, parts of code that were given names, and what they call of CUDA; and what GPUs do.
+# These are operators, named parts of code, their calls to CUDA, and the work of GPUs.
 _KINDS = {
     *("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver"),
     *("kernel", "gpu_memcpy", "gpu_memset"),
@@ -27,7 +27,7 @@ _LONGEST_EVENT = 4 << 20
 
 @dataclass
 class _Calls:
-    """The calls of a thread, as columns: there may be millions."""
+    """Calls of a thread, as columns because there may be millions."""
 
     began: "array[float]" = field(default_factory=lambda: array("d"))
     took: "array[float]" = field(default_factory=lambda: array("d"))
@@ -35,10 +35,10 @@ class _Calls:
 
 
 def trace_events(pieces: Iterable[str]) -> Iterator[Any]:
-    """Yield the events of a Chrome trace as it is read: as a whole, it would fill memory.
+    """Yield the events of a Chrome trace while it is read: as a whole, it would fill memory.
 
     Raises:
-        ValueError: it is no such trace.
+        ValueError: the text is not such a trace.
     """
     decoder = json.JSONDecoder()
     text, has_begun = "", False
@@ -54,7 +54,7 @@ def trace_events(pieces: Iterable[str]) -> Iterator[Any]:
             try:
                 event, position = decoder.raw_decode(text, begin.end() if begin else position)
             except ValueError:
-                break  # its rest is in the next piece, or all have been read
+                break  # The rest of the event is in the next piece, or the list has ended.
             yield event
         text = text[position:]
         if len(text) > _LONGEST_EVENT:
@@ -62,7 +62,7 @@ def trace_events(pieces: Iterable[str]) -> Iterator[Any]:
 
 
 def of_events(events: Iterable[Any]) -> tuple[Operator, ...]:
-    """Return the operators of a trace that took most by themselves, the first one most."""
+    """Return the operators of a trace with the most time of their own, in descending order."""
     numbers: dict[str, int] = {}
     threads: defaultdict[tuple[Any, Any], _Calls] = defaultdict(_Calls)
     for event in events:
@@ -88,8 +88,8 @@ def of_events(events: Iterable[Any]) -> tuple[Operator, ...]:
 
 
 def _add_up(calls: _Calls, own: list[float]) -> None:
-    """Add the time of each call, without that of the calls in it, to that of its operator."""
-    open_calls: list[tuple[float, int]] = []  # when each ends, the innermost last
+    """Add the time of each call, excluding the calls in it, to the time of its operator."""
+    open_calls: list[tuple[float, int]] = []  # End and operator of each; the innermost is last.
     in_order = sorted(range(len(calls.began)), key=lambda i: (calls.began[i], -calls.took[i]))
     for i in in_order:
         began, took, number = calls.began[i], calls.took[i], calls.names[i]
@@ -103,13 +103,13 @@ def _add_up(calls: _Calls, own: list[float]) -> None:
 
 
 def of_samples(profile: Mapping[str, Any]) -> tuple[Operator, ...]:
-    """Return the functions of a profile in speedscope's format that took most by themselves.
+    """Return the functions of a profile in speedscope's format with the most time of their own.
 
     Raises:
-        ValueError, TypeError, LookupError: it is none of samples.
+        ValueError, TypeError, LookupError: the profile does not contain samples.
     """
     names = [
-        frame.get("file")  # the processes have none
+        frame.get("file")  # Frames that stand for processes have no file.
         and f"{frame['name']} ({frame['file'].rpartition('/')[2]})"[:LONGEST_TEXT]
         for frame in profile["shared"]["frames"]
     ]
@@ -125,6 +125,6 @@ def of_samples(profile: Mapping[str, Any]) -> tuple[Operator, ...]:
     return _most_expensive(Operator(name, None, own[name], total[name]) for name in total)
 
 
-def _most_expensive(found: Iterable[Operator]) -> tuple[Operator, ...]:
-    in_order = sorted(found, key=lambda one: (-one.self_seconds, one.name))
+def _most_expensive(operators: Iterable[Operator]) -> tuple[Operator, ...]:
+    in_order = sorted(operators, key=lambda operator: (-operator.self_seconds, operator.name))
     return tuple(in_order[:MOST_OPERATORS])

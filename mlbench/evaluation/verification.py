@@ -2,8 +2,8 @@
 
 An archive that is damaged, or whose run is invalid, raises an ArchiveError.
 
-Whoever changes a figure and all digests must change samples, clocks, dates and the task's own
-sentence alike. That is more work, but no proof: a digest is no signature.
+To forge a figure, one must also change the samples, clocks, times, digests and the task's own
+sentence. That is more work, but it proves nothing: a digest is not a signature.
 """
 
 import re
@@ -153,7 +153,8 @@ def examine(archive: Archive) -> tuple[list[str], list[str]]:
         return damage, []
     document = archive.document(RUN)
     sealed, today = document["result"], recompute(archive, context_of(archive)).to_fields()
-    redefined = [name for name in sealed if _is_redefined(sealed, name)]
+    later_fields = _REDEFINED | (_REDEFINED_TOTALS if sealed["state"] in ENDED_BADLY else {})
+    redefined = [name for name in sealed if later_fields.get(name, name) not in sealed]
     problems = []
     recorded = sum(stream["recorded"] for stream in archive.document(ROWS)["stream"])
     series = [held for name, held in archive.series.items() if not name.pod]
@@ -184,12 +185,6 @@ def examine(archive: Archive) -> tuple[list[str], list[str]]:
         *(f"judged by the rules at its sealing: {name} differs today" for name in judged),
         *(f"not recomputed: {name} has another definition today" for name in redefined),
     ]
-
-
-def _is_redefined(sealed: Mapping[str, Any], name: str) -> bool:
-    """Check if a figure was sealed by a definition that this version does not compute."""
-    redefined = _REDEFINED | (_REDEFINED_TOTALS if sealed["state"] in ENDED_BADLY else {})
-    return name in redefined and redefined[name] not in sealed
 
 
 def _agree(sealed: Mapping[str, Any], today: Mapping[str, Any], name: str) -> bool:
