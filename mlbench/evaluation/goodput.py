@@ -1,39 +1,41 @@
 """Goodput of a run: every worker-second from its turn in the queue to its end, and its forecast.
 
-The time of each worker is cut into buckets from the front to the back, in whole microseconds. Time
-that is cut is not cut again, so buckets exclude each other and add up exactly. Where two causes
-overlap, this order decides:
+The time of each worker is cut into buckets from the front to the back, in whole microseconds. No
+time is cut twice, so buckets exclude each other and add up exactly. If two causes overlap, this
+order decides:
 
-- *Lost* is all that a process did after the checkpoint from which the run resumed: steps,
-  evaluations and further checkpoints all had to be done again.
-- *Diverged* and *hung* are all time after the loss became NaN for good, or after a hang began.
-- *Stopped* is the time in which any rank was stopped, or its machine slept, or an injected fault
-  slowed or disconnected it: in synchronous training the other ranks stand still with it. A stop
-  counts whole; another fault counts by how much fewer samples a second its rank had then. CPU time
-  over a quota is in it too.
-- *Evaluation* beats communication: ranks that evaluate exchange scores, which trains nothing.
-- *Waiting* is how much longer a rank communicates than the rank that communicates least in the same
+- *Lost* is everything that a process did after the checkpoint from which the run resumed: its
+  steps, evaluations and further checkpoints all had to be repeated.
+- *Diverged* and *hung* are all time after the loss became NaN permanently, or after a hang began.
+- *Stopped* is the time in which any rank was stopped, its machine slept, or an injected fault
+  slowed or disconnected it: in synchronous training the other ranks wait for it. A stop counts
+  whole. Another fault counts by the decrease of its rank's samples per second. CPU time over a
+  quota is included.
+- *Evaluation* takes precedence over communication: ranks that evaluate exchange scores, which does
+  not train.
+- *Waiting* is the communication of a rank in excess of the rank that communicates least in the same
   step. Ranks end an exchange together, so that rank came last, and the others waited for it. Only
-  some steps of a long training are recorded, which stand for all; earlier versions recorded spans.
-- *CPU contention* is the time in which other programs held a rank's core, as the kernel counts it.
+  some steps of a long training are recorded, which represent all; earlier versions recorded spans.
+- *CPU contention* is the time in which other programs held a rank's core, measured by the kernel.
   The kernel does not tell in which phase, so all phases but waiting lose the same share to it.
 - *Compute* is all other training time: forward and backward pass, optimizer, metrics, a framework's
-  step in one piece, and the time between phases. Code that times no phases computes.
-- *Paused* is the time between two epochs in no phase, while the training's clock stood.
-- Once a rank has failed, nothing that the others do is of use: until the last of them has ended,
-  that is *detection*; from there to the next attempt, *restart*. New processes start in the same
-  buckets as the first ones.
-- *Unknown* is time that nobody recorded, such as the last second of a process that is stopped, or
-  all of a process that records no training time. It counts as unproductive.
+  step in one piece, and the time between phases. Code without timed phases only computes.
+- *Paused* is the time between two epochs outside of all phases, while the training clock stops.
+- After a rank has failed, the work of the others is useless. The time until the last of them has
+  exited is *detection*, and the time from there to the next attempt is *restart*. New processes
+  start in the same buckets as the first ones.
+- *Unknown* is unrecorded time, such as the last second of a process that is stopped, or all time of
+  a process that records no training time. It counts as unproductive.
 
-Time in the queue holds no workers, so it is no worker-second: ``Goodput.queued_seconds`` has it.
+A run in the queue holds no workers, so that time is not in the worker-seconds but in
+``Goodput.queued_seconds``.
 
-The expected goodput assumes that failures come independently, exponentially distributed. Sources:
+The expected goodput assumes that failures are independent and exponentially distributed. Sources:
 J. W. Young (1974), "A first order approximation to the optimum checkpoint interval", Communications
 of the ACM 17(9), 530-531; J. T. Daly (2006), "A higher order estimate of the optimum checkpoint
 interval for restart dumps", Future Generation Computer Systems 22(3), 303-312. Its times are
-seconds. Its costs are measured over the runs of a group. The time that it is compared with starts
-with the training of the first attempt and ends with that of the last one, as in the formula.
+seconds. Its costs are measured over the runs of a group. The measured time starts with the training
+of the first attempt and ends when the training of the last one ends, as in the formula.
 """
 
 import math
@@ -260,7 +262,7 @@ class _BucketAccounting:
     def _before_training(self, life: Life) -> Iterator[tuple[Bucket, float]]:
         """Yield the phases of a process before its training, without those of its checkpoint."""
         trained = [earlier for earlier in self._lives[life.rank] if earlier.has_clock]
-        kept = [
+        previous = [
             earlier
             for earlier in trained[: trained.index(life)]
             if self._kept[life.rank, earlier.key] > earlier.trains_us
@@ -268,7 +270,7 @@ class _BucketAccounting:
         phases: tuple[Literal["compile", "restore"], ...] = ("compile", "restore")
         for phase in phases:
             metric = names.phase_metric(phase)
-            carried = kept[-1].before_training(metric) if kept and life.is_resumed else 0.0
+            carried = previous[-1].before_training(metric) if previous and life.is_resumed else 0.0
             yield phase, life.before_training(metric) - carried
 
     def _parts(
@@ -393,7 +395,7 @@ FAULTS = "faults"
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _TimeUse:
     """Time of a run, as seconds of one worker."""
 
     useful: float
@@ -414,10 +416,10 @@ def failures_of(
     failures = []
     for place, group in enumerate(groups):
         runs = [by_id[run_id] for run_id in group.run_ids]
-        kept = [run for run in map(_kept, runs) if run]
+        uses = [use for use in map(_time_use, runs) if use]
         has_plan = any(facts[run.run_id].get(FAULTS, "none") != "none" for run in runs)
-        if kept and (has_plan or any(run.failures for run in kept)):
-            of_group = _of_group(place, runs, kept)
+        if uses and (has_plan or any(use.failures for use in uses)):
+            of_group = _of_group(place, runs, uses)
             if has_plan and not of_group.failures and not of_group.injected:
                 text = f"{group.label}: none of the planned failures fell within its runs"
                 of_group = replace(of_group, text=text)
@@ -425,10 +427,10 @@ def failures_of(
     return tuple(failures)
 
 
-def _of_group(place: int, runs: Sequence[Result], kept: Sequence[_Kept]) -> Failures:
-    failures, wall = sum(run.failures for run in kept), sum(run.wall for run in kept)
-    down = sum(run.down for run in kept) / max(1, failures)
-    again = sum(run.again for run in kept) / max(1, failures)
+def _of_group(place: int, runs: Sequence[Result], uses: Sequence[_TimeUse]) -> Failures:
+    failures, wall = sum(use.failures for use in uses), sum(use.wall for use in uses)
+    down = sum(use.down for use in uses) / max(1, failures)
+    again = sum(use.again for use in uses) / max(1, failures)
     cost = mean_or_none([run.checkpoints.seconds for run in runs if run.checkpoints])
     intervals = [
         max(0.0, run.training_seconds / run.checkpoints.count - run.checkpoints.seconds)
@@ -438,7 +440,7 @@ def _of_group(place: int, runs: Sequence[Result], kept: Sequence[_Kept]) -> Fail
     interval = mean_or_none(known(intervals))
     between = wall / failures if failures else math.inf
     costs = Costs(cost or 0.0, again, between - down, down)
-    share = of_figures(run.useful / run.wall for run in kept)
+    share = of_figures(use.useful / use.wall for use in uses)
     if share and share.mean_high is not None:  # An interval of logarithms has no upper bound.
         share = replace(share, mean_high=min(1.0, share.mean_high))
     was_stopped = any(run.goodput and run.goodput.seconds.get("stopped") for run in runs)
@@ -459,7 +461,7 @@ def _of_group(place: int, runs: Sequence[Result], kept: Sequence[_Kept]) -> Fail
     )
 
 
-def _kept(run: Result) -> _Kept | None:
+def _time_use(run: Result) -> _TimeUse | None:
     """Return the time of a run by its use; None if the run recorded too little."""
     if run.goodput is None or run.goodput.share is None:
         return None
@@ -484,4 +486,4 @@ def _kept(run: Result) -> _Kept | None:
     down = seconds("detection", "restart")
     ranks = len({row.rank for row in run.goodput.ranks})
     failures = max(restarts) - 1 + restarts.total()
-    return _Kept(useful / ranks, wall / ranks, failures, down / ranks, again / ranks)
+    return _TimeUse(useful / ranks, wall / ranks, failures, down / ranks, again / ranks)

@@ -312,14 +312,14 @@ _SAME_SIZES = ("all_reduce", "allreduce", "broadcast", "reduce")
 def judge(evidence: Sequence[Evidence], world_size: int) -> Verdict:
     """Return the verdict on a hang, given the evidence of the ranks."""
     newest = {of_rank.rank: of_rank for of_rank in sorted(evidence, key=lambda item: item.at)}
-    seen = Seen({rank: RankSeen(newest[rank]) for rank in sorted(newest)}, world_size)
-    return next(verdict for rule in _RULES if (verdict := rule(seen)) is not None)
+    hang = Seen({rank: RankSeen(newest[rank]) for rank in sorted(newest)}, world_size)
+    return next(verdict for rule in _RULES if (verdict := rule(hang)) is not None)
 
 
-def _goes_on(seen: Seen) -> Verdict | None:
+def _goes_on(hang: Seen) -> Verdict | None:
     """Ranks that did a step while the evidence was gathered cannot be compared."""
-    evidence = [rank.evidence for rank in seen.ranks.values()]
-    if not evidence or len(seen.alive) < len(evidence):
+    evidence = [rank.evidence for rank in hang.ranks.values()]
+    if not evidence or len(hang.alive) < len(evidence):
         return None
     times = [of_rank.at for of_rank in evidence]
     # Clocks of the workers may differ by a second.
@@ -337,19 +337,19 @@ def _goes_on(seen: Seen) -> Verdict | None:
     return Verdict("going", (), "", "", text, "none")
 
 
-def _sizes_differ(seen: Seen) -> Verdict | None:
+def _sizes_differ(hang: Seen) -> Verdict | None:
     """Accuse the minority if gloo aborted a rank that passed less than others; of two ranks both.
 
     The evidence of an aborted rank has no size. That of the ranks that failed because of it does.
     """
     # gloo prints this before it aborts.
     message = "op.preamble.length <= op.nbytes"
-    aborted = [n for n, rank in seen.ranks.items() if message in rank.evidence.stderr_end]
+    aborted = [n for n, rank in hang.ranks.items() if message in rank.evidence.stderr_end]
     if not aborted:
         return None
     text = f"the ranks give a collective different sizes: {name_ranks(aborted, 'have')} got more "
     text += "than expected"
-    last = {n: call for n, rank in seen.ranks.items() for call in rank.evidence.collectives[:1]}
+    last = {n: call for n, rank in hang.ranks.items() for call in rank.evidence.collectives[:1]}
     newest = max((call.number for call in last.values()), default=0)
     calls = {n: call for n, call in last.items() if call.number == newest and n not in aborted}
     if calls:
@@ -359,11 +359,11 @@ def _sizes_differ(seen: Seen) -> Verdict | None:
     small = [n for n in (*sizes, *aborted) if n not in large]
     fewer, more = sorted((large, small), key=len)
     culprits: Sequence[int] = ()
-    if len(seen.ranks) == seen.world_size == 2:
-        culprits = [*seen.ranks]
-    elif len({*sizes.values()}) in (1, 2) and 2 * len(more) > seen.world_size:
+    if len(hang.ranks) == hang.world_size == 2:
+        culprits = [*hang.ranks]
+    elif len({*sizes.values()}) in (1, 2) and 2 * len(more) > hang.world_size:
         culprits = fewer
-    return _accuse_mismatch(seen, culprits, text)
+    return _accuse_mismatch(hang, culprits, text)
 
 
 @dataclass(frozen=True)
@@ -402,24 +402,24 @@ def ended_first(ended: Sequence[Ended]) -> list[int]:
     return causes or by_itself or succeeded
 
 
-def _gone(seen: Seen) -> Verdict | None:
-    gone = [number for number, rank in seen.ranks.items() if rank.has_ended]
-    failed = [number for number in gone if seen.ranks[number].evidence.exit_code]
-    echoing = [number for number, rank in seen.ranks.items() if _ended(rank).echoes]
-    if not gone or not (failed or echoing or seen.waiting):
+def _gone(hang: Seen) -> Verdict | None:
+    gone = [number for number, rank in hang.ranks.items() if rank.has_ended]
+    failed = [number for number in gone if hang.ranks[number].evidence.exit_code]
+    echoing = [number for number, rank in hang.ranks.items() if _ended(rank).echoes]
+    if not gone or not (failed or echoing or hang.waiting):
         return None  # Ranks that have not ended may be at fault as well.
-    culprits = ended_first([_ended(seen.ranks[number]) for number in gone])
+    culprits = ended_first([_ended(hang.ranks[number]) for number in gone])
     sentences = []
     for number in culprits or failed:
-        code, killed = seen.ranks[number].evidence.exit_code, seen.ranks[number].killed
+        code, killed = hang.ranks[number].evidence.exit_code, hang.ranks[number].killed
         with_code = "" if code is None else f" with exit code {code}"
-        failure = seen.ranks[number].evidence.failure[:200] if code else ""
+        failure = hang.ranks[number].evidence.failure[:200] if code else ""
         reason = f" ({failure})" if failure else ""
         sentences.append(f"rank {number} has ended{with_code}{killed}{reason}")
     text = " and ".join(sentences)
     if not culprits or (failed and len(culprits) > 1):
         return Verdict("gone", (), "", "", f"{text}: which was first is not known", "none")
-    return seen.accuse("gone", culprits, text, "certain")
+    return hang.accuse("gone", culprits, text, "certain")
 
 
 def _ended(rank: RankSeen) -> Ended:
@@ -429,31 +429,31 @@ def _ended(rank: RankSeen) -> Ended:
     )
 
 
-def _stopped(seen: Seen) -> Verdict | None:
-    stopped = [number for number, rank in seen.alive.items() if rank.processes_in(_STOPPED)]
-    return _by_state(seen, "stopped", stopped, _STOPPED) if stopped else None
+def _stopped(hang: Seen) -> Verdict | None:
+    stopped = [number for number, rank in hang.alive.items() if rank.processes_in(_STOPPED)]
+    return _by_state(hang, "stopped", stopped, _STOPPED) if stopped else None
 
 
-def _on_device(seen: Seen) -> Verdict | None:
+def _on_device(hang: Seen) -> Verdict | None:
     """Accuse ranks that wait for a device, unless another rank is late or all of them wait so."""
     waiting = []
-    for number, rank in seen.alive.items():
+    for number, rank in hang.alive.items():
         # A helper process of the rank may read a disk at any moment.
         own_pids = {rank.evidence.processes[0].pid} if rank.evidence.processes else set()
         own_pids |= {rank.main.pid} if rank.main else set()
         pids = {process.pid for process in rank.processes_in(_ON_DEVICE)}
-        if pids & own_pids or (pids and number in seen.behind):
+        if pids & own_pids or (pids and number in hang.behind):
             waiting.append(number)
-    culprits = [number for number in waiting if number in seen.behind or not seen.behind]
-    if not culprits or len(culprits) == seen.world_size > 1:
+    culprits = [number for number in waiting if number in hang.behind or not hang.behind]
+    if not culprits or len(culprits) == hang.world_size > 1:
         return None
-    return _by_state(seen, "device", culprits, _ON_DEVICE)
+    return _by_state(hang, "device", culprits, _ON_DEVICE)
 
 
-def _by_state(seen: Seen, kind: str, culprits: Sequence[int], states: str) -> Verdict:
+def _by_state(hang: Seen, kind: str, culprits: Sequence[int], states: str) -> Verdict:
     sentences = []
     for number in culprits:
-        rank = seen.ranks[number]
+        rank = hang.ranks[number]
         process = rank.processes_in(states)[0]
         is_first = process is rank.evidence.processes[0]
         subject = f"rank {number}" if is_first else f"process {process.pid} of rank {number}"
@@ -462,20 +462,20 @@ def _by_state(seen: Seen, kind: str, culprits: Sequence[int], states: str) -> Ve
         position = f", at {mark_frame(rank.at)}" if rank.at else ""
         sentences.append(f"{subject} {state}{waits_in}{position}")
     certainty = "certain" if kind == "stopped" else "likely"
-    return seen.accuse(kind, culprits, " and ".join(sentences), certainty)
+    return hang.accuse(kind, culprits, " and ".join(sentences), certainty)
 
 
-def _behind(seen: Seen) -> Verdict | None:
-    if not seen.behind:
+def _behind(hang: Seen) -> Verdict | None:
+    if not hang.behind:
         return None
-    is_certain = not seen.missing and all(seen.ranks[number].at for number in seen.behind)
-    how = seen.describe(seen.behind)
-    return seen.accuse("behind", seen.behind, how, "certain" if is_certain else "likely")
+    is_certain = not hang.missing and all(hang.ranks[number].at for number in hang.behind)
+    how = hang.describe(hang.behind)
+    return hang.accuse("behind", hang.behind, how, "certain" if is_certain else "likely")
 
 
-def _mismatch(seen: Seen) -> Verdict | None:
+def _mismatch(hang: Seen) -> Verdict | None:
     """Accuse the ranks whose collective of the same number differs from most; of two ranks both."""
-    for group in seen.groups:
+    for group in hang.groups:
         numbers = {call.number for call in group.values()}
         names = {name_of(call) for call in group.values()}
         if len(numbers) > 1 or not any(numbers):
@@ -489,15 +489,15 @@ def _mismatch(seen: Seen) -> Verdict | None:
         if len(most) * 2 <= len(group):
             culprits = [*group] if len(group) == 2 else []
         how = f"the ranks call different collectives: {_spell_calls(calls)}"
-        return _accuse_mismatch(seen, culprits, how)
+        return _accuse_mismatch(hang, culprits, how)
     return None
 
 
-def _accuse_mismatch(seen: Seen, culprits: Sequence[int], how: str) -> Verdict:
-    frames = ((number, seen.ranks[number].at) for number in culprits)
+def _accuse_mismatch(hang: Seen, culprits: Sequence[int], how: str) -> Verdict:
+    frames = ((number, hang.ranks[number].at) for number in culprits)
     positions = (f"rank {number} at {mark_frame(frame)}" for number, frame in frames if frame)
     how = "; ".join((how, *positions))
-    verdict = seen.accuse("mismatch", culprits, how, "likely" if culprits else "none")
+    verdict = hang.accuse("mismatch", culprits, how, "likely" if culprits else "none")
     return replace(verdict, sentence=how)
 
 
@@ -505,81 +505,81 @@ def _spell_calls(calls: Mapping[str, Sequence[int]]) -> str:
     return " and ".join(f"{name_ranks(ranks, 'be')} in {call}" for call, ranks in calls.items())
 
 
-def _network(seen: Seen) -> Verdict | None:
+def _network(hang: Seen) -> Verdict | None:
     """Accuse nobody if all ranks are in the same collective, which does not end."""
-    for group in seen.groups:
+    for group in hang.groups:
         first = next(iter(group.values()))
         is_same = {(call.number, call.retired) for call in group.values()} == {
             (first.number, False)
         }
-        if is_same and len(group) == seen.world_size > 1:
+        if is_same and len(group) == hang.world_size > 1:
             text = f"all ranks are in {spell(first)}, so it may be the network between them"
             collective = f"{name_of(first)} {first.number}"
             return Verdict("network", (), "", collective, text, "likely")
     return None
 
 
-def _odd(seen: Seen) -> Verdict | None:
+def _odd(hang: Seen) -> Verdict | None:
     """Accuse the few that are in their own code while all others wait in the same line."""
-    if not _is_comparable(seen):
+    if not _is_comparable(hang):
         return None
-    reports = any(seen.groups)
-    waits = [n for n, r in seen.ranks.items() if (r.waits if reports else r.is_in_framework)]
-    odd = [number for number in seen.ranks if number not in waits]
-    lines = {seen.ranks[number].at for number in waits}
+    reports = any(hang.groups)
+    waits = [n for n, r in hang.ranks.items() if (r.waits if reports else r.is_in_framework)]
+    odd = [number for number in hang.ranks if number not in waits]
+    lines = {hang.ranks[number].at for number in waits}
     if len(lines) != 1:
         return None
-    return _accuse_few(seen, odd, waits, seen.describe(waits))
+    return _accuse_few(hang, odd, waits, hang.describe(waits))
 
 
-def _outside(seen: Seen) -> Verdict | None:
+def _outside(hang: Seen) -> Verdict | None:
     """Accuse the few that are outside of the phase ``communication``, which all others are in.
 
     This works with any framework, even if it does not report where its ranks wait.
     """
-    if not _is_comparable(seen):
+    if not _is_comparable(hang):
         return None
-    inside = [n for n, rank in seen.ranks.items() if rank.phase == "communication"]
-    outside = [number for number in seen.ranks if number not in inside]
+    inside = [n for n, rank in hang.ranks.items() if rank.phase == "communication"]
+    outside = [number for number in hang.ranks if number not in inside]
     where = f"{name_ranks(inside, 'wait')} in the phase communication"
-    return _accuse_few(seen, outside, inside, where)
+    return _accuse_few(hang, outside, inside, where)
 
 
-def _is_comparable(seen: Seen) -> bool:
+def _is_comparable(hang: Seen) -> bool:
     """Check that all ranks are alive and have evidence, and none is in a collective."""
-    return not (seen.missing or len(seen.alive) < len(seen.ranks) or _any_entered(seen))
+    return not (hang.missing or len(hang.alive) < len(hang.ranks) or _any_entered(hang))
 
 
 def _accuse_few(
-    seen: Seen, few: Sequence[int], others: Sequence[int], where: str
+    hang: Seen, few: Sequence[int], others: Sequence[int], where: str
 ) -> Verdict | None:
     """Accuse the ranks for which at least as many others wait."""
-    if not few or len(few) > len(others) or not all(seen.ranks[number].at for number in few):
+    if not few or len(few) > len(others) or not all(hang.ranks[number].at for number in few):
         return None
-    how = f"{seen.describe(few)}; {where}"
-    return replace(seen.accuse("behind", few, how, "likely"), sentence=how)
+    how = f"{hang.describe(few)}; {where}"
+    return replace(hang.accuse("behind", few, how, "likely"), sentence=how)
 
 
-def _shared(seen: Seen) -> Verdict | None:
+def _shared(hang: Seen) -> Verdict | None:
     """Name the frame that all ranks are at, if none is in a collective."""
-    frames = {rank.at for rank in seen.ranks.values()}
+    frames = {rank.at for rank in hang.ranks.values()}
     frame = next(iter(frames), None)
-    if len(frames) != 1 or frame is None or seen.missing or _any_entered(seen):
+    if len(frames) != 1 or frame is None or hang.missing or _any_entered(hang):
         return None
-    subject = "all ranks are" if seen.world_size > 1 else "rank 0 is"
+    subject = "all ranks are" if hang.world_size > 1 else "rank 0 is"
     text = f"{subject} at {mark_frame(frame)}"
     return Verdict("shared", (), spell_frame(frame), "", text, "likely")
 
 
-def _any_entered(seen: Seen) -> bool:
-    return any(rank.waits_in for rank in seen.ranks.values())
+def _any_entered(hang: Seen) -> bool:
+    return any(rank.waits_in for rank in hang.ranks.values())
 
 
-def _unknown(seen: Seen) -> Verdict:
-    silent = f"{name_ranks(seen.missing, 'have')} told nothing" if seen.missing else ""
-    ended = [number for number, rank in seen.ranks.items() if rank.has_ended]
+def _unknown(hang: Seen) -> Verdict:
+    silent = f"{name_ranks(hang.missing, 'have')} told nothing" if hang.missing else ""
+    ended = [number for number, rank in hang.ranks.items() if rank.has_ended]
     over = f"{name_ranks(ended, 'have')} ended" if ended else ""
-    parts = filter(None, (seen.describe(seen.alive), over, silent))
+    parts = filter(None, (hang.describe(hang.alive), over, silent))
     return Verdict("unknown", (), "", "", f"cannot tell: {'; '.join(parts)}", "none")
 
 

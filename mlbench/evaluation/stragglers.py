@@ -1,4 +1,4 @@
-"""What slows ranks down: stragglers in the exchanges between ranks, and CPU contention.
+"""Causes of slow ranks: stragglers in the exchanges between ranks, and CPU contention.
 
 Ranks end an exchange together. The rank that communicates least in a step was the last to come, and
 the additional communication of the others is waiting. A tracker records the communication of single
@@ -44,7 +44,7 @@ from mlbench.evaluation.timeline import Dates
 
 _COMMUNICATION = names.phase_metric("communication")
 # More values than this, over all ranks, take long to compare and do not improve the result.
-_MOST_VALUES = 100_000
+_MAX_VALUES = 100_000
 
 Recorded = Mapping[str, Mapping[str, Column]]
 """Columns of each rank by metric, with times in the run's time."""
@@ -106,7 +106,7 @@ def _sampled(recorded: Recorded) -> list[Exchange]:
         by_rank[rank] = {number: by_time[time_us] for number, time_us in times.items()}
         at_us = at_us or times
     common = sorted(set.intersection(*(set(steps) for steps in by_rank.values())))
-    common = common[:: ceil(len(common) * len(recorded) / _MOST_VALUES) or 1]
+    common = common[:: ceil(len(common) * len(recorded) / _MAX_VALUES) or 1]
     counted = sum(map(steps_per_sample, common))
     return [
         Exchange(
@@ -123,7 +123,7 @@ def _spans(recorded: Recorded, span_us: int) -> list[Exchange]:
     clocks = [totals[names.TRAIN_SECONDS] for totals in recorded.values()]
     began_us = max(clock.times_us[0] for clock in clocks)
     ended_us = max(began_us, min(clock.times_us[-1] for clock in clocks))
-    count = max(1, min(_MOST_VALUES // len(recorded), (ended_us - began_us) // span_us))
+    count = max(1, min(_MAX_VALUES // len(recorded), (ended_us - began_us) // span_us))
     edges = [began_us + (ended_us - began_us) * i // count for i in range(count + 1)]
     covered = clocks[0].at(ended_us) - clocks[0].at(began_us)
     spans = clocks[0].values[-1] / covered if covered > 0 else 1.0
@@ -153,11 +153,10 @@ _METRICS = (
     *(names.phase_metric("data"), names.phase_metric("checkpoint")),
 )
 # Predictions are correct to 5 %, so a smaller gain is not mentioned.
-_WORTH_A_WORD, _WORTH_A_WORD_IN_TURNS = 1.05, 1.10
+_MIN_SPEEDUP, _MIN_SPEEDUP_IN_TURNS = 1.05, 1.10
 # Neighbouring steps depend on each other, so the test compares blocks of them. Blocks of healthy
 # runs depend on each other as well, so it is stricter than the usual 5 %.
-_MOST_BLOCKS, _SIGNIFICANT = 40, 0.001
-_Totals = Mapping[str, Mapping[str, Column]]
+_MAX_BLOCKS, _SIGNIFICANT = 40, 0.001
 
 
 def stragglers_of(
@@ -192,9 +191,9 @@ def stragglers_of(
 
 
 def _cost(
-    exchanges: Sequence[Exchange], totals: _Totals, waited: Mapping[int, float]
+    exchanges: Sequence[Exchange], totals: Recorded, waited: Mapping[int, float]
 ) -> Stragglers | None:
-    """Compare the steps as they were with those of typical ranks in place of all, or of one."""
+    """Compare the steps with those in which all ranks, or one, are replaced by typical ranks."""
     ranks = list(exchanges[0].seconds)
     middle = (len(ranks) - 1) // 2
     saved = 0.0
@@ -230,25 +229,23 @@ def _cost(
     blocks = list(_blocks(exchanges))
     times_last = Counter(block[-1] for block in blocks)
     times_late = Counter(rank for block in blocks for rank in block[middle + 1 :])
-    chance = partial(_beats_chance, count=len(blocks), ranks=len(ranks))
-    gaining = [rank for rank in by_rank if rank.times_as_fast >= _WORTH_A_WORD]
-    named = next((r for r in gaining if chance(times_last[str(r.rank)], places=1)), None)
+    beats_chance = partial(_beats_chance, count=len(blocks), ranks=len(ranks))
+    gaining = [rank for rank in by_rank if rank.times_as_fast >= _MIN_SPEEDUP]
+    named = next((r for r in gaining if beats_chance(times_last[str(r.rank)], places=1)), None)
     above = len(ranks) - 1 - middle
-    often = [rank for rank in ranks if chance(times_late[rank], places=above)]
+    often = [rank for rank in ranks if beats_chance(times_late[rank], places=above)]
     if named is not None:
         cause = _while_contended(named.seconds, waited.get(named.rank, 0.0))
         cause = cause or f", mostly in {_PARTS[max(_PARTS, key=lambda part: named.parts[part])]}"
         text = f"rank {named.rank} was {named.seconds:,.1f} s late{cause}"
         text += f"; without that {named.times_as_fast:.2f} times as fast"
-        if speed >= _WORTH_A_WORD * named.times_as_fast:
+        if speed >= _MIN_SPEEDUP * named.times_as_fast:
             text += f"; with no rank late {speed:.2f} times as fast"
-    elif len(often) > 1 and speed >= _WORTH_A_WORD:
+    elif len(often) > 1 and speed >= _MIN_SPEEDUP:
         text = f"ranks {', '.join(often)} were late; with no rank late {speed:.2f} times as fast"
-    elif trained / (trained - long) >= _WORTH_A_WORD_IN_TURNS:
-        text = (
-            f"ranks were late in turns{_while_contended(saved, sum(waited.values()) / len(ranks))}"
-        )
-        text += f"; with no rank late {speed:.2f} times as fast"
+    elif trained / (trained - long) >= _MIN_SPEEDUP_IN_TURNS:
+        cause = _while_contended(saved, sum(waited.values()) / len(ranks))
+        text = f"ranks were late in turns{cause}; with no rank late {speed:.2f} times as fast"
     else:
         text = ""
     return Stragglers(speed, tuple(by_rank), text, named.rank if named else None)
@@ -261,7 +258,7 @@ def _ranked(seconds: Mapping[str, float]) -> list[str]:
 
 def _blocks(exchanges: Sequence[Exchange]) -> Iterator[list[str]]:
     """Yield the order of the ranks in blocks of consecutive steps."""
-    count = min(len(exchanges), _MOST_BLOCKS)
+    count = min(len(exchanges), _MAX_BLOCKS)
     edges = [i * len(exchanges) // count for i in range(count + 1)]
     for first, end in pairwise(edges):
         seconds = Counter[str]()
@@ -270,7 +267,7 @@ def _blocks(exchanges: Sequence[Exchange]) -> Iterator[list[str]]:
         yield _ranked(seconds)
 
 
-def _parts(totals: _Totals) -> Mapping[str, Mapping[Bucket, float]]:
+def _parts(totals: Recorded) -> Mapping[str, Mapping[Bucket, float]]:
     """Return the shares of each rank's own work in which it exceeded the median rank."""
     own: dict[str, dict[Bucket, float]] = {}
     for rank, columns in totals.items():
