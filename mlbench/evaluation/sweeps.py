@@ -119,6 +119,10 @@ def lay_out(
         dict(zip(rest[1:], values, strict=True))
         for values in product(*(varied[key].values for key in rest[1:]))
     ]
+
+    def index_of(cell: Mapping[str, str]) -> int | None:
+        return next((i for i, place in enumerate(places) if cell.items() <= place.items()), None)
+
     panels = tuple(
         Panel(
             ", ".join(
@@ -126,7 +130,7 @@ def lay_out(
                 for key, value in shared.items()
             ),
             tuple(
-                tuple(_find(places, {**shared, **row, across: x}) for x in varied[across].values)
+                tuple(index_of({**shared, **row, across: x}) for x in varied[across].values)
                 for row in rows
             ),
         )
@@ -156,30 +160,24 @@ def coordinates(point: SweepPoint | Group | SetPlace) -> dict[str, str]:
 def axes_of(places: Sequence[Mapping[str, str]]) -> dict[str, Axis]:
     """Return the axes of the keys in which these coordinates differ, the workers' last."""
     swept_keys = dict.fromkeys(key for place in places for key in place if key != WORKERS)
-    axes = {
-        key: _axis(key, [place.get(key, "") for place in places]) for key in (*swept_keys, WORKERS)
-    }
-    return {key: axis for key, axis in axes.items() if len(axis.values) > 1}
-
-
-def _axis(key: str, settings: Sequence[str]) -> Axis:
-    """Return the axis of a key: its distinct values, in order if they are numbers."""
-    values = list(dict.fromkeys(settings))
-    unit = NETWORK_UNITS.get(key, "")
-    try:
-        numbers = {value: float(value.removesuffix(unit)) for value in values}
-    except ValueError:
-        numbers = {}
-    if not numbers or not all(map(math.isfinite, numbers.values())):
-        return Axis(key, "", tuple(values), None, is_wide=False)
-    values.sort(key=lambda value: numbers[value])
-    first, last = numbers[values[0]], numbers[values[-1]]
-    ascending = tuple(numbers[value] for value in values)
-    return Axis(key, unit, tuple(values), ascending, is_wide=is_wide_range(first, last))
-
-
-def _find(places: Sequence[Mapping[str, str]], cell: Mapping[str, str]) -> int | None:
-    return next((i for i, place in enumerate(places) if cell.items() <= place.items()), None)
+    axes: dict[str, Axis] = {}
+    for key in (*swept_keys, WORKERS):
+        values = list(dict.fromkeys(place.get(key, "") for place in places))
+        if len(values) < 2:
+            continue
+        unit = NETWORK_UNITS.get(key, "")
+        try:
+            numbers = {value: float(value.removesuffix(unit)) for value in values}
+        except ValueError:
+            numbers = {}
+        if numbers and all(map(math.isfinite, numbers.values())):
+            values.sort(key=lambda value: numbers[value])
+            ascending = tuple(numbers[value] for value in values)
+            is_wide = is_wide_range(ascending[0], ascending[-1])
+            axes[key] = Axis(key, unit, tuple(values), ascending, is_wide=is_wide)
+        else:
+            axes[key] = Axis(key, "", tuple(values), None, is_wide=False)
+    return axes
 
 
 # --- Charts ---
@@ -213,10 +211,9 @@ def charts(sweep: Sweep, groups: Sequence[Group]) -> tuple[Chart, ...]:
 
 def _chart(measure: Measure, sweep: Sweep, panel: Panel, groups: Sequence[Group]) -> Chart:
     keys = " and ".join([sweep.across.key, *([sweep.by.key] if sweep.by else [])])
-    rows = [
-        [None if i is None else _known(getattr(groups[i], measure.field)) for i in row]
-        for row in panel.cells
-    ]
+    figures: list[Summary | None] = [getattr(group, measure.field) for group in groups]
+    known = [f if f and f.mean is not None and math.isfinite(f.mean) else None for f in figures]
+    rows = [[None if i is None else known[i] for i in row] for row in panel.cells]
     means = [figure.mean or 0.0 for row in rows for figure in row if figure]
     least, most = min(means, default=0.0), max(means, default=0.0)
     is_wide = is_wide_range(least, most)
@@ -236,11 +233,6 @@ def _chart(measure: Measure, sweep: Sweep, panel: Panel, groups: Sequence[Group]
         is_wide,
         tuple(tuple(cell(figure) if figure else None for figure in row) for row in rows),
     )
-
-
-def _known(figure: Summary | None) -> Summary | None:
-    """Return a figure if its mean is a finite number."""
-    return figure if figure and figure.mean is not None and math.isfinite(figure.mean) else None
 
 
 # --- Importance of options ---
