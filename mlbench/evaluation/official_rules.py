@@ -12,7 +12,7 @@ of earlier versions report no set; there, only a gap between ids can show a miss
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -188,8 +188,7 @@ def check_ledger(
     problems = [f"run {run_id} is none of the ledger's" for run_id in archived.keys() - trials]
     for run_id, (run, at_sealing) in sorted(archived.items()):
         if run_id in trials:
-            texts = [*_contradictions(run_set, *trials[run_id], run)]
-            texts += _from_sealing(run_set, at_sealing, trials.keys()) if at_sealing else []
+            texts = _contradictions(run_set, *trials[run_id], run, at_sealing)
             problems += [f"run {run_id}: {text}" for text in texts]
     problems += _recomputed(run_set, archived)
     between = [run_id for a, b in pairwise(sorted(trials)) for run_id in range(a + 1, b)]
@@ -200,7 +199,10 @@ def check_ledger(
     return [], [f"{ordered}: of another set, or left out"]
 
 
-def _contradictions(run_set: RunSet, place: SetPlace, trial: Trial, run: Run) -> Iterator[str]:
+def _contradictions(
+    run_set: RunSet, place: SetPlace, trial: Trial, run: Run, at_sealing: SetAtSealing | None
+) -> Iterator[str]:
+    """Yield the contradictions between a set and the archive of one of its runs."""
     both = {
         "set": (run_set.name, run.set_name),
         "place": (place.number, run.place),
@@ -217,16 +219,14 @@ def _contradictions(run_set: RunSet, place: SetPlace, trial: Trial, run: Run) ->
             yield f"the ledger has {name} {listed!r}, its archive {sealed!r}"
     if run.created_at < run_set.created_at:
         yield f"it was ordered at {run.created_at}, before the set was registered"
-
-
-def _from_sealing(
-    run_set: RunSet, at_sealing: SetAtSealing, listed: Collection[int]
-) -> Iterator[str]:
+    if at_sealing is None:
+        return
     if at_sealing.created_at != run_set.created_at:
         yield f"its set was registered at {at_sealing.created_at}, not at {run_set.created_at}"
     if at_sealing.plan_sha256 != run_set.plan_sha256:
         yield f"its set had the plan {at_sealing.plan_sha256}, not {run_set.plan_sha256}"
-    if missing := sorted(set(at_sealing.runs) - set(listed)):
+    listed_ids = {trial.run_id for place in run_set.places for trial in place.trials}
+    if missing := sorted({*at_sealing.runs} - listed_ids):
         yield f"the ledger lacks {numbered('run', missing)} of its set"
 
 
@@ -407,7 +407,7 @@ class Reference:
 
 
 def reference_of(run: Result, facts: Mapping[str, str]) -> Reference | None:
-    """Return the reference for a run with these attributes; None if it has none."""
+    """Return the reference for a run with these attributes; None without one."""
     batch_size = facts.get(BATCH_SIZE, "")
     if run.target is None or not batch_size.isdecimal():
         return None
@@ -432,7 +432,7 @@ def _points(task: str) -> Sequence[Mapping[str, Any]]:
 def score(
     runs: Sequence[Result], sets: Sequence[RunSet], reference: Reference | None
 ) -> Score | None:
-    """Score runs by MLPerf's rules, if they are those of an official set."""
+    """Score runs by MLPerf's rules; None unless they belong to an official set."""
     ids = {run.run_id for run in runs}
     run_set = next((plan for plan in sets if plan.official and ids & {*plan.counted}), None)
     if run_set is None:
@@ -481,7 +481,7 @@ def division(run: RunRow) -> Division:
 
 
 def rule_violations(run: RunRow, machines: Sequence[Machine]) -> list[str]:
-    """Return a sentence for each violation of the task's rules; the open division has none.
+    """Return a sentence for each violation of the task's rules; the open division has no rules.
 
     While a run is active, settings that it has not reported yet are not a violation.
     """
